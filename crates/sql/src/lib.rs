@@ -1,1 +1,40 @@
-//! placeholder
+//! `yeoul sql`: an embedded columnar SQL engine on DataFusion that keeps a promise about the memory of its process.
+//!
+//! Start a [`Session`] with [`Options`], give it SQL, read the [`Answer`]'s batches as they come:
+//!
+//! ```
+//! use yeoul_sql::{Options, Session};
+//! # fn main() -> Result<(), yeoul_sql::Error> {
+//! let options = Options::default();
+//! let rows = yeoul_sql::runtime(&options)?.block_on(async {
+//!     Session::new(options)?.sql("SELECT 6 * 7 AS answer").await?.collect().await
+//! })?;
+//! assert_eq!(rows[0].num_rows(), 1);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! - [`session`](Session): statements in, answers out; settings and the memory limit.
+//! - `memory`: the promise: policy (decision), pool and process (drivers), spill directory.
+//! - `catalog`: files, globs, directories and addresses as tables; the stores behind them.
+//! - `operators`, `optimizer`: what DataFusion lacks.
+
+mod answer;
+mod catalog;
+mod error;
+mod memory;
+mod operators;
+mod optimizer;
+mod options;
+mod progress;
+mod runtime;
+mod session;
+mod settings;
+mod suggest;
+
+pub use answer::{Answer, Watch};
+pub use error::{Error, Place, Result};
+pub use options::Options;
+pub use progress::Progress;
+pub use runtime::runtime;
+pub use session::{MemoryReport, Session};

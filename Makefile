@@ -1,0 +1,50 @@
+# One command builds and runs everything, one tests everything. `make help` lists them.
+#
+# The target folder lies outside the checkout, so that a fresh clone reuses what another one compiled.
+export CARGO_TARGET_DIR ?= $(HOME)/.cache/yeoul/target
+CARGO ?= cargo
+YEOUL := $(CARGO_TARGET_DIR)/release/yeoul
+ARGS ?=
+
+.PHONY: help build run test judge bench lint clean
+
+help:
+	@echo 'make run     build everything and run the demo'
+	@echo 'make test    every test that needs no outside client'
+	@echo 'make judge   outside clients and engines against ours (fetches them from the package registries)'
+	@echo 'make bench   TPC-H at scale 1 against DuckDB, DataFusion and Spark; ARGS="tpcds --scale 1 ..." for another'
+	@echo 'make lint    rustfmt, clippy, and cargo-deny where it is installed'
+
+build: .prerequisites
+	$(CARGO) build --release --locked
+
+run: build
+	$(YEOUL) demo
+
+test: .prerequisites
+	$(CARGO) test --release --locked --workspace
+
+judge: build
+	YEOUL=$(YEOUL) judges/run $(ARGS)
+
+bench: build
+	$(YEOUL) bench $(if $(ARGS),$(ARGS),tpch --scale 1 --against duckdb,datafusion,spark)
+
+lint:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --release --locked --workspace --all-targets -- -D warnings
+	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny check; else echo 'cargo-deny is not installed: skipped'; fi
+
+clean:
+	$(CARGO) clean
+
+# The C compiler builds the allocator and the compression codecs; Debian's packages are installed if they are missing and
+# this is root, and named if it is not.
+.PHONY: .prerequisites
+.prerequisites:
+	@command -v $(CARGO) >/dev/null || { echo 'error: cargo is not installed'; \
+		echo 'hint: install Rust 1.95 or newer with rustup'; exit 1; }
+	@if ! command -v cc >/dev/null; then \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			echo 'installing a C compiler: build-essential'; apt-get update -qq && apt-get install -y -qq build-essential; \
+		else echo 'error: no C compiler'; echo 'hint: apt-get install build-essential'; exit 1; fi; fi

@@ -1,0 +1,218 @@
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::execution::{SendableRecordBatchStream, SessionState};
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use futures::stream::BoxStream;
+use futures::{Stream, StreamExt};
+use yeoul_base::{ByteSize, ErrorKind};
+
+use crate::memory::pool::PromisePool;
+use crate::memory::process::ProcessMemory;
+use crate::progress::Progress;
+use crate::settings::fallback_state;
+use crate::{Error, Result};
+
+/// The rows that a statement answers, as they come. Dropping it ends the query.
+pub struct Answer {
+    schema: SchemaRef,
+    watch: Watch,
+    batches: BoxStream<'static, Result<RecordBatch>>,
+}
+
+/// What can be seen of a running query from outside; cheap to clone.
+#[derive(Clone)]
+pub struct Watch {
+    shared: Arc<Mutex<Shared>>,
+}
+
+struct Shared {
+    plan: Arc<dyn ExecutionPlan>,
+    notices: Vec<String>,
+}
+
+impl Watch {
+    fn new(plan: Arc<dyn ExecutionPlan>) -> Self {
+        Self { shared: Arc::new(Mutex::new(Shared { plan, notices: Vec::new() })) }
+    }
+
+    fn with<T>(&self, read: impl FnOnce(&mut Shared) -> T) -> T {
+        read(&mut self.shared.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// How far the query is.
+    pub fn progress(&self) -> Progress {
+        let plan = self.with(|shared| Arc::clone(&shared.plan));
+        Progress::of(&plan)
+    }
+
+    /// What the person should know though nothing failed, in order.
+    pub fn notices(&self) -> Vec<String> {
+        self.with(|shared| shared.notices.clone())
+    }
+}
+
+impl Answer {
+    /// The columns.
+    pub fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    /// What the person should know though nothing failed, such as that the query was planned again to save memory.
+    pub fn notices(&self) -> Vec<String> {
+        self.watch.notices()
+    }
+
+    /// What can be seen of the query while it runs.
+    pub fn watch(&self) -> Watch {
+        self.watch.clone()
+    }
+
+    /// Reads it to the end and gives all rows. For answers that are known to be small.
+    ///
+    /// # Errors
+    /// The query's own.
+    pub async fn collect(mut self) -> Result<Vec<RecordBatch>> {
+        let mut batches = Vec::new();
+        while let Some(batch) = self.next().await {
+            batches.push(batch?);
+        }
+        Ok(batches)
+    }
+}
+
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Answer").field("schema", &self.schema).finish_non_exhaustive()
+    }
+}
+
+impl Stream for Answer {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.batches.poll_next_unpin(context)
+    }
+}
+
+/// What a query runs under: the memory that it shares with the session.
+#[derive(Clone, Debug)]
+pub(crate) struct Limits {
+    pub process: Arc<ProcessMemory>,
+    pub pool: Option<Arc<PromisePool>>,
+}
+
+/// A query and what it takes to run it a second time.
+pub(crate) struct Query {
+    pub state: SessionState,
+    pub logical: LogicalPlan,
+    pub limits: Limits,
+}
+
+impl Query {
+    /// Plans the query and starts it.
+    pub(crate) async fn start(self) -> Result<Answer> {
+        let plan = self.state.create_physical_plan(&self.logical).await?;
+        let stream = execute_stream(Arc::clone(&plan), self.state.task_ctx())?;
+        let watch = Watch::new(plan);
+        let schema = stream.schema();
+        let run = Run { query: self, watch: watch.clone(), stream: Some(stream), answered: false, again: false };
+        Ok(Answer { schema, watch, batches: futures::stream::unfold(run, Run::step).boxed() })
+    }
+
+    /// Whether running it twice does the same as running it once: an `INSERT` that failed may have left files.
+    fn can_run_again(&self) -> bool {
+        !matches!(self.logical, LogicalPlan::Dml(_) | LogicalPlan::Ddl(_) | LogicalPlan::Analyze(_))
+    }
+}
+
+struct Run {
+    query: Query,
+    watch: Watch,
+    /// `None` once the answer has ended, well or badly.
+    stream: Option<SendableRecordBatchStream>,
+    /// Whether rows have been handed out; then a second run would repeat them.
+    answered: bool,
+    /// Whether this is the second run.
+    again: bool,
+}
+
+impl Run {
+    async fn step(mut self) -> Option<(Result<RecordBatch>, Self)> {
+        loop {
+            match self.next().await? {
+                Ok(batch) => {
+                    self.answered = true;
+                    return Some((Ok(batch), self));
+                }
+                Err(error) => {
+                    self.stream = None;
+                    if error.kind() == ErrorKind::ResourceExhausted && self.may_run_again() {
+                        match self.run_again(&error).await {
+                            Ok(()) => continue,
+                            Err(error) => return Some((Err(self.explain(error)), self)),
+                        }
+                    }
+                    return Some((Err(self.explain(error)), self));
+                }
+            }
+        }
+    }
+
+    async fn next(&mut self) -> Option<Result<RecordBatch>> {
+        let stream = self.stream.as_mut()?;
+        let process = &self.query.limits.process;
+        tokio::select! {
+            biased;
+            () = process.exceeded(), if process.promise().is_some() => Some(Err(process_full(process))),
+            batch = stream.next() => batch.map(|batch| batch.map_err(Error::from)),
+        }
+    }
+
+    fn may_run_again(&self) -> bool {
+        !self.answered && !self.again && self.query.limits.pool.is_some() && self.query.can_run_again()
+    }
+
+    /// Plans the query with operators that can spill and starts that.
+    async fn run_again(&mut self, error: &Error) -> Result<(), Error> {
+        self.again = true;
+        let state = fallback_state(&self.query.state);
+        let plan = state.create_physical_plan(&self.query.logical).await?;
+        self.stream = Some(execute_stream(Arc::clone(&plan), state.task_ctx())?);
+        self.watch.with(|shared| {
+            shared.plan = plan;
+            shared.notices.push(format!("planned again with operators that spill to disk, because {error}"));
+        });
+        Ok(())
+    }
+
+    /// Adds what would be enough to an error for want of memory.
+    fn explain(&self, error: Error) -> Error {
+        let (Some(pool), Some(promise)) = (&self.query.limits.pool, self.query.limits.process.promise()) else {
+            return error;
+        };
+        if error.kind() != ErrorKind::ResourceExhausted || error.hint().is_some() {
+            return error;
+        }
+        let enough = pool.enough_for_last_refusal(promise).max(promise + promise / 4);
+        let enough = ByteSize::from_mib((enough as u64 >> 20).next_multiple_of(64));
+        error.with_hint(format!("--memory {} would be enough for this step", enough.to_string().replace(' ', "")))
+    }
+}
+
+fn process_full(process: &ProcessMemory) -> Error {
+    let size = |bytes: usize| ByteSize::from_bytes(bytes as u64);
+    Error::new(
+        ErrorKind::ResourceExhausted,
+        format!(
+            "the query was stopped: the process uses {} of the {} it may",
+            size(process.sample()),
+            size(process.promise().unwrap_or(usize::MAX)),
+        ),
+    )
+}

@@ -1,0 +1,313 @@
+use std::collections::HashMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use async_trait::async_trait;
+use datafusion::arrow::datatypes::Schema;
+use datafusion::catalog::{TableProvider, UrlTableFactory};
+use datafusion::common::{DataFusionError, Result};
+use datafusion::datasource::file_format::FileFormat;
+use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl};
+use datafusion::execution::SessionState;
+use datafusion::prelude::SessionContext;
+use futures::{StreamExt, TryStreamExt};
+use object_store::{ObjectMeta, ObjectStore};
+use yeoul_base::ErrorKind;
+
+use crate::{Error, suggest};
+
+/// What a file's name says about its format.
+struct Kind {
+    /// The extension, without the dot and without that of a compression.
+    extension: &'static str,
+    /// The name of DataFusion's file format.
+    format: &'static str,
+    /// Options of that format.
+    options: &'static [(&'static str, &'static str)],
+}
+
+const KINDS: [Kind; 9] = [
+    Kind { extension: "parquet", format: "parquet", options: &[] },
+    Kind { extension: "parq", format: "parquet", options: &[] },
+    Kind { extension: "csv", format: "csv", options: &[] },
+    Kind { extension: "tsv", format: "csv", options: &[("format.delimiter", "\t")] },
+    Kind { extension: "json", format: "json", options: &[] },
+    Kind { extension: "jsonl", format: "json", options: &[] },
+    Kind { extension: "ndjson", format: "json", options: &[] },
+    Kind { extension: "arrow", format: "arrow", options: &[] },
+    Kind { extension: "ipc", format: "arrow", options: &[] },
+];
+
+/// Extension of a compressed file, and DataFusion's name of the compression. Only CSV and JSON have them outside.
+const COMPRESSIONS: [(&str, &str); 6] =
+    [("gz", "gzip"), ("bz2", "bzip2"), ("xz", "xz"), ("zst", "zstd"), ("gzip", "gzip"), ("zstd", "zstd")];
+
+/// The most files whose schemas are compared one by one to name the two that do not fit together.
+const COMPARED_FILES_MAX: usize = 1000;
+
+/// Makes tables of the files, globs, directories and addresses that stand where a query has a table's name.
+#[derive(Default)]
+pub(crate) struct FileTables {
+    /// The state of the session that is served, as long as it lives.
+    state: OnceLock<StateOfSession>,
+}
+
+type StateOfSession = Box<dyn Fn() -> Option<SessionState> + Send + Sync>;
+
+impl fmt::Debug for FileTables {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("FileTables")
+    }
+}
+
+impl FileTables {
+    /// Tells it the session that it serves, which exists only after it.
+    pub(crate) fn serve(&self, context: &SessionContext) {
+        let state = context.state_weak_ref();
+        let read: StateOfSession = Box::new(move || state.upgrade().map(|state| state.read().clone()));
+        // The first session stays: a session makes its own factory.
+        drop(self.state.set(read));
+    }
+
+    fn state(&self) -> Result<SessionState> {
+        let state = self.state.get().and_then(|read| read());
+        state.ok_or_else(|| Error::new(ErrorKind::Internal, "the session has ended").into())
+    }
+}
+
+#[async_trait]
+impl UrlTableFactory for FileTables {
+    async fn try_new(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        if !looks_like_a_file(name) {
+            return Ok(None);
+        }
+        check_local(name)?;
+        let state = self.state()?;
+        let url = ListingTableUrl::parse(name)
+            .map_err(|source| Error::new(ErrorKind::Invalid, format!("'{name}' is no address: {source}")))?;
+        let store = state.runtime_env().object_store(&url)?;
+        let first = first_file(name, &state, &url, store.as_ref()).await?;
+        let (kind, compression) = kind_of(first.location.as_ref()).ok_or_else(|| unknown_format(name))?;
+        let options = listing_options(&state, kind, compression, first.location.as_ref())?;
+        let config = ListingTableConfig::new(url.clone()).with_listing_options(options);
+        let config = config.infer_partitions_from_path(&state).await?;
+        let config = match config.clone().infer_schema(&state).await {
+            Ok(config) => config,
+            Err(error) => return Err(explain_schema(name, &state, &url, store.as_ref(), &config, error).await),
+        };
+        Ok(Some(Arc::new(ListingTable::try_new(config)?)))
+    }
+}
+
+/// Whether a name in the place of a table's can only mean a file: an address, a path, a glob, or a known extension.
+fn looks_like_a_file(name: &str) -> bool {
+    name.contains("://") || name.contains('/') || has_glob(name) || kind_of(name).is_some() || Path::new(name).is_dir()
+}
+
+fn has_glob(name: &str) -> bool {
+    name.contains(['*', '?', '['])
+}
+
+fn kind_of(name: &str) -> Option<(&'static Kind, Option<&'static str>)> {
+    let (stem, extension) = name.rsplit_once('.')?;
+    let extension = extension.to_ascii_lowercase();
+    if let Some(kind) = KINDS.iter().find(|kind| kind.extension == extension) {
+        return Some((kind, None));
+    }
+    let (_, compression) = COMPRESSIONS.iter().find(|(known, _)| *known == extension)?;
+    let inner = stem.rsplit_once('.')?.1.to_ascii_lowercase();
+    let kind = KINDS.iter().find(|kind| kind.extension == inner && matches!(kind.format, "csv" | "json"))?;
+    Some((kind, Some(compression)))
+}
+
+/// Refuses a local path that is not there or not readable, and suggests what is there.
+fn check_local(name: &str) -> Result<(), Error> {
+    if name.contains("://") || has_glob(name) {
+        return Ok(());
+    }
+    let path = PathBuf::from(name);
+    match std::fs::metadata(&path) {
+        Ok(meta) if meta.is_dir() => std::fs::read_dir(&path).map(drop),
+        Ok(_) => std::fs::File::open(&path).map(drop),
+        Err(error) => Err(error),
+    }
+    .map_err(|source| match source.kind() {
+        std::io::ErrorKind::NotFound => missing(name, &path),
+        std::io::ErrorKind::PermissionDenied => {
+            Error::new(ErrorKind::Denied, format!("no permission to read '{name}'")).with_source(source)
+        }
+        _ => Error::new(ErrorKind::Unavailable, format!("cannot read '{name}': {source}")).with_source(source),
+    })
+}
+
+fn missing(name: &str, path: &Path) -> Error {
+    let error = Error::new(ErrorKind::NotFound, format!("there is no file '{name}'"));
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let Ok(entries) = std::fs::read_dir(parent) else {
+        return error.with_hint(format!("there is no directory '{}' either", parent.display()));
+    };
+    let beside: Vec<String> = entries
+        .flatten()
+        .take(COMPARED_FILES_MAX)
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    let wanted = path.file_name().map(|file| file.to_string_lossy().into_owned()).unwrap_or_default();
+    match suggest::nearest(&wanted, &beside) {
+        Some(near) => error.with_hint(format!("did you mean '{}'?", path.with_file_name(near).display())),
+        None => error,
+    }
+}
+
+fn unknown_format(name: &str) -> Error {
+    let known: Vec<String> = KINDS.iter().map(|kind| format!(".{}", kind.extension)).collect();
+    Error::new(ErrorKind::Invalid, format!("cannot tell the format of '{name}' from its name")).with_hint(format!(
+        "known are {} (CSV and JSON also as .gz, .bz2, .xz, .zst); otherwise CREATE EXTERNAL TABLE … STORED AS CSV LOCATION '…'",
+        known.join(", ")
+    ))
+}
+
+/// The first file that is data: names that begin with `_` or `.` are notes of the writer (`_SUCCESS`, `.crc`).
+async fn first_file(name: &str, state: &SessionState, url: &ListingTableUrl, store: &dyn ObjectStore) -> Result<ObjectMeta> {
+    let mut files = url.list_all_files(state, store, "").await?;
+    while let Some(file) = files.next().await {
+        let file = file?;
+        if !file.location.filename().unwrap_or_default().starts_with(['_', '.']) {
+            return Ok(file);
+        }
+    }
+    let what = if has_glob(name) { "matches" } else { "is in" };
+    Err(Error::new(ErrorKind::NotFound, format!("no file {what} '{name}'")).into())
+}
+
+fn listing_options(
+    state: &SessionState,
+    kind: &Kind,
+    compression: Option<&str>,
+    first: &str,
+) -> Result<ListingOptions> {
+    let mut options: HashMap<String, String> =
+        kind.options.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    if let Some(compression) = compression {
+        options.insert("format.compression".to_owned(), compression.to_owned());
+    }
+    let factory = state.get_file_format_factory(kind.format).ok_or_else(|| {
+        DataFusionError::from(Error::new(ErrorKind::Internal, format!("the format {} is not built in", kind.format)))
+    })?;
+    let format: Arc<dyn FileFormat> = factory.create(state, &options)?;
+    // The first file's own spelling: `.CSV` and `.csv.gz` list their like.
+    let extension = &first[first.len() - extension_chars(first, compression.is_some())..];
+    Ok(ListingOptions::new(format).with_file_extension(extension))
+}
+
+/// The length of the extension with its dot, `.csv` or `.csv.gz`. All known extensions are ASCII.
+fn extension_chars(name: &str, compressed: bool) -> usize {
+    let dots = if compressed { 2 } else { 1 };
+    name.rmatch_indices('.').nth(dots - 1).map_or(0, |(at, _)| name.len() - at)
+}
+
+/// The schemas of several files did not merge: names two of them that differ, and in what.
+async fn explain_schema(
+    name: &str,
+    state: &SessionState,
+    url: &ListingTableUrl,
+    store: &dyn ObjectStore,
+    config: &ListingTableConfig,
+    error: DataFusionError,
+) -> DataFusionError {
+    match differing_files(state, url, store, config).await {
+        Ok(Some(difference)) => Error::new(ErrorKind::Invalid, format!("the files of '{name}' do not fit together: {difference}"))
+            .with_hint("read them apart, or name those that belong together with a glob")
+            .with_source(error)
+            .into(),
+        // A file that cannot be read at all is the better explanation.
+        Err(of_one_file) => of_one_file,
+        Ok(None) => error,
+    }
+}
+
+async fn differing_files(
+    state: &SessionState,
+    url: &ListingTableUrl,
+    store: &dyn ObjectStore,
+    config: &ListingTableConfig,
+) -> Result<Option<String>> {
+    let Some(options) = &config.options else { return Ok(None) };
+    let files: Vec<ObjectMeta> = url
+        .list_all_files(state, store, &options.file_extension)
+        .await?
+        .take(COMPARED_FILES_MAX)
+        .try_collect()
+        .await?;
+    let store = state.runtime_env().object_store(url)?;
+    let mut first: Option<(String, Arc<Schema>)> = None;
+    for file in files {
+        let location = file.location.to_string();
+        let schema = match options.format.infer_schema(state, &store, std::slice::from_ref(&file)).await {
+            Ok(schema) => schema,
+            Err(error) => {
+                let error = Error::from(error);
+                let kind = error.kind();
+                let explained = Error::new(kind, format!("cannot read '{}': {error}", shown(&location)));
+                return Err(explained.with_source(error).into());
+            }
+        };
+        let Some((first_location, first_schema)) = &first else {
+            first = Some((location, schema));
+            continue;
+        };
+        for field in schema.fields() {
+            let Ok(other) = first_schema.field_with_name(field.name()) else { continue };
+            if other.data_type() != field.data_type() {
+                return Ok(Some(format!(
+                    "column '{}' is {} in '{}' and {} in '{}'",
+                    field.name(),
+                    other.data_type(),
+                    shown(first_location),
+                    field.data_type(),
+                    shown(&location),
+                )));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// The last part of a location, which tells files of one directory apart.
+fn shown(location: &str) -> &str {
+    location.rsplit('/').next().unwrap_or(location)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_tells_format_and_compression() {
+        let told = |name: &str| kind_of(name).map(|(kind, compression)| (kind.format, compression));
+        assert_eq!(told("a.parquet"), Some(("parquet", None)));
+        assert_eq!(told("dir/A.CSV"), Some(("csv", None)));
+        assert_eq!(told("a.csv.gz"), Some(("csv", Some("gzip"))));
+        assert_eq!(told("a.jsonl.zst"), Some(("json", Some("zstd"))));
+        assert_eq!(told("a.parquet.gz"), None);
+        assert_eq!(told("orders"), None);
+    }
+
+    #[test]
+    fn a_plain_word_is_a_table() {
+        assert!(!looks_like_a_file("orders"));
+        assert!(looks_like_a_file("orders.csv"));
+        assert!(looks_like_a_file("dir/orders"));
+        assert!(looks_like_a_file("s3://bucket/x"));
+        assert!(looks_like_a_file("*.parquet"));
+    }
+
+    #[test]
+    fn the_extension_keeps_its_spelling() {
+        assert_eq!(extension_chars("x/a.b.CSV.gz", true), 7);
+        assert_eq!(extension_chars("x/a.b.CSV", false), 4);
+    }
+}

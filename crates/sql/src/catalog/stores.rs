@@ -1,0 +1,100 @@
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use datafusion::common::{DataFusionError, Result};
+use datafusion::execution::object_store::ObjectStoreRegistry;
+use hdfs_native_object_store::HdfsObjectStoreBuilder;
+use object_store::ObjectStore;
+use object_store::aws::AmazonS3Builder;
+use object_store::http::HttpBuilder;
+use object_store::local::LocalFileSystem;
+use url::Url;
+use yeoul_base::ErrorKind;
+
+use crate::Error;
+
+/// The most stores that are kept open; one more forgets them all, and they open again when asked for.
+const STORES_MAX: usize = 256;
+
+/// Opens the store behind an address when a query first names it.
+///
+/// `s3://bucket` takes its credentials, region and endpoint from the environment (`AWS_…`) as the AWS tools do; `hdfs://`
+/// takes Hadoop's configuration from `HADOOP_CONF_DIR`.
+#[derive(Debug)]
+pub(crate) struct Stores {
+    local: Arc<LocalFileSystem>,
+    opened: Mutex<HashMap<String, Arc<dyn ObjectStore>>>,
+}
+
+impl Stores {
+    pub(crate) fn new() -> Self {
+        Self { local: Arc::new(LocalFileSystem::new()), opened: Mutex::new(HashMap::new()) }
+    }
+
+    fn open(url: &Url) -> Result<Arc<dyn ObjectStore>, Error> {
+        let authority = &url[url::Position::BeforeScheme..url::Position::BeforePath];
+        let failed = |source: object_store::Error| {
+            Error::new(ErrorKind::Unavailable, format!("cannot open {authority}: {source}")).with_source(source)
+        };
+        Ok(match url.scheme() {
+            "s3" | "s3a" => {
+                let bucket = url.host_str().unwrap_or_default();
+                Arc::new(AmazonS3Builder::from_env().with_bucket_name(bucket).build().map_err(failed)?)
+            }
+            "http" | "https" => Arc::new(HttpBuilder::new().with_url(authority).build().map_err(failed)?),
+            "hdfs" | "viewfs" => Arc::new(HdfsObjectStoreBuilder::new().with_url(authority).build().map_err(failed)?),
+            other => {
+                return Err(Error::new(ErrorKind::Invalid, format!("no store speaks '{other}://'"))
+                    .with_hint("addresses begin with s3://, http://, https:// or hdfs://; a local path has no scheme"));
+            }
+        })
+    }
+}
+
+fn key(url: &Url) -> String {
+    url[url::Position::BeforeScheme..url::Position::BeforePath].to_owned()
+}
+
+impl ObjectStoreRegistry for Stores {
+    fn register_store(&self, url: &Url, store: Arc<dyn ObjectStore>) -> Option<Arc<dyn ObjectStore>> {
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner).insert(key(url), store)
+    }
+
+    fn get_store(&self, url: &Url) -> Result<Arc<dyn ObjectStore>> {
+        if url.scheme() == "file" {
+            return Ok(Arc::clone(&self.local) as _);
+        }
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(store) = opened.get(&key(url)) {
+            return Ok(Arc::clone(store));
+        }
+        let store = Self::open(url).map_err(DataFusionError::from)?;
+        if opened.len() >= STORES_MAX {
+            opened.clear();
+        }
+        opened.insert(key(url), Arc::clone(&store));
+        Ok(store)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_is_opened_once_per_authority() {
+        let stores = Stores::new();
+        let get = |address: &str| stores.get_store(&Url::parse(address).unwrap());
+        let first = get("http://localhost:1/a").unwrap();
+        assert!(Arc::ptr_eq(&first, &get("http://localhost:1/b").unwrap()));
+        assert!(!Arc::ptr_eq(&first, &get("http://localhost:2/a").unwrap()));
+        get("file:///tmp").unwrap();
+    }
+
+    #[test]
+    fn an_unknown_scheme_is_refused_by_name() {
+        let error = Error::from(Stores::new().get_store(&Url::parse("gopher://x/y").unwrap()).unwrap_err());
+        assert_eq!(error.to_string(), "no store speaks 'gopher://'");
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+    }
+}

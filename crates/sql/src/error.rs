@@ -1,0 +1,443 @@
+use std::error::Error as StdError;
+use std::fmt;
+
+use datafusion::arrow::error::ArrowError;
+use datafusion::common::{Column, DataFusionError, Diagnostic, SchemaError, Span};
+use datafusion::parquet::errors::ParquetError;
+use datafusion::sql::sqlparser::parser::ParserError;
+use yeoul_base::ErrorKind;
+
+use crate::suggest;
+
+/// Where in the SQL text an error is: lines and columns count from 1, columns in characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The line.
+    pub line: u64,
+    /// The first column.
+    pub column: u64,
+    /// The column behind the last one; `column + 1` where only the start is known.
+    pub end_column: u64,
+}
+
+/// What went wrong, for a program ([`kind`](Self::kind)) and for a person (the message, the place and the hint).
+#[derive(Debug)]
+pub struct Error {
+    kind: ErrorKind,
+    message: String,
+    hint: Option<String>,
+    place: Option<Place>,
+    source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+/// The result of this crate's functions.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    /// An error of a kind, with a message in lower case and without a full stop.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), hint: None, place: None, source: None }
+    }
+
+    /// Adds what the person can do about it.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Adds what caused it.
+    #[must_use]
+    pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+
+    /// Adds where in the SQL text it is.
+    #[must_use]
+    pub fn with_place(mut self, place: Place) -> Self {
+        self.place = Some(place);
+        self
+    }
+
+    /// What the caller can do about it.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// What the person can do about it, if anything is known.
+    pub fn hint(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
+    /// Where in the SQL text it is, if it is there.
+    pub fn place(&self) -> Option<Place> {
+        self.place
+    }
+
+    /// The error as a terminal shows it: the message, the place marked in `sql`, the hint. Ends without a line break.
+    pub fn render(&self, sql: &str) -> String {
+        let mut text = format!("error: {self}");
+        let line = self.place.and_then(|place| Some((place, sql.lines().nth(usize::try_from(place.line).ok()? - 1)?)));
+        if let Some((place, line)) = line {
+            let (excerpt, offset) = excerpt(line, place);
+            let width = place.end_column.saturating_sub(place.column).clamp(1, EXCERPT_CHARS as u64) as usize;
+            let number = place.line.to_string();
+            let gutter = " ".repeat(number.len());
+            text.push_str(&format!("\n {gutter} |\n {number} | {excerpt}\n {gutter} | "));
+            text.push_str(&" ".repeat(offset));
+            text.push_str(&"^".repeat(width.min(excerpt.chars().count().saturating_sub(offset).max(1))));
+        }
+        if let Some(hint) = &self.hint {
+            text.push_str("\nhint: ");
+            text.push_str(hint);
+        }
+        text
+    }
+}
+
+/// The most characters of an SQL line that an error repeats.
+const EXCERPT_CHARS: usize = 100;
+
+/// The part of `line` around `place`, and how many characters of it stand before the place.
+fn excerpt(line: &str, place: Place) -> (String, usize) {
+    let column = usize::try_from(place.column.saturating_sub(1)).unwrap_or(usize::MAX);
+    let skipped = if line.chars().count() <= EXCERPT_CHARS { 0 } else { column.saturating_sub(EXCERPT_CHARS / 2) };
+    let excerpt = line.chars().skip(skipped).take(EXCERPT_CHARS).collect::<String>().replace('\t', " ");
+    (excerpt, column - skipped)
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}
+
+impl From<DataFusionError> for Error {
+    fn from(error: DataFusionError) -> Self {
+        // Our own errors pass through DataFusion as external ones; they come out as they went in.
+        match error {
+            DataFusionError::External(source) => match source.downcast::<Self>() {
+                Ok(own) => *own,
+                Err(source) => Self::from_external(source),
+            },
+            DataFusionError::Context(_, source) if holds_own(&source) => Self::from(*source),
+            DataFusionError::Diagnostic(diagnostic, source) => Self::from(*source).with_diagnostic(&diagnostic),
+            DataFusionError::Collection(mut errors) if !errors.is_empty() => Self::from(errors.swap_remove(0)),
+            other => Self::describe(&other).with_source(other),
+        }
+    }
+}
+
+impl From<Error> for DataFusionError {
+    fn from(error: Error) -> Self {
+        Self::External(Box::new(error))
+    }
+}
+
+fn holds_own(error: &DataFusionError) -> bool {
+    match error {
+        DataFusionError::External(source) => source.is::<Error>(),
+        DataFusionError::Context(_, source) | DataFusionError::Diagnostic(_, source) => holds_own(source),
+        _ => false,
+    }
+}
+
+impl Error {
+    fn from_external(source: Box<dyn StdError + Send + Sync>) -> Self {
+        Self::new(ErrorKind::Unavailable, chain(source.as_ref())).with_source(source)
+    }
+
+    fn with_diagnostic(mut self, diagnostic: &Diagnostic) -> Self {
+        self.place = self.place.or_else(|| diagnostic.span.map(Place::from));
+        if self.hint.is_none() {
+            self.hint = diagnostic.helps.first().map(|help| help.message.clone());
+        }
+        self
+    }
+
+    /// The kind, message, hint and place of an error of DataFusion, which stays its source.
+    fn describe(error: &DataFusionError) -> Self {
+        match error {
+            DataFusionError::SQL(parser, _) => Self::from_parser(parser),
+            DataFusionError::SchemaError(schema, _) => Self::from_schema(schema),
+            DataFusionError::Plan(message) => Self::from_message(ErrorKind::Invalid, message),
+            DataFusionError::Configuration(message) => {
+                Self::from_message(ErrorKind::Invalid, message).with_hint("SHOW ALL lists every setting")
+            }
+            DataFusionError::NotImplemented(message) => {
+                Self::from_message(ErrorKind::Invalid, &format!("not supported: {message}"))
+            }
+            DataFusionError::Execution(message) => Self::from_message(ErrorKind::Invalid, message),
+            DataFusionError::ResourcesExhausted(message) => Self::from_message(ErrorKind::ResourceExhausted, message),
+            DataFusionError::ArrowError(arrow, _) => Self::from_arrow(arrow),
+            DataFusionError::ParquetError(parquet) => Self::from_parquet(parquet),
+            DataFusionError::ObjectStore(store) => Self::from_store(store),
+            DataFusionError::IoError(io) => Self::from_io(io),
+            DataFusionError::ExecutionJoin(join) if join.is_cancelled() => Self::new(ErrorKind::Cancelled, "cancelled"),
+            DataFusionError::ExecutionJoin(join) => Self::new(ErrorKind::Internal, format!("a query task failed: {join}")),
+            DataFusionError::Context(context, source) => {
+                let inner = Self::describe(source);
+                Self { message: format!("{}: {}", lower_first(first_line(context)), inner.message), ..inner }
+            }
+            DataFusionError::Diagnostic(diagnostic, source) => Self::describe(source).with_diagnostic(diagnostic),
+            DataFusionError::Shared(source) => Self::describe_shared(source),
+            DataFusionError::External(source) => Self::describe_external(source.as_ref()),
+            DataFusionError::Collection(errors) if !errors.is_empty() => Self::describe(&errors[0]),
+            other => Self::from_message(ErrorKind::Internal, &other.strip_backtrace()),
+        }
+    }
+
+    fn describe_shared(source: &DataFusionError) -> Self {
+        Self::describe(source)
+    }
+
+    fn describe_external(source: &(dyn StdError + Send + Sync + 'static)) -> Self {
+        if let Some(own) = source.downcast_ref::<Self>() {
+            return Self { kind: own.kind, message: own.message.clone(), hint: own.hint.clone(), place: own.place, source: None };
+        }
+        if let Some(datafusion) = source.downcast_ref::<DataFusionError>() {
+            return Self::describe(datafusion);
+        }
+        Self::new(ErrorKind::Unavailable, chain(source))
+    }
+
+    fn from_parser(error: &ParserError) -> Self {
+        let message = match error {
+            ParserError::TokenizerError(message) | ParserError::ParserError(message) => message.as_str(),
+            ParserError::RecursionLimitExceeded => "the statement is nested too deeply",
+        };
+        // sqlparser ends its messages with " at Line: 1, Column: 8".
+        let (text, place) = match message.rsplit_once(" at Line: ") {
+            Some((text, numbers)) => (text, parse_place(numbers)),
+            None => (message, None),
+        };
+        let error = Self::from_message(ErrorKind::Invalid, &format!("syntax error: {}", lower_first(text)));
+        match place {
+            Some(place) => error.with_place(place),
+            None => error,
+        }
+    }
+
+    fn from_schema(error: &SchemaError) -> Self {
+        match error {
+            SchemaError::FieldNotFound { field, valid_fields } => {
+                let names: Vec<String> = valid_fields.iter().map(|column| column.name().to_owned()).collect();
+                let error = Self::new(ErrorKind::NotFound, format!("there is no column '{}' here", field.flat_name()));
+                let error = match place_of(field) {
+                    Some(place) => error.with_place(place),
+                    None => error,
+                };
+                match suggest::nearest(field.name(), &names) {
+                    Some(near) => error.with_hint(format!("did you mean '{near}'?")),
+                    None if names.is_empty() => error,
+                    None => error.with_hint(format!("the columns are {}", suggest::list(&names))),
+                }
+            }
+            SchemaError::AmbiguousReference { field } => {
+                Self::new(ErrorKind::Invalid, format!("column '{}' is in more than one table", field.flat_name()))
+                    .with_hint("write the table's name before it: table.column")
+            }
+            other => Self::from_message(ErrorKind::Invalid, &other.to_string()),
+        }
+    }
+
+    fn from_arrow(error: &ArrowError) -> Self {
+        match error {
+            ArrowError::IoError(_, io) => Self::from_io(io),
+            ArrowError::ExternalError(source) => Self::describe_external(source.as_ref()),
+            ArrowError::ParseError(message) | ArrowError::CsvError(message) | ArrowError::JsonError(message) => {
+                Self::from_message(ErrorKind::Corrupt, &format!("cannot read the data: {message}"))
+            }
+            ArrowError::ParquetError(message) | ArrowError::IpcError(message) => {
+                Self::from_message(ErrorKind::Corrupt, &format!("the file is damaged: {message}"))
+            }
+            ArrowError::MemoryError(message) => Self::from_message(ErrorKind::ResourceExhausted, message),
+            other => Self::from_message(ErrorKind::Invalid, &other.to_string()),
+        }
+    }
+
+    fn from_parquet(error: &ParquetError) -> Self {
+        match error {
+            ParquetError::External(source) => Self::describe_external(source.as_ref()),
+            other => {
+                let message = other.to_string();
+                let message = message.split_once(": ").map_or(message.as_str(), |(_, text)| text);
+                Self::from_message(ErrorKind::Corrupt, &format!("the Parquet file is damaged: {}", lower_first(message)))
+                    .with_hint("it may be truncated or overwritten; compare its size with the original's")
+            }
+        }
+    }
+
+    fn from_store(error: &object_store::Error) -> Self {
+        use object_store::Error as Store;
+        match error {
+            Store::NotFound { path, .. } => Self::new(ErrorKind::NotFound, format!("there is no file '{path}'")),
+            Store::PermissionDenied { path, .. } | Store::Unauthenticated { path, .. } => {
+                Self::new(ErrorKind::Denied, format!("no permission to read '{path}'"))
+            }
+            Store::AlreadyExists { path, .. } => Self::new(ErrorKind::Conflict, format!("'{path}' exists already")),
+            Store::Generic { source, .. } => match io_cause(source.as_ref()) {
+                Some(io) => Self::from_io(io).with_context(&chain(source.as_ref())),
+                None => Self::new(ErrorKind::Unavailable, chain(error)),
+            },
+            other => Self::new(ErrorKind::Unavailable, chain(other)),
+        }
+    }
+
+    fn with_context(mut self, message: &str) -> Self {
+        self.message = lower_first(message);
+        self
+    }
+
+    fn from_io(error: &std::io::Error) -> Self {
+        use std::io::ErrorKind as Io;
+        if let Some(inner) = error.get_ref().and_then(|inner| inner.downcast_ref::<DataFusionError>()) {
+            return Self::describe(inner);
+        }
+        let message = lower_first(&error.to_string());
+        match error.kind() {
+            Io::NotFound => Self::new(ErrorKind::NotFound, message),
+            Io::PermissionDenied => Self::new(ErrorKind::Denied, message),
+            Io::StorageFull | Io::QuotaExceeded | Io::FileTooLarge => {
+                Self::new(ErrorKind::ResourceExhausted, message)
+                    .with_hint("free space there, or spill elsewhere with --spill-dir")
+            }
+            Io::OutOfMemory => Self::new(ErrorKind::ResourceExhausted, message),
+            Io::UnexpectedEof | Io::InvalidData => Self::new(ErrorKind::Corrupt, format!("the data is damaged: {message}")),
+            _ => Self::new(ErrorKind::Unavailable, message),
+        }
+    }
+
+    /// Cleans a message of DataFusion's: no backtrace, lower case, and what it suggests becomes the hint.
+    fn from_message(kind: ErrorKind, message: &str) -> Self {
+        let message = message.split(DataFusionError::BACK_TRACE_SEP).next().unwrap_or(message).trim();
+        let (text, hint) = match message.split_once("\nDid you mean ").or_else(|| message.split_once(". Did you mean ")) {
+            Some((text, near)) => (text, Some(format!("did you mean {}", near.trim_end_matches('.')))),
+            None => (message, None),
+        };
+        let error = Self::new(kind, lower_first(text.trim_end_matches('.')));
+        match hint {
+            Some(hint) => error.with_hint(hint),
+            None => error,
+        }
+    }
+}
+
+impl From<Span> for Place {
+    fn from(span: Span) -> Self {
+        let end_column = if span.end.line == span.start.line { span.end.column } else { span.start.column + 1 };
+        Self { line: span.start.line, column: span.start.column, end_column }
+    }
+}
+
+fn place_of(column: &Column) -> Option<Place> {
+    column.spans().first().map(Place::from)
+}
+
+/// Reads `1, Column: 8`.
+fn parse_place(numbers: &str) -> Option<Place> {
+    let (line, column) = numbers.split_once(", Column: ")?;
+    let column = column.trim().trim_end_matches(|c: char| !c.is_ascii_digit()).parse().ok()?;
+    Some(Place { line: line.trim().parse().ok()?, column, end_column: column + 1 })
+}
+
+fn io_cause<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a std::io::Error> {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if let Some(io) = error.downcast_ref::<std::io::Error>() {
+            return Some(io);
+        }
+        cause = error.source();
+    }
+    None
+}
+
+/// An error and its causes in one line, without those that the line before repeats.
+fn chain(error: &(dyn StdError + 'static)) -> String {
+    let mut text = lower_first(&error.to_string());
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let next = error.to_string();
+        if !text.contains(&next) {
+            text.push_str(": ");
+            text.push_str(&next);
+        }
+        cause = error.source();
+    }
+    text
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or(text)
+}
+
+/// Lowers the first letter of a sentence, but not of an acronym or a name in capitals (`SQL`, `HTTP`).
+fn lower_first(text: &str) -> String {
+    let mut chars = text.chars();
+    match (chars.next(), chars.next()) {
+        (Some(first), Some(second)) if first.is_uppercase() && !second.is_uppercase() => {
+            first.to_lowercase().chain(text.chars().skip(1)).collect()
+        }
+        _ => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_place_is_marked_under_its_line() {
+        let error = Error::new(ErrorKind::NotFound, "there is no column 'nam' here")
+            .with_place(Place { line: 2, column: 8, end_column: 11 })
+            .with_hint("did you mean 'name'?");
+        assert_eq!(
+            error.render("-- who\nselect nam from t"),
+            "error: there is no column 'nam' here\n   |\n 2 | select nam from t\n   |        ^^^\nhint: did you mean 'name'?"
+        );
+    }
+
+    #[test]
+    fn a_place_far_out_on_a_long_line_is_shown_in_an_excerpt() {
+        let sql = format!("select {}, oops", "x".repeat(5000));
+        let error = Error::new(ErrorKind::Invalid, "no").with_place(Place { line: 1, column: 5010, end_column: 5014 });
+        let lines: Vec<String> = error.render(&sql).lines().map(str::to_owned).collect();
+        assert!(lines.iter().all(|line| line.chars().count() <= EXCERPT_CHARS + 10), "{lines:?}");
+        let column = lines[3].find('^').unwrap();
+        assert_eq!(&lines[2][column..column + 4], "oops");
+    }
+
+    #[test]
+    fn a_place_outside_the_text_is_not_shown() {
+        let error = Error::new(ErrorKind::Invalid, "no").with_place(Place { line: 9, column: 1, end_column: 2 });
+        assert_eq!(error.render("select 1"), "error: no");
+    }
+
+    #[test]
+    fn a_syntax_error_keeps_its_place_and_loses_it_from_its_text() {
+        let parser = ParserError::ParserError("Expected: an expression, found: FROM at Line: 3, Column: 12".to_owned());
+        let error = Error::from(DataFusionError::SQL(Box::new(parser), None));
+        assert_eq!(error.to_string(), "syntax error: expected: an expression, found: FROM");
+        assert_eq!(error.place(), Some(Place { line: 3, column: 12, end_column: 13 }));
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+    }
+
+    #[test]
+    fn our_own_errors_come_out_of_datafusion_as_they_went_in() {
+        let own = || Error::new(ErrorKind::NotFound, "there is no file 'x'").with_hint("look again");
+        let wrapped = DataFusionError::from(own()).context("planning");
+        let shared = DataFusionError::Shared(std::sync::Arc::new(DataFusionError::from(own())));
+        for error in [wrapped, shared] {
+            let error = Error::from(error);
+            assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::NotFound, "there is no file 'x'"));
+            assert_eq!(error.hint(), Some("look again"));
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! The memory promise: a limit on the process, kept by a pool that asks the operating system how much is really in use.
+//!
+//! - [`policy`]: who may have how much (decides, no I/O);
+//! - [`pool`]: that policy as DataFusion's `MemoryPool`;
+//! - [`process`]: the process's resident set size, watched;
+//! - [`spill_dir`]: where spilled data lies, and who removes it.
+
+pub(crate) mod policy;
+pub(crate) mod pool;
+pub(crate) mod process;
+pub(crate) mod spill_dir;

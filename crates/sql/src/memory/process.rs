@@ -1,0 +1,170 @@
+//! How much memory the process really uses.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+/// How often the resident set size is read. At the few GB/s with which two cores can touch fresh memory, some 10 MB can
+/// go unseen between two readings; the margin below is several times that.
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(4);
+
+/// The resident set size of this process, and what is left of its promise.
+#[derive(Debug)]
+pub(crate) struct ProcessMemory {
+    statm: Option<File>,
+    page_bytes: usize,
+    /// The promise in bytes; `usize::MAX` for none.
+    promise: usize,
+    /// Growth is refused from here on.
+    soft_limit: usize,
+    /// The running query is stopped from here on.
+    hard_limit: usize,
+    sampled: AtomicUsize,
+    peak: AtomicUsize,
+    granted_since_sample: AtomicUsize,
+    exceeded: AtomicBool,
+    on_exceeded: Notify,
+}
+
+impl ProcessMemory {
+    /// Starts to watch this process. The watching thread ends with the last reference to the result.
+    pub(crate) fn watch(promise: Option<usize>) -> io::Result<Arc<Self>> {
+        let promise_bytes = promise.unwrap_or(usize::MAX);
+        let process = Arc::new(Self {
+            statm: File::open("/proc/self/statm").ok(),
+            page_bytes: page_bytes(),
+            promise: promise_bytes,
+            soft_limit: promise_bytes / 100 * 92,
+            hard_limit: promise_bytes / 100 * 98,
+            sampled: AtomicUsize::new(0),
+            peak: AtomicUsize::new(0),
+            granted_since_sample: AtomicUsize::new(0),
+            exceeded: AtomicBool::new(false),
+            on_exceeded: Notify::new(),
+        });
+        process.sample();
+        if promise.is_some() && process.statm.is_some() {
+            let watched = Arc::downgrade(&process);
+            thread::Builder::new().name("yeoul-memory".to_owned()).spawn(move || watch_until_dropped(&watched))?;
+        }
+        Ok(process)
+    }
+
+    /// The resident set size in bytes, read now; 0 where the system does not tell.
+    pub(crate) fn sample(&self) -> usize {
+        let granted = self.granted_since_sample.load(Ordering::Relaxed);
+        let resident = self.read_resident().unwrap_or(0);
+        self.sampled.store(resident, Ordering::Relaxed);
+        self.peak.fetch_max(resident, Ordering::Relaxed);
+        // Only what was granted before the reading can be in it.
+        let _ = self
+            .granted_since_sample
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |now| Some(now.saturating_sub(granted)));
+        if resident > self.hard_limit && !self.exceeded.swap(true, Ordering::Relaxed) {
+            self.on_exceeded.notify_waiters();
+        } else if resident < self.soft_limit {
+            self.exceeded.store(false, Ordering::Relaxed);
+        }
+        resident
+    }
+
+    fn read_resident(&self) -> Option<usize> {
+        // "size resident shared …" in pages (proc(5)); 7 numbers of at most 20 digits fit.
+        let mut text = [0u8; 160];
+        let read = self.statm.as_ref()?.read_at(&mut text, 0).ok()?;
+        let resident = std::str::from_utf8(&text[..read]).ok()?.split(' ').nth(1)?;
+        Some(resident.parse::<usize>().ok()? * self.page_bytes)
+    }
+
+    /// What the process may still take before growth is refused.
+    pub(crate) fn free(&self) -> usize {
+        if self.promise == usize::MAX {
+            return usize::MAX;
+        }
+        let used = self.sampled.load(Ordering::Relaxed) + self.granted_since_sample.load(Ordering::Relaxed);
+        self.soft_limit.saturating_sub(used)
+    }
+
+    /// Notes that `bytes` were granted and may soon be resident.
+    pub(crate) fn granted(&self, bytes: usize) {
+        self.granted_since_sample.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// The promise in bytes, if there is one.
+    pub(crate) fn promise(&self) -> Option<usize> {
+        (self.promise != usize::MAX).then_some(self.promise)
+    }
+
+    /// The largest resident set size seen.
+    pub(crate) fn peak(&self) -> usize {
+        self.peak.load(Ordering::Relaxed)
+    }
+
+    /// Resolves when the process has come so close to its promise that the running query has to end.
+    pub(crate) async fn exceeded(&self) {
+        loop {
+            let notified = self.on_exceeded.notified();
+            if self.exceeded.load(Ordering::Relaxed) {
+                return;
+            }
+            notified.await;
+        }
+    }
+}
+
+fn watch_until_dropped(process: &Weak<ProcessMemory>) {
+    while let Some(process) = process.upgrade() {
+        process.sample();
+        drop(process);
+        thread::sleep(SAMPLE_INTERVAL);
+    }
+}
+
+/// The system's page size, from the auxiliary vector (getauxval(3), AT_PAGESZ = 6); 4096 where it cannot be read.
+fn page_bytes() -> usize {
+    const AT_PAGESZ: u64 = 6;
+    let Ok(auxv) = std::fs::read("/proc/self/auxv") else { return 4096 };
+    let word = |bytes: &[u8]| bytes.try_into().map(u64::from_ne_bytes).unwrap_or(0);
+    auxv.chunks_exact(16)
+        .find(|entry| word(&entry[..8]) == AT_PAGESZ)
+        .map_or(4096, |entry| word(&entry[8..]) as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_is_touched_is_seen() {
+        let process = ProcessMemory::watch(None).unwrap();
+        let before = process.sample();
+        let bytes = vec![1u8; 64 << 20];
+        let after = process.sample();
+        assert!(before > 1 << 20, "{before}");
+        assert!(after >= before + (48 << 20), "{before} then {after} with {} bytes held", bytes.len());
+    }
+
+    #[tokio::test]
+    async fn coming_too_close_to_the_promise_is_told_to_those_who_wait() {
+        let process = ProcessMemory::watch(Some(1 << 20)).unwrap();
+        tokio::time::timeout(Duration::from_secs(5), process.exceeded()).await.expect("any process is larger");
+        assert_eq!(process.free(), 0);
+    }
+
+    #[test]
+    fn grants_count_until_the_next_reading() {
+        let process = ProcessMemory::watch(None).unwrap();
+        let limited = ProcessMemory { promise: 1 << 40, soft_limit: 1 << 40, ..Arc::into_inner(process).unwrap() };
+        let free = limited.free();
+        limited.granted(1 << 30);
+        assert_eq!(limited.free(), free - (1 << 30));
+        limited.sample();
+        assert!(limited.free() > free - (1 << 29));
+    }
+}

@@ -1,0 +1,328 @@
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::{DataFusionError, JoinType, Result};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{PhysicalExpr, PhysicalExprRef};
+use datafusion::physical_plan::execution_plan::{EmissionType, ReplaceChildrenOptions};
+use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, SpillMetrics};
+use datafusion::physical_plan::spill::SpillManager;
+use datafusion::physical_plan::stream::{RecordBatchReceiverStream, RecordBatchStreamAdapter};
+use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, InputDistributionRequirements, PlanProperties,
+};
+use datafusion::common::tree_node::TreeNodeRecursion;
+use futures::{StreamExt, stream};
+use tokio::sync::mpsc::Sender;
+use yeoul_base::ErrorKind;
+
+use super::buckets::{BUCKETS, Bucket, Divider, LEVELS_MAX};
+use crate::Error;
+
+/// Bytes of a hash join's table per build row: a 16 byte entry at a load of 7/8, and 8 bytes of chain.
+const TABLE_BYTES_PER_ROW: usize = 27;
+
+/// A build side of `bytes` occupies twice that for a moment: DataFusion's join concatenates its batches into one.
+const BUILD_COPIES: usize = 2;
+
+/// Output batches that wait between the join and its reader.
+const OUTPUT_BATCHES: usize = 2;
+
+/// A hash join whose build side may be larger than memory (Grace hash join, Kitsuregawa et al. 1983).
+///
+/// Each partition gathers its build side in memory. If that fits, it is joined as DataFusion joins it. If not, both sides
+/// are divided on disk by the hash of the join keys into [`BUCKETS`] buckets, and one bucket after the other is joined;
+/// a bucket that is still too large is divided again by another hash. Each bucket is joined by DataFusion's
+/// [`HashJoinExec`], so every join type and filter means what it means there.
+///
+/// Unlike `HashJoinExec` it does not keep the order of the probe side.
+#[derive(Debug)]
+pub(crate) struct GraceHashJoinExec {
+    /// The join as planned; it is never executed itself, but its like are, a bucket at a time.
+    join: HashJoinExec,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl GraceHashJoinExec {
+    pub(crate) fn try_new(join: &HashJoinExec) -> Result<Self> {
+        let join = join.builder().with_partition_mode(PartitionMode::Partitioned).recompute_properties().build()?;
+        let mut equivalences = join.properties().eq_properties.clone();
+        equivalences.clear_orderings();
+        let properties = PlanProperties::new(
+            equivalences,
+            join.properties().partitioning.clone(),
+            EmissionType::Final,
+            join.properties().boundedness,
+        );
+        Ok(Self { join, properties: Arc::new(properties), metrics: ExecutionPlanMetricsSet::new() })
+    }
+}
+
+impl DisplayAs for GraceHashJoinExec {
+    fn fmt_as(&self, display: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Grace")?;
+        self.join.fmt_as(display, f)
+    }
+}
+
+impl ExecutionPlan for GraceHashJoinExec {
+    fn name(&self) -> &str {
+        "GraceHashJoinExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
+        self.join.input_distribution_requirements()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        self.join.children()
+    }
+
+    fn apply_expressions(
+        &self,
+        visit: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        self.join.apply_expressions(visit)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.with_new_children(children)
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        let join = self.join.builder().with_new_children(children)?.recompute_properties().build()?;
+        Ok(Arc::new(Self::try_new(&join)?))
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let build = self.join.left.execute(partition, Arc::clone(&context))?;
+        let probe = self.join.right.execute(partition, Arc::clone(&context))?;
+        let schema = self.join.schema();
+        let metrics = BaselineMetrics::new(&self.metrics, partition);
+        let mut output = RecordBatchReceiverStream::builder(Arc::clone(&schema), OUTPUT_BATCHES);
+        let joiner = Joiner {
+            join: self.join.builder().build()?,
+            reservation: MemoryConsumer::new(format!("GraceHashJoin[{partition}]"))
+                .with_can_spill(true)
+                .register(context.memory_pool()),
+            spill: SpillMetrics::new(&self.metrics, partition),
+            output: output.tx(),
+            context,
+        };
+        output.spawn(async move { joiner.run(build, probe).await });
+        let batches = output.build().inspect(move |batch| {
+            if let Ok(batch) = batch {
+                metrics.record_output(batch.num_rows());
+            }
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+}
+
+/// The work of one partition.
+struct Joiner {
+    join: HashJoinExec,
+    context: Arc<TaskContext>,
+    reservation: MemoryReservation,
+    spill: SpillMetrics,
+    output: Sender<Result<RecordBatch>>,
+}
+
+/// One side of the join, as it is divided.
+#[derive(Clone, Copy)]
+enum Side {
+    Build,
+    Probe,
+}
+
+impl Joiner {
+    async fn run(self, mut build: SendableRecordBatchStream, probe: SendableRecordBatchStream) -> Result<()> {
+        let mut gathered = VecDeque::new();
+        while let Some(batch) = build.next().await {
+            let batch = batch?;
+            let needed = memory_needed(batch.get_array_memory_size(), batch.num_rows());
+            gathered.push_back(batch);
+            if self.reservation.try_grow(needed).is_err() {
+                return self.divide_and_join(gathered, build, probe).await;
+            }
+        }
+        let schema = self.join.left.schema();
+        let build = RecordBatchStreamAdapter::new(schema, stream::iter(gathered.into_iter().map(Ok)));
+        self.join_in_memory(Box::pin(build), probe).await
+    }
+
+    async fn divide_and_join(
+        &self,
+        mut gathered: VecDeque<RecordBatch>,
+        build: SendableRecordBatchStream,
+        probe: SendableRecordBatchStream,
+    ) -> Result<()> {
+        let mut divider = self.divider(Side::Build, 0);
+        while let Some(batch) = gathered.pop_front() {
+            divider.push(&batch)?;
+        }
+        self.reservation.free();
+        divider.push_all(build).await?;
+        let build = divider.finish()?;
+        let mut divider = self.divider(Side::Probe, 0);
+        divider.push_all(probe).await?;
+        let probe = divider.finish()?;
+        self.join_buckets(build, probe).await
+    }
+
+    /// Joins buckets of the first division, and divides again those that are too large.
+    async fn join_buckets(&self, build: Vec<Option<Bucket>>, probe: Vec<Option<Bucket>>) -> Result<()> {
+        let mut todo: Vec<(usize, Option<Bucket>, Option<Bucket>)> =
+            build.into_iter().zip(probe).rev().map(|(build, probe)| (1, build, probe)).collect();
+        while let Some((level, build, probe)) = todo.pop() {
+            if !self.may_answer(build.is_some(), probe.is_some()) {
+                continue;
+            }
+            let needed = build.as_ref().map_or(0, |bucket| memory_needed(bucket.bytes, bucket.rows));
+            let fits = self.reservation.try_grow(needed);
+            if let (Err(refused), Some(bucket)) = (fits, &build) {
+                if level >= LEVELS_MAX {
+                    return Err(hot_key(bucket, refused));
+                }
+                let parts = self.divide_again(Side::Build, level, build).await?;
+                let others = self.divide_again(Side::Probe, level, probe).await?;
+                todo.extend(parts.into_iter().zip(others).rev().map(|(build, probe)| (level + 1, build, probe)));
+                continue;
+            }
+            let build = self.read(Side::Build, build)?;
+            let probe = self.read(Side::Probe, probe)?;
+            self.join_in_memory(build, probe).await?;
+        }
+        Ok(())
+    }
+
+    async fn divide_again(&self, side: Side, level: usize, bucket: Option<Bucket>) -> Result<Vec<Option<Bucket>>> {
+        let Some(bucket) = bucket else { return Ok((0..BUCKETS).map(|_| None).collect()) };
+        let mut divider = self.divider(side, level);
+        divider.push_all(self.read(side, Some(bucket))?).await?;
+        divider.finish()
+    }
+
+    /// Whether a bucket with or without rows on each side can put rows into the answer.
+    fn may_answer(&self, build: bool, probe: bool) -> bool {
+        match self.join.join_type {
+            JoinType::Inner | JoinType::LeftSemi | JoinType::RightSemi => build && probe,
+            JoinType::Left | JoinType::LeftAnti | JoinType::LeftMark => build,
+            JoinType::Right | JoinType::RightAnti | JoinType::RightMark => probe,
+            JoinType::Full => build || probe,
+        }
+    }
+
+    /// Joins a build side that fits. What was reserved for it goes over to the join, which reserves it under its own name.
+    async fn join_in_memory(&self, build: SendableRecordBatchStream, probe: SendableRecordBatchStream) -> Result<()> {
+        self.reservation.free();
+        let join = self
+            .join
+            .builder()
+            .with_new_children(vec![once(build)?, once(probe)?])?
+            .with_partition_mode(PartitionMode::CollectLeft)
+            .reset_state()
+            .recompute_properties()
+            .build()?;
+        let mut rows = join.execute(0, Arc::clone(&self.context))?;
+        while let Some(batch) = rows.next().await {
+            if self.output.send(batch).await.is_err() {
+                // Nobody reads on, as under a LIMIT.
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&self, side: Side, bucket: Option<Bucket>) -> Result<SendableRecordBatchStream> {
+        match bucket {
+            Some(bucket) => self.spill_manager(side).read_spill_as_stream(bucket.file, None),
+            None => Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(side), stream::empty()))),
+        }
+    }
+
+    fn divider(&self, side: Side, level: usize) -> Divider {
+        let keys: Vec<PhysicalExprRef> = self.join.on.iter().map(|(build, probe)| match side {
+            Side::Build => Arc::clone(build),
+            Side::Probe => Arc::clone(probe),
+        });
+        Divider::new(keys.collect(), level, self.spill_manager(side))
+    }
+
+    fn spill_manager(&self, side: Side) -> SpillManager {
+        SpillManager::new(self.context.runtime_env(), self.spill.clone(), self.schema(side))
+            .with_compression_type(self.context.session_config().spill_compression())
+    }
+
+    fn schema(&self, side: Side) -> SchemaRef {
+        match side {
+            Side::Build => self.join.left.schema(),
+            Side::Probe => self.join.right.schema(),
+        }
+    }
+}
+
+fn memory_needed(bytes: usize, rows: usize) -> usize {
+    bytes * BUILD_COPIES + rows * TABLE_BYTES_PER_ROW
+}
+
+/// All rows of the bucket have the same few keys, so that no division makes it smaller.
+fn hot_key(bucket: &Bucket, refused: DataFusionError) -> DataFusionError {
+    Error::new(
+        ErrorKind::ResourceExhausted,
+        format!("{} rows of a join's smaller side have the same key and do not fit into memory together: {refused}", bucket.rows),
+    )
+    .with_source(refused)
+    .into()
+}
+
+/// An operator that yields a stream that exists already.
+fn once(stream: SendableRecordBatchStream) -> Result<Arc<dyn ExecutionPlan>> {
+    let schema = stream.schema();
+    let partition = Arc::new(Once { schema: Arc::clone(&schema), stream: Mutex::new(Some(stream)) });
+    Ok(Arc::new(StreamingTableExec::try_new(schema, vec![partition], None, None, false, None)?))
+}
+
+struct Once {
+    schema: SchemaRef,
+    stream: Mutex<Option<SendableRecordBatchStream>>,
+}
+
+impl fmt::Debug for Once {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Once")
+    }
+}
+
+impl PartitionStream for Once {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
+        let stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner).take();
+        stream.unwrap_or_else(|| {
+            let error = Error::new(ErrorKind::Internal, "a stream was read twice");
+            Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), stream::iter([Err(error.into())])))
+        })
+    }
+}

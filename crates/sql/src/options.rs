@@ -1,0 +1,39 @@
+use std::path::PathBuf;
+
+use yeoul_base::ByteSize;
+
+/// How a [`Session`](crate::Session) runs. The default is what a person at a terminal wants: all cores, no memory limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The promise about the whole process: its resident set size (RSS) stays at or below this. `None` promises nothing.
+    pub memory: Option<ByteSize>,
+    /// Threads that execute queries, and partitions per operator; `None` takes the machine's cores.
+    pub threads: Option<usize>,
+    /// Where operators spill; `None` takes the system's temporary directory.
+    pub spill_dir: Option<PathBuf>,
+    /// The most that spilled data may hold on disk at a time.
+    pub spill_limit: ByteSize,
+    /// Engine settings (`datafusion.…` keys) that win over Yeoul's defaults, in order.
+    pub settings: Vec<(String, String)>,
+}
+
+impl Options {
+    /// The default of [`spill_limit`](Self::spill_limit): 100 GiB, as DataFusion has it.
+    pub const SPILL_LIMIT: ByteSize = ByteSize::from_gib(100);
+    /// The smallest [`memory`](Self::memory) with which a session starts: the program itself takes about 60 MiB, and two
+    /// partitions of a sort reserve 10 MiB each before the first row.
+    pub const MEMORY_MIN: ByteSize = ByteSize::from_mib(128);
+    /// The most [`threads`](Self::threads): above it, plans cost more than they gain.
+    pub const THREADS_MAX: usize = 1024;
+
+    /// The number of threads that these options mean on this machine.
+    pub fn threads(&self) -> usize {
+        self.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { memory: None, threads: None, spill_dir: None, spill_limit: Self::SPILL_LIMIT, settings: Vec::new() }
+    }
+}

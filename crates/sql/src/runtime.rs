@@ -1,0 +1,21 @@
+use tokio::runtime::{Builder, Runtime};
+use yeoul_base::ErrorKind;
+
+use crate::{Error, Options, Result};
+
+/// The most threads that wait for files. Each keeps memory of its own in the allocator, so there are not tokio's 512.
+const BLOCKING_THREADS_MAX: usize = 32;
+
+/// The runtime on which a session with these options should run: as many threads as the options allow.
+///
+/// # Errors
+/// `Unavailable` when the system refuses the threads.
+pub fn runtime(options: &Options) -> Result<Runtime> {
+    Builder::new_multi_thread()
+        .worker_threads(options.threads())
+        .max_blocking_threads(BLOCKING_THREADS_MAX)
+        .thread_name("yeoul-sql")
+        .enable_all()
+        .build()
+        .map_err(|source| Error::new(ErrorKind::Unavailable, format!("cannot start threads: {source}")).with_source(source))
+}

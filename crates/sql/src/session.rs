@@ -1,0 +1,259 @@
+use std::path::Path;
+use std::sync::Arc;
+
+use datafusion::catalog::{DynamicFileCatalog, UrlTableFactory};
+use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion::logical_expr::{LogicalPlan, Statement};
+use datafusion::prelude::{ParquetReadOptions, SessionContext};
+use yeoul_base::{ByteSize, ErrorKind};
+
+use crate::answer::{Answer, Limits, Query};
+use crate::catalog::files::FileTables;
+use crate::catalog::stores::Stores;
+use crate::memory::policy::{Bounds, Ledger};
+use crate::memory::pool::PromisePool;
+use crate::memory::process::ProcessMemory;
+use crate::memory::spill_dir::SpillDir;
+use crate::settings::{check_set, session_config};
+use crate::{Error, Options, Result, suggest};
+
+/// One person's or program's engine: its tables, settings and limits. Cheap to share behind an `Arc`.
+pub struct Session {
+    options: Options,
+    context: SessionContext,
+    limits: Limits,
+    /// Holds what operators spill; removed with the session.
+    _spill_dir: SpillDir,
+}
+
+/// What a session and its process hold, for people: the shell's `.memory`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryReport {
+    /// The promise about the process, if there is one.
+    pub promise: Option<ByteSize>,
+    /// The process's resident set size now.
+    pub resident: ByteSize,
+    /// The largest resident set size that was seen.
+    pub resident_peak: ByteSize,
+    /// What operators have reserved now, the most they had, and the most they may: under a limit only.
+    pub reserved: Option<(ByteSize, ByteSize, ByteSize)>,
+    /// What lies spilled on disk now, and the most that may.
+    pub spilled: (ByteSize, ByteSize),
+}
+
+/// The most operators that a memory report lists and a name list reads.
+const NAMES_MAX: usize = 10_000;
+
+impl Session {
+    /// Starts a session.
+    ///
+    /// # Errors
+    /// `Invalid` for options that cannot be kept (a memory limit below [`Options::MEMORY_MIN`], unknown settings),
+    /// `NotFound` or `Denied` for the spill directory.
+    pub fn new(options: Options) -> Result<Self> {
+        check(&options)?;
+        let process = ProcessMemory::watch(options.memory.map(ByteSize::as_usize))
+            .map_err(|source| Error::new(ErrorKind::Unavailable, "cannot watch the memory in use").with_source(source))?;
+        let pool = options.memory.map(|promise| {
+            let ledger = Ledger::new(Bounds::for_promise(promise.as_usize()));
+            Arc::new(PromisePool::new(ledger, Arc::clone(&process)))
+        });
+        let spill_parent = options.spill_dir.clone().unwrap_or_else(std::env::temp_dir);
+        let spill_dir = SpillDir::create(&spill_parent)?;
+        let runtime = runtime_env(&options, &spill_dir, pool.clone())?;
+        let context = context(&options, runtime)?;
+        Ok(Self { options, context, limits: Limits { process, pool }, _spill_dir: spill_dir })
+    }
+
+    /// Runs one statement; its rows come from the answer.
+    ///
+    /// # Errors
+    /// With the place in `sql` where one is known: `Invalid` for what is no SQL, `NotFound` for what it names and is not
+    /// there, and whatever planning the query found.
+    pub async fn sql(&self, sql: &str) -> Result<Answer> {
+        let process = &self.limits.process;
+        tokio::select! {
+            biased;
+            // Some statements do their work before they answer: CREATE TABLE … AS holds its rows in memory.
+            () = process.exceeded(), if process.promise().is_some() => Err(
+                Error::new(ErrorKind::ResourceExhausted, "the statement was stopped: the process reached its memory limit")
+                    .with_hint("CREATE TABLE … AS keeps its rows in memory; COPY (…) TO 'file.parquet' does not")
+            ),
+            answer = self.start(sql) => answer.map_err(|error| self.with_near_table(error)),
+        }
+    }
+
+    async fn start(&self, sql: &str) -> Result<Answer> {
+        let logical = self.context.state().create_logical_plan(sql).await?;
+        if let LogicalPlan::Statement(Statement::SetVariable(set)) = &logical {
+            check_set(&set.variable, &self.options)?;
+        }
+        let frame = self.context.execute_logical_plan(logical).await?;
+        let (state, logical) = frame.into_parts();
+        Query { state, logical, limits: self.limits.clone() }.start().await
+    }
+
+    /// Makes a table of each `<name>.parquet` in a directory, and gives their names in order.
+    ///
+    /// # Errors
+    /// `NotFound` when the directory is not there or has no such file; what reading them found.
+    pub async fn register_dir(&self, dir: &Path) -> Result<Vec<String>> {
+        let failed = |source: std::io::Error| {
+            let kind = if source.kind() == std::io::ErrorKind::NotFound { ErrorKind::NotFound } else { ErrorKind::Unavailable };
+            Error::new(kind, format!("cannot read the directory '{}': {source}", dir.display())).with_source(source)
+        };
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(dir).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            let (Some(stem), Some("parquet")) = (path.file_stem(), path.extension().and_then(|e| e.to_str())) else {
+                continue;
+            };
+            let name = stem.to_string_lossy().into_owned();
+            let address = path.to_string_lossy().into_owned();
+            self.context.register_parquet(&name, &address, ParquetReadOptions::default()).await?;
+            names.push(name);
+        }
+        if names.is_empty() {
+            return Err(Error::new(ErrorKind::NotFound, format!("there is no .parquet file in '{}'", dir.display())));
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// The names of the tables and views that were made in this session, in order.
+    pub fn tables(&self) -> Vec<String> {
+        let mut names = self.schema_tables();
+        names.sort();
+        names.truncate(NAMES_MAX);
+        names
+    }
+
+    fn schema_tables(&self) -> Vec<String> {
+        let catalog = self.context.state().config_options().catalog.clone();
+        self.context
+            .catalog(&catalog.default_catalog)
+            .and_then(|provider| provider.schema(&catalog.default_schema))
+            .map(|schema| schema.table_names())
+            .unwrap_or_default()
+    }
+
+    /// The columns of a table or file with their types as SQL writes them.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such table or file.
+    pub async fn columns(&self, table: &str) -> Result<Vec<(String, String)>> {
+        let provider = self.context.table_provider(datafusion::common::TableReference::bare(table)).await;
+        let schema = provider.map_err(|error| self.with_near_table(error.into()))?.schema();
+        Ok(schema.fields().iter().map(|field| (field.name().clone(), field.data_type().to_string())).collect())
+    }
+
+    /// The names of all functions, in order.
+    pub fn functions(&self) -> Vec<String> {
+        let state = self.context.state();
+        let mut names: Vec<String> = state.scalar_functions().keys().cloned().collect();
+        names.extend(state.aggregate_functions().keys().cloned());
+        names.extend(state.window_functions().keys().cloned());
+        names.extend(state.table_functions().keys().cloned());
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    /// What the session and the process hold now.
+    pub fn memory(&self) -> MemoryReport {
+        let size = |bytes: usize| ByteSize::from_bytes(bytes as u64);
+        let process = &self.limits.process;
+        let disk = &self.context.runtime_env().disk_manager;
+        MemoryReport {
+            promise: self.options.memory,
+            resident: size(process.sample()),
+            resident_peak: size(process.peak()),
+            reserved: self.limits.pool.as_ref().map(|pool| {
+                let ledger = pool.ledger();
+                (size(ledger.total()), size(ledger.peak()), size(ledger.capacity()))
+            }),
+            spilled: (ByteSize::from_bytes(disk.used_disk_space()), self.options.spill_limit),
+        }
+    }
+
+    /// The options that the session was started with.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Adds the near name to an error about a table that is not there.
+    fn with_near_table(&self, error: Error) -> Error {
+        let Some(name) = missing_table(&error.to_string()) else { return error };
+        let place = error.place();
+        let tables = self.tables();
+        let hint = match suggest::nearest(&name, &tables) {
+            Some(near) => format!("did you mean '{near}'?"),
+            None if tables.is_empty() => "a file is a table too: FROM 'file.parquet'".to_owned(),
+            None => format!("the tables are {}; a file is a table too: FROM 'file.parquet'", suggest::list(&tables)),
+        };
+        let explained = Error::new(ErrorKind::NotFound, format!("there is no table '{name}'")).with_hint(hint);
+        let explained = match place {
+            Some(place) => explained.with_place(place),
+            None => explained,
+        };
+        explained.with_source(error)
+    }
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+/// The name in DataFusion's "table 'datafusion.public.x' not found" and "No table named 'x'".
+fn missing_table(message: &str) -> Option<String> {
+    let quoted = message
+        .strip_prefix("table '")
+        .and_then(|rest| rest.strip_suffix("' not found"))
+        .or_else(|| message.strip_prefix("no table named '").and_then(|rest| rest.strip_suffix('\'')))?;
+    Some(quoted.strip_prefix("datafusion.public.").unwrap_or(quoted).to_owned())
+}
+
+fn check(options: &Options) -> Result<()> {
+    if let Some(memory) = options.memory.filter(|memory| *memory < Options::MEMORY_MIN) {
+        return Err(Error::new(ErrorKind::Invalid, format!("a memory limit of {memory} is too small to start"))
+            .with_hint(format!("--memory takes {} and more", Options::MEMORY_MIN)));
+    }
+    if let Some(threads) = options.threads.filter(|threads| !(1..=Options::THREADS_MAX).contains(threads)) {
+        return Err(Error::new(ErrorKind::Invalid, format!("{threads} threads are out of range"))
+            .with_hint(format!("--threads takes 1 to {}", Options::THREADS_MAX)));
+    }
+    Ok(())
+}
+
+fn runtime_env(options: &Options, spill_dir: &SpillDir, pool: Option<Arc<PromisePool>>) -> Result<Arc<RuntimeEnv>> {
+    let disk = DiskManagerBuilder::default()
+        .with_mode(DiskManagerMode::Directories(vec![spill_dir.path()]))
+        .with_max_temp_directory_size(options.spill_limit.as_u64());
+    let builder = RuntimeEnvBuilder::new()
+        .with_disk_manager_builder(disk)
+        .with_object_store_registry(Arc::new(Stores::new()));
+    let builder = match pool {
+        Some(pool) => builder.with_memory_pool(pool),
+        None => builder,
+    };
+    Ok(builder.build_arc()?)
+}
+
+fn context(options: &Options, runtime: Arc<RuntimeEnv>) -> Result<SessionContext> {
+    let state = SessionStateBuilder::new()
+        .with_config(session_config(options)?)
+        .with_runtime_env(runtime)
+        .with_default_features()
+        .build();
+    let files = Arc::new(FileTables::default());
+    let catalogs = DynamicFileCatalog::new(Arc::clone(state.catalog_list()), Arc::clone(&files) as Arc<dyn UrlTableFactory>);
+    let state = SessionStateBuilder::new_from_existing(state).with_catalog_list(Arc::new(catalogs)).build();
+    let context = SessionContext::new_with_state(state);
+    files.serve(&context);
+    Ok(context)
+}
+

@@ -1,0 +1,182 @@
+//! Goal: the house stays as DESIGN draws it. Method: read the sources as text and look at paths, imports and words.
+//!
+//! - a codec (`wire/`) does no I/O; a decision (the files listed below) touches no runtime, socket, file or clock;
+//! - arrows between crates go one way;
+//! - no `unsafe` outside `erasure`; no path of one machine; no room named after nothing; no room too large;
+//! - one version of arrow, datafusion and tokio in the lock file.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Files that decide: by name wherever they stand, and by place where the name alone would say too little.
+const DECISIONS: [&str; 7] =
+    ["state.rs", "namespace.rs", "slots.rs", "index.rs", "policy.rs", "compare.rs", "statement.rs"];
+
+/// What neither a codec nor a decision imports or names.
+const IO: [&str; 8] = [
+    "tokio::", "std::net", "std::fs", "std::thread", "std::process", "Instant::now", "SystemTime::now", "thread_rng",
+];
+
+/// Which crates of ours a crate may use.
+const ARROWS: [(&str, &[&str]); 7] = [
+    ("base", &[]),
+    ("erasure", &["base"]),
+    ("shuffle", &["base", "erasure"]),
+    ("dfs", &["base", "erasure"]),
+    ("sql", &["base"]),
+    ("stream", &["base"]),
+    ("bench", &["base", "erasure", "shuffle", "dfs", "sql", "stream"]),
+];
+
+/// Names that say nothing about what is inside.
+const EMPTY_NAMES: [&str; 6] = ["utils", "util", "helpers", "common", "manager", "misc"];
+
+/// The most lines of a file before its tests.
+const LINES_MAX: usize = 600;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace is there")
+}
+
+/// Every file below the workspace that is ours, with its path from there.
+fn files(wanted: impl Fn(&Path) -> bool) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut todo = vec![root()];
+    while let Some(dir) = todo.pop() {
+        for entry in fs::read_dir(dir).unwrap().map(Result::unwrap) {
+            let path = entry.path();
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if path.is_dir() {
+                if !matches!(name.as_str(), ".git" | "target" | "node_modules" | ".cache" | "corpus" | "artifacts") {
+                    todo.push(path);
+                }
+            } else if wanted(&path) {
+                let text = String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned();
+                found.push((path.strip_prefix(root()).unwrap().to_string_lossy().into_owned(), text));
+            }
+        }
+    }
+    assert!(!found.is_empty(), "the search finds nothing at all");
+    found.sort();
+    found
+}
+
+fn sources() -> Vec<(String, String)> {
+    files(|path| path.extension().is_some_and(|extension| extension == "rs"))
+        .into_iter()
+        .filter(|(path, _)| path.starts_with("crates/") || path.starts_with("fuzz/"))
+        .collect()
+}
+
+/// The part of a file before its unit tests, without comments.
+fn code(text: &str) -> String {
+    let code = text.split("\n#[cfg(test)]").next().unwrap_or(text);
+    code.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+}
+
+fn complain(findings: Vec<String>) {
+    assert!(findings.is_empty(), "\n{}", findings.join("\n"));
+}
+
+#[test]
+fn codecs_and_decisions_do_no_io() {
+    let mut seen = 0;
+    let mut findings = Vec::new();
+    for (path, text) in sources() {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        let in_src = path.contains("/src/");
+        if !in_src || !(path.contains("/wire/") || DECISIONS.contains(&name)) {
+            continue;
+        }
+        seen += 1;
+        let code = code(&text);
+        findings.extend(IO.iter().filter(|word| code.contains(**word)).map(|word| format!("{path} uses {word}")));
+    }
+    assert!(seen > 0, "no codec or decision was found: the test looks in the wrong place");
+    complain(findings);
+}
+
+#[test]
+fn arrows_go_one_way() {
+    let mut findings = Vec::new();
+    for (path, text) in sources() {
+        let Some(own) = path.strip_prefix("crates/").and_then(|rest| rest.split('/').next()) else { continue };
+        let Some((_, allowed)) = ARROWS.iter().find(|(name, _)| *name == own) else { continue };
+        for (other, _) in ARROWS {
+            let used = code(&text).contains(&format!("yeoul_{other}::"));
+            if used && other != own && !allowed.contains(&other) {
+                findings.push(format!("{path} uses yeoul-{other}, which is not below yeoul-{own}"));
+            }
+        }
+    }
+    complain(findings);
+}
+
+#[test]
+fn servers_know_nothing_of_datafusion() {
+    for part in ["shuffle", "dfs"] {
+        let Ok(manifest) = fs::read_to_string(root().join(format!("crates/{part}/Cargo.toml"))) else { continue };
+        assert!(!manifest.contains("datafusion") && !manifest.contains("yeoul-sql"), "crates/{part} uses DataFusion");
+    }
+}
+
+#[test]
+fn unsafe_code_stands_in_erasure_only() {
+    // Spelled apart, so that this file does not find itself.
+    let word = concat!("un", "safe ");
+    let findings = sources().into_iter().filter(|(path, text)| {
+        !path.starts_with("crates/erasure/") && code(text).lines().any(|line| line.trim_start().contains(word))
+    });
+    complain(findings.map(|(path, _)| format!("{path} has unsafe code")).collect());
+}
+
+#[test]
+fn no_path_of_one_machine() {
+    let homes = [concat!("/ro", "ot/"), concat!("/ho", "me/"), concat!("/wo", "rk/"), concat!("/Us", "ers/")];
+    let text_file = |path: &Path| {
+        let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+        matches!(extension, "rs" | "md" | "toml" | "py" | "sh" | "java" | "proto" | "yml" | "conf" | "sql" | "")
+    };
+    let mut findings = Vec::new();
+    for (path, text) in files(text_file) {
+        for (number, line) in text.lines().enumerate() {
+            findings.extend(homes.iter().filter(|home| line.contains(**home)).map(|home| format!("{path}:{}: {home}", number + 1)));
+        }
+    }
+    complain(findings);
+}
+
+#[test]
+fn rooms_are_named_and_small() {
+    let mut findings = Vec::new();
+    for (path, text) in sources() {
+        let stem = Path::new(&path).file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let parents: Vec<&str> = path.split('/').collect();
+        if EMPTY_NAMES.iter().any(|name| *name == stem || parents.contains(name)) {
+            findings.push(format!("{path}: name the module after what it knows"));
+        }
+        let lines = text.lines().take_while(|line| *line != "#[cfg(test)]").count();
+        if lines > LINES_MAX && path.contains("/src/") {
+            findings.push(format!("{path} has {lines} lines before its tests: are they still one subject?"));
+        }
+    }
+    complain(findings);
+}
+
+#[test]
+fn one_version_of_what_must_be_one() {
+    let lock = fs::read_to_string(root().join("Cargo.lock")).unwrap();
+    let mut versions: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for package in lock.split("[[package]]").skip(1) {
+        let field = |key: &str| {
+            package.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(" = \"")?.strip_suffix('"')).unwrap_or_default()
+        };
+        versions.entry(field("name")).or_default().push(field("version"));
+    }
+    for package in ["arrow", "arrow-array", "parquet", "datafusion", "object_store", "tokio", "prost"] {
+        let found = versions.get(package).map(Vec::as_slice).unwrap_or_default();
+        assert!(found.len() <= 1, "{package} is in the tree as {found:?}");
+    }
+    assert_eq!(versions.get("arrow").map(Vec::len), Some(1), "the lock file was read wrongly");
+}
