@@ -64,14 +64,6 @@ impl Cursor {
         Self { rest: bytes, offset }
     }
 
-    pub fn remaining(&self) -> usize {
-        self.rest.len()
-    }
-
-    pub fn offset(&self) -> usize {
-        self.offset
-    }
-
     pub fn error(&self, field: &'static str, problem: Problem) -> DecodeError {
         DecodeError { field, offset: self.offset, problem }
     }
