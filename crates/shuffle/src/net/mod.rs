@@ -20,3 +20,6 @@ pub use listener::{Listener, ListenerHandle, Options};
 pub use payload::{Payload, PieceFuture, PieceSource};
 pub use reply::Reply;
 pub use service::{ConnectionId, Service};
+
+#[cfg(test)]
+mod tests;
