@@ -11,6 +11,8 @@ pub mod java;
 mod limits;
 pub mod message;
 pub mod packed;
+#[cfg(test)]
+mod properties;
 pub mod rpc;
 mod status;
 
