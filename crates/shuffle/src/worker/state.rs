@@ -232,7 +232,8 @@ impl ShuffleState {
         pressure: Pressure,
     ) -> Result<Admission, Refusal> {
         let slot = self.slots.get(&file).copied();
-        let Some((slot, location)) = slot.and_then(|slot| Some((slot, self.locations.get_mut(&slot)?))) else {
+        let Some((slot, location)) = slot.and_then(|slot| Some((slot, self.locations.get_mut(&slot)?)))
+        else {
             return Err(self.refuse_unwritable(map, false));
         };
         if location.phase == Phase::Sealed {
@@ -435,7 +436,11 @@ mod tests {
         assert_eq!(state.reserve(&wanted, CALM, 10), Ok(vec![(Slot(0), true)]));
         assert_eq!(push(&mut state, primary(0, 0), 0, 7), Ok(false));
         assert_eq!(state.reserve(&wanted, CALM, 10), Ok(vec![(Slot(0), false)]));
-        assert_eq!(state.commit(&commit(&[0], &[0], 1)).committed, [primary(0, 0)], "the bytes are still there");
+        assert_eq!(
+            state.commit(&commit(&[0], &[0], 1)).committed,
+            [primary(0, 0)],
+            "the bytes are still there"
+        );
     }
 
     #[test]
@@ -462,7 +467,11 @@ mod tests {
         state.reserve(&[soft, hard], CALM, 10).unwrap();
         for (partition, expected) in [(0, Ok(true)), (1, Err(Refusal::HardSplit))] {
             assert_eq!(push(&mut state, primary(partition, 0), 0, 2 * mib), Ok(false));
-            assert_eq!(push(&mut state, primary(partition, 0), 0, 1), Ok(false), "at the threshold, not above");
+            assert_eq!(
+                push(&mut state, primary(partition, 0), 0, 1),
+                Ok(false),
+                "at the threshold, not above"
+            );
             assert_eq!(push(&mut state, primary(partition, 0), 0, 1), expected);
         }
         let merged = state.judge(primary(1, 0), MapId(0), PushKind::Merged, CALM);
@@ -490,7 +499,9 @@ mod tests {
         state.appended(slots[1].0, PRESSURE_SPLIT_BYTES_MIN);
         let tight = Pressure { memory_tight: true, ..CALM };
         let split = |state: &mut ShuffleState, id, pressure| {
-            state.judge(primary(id, 0), MapId(0), PushKind::Single, pressure).map(|admission| admission.soft_split)
+            state
+                .judge(primary(id, 0), MapId(0), PushKind::Single, pressure)
+                .map(|admission| admission.soft_split)
         };
         assert_eq!(split(&mut state, 0, tight), Ok(false));
         assert_eq!(split(&mut state, 1, tight), Ok(true));
@@ -512,7 +523,11 @@ mod tests {
         state.destroy([primary(0, 0)]);
         assert_eq!(state.commit(&first), outcome);
         let other = commit(&[0], &[0], 0);
-        assert_eq!(state.commit(&other).failed, [primary(0, 0)], "Sail's epoch 0 with other ids is another request");
+        assert_eq!(
+            state.commit(&other).failed,
+            [primary(0, 0)],
+            "Sail's epoch 0 with other ids is another request"
+        );
     }
 
     #[derive(Debug, Clone)]

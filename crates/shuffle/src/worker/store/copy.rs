@@ -106,7 +106,12 @@ impl LocationCopy {
                 copy.index.push(row.map, row.attempt, row.batch, row.len);
             }
             copy.overhead.grow(BATCH_OVERHEAD_BYTES * rows.len() as u64);
-            copy.runs.push(Run { first, segment, at, checksums: rows.iter().map(|row| row.checksum).collect() });
+            copy.runs.push(Run {
+                first,
+                segment,
+                at,
+                checksums: rows.iter().map(|row| row.checksum).collect(),
+            });
         }
         copy
     }
@@ -147,9 +152,21 @@ impl LocationCopy {
     }
 
     /// Adds a batch that went to disk while it arrived.
-    pub fn append_on_disk(&mut self, header: &BatchHeader, len: u32, segment: Arc<Segment>, at: u64, checksum: u32) {
+    pub fn append_on_disk(
+        &mut self,
+        header: &BatchHeader,
+        len: u32,
+        segment: Arc<Segment>,
+        at: u64,
+        checksum: u32,
+    ) {
         let first = self.push(header, len);
-        self.held.push_back(Held::Disk(Box::new(Run { first, segment, at, checksums: Box::new([checksum]) })));
+        self.held.push_back(Held::Disk(Box::new(Run {
+            first,
+            segment,
+            at,
+            checksums: Box::new([checksum]),
+        })));
     }
 
     fn push(&mut self, header: &BatchHeader, len: u32) -> u32 {

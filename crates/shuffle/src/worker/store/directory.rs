@@ -52,11 +52,17 @@ impl Directory {
     pub fn open(root: &Path, reserve_bytes: Option<u64>) -> Result<Self> {
         let about = |error: io::Error| {
             let text = format!("cannot use directory {}: {error}", root.display());
-            Error::new(Error::from(error).kind(), text).with_hint("give each worker directories that it may write")
+            Error::new(Error::from(error).kind(), text)
+                .with_hint("give each worker directories that it may write")
         };
         let home = root.join(HOME);
         fs::create_dir_all(&home).map_err(about)?;
-        let lock = File::options().create(true).truncate(false).write(true).open(home.join("lock")).map_err(about)?;
+        let lock = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(home.join("lock"))
+            .map_err(about)?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {

@@ -112,9 +112,9 @@ impl Store {
             return shuffle;
         }
         let mut shuffles = self.shuffles_mut();
-        let shuffle = shuffles
-            .entry(key.clone())
-            .or_insert_with(|| Arc::new(Shuffle::new(key.clone(), self.memory.clone(), Arc::clone(&self.lives))));
+        let shuffle = shuffles.entry(key.clone()).or_insert_with(|| {
+            Arc::new(Shuffle::new(key.clone(), self.memory.clone(), Arc::clone(&self.lives)))
+        });
         Arc::clone(shuffle)
     }
 
@@ -140,11 +140,7 @@ impl Store {
     pub fn pressure(&self, leaving: bool) -> Pressure {
         let level = self.memory.level();
         let room = || self.directories.iter().any(|directory| directory.health() == Health::Healthy);
-        Pressure {
-            leaving,
-            memory_tight: level >= Level::Tight,
-            exhausted: level >= Level::Tight && !room(),
-        }
+        Pressure { leaving, memory_tight: level >= Level::Tight, exhausted: level >= Level::Tight && !room() }
     }
 
     fn unsealed(&self) -> MutexGuard<'_, Vec<Arc<Shuffle>>> {

@@ -59,7 +59,12 @@ async fn read_chunk(store: &Store, stream: &Arc<Stream>, chunk: u32) -> crate::R
     Ok(bytes)
 }
 
-async fn read_all(store: &Store, shuffle: &Arc<Shuffle>, partition: i32, range: MapRange) -> crate::Result<Vec<Bytes>> {
+async fn read_all(
+    store: &Store,
+    shuffle: &Arc<Shuffle>,
+    partition: i32,
+    range: MapRange,
+) -> crate::Result<Vec<Bytes>> {
     let stream = Arc::new(store.open_stream(shuffle, file(partition), range, 900)?);
     let mut batches = Vec::new();
     for (number, chunk) in stream.chunks().iter().enumerate() {
@@ -177,7 +182,9 @@ async fn run(steps: Vec<Step>) {
                 let recovered = store.recover().unwrap();
                 assert_eq!(recovered.damaged_files, 0);
                 // Open locations and those without a batch do not come back; the driver was never told they would.
-                model.batches.retain(|partition, batches| model.committed.contains(partition) && !batches.is_empty());
+                model
+                    .batches
+                    .retain(|partition, batches| model.committed.contains(partition) && !batches.is_empty());
                 model.committed.retain(|partition| model.batches.contains_key(partition));
                 assert_eq!(recovered.locations, model.committed.len());
                 shuffle = store.find_or_insert(&key);
@@ -187,7 +194,8 @@ async fn run(steps: Vec<Step>) {
                 reserve(&shuffle, 0..4);
             }
             Step::Read { partition, range } => {
-                let found = read_all(&store, &shuffle, partition, MapRange::from_wire(range.0, range.1)).await;
+                let found =
+                    read_all(&store, &shuffle, partition, MapRange::from_wire(range.0, range.1)).await;
                 if model.committed.contains(&partition) {
                     assert_eq!(found.unwrap(), model.expected(partition, range));
                 } else {
@@ -234,7 +242,8 @@ fn every_flipped_bit_on_disk_is_an_error_and_not_an_answer() {
         assert_eq!(read_all(&store, &shuffle, 0, MapRange::Whole).await.unwrap(), batches);
         let path = shuffle.lock().segments[0].path().to_owned();
         let whole = std::fs::read(&path).unwrap();
-        let data_at = whole.windows(20).position(|window| window == &batches[0][..]).expect("the batches are there");
+        let data_at =
+            whole.windows(20).position(|window| window == &batches[0][..]).expect("the batches are there");
         for at in (data_at..data_at + batches.iter().map(Bytes::len).sum::<usize>()).step_by(99_991) {
             let mut rotten = whole.clone();
             rotten[at] ^= 4;
@@ -284,7 +293,9 @@ fn a_part_of_a_chunk_is_that_part() {
         let stream = Arc::new(store.open_stream(&shuffle, file(0), MapRange::Whole, 64 << 20).unwrap());
         let whole = batches.concat();
         assert_eq!(stream.chunks().len(), 1);
-        for (offset, len) in [(0, 0), (0, 1), (19, 70_000), (70_020, 1 << 20), (5_300_000, u64::MAX), (whole.len() as u64, 9)] {
+        for (offset, len) in
+            [(0, 0), (0, 1), (19, 70_000), (70_020, 1 << 20), (5_300_000, u64::MAX), (whole.len() as u64, 9)]
+        {
             let mut reader = ChunkReader::new(&stream, store.read_memory(), 0, offset, len).unwrap();
             let end = offset.saturating_add(len).min(whole.len() as u64);
             assert_eq!(reader.left(), end - offset);
@@ -294,7 +305,9 @@ fn a_part_of_a_chunk_is_that_part() {
             }
             assert!(found == whole[offset as usize..end as usize], "offset {offset}, {len} bytes");
         }
-        let error = |chunk, offset| ChunkReader::new(&stream, store.read_memory(), chunk, offset, 1).unwrap_err().kind();
+        let error = |chunk, offset| {
+            ChunkReader::new(&stream, store.read_memory(), chunk, offset, 1).unwrap_err().kind()
+        };
         assert_eq!(error(1, 0), Kind::NotFound);
         assert_eq!(error(0, whole.len() as u64 + 1), Kind::Invalid);
         assert_eq!(store.read_memory().used(), 0);
@@ -312,7 +325,13 @@ fn memory_pressure_spills_and_a_failed_directory_keeps_the_batches() {
         assert!(append(&store, &shuffle, 0, &one));
         store.directories()[0].hangs();
         store.directories()[1].hangs();
-        assert!(store.plan(1).is_some_and(|job| { drop(job); true }), "a plan that nobody carries out");
+        assert!(
+            store.plan(1).is_some_and(|job| {
+                drop(job);
+                true
+            }),
+            "a plan that nobody carries out"
+        );
         shuffle.lock().copies.values_mut().for_each(|copy| copy.spill_failed());
         let charge = store.memory().charge(store.memory().limit());
         assert!(store.pressure(false).exhausted);

@@ -89,7 +89,8 @@ impl Contents {
             (is_earlier && self.state.is_sealed(slot) && !self.state.has_peer(slot)).then_some(slot)
         };
         let earlier: Vec<Slot> = self.state.slots().filter_map(earlier).collect();
-        let batches = earlier.iter().filter_map(|slot| self.copies.get(slot)).flat_map(|copy| copy.index().entries());
+        let batches =
+            earlier.iter().filter_map(|slot| self.copies.get(slot)).flat_map(|copy| copy.index().entries());
         let seen: HashSet<_> = batches.map(|entry| (entry.map, entry.attempt, entry.batch)).collect();
         let Some(copy) = self.copies.get(&slot).filter(|_| !seen.is_empty()) else { return own };
         let elsewhere = copy.index().entries().iter().enumerate().filter_map(|(number, entry)| {
@@ -245,7 +246,9 @@ impl ChunkReader {
             None => None,
         };
         let read = tokio::task::spawn_blocking(move || read_batches(&batches, charge));
-        read.await.map_err(|panic| Error::new(Kind::Internal, panic.to_string()))?.map_err(|error| about(&stream, error))
+        read.await
+            .map_err(|panic| Error::new(Kind::Internal, panic.to_string()))?
+            .map_err(|error| about(&stream, error))
     }
 
     /// Where the next batches are: as many as make a piece.

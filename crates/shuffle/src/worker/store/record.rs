@@ -221,12 +221,11 @@ pub fn encode_seal(seal: &Seal, dst: &mut Vec<u8>) {
 /// Appends the winners.
 pub fn encode_winners(attempts: &[AttemptId], dst: &mut Vec<u8>) {
     let table: Vec<u8> = attempts.iter().flat_map(|attempt| attempt.0.to_be_bytes()).collect();
-    let (file, table_checksum) = (
-        FileName { location: LocationId::default(), mode: Mode::Primary },
-        crc32fast::hash(&table),
-    );
+    let (file, table_checksum) =
+        (FileName { location: LocationId::default(), mode: Mode::Primary }, crc32fast::hash(&table));
     let count = attempts.len() as u32;
-    RecordHead { kind: RecordKind::Winners, file, first: 0, count, bytes: 0, life: 0, table_checksum }.encode(dst);
+    RecordHead { kind: RecordKind::Winners, file, first: 0, count, bytes: 0, life: 0, table_checksum }
+        .encode(dst);
     dst.put_slice(&table);
 }
 
@@ -249,12 +248,8 @@ mod tests {
     use super::*;
 
     fn row() -> impl Strategy<Value = RunRow> {
-        (0..1000u32, any::<(i32, i32, i32, u32)>()).prop_map(|(len, (map, attempt, batch, checksum))| RunRow {
-            len,
-            map: MapId(map),
-            attempt: AttemptId(attempt),
-            batch: BatchId(batch),
-            checksum,
+        (0..1000u32, any::<(i32, i32, i32, u32)>()).prop_map(|(len, (map, attempt, batch, checksum))| {
+            RunRow { len, map: MapId(map), attempt: AttemptId(attempt), batch: BatchId(batch), checksum }
         })
     }
 

@@ -93,6 +93,7 @@ impl Store {
         for winners in found.winners {
             contents.state.restore_winners(&winners);
         }
+        contents.winners_on_disk = contents.state.winners().clone();
         for (segment, number) in found.segments {
             contents.restore_segment(segment, number);
         }
@@ -172,7 +173,8 @@ fn segment_files(directory: &Directory) -> io::Result<Vec<(ShuffleKey, PathBuf, 
         let Some(name) = application.file_name().and_then(|name| name.to_str()) else { continue };
         let Some(name) = segment::application_of(name).filter(|name| !name.is_empty()) else { continue };
         for shuffle in folders(&application)? {
-            let number = shuffle.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());
+            let number =
+                shuffle.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());
             let Some(number) = number.filter(|number: &i32| *number >= 0) else { continue };
             let key = ShuffleKey::new(name.as_str(), number);
             for entry in fs::read_dir(&shuffle)? {

@@ -296,7 +296,9 @@ mod tests {
         let batches: Vec<Bytes> = sizes
             .iter()
             .enumerate()
-            .map(|(at, len)| (0..*len).map(|byte| (byte * 7 + at + partition as usize) as u8).collect::<Vec<_>>().into())
+            .map(|(at, len)| {
+                (0..*len).map(|byte| (byte * 7 + at + partition as usize) as u8).collect::<Vec<_>>().into()
+            })
             .collect();
         let rows = batches.iter().enumerate().map(|(at, batch)| RunRow {
             len: batch.len() as u32,

@@ -9,6 +9,7 @@ use super::directory::Directory;
 use super::segment::Segment;
 use crate::ids::ShuffleKey;
 use crate::wire::batch::ByteOrder;
+use crate::worker::index::Winners;
 use crate::worker::memory::Memory;
 use crate::worker::state::{ShuffleState, Slot};
 
@@ -38,6 +39,8 @@ pub struct Contents {
     pub gone: bool,
     /// Files, the newest of each directory last.
     pub segments: Vec<Arc<Segment>>,
+    /// What the files say about winners.
+    pub winners_on_disk: Winners,
     next_segment: u32,
     memory: Memory,
     lives: Arc<AtomicU64>,
@@ -53,6 +56,7 @@ impl Shuffle {
             wants_map_bitmap: false,
             gone: false,
             segments: Vec::new(),
+            winners_on_disk: Winners::default(),
             next_segment: 0,
             memory,
             lives,

@@ -11,6 +11,7 @@ use super::directory::{Directory, Health};
 use super::record::Seal;
 use super::segment::{RunToWrite, Segment};
 use super::shuffle::{Contents, Shuffle};
+use crate::ids::ShuffleKey;
 use crate::wire::batch::ByteOrder;
 use crate::worker::state::Slot;
 
@@ -70,6 +71,12 @@ impl Store {
         self.directories().iter().filter(idle).max_by_key(|directory| directory.usable()).cloned()
     }
 
+    /// The healthy directory with the most space.
+    fn healthiest(&self) -> Option<Arc<Directory>> {
+        let healthy = self.directories().iter().filter(|directory| directory.health() == Health::Healthy);
+        healthy.max_by_key(|directory| directory.usable()).cloned()
+    }
+
     /// Picks what leaves memory next. Of the shuffles that hold at least half of what the largest one holds, the one that
     /// has been quiet for longest; of its locations, the largest.
     pub fn plan(&self, bytes_max: u64) -> Option<SpillJob> {
@@ -91,10 +98,7 @@ impl Store {
         let key = shuffle.key().clone();
         let place = Arc::clone(&directory);
         let written = tokio::task::spawn_blocking(move || {
-            let segment = match target {
-                Ok(segment) => segment,
-                Err(number) => Arc::new(Segment::create(&place, &key, number)?),
-            };
+            let segment = segment_of(target, &place, &key)?;
             let bytes: u64 = runs.iter().flat_map(|run| &run.batches).map(|batch| batch.len() as u64).sum();
             if bytes > place.usable() {
                 place.measure()?;
@@ -162,23 +166,40 @@ impl Store {
         true
     }
 
-    /// Writes the seals of committed locations that are wholly on disk, with the winners, so that a restarted worker
-    /// serves them. Returns how many were written.
+    /// Writes the winners, and the seals of committed locations that are wholly on disk, so that a restarted worker serves
+    /// them. Returns how many seals were written.
     pub async fn write_seals(self: &Arc<Self>, shuffle: &Arc<Shuffle>) -> usize {
-        let (seals, winners, segment) = {
-            let contents = shuffle.lock();
-            let segment = contents.segments.iter().rev().find(|segment| segment.is_writable()).cloned();
-            (contents.seals(), contents.state.winners().attempts().to_vec(), segment)
+        let (seals, winners, is_news, directory, target) = {
+            let mut contents = shuffle.lock();
+            let winners = contents.state.winners().clone();
+            let (seals, is_news) = (contents.seals(), winners != contents.winners_on_disk);
+            let has_files = !contents.segments.is_empty();
+            let Some(directory) = self.healthiest().filter(|_| has_files && (is_news || !seals.is_empty()))
+            else {
+                return 0;
+            };
+            let target = contents.writable_segment(&directory);
+            (seals, winners, is_news, directory, target)
         };
-        let (Some(segment), false) = (segment, seals.is_empty()) else { return 0 };
-        let directory = Arc::clone(segment.directory());
         let _turn = directory.writes.acquire().await;
+        let (key, place) = (shuffle.key().clone(), Arc::clone(&directory));
         let rows: Vec<_> = seals.iter().map(|(_, seal)| *seal).collect();
-        let written = tokio::task::spawn_blocking(move || segment.seal(Some(&winners), &rows)).await;
-        if !matches!(written, Ok(Ok(()))) {
+        let written = tokio::task::spawn_blocking(move || {
+            let segment = segment_of(target, &place, &key)?;
+            segment.seal(is_news.then(|| winners.attempts()), &rows)?;
+            io::Result::Ok((segment, winners))
+        });
+        let Ok(Ok((segment, winners))) = written.await else {
             return 0; // they are served from here all the same, only a restart would not find them
-        }
+        };
         let mut contents = shuffle.lock();
+        if contents.gone {
+            drop(contents);
+            drop(tokio::task::spawn_blocking(move || segment.delete()));
+            return 0;
+        }
+        contents.adopt(&segment);
+        contents.winners_on_disk = winners;
         for (slot, _) in &seals {
             if let Some(copy) = contents.copies.get_mut(slot) {
                 copy.sealed_on_disk();
@@ -201,8 +222,7 @@ impl Store {
 
     async fn flush_shuffle(self: &Arc<Self>, shuffle: &Arc<Shuffle>) -> bool {
         while let Some(job) = plan_of(Arc::clone(shuffle), JOB_BYTES) {
-            let healthy = self.directories().iter().filter(|directory| directory.health() == Health::Healthy);
-            let Some(directory) = healthy.max_by_key(|directory| directory.usable()).cloned() else {
+            let Some(directory) = self.healthiest() else {
                 job.abandon();
                 return false;
             };
@@ -214,8 +234,20 @@ impl Store {
         }
         self.write_seals(shuffle).await;
         let segments = shuffle.lock().segments.clone();
-        let synced = tokio::task::spawn_blocking(move || segments.iter().all(|segment| segment.sync().is_ok()));
+        let synced =
+            tokio::task::spawn_blocking(move || segments.iter().all(|segment| segment.sync().is_ok()));
         synced.await.unwrap_or(false)
+    }
+}
+
+fn segment_of(
+    target: Result<Arc<Segment>, u32>,
+    directory: &Arc<Directory>,
+    key: &ShuffleKey,
+) -> io::Result<Arc<Segment>> {
+    match target {
+        Ok(segment) => Ok(segment),
+        Err(number) => Segment::create(directory, key, number).map(Arc::new),
     }
 }
 
@@ -274,7 +306,8 @@ impl Contents {
 
     /// What seals would say now.
     fn seals(&self) -> Vec<(Slot, Seal)> {
-        let wanting = self.copies.iter().filter(|(slot, copy)| copy.wants_seal() && self.state.is_sealed(**slot));
+        let wanting =
+            self.copies.iter().filter(|(slot, copy)| copy.wants_seal() && self.state.is_sealed(**slot));
         wanting.map(|(slot, copy)| (*slot, copy.seal())).collect()
     }
 }
