@@ -10,9 +10,9 @@
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::cursor::{Cursor, DecodeError, Problem};
-use super::proto;
+use super::{internal, proto};
 
-/// Says which protobuf message a payload is. The names are Celeborn's.
+/// Says which protobuf message a payload is. The names up to 9999 are Celeborn's; the others are between our own servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MessageType(pub i32);
 
@@ -75,6 +75,14 @@ message_types! {
     REVISE_LOST_SHUFFLES = 89: proto::ReviseLostShuffles,
     REVISE_LOST_SHUFFLES_RESPONSE = 90: proto::ReviseLostShufflesResponse,
     REGISTER_APPLICATION_INFO = 96: proto::RegisterApplicationInfo,
+    WORKER_REGISTER = 10001: internal::WorkerRegister,
+    WORKER_REGISTERED = 10002: internal::WorkerRegistered,
+    WORKER_HEARTBEAT = 10003: internal::WorkerHeartbeat,
+    WORKER_HEARTBEAT_REPLY = 10004: internal::WorkerHeartbeatReply,
+    WORKER_WATCH = 10005: internal::WorkerWatch,
+    WORKER_ORDERS = 10006: internal::WorkerOrders,
+    WORKER_LEAVE = 10007: internal::WorkerLeave,
+    WORKER_LEAVE_REPLY = 10008: internal::WorkerLeaveReply,
 }
 
 /// A message as it travels: its number and its payload, `None` where Java sends `null`.
