@@ -38,7 +38,7 @@ impl ProcessMemory {
         let promise_bytes = promise.unwrap_or(usize::MAX);
         let process = Arc::new(Self {
             statm: File::open("/proc/self/statm").ok(),
-            page_bytes: page_bytes(),
+            page_bytes: rustix::param::page_size(),
             promise: promise_bytes,
             soft_limit: promise_bytes / 100 * 92,
             hard_limit: promise_bytes / 100 * 98,
@@ -124,16 +124,6 @@ fn watch_until_dropped(process: &Weak<ProcessMemory>) {
         drop(process);
         thread::sleep(SAMPLE_INTERVAL);
     }
-}
-
-/// The system's page size, from the auxiliary vector (getauxval(3), AT_PAGESZ = 6); 4096 where it cannot be read.
-fn page_bytes() -> usize {
-    const AT_PAGESZ: u64 = 6;
-    let Ok(auxv) = std::fs::read("/proc/self/auxv") else { return 4096 };
-    let word = |bytes: &[u8]| bytes.try_into().map(u64::from_ne_bytes).unwrap_or(0);
-    auxv.chunks_exact(16)
-        .find(|entry| word(&entry[..8]) == AT_PAGESZ)
-        .map_or(4096, |entry| word(&entry[8..]) as usize)
 }
 
 #[cfg(test)]

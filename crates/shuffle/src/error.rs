@@ -1,0 +1,138 @@
+//! The crate's public error: a [`Kind`] that tells the caller what to do, a message, a hint, and the causes.
+
+use std::error::Error as StdError;
+use std::fmt;
+
+/// What a caller can do about an [`Error`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// The request or the setting is wrong; repeating it does not help.
+    Invalid,
+    /// What was asked for does not exist.
+    NotFound,
+    /// The caller may not do this.
+    Denied,
+    /// A peer or a device does not answer now; repeat later or elsewhere.
+    Unavailable,
+    /// The state has moved on: split, committed, map ended.
+    Conflict,
+    /// A stated limit is reached; nothing was changed.
+    ResourceExhausted,
+    /// Bytes do not match their checksum or their format.
+    Corrupt,
+    /// Acknowledged data is gone; what is lost is named.
+    DataLoss,
+    /// A defect in this program.
+    Internal,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Invalid => "invalid",
+            Self::NotFound => "not found",
+            Self::Denied => "denied",
+            Self::Unavailable => "unavailable",
+            Self::Conflict => "conflict",
+            Self::ResourceExhausted => "resource exhausted",
+            Self::Corrupt => "corrupt",
+            Self::DataLoss => "data loss",
+            Self::Internal => "internal",
+        })
+    }
+}
+
+/// The result of this crate's public operations.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What went wrong, in lower case and without a full stop, with what was expected and found.
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    kind: Kind,
+    message: String,
+    hint: Option<String>,
+    source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+impl Error {
+    /// An error of a kind. The message names the thing, what was expected, and what was found.
+    pub fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Self(Box::new(Inner { kind, message: message.into(), hint: None, source: None }))
+    }
+
+    /// Adds what a person can do about it.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.0.hint = Some(hint.into());
+        self
+    }
+
+    /// Adds the cause.
+    #[must_use]
+    pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        self.0.source = Some(source.into());
+        self
+    }
+
+    /// What the caller can do about it.
+    pub fn kind(&self) -> Kind {
+        self.0.kind
+    }
+
+    /// What a person can do about it.
+    pub fn hint(&self) -> Option<&str> {
+        self.0.hint.as_deref()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.0.kind, self.0.message)?;
+        let mut cause = self.source();
+        while let Some(error) = cause {
+            write!(f, "; caused by: {error}")?;
+            cause = error.source();
+        }
+        Ok(())
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.source.as_deref().map(|source| source as &(dyn StdError + 'static))
+    }
+}
+
+impl From<std::io::Error> for Error {
+    fn from(error: std::io::Error) -> Self {
+        use std::io::ErrorKind as Io;
+        let kind = match error.kind() {
+            Io::NotFound => Kind::NotFound,
+            Io::PermissionDenied => Kind::Denied,
+            Io::StorageFull | Io::OutOfMemory | Io::QuotaExceeded => Kind::ResourceExhausted,
+            Io::InvalidInput => Kind::Invalid,
+            Io::InvalidData => Kind::Corrupt,
+            _ => Kind::Unavailable,
+        };
+        Self::new(kind, error.to_string()).with_source(error)
+    }
+}
+
+impl From<crate::wire::DecodeError> for Error {
+    fn from(error: crate::wire::DecodeError) -> Self {
+        Self::new(Kind::Corrupt, error.to_string()).with_source(error)
+    }
+}
+
+impl From<crate::ids::ParseIdError> for Error {
+    fn from(error: crate::ids::ParseIdError) -> Self {
+        Self::new(Kind::Invalid, error.to_string()).with_source(error)
+    }
+}

@@ -1,0 +1,15 @@
+//! A remote shuffle service that speaks Apache Celeborn's protocol, so that the unmodified client in Spark 3.5 and the
+//! one in Sail use it.
+//!
+//! - [`ids`]: the identifiers, [`error`]: the public error.
+//! - [`wire`]: bytes to values and back; no I/O.
+//! - [`net`]: the accept loop and the framed connections that every server of this crate runs on.
+//! - [`worker`]: takes batches, keeps them, and gives them back.
+
+pub mod error;
+pub mod ids;
+pub mod net;
+pub mod wire;
+pub mod worker;
+
+pub use error::{Error, Kind, Result};

@@ -1,0 +1,334 @@
+//! Requests to servers, over one connection to each, shared by any number of requests.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::net::TcpStream;
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, timeout_at};
+
+use super::payload::Payload;
+use super::reader::FrameReader;
+use super::writer::{Outgoing, write_frames};
+use crate::wire::{ChunkSlice, Header, Limits};
+
+/// Why there is no answer. The first three differ for a replicated push, whose client acts on the difference.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum RequestError {
+    /// No connection could be made; the request was not sent.
+    #[error("cannot connect to {address}: {source}")]
+    Connect {
+        /// The server.
+        address: String,
+        /// Why.
+        source: Arc<io::Error>,
+    },
+    /// The connection ended before the answer came; the server may have acted.
+    #[error("the connection to {address} ended: {reason}")]
+    Lost {
+        /// The server.
+        address: String,
+        /// Why.
+        reason: Arc<str>,
+    },
+    /// No answer came in time; the server may still act.
+    #[error("{address} did not answer within {after:?}")]
+    TimedOut {
+        /// The server.
+        address: String,
+        /// How long the request waited.
+        after: Duration,
+    },
+    /// The server answered with a failure.
+    #[error("{address} failed: {text}")]
+    Failed {
+        /// The server.
+        address: String,
+        /// Its text, which may begin with a status' name.
+        text: String,
+    },
+}
+
+/// How a client treats its connections.
+#[derive(Debug, Clone)]
+pub struct ClientOptions {
+    /// What servers may answer.
+    pub limits: Limits,
+    /// How long a connection may take to come about.
+    pub connect_max: Duration,
+    /// Requests in flight to one server; one more waits.
+    pub requests_max: usize,
+    /// How long a frame that has begun may stand still, in either direction.
+    pub idle_max: Duration,
+}
+
+impl Default for ClientOptions {
+    fn default() -> Self {
+        Self {
+            limits: Limits::ANSWERS,
+            connect_max: Duration::from_secs(10),
+            requests_max: 1024,
+            idle_max: Duration::from_secs(120),
+        }
+    }
+}
+
+/// Keeps a connection to each server that was asked, and makes a new one when it ends. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Client {
+    inner: Arc<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    options: ClientOptions,
+    next_request: AtomicI64,
+    links: Mutex<HashMap<String, Arc<Slot>>>,
+}
+
+/// The place of one server's connection. The lock is held while connecting, so that everybody waits for one attempt.
+type Slot = tokio::sync::Mutex<Option<Arc<Link>>>;
+
+impl Client {
+    /// A client without connections.
+    pub fn new(options: ClientOptions) -> Self {
+        Self { inner: Arc::new(Inner { options, ..Inner::default() }) }
+    }
+
+    /// Sends a request and waits for the body of its answer. A request id in `header` is replaced by the client's own.
+    ///
+    /// # Errors
+    /// See [`RequestError`].
+    pub async fn request(
+        &self,
+        address: &str,
+        mut header: Header,
+        payload: impl Into<Payload>,
+        within: Duration,
+    ) -> Result<Bytes, RequestError> {
+        let deadline = Instant::now() + within;
+        let timed_out = || RequestError::TimedOut { address: address.to_owned(), after: within };
+        let link = timeout_at(deadline, self.link(address)).await.map_err(|_| timed_out())??;
+        let place =
+            timeout_at(deadline, link.in_flight.clone().acquire_owned()).await.map_err(|_| timed_out())?;
+        let place = place.expect("the semaphore is never closed");
+        let key = self.key(&mut header);
+        let (answer, answered) = oneshot::channel();
+        link.expect(key, answer)?;
+        let _pending = Pending { link: &link, key };
+        let outgoing = Outgoing { header, payload: payload.into(), permit: None };
+        link.queue.send(outgoing).map_err(|_| link.lost())?;
+        let answer = timeout_at(deadline, answered).await.map_err(|_| timed_out())?;
+        drop(place);
+        answer.unwrap_or_else(|_| Err(link.lost()))
+    }
+
+    /// Sends a frame that has no answer. It counts as sent when the connection has taken it.
+    ///
+    /// # Errors
+    /// See [`RequestError`].
+    pub async fn send(
+        &self,
+        address: &str,
+        mut header: Header,
+        payload: impl Into<Payload>,
+    ) -> Result<(), RequestError> {
+        let link = self.link(address).await?;
+        self.key(&mut header);
+        let outgoing = Outgoing { header, payload: payload.into(), permit: None };
+        link.queue.send(outgoing).map_err(|_| link.lost())
+    }
+
+    /// Closes the connection to a server, if there is one; its requests end as lost.
+    pub fn disconnect(&self, address: &str) {
+        self.inner.links.lock().unwrap_or_else(PoisonError::into_inner).remove(address);
+    }
+
+    /// Numbers the request, and says by what its answer will be known.
+    fn key(&self, header: &mut Header) -> Key {
+        match header {
+            Header::RpcRequest { request_id }
+            | Header::PushData { request_id, .. }
+            | Header::PushMergedData { request_id, .. } => {
+                *request_id = self.inner.next_request.fetch_add(1, Ordering::Relaxed);
+                Key::Request(*request_id)
+            }
+            Header::ChunkFetchRequest(slice) => Key::Slice(*slice),
+            _ => Key::None,
+        }
+    }
+
+    async fn link(&self, address: &str) -> Result<Arc<Link>, RequestError> {
+        let slot = {
+            let mut links = self.inner.links.lock().unwrap_or_else(PoisonError::into_inner);
+            match links.get(address) {
+                Some(slot) => slot.clone(),
+                None => links.entry(address.to_owned()).or_default().clone(),
+            }
+        };
+        let mut link = slot.lock().await;
+        if let Some(link) = link.as_ref().filter(|link| link.is_alive()) {
+            return Ok(link.clone());
+        }
+        let options = &self.inner.options;
+        let connect = tokio::time::timeout(options.connect_max, TcpStream::connect(address));
+        let stream = connect.await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+        let stream = stream.and_then(|stream| stream.set_nodelay(true).map(|()| stream));
+        let stream = stream.map_err(|error| RequestError::Connect {
+            address: address.to_owned(),
+            source: Arc::new(error),
+        })?;
+        Ok(link.insert(Link::start(address, stream, options)).clone())
+    }
+}
+
+/// By what an answer finds its request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Key {
+    None,
+    Request(i64),
+    Slice(ChunkSlice),
+}
+
+type Answer = oneshot::Sender<Result<Bytes, RequestError>>;
+
+/// One connection.
+struct Link {
+    address: String,
+    queue: mpsc::UnboundedSender<Outgoing>,
+    in_flight: Arc<Semaphore>,
+    state: Mutex<State>,
+    tasks: Mutex<Vec<AbortHandle>>,
+}
+
+struct State {
+    waiting: HashMap<Key, Answer>,
+    ended: Option<Arc<str>>,
+}
+
+impl Link {
+    fn start(address: &str, stream: TcpStream, options: &ClientOptions) -> Arc<Self> {
+        let (read, write) = stream.into_split();
+        let (queue, outgoing) = mpsc::unbounded_channel();
+        let link = Arc::new(Self {
+            address: address.to_owned(),
+            queue,
+            in_flight: Arc::new(Semaphore::new(options.requests_max)),
+            state: Mutex::new(State { waiting: HashMap::new(), ended: None }),
+            tasks: Mutex::default(),
+        });
+        let idle_max = options.idle_max;
+        let reader = FrameReader::new(read, options.limits.clone(), idle_max);
+        // The tasks hold the link weakly: it ends when its client and its requests are gone.
+        let weak = Arc::downgrade(&link);
+        let writing = tokio::spawn(async move {
+            let ended = write_frames(write, outgoing, idle_max).await;
+            if let (Err(error), Some(link)) = (ended, weak.upgrade()) {
+                link.end(&error.to_string());
+            }
+        });
+        let weak = Arc::downgrade(&link);
+        let reading = tokio::spawn(async move {
+            let mut reader = reader;
+            let reason = loop {
+                match read_answer(&mut reader).await {
+                    Ok(Some((key, answer))) => {
+                        let Some(link) = weak.upgrade() else { return };
+                        link.deliver(key, answer);
+                    }
+                    Ok(None) => break "closed by the server".to_owned(),
+                    Err(error) => break error.to_string(),
+                }
+            };
+            if let Some(link) = weak.upgrade() {
+                link.end(&reason);
+            }
+        });
+        link.tasks().extend([writing.abort_handle(), reading.abort_handle()]);
+        link
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tasks(&self) -> std::sync::MutexGuard<'_, Vec<AbortHandle>> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_alive(&self) -> bool {
+        self.state().ended.is_none()
+    }
+
+    fn expect(&self, key: Key, answer: Answer) -> Result<(), RequestError> {
+        let mut state = self.state();
+        if state.ended.is_some() {
+            drop(state);
+            return Err(self.lost());
+        }
+        state.waiting.insert(key, answer);
+        Ok(())
+    }
+
+    fn deliver(&self, key: Key, answer: Result<Bytes, String>) {
+        let waiting = self.state().waiting.remove(&key);
+        if let Some(waiting) = waiting {
+            let address = self.address.clone();
+            // Whoever asked may have given up meanwhile.
+            let _ = waiting.send(answer.map_err(|text| RequestError::Failed { address, text }));
+        }
+    }
+
+    fn end(&self, reason: &str) {
+        let waiting = {
+            let mut state = self.state();
+            state.ended.get_or_insert_with(|| reason.into());
+            std::mem::take(&mut state.waiting)
+        };
+        drop(waiting); // each one sees its sender gone, and reports the link as lost
+        self.tasks().iter().for_each(AbortHandle::abort);
+    }
+
+    fn lost(&self) -> RequestError {
+        let reason = self.state().ended.clone().unwrap_or_else(|| "closed".into());
+        RequestError::Lost { address: self.address.clone(), reason }
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.tasks().iter().for_each(AbortHandle::abort);
+    }
+}
+
+/// Removes a request that nobody waits for any more.
+struct Pending<'a> {
+    link: &'a Link,
+    key: Key,
+}
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        self.link.state().waiting.remove(&self.key);
+    }
+}
+
+/// The next answer; frames that are not answers are skipped.
+async fn read_answer(reader: &mut FrameReader) -> io::Result<Option<(Key, Result<Bytes, String>)>> {
+    loop {
+        let Some(head) = reader.head().await? else { return Ok(None) };
+        let body = reader.body(head.body_len).whole().await?;
+        return Ok(Some(match head.header {
+            Header::RpcResponse { request_id } => (Key::Request(request_id), Ok(body)),
+            Header::RpcFailure { request_id, error } => (Key::Request(request_id), Err(error)),
+            Header::ChunkFetchSuccess(slice) => (Key::Slice(slice), Ok(body)),
+            Header::ChunkFetchFailure { slice, error } => (Key::Slice(slice), Err(error)),
+            _ => continue,
+        }));
+    }
+}

@@ -1,0 +1,191 @@
+//! A listening socket and the connections that it has accepted.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::{JoinHandle, JoinSet};
+use tracing::debug;
+
+use super::reader::FrameReader;
+use super::reply::Reply;
+use super::service::{ConnectionId, Service};
+use super::writer::write_frames;
+use crate::error::Result;
+use crate::wire::Limits;
+
+/// How a listener treats its connections.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// What peers may send.
+    pub limits: Limits,
+    /// Connections held at once; one more is closed when it arrives.
+    pub connections_max: usize,
+    /// Requests of one connection that are not answered yet; reading pauses there.
+    pub requests_max: usize,
+    /// How long a frame that has begun may stand still, in either direction.
+    pub idle_max: Duration,
+}
+
+impl Options {
+    /// The defaults with these limits.
+    pub fn new(limits: Limits) -> Self {
+        Self { limits, connections_max: 8192, requests_max: 512, idle_max: Duration::from_secs(120) }
+    }
+}
+
+/// A bound socket that does not accept yet.
+pub struct Listener {
+    socket: TcpListener,
+    address: SocketAddr,
+    options: Options,
+}
+
+impl Listener {
+    /// Binds an address; port 0 takes a free one.
+    ///
+    /// # Errors
+    /// The address cannot be bound.
+    pub async fn bind(address: impl ToSocketAddrs, options: Options) -> Result<Self> {
+        let socket = TcpListener::bind(address).await?;
+        let address = socket.local_addr()?;
+        Ok(Self { socket, address, options })
+    }
+
+    /// The bound address.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The bound port.
+    pub fn port(&self) -> u16 {
+        self.address.port()
+    }
+
+    /// Accepts connections until the handle is stopped or dropped.
+    pub fn serve<S: Service>(self, service: Arc<S>) -> ListenerHandle {
+        let address = self.address;
+        let connections = Arc::new(AtomicUsize::new(0));
+        let task = tokio::spawn(accept(self, service, connections.clone()));
+        ListenerHandle { address, connections, task }
+    }
+}
+
+/// A listener at work. Dropping it closes the socket and all its connections.
+pub struct ListenerHandle {
+    address: SocketAddr,
+    connections: Arc<AtomicUsize>,
+    task: JoinHandle<()>,
+}
+
+impl ListenerHandle {
+    /// The bound address.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The bound port.
+    pub fn port(&self) -> u16 {
+        self.address.port()
+    }
+
+    /// Connections held now.
+    pub fn connections(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
+    }
+
+    /// Closes the socket and all connections, and returns when they are closed.
+    pub async fn stop(mut self) {
+        self.task.abort();
+        let _ = (&mut self.task).await;
+    }
+}
+
+impl Drop for ListenerHandle {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Counts a connection while it lives, and tells the service when it ends, however it ends.
+struct Counted<S: Service> {
+    connections: Arc<AtomicUsize>,
+    service: Arc<S>,
+    id: ConnectionId,
+}
+
+impl<S: Service> Drop for Counted<S> {
+    fn drop(&mut self) {
+        self.connections.fetch_sub(1, Ordering::Relaxed);
+        self.service.closed(self.id);
+    }
+}
+
+async fn accept<S: Service>(listener: Listener, service: Arc<S>, connections: Arc<AtomicUsize>) {
+    let Listener { socket, address, options } = listener;
+    // The tasks end with this one, which owns them.
+    let mut tasks = JoinSet::new();
+    loop {
+        let accepted = tokio::select! {
+            accepted = socket.accept() => accepted,
+            Some(_) = tasks.join_next() => continue,
+        };
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                // Out of file descriptors, mostly: those that we have go on, and some will end.
+                debug!(%address, %error, "cannot accept a connection");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            }
+        };
+        if connections.load(Ordering::Relaxed) >= options.connections_max {
+            debug!(%address, %peer, limit = options.connections_max, "too many connections, closed a new one");
+            continue;
+        }
+        connections.fetch_add(1, Ordering::Relaxed);
+        let id = ConnectionId::next();
+        let counted = Counted { connections: connections.clone(), service: service.clone(), id };
+        let options = options.clone();
+        tasks.spawn(async move {
+            if let Err(error) = connection(stream, peer, &counted, &options).await {
+                debug!(%address, %peer, %error, "connection ended");
+            }
+        });
+    }
+}
+
+/// Runs one connection to its end.
+async fn connection<S: Service>(
+    stream: TcpStream,
+    peer: SocketAddr,
+    counted: &Counted<S>,
+    options: &Options,
+) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let (read, write) = stream.into_split();
+    let (queue, outgoing) = mpsc::unbounded_channel();
+    let mut reader = FrameReader::new(read, options.limits.clone(), options.idle_max);
+    let in_flight = Arc::new(Semaphore::new(options.requests_max));
+    let reading = async move {
+        while let Some(head) = reader.head().await? {
+            let permit = in_flight.clone().acquire_owned().await.expect("the semaphore is never closed");
+            let request_id = head.header.request_id().unwrap_or_default();
+            let reply = Reply { queue: queue.clone(), permit, connection: counted.id, peer, request_id };
+            let mut body = reader.body(head.body_len);
+            counted.service.call(head, &mut body, reply).await?;
+            body.skip().await?;
+        }
+        Ok(())
+    };
+    // A peer that has closed its side is gone: no client of this protocol closes one direction only. Answers that are
+    // still to come have nobody to go to, and the service learns at once that the connection has ended.
+    tokio::select! {
+        ended = reading => ended,
+        ended = write_frames(write, outgoing, options.idle_max) => ended,
+    }
+}

@@ -1,0 +1,25 @@
+//! The connections that every server and client of this crate runs on.
+//!
+//! A server is a [`Listener`] with a [`Service`]. Each connection has a reader, which calls the service for each frame in
+//! order, and a writer, which sends the answers in the order in which they are ready. The service sees a frame's head
+//! before its body, and decides where the body goes and when there is room for it; while it waits, this connection and no
+//! other waits. A [`Client`] keeps one connection to each address and any number of requests in flight on it.
+
+mod body;
+mod client;
+mod listener;
+mod payload;
+mod reader;
+mod reply;
+mod service;
+mod writer;
+
+pub use body::Body;
+pub use client::{Client, ClientOptions, RequestError};
+pub use listener::{Listener, ListenerHandle, Options};
+pub use payload::{Payload, PieceFuture, PieceSource};
+pub use reply::Reply;
+pub use service::{ConnectionId, Service};
+
+#[cfg(test)]
+mod tests;

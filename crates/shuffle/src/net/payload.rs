@@ -1,0 +1,76 @@
+//! The body of a frame on its way out.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+
+use bytes::Bytes;
+
+/// What [`PieceSource::next`] returns.
+pub type PieceFuture<'a> = Pin<Box<dyn Future<Output = io::Result<Option<Bytes>>> + Send + 'a>>;
+
+/// Gives a body piece by piece. A piece is asked for when the one before has left, so a peer that does not read pins one
+/// piece and not the whole body.
+pub trait PieceSource: Send {
+    /// The next piece, or `None` behind the last. An error ends the connection, because the frame cannot be finished.
+    fn next(&mut self) -> PieceFuture<'_>;
+}
+
+pub(super) enum Source {
+    Bytes(Vec<Bytes>),
+    Pull(Box<dyn PieceSource>),
+}
+
+/// The body of a frame on its way out: bytes at hand, or a source that is pulled while it is sent.
+pub struct Payload {
+    pub(super) source: Source,
+    len: usize,
+    guard: Option<Box<dyn Send>>,
+}
+
+impl Payload {
+    /// No body.
+    pub fn empty() -> Self {
+        Self::parts(Vec::new())
+    }
+
+    /// Parts that are sent one behind the other, without being joined first.
+    pub fn parts(parts: Vec<Bytes>) -> Self {
+        let len = parts.iter().map(Bytes::len).sum();
+        Self { source: Source::Bytes(parts), len, guard: None }
+    }
+
+    /// A body of exactly `len` bytes from a source. A source that gives another number ends the connection.
+    pub fn pull(len: usize, source: Box<dyn PieceSource>) -> Self {
+        Self { source: Source::Pull(source), len, guard: None }
+    }
+
+    /// Keeps `guard` until the body has been sent or given up: a memory permit, a pinned file.
+    #[must_use]
+    pub fn with_guard(mut self, guard: impl Send + 'static) -> Self {
+        self.guard = Some(Box::new(guard));
+        self
+    }
+
+    /// Bytes of the body.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is no body.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+impl From<Bytes> for Payload {
+    fn from(bytes: Bytes) -> Self {
+        Self::parts(vec![bytes])
+    }
+}
+
+impl std::fmt::Debug for Payload {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Payload({} bytes)", self.len)
+    }
+}

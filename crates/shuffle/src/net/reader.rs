@@ -1,0 +1,136 @@
+//! The reading half of a connection: heads through a small buffer, bodies straight to where they stay.
+
+use std::io;
+use std::time::Duration;
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use socket2::SockRef;
+use tokio::io::AsyncReadExt;
+use tokio::net::tcp::OwnedReadHalf;
+use tokio::time::timeout;
+
+use super::body::Body;
+use crate::wire::{Head, Limits};
+
+/// Bytes read at once in front of a head. What of a body comes along is copied, the rest of it is not.
+const READ_AHEAD: usize = 8 * 1024;
+
+/// Bytes of a body that are allocated before any of them has come.
+const BODY_BEGIN: usize = 64 * 1024;
+
+pub(super) struct FrameReader {
+    half: OwnedReadHalf,
+    buffer: BytesMut,
+    limits: Limits,
+    /// How long a frame that has begun may stand still.
+    idle_max: Duration,
+}
+
+impl FrameReader {
+    pub fn new(half: OwnedReadHalf, limits: Limits, idle_max: Duration) -> Self {
+        Self { half, buffer: BytesMut::new(), limits, idle_max }
+    }
+
+    /// The next frame's head; `None` when the peer has closed between two frames.
+    pub async fn head(&mut self) -> io::Result<Option<Head>> {
+        loop {
+            let head = Head::decode(&mut self.buffer, &self.limits);
+            if let Some(head) = head.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))? {
+                return Ok(Some(head));
+            }
+            if self.buffer.is_empty() {
+                // Between frames a peer may be silent for as long as it likes, and costs no buffer meanwhile.
+                self.wait_for_bytes().await?;
+                if self.fill().await? == 0 {
+                    return Ok(None);
+                }
+            } else if self.in_time(Self::fill).await? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+    }
+
+    pub fn body(&mut self, len: usize) -> Body<'_> {
+        Body::new(self, len)
+    }
+
+    async fn wait_for_bytes(&mut self) -> io::Result<()> {
+        self.acknowledge_at_once();
+        self.buffer = BytesMut::new();
+        self.half.readable().await
+    }
+
+    /// Sail writes a frame in several small parts with Nagle's algorithm on, and the second leaves when the first is
+    /// acknowledged: a delayed acknowledgement costs it 40 ms a frame. The kernel forgets the option, so it is set again
+    /// before each wait.
+    fn acknowledge_at_once(&self) {
+        #[cfg(target_os = "linux")]
+        let _ = SockRef::from(self.half.as_ref()).set_tcp_quickack(true); // a hint: its failure changes no answer
+    }
+
+    async fn fill(&mut self) -> io::Result<usize> {
+        self.buffer.reserve(READ_AHEAD);
+        self.acknowledge_at_once();
+        self.half.read_buf(&mut (&mut self.buffer).limit(READ_AHEAD)).await
+    }
+
+    async fn in_time<T>(&mut self, read: impl AsyncFnOnce(&mut Self) -> io::Result<T>) -> io::Result<T> {
+        let idle_max = self.idle_max;
+        timeout(idle_max, read(self)).await.unwrap_or_else(|_| {
+            let text = format!("a frame made no progress for {idle_max:?}");
+            Err(io::Error::new(io::ErrorKind::TimedOut, text))
+        })
+    }
+
+    /// Exactly `len` bytes of a body, in an allocation of their own that never exceeds twice what has come plus 64 KiB.
+    pub async fn take(&mut self, len: usize) -> io::Result<Bytes> {
+        let mut body = Vec::with_capacity(len.min(BODY_BEGIN));
+        let ahead = len.min(self.buffer.len());
+        grow(&mut body, ahead, len);
+        body.put_slice(&self.buffer[..ahead]);
+        self.buffer.advance(ahead);
+        while body.len() < len {
+            if body.len() == body.capacity() {
+                let more = body.len();
+                grow(&mut body, more, len);
+            }
+            let room = body.capacity().min(len) - body.len();
+            self.acknowledge_at_once();
+            let mut rest = (&mut body).limit(room);
+            let read = timeout(self.idle_max, self.half.read_buf(&mut rest)).await;
+            match read {
+                Ok(Ok(0)) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => return Err(error),
+                Err(_) => {
+                    let text = format!("a body made no progress for {:?}", self.idle_max);
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+                }
+            }
+        }
+        Ok(Bytes::from(body))
+    }
+
+    /// Reads `len` bytes of a body and forgets them.
+    pub async fn skip(&mut self, mut len: usize) -> io::Result<()> {
+        loop {
+            let here = len.min(self.buffer.len());
+            self.buffer.advance(here);
+            len -= here;
+            if len == 0 {
+                return Ok(());
+            }
+            if self.in_time(Self::fill).await? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+    }
+}
+
+/// Makes room for `more` bytes, and for no more than `len` altogether.
+fn grow(body: &mut Vec<u8>, more: usize, len: usize) {
+    let capacity = (body.len() + more).min(len);
+    if capacity > body.capacity() {
+        body.reserve_exact(capacity - body.len());
+    }
+}

@@ -1,0 +1,228 @@
+//! Goal: the promises of this module over real sockets. Method: a service that answers by the first letter of the body,
+//! asked by our client and by bare sockets that misbehave.
+
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::Notify;
+
+use super::*;
+use crate::wire::{Frame, Head, Header, Limits};
+
+const WITHIN: Duration = Duration::from_secs(10);
+
+/// A source of `count` pieces of 1000 bytes each, which counts how many it has given.
+struct Pieces {
+    count: u8,
+    given: u8,
+    total: Arc<AtomicUsize>,
+}
+
+impl PieceSource for Pieces {
+    fn next(&mut self) -> PieceFuture<'_> {
+        Box::pin(async move {
+            if self.given == self.count {
+                return Ok(None);
+            }
+            self.given += 1;
+            self.total.fetch_add(1, Ordering::Relaxed);
+            Ok(Some(Bytes::from(vec![self.given; 1000])))
+        })
+    }
+}
+
+#[derive(Default)]
+struct Letters {
+    held: Mutex<Vec<Reply>>,
+    released: Notify,
+    ended: Mutex<Vec<ConnectionId>>,
+    pieces: Arc<AtomicUsize>,
+}
+
+impl Service for Letters {
+    async fn call(&self, head: Head, body: &mut Body<'_>, reply: Reply) -> io::Result<()> {
+        assert!(matches!(head.header, Header::RpcRequest { .. }));
+        let Some(letter) = body.piece(1).await? else {
+            reply.fail("no letter");
+            return Ok(());
+        };
+        match letter[0] {
+            b'e' => {
+                let rest = body.whole().await?;
+                reply.respond(Payload::parts(vec![
+                    rest.slice(..rest.len() / 2),
+                    rest.slice(rest.len() / 2..),
+                ]));
+            }
+            b's' => reply.respond(Bytes::from_static(b"skipped")),
+            b'h' => self.held.lock().unwrap().push(reply),
+            b'r' => {
+                self.held
+                    .lock()
+                    .unwrap()
+                    .drain(..)
+                    .rev()
+                    .for_each(|held| held.respond(Bytes::from_static(b"held")));
+                reply.respond(Bytes::new());
+                self.released.notify_one();
+            }
+            b'p' => {
+                let source = Pieces { count: 100, given: 0, total: self.pieces.clone() };
+                reply.respond(Payload::pull(100_000, Box::new(source)));
+            }
+            b'l' => {
+                let source = Pieces { count: 3, given: 0, total: self.pieces.clone() };
+                reply.respond(Payload::pull(3001, Box::new(source)));
+            }
+            b'x' => return Err(io::Error::other("asked to")),
+            _ => reply.fail("another letter"),
+        }
+        Ok(())
+    }
+
+    fn closed(&self, connection: ConnectionId) {
+        self.ended.lock().unwrap().push(connection);
+        self.released.notify_one();
+    }
+}
+
+async fn server() -> (Arc<Letters>, ListenerHandle, String) {
+    let service = Arc::new(Letters::default());
+    let limits = Limits { rpc_body_max: 4 << 20, ..Limits::CONTROL };
+    let options =
+        Options { idle_max: Duration::from_millis(300), connections_max: 3, ..Options::new(limits) };
+    let listener = Listener::bind("127.0.0.1:0", options).await.unwrap();
+    let address = listener.address().to_string();
+    (service.clone(), listener.serve(service), address)
+}
+
+async fn ask(client: &Client, address: &str, body: Bytes) -> Result<Bytes, RequestError> {
+    client.request(address, Header::RpcRequest { request_id: 0 }, body, WITHIN).await
+}
+
+fn varied(first: u8, len: usize) -> Bytes {
+    std::iter::once(first).chain((0..len).map(|at| (at * at / 7) as u8)).collect()
+}
+
+#[tokio::test]
+async fn bodies_of_every_size_come_back_whole() {
+    let (_service, _handle, address) = server().await;
+    let client = Client::default();
+    for len in [0, 1, 100, 8191, 8192, 65535, 65536, 65537, 1 << 20, (4 << 20) - 1] {
+        let sent = varied(b'e', len);
+        assert_eq!(ask(&client, &address, sent.clone()).await.unwrap(), sent.slice(1..), "{len} bytes");
+    }
+}
+
+#[tokio::test]
+async fn unread_bodies_are_skipped_and_failures_are_told_apart() {
+    let (_service, handle, address) = server().await;
+    let client = Client::default();
+    assert_eq!(ask(&client, &address, varied(b's', 1 << 20)).await.unwrap(), "skipped");
+    assert!(
+        matches!(ask(&client, &address, varied(b'?', 5)).await, Err(RequestError::Failed { text, .. }) if text == "another letter")
+    );
+    assert!(matches!(ask(&client, &address, varied(b'x', 5)).await, Err(RequestError::Lost { .. })));
+    assert_eq!(ask(&client, &address, varied(b's', 9)).await.unwrap(), "skipped", "on a new connection");
+    let header = Header::RpcRequest { request_id: 0 };
+    let short = client.request(&address, header, varied(b'h', 0), Duration::from_millis(50)).await;
+    assert!(matches!(short, Err(RequestError::TimedOut { .. })));
+    handle.stop().await;
+    assert!(matches!(
+        ask(&client, &address, varied(b's', 9)).await,
+        Err(RequestError::Lost { .. } | RequestError::Connect { .. })
+    ));
+    assert!(matches!(ask(&client, &address, varied(b's', 9)).await, Err(RequestError::Connect { .. })));
+}
+
+#[tokio::test]
+async fn answers_may_overtake_each_other() {
+    let (service, _handle, address) = server().await;
+    let client = Client::default();
+    let held = async { ask(&client, &address, varied(b'h', 0)).await.unwrap() };
+    let release = async {
+        while service.held.lock().unwrap().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        ask(&client, &address, varied(b'e', 3)).await.unwrap();
+        ask(&client, &address, varied(b'r', 0)).await.unwrap()
+    };
+    let (held, released) = tokio::join!(held, release);
+    assert_eq!((held, released), (Bytes::from_static(b"held"), Bytes::new()));
+}
+
+#[tokio::test]
+async fn pulled_bodies_arrive_in_order_and_a_wrong_total_ends_the_connection() {
+    let (_service, _handle, address) = server().await;
+    let client = Client::default();
+    let expected: Bytes = (1..=100).flat_map(|piece| [piece; 1000]).collect();
+    assert_eq!(ask(&client, &address, varied(b'p', 0)).await.unwrap(), expected);
+    assert!(matches!(ask(&client, &address, varied(b'l', 0)).await, Err(RequestError::Lost { .. })));
+}
+
+#[tokio::test]
+async fn the_end_of_a_connection_is_told_while_answers_are_held() {
+    let (service, handle, address) = server().await;
+    let mut socket = TcpStream::connect(&address).await.unwrap();
+    let mut bytes = BytesMut::new();
+    Frame::new(Header::RpcRequest { request_id: 1 }, varied(b'h', 0)).encode(&mut bytes);
+    socket.write_all(&bytes).await.unwrap();
+    while service.held.lock().unwrap().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let id = service.held.lock().unwrap()[0].connection();
+    assert_eq!(handle.connections(), 1);
+    drop(socket);
+    service.released.notified().await;
+    assert_eq!(*service.ended.lock().unwrap(), [id]);
+    assert!(service.held.lock().unwrap()[0].is_closed());
+}
+
+#[tokio::test]
+async fn half_frames_nonsense_and_too_many_connections_are_closed() {
+    let (_service, _handle, address) = server().await;
+    let mut frame = BytesMut::new();
+    Frame::new(Header::RpcRequest { request_id: 1 }, varied(b'e', 1000)).encode(&mut frame);
+    for bad in [
+        &frame[..5],
+        &frame[..40],
+        b"GET / HTTP/1.1\r\n\r\n",
+        &[0x7f; 64],
+        &[0, 0, 0, 12, 3, 0x7f, 0xff, 0xff, 0xff],
+    ] {
+        let mut socket = TcpStream::connect(&address).await.unwrap();
+        socket.write_all(bad).await.unwrap();
+        let end = tokio::time::timeout(WITHIN, socket.read(&mut [0; 10])).await.expect("closed in time");
+        assert!(matches!(end, Ok(0) | Err(_)), "nothing is answered to {bad:?}");
+    }
+    let mut held = Vec::new();
+    for _ in 0..3 {
+        let mut socket = TcpStream::connect(&address).await.unwrap();
+        socket.write_all(&frame).await.unwrap();
+        assert!(socket.read(&mut [0; 10]).await.unwrap() > 0);
+        held.push(socket);
+    }
+    let mut fourth = TcpStream::connect(&address).await.unwrap();
+    assert!(matches!(fourth.read(&mut [0; 10]).await, Ok(0) | Err(_)));
+    assert!(held[0].write_all(&frame).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_peer_that_reads_nothing_pins_no_more_than_what_the_sockets_hold() {
+    let (service, _handle, address) = server().await;
+    let mut socket = TcpStream::connect(&address).await.unwrap();
+    let mut frames = BytesMut::new();
+    for request_id in 0..400 {
+        Frame::new(Header::RpcRequest { request_id }, varied(b'p', 0)).encode(&mut frames);
+    }
+    socket.write_all(&frames).await.unwrap();
+    // The service's writer gives up after 300 ms without progress; by then the pieces given fit the two socket buffers.
+    service.released.notified().await;
+    let given = service.pieces.load(Ordering::Relaxed) * 1000;
+    assert!(given > 100_000 && given < 20_000_000, "{given} of 40,000,000 bytes were pulled");
+}

@@ -1,0 +1,34 @@
+//! Celeborn's wire format: bytes to values and back, without I/O.
+//!
+//! Layers, outermost first: a [`Frame`] carries either a push, a chunk, or an RPC payload. On the `rpc` ports the payload
+//! is an [`rpc::Envelope`]; on the push and fetch ports it is a bare [`message::Message`]. Both end in one of the
+//! protobuf messages of [`proto`].
+
+pub mod batch;
+mod cursor;
+pub mod frame;
+pub mod java;
+mod limits;
+pub mod message;
+pub mod packed;
+#[cfg(test)]
+mod properties;
+pub mod rpc;
+mod status;
+
+/// The protobuf messages that clients exchange with servers, generated from `proto/celeborn.proto`.
+#[allow(missing_docs, clippy::all)]
+pub mod proto {
+    include!(concat!(env!("OUT_DIR"), "/celeborn.rs"));
+}
+
+/// The protobuf messages between our own servers, generated from `proto/internal.proto`.
+#[allow(missing_docs, clippy::all)]
+pub mod internal {
+    include!(concat!(env!("OUT_DIR"), "/yeoul.shuffle.internal.rs"));
+}
+
+pub use cursor::{DecodeError, Problem};
+pub use frame::{ChunkSlice, Frame, FrameType, Head, Header};
+pub use limits::Limits;
+pub use status::Status;

@@ -1,0 +1,347 @@
+//! Every batch of one copy of a partition location, in the order of arrival: whose it is and where it lies.
+//!
+//! The index is written when a batch is appended, so that a map range, the losers' batches and repeated batches are
+//! found by walking it once; nothing is ever sorted and no batch is parsed again.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::ids::{AttemptId, BatchId, MapId};
+
+/// One batch: 24 bytes of memory for each, whether the batch itself is in memory or on disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry {
+    /// Where the batch begins in the location's own address space, which counts every appended byte.
+    pub offset: u64,
+    /// Bytes of the batch, its header included.
+    pub len: u32,
+    /// The map task that wrote it.
+    pub map: MapId,
+    /// The attempt of that task.
+    pub attempt: AttemptId,
+    /// The batch's number within (map, attempt).
+    pub batch: BatchId,
+}
+
+/// Map ids that a reader asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MapRange {
+    /// All of them.
+    Whole,
+    /// From `start` (inclusive) to `end` (exclusive).
+    Part {
+        /// First map id.
+        start: i32,
+        /// The map id after the last.
+        end: i32,
+    },
+}
+
+impl MapRange {
+    /// The range that an open request asks for. 0 to `i32::MAX` is a whole partition; clients from 0.6 on also say
+    /// "whole, I pick the chunks" with a negative end or with start behind end.
+    pub fn from_wire(start: i32, end: i32) -> Self {
+        if (start <= 0 && end == i32::MAX) || end < 0 || start > end {
+            Self::Whole
+        } else {
+            Self::Part { start, end }
+        }
+    }
+
+    fn contains(self, map: MapId) -> bool {
+        match self {
+            Self::Whole => true,
+            Self::Part { start, end } => (start..end).contains(&map.0),
+        }
+    }
+}
+
+/// The attempt of each map task that won, as commits told: `NONE` or a map behind the end is not decided yet.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Winners {
+    attempts: Vec<AttemptId>,
+}
+
+impl Winners {
+    /// Takes over what a commit says; what is already decided stays, whatever comes later.
+    pub fn merge(&mut self, attempts: &[AttemptId]) {
+        if self.attempts.len() < attempts.len() {
+            self.attempts.resize(attempts.len(), AttemptId::NONE);
+        }
+        for (known, told) in self.attempts.iter_mut().zip(attempts) {
+            if *known == AttemptId::NONE {
+                *known = *told;
+            }
+        }
+    }
+
+    /// The winner of a map, if it is decided.
+    pub fn of(&self, map: MapId) -> Option<AttemptId> {
+        let attempt = *self.attempts.get(usize::try_from(map.0).ok()?)?;
+        (attempt != AttemptId::NONE).then_some(attempt)
+    }
+
+    /// Whether a batch of this attempt may be shown to a reader: its map is undecided, or it won.
+    pub fn admits(&self, map: MapId, attempt: AttemptId) -> bool {
+        self.of(map).is_none_or(|winner| winner == attempt)
+    }
+
+    /// One attempt for each map, for the journal of a shuffle.
+    pub fn attempts(&self) -> &[AttemptId] {
+        &self.attempts
+    }
+}
+
+/// The batches of a location that one reader gets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Selection {
+    /// Every entry.
+    All,
+    /// These entries, ascending.
+    Some(Box<[u32]>),
+}
+
+impl Selection {
+    /// The entry at a position of the selection.
+    pub fn entry(&self, position: u32) -> u32 {
+        match self {
+            Self::All => position,
+            Self::Some(entries) => entries[position as usize],
+        }
+    }
+}
+
+/// Consecutive positions of a selection that travel as one chunk: whole batches only, because the client parses each
+/// chunk by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Chunk {
+    /// First position in the selection.
+    pub first: u32,
+    /// The position after the last.
+    pub end: u32,
+    /// Bytes of all of them.
+    pub bytes: u64,
+}
+
+/// The index of one copy of one location.
+#[derive(Debug, Clone, Default)]
+pub struct Index {
+    entries: Vec<Entry>,
+    bytes: u64,
+}
+
+impl Index {
+    /// Adds a batch behind the last one and returns its number.
+    pub fn push(&mut self, map: MapId, attempt: AttemptId, batch: BatchId, len: u32) -> u32 {
+        let number = self.entries.len() as u32;
+        self.entries.push(Entry { offset: self.bytes, len, map, attempt, batch });
+        self.bytes += u64::from(len);
+        number
+    }
+
+    /// All entries in the order of arrival.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// Bytes of all batches.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether a batch was appended.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Reads the ids of every entry in the other byte order: called once in the life of a shuffle whose first batches
+    /// had lengths that read the same both ways.
+    pub fn swap_byte_order(&mut self) {
+        for entry in &mut self.entries {
+            entry.map = MapId(entry.map.0.swap_bytes());
+            entry.attempt = AttemptId(entry.attempt.0.swap_bytes());
+            entry.batch = BatchId(entry.batch.0.swap_bytes());
+        }
+    }
+
+    /// The entries that repeat an earlier (map, attempt, batch), ascending.
+    ///
+    /// A task's batches arrive in rising order unless something was sent again, so the first walk remembers one number
+    /// for each attempt; only attempts that went backwards are compared batch by batch.
+    pub fn repeated(&self) -> Box<[u32]> {
+        let mut highest: HashMap<(MapId, AttemptId), BatchId> = HashMap::new();
+        let mut suspects: HashSet<(MapId, AttemptId)> = HashSet::new();
+        for entry in &self.entries {
+            let task = (entry.map, entry.attempt);
+            match highest.entry(task) {
+                std::collections::hash_map::Entry::Vacant(vacant) => {
+                    vacant.insert(entry.batch);
+                }
+                std::collections::hash_map::Entry::Occupied(mut occupied) => {
+                    if entry.batch > *occupied.get() {
+                        occupied.insert(entry.batch);
+                    } else {
+                        suspects.insert(task);
+                    }
+                }
+            }
+        }
+        if suspects.is_empty() {
+            return Box::default();
+        }
+        let mut seen = HashSet::new();
+        let mut repeated = Vec::new();
+        for (number, entry) in self.entries.iter().enumerate() {
+            let task = (entry.map, entry.attempt);
+            if suspects.contains(&task) && !seen.insert((task, entry.batch)) {
+                repeated.push(number as u32);
+            }
+        }
+        repeated.into()
+    }
+
+    /// The batches that a reader of `range` gets: no loser's, none twice. `repeated` is what [`Index::repeated`] said.
+    pub fn select(&self, range: MapRange, winners: &Winners, repeated: &[u32]) -> Selection {
+        let wanted = |entry: &Entry| range.contains(entry.map) && winners.admits(entry.map, entry.attempt);
+        if repeated.is_empty() && self.entries.iter().all(wanted) {
+            return Selection::All;
+        }
+        let mut repeated = repeated.iter().copied().peekable();
+        let mut selected = Vec::new();
+        for (number, entry) in self.entries.iter().enumerate() {
+            let number = number as u32;
+            if repeated.next_if_eq(&number).is_none() && wanted(entry) {
+                selected.push(number);
+            }
+        }
+        Selection::Some(selected.into())
+    }
+
+    /// Cuts a selection into chunks: each ends with the first batch that brings it to `chunk_bytes` or more.
+    pub fn cut(&self, selection: &Selection, chunk_bytes: u64) -> Vec<Chunk> {
+        let count = match selection {
+            Selection::All => self.entries.len() as u32,
+            Selection::Some(entries) => entries.len() as u32,
+        };
+        let mut chunks = Vec::new();
+        let mut open = Chunk { first: 0, end: 0, bytes: 0 };
+        for position in 0..count {
+            open.bytes += u64::from(self.entries[selection.entry(position) as usize].len);
+            open.end = position + 1;
+            if open.bytes >= chunk_bytes {
+                chunks.push(open);
+                open = Chunk { first: open.end, end: open.end, bytes: 0 };
+            }
+        }
+        if open.end > open.first {
+            chunks.push(open);
+        }
+        chunks
+    }
+
+    /// The map ids that wrote something, ascending, each once.
+    pub fn maps(&self) -> Vec<MapId> {
+        let mut maps: Vec<MapId> = self.entries.iter().map(|entry| entry.map).collect();
+        maps.sort_unstable();
+        maps.dedup();
+        maps
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn index(batches: &[(i32, i32, i32, u32)]) -> Index {
+        let mut index = Index::default();
+        for (map, attempt, batch, len) in batches {
+            index.push(MapId(*map), AttemptId(*attempt), BatchId(*batch), *len);
+        }
+        index
+    }
+
+    fn winners(attempts: &[i32]) -> Winners {
+        let mut winners = Winners::default();
+        winners.merge(&attempts.iter().copied().map(AttemptId).collect::<Vec<_>>());
+        winners
+    }
+
+    #[test]
+    fn the_first_decision_about_a_map_stays() {
+        let mut known = winners(&[-1, 5]);
+        known.merge(&[AttemptId(3), AttemptId(9), AttemptId(-1), AttemptId(1)]);
+        assert_eq!(known, winners(&[3, 5, -1, 1]));
+        assert!(known.admits(MapId(2), AttemptId(77)), "an undecided map's batches are shown");
+        assert!(known.admits(MapId(4), AttemptId(0)), "as are those of maps that no commit named");
+        assert!(!known.admits(MapId(1), AttemptId(9)));
+        assert_eq!(known.of(MapId(-1)), None);
+    }
+
+    #[test]
+    fn open_requests_name_the_whole_partition_in_four_ways() {
+        assert_eq!(MapRange::from_wire(0, i32::MAX), MapRange::Whole);
+        assert_eq!(MapRange::from_wire(0, -1), MapRange::Whole);
+        assert_eq!(MapRange::from_wire(7, 3), MapRange::Whole);
+        assert_eq!(MapRange::from_wire(3, 7), MapRange::Part { start: 3, end: 7 });
+        assert_eq!(MapRange::from_wire(3, i32::MAX), MapRange::Part { start: 3, end: i32::MAX });
+        assert_eq!(MapRange::from_wire(3, 3), MapRange::Part { start: 3, end: 3 }, "empty, not whole");
+    }
+
+    #[test]
+    fn a_chunk_ends_with_the_batch_that_fills_it() {
+        let index = index(&[(0, 0, 1, 40), (0, 0, 2, 60), (1, 0, 1, 10), (1, 0, 2, 500), (2, 0, 1, 1)]);
+        let chunks = index.cut(&Selection::All, 100);
+        let shape: Vec<_> = chunks.iter().map(|chunk| (chunk.first, chunk.end, chunk.bytes)).collect();
+        assert_eq!(shape, [(0, 2, 100), (2, 4, 510), (4, 5, 1)]);
+        assert_eq!(index.cut(&Selection::Some(Box::default()), 100), []);
+    }
+
+    #[test]
+    fn a_swapped_index_reads_as_the_other_order() {
+        let mut swapped = index(&[(1 << 24, 2 << 24, 3 << 24, 9)]);
+        swapped.swap_byte_order();
+        assert_eq!(swapped.entries(), index(&[(1, 2, 3, 9)]).entries());
+    }
+
+    proptest! {
+        /// Against a model that looks at each batch alone: what a reader gets is each wanted (map, attempt, batch) once,
+        /// the first time it came, in the order of arrival, and the chunks hold exactly that.
+        #[test]
+        fn readers_get_each_wanted_batch_once(
+            batches in prop::collection::vec((0..6i32, 0..3i32, 0..5i32, 1..50u32), 0..120),
+            attempts in prop::collection::vec(-1..3i32, 0..6),
+            range in prop_oneof![Just((0, i32::MAX)), (0..7i32, 0..7i32)],
+            chunk_bytes in 1..200u64,
+        ) {
+            let index = index(&batches);
+            let (range, winners) = (MapRange::from_wire(range.0, range.1), winners(&attempts));
+            let mut seen = std::collections::BTreeSet::new();
+            let mut expected = Vec::new();
+            for (number, (map, attempt, batch, _)) in batches.iter().enumerate() {
+                let first = seen.insert((map, attempt, batch));
+                let in_range = match range {
+                    MapRange::Whole => true,
+                    MapRange::Part { start, end } => *map >= start && *map < end,
+                };
+                let decided = attempts.get(*map as usize).copied().filter(|winner| *winner >= 0);
+                if first && in_range && decided.is_none_or(|winner| winner == *attempt) {
+                    expected.push(number as u32);
+                }
+            }
+            let selection = index.select(range, &winners, &index.repeated());
+            let chunks = index.cut(&selection, chunk_bytes);
+            let mut got = Vec::new();
+            for (at, chunk) in chunks.iter().enumerate() {
+                let entries: Vec<u32> = (chunk.first..chunk.end).map(|at| selection.entry(at)).collect();
+                let bytes: u64 = entries.iter().map(|entry| u64::from(batches[*entry as usize].3)).sum();
+                prop_assert_eq!(bytes, chunk.bytes);
+                prop_assert!(at + 1 == chunks.len() || bytes >= chunk_bytes);
+                let last = u64::from(batches[*entries.last().unwrap() as usize].3);
+                prop_assert!(bytes - last < chunk_bytes, "a chunk goes on past its target");
+                got.extend(entries);
+            }
+            prop_assert_eq!(got, expected);
+        }
+    }
+}

@@ -1,0 +1,608 @@
+//! What a worker decides about one shuffle: which locations it holds, whether a batch may be appended, when a location
+//! splits, what a commit answers. No bytes, no sockets, no clock; a driver asks under the shuffle's lock and acts at once.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use super::index::Winners;
+use crate::ids::{AttemptId, FileName, LocationId, MapId, Mode};
+
+/// Commit answers kept for clients that ask again: they do so within minutes, and an early commit comes every 5 s.
+const COMMITS_KEPT_MAX: usize = 256;
+
+/// A location that memory pressure splits has at least this much, so that a worker that is alone does not split in vain.
+const PRESSURE_SPLIT_BYTES_MIN: u64 = 64 << 20;
+
+/// Where a location's copy, its index and its bytes live: a number within the shuffle, never used twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Slot(pub u32);
+
+/// What a client does with a location that outgrows its threshold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SplitMode {
+    /// Goes on pushing there until it has a new location.
+    #[default]
+    Soft,
+    /// Has its batch refused and sends it to the new location.
+    Hard,
+}
+
+/// When a location splits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SplitPolicy {
+    /// Whether the client can split at all.
+    pub enabled: bool,
+    /// Bytes above which it should.
+    pub threshold_bytes: u64,
+    /// How.
+    pub mode: SplitMode,
+    /// Bytes above which a soft split turns hard.
+    pub hard_bytes: u64,
+}
+
+impl Default for SplitPolicy {
+    fn default() -> Self {
+        Self { enabled: true, threshold_bytes: 1 << 30, mode: SplitMode::Soft, hard_bytes: 2 << 30 }
+    }
+}
+
+/// A location that a client wants to push to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reservation {
+    /// Which copy of which location.
+    pub file: FileName,
+    /// `host:port` of the replicate listener that holds the replica, for a primary that has one.
+    pub peer: Option<Arc<str>>,
+    /// When it splits.
+    pub split: SplitPolicy,
+}
+
+/// What the worker as a whole is going through while it decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Pressure {
+    /// The worker stops or leaves: nothing new is taken.
+    pub leaving: bool,
+    /// Memory is filling faster than it is emptied: large locations should go elsewhere.
+    pub memory_tight: bool,
+    /// Neither memory nor a directory has room.
+    pub exhausted: bool,
+}
+
+/// How a batch arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PushKind {
+    /// A frame of its own.
+    Single,
+    /// In a frame with batches of other locations, which are accepted or refused together.
+    Merged,
+}
+
+/// A batch that may be appended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Admission {
+    /// To which location.
+    pub slot: Slot,
+    /// The client should ask for a new location.
+    pub soft_split: bool,
+}
+
+/// Why a batch must not be appended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// Another attempt of the map has won: the client forgets the batch.
+    MapEnded,
+    /// The client gets a new location and sends the batch there.
+    HardSplit,
+    /// This worker has never heard of the location, or has lost it.
+    NotFound,
+}
+
+/// Why locations were not reserved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReserveRefusal {
+    /// The worker stops or leaves.
+    Leaving,
+    /// Neither memory nor a directory has room.
+    NoSpace,
+    /// The shuffle would hold more locations than a worker allows.
+    TooMany,
+}
+
+/// A commit request.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Commit {
+    /// Primaries to seal.
+    pub primaries: Vec<LocationId>,
+    /// Replicas to seal.
+    pub replicas: Vec<LocationId>,
+    /// The winner of each map, `NONE` where the map has not ended.
+    pub attempts: Vec<AttemptId>,
+    /// The request's number within the application; Sail always says 0.
+    pub epoch: i64,
+}
+
+/// What a commit says about each location: a location without a byte is in neither list.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CommitOutcome {
+    /// Readable from now on.
+    pub committed: Vec<FileName>,
+    /// Unknown here: what was pushed there is lost unless the other copy has it.
+    pub failed: Vec<FileName>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Takes batches.
+    Open,
+    /// Has refused a batch for good; a split stays split.
+    Split,
+    /// Committed: what it has is what readers get.
+    Sealed,
+}
+
+#[derive(Debug, Clone)]
+struct Location {
+    file: FileName,
+    phase: Phase,
+    bytes: u64,
+    split: SplitPolicy,
+    peer: Option<Arc<str>>,
+}
+
+/// The decisions about one shuffle on one worker.
+#[derive(Debug, Default)]
+pub struct ShuffleState {
+    slots: HashMap<FileName, Slot>,
+    locations: HashMap<Slot, Location>,
+    next_slot: u32,
+    winners: Winners,
+    /// A commit has told which maps ended, so that a push for an unknown location can be told what became of it.
+    winners_known: bool,
+    /// Locations of an earlier run of this worker are here: pushes from then are told to go elsewhere.
+    recovered: bool,
+    commits: VecDeque<(Commit, CommitOutcome)>,
+}
+
+impl ShuffleState {
+    /// Reserves all locations or none. One that exists keeps what it has. Returns the slots in the order asked for, each
+    /// with whether it is new.
+    ///
+    /// # Errors
+    /// Nothing changes when the worker leaves, has no room, or would hold more than `locations_max` for this shuffle.
+    pub fn reserve(
+        &mut self,
+        reservations: &[Reservation],
+        pressure: Pressure,
+        locations_max: usize,
+    ) -> Result<Vec<(Slot, bool)>, ReserveRefusal> {
+        if pressure.leaving {
+            return Err(ReserveRefusal::Leaving);
+        }
+        if pressure.exhausted {
+            return Err(ReserveRefusal::NoSpace);
+        }
+        if self.slots.len().saturating_add(reservations.len()) > locations_max {
+            return Err(ReserveRefusal::TooMany);
+        }
+        let slots = reservations.iter().map(|reservation| match self.slots.get(&reservation.file) {
+            Some(slot) => (*slot, false),
+            None => {
+                let slot = self.insert(Location {
+                    file: reservation.file,
+                    phase: Phase::Open,
+                    bytes: 0,
+                    split: reservation.split,
+                    peer: reservation.peer.clone(),
+                });
+                (slot, true)
+            }
+        });
+        Ok(slots.collect())
+    }
+
+    fn insert(&mut self, location: Location) -> Slot {
+        let slot = Slot(self.next_slot);
+        self.next_slot += 1;
+        self.slots.insert(location.file, slot);
+        self.locations.insert(slot, location);
+        slot
+    }
+
+    /// Takes in a location that was committed before the worker restarted.
+    pub fn restore(&mut self, file: FileName, bytes: u64) -> Slot {
+        self.recovered = true;
+        self.insert(Location { file, phase: Phase::Sealed, bytes, split: SplitPolicy::default(), peer: None })
+    }
+
+    /// Takes in the winners that a commit before the restart told.
+    pub fn restore_winners(&mut self, attempts: &[AttemptId]) {
+        self.winners.merge(attempts);
+        self.winners_known = true;
+    }
+
+    /// Whether a batch may be appended. Appends nothing: a merged frame asks for all its batches first.
+    ///
+    /// # Errors
+    /// The refusal that the client is told.
+    pub fn judge(
+        &mut self,
+        file: FileName,
+        map: MapId,
+        kind: PushKind,
+        pressure: Pressure,
+    ) -> Result<Admission, Refusal> {
+        let slot = self.slots.get(&file).copied();
+        let Some((slot, location)) = slot.and_then(|slot| Some((slot, self.locations.get_mut(&slot)?)))
+        else {
+            return Err(self.refuse_unwritable(map, false));
+        };
+        if location.phase == Phase::Sealed {
+            return Err(self.refuse_unwritable(map, true));
+        }
+        if pressure.leaving || pressure.exhausted {
+            // Not for good: space may return, and the client has what it needs to go elsewhere.
+            return Err(Refusal::HardSplit);
+        }
+        if location.phase == Phase::Split {
+            return Err(Refusal::HardSplit);
+        }
+        // Replicas follow their primary, and merged frames cannot be split softly: neither looks at the threshold.
+        let may_split = location.split.enabled && file.mode == Mode::Primary && kind == PushKind::Single;
+        if !may_split {
+            return Ok(Admission { slot, soft_split: false });
+        }
+        let outgrown = location.bytes > location.split.threshold_bytes;
+        let hard = location.split.mode == SplitMode::Hard || location.bytes >= location.split.hard_bytes;
+        if outgrown && hard {
+            location.phase = Phase::Split;
+            return Err(Refusal::HardSplit);
+        }
+        let shed = pressure.memory_tight && location.bytes >= PRESSURE_SPLIT_BYTES_MIN;
+        Ok(Admission { slot, soft_split: outgrown || shed })
+    }
+
+    fn refuse_unwritable(&self, map: MapId, was_here: bool) -> Refusal {
+        if self.winners.of(map).is_some() {
+            Refusal::MapEnded
+        } else if was_here || self.winners_known || self.recovered {
+            Refusal::HardSplit
+        } else {
+            Refusal::NotFound
+        }
+    }
+
+    /// Counts an appended batch that [`ShuffleState::judge`] admitted under the same lock.
+    pub fn appended(&mut self, slot: Slot, bytes: u64) {
+        if let Some(location) = self.locations.get_mut(&slot) {
+            debug_assert_eq!(location.phase, Phase::Open);
+            location.bytes += bytes;
+        }
+    }
+
+    /// The replicate listener of a location's other copy.
+    pub fn peer(&self, slot: Slot) -> Option<&Arc<str>> {
+        self.locations.get(&slot)?.peer.as_ref()
+    }
+
+    /// Seals locations and says what became of each. Asking again gives the same answer.
+    pub fn commit(&mut self, commit: &Commit) -> CommitOutcome {
+        if !commit.attempts.is_empty() {
+            self.winners.merge(&commit.attempts);
+            self.winners_known = true;
+        }
+        if let Some((_, outcome)) = self.commits.iter().find(|(earlier, _)| earlier.same_request(commit)) {
+            return outcome.clone();
+        }
+        let mut outcome = CommitOutcome::default();
+        let mut named = HashSet::new();
+        for file in commit.files() {
+            if !named.insert(file) {
+                continue;
+            }
+            let slot = self.slots.get(&file);
+            match slot.and_then(|slot| self.locations.get_mut(slot)) {
+                None => outcome.failed.push(file),
+                Some(location) => {
+                    location.phase = Phase::Sealed;
+                    if location.bytes > 0 {
+                        outcome.committed.push(file);
+                    }
+                }
+            }
+        }
+        if self.commits.len() == COMMITS_KEPT_MAX {
+            self.commits.pop_front();
+        }
+        self.commits.push_back((commit.clone(), outcome.clone()));
+        outcome
+    }
+
+    /// Forgets locations; the driver drops what the slots hold. Locations that are not here count as gone.
+    pub fn destroy(&mut self, files: impl IntoIterator<Item = FileName>) -> Vec<Slot> {
+        let mut gone = Vec::new();
+        for file in files {
+            if let Some(slot) = self.slots.remove(&file) {
+                self.locations.remove(&slot);
+                gone.push(slot);
+            }
+        }
+        gone
+    }
+
+    /// The slot of a location, open or sealed.
+    pub fn find(&self, file: FileName) -> Option<Slot> {
+        self.slots.get(&file).copied()
+    }
+
+    /// Whether a location is committed.
+    pub fn is_sealed(&self, slot: Slot) -> bool {
+        self.locations.get(&slot).is_some_and(|location| location.phase == Phase::Sealed)
+    }
+
+    /// Whether a location is replicated, so that its other copy may hold other batches.
+    pub fn has_peer(&self, slot: Slot) -> bool {
+        self.locations.get(&slot).is_some_and(|location| location.peer.is_some())
+    }
+
+    /// The winners that commits told so far.
+    pub fn winners(&self) -> &Winners {
+        &self.winners
+    }
+
+    /// Whether any commit told winners.
+    pub fn winners_known(&self) -> bool {
+        self.winners_known
+    }
+
+    /// Copies of locations held.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether nothing is held.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// Copies that still take batches; a graceful stop waits for zero.
+    pub fn open_locations(&self) -> usize {
+        self.locations.values().filter(|location| location.phase != Phase::Sealed).count()
+    }
+
+    /// Every location with its slot, in no order.
+    pub fn slots(&self) -> impl Iterator<Item = (FileName, Slot)> + '_ {
+        self.slots.iter().map(|(file, slot)| (*file, *slot))
+    }
+}
+
+impl Commit {
+    /// Every copy that the request names, primaries first.
+    pub fn files(&self) -> impl Iterator<Item = FileName> + '_ {
+        let primaries = self.primaries.iter().map(|id| FileName { location: *id, mode: Mode::Primary });
+        primaries.chain(self.replicas.iter().map(|id| FileName { location: *id, mode: Mode::Replica }))
+    }
+
+    /// A repeated request has the same number and names the same locations. The number alone does not do, because Sail
+    /// always says 0; what it says about winners may only have grown.
+    fn same_request(&self, other: &Self) -> bool {
+        self.epoch == other.epoch && self.primaries == other.primaries && self.replicas == other.replicas
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn primary(partition: i32, epoch: i32) -> FileName {
+        FileName { location: LocationId::new(partition, epoch), mode: Mode::Primary }
+    }
+
+    fn reservation(file: FileName, threshold_bytes: u64, mode: SplitMode) -> Reservation {
+        let split = SplitPolicy { threshold_bytes, mode, ..SplitPolicy::default() };
+        Reservation { file, peer: None, split }
+    }
+
+    fn commit(partitions: &[i32], attempts: &[i32], epoch: i64) -> Commit {
+        Commit {
+            primaries: partitions.iter().map(|id| LocationId::new(*id, 0)).collect(),
+            replicas: Vec::new(),
+            attempts: attempts.iter().copied().map(AttemptId).collect(),
+            epoch,
+        }
+    }
+
+    const CALM: Pressure = Pressure { leaving: false, memory_tight: false, exhausted: false };
+
+    fn push(state: &mut ShuffleState, file: FileName, map: i32, bytes: u64) -> Result<bool, Refusal> {
+        let admission = state.judge(file, MapId(map), PushKind::Single, CALM)?;
+        state.appended(admission.slot, bytes);
+        Ok(admission.soft_split)
+    }
+
+    #[test]
+    fn reserving_is_all_or_nothing_and_keeps_what_is_there() {
+        let mut state = ShuffleState::default();
+        let wanted = [reservation(primary(0, 0), 1 << 30, SplitMode::Soft)];
+        let leaving = Pressure { leaving: true, ..CALM };
+        assert_eq!(state.reserve(&wanted, leaving, 10), Err(ReserveRefusal::Leaving));
+        let exhausted = Pressure { exhausted: true, ..CALM };
+        assert_eq!(state.reserve(&wanted, exhausted, 10), Err(ReserveRefusal::NoSpace));
+        assert_eq!(state.reserve(&wanted, CALM, 0), Err(ReserveRefusal::TooMany));
+        assert!(state.is_empty());
+        assert_eq!(state.reserve(&wanted, CALM, 10), Ok(vec![(Slot(0), true)]));
+        assert_eq!(push(&mut state, primary(0, 0), 0, 7), Ok(false));
+        assert_eq!(state.reserve(&wanted, CALM, 10), Ok(vec![(Slot(0), false)]));
+        assert_eq!(
+            state.commit(&commit(&[0], &[0], 1)).committed,
+            [primary(0, 0)],
+            "the bytes are still there"
+        );
+    }
+
+    #[test]
+    fn a_push_to_a_location_that_is_not_writable_is_told_why() {
+        let mut state = ShuffleState::default();
+        assert_eq!(push(&mut state, primary(0, 0), 0, 1), Err(Refusal::NotFound));
+        state.reserve(&[reservation(primary(0, 0), 1 << 30, SplitMode::Soft)], CALM, 10).unwrap();
+        push(&mut state, primary(0, 0), 0, 1).unwrap();
+        state.commit(&commit(&[0], &[4, -1], 1));
+        assert_eq!(push(&mut state, primary(0, 0), 0, 1), Err(Refusal::MapEnded));
+        assert_eq!(push(&mut state, primary(0, 0), 1, 1), Err(Refusal::HardSplit));
+        assert_eq!(push(&mut state, primary(9, 0), 1, 1), Err(Refusal::HardSplit), "unknown, maps known");
+        let mut recovered = ShuffleState::default();
+        recovered.restore(primary(0, 0), 5);
+        assert_eq!(push(&mut recovered, primary(1, 0), 0, 1), Err(Refusal::HardSplit));
+    }
+
+    #[test]
+    fn a_soft_split_accepts_and_a_hard_one_stays() {
+        let mut state = ShuffleState::default();
+        let mib = 1 << 20;
+        let soft = reservation(primary(0, 0), 2 * mib, SplitMode::Soft);
+        let hard = reservation(primary(1, 0), 2 * mib, SplitMode::Hard);
+        state.reserve(&[soft, hard], CALM, 10).unwrap();
+        for (partition, expected) in [(0, Ok(true)), (1, Err(Refusal::HardSplit))] {
+            assert_eq!(push(&mut state, primary(partition, 0), 0, 2 * mib), Ok(false));
+            assert_eq!(
+                push(&mut state, primary(partition, 0), 0, 1),
+                Ok(false),
+                "at the threshold, not above"
+            );
+            assert_eq!(push(&mut state, primary(partition, 0), 0, 1), expected);
+        }
+        let merged = state.judge(primary(1, 0), MapId(0), PushKind::Merged, CALM);
+        assert_eq!(merged, Err(Refusal::HardSplit), "a split stays split for merged frames too");
+        push(&mut state, primary(0, 0), 0, 2 << 30).unwrap();
+        assert_eq!(push(&mut state, primary(0, 0), 0, 1), Err(Refusal::HardSplit), "2 GiB is the end");
+    }
+
+    #[test]
+    fn merged_frames_and_replicas_do_not_split_at_the_threshold() {
+        let mut state = ShuffleState::default();
+        let replica = FileName { location: LocationId::new(0, 0), mode: Mode::Replica };
+        let wanted = [primary(0, 0), replica].map(|file| reservation(file, 0, SplitMode::Hard));
+        let slots = state.reserve(&wanted, CALM, 10).unwrap();
+        slots.iter().for_each(|(slot, _)| state.appended(*slot, 5 << 20));
+        assert!(state.judge(primary(0, 0), MapId(0), PushKind::Merged, CALM).is_ok());
+        assert!(state.judge(replica, MapId(0), PushKind::Single, CALM).is_ok());
+    }
+
+    #[test]
+    fn pressure_sheds_large_locations_and_refuses_when_nothing_is_left() {
+        let mut state = ShuffleState::default();
+        let wanted = [0, 1].map(|id| reservation(primary(id, 0), 1 << 40, SplitMode::Soft));
+        let slots = state.reserve(&wanted, CALM, 10).unwrap();
+        state.appended(slots[1].0, PRESSURE_SPLIT_BYTES_MIN);
+        let tight = Pressure { memory_tight: true, ..CALM };
+        let split = |state: &mut ShuffleState, id, pressure| {
+            state
+                .judge(primary(id, 0), MapId(0), PushKind::Single, pressure)
+                .map(|admission| admission.soft_split)
+        };
+        assert_eq!(split(&mut state, 0, tight), Ok(false));
+        assert_eq!(split(&mut state, 1, tight), Ok(true));
+        let exhausted = Pressure { exhausted: true, ..CALM };
+        assert_eq!(split(&mut state, 0, exhausted), Err(Refusal::HardSplit));
+        assert_eq!(split(&mut state, 0, CALM), Ok(false), "space came back");
+    }
+
+    #[test]
+    fn a_commit_classifies_each_location_and_answers_again_what_it_answered() {
+        let mut state = ShuffleState::default();
+        let wanted = [0, 1].map(|id| reservation(primary(id, 0), 1 << 30, SplitMode::Soft));
+        state.reserve(&wanted, CALM, 10).unwrap();
+        push(&mut state, primary(0, 0), 0, 10).unwrap();
+        let first = commit(&[0, 1, 2, 0], &[0], 0);
+        let outcome = state.commit(&first);
+        assert_eq!(outcome.committed, [primary(0, 0)]);
+        assert_eq!(outcome.failed, [primary(2, 0)], "unknown fails; empty is in neither list");
+        state.destroy([primary(0, 0)]);
+        assert_eq!(state.commit(&first), outcome);
+        let other = commit(&[0], &[0], 0);
+        assert_eq!(
+            state.commit(&other).failed,
+            [primary(0, 0)],
+            "Sail's epoch 0 with other ids is another request"
+        );
+    }
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Reserve(i32),
+        Push { partition: i32, map: i32, merged: bool, bytes: u64 },
+        Commit { partitions: Vec<i32>, attempts: Vec<i32>, epoch: i64, twice: bool },
+        Destroy(i32),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            2 => (0..6i32).prop_map(Step::Reserve),
+            8 => (0..6i32, 0..4i32, any::<bool>(), 1..(1u64 << 20))
+                .prop_map(|(partition, map, merged, bytes)| Step::Push { partition, map, merged, bytes }),
+            2 => (prop::collection::vec(0..6i32, 0..4), prop::collection::vec(-1..2i32, 0..4), 0..3i64, any::<bool>())
+                .prop_map(|(partitions, attempts, epoch, twice)| Step::Commit { partitions, attempts, epoch, twice }),
+            1 => (0..6i32).prop_map(Step::Destroy),
+        ]
+    }
+
+    proptest! {
+        /// Against a model of plain maps: no accepted byte is missing from a commit, nothing is accepted behind a commit
+        /// or a hard split, and an unknown location is never called committed.
+        #[test]
+        fn accepted_bytes_are_committed_and_nothing_else(steps in prop::collection::vec(step(), 1..80)) {
+            #[derive(Default)]
+            struct Copy { bytes: u64, sealed: bool, split: bool }
+            let mut model: BTreeMap<i32, Copy> = BTreeMap::new();
+            let mut answered: Vec<(Commit, CommitOutcome)> = Vec::new();
+            let mut state = ShuffleState::default();
+            for step in steps {
+                match step {
+                    Step::Reserve(partition) => {
+                        state.reserve(&[reservation(primary(partition, 0), 2 << 20, SplitMode::Hard)], CALM, 10).unwrap();
+                        model.entry(partition).or_default();
+                    }
+                    Step::Push { partition, map, merged, bytes } => {
+                        let kind = if merged { PushKind::Merged } else { PushKind::Single };
+                        let verdict = state.judge(primary(partition, 0), MapId(map), kind, CALM);
+                        if let Ok(admission) = verdict {
+                            let copy = model.get_mut(&partition).expect("accepted without a reservation");
+                            prop_assert!(!copy.sealed && !copy.split);
+                            state.appended(admission.slot, bytes);
+                            copy.bytes += bytes;
+                        } else if let Some(copy) = model.get_mut(&partition) {
+                            prop_assert!(verdict != Err(Refusal::NotFound), "it is here");
+                            prop_assert!(copy.sealed || copy.bytes > 2 << 20, "refused for nothing");
+                            copy.split |= !copy.sealed;
+                        }
+                    }
+                    Step::Commit { partitions, attempts, epoch, twice } => {
+                        let request = commit(&partitions, &attempts, epoch);
+                        let outcome = state.commit(&request);
+                        if let Some((_, before)) = answered.iter().find(|(known, _)| known.same_request(&request)) {
+                            prop_assert_eq!(&outcome, before);
+                            continue;
+                        }
+                        for partition in partitions {
+                            let file = primary(partition, 0);
+                            let known = model.get_mut(&partition).map(|copy| { copy.sealed = true; copy.bytes });
+                            prop_assert_eq!(outcome.failed.contains(&file), known.is_none());
+                            prop_assert_eq!(outcome.committed.contains(&file), known.is_some_and(|bytes| bytes > 0));
+                        }
+                        if twice {
+                            prop_assert_eq!(&state.commit(&request), &outcome);
+                        }
+                        answered.push((request, outcome));
+                    }
+                    Step::Destroy(partition) => {
+                        let gone = state.destroy([primary(partition, 0)]);
+                        prop_assert_eq!(gone.len(), usize::from(model.remove(&partition).is_some()));
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! The batches of one copy of one location: the index, and for each entry where its bytes are.
+//!
+//! Batches arrive in memory and leave it from the front, in runs, so that what is on disk is a prefix:
+//!
+//! ```text
+//! entries   0 ........ n ........ m ........
+//! place     run 0      run 1      held (memory, or a batch too large for it that went to disk by itself)
+//! ```
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::record::{RunRow, Seal};
+use super::segment::{RunToWrite, Segment, WrittenRun};
+use crate::ids::FileName;
+use crate::wire::batch::BatchHeader;
+use crate::worker::index::Index;
+use crate::worker::memory::{Charge, Memory};
+
+/// What a batch costs besides its bytes: its entry, its handle, and the slack of the vectors that hold them.
+pub const BATCH_OVERHEAD_BYTES: u64 = 96;
+
+/// Batches that lie one after the other in a segment.
+#[derive(Debug)]
+struct Run {
+    /// The number of the first one.
+    first: u32,
+    segment: Arc<Segment>,
+    at: u64,
+    checksums: Box<[u32]>,
+}
+
+#[derive(Debug)]
+enum Held {
+    Memory(Bytes),
+    /// A run of one, not yet part of the prefix.
+    Disk(Box<Run>),
+}
+
+/// Where a batch is.
+#[derive(Debug, Clone)]
+pub enum Place {
+    /// In memory.
+    Memory(Bytes),
+    /// In a segment.
+    Disk {
+        /// Which.
+        segment: Arc<Segment>,
+        /// The file offset.
+        at: u64,
+        /// CRC-32 that it must have.
+        checksum: u32,
+    },
+}
+
+/// The batches of one copy of one location.
+#[derive(Debug)]
+pub struct LocationCopy {
+    file: FileName,
+    /// Which of the locations that had this name; see [`super::record`].
+    life: u64,
+    index: Index,
+    runs: Vec<Run>,
+    held: VecDeque<Held>,
+    /// Bytes of the held batches that are in memory.
+    resident: u64,
+    /// A run is being written; the next one waits, so that the prefix grows in order.
+    spilling: bool,
+    /// The seal is on disk.
+    seal_written: bool,
+    overhead: Charge,
+    repeated: Option<Arc<[u32]>>,
+}
+
+impl LocationCopy {
+    /// An empty one.
+    pub fn new(file: FileName, life: u64, memory: &Memory) -> Self {
+        Self {
+            file,
+            life,
+            index: Index::default(),
+            runs: Vec::new(),
+            held: VecDeque::new(),
+            resident: 0,
+            spilling: false,
+            seal_written: false,
+            overhead: memory.charge(0),
+            repeated: None,
+        }
+    }
+
+    /// One that lay on disk when the worker started. The runs are given in the order of their batches.
+    pub fn recovered(
+        file: FileName,
+        life: u64,
+        runs: Vec<(Arc<Segment>, u64, Vec<RunRow>)>,
+        memory: &Memory,
+    ) -> Self {
+        let mut copy = Self::new(file, life, memory);
+        copy.seal_written = true;
+        for (segment, at, rows) in runs {
+            let first = copy.index.entries().len() as u32;
+            for row in &rows {
+                copy.index.push(row.map, row.attempt, row.batch, row.len);
+            }
+            copy.overhead.grow(BATCH_OVERHEAD_BYTES * rows.len() as u64);
+            copy.runs.push(Run {
+                first,
+                segment,
+                at,
+                checksums: rows.iter().map(|row| row.checksum).collect(),
+            });
+        }
+        copy
+    }
+
+    /// Which copy of which location this is.
+    pub fn file(&self) -> FileName {
+        self.file
+    }
+
+    /// What is known about each batch.
+    pub fn index(&self) -> &Index {
+        &self.index
+    }
+
+    /// Reads the ids of every batch in the other byte order; see [`Index::swap_byte_order`]. What has runs on disk was
+    /// decided before they were written.
+    pub fn swap_byte_order(&mut self) {
+        if self.runs.is_empty() {
+            self.index.swap_byte_order();
+        }
+    }
+
+    /// Bytes in memory.
+    pub fn resident(&self) -> u64 {
+        self.resident
+    }
+
+    /// Bytes in memory that a spill may take now.
+    pub fn spillable(&self) -> u64 {
+        if self.spilling { 0 } else { self.resident }
+    }
+
+    /// Adds a batch that is in memory.
+    pub fn append(&mut self, header: &BatchHeader, batch: Bytes) {
+        self.resident += batch.len() as u64;
+        self.push(header, batch.len() as u32);
+        self.held.push_back(Held::Memory(batch));
+    }
+
+    /// Adds a batch that went to disk while it arrived.
+    pub fn append_on_disk(
+        &mut self,
+        header: &BatchHeader,
+        len: u32,
+        segment: Arc<Segment>,
+        at: u64,
+        checksum: u32,
+    ) {
+        let first = self.push(header, len);
+        self.held.push_back(Held::Disk(Box::new(Run {
+            first,
+            segment,
+            at,
+            checksums: Box::new([checksum]),
+        })));
+    }
+
+    fn push(&mut self, header: &BatchHeader, len: u32) -> u32 {
+        self.overhead.grow(BATCH_OVERHEAD_BYTES);
+        self.index.push(header.map, header.attempt, header.batch, len)
+    }
+
+    fn held_from(&self) -> u32 {
+        (self.index.entries().len() - self.held.len()) as u32
+    }
+
+    /// Where a batch is.
+    pub fn place(&self, entry: u32) -> Place {
+        let run = match entry.checked_sub(self.held_from()) {
+            Some(at) => match &self.held[at as usize] {
+                Held::Memory(batch) => return Place::Memory(batch.clone()),
+                Held::Disk(run) => run,
+            },
+            None => &self.runs[self.runs.partition_point(|run| run.first <= entry) - 1],
+        };
+        let entries = self.index.entries();
+        let at = run.at + (entries[entry as usize].offset - entries[run.first as usize].offset);
+        let checksum = run.checksums[(entry - run.first) as usize];
+        Place::Disk { segment: Arc::clone(&run.segment), at, checksum }
+    }
+
+    /// What leaves memory next: the batches from the front on, until `bytes_max` are together or one is on disk already.
+    /// The batches stay readable here until [`LocationCopy::spilled`].
+    pub fn begin_spill(&mut self, bytes_max: u64) -> Option<RunToWrite> {
+        if self.spilling {
+            return None;
+        }
+        self.absorb_disk_prefix();
+        let first = self.held_from();
+        let (mut rows, mut batches, mut bytes) = (Vec::new(), Vec::new(), 0);
+        for (held, entry) in self.held.iter().zip(&self.index.entries()[first as usize..]) {
+            let Held::Memory(batch) = held else { break };
+            if bytes >= bytes_max {
+                break;
+            }
+            bytes += batch.len() as u64;
+            rows.push(RunRow {
+                len: entry.len,
+                map: entry.map,
+                attempt: entry.attempt,
+                batch: entry.batch,
+                checksum: 0,
+            });
+            batches.push(batch.clone());
+        }
+        if batches.is_empty() {
+            return None;
+        }
+        self.spilling = true;
+        Some(RunToWrite { file: self.file, life: self.life, first, rows, batches })
+    }
+
+    fn absorb_disk_prefix(&mut self) {
+        while let Some(Held::Disk(_)) = self.held.front() {
+            if let Some(Held::Disk(run)) = self.held.pop_front() {
+                self.runs.push(*run);
+            }
+        }
+    }
+
+    /// The run that [`LocationCopy::begin_spill`] gave is on disk: lets go of the batches.
+    pub fn spilled(&mut self, segment: &Arc<Segment>, written: WrittenRun) {
+        let first = self.held_from();
+        for held in self.held.drain(..written.checksums.len()) {
+            if let Held::Memory(batch) = held {
+                self.resident -= batch.len() as u64;
+            }
+        }
+        let WrittenRun { at, checksums } = written;
+        self.runs.push(Run { first, segment: Arc::clone(segment), at, checksums });
+        self.absorb_disk_prefix();
+        if self.held.is_empty() {
+            self.held.shrink_to_fit();
+        }
+        self.spilling = false;
+    }
+
+    /// The run could not be written: the batches stay.
+    pub fn spill_failed(&mut self) {
+        self.spilling = false;
+    }
+
+    /// Whether every batch is on disk and no seal says so yet.
+    pub fn wants_seal(&self) -> bool {
+        self.resident == 0 && !self.index.is_empty() && !self.seal_written
+    }
+
+    /// The seal that says so.
+    pub fn seal(&self) -> Seal {
+        let count = self.index.entries().len() as u32;
+        Seal { file: self.file, life: self.life, count, bytes: self.index.bytes() }
+    }
+
+    /// Remembers that the seal is on disk.
+    pub fn sealed_on_disk(&mut self) {
+        self.seal_written = true;
+    }
+
+    /// The segments that hold batches of this location.
+    pub fn segments(&self) -> impl Iterator<Item = &Arc<Segment>> {
+        self.runs.iter().map(|run| &run.segment).chain(self.held.iter().filter_map(|held| match held {
+            Held::Disk(run) => Some(&run.segment),
+            Held::Memory(_) => None,
+        }))
+    }
+
+    /// The entries that repeat earlier ones; found once, when the first reader of the committed location comes.
+    pub fn repeated(&mut self, sealed: bool) -> Arc<[u32]> {
+        if let Some(repeated) = &self.repeated {
+            return Arc::clone(repeated);
+        }
+        let repeated: Arc<[u32]> = self.index.repeated().into();
+        if sealed {
+            self.repeated = Some(Arc::clone(&repeated));
+        }
+        repeated
+    }
+}

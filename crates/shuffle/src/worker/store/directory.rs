@@ -1,0 +1,237 @@
+//! A directory that cold batches go to: its lock, its free space, its health.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use tokio::sync::Semaphore;
+
+use crate::error::{Error, Kind, Result};
+
+/// Reads of one directory that run at the same time; the others wait without holding a thread.
+const READS_MAX: usize = 8;
+
+/// Where shuffles lie below a worker's directory, so that a directory may be shared with other programs.
+const HOME: &str = "yeoul-shuffle";
+
+/// Whether a directory may be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Health {
+    /// It is written and read.
+    Healthy,
+    /// It has no space above its reserve; what is there is read.
+    Full,
+    /// A write or a probe failed; what is there is read as far as possible.
+    Failed,
+}
+
+/// One directory of a worker.
+#[derive(Debug)]
+pub struct Directory {
+    root: PathBuf,
+    home: PathBuf,
+    reserve_bytes: u64,
+    health: Mutex<Health>,
+    written: AtomicU64,
+    total: AtomicU64,
+    usable: AtomicU64,
+    /// One spill at a time keeps the writes of a disk sequential.
+    pub(super) writes: Semaphore,
+    pub(super) reads: Semaphore,
+    /// Held for as long as the process lives: two workers with one directory would delete each other's files.
+    _lock: File,
+}
+
+impl Directory {
+    /// Opens a directory, making it if it is missing, and locks it.
+    ///
+    /// # Errors
+    /// `Conflict` if another worker has it; else what the file system says.
+    pub fn open(root: &Path, reserve_bytes: Option<u64>) -> Result<Self> {
+        let about = |error: io::Error| {
+            let text = format!("cannot use directory {}: {error}", root.display());
+            Error::new(Error::from(error).kind(), text)
+                .with_hint("give each worker directories that it may write")
+        };
+        let home = root.join(HOME);
+        fs::create_dir_all(&home).map_err(about)?;
+        let lock = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(home.join("lock"))
+            .map_err(about)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let text = format!("directory {} belongs to another worker that is running", root.display());
+                return Err(Error::new(Kind::Conflict, text).with_hint("give each worker its own directory"));
+            }
+            Err(TryLockError::Error(error)) => return Err(about(error)),
+        }
+        let space = rustix::fs::statvfs(&home).map_err(|error| about(error.into()))?;
+        let total = space.f_blocks * space.f_frsize;
+        // Celeborn keeps 5 GB free on each disk; on small disks that would be all of it.
+        let reserve_bytes = reserve_bytes.unwrap_or_else(|| (5 << 30).min(total / 20));
+        let directory = Self {
+            root: root.to_owned(),
+            home,
+            reserve_bytes,
+            health: Mutex::new(Health::Healthy),
+            written: AtomicU64::new(0),
+            total: AtomicU64::new(total),
+            usable: AtomicU64::new(0),
+            writes: Semaphore::new(1),
+            reads: Semaphore::new(READS_MAX),
+            _lock: lock,
+        };
+        directory.measure().map_err(about)?;
+        Ok(directory)
+    }
+
+    /// The path that the worker was given.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Where the segments of this worker lie.
+    pub(super) fn home(&self) -> &Path {
+        &self.home
+    }
+
+    /// Whether it may be used.
+    pub fn health(&self) -> Health {
+        *self.health.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set_health(&self, health: Health) {
+        *self.health.lock().unwrap_or_else(PoisonError::into_inner) = health;
+    }
+
+    /// Bytes of the file system.
+    pub fn total(&self) -> u64 {
+        self.total.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that may still be written, the reserve left alone, when last measured.
+    pub fn usable(&self) -> u64 {
+        self.usable.load(Ordering::Relaxed)
+    }
+
+    /// Bytes written since the start.
+    pub fn written(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn count_written(&self, bytes: u64) {
+        self.written.fetch_add(bytes, Ordering::Relaxed);
+        let left = self.usable().saturating_sub(bytes);
+        self.usable.store(left, Ordering::Relaxed);
+    }
+
+    /// Asks the file system how much space there is. A full directory that has space again is healthy again; a failed one
+    /// stays failed until a probe succeeds.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn measure(&self) -> io::Result<()> {
+        let space = rustix::fs::statvfs(&self.home)?;
+        self.total.store(space.f_blocks * space.f_frsize, Ordering::Relaxed);
+        let free = space.f_bavail * space.f_frsize;
+        self.usable.store(free.saturating_sub(self.reserve_bytes), Ordering::Relaxed);
+        let full = free <= self.reserve_bytes;
+        match (self.health(), full) {
+            (Health::Healthy, true) => self.set_health(Health::Full),
+            (Health::Full, false) => self.set_health(Health::Healthy),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Takes in a failed write or read.
+    pub(super) fn failed(&self, error: &io::Error) {
+        let full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+        let health = if full { Health::Full } else { Health::Failed };
+        tracing::warn!(directory = %self.root.display(), %error, ?health, "directory excluded");
+        self.set_health(health);
+    }
+
+    /// Writes, syncs, reads and deletes a small file, and measures the space. Blocks; a caller on a runtime puts it on a
+    /// thread for files and limits how long it waits. Success brings a failed directory back.
+    ///
+    /// # Errors
+    /// What the file system says; the directory counts as failed from then on.
+    pub fn probe(&self) -> io::Result<()> {
+        let outcome = self.write_and_read_back().and_then(|()| self.measure());
+        match &outcome {
+            Ok(()) if self.health() == Health::Failed => {
+                tracing::info!(directory = %self.root.display(), "directory is back");
+                self.set_health(Health::Healthy);
+                self.measure()?;
+            }
+            Ok(()) => {}
+            Err(error) => self.failed(error),
+        }
+        outcome
+    }
+
+    /// Excludes a directory whose probe does not come back.
+    pub fn hangs(&self) {
+        self.failed(&io::Error::from(io::ErrorKind::TimedOut));
+    }
+
+    fn write_and_read_back(&self) -> io::Result<()> {
+        let path = self.home.join("probe");
+        let expected = b"the disk remembers what it was told";
+        let mut file = File::create(&path)?;
+        file.write_all(expected)?;
+        file.sync_data()?;
+        let found = fs::read(&path)?;
+        fs::remove_file(&path)?;
+        if found == expected {
+            Ok(())
+        } else {
+            Err(io::Error::new(io::ErrorKind::InvalidData, "the probe file read back differently"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_belongs_to_one_worker() {
+        let place = tempfile::tempdir().unwrap();
+        let first = Directory::open(place.path(), None).unwrap();
+        let error = Directory::open(place.path(), None).unwrap_err();
+        assert_eq!(error.kind(), Kind::Conflict);
+        drop(first);
+        assert!(Directory::open(place.path(), None).is_ok());
+    }
+
+    #[test]
+    fn the_reserve_is_left_alone_and_a_failed_directory_returns_with_a_probe() {
+        let place = tempfile::tempdir().unwrap();
+        let directory = Directory::open(place.path(), Some(u64::MAX)).unwrap();
+        assert_eq!((directory.health(), directory.usable()), (Health::Full, 0));
+        drop(directory);
+        let directory = Directory::open(place.path(), Some(0)).unwrap();
+        assert_eq!(directory.health(), Health::Healthy);
+        directory.hangs();
+        assert_eq!(directory.health(), Health::Failed);
+        directory.probe().unwrap();
+        assert_eq!(directory.health(), Health::Healthy);
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_made_is_named() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("file");
+        fs::write(&path, "").unwrap();
+        let error = Directory::open(&path, None).unwrap_err();
+        assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
+    }
+}

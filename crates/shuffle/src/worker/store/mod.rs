@@ -1,0 +1,179 @@
+//! Where batches live: in memory first, in append-only segments when memory is wanted for others.
+//!
+//! - [`shuffle`]: one shuffle behind its lock; [`copy`]: one copy of a location: index, runs on disk, batches in memory.
+//! - [`record`]: the layout of a segment file; [`segment`]: writing and reading one; [`directory`]: the disks.
+//! - [`spill`]: memory to disk; [`read`]: both to a reader; [`recovery`]: what a restarted worker finds.
+
+pub mod copy;
+pub mod directory;
+pub mod read;
+pub mod record;
+pub mod recovery;
+pub mod segment;
+pub mod shuffle;
+pub mod spill;
+
+#[cfg(test)]
+mod model;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Instant;
+
+use directory::{Directory, Health};
+use shuffle::Shuffle;
+
+use super::memory::{Level, Memory};
+use super::state::Pressure;
+use crate::error::Result;
+use crate::ids::ShuffleKey;
+
+/// The share of the memory that reads from disk may use, in 1/16; the rest is for batches.
+const READ_SIXTEENTHS: u64 = 2;
+
+/// Everything that a worker stores.
+#[derive(Debug)]
+pub struct Store {
+    memory: Memory,
+    read_memory: Memory,
+    directories: Vec<Arc<Directory>>,
+    shuffles: RwLock<HashMap<ShuffleKey, Arc<Shuffle>>>,
+    /// Committed shuffles whose seals are to be written.
+    unsealed: Mutex<Vec<Arc<Shuffle>>>,
+    /// The number of the next copy of a location; larger than any on disk.
+    lives: Arc<AtomicU64>,
+    started: Instant,
+}
+
+impl Store {
+    /// Opens and locks the directories. `memory_bytes` is for batches, indexes and read buffers together.
+    ///
+    /// # Errors
+    /// A directory that cannot be used, by name.
+    pub fn open(paths: &[PathBuf], memory_bytes: u64, reserve_bytes: Option<u64>) -> Result<Self> {
+        let directories = paths.iter().map(|path| Directory::open(path, reserve_bytes).map(Arc::new));
+        let read_bytes = memory_bytes / 16 * READ_SIXTEENTHS;
+        Ok(Self {
+            directories: directories.collect::<Result<_>>()?,
+            memory: Memory::new(memory_bytes - read_bytes),
+            read_memory: Memory::new(read_bytes),
+            shuffles: RwLock::default(),
+            unsealed: Mutex::default(),
+            lives: Arc::new(AtomicU64::new(1)),
+            started: Instant::now(),
+        })
+    }
+
+    /// The ledger of batches and indexes.
+    pub fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// The ledger of buffers for reads from disk.
+    pub fn read_memory(&self) -> &Memory {
+        &self.read_memory
+    }
+
+    /// Changes how much memory there is, reads included.
+    pub fn set_memory_bytes(&self, memory_bytes: u64) {
+        let read_bytes = memory_bytes / 16 * READ_SIXTEENTHS;
+        self.memory.set_limit(memory_bytes - read_bytes);
+        self.read_memory.set_limit(read_bytes);
+    }
+
+    /// The directories, in the order given.
+    pub fn directories(&self) -> &[Arc<Directory>] {
+        &self.directories
+    }
+
+    /// Milliseconds since the store was opened.
+    pub fn now_ms(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn shuffles(&self) -> RwLockReadGuard<'_, HashMap<ShuffleKey, Arc<Shuffle>>> {
+        self.shuffles.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn shuffles_mut(&self) -> RwLockWriteGuard<'_, HashMap<ShuffleKey, Arc<Shuffle>>> {
+        self.shuffles.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A shuffle that is here.
+    pub fn find(&self, key: &ShuffleKey) -> Option<Arc<Shuffle>> {
+        self.shuffles().get(key).cloned()
+    }
+
+    /// A shuffle, made if it is not here.
+    pub fn find_or_insert(&self, key: &ShuffleKey) -> Arc<Shuffle> {
+        if let Some(shuffle) = self.find(key) {
+            return shuffle;
+        }
+        let mut shuffles = self.shuffles_mut();
+        let shuffle = shuffles.entry(key.clone()).or_insert_with(|| {
+            Arc::new(Shuffle::new(key.clone(), self.memory.clone(), Arc::clone(&self.lives)))
+        });
+        Arc::clone(shuffle)
+    }
+
+    /// Every shuffle that is here.
+    pub fn all(&self) -> Vec<Arc<Shuffle>> {
+        self.shuffles().values().cloned().collect()
+    }
+
+    /// Forgets a shuffle and gives back its memory; its files are deleted by the caller of [`Removed::delete_files`].
+    pub fn remove(&self, key: &ShuffleKey) -> Option<Removed> {
+        let shuffle = self.shuffles_mut().remove(key)?;
+        let (copies, segments) = {
+            let mut contents = shuffle.lock();
+            contents.gone = true;
+            (std::mem::take(&mut contents.copies), std::mem::take(&mut contents.segments))
+        };
+        shuffle.shrank(shuffle.resident());
+        drop(copies); // outside the lock: giving back memory wakes who waits for it
+        Some(Removed { segments })
+    }
+
+    /// What the worker is going through, for decisions.
+    pub fn pressure(&self, leaving: bool) -> Pressure {
+        let level = self.memory.level();
+        let room = || self.directories.iter().any(|directory| directory.health() == Health::Healthy);
+        Pressure { leaving, memory_tight: level >= Level::Tight, exhausted: level >= Level::Tight && !room() }
+    }
+
+    fn unsealed(&self) -> MutexGuard<'_, Vec<Arc<Shuffle>>> {
+        self.unsealed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has the spiller write the seals of a shuffle that was committed.
+    pub fn seal_later(&self, shuffle: &Arc<Shuffle>) {
+        let mut unsealed = self.unsealed();
+        if !unsealed.iter().any(|waiting| Arc::ptr_eq(waiting, shuffle)) {
+            unsealed.push(Arc::clone(shuffle));
+            drop(unsealed);
+            self.memory.wake_spiller();
+        }
+    }
+}
+
+/// A shuffle that is no longer here.
+#[derive(Debug)]
+pub struct Removed {
+    segments: Vec<Arc<segment::Segment>>,
+}
+
+impl Removed {
+    /// Whether there are files to delete.
+    pub fn has_files(&self) -> bool {
+        !self.segments.is_empty()
+    }
+
+    /// Deletes the files. Blocks.
+    pub fn delete_files(self) {
+        for segment in self.segments {
+            segment.delete();
+        }
+    }
+}

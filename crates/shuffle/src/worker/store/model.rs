@@ -1,0 +1,350 @@
+//! Goal: whatever is appended, spilled, sealed, damaged and restarted, a reader gets exactly the batches that a simple
+//! model says, or an error. Method: random steps against the store with real files, each read compared with a list.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use proptest::prelude::*;
+
+use super::Store;
+use super::read::{ChunkReader, Stream};
+use super::shuffle::Shuffle;
+use crate::error::Kind;
+use crate::ids::{AttemptId, FileName, LocationId, MapId, Mode, ShuffleKey};
+use crate::wire::batch::{BATCH_HEADER_LEN, BatchHeader, ByteOrder};
+use crate::worker::index::MapRange;
+use crate::worker::state::{Commit, Pressure, PushKind, Reservation, SplitPolicy};
+
+const CALM: Pressure = Pressure { leaving: false, memory_tight: false, exhausted: false };
+
+fn file(partition: i32) -> FileName {
+    FileName { location: LocationId::new(partition, 0), mode: Mode::Primary }
+}
+
+fn batch(map: i32, attempt: i32, number: i32, len: usize) -> Bytes {
+    let header = BatchHeader {
+        map: MapId(map),
+        attempt: AttemptId(attempt),
+        batch: number.into(),
+        len: (len - BATCH_HEADER_LEN) as u32,
+    };
+    let mut bytes = bytes::BytesMut::new();
+    header.encode(ByteOrder::Little, &mut bytes);
+    bytes.resize(len, 0);
+    for (at, byte) in bytes.iter_mut().enumerate().skip(BATCH_HEADER_LEN) {
+        *byte = (at as i32 * 31 + map * 7 + attempt * 5 + number * 3) as u8;
+    }
+    bytes.freeze()
+}
+
+fn append(store: &Store, shuffle: &Arc<Shuffle>, partition: i32, batch: &Bytes) -> bool {
+    let mut contents = shuffle.lock();
+    let header = BatchHeader::decode(batch, ByteOrder::Little).unwrap();
+    let Ok(admission) = contents.state.judge(file(partition), header.map, PushKind::Single, CALM) else {
+        return false;
+    };
+    contents.state.appended(admission.slot, batch.len() as u64);
+    contents.copy_mut(admission.slot, file(partition)).append(&header, batch.clone());
+    shuffle.grew(batch.len() as u64, store.now_ms());
+    true
+}
+
+async fn read_chunk(store: &Store, stream: &Arc<Stream>, chunk: u32) -> crate::Result<Vec<u8>> {
+    let mut reader = ChunkReader::new(stream, store.read_memory(), chunk, 0, u64::MAX)?;
+    let mut bytes = Vec::new();
+    while let Some(parts) = reader.next().await? {
+        parts.iter().for_each(|part| bytes.extend_from_slice(part));
+    }
+    Ok(bytes)
+}
+
+async fn read_all(
+    store: &Store,
+    shuffle: &Arc<Shuffle>,
+    partition: i32,
+    range: MapRange,
+) -> crate::Result<Vec<Bytes>> {
+    let stream = Arc::new(store.open_stream(shuffle, file(partition), range, 900)?);
+    let mut batches = Vec::new();
+    for (number, chunk) in stream.chunks().iter().enumerate() {
+        let mut bytes = Bytes::from(read_chunk(store, &stream, number as u32).await?);
+        assert_eq!(bytes.len() as u64, chunk.bytes);
+        while !bytes.is_empty() {
+            let header = BatchHeader::decode(&bytes, ByteOrder::Little).expect("a chunk holds whole batches");
+            batches.push(bytes.split_to(BATCH_HEADER_LEN + header.len as usize));
+        }
+    }
+    Ok(batches)
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Append { partition: i32, map: i32, attempt: i32, number: i32, len: usize },
+    Spill(u64),
+    Commit { partitions: BTreeSet<i32>, attempts: Vec<i32> },
+    Restart,
+    Read { partition: i32, range: (i32, i32) },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        10 => (0..4i32, 0..5i32, 0..2i32, 0..6i32, 16..700usize)
+            .prop_map(|(partition, map, attempt, number, len)| Step::Append { partition, map, attempt, number, len }),
+        3 => (1..3000u64).prop_map(Step::Spill),
+        2 => (prop::collection::btree_set(0..4i32, 0..4), prop::collection::vec(-1..2i32, 0..5))
+            .prop_map(|(partitions, attempts)| Step::Commit { partitions, attempts }),
+        1 => Just(Step::Restart),
+        4 => (0..4i32, prop_oneof![Just((0, i32::MAX)), (0..6i32, 0..6i32)])
+            .prop_map(|(partition, range)| Step::Read { partition, range }),
+    ]
+}
+
+#[derive(Default, Clone)]
+struct Model {
+    batches: BTreeMap<i32, Vec<(i32, i32, i32, Bytes)>>,
+    committed: BTreeSet<i32>,
+    winners: BTreeMap<i32, i32>,
+}
+
+impl Model {
+    fn expected(&self, partition: i32, range: (i32, i32)) -> Vec<Bytes> {
+        let (start, end) = if range.0 > range.1 { (0, i32::MAX) } else { range };
+        let mut seen = BTreeSet::new();
+        let kept = self.batches.get(&partition).into_iter().flatten().filter(|(map, attempt, number, _)| {
+            let first = seen.insert((*map, *attempt, *number));
+            let wins = self.winners.get(map).is_none_or(|winner| winner == attempt);
+            first && wins && (start..end).contains(map)
+        });
+        kept.map(|(_, _, _, batch)| batch.clone()).collect()
+    }
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+fn open(place: &tempfile::TempDir) -> Arc<Store> {
+    let paths = [place.path().join("a"), place.path().join("b")];
+    Arc::new(Store::open(&paths, 1 << 20, Some(0)).unwrap())
+}
+
+fn reserve(shuffle: &Shuffle, partitions: impl Iterator<Item = i32>) {
+    let wanted: Vec<_> = partitions
+        .map(|id| Reservation { file: file(id), peer: None, split: SplitPolicy::default() })
+        .collect();
+    shuffle.lock().state.reserve(&wanted, CALM, 100).unwrap();
+}
+
+async fn run(steps: Vec<Step>) {
+    let place = tempfile::tempdir().unwrap();
+    let key = ShuffleKey::new("app", 1);
+    let mut store = open(&place);
+    let mut shuffle = store.find_or_insert(&key);
+    reserve(&shuffle, 0..4);
+    let mut model = Model::default();
+    let mut turn = 0;
+    for step in steps {
+        match step {
+            Step::Append { partition, map, attempt, number, len } => {
+                let batch = batch(map, attempt, number, len);
+                let accepted = append(&store, &shuffle, partition, &batch);
+                assert_eq!(accepted, !model.committed.contains(&partition));
+                if accepted {
+                    // A repeated batch is the same bytes: that is what makes it a repetition.
+                    model.batches.entry(partition).or_default().push((map, attempt, number, batch));
+                }
+            }
+            Step::Spill(bytes) => {
+                if let Some(job) = store.plan(bytes) {
+                    turn += 1;
+                    let directory = Arc::clone(&store.directories()[turn % 2]);
+                    assert!(store.spill(job, directory).await);
+                }
+            }
+            Step::Commit { partitions, attempts } => {
+                let commit = Commit {
+                    primaries: partitions.iter().map(|id| file(*id).location).collect(),
+                    attempts: attempts.iter().copied().map(AttemptId).collect(),
+                    ..Commit::default()
+                };
+                shuffle.lock().state.commit(&commit);
+                for (map, attempt) in attempts.into_iter().enumerate().filter(|(_, attempt)| *attempt >= 0) {
+                    model.winners.entry(map as i32).or_insert(attempt);
+                }
+                model.committed.extend(partitions);
+            }
+            Step::Restart => {
+                let failed = store.flush().await;
+                assert!(failed.is_empty());
+                drop((store, shuffle));
+                store = open(&place);
+                let recovered = store.recover().unwrap();
+                assert_eq!(recovered.damaged_files, 0);
+                // Open locations and those without a batch do not come back; the driver was never told they would.
+                model
+                    .batches
+                    .retain(|partition, batches| model.committed.contains(partition) && !batches.is_empty());
+                model.committed.retain(|partition| model.batches.contains_key(partition));
+                assert_eq!(recovered.locations, model.committed.len());
+                shuffle = store.find_or_insert(&key);
+                if recovered.locations == 0 {
+                    model.winners.clear();
+                }
+                reserve(&shuffle, 0..4);
+            }
+            Step::Read { partition, range } => {
+                let found =
+                    read_all(&store, &shuffle, partition, MapRange::from_wire(range.0, range.1)).await;
+                if model.committed.contains(&partition) {
+                    assert_eq!(found.unwrap(), model.expected(partition, range));
+                } else {
+                    assert_eq!(found.unwrap_err().kind(), Kind::Conflict);
+                }
+            }
+        }
+        let resident: u64 = shuffle.lock().copies.values().map(|copy| copy.resident()).sum();
+        assert_eq!(shuffle.resident(), resident, "the count of what is in memory is exact");
+    }
+    drop(store.remove(&key));
+    drop(shuffle);
+    assert_eq!(store.memory().used(), 0, "everything is given back");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #[test]
+    fn readers_get_what_the_model_says(steps in prop::collection::vec(step(), 1..60)) {
+        runtime().block_on(run(steps));
+    }
+}
+
+/// Appends, commits and spills one location with small and large batches; returns what a reader must get.
+async fn spilled(store: &Arc<Store>, key: &ShuffleKey) -> (Arc<Shuffle>, Vec<Bytes>) {
+    let shuffle = store.find_or_insert(key);
+    reserve(&shuffle, 0..1);
+    let sizes = [20, 70_000, 5 << 20, 33, 300_000, 16];
+    let batches: Vec<_> = sizes.iter().enumerate().map(|(at, len)| batch(at as i32, 0, 1, *len)).collect();
+    batches.iter().for_each(|batch| assert!(append(store, &shuffle, 0, batch)));
+    let commit = Commit { primaries: vec![file(0).location], ..Commit::default() };
+    shuffle.lock().state.commit(&commit);
+    assert!(store.flush().await.is_empty());
+    assert_eq!(shuffle.resident(), 0);
+    (shuffle, batches)
+}
+
+#[test]
+fn every_flipped_bit_on_disk_is_an_error_and_not_an_answer() {
+    runtime().block_on(async {
+        let place = tempfile::tempdir().unwrap();
+        let store = open(&place);
+        let (shuffle, batches) = spilled(&store, &ShuffleKey::new("app", 1)).await;
+        assert_eq!(read_all(&store, &shuffle, 0, MapRange::Whole).await.unwrap(), batches);
+        let path = shuffle.lock().segments[0].path().to_owned();
+        let whole = std::fs::read(&path).unwrap();
+        let data_at =
+            whole.windows(20).position(|window| window == &batches[0][..]).expect("the batches are there");
+        for at in (data_at..data_at + batches.iter().map(Bytes::len).sum::<usize>()).step_by(99_991) {
+            let mut rotten = whole.clone();
+            rotten[at] ^= 4;
+            std::fs::write(&path, &rotten).unwrap();
+            let error = read_all(&store, &shuffle, 0, MapRange::Whole).await.unwrap_err();
+            assert_eq!(error.kind(), Kind::Corrupt, "byte {at}: {error}");
+        }
+        std::fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+        let error = read_all(&store, &shuffle, 0, MapRange::Whole).await.unwrap_err();
+        assert_eq!(error.kind(), Kind::Corrupt, "a file cut short: {error}");
+    });
+}
+
+#[test]
+fn a_torn_tail_costs_what_it_tore() {
+    runtime().block_on(async {
+        let place = tempfile::tempdir().unwrap();
+        let key = ShuffleKey::new("app", 1);
+        let store = open(&place);
+        let (shuffle, batches) = spilled(&store, &key).await;
+        let path = shuffle.lock().segments[0].path().to_owned();
+        drop((store, shuffle));
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes.extend_from_slice(b"YSR1 torn");
+        std::fs::write(&path, &bytes).unwrap();
+        let store = open(&place);
+        let recovered = store.recover().unwrap();
+        assert_eq!((recovered.locations, recovered.damaged_files), (1, 1));
+        let shuffle = store.find(&key).unwrap();
+        assert_eq!(read_all(&store, &shuffle, 0, MapRange::Whole).await.unwrap(), batches);
+        drop((store, shuffle));
+        // Without its seal the location is not offered, and its file goes.
+        std::fs::write(&path, &bytes[..bytes.len() - 30]).unwrap();
+        let store = open(&place);
+        let recovered = store.recover().unwrap();
+        assert_eq!((recovered.locations, recovered.incomplete), (0, 1));
+        assert!(!path.exists());
+    });
+}
+
+#[test]
+fn a_part_of_a_chunk_is_that_part() {
+    runtime().block_on(async {
+        let place = tempfile::tempdir().unwrap();
+        let store = open(&place);
+        let (shuffle, batches) = spilled(&store, &ShuffleKey::new("app", 1)).await;
+        let stream = Arc::new(store.open_stream(&shuffle, file(0), MapRange::Whole, 64 << 20).unwrap());
+        let whole = batches.concat();
+        assert_eq!(stream.chunks().len(), 1);
+        for (offset, len) in
+            [(0, 0), (0, 1), (19, 70_000), (70_020, 1 << 20), (5_300_000, u64::MAX), (whole.len() as u64, 9)]
+        {
+            let mut reader = ChunkReader::new(&stream, store.read_memory(), 0, offset, len).unwrap();
+            let end = offset.saturating_add(len).min(whole.len() as u64);
+            assert_eq!(reader.left(), end - offset);
+            let mut found = Vec::new();
+            while let Some(parts) = reader.next().await.unwrap() {
+                parts.iter().for_each(|part| found.extend_from_slice(part));
+            }
+            assert!(found == whole[offset as usize..end as usize], "offset {offset}, {len} bytes");
+        }
+        let error = |chunk, offset| {
+            ChunkReader::new(&stream, store.read_memory(), chunk, offset, 1).unwrap_err().kind()
+        };
+        assert_eq!(error(1, 0), Kind::NotFound);
+        assert_eq!(error(0, whole.len() as u64 + 1), Kind::Invalid);
+        assert_eq!(store.read_memory().used(), 0);
+    });
+}
+
+#[test]
+fn memory_pressure_spills_and_a_failed_directory_keeps_the_batches() {
+    runtime().block_on(async {
+        let place = tempfile::tempdir().unwrap();
+        let store = open(&place);
+        let shuffle = store.find_or_insert(&ShuffleKey::new("app", 1));
+        reserve(&shuffle, 0..1);
+        let one = batch(0, 0, 1, 1000);
+        assert!(append(&store, &shuffle, 0, &one));
+        store.directories()[0].hangs();
+        store.directories()[1].hangs();
+        assert!(
+            store.plan(1).is_some_and(|job| {
+                drop(job);
+                true
+            }),
+            "a plan that nobody carries out"
+        );
+        shuffle.lock().copies.values_mut().for_each(|copy| copy.spill_failed());
+        let charge = store.memory().charge(store.memory().limit());
+        assert!(store.pressure(false).exhausted);
+        assert_eq!(store.flush().await.len(), 1, "it cannot leave memory");
+        store.directories()[0].probe().unwrap();
+        assert!(!store.pressure(false).exhausted);
+        let spiller = tokio::spawn(Arc::clone(&store).run_spiller());
+        while shuffle.resident() > 0 {
+            tokio::task::yield_now().await;
+        }
+        drop(charge);
+        spiller.abort();
+        shuffle.lock().state.commit(&Commit { primaries: vec![file(0).location], ..Commit::default() });
+        assert_eq!(read_all(&store, &shuffle, 0, MapRange::Whole).await.unwrap(), [one]);
+    });
+}

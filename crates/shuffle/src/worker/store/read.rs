@@ -1,0 +1,380 @@
+//! Opens committed locations and reads their chunks, from memory and from segments.
+//!
+//! A chunk is read in pieces when its reader is ready for them, so that a slow reader holds one piece and not a chunk.
+//! What comes from a segment is compared with its checksum before it leaves.
+
+use std::collections::HashSet;
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::Store;
+use super::copy::Place;
+use super::segment::Segment;
+use super::shuffle::{Contents, Shuffle};
+use crate::error::{Error, Kind, Result};
+use crate::ids::{FileName, Mode};
+use crate::wire::batch::ByteOrder;
+use crate::worker::index::{Chunk, MapRange, Selection};
+use crate::worker::memory::{Charge, Memory};
+use crate::worker::state::Slot;
+
+/// Bytes that are read and written at a time.
+const PIECE_BYTES: u64 = 256 << 10;
+
+/// A batch on disk above this is read twice, once to compare its checksum and once to send it, instead of being held.
+const WHOLE_BATCH_BYTES_MAX: u64 = 4 << 20;
+
+/// What a reader opened: the batches that it gets and how they are cut into chunks. Whoever knows its number may read it,
+/// over any connection.
+#[derive(Debug)]
+pub struct Stream {
+    shuffle: Arc<Shuffle>,
+    slot: Slot,
+    selection: Selection,
+    chunks: Vec<Chunk>,
+}
+
+impl Store {
+    /// Opens a committed location for a range of maps.
+    ///
+    /// # Errors
+    /// `NotFound` if it is not here, `Conflict` if it is not committed yet.
+    pub fn open_stream(
+        &self,
+        shuffle: &Arc<Shuffle>,
+        file: FileName,
+        range: MapRange,
+        chunk_bytes: u64,
+    ) -> Result<Stream> {
+        let mut contents = shuffle.lock();
+        let lost = || Error::new(Kind::NotFound, format!("location {file} of {} is not here", shuffle.key()));
+        let slot = contents.state.find(file).filter(|_| !contents.gone).ok_or_else(lost)?;
+        if !contents.state.is_sealed(slot) {
+            let text = format!("location {file} of {} is not committed yet", shuffle.key());
+            return Err(Error::new(Kind::Conflict, text));
+        }
+        let repeated = contents.repeated(slot, file);
+        let contents = &*contents;
+        let (selection, chunks) = match contents.copies.get(&slot) {
+            None => (Selection::All, Vec::new()), // reserved, and nobody pushed
+            Some(copy) => {
+                let selection = copy.index().select(range, contents.state.winners(), &repeated);
+                let chunks = copy.index().cut(&selection, chunk_bytes);
+                (selection, chunks)
+            }
+        };
+        Ok(Stream { shuffle: Arc::clone(shuffle), slot, selection, chunks })
+    }
+}
+
+impl Contents {
+    /// The entries that a reader already gets elsewhere in the location, or in an earlier location of the partition.
+    ///
+    /// The second is only looked for where the reader does not do it itself (Sail), and only without replicas: with them
+    /// a reader may take the earlier location from the other copy, which need not have the batch.
+    fn repeated(&mut self, slot: Slot, file: FileName) -> Arc<[u32]> {
+        let sealed = self.state.is_sealed(slot);
+        let Some(copy) = self.copies.get_mut(&slot) else { return Arc::from([]) };
+        let own = copy.repeated(sealed);
+        let concerned = self.order == Some(ByteOrder::Big) && file.mode == Mode::Primary;
+        if !concerned || self.state.has_peer(slot) {
+            return own;
+        }
+        let earlier = |(other, slot): (FileName, Slot)| {
+            let is_earlier = other.mode == Mode::Primary
+                && other.location.partition == file.location.partition
+                && other.location.epoch < file.location.epoch;
+            (is_earlier && self.state.is_sealed(slot) && !self.state.has_peer(slot)).then_some(slot)
+        };
+        let earlier: Vec<Slot> = self.state.slots().filter_map(earlier).collect();
+        let batches =
+            earlier.iter().filter_map(|slot| self.copies.get(slot)).flat_map(|copy| copy.index().entries());
+        let seen: HashSet<_> = batches.map(|entry| (entry.map, entry.attempt, entry.batch)).collect();
+        let Some(copy) = self.copies.get(&slot).filter(|_| !seen.is_empty()) else { return own };
+        let elsewhere = copy.index().entries().iter().enumerate().filter_map(|(number, entry)| {
+            seen.contains(&(entry.map, entry.attempt, entry.batch)).then_some(number as u32)
+        });
+        let mut all: Vec<u32> = own.iter().copied().chain(elsewhere).collect();
+        all.sort_unstable();
+        all.dedup();
+        all.into()
+    }
+}
+
+impl Stream {
+    /// The chunks of the stream.
+    pub fn chunks(&self) -> &[Chunk] {
+        &self.chunks
+    }
+
+    /// Whose batches these are.
+    pub fn shuffle(&self) -> &Arc<Shuffle> {
+        &self.shuffle
+    }
+
+    /// Bytes of memory that the stream needs besides the batches.
+    pub fn cost(&self) -> u64 {
+        let selected = match &self.selection {
+            Selection::All => 0,
+            Selection::Some(entries) => entries.len() * size_of::<u32>(),
+        };
+        (size_of::<Self>() + selected + self.chunks.len() * size_of::<Chunk>()) as u64
+    }
+}
+
+/// A batch that is sent in parts.
+#[derive(Debug)]
+struct Large {
+    segment: Arc<Segment>,
+    at: u64,
+    left: u64,
+    checksum: u32,
+    seen: crc32fast::Hasher,
+}
+
+/// Reads a chunk, or a part of one, piece by piece.
+#[derive(Debug)]
+pub struct ChunkReader {
+    stream: Arc<Stream>,
+    memory: Memory,
+    position: u32,
+    end: u32,
+    large: Option<Large>,
+    /// Bytes to leave out before the first that is sent.
+    skip: u64,
+    /// Bytes still to send.
+    left: u64,
+}
+
+impl ChunkReader {
+    /// A reader of `len` bytes (or as many as there are) from `offset` in a chunk.
+    ///
+    /// # Errors
+    /// `NotFound` if the stream has no such chunk, `Invalid` if the offset is behind its end.
+    pub fn new(stream: &Arc<Stream>, memory: &Memory, chunk: u32, offset: u64, len: u64) -> Result<Self> {
+        let Some(found) = stream.chunks.get(chunk as usize) else {
+            let text = format!("chunk {chunk} of a stream of {} chunks", stream.chunks.len());
+            return Err(Error::new(Kind::NotFound, text));
+        };
+        let Some(rest) = found.bytes.checked_sub(offset) else {
+            let text = format!("offset {offset} of a chunk of {} bytes", found.bytes);
+            return Err(Error::new(Kind::Invalid, text));
+        };
+        Ok(Self {
+            stream: Arc::clone(stream),
+            memory: memory.clone(),
+            position: found.first,
+            end: found.end,
+            large: None,
+            skip: offset,
+            left: rest.min(len),
+        })
+    }
+
+    /// Bytes that are still to come.
+    pub fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// The next piece, `None` behind the last.
+    ///
+    /// # Errors
+    /// `Corrupt` if a batch does not match its checksum, `NotFound` if the shuffle was deleted meanwhile, else what the
+    /// file system says. Nothing of the batch in question was returned, unless it is too large to hold: then the piece
+    /// before the error was the last.
+    pub async fn next(&mut self) -> Result<Option<Vec<Bytes>>> {
+        while self.left > 0 {
+            let parts = match &mut self.large {
+                Some(_) => self.next_of_large().await?,
+                None => self.next_batches().await?,
+            };
+            let parts = self.clip(parts);
+            if !parts.is_empty() {
+                return Ok(Some(parts));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Leaves out what the reader did not ask for.
+    fn clip(&mut self, parts: Vec<Bytes>) -> Vec<Bytes> {
+        let clipped = parts.into_iter().filter_map(|mut part| {
+            let skipped = self.skip.min(part.len() as u64);
+            self.skip -= skipped;
+            let part = part.split_off(skipped as usize);
+            let wanted = self.left.min(part.len() as u64);
+            self.left -= wanted;
+            (wanted > 0).then(|| part.slice(..wanted as usize))
+        });
+        clipped.collect()
+    }
+
+    async fn next_batches(&mut self) -> Result<Vec<Bytes>> {
+        let batches = self.locate()?;
+        if let [(Place::Disk { segment, at, checksum }, len)] = batches.as_slice()
+            && *len > WHOLE_BATCH_BYTES_MAX
+        {
+            let large = Large {
+                segment: Arc::clone(segment),
+                at: *at,
+                left: *len,
+                checksum: *checksum,
+                seen: crc32fast::Hasher::new(),
+            };
+            self.check_large(&large).await?;
+            self.large = Some(large);
+            return Ok(Vec::new());
+        }
+        if batches.iter().all(|(place, _)| matches!(place, Place::Memory(_))) {
+            let parts = batches.into_iter().filter_map(|(place, _)| match place {
+                Place::Memory(batch) => Some(batch),
+                Place::Disk { .. } => None,
+            });
+            return Ok(parts.collect());
+        }
+        let stream = Arc::clone(&self.stream);
+        let from_disk = |(place, len): &(Place, u64)| matches!(place, Place::Disk { .. }).then_some(*len);
+        let charge = self.memory.acquire(batches.iter().filter_map(from_disk).sum()).await;
+        let directory = batches.iter().find_map(|(place, _)| match place {
+            Place::Disk { segment, .. } => Some(Arc::clone(segment.directory())),
+            Place::Memory(_) => None,
+        });
+        let _turn = match &directory {
+            Some(directory) => Some(directory.reads.acquire().await),
+            None => None,
+        };
+        let read = tokio::task::spawn_blocking(move || read_batches(&batches, charge));
+        read.await
+            .map_err(|panic| Error::new(Kind::Internal, panic.to_string()))?
+            .map_err(|error| about(&stream, error))
+    }
+
+    /// Where the next batches are: as many as make a piece.
+    fn locate(&mut self) -> Result<Vec<(Place, u64)>> {
+        let contents = self.stream.shuffle.lock();
+        let Some(copy) = contents.copies.get(&self.stream.slot) else {
+            let text = format!("shuffle {} was deleted while it was read", self.stream.shuffle.key());
+            return Err(Error::new(Kind::NotFound, text));
+        };
+        let (mut batches, mut bytes) = (Vec::new(), 0);
+        while self.position < self.end && (batches.is_empty() || bytes < PIECE_BYTES) {
+            let entry = self.stream.selection.entry(self.position);
+            let len = u64::from(copy.index().entries()[entry as usize].len);
+            if len > WHOLE_BATCH_BYTES_MAX && !batches.is_empty() {
+                break;
+            }
+            batches.push((copy.place(entry), len));
+            bytes += len;
+            self.position += 1;
+            if len > WHOLE_BATCH_BYTES_MAX {
+                break;
+            }
+        }
+        Ok(batches)
+    }
+
+    async fn check_large(&self, large: &Large) -> Result<()> {
+        let (segment, mut at, checksum) = (Arc::clone(&large.segment), large.at, large.checksum);
+        let end = at + large.left;
+        let checked = tokio::task::spawn_blocking(move || {
+            let mut seen = crc32fast::Hasher::new();
+            while at < end {
+                let bytes = segment.read(at, PIECE_BYTES.min(end - at) as usize)?;
+                at += bytes.len() as u64;
+                seen.update(&bytes);
+            }
+            if seen.finalize() == checksum { Ok(()) } else { Err(rotten(&segment, at)) }
+        });
+        checked
+            .await
+            .map_err(|panic| Error::new(Kind::Internal, panic.to_string()))?
+            .map_err(|error| about(&self.stream, error))
+    }
+
+    async fn next_of_large(&mut self) -> Result<Vec<Bytes>> {
+        let Some(large) = &mut self.large else { return Ok(Vec::new()) };
+        let (segment, at) = (Arc::clone(&large.segment), large.at);
+        let len = PIECE_BYTES.min(large.left);
+        let charge = self.memory.acquire(len).await;
+        let bytes = tokio::task::spawn_blocking(move || segment.read(at, len as usize))
+            .await
+            .map_err(|panic| Error::new(Kind::Internal, panic.to_string()))?
+            .map_err(|error| about(&self.stream, error))?;
+        large.seen.update(&bytes);
+        large.at += len;
+        large.left -= len;
+        if large.left == 0
+            && let Some(large) = self.large.take()
+            && large.seen.finalize() != large.checksum
+        {
+            return Err(about(&self.stream, rotten(&large.segment, at)));
+        }
+        Ok(vec![charged(bytes, charge)])
+    }
+}
+
+/// Reads the batches that are on disk, neighbours in one read, and compares each with its checksum.
+fn read_batches(batches: &[(Place, u64)], charge: Charge) -> io::Result<Vec<Bytes>> {
+    let charge = Arc::new(charge);
+    let mut parts = Vec::with_capacity(batches.len());
+    let mut rest = batches;
+    while let Some((place, len)) = rest.first() {
+        let Place::Disk { segment, at, .. } = place else {
+            if let Place::Memory(batch) = place {
+                parts.push(batch.clone());
+            }
+            rest = &rest[1..];
+            continue;
+        };
+        let (mut count, mut end) = (1, at + len);
+        while let Some((Place::Disk { segment: next, at, .. }, len)) = rest.get(count) {
+            if !Arc::ptr_eq(segment, next) || *at != end {
+                break;
+            }
+            end += len;
+            count += 1;
+        }
+        let bytes = segment.read(*at, (end - at) as usize)?;
+        let mut from = 0;
+        for (place, len) in &rest[..count] {
+            let to = from + *len as usize;
+            if let Place::Disk { checksum, at, .. } = place
+                && crc32fast::hash(&bytes[from..to]) != *checksum
+            {
+                return Err(rotten(segment, *at));
+            }
+            from = to;
+        }
+        parts.push(charged(bytes, Arc::clone(&charge)));
+        rest = &rest[count..];
+    }
+    Ok(parts)
+}
+
+fn rotten(segment: &Segment, at: u64) -> io::Error {
+    let text = format!("the batch at {at} of {} does not match its checksum", segment.path().display());
+    io::Error::new(io::ErrorKind::InvalidData, text)
+}
+
+fn about(stream: &Stream, error: io::Error) -> Error {
+    let text = format!("cannot read shuffle {}: {error}", stream.shuffle.key());
+    let kind = match error.kind() {
+        // A file that is shorter than its records were has lost them.
+        io::ErrorKind::UnexpectedEof => Kind::Corrupt,
+        _ => Error::from(io::Error::from(error.kind())).kind(),
+    };
+    Error::new(kind, text).with_source(error)
+}
+
+/// Bytes that give back their charge when the last handle to them is dropped.
+pub fn charged<C: Send + 'static>(bytes: Vec<u8>, charge: C) -> Bytes {
+    struct Owner<C>(Vec<u8>, #[allow(dead_code)] C);
+    impl<C> AsRef<[u8]> for Owner<C> {
+        fn as_ref(&self) -> &[u8] {
+            &self.0
+        }
+    }
+    Bytes::from_owner(Owner(bytes, charge))
+}

@@ -1,0 +1,289 @@
+//! The records of a segment file: how batches of many locations lie on disk, one run after the other.
+//!
+//! ```text
+//! offset  width      meaning (all numbers big-endian)
+//! 0       4          magic "YSR1"
+//! 4       1          kind: 1 run, 2 seal, 3 winners
+//! 5       1          mode of the location: 0 primary, 1 replica
+//! 6       2          zero
+//! 8       4          partition
+//! 12      4          epoch
+//! 16      4          first: number of the run's first batch within the location (0 for other kinds)
+//! 20      4          count: batches of the run; batches of the whole location for a seal; maps for winners
+//! 24      8          bytes of the run's batches; of the whole location for a seal; 0 for winners
+//! 32      8          life: tells a location from one of the same name that was there before it (0 for winners)
+//! 40      4          CRC-32 of the table
+//! 44      4          CRC-32 of the 44 bytes before
+//! 48      20·count   table of a run: length, map, attempt, batch, CRC-32 of the batch, for each batch
+//!         4·count    table of winners: the attempt of each map; a seal has no table
+//! then    bytes      the batches of a run, as the client sent them
+//! ```
+//! A file describes itself, so that a worker that was killed finds what it had committed by reading the heads of the
+//! records. The order of the runs of a location does not matter, `first` says where each belongs; a location without a
+//! seal, or whose runs do not cover the seal's count, was not committed on disk and is not offered.
+
+use bytes::{Buf, BufMut};
+
+use crate::ids::{AttemptId, BatchId, FileName, LocationId, MapId, Mode};
+
+/// Bytes of a record before its table.
+pub const HEAD_LEN: usize = 48;
+/// Bytes of a run's table for each batch.
+pub const RUN_ROW_LEN: usize = 20;
+/// Bytes of the table of winners for each map.
+const WINNER_ROW_LEN: usize = 4;
+/// Rows that a table may have; a file that says more is damaged.
+const ROWS_MAX: u32 = 1 << 26;
+
+const MAGIC: [u8; 4] = *b"YSR1";
+
+/// What a record is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecordKind {
+    /// Batches of one location.
+    Run,
+    /// A location is committed and wholly on disk.
+    Seal,
+    /// Which attempts won.
+    Winners,
+}
+
+/// The first 48 bytes of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordHead {
+    /// What it is.
+    pub kind: RecordKind,
+    /// Of which copy of which location.
+    pub file: FileName,
+    /// Number of the first batch.
+    pub first: u32,
+    /// Rows of the table, or batches that a seal vouches for.
+    pub count: u32,
+    /// Bytes of batches that follow the table, or that a seal vouches for.
+    pub bytes: u64,
+    /// Which of the locations that had this name, in the order in which they were made.
+    pub life: u64,
+    /// CRC-32 of the table.
+    pub table_checksum: u32,
+}
+
+/// A row of a run's table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RunRow {
+    /// Bytes of the batch.
+    pub len: u32,
+    /// The map task that wrote it.
+    pub map: MapId,
+    /// The attempt of that task.
+    pub attempt: AttemptId,
+    /// The batch's number within (map, attempt).
+    pub batch: BatchId,
+    /// CRC-32 of the batch.
+    pub checksum: u32,
+}
+
+/// What is wrong with a record; whatever follows it in its file is not looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum RecordError {
+    /// The head is not one that we wrote.
+    #[error("not a record head")]
+    Head,
+    /// The table does not match its checksum or its head.
+    #[error("the table does not match its checksum")]
+    Table,
+}
+
+impl RecordHead {
+    /// Appends the head to `dst`.
+    pub fn encode(&self, dst: &mut Vec<u8>) {
+        let start = dst.len();
+        dst.put_slice(&MAGIC);
+        dst.put_u8(match self.kind {
+            RecordKind::Run => 1,
+            RecordKind::Seal => 2,
+            RecordKind::Winners => 3,
+        });
+        dst.put_u8(self.file.mode.to_wire());
+        dst.put_u16(0);
+        dst.put_i32(self.file.location.partition.0);
+        dst.put_i32(self.file.location.epoch.0);
+        dst.put_u32(self.first);
+        dst.put_u32(self.count);
+        dst.put_u64(self.bytes);
+        dst.put_u64(self.life);
+        dst.put_u32(self.table_checksum);
+        let checksum = crc32fast::hash(&dst[start..]);
+        dst.put_u32(checksum);
+    }
+
+    /// Reads a head from 48 bytes.
+    ///
+    /// # Errors
+    /// The bytes are not a head that [`RecordHead::encode`] made.
+    pub fn decode(src: &[u8; HEAD_LEN]) -> Result<Self, RecordError> {
+        let (fields, mut checksum) = src.split_at(HEAD_LEN - 4);
+        if crc32fast::hash(fields) != checksum.get_u32() || fields[..4] != MAGIC {
+            return Err(RecordError::Head);
+        }
+        let mut src = &fields[4..];
+        let kind = match src.get_u8() {
+            1 => RecordKind::Run,
+            2 => RecordKind::Seal,
+            3 => RecordKind::Winners,
+            _ => return Err(RecordError::Head),
+        };
+        let mode = Mode::from_wire(src.get_u8().into()).ok_or(RecordError::Head)?;
+        src.advance(2);
+        let location = LocationId::new(src.get_i32(), src.get_i32());
+        let (first, count, bytes, life) = (src.get_u32(), src.get_u32(), src.get_u64(), src.get_u64());
+        if count > ROWS_MAX && kind != RecordKind::Seal {
+            return Err(RecordError::Head);
+        }
+        let file = FileName { location, mode };
+        Ok(Self { kind, file, first, count, bytes, life, table_checksum: src.get_u32() })
+    }
+
+    /// Bytes of the table behind the head.
+    pub fn table_len(&self) -> u64 {
+        match self.kind {
+            RecordKind::Run => u64::from(self.count) * RUN_ROW_LEN as u64,
+            RecordKind::Seal => 0,
+            RecordKind::Winners => u64::from(self.count) * WINNER_ROW_LEN as u64,
+        }
+    }
+
+    /// Bytes of batches behind the table.
+    pub fn data_len(&self) -> u64 {
+        if self.kind == RecordKind::Run { self.bytes } else { 0 }
+    }
+}
+
+/// Appends a run's head and table to `dst`; the batches follow.
+pub fn encode_run(file: FileName, life: u64, first: u32, rows: &[RunRow], dst: &mut Vec<u8>) {
+    let mut table = Vec::with_capacity(rows.len() * RUN_ROW_LEN);
+    let mut bytes = 0;
+    for row in rows {
+        bytes += u64::from(row.len);
+        table.put_u32(row.len);
+        table.put_i32(row.map.0);
+        table.put_i32(row.attempt.0);
+        table.put_i32(row.batch.0);
+        table.put_u32(row.checksum);
+    }
+    let table_checksum = crc32fast::hash(&table);
+    let count = rows.len() as u32;
+    RecordHead { kind: RecordKind::Run, file, first, count, bytes, life, table_checksum }.encode(dst);
+    dst.put_slice(&table);
+}
+
+/// Reads a run's table.
+///
+/// # Errors
+/// It is not the table that belongs to the head.
+pub fn decode_run(head: &RecordHead, mut table: &[u8]) -> Result<Vec<RunRow>, RecordError> {
+    if crc32fast::hash(table) != head.table_checksum || table.len() as u64 != head.table_len() {
+        return Err(RecordError::Table);
+    }
+    let mut rows = Vec::with_capacity(table.len() / RUN_ROW_LEN);
+    while table.len() >= RUN_ROW_LEN {
+        rows.push(RunRow {
+            len: table.get_u32(),
+            map: MapId(table.get_i32()),
+            attempt: AttemptId(table.get_i32()),
+            batch: BatchId(table.get_i32()),
+            checksum: table.get_u32(),
+        });
+    }
+    let bytes: u64 = rows.iter().map(|row| u64::from(row.len)).sum();
+    if bytes == head.bytes { Ok(rows) } else { Err(RecordError::Table) }
+}
+
+/// A location that is committed and wholly on disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seal {
+    /// Which copy of which location.
+    pub file: FileName,
+    /// Which of the locations that had this name.
+    pub life: u64,
+    /// Its batches.
+    pub count: u32,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// Appends a seal.
+pub fn encode_seal(seal: &Seal, dst: &mut Vec<u8>) {
+    let Seal { file, life, count, bytes } = *seal;
+    let table_checksum = crc32fast::hash(&[]);
+    RecordHead { kind: RecordKind::Seal, file, first: 0, count, bytes, life, table_checksum }.encode(dst);
+}
+
+/// Appends the winners.
+pub fn encode_winners(attempts: &[AttemptId], dst: &mut Vec<u8>) {
+    let table: Vec<u8> = attempts.iter().flat_map(|attempt| attempt.0.to_be_bytes()).collect();
+    let (file, table_checksum) =
+        (FileName { location: LocationId::default(), mode: Mode::Primary }, crc32fast::hash(&table));
+    let count = attempts.len() as u32;
+    RecordHead { kind: RecordKind::Winners, file, first: 0, count, bytes: 0, life: 0, table_checksum }
+        .encode(dst);
+    dst.put_slice(&table);
+}
+
+/// Reads a table of winners.
+///
+/// # Errors
+/// It is not the table that belongs to the head.
+pub fn decode_winners(head: &RecordHead, table: &[u8]) -> Result<Vec<AttemptId>, RecordError> {
+    if crc32fast::hash(table) != head.table_checksum || table.len() as u64 != head.table_len() {
+        return Err(RecordError::Table);
+    }
+    let (rows, _) = table.as_chunks::<WINNER_ROW_LEN>();
+    Ok(rows.iter().map(|row| AttemptId(i32::from_be_bytes(*row))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn row() -> impl Strategy<Value = RunRow> {
+        (0..1000u32, any::<(i32, i32, i32, u32)>()).prop_map(|(len, (map, attempt, batch, checksum))| {
+            RunRow { len, map: MapId(map), attempt: AttemptId(attempt), batch: BatchId(batch), checksum }
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn runs_and_winners_read_back(
+            rows in prop::collection::vec(row(), 0..20),
+            attempts in prop::collection::vec(any::<i32>(), 0..20),
+            (partition, epoch, first, life) in any::<(i32, i32, u32, u64)>(),
+        ) {
+            let file = FileName { location: LocationId::new(partition, epoch), mode: Mode::Replica };
+            let mut bytes = Vec::new();
+            encode_run(file, life, first, &rows, &mut bytes);
+            let head = RecordHead::decode(bytes.first_chunk().unwrap()).unwrap();
+            prop_assert_eq!((head.kind, head.file, head.first, head.life), (RecordKind::Run, file, first, life));
+            prop_assert_eq!(decode_run(&head, &bytes[HEAD_LEN..]), Ok(rows));
+
+            let attempts: Vec<_> = attempts.into_iter().map(AttemptId).collect();
+            let mut bytes = Vec::new();
+            encode_winners(&attempts, &mut bytes);
+            let head = RecordHead::decode(bytes.first_chunk().unwrap()).unwrap();
+            prop_assert_eq!(decode_winners(&head, &bytes[HEAD_LEN..]), Ok(attempts));
+        }
+
+        /// Any flipped bit of a head or a table is noticed.
+        #[test]
+        fn a_flipped_bit_is_noticed(rows in prop::collection::vec(row(), 1..5), at in any::<prop::sample::Index>(), bit in 0..8u32) {
+            let mut bytes = Vec::new();
+            encode_run(FileName { location: LocationId::new(1, 2), mode: Mode::Primary }, 9, 0, &rows, &mut bytes);
+            let at = at.index(bytes.len());
+            bytes[at] ^= 1 << bit;
+            let read = RecordHead::decode(bytes.first_chunk().unwrap())
+                .and_then(|head| decode_run(&head, &bytes[HEAD_LEN..]));
+            prop_assert!(read.is_err());
+        }
+    }
+}

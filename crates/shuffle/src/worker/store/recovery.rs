@@ -1,0 +1,204 @@
+//! What a restarted worker finds on its disks: the committed locations that were wholly there.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::Store;
+use super::copy::LocationCopy;
+use super::directory::Directory;
+use super::record::{self, HEAD_LEN, RecordHead, RecordKind, RunRow};
+use super::segment::{self, Segment};
+use crate::ids::{AttemptId, FileName, ShuffleKey};
+
+/// What recovery found and left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Recovered {
+    /// Shuffles of which at least one location can be read.
+    pub shuffles: usize,
+    /// Locations that can be read.
+    pub locations: usize,
+    /// Locations of which there are batches but not all, or no seal.
+    pub incomplete: usize,
+    /// Files with a torn or damaged record; what lies before it is used.
+    pub damaged_files: usize,
+}
+
+#[derive(Debug, Default)]
+struct Found {
+    /// By the number of the first batch.
+    runs: BTreeMap<u32, (Arc<Segment>, u64, Vec<RunRow>)>,
+    seal: Option<(u32, u64)>,
+}
+
+#[derive(Debug, Default)]
+struct FoundShuffle {
+    /// By name and life.
+    locations: BTreeMap<(FileName, u64), Found>,
+    winners: Vec<Vec<AttemptId>>,
+    segments: Vec<(Arc<Segment>, u32)>,
+}
+
+impl Store {
+    /// Takes in what the directories hold, before the worker serves anyone. Deletes files in which nothing is whole.
+    /// Blocks.
+    ///
+    /// # Errors
+    /// A directory that cannot be listed. Files that cannot be read are left out and counted.
+    pub fn recover(&self) -> io::Result<Recovered> {
+        let mut recovered = Recovered::default();
+        let mut shuffles: HashMap<ShuffleKey, FoundShuffle> = HashMap::new();
+        for directory in self.directories() {
+            for (key, path, number) in segment_files(directory)? {
+                let found = shuffles.entry(key).or_default();
+                match Segment::open(directory, &path).map(Arc::new) {
+                    Ok(segment) => {
+                        recovered.damaged_files += usize::from(!found.scan(&segment));
+                        found.segments.push((segment, number));
+                    }
+                    Err(error) => {
+                        tracing::warn!(path = %path.display(), %error, "cannot open a segment");
+                        recovered.damaged_files += 1;
+                    }
+                }
+            }
+        }
+        for (key, found) in shuffles {
+            self.restore(&key, found, &mut recovered);
+        }
+        Ok(recovered)
+    }
+
+    fn restore(&self, key: &ShuffleKey, found: FoundShuffle, recovered: &mut Recovered) {
+        let mut whole = BTreeMap::new();
+        for ((file, life), location) in found.locations {
+            self.lives.fetch_max(life.saturating_add(1), Ordering::Relaxed);
+            match location.into_whole() {
+                // The lives of a location come in order, so the youngest whole one stays.
+                Some(runs) => drop(whole.insert(file, (life, runs))),
+                None => recovered.incomplete += 1,
+            }
+        }
+        if whole.is_empty() {
+            found.segments.iter().for_each(|(segment, _)| segment.delete());
+            return;
+        }
+        recovered.shuffles += 1;
+        recovered.locations += whole.len();
+        let shuffle = self.find_or_insert(key);
+        let mut contents = shuffle.lock();
+        for winners in found.winners {
+            contents.state.restore_winners(&winners);
+        }
+        contents.winners_on_disk = contents.state.winners().clone();
+        for (segment, number) in found.segments {
+            contents.restore_segment(segment, number);
+        }
+        for (file, (life, runs)) in whole {
+            let copy = LocationCopy::recovered(file, life, runs, self.memory());
+            let slot = contents.state.restore(file, copy.index().bytes());
+            contents.copies.insert(slot, copy);
+        }
+    }
+}
+
+impl Found {
+    /// The runs, if they are exactly the batches that the seal speaks of.
+    fn into_whole(self) -> Option<Vec<(Arc<Segment>, u64, Vec<RunRow>)>> {
+        let (count, bytes) = self.seal?;
+        let (mut next, mut found_bytes) = (0, 0);
+        for (first, (_, _, rows)) in &self.runs {
+            if *first != next {
+                return None;
+            }
+            next += rows.len() as u32;
+            found_bytes += rows.iter().map(|row| u64::from(row.len)).sum::<u64>();
+        }
+        (next == count && found_bytes == bytes).then(|| self.runs.into_values().collect())
+    }
+}
+
+impl FoundShuffle {
+    /// Reads the records of a file; false if they end before the file does.
+    fn scan(&mut self, segment: &Arc<Segment>) -> bool {
+        let mut at = 0;
+        while at < segment.len() {
+            match self.scan_record(segment, at) {
+                Ok(next) => at = next,
+                Err(error) => {
+                    tracing::warn!(path = %segment.path().display(), at, %error, "a segment ends in a torn record");
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    fn scan_record(&mut self, segment: &Arc<Segment>, at: u64) -> io::Result<u64> {
+        let head = segment.read(at, HEAD_LEN)?;
+        let head = head.first_chunk().expect("read returns as many bytes as asked for");
+        let head = RecordHead::decode(head).map_err(io::Error::other)?;
+        let table_at = at + HEAD_LEN as u64;
+        let data_at = table_at + head.table_len();
+        let end = data_at.saturating_add(head.data_len());
+        if end > segment.len() {
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
+        }
+        let table = segment.read(table_at, head.table_len() as usize)?;
+        match head.kind {
+            RecordKind::Run => {
+                let rows = record::decode_run(&head, &table).map_err(io::Error::other)?;
+                let location = self.locations.entry((head.file, head.life)).or_default();
+                location.runs.insert(head.first, (Arc::clone(segment), data_at, rows));
+            }
+            RecordKind::Seal => {
+                let location = self.locations.entry((head.file, head.life)).or_default();
+                location.seal = Some((head.count, head.bytes));
+            }
+            RecordKind::Winners => {
+                self.winners.push(record::decode_winners(&head, &table).map_err(io::Error::other)?);
+            }
+        }
+        Ok(end)
+    }
+}
+
+/// Every segment file of a directory, with whose it is and its number, the lowest numbers first.
+fn segment_files(directory: &Directory) -> io::Result<Vec<(ShuffleKey, PathBuf, u32)>> {
+    let mut files = Vec::new();
+    for application in folders(directory.home())? {
+        let Some(name) = application.file_name().and_then(|name| name.to_str()) else { continue };
+        let Some(name) = segment::application_of(name).filter(|name| !name.is_empty()) else { continue };
+        for shuffle in folders(&application)? {
+            let number =
+                shuffle.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());
+            let Some(number) = number.filter(|number: &i32| *number >= 0) else { continue };
+            let key = ShuffleKey::new(name.as_str(), number);
+            for entry in fs::read_dir(&shuffle)? {
+                let path = entry?.path();
+                let is_segment = path.extension().is_some_and(|extension| extension == "segment");
+                let stem = path.file_stem().and_then(|stem| stem.to_str());
+                let number = stem.and_then(|stem| stem.parse::<u32>().ok());
+                if let (true, Some(number)) = (is_segment, number) {
+                    files.push((key.clone(), path, number));
+                }
+            }
+        }
+    }
+    files.sort_by(|(_, _, left), (_, _, right)| left.cmp(right));
+    Ok(files)
+}
+
+fn folders(path: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut folders = Vec::new();
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            folders.push(entry.path());
+        }
+    }
+    Ok(folders)
+}

@@ -1,0 +1,354 @@
+//! A segment: one append-only file for the cold batches of one shuffle in one directory.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+
+use super::directory::Directory;
+use super::record::{self, RunRow, Seal};
+use crate::ids::{AttemptId, FileName, ShuffleKey};
+
+/// Bytes that are gathered before they are written. Larger batches are written from where they lie.
+const GATHER_BYTES: usize = 1 << 20;
+
+/// Batches of one location that leave memory together.
+#[derive(Debug)]
+pub struct RunToWrite {
+    /// Of which location.
+    pub file: FileName,
+    /// Which of the locations that had this name.
+    pub life: u64,
+    /// The number of the first one within the location.
+    pub first: u32,
+    /// What the index knows about each; the checksums are filled in by the write.
+    pub rows: Vec<RunRow>,
+    /// The batches.
+    pub batches: Vec<Bytes>,
+}
+
+/// Where a run came to lie.
+#[derive(Debug)]
+pub struct WrittenRun {
+    /// The file offset of its first batch.
+    pub at: u64,
+    /// CRC-32 of each batch.
+    pub checksums: Box<[u32]>,
+}
+
+/// One file of batches.
+#[derive(Debug)]
+pub struct Segment {
+    directory: Arc<Directory>,
+    path: PathBuf,
+    file: File,
+    /// The end of what is whole; held while writing, so that there is one writer.
+    tail: Mutex<u64>,
+    len: AtomicU64,
+    poisoned: AtomicBool,
+}
+
+impl Segment {
+    /// Makes a new file for a shuffle. `number` is unique within the shuffle and directory.
+    ///
+    /// # Errors
+    /// What the file system says; the directory is told.
+    pub fn create(directory: &Arc<Directory>, key: &ShuffleKey, number: u32) -> io::Result<Self> {
+        let folder = folder(directory, key);
+        let path = folder.join(format!("{number:08}.segment"));
+        let open = || {
+            fs::create_dir_all(&folder)?;
+            File::options().create_new(true).read(true).write(true).open(&path)
+        };
+        let file = open().inspect_err(|error| directory.failed(error))?;
+        Ok(Self::of(directory, path, file, 0))
+    }
+
+    /// Opens a file of an earlier run of this worker, which is read and never written again.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn open(directory: &Arc<Directory>, path: &Path) -> io::Result<Self> {
+        let file = File::open(path)?;
+        let len = file.metadata()?.len();
+        let segment = Self::of(directory, path.to_owned(), file, len);
+        segment.poisoned.store(true, Ordering::Relaxed);
+        Ok(segment)
+    }
+
+    fn of(directory: &Arc<Directory>, path: PathBuf, file: File, len: u64) -> Self {
+        Self {
+            directory: Arc::clone(directory),
+            path,
+            file,
+            tail: Mutex::new(len),
+            len: AtomicU64::new(len),
+            poisoned: AtomicBool::new(false),
+        }
+    }
+
+    /// The directory it lies in.
+    pub fn directory(&self) -> &Arc<Directory> {
+        &self.directory
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether it takes more: a file whose write failed does not.
+    pub fn is_writable(&self) -> bool {
+        !self.poisoned.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of whole records.
+    pub fn len(&self) -> u64 {
+        self.len.load(Ordering::Relaxed)
+    }
+
+    /// Whether nothing was written yet.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Appends runs, all or none, and says where they lie. Blocks.
+    ///
+    /// # Errors
+    /// What the file system says; the directory is told, and the file is cut back to its last whole record.
+    pub fn append(&self, runs: &mut [RunToWrite]) -> io::Result<Vec<WrittenRun>> {
+        self.write(|writer| {
+            let mut written = Vec::with_capacity(runs.len());
+            for run in runs {
+                for (row, batch) in run.rows.iter_mut().zip(&run.batches) {
+                    row.checksum = crc32fast::hash(batch);
+                }
+                record::encode_run(run.file, run.life, run.first, &run.rows, &mut writer.gathered);
+                let at = writer.position();
+                for batch in &run.batches {
+                    writer.put(batch)?;
+                }
+                written.push(WrittenRun { at, checksums: run.rows.iter().map(|row| row.checksum).collect() });
+            }
+            Ok(written)
+        })
+    }
+
+    /// Appends what makes locations readable after a restart: the winners and a seal for each. Blocks.
+    ///
+    /// # Errors
+    /// As for [`Segment::append`].
+    pub fn seal(&self, winners: Option<&[AttemptId]>, seals: &[Seal]) -> io::Result<()> {
+        self.write(|writer| {
+            if let Some(winners) = winners {
+                record::encode_winners(winners, &mut writer.gathered);
+            }
+            for seal in seals {
+                record::encode_seal(seal, &mut writer.gathered);
+                writer.flush_if_full()?;
+            }
+            Ok(())
+        })
+    }
+
+    fn write<T>(&self, fill: impl FnOnce(&mut Writer<'_>) -> io::Result<T>) -> io::Result<T> {
+        let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.is_writable() {
+            return Err(io::Error::other("an earlier write to this segment failed"));
+        }
+        let mut writer = Writer { file: &self.file, at: *tail, gathered: Vec::with_capacity(GATHER_BYTES) };
+        let outcome = fill(&mut writer).and_then(|value| writer.flush().map(|()| value));
+        match outcome {
+            Ok(value) => {
+                self.directory.count_written(writer.at - *tail);
+                *tail = writer.at;
+                self.len.store(*tail, Ordering::Relaxed);
+                Ok(value)
+            }
+            Err(error) => {
+                // Nothing may follow a torn record, so the file takes no more; its space is wanted back at once.
+                self.poisoned.store(true, Ordering::Relaxed);
+                if let Err(cut) = self.file.set_len(*tail) {
+                    tracing::debug!(path = %self.path.display(), error = %cut, "cannot cut a torn segment");
+                }
+                self.directory.failed(&error);
+                Err(error)
+            }
+        }
+    }
+
+    /// Reads bytes. Blocks.
+    ///
+    /// # Errors
+    /// What the file system says; a file that is too short counts as damaged.
+    pub fn read(&self, at: u64, len: usize) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; len];
+        self.file.read_exact_at(&mut bytes, at)?;
+        Ok(bytes)
+    }
+
+    /// Brings everything to the disk. Blocks.
+    ///
+    /// # Errors
+    /// What the file system says. It is never tried again: what was lost in the cache stays lost.
+    pub fn sync(&self) -> io::Result<()> {
+        self.file.sync_data().inspect_err(|error| {
+            self.poisoned.store(true, Ordering::Relaxed);
+            self.directory.failed(error);
+        })
+    }
+
+    /// Removes the file; readers that have it open go on.
+    pub fn delete(&self) {
+        self.poisoned.store(true, Ordering::Relaxed);
+        if let Err(error) = fs::remove_file(&self.path)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(path = %self.path.display(), %error, "cannot delete a segment");
+        }
+        // The folder goes with its last file; until then this fails, as it should.
+        if let Some(folder) = self.path.parent() {
+            let _ = fs::remove_dir(folder);
+            let _ = folder.parent().map(fs::remove_dir);
+        }
+    }
+}
+
+/// Gathers small pieces into large writes.
+struct Writer<'a> {
+    file: &'a File,
+    /// The file offset of the first gathered byte.
+    at: u64,
+    gathered: Vec<u8>,
+}
+
+impl Writer<'_> {
+    fn position(&self) -> u64 {
+        self.at + self.gathered.len() as u64
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if bytes.len() >= GATHER_BYTES / 4 {
+            self.flush()?;
+            self.file.write_all_at(bytes, self.at)?;
+            self.at += bytes.len() as u64;
+            return Ok(());
+        }
+        self.gathered.extend_from_slice(bytes);
+        self.flush_if_full()
+    }
+
+    fn flush_if_full(&mut self) -> io::Result<()> {
+        // A batch that is still gathered is below a quarter, so the buffer does not outgrow its capacity.
+        if self.gathered.len() >= GATHER_BYTES / 4 * 3 { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.write_all_at(&self.gathered, self.at)?;
+        self.at += self.gathered.len() as u64;
+        self.gathered.clear();
+        Ok(())
+    }
+}
+
+/// Where the files of a shuffle lie. An application's name is any text; what is not plain is written as `%XX`, so that
+/// it can be read back and never leaves the directory.
+pub fn folder(directory: &Directory, key: &ShuffleKey) -> PathBuf {
+    let mut name = String::new();
+    for (at, byte) in key.application.as_str().bytes().enumerate() {
+        let plain = byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-' || (byte == b'.' && at > 0);
+        if plain {
+            name.push(char::from(byte));
+        } else {
+            name.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    directory.home().join(name).join(key.shuffle.to_string())
+}
+
+/// The application that a folder's name stands for, if [`folder`] made it.
+pub fn application_of(name: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(name.len());
+    let mut rest = name.as_bytes();
+    while let Some((byte, tail)) = rest.split_first() {
+        rest = tail;
+        if *byte == b'%' {
+            let (digits, tail) = rest.split_at_checked(2)?;
+            bytes.push(u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?);
+            rest = tail;
+        } else {
+            bytes.push(*byte);
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::{BatchId, LocationId, MapId, Mode};
+
+    fn run(partition: i32, first: u32, sizes: &[usize]) -> RunToWrite {
+        let batches: Vec<Bytes> = sizes
+            .iter()
+            .enumerate()
+            .map(|(at, len)| {
+                (0..*len).map(|byte| (byte * 7 + at + partition as usize) as u8).collect::<Vec<_>>().into()
+            })
+            .collect();
+        let rows = batches.iter().enumerate().map(|(at, batch)| RunRow {
+            len: batch.len() as u32,
+            map: MapId(at as i32),
+            attempt: AttemptId(0),
+            batch: BatchId(1),
+            checksum: 0,
+        });
+        let file = FileName { location: LocationId::new(partition, 0), mode: Mode::Primary };
+        RunToWrite { file, life: 1, first, rows: rows.collect(), batches }
+    }
+
+    #[test]
+    fn runs_of_every_size_read_back_where_they_were_put() {
+        let place = tempfile::tempdir().unwrap();
+        let directory = Arc::new(Directory::open(place.path(), Some(0)).unwrap());
+        let segment = Segment::create(&directory, &ShuffleKey::new("app/../x", 3), 0).unwrap();
+        let mut runs = [
+            run(0, 0, &[1, 40, 0, GATHER_BYTES / 4, 3]),
+            run(1, 0, &[GATHER_BYTES / 4 - 1; 9]),
+            run(2, 5, &[3 * GATHER_BYTES, 17]),
+        ];
+        let written = segment.append(&mut runs).unwrap();
+        for (run, written) in runs.iter().zip(&written) {
+            let mut at = written.at;
+            for (batch, checksum) in run.batches.iter().zip(&written.checksums) {
+                let found = segment.read(at, batch.len()).unwrap();
+                assert_eq!(found, *batch);
+                assert_eq!(crc32fast::hash(&found), *checksum);
+                at += batch.len() as u64;
+            }
+        }
+        assert_eq!(directory.written(), segment.len());
+        assert!(segment.path.starts_with(directory.home()), "{}", segment.path.display());
+        segment.delete();
+        assert_eq!(fs::read_dir(directory.home()).unwrap().count(), 1, "only the lock is left");
+        assert!(segment.read(written[0].at, 1).is_ok(), "who reads goes on");
+    }
+
+    #[test]
+    fn application_names_survive_the_file_system() {
+        let place = tempfile::tempdir().unwrap();
+        let directory = Directory::open(place.path(), Some(0)).unwrap();
+        for name in ["application_17_0001", "..", "a/b", "spark-é%2F", ".hidden", "a b"] {
+            let path = folder(&directory, &ShuffleKey::new(name, 0));
+            let folder = path.parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
+            assert_eq!(application_of(&folder).as_deref(), Some(name));
+            assert_eq!(path.parent().unwrap().parent().unwrap(), directory.home());
+        }
+        assert_eq!(application_of("a%"), None);
+        assert_eq!(application_of("a%zz"), None);
+    }
+}

@@ -1,0 +1,131 @@
+//! One shuffle on this worker: what it decides, and the batches that it decided about, behind one lock.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::copy::LocationCopy;
+use super::directory::Directory;
+use super::segment::Segment;
+use crate::ids::ShuffleKey;
+use crate::wire::batch::ByteOrder;
+use crate::worker::index::Winners;
+use crate::worker::memory::Memory;
+use crate::worker::state::{ShuffleState, Slot};
+
+/// One shuffle. The lock is held for as long as a decision and its bookkeeping take, never across I/O.
+#[derive(Debug)]
+pub struct Shuffle {
+    key: ShuffleKey,
+    inner: Mutex<Contents>,
+    /// Bytes in memory, for who looks for something to spill.
+    resident: AtomicU64,
+    /// When the last batch came, in milliseconds of the worker's clock.
+    touched_ms: AtomicU64,
+}
+
+/// What the lock of a shuffle protects.
+#[derive(Debug)]
+pub struct Contents {
+    /// The decisions.
+    pub state: ShuffleState,
+    /// The batches of each slot.
+    pub copies: HashMap<Slot, LocationCopy>,
+    /// The byte order of its batch headers, once a header told.
+    pub order: Option<ByteOrder>,
+    /// Readers want to know which maps wrote to each location.
+    pub wants_map_bitmap: bool,
+    /// The shuffle has been deleted: whoever still holds it stores nothing any more.
+    pub gone: bool,
+    /// Files, the newest of each directory last.
+    pub segments: Vec<Arc<Segment>>,
+    /// What the files say about winners.
+    pub winners_on_disk: Winners,
+    next_segment: u32,
+    memory: Memory,
+    lives: Arc<AtomicU64>,
+}
+
+impl Shuffle {
+    /// An empty shuffle. `lives` numbers the copies of the whole store.
+    pub fn new(key: ShuffleKey, memory: Memory, lives: Arc<AtomicU64>) -> Self {
+        let contents = Contents {
+            state: ShuffleState::default(),
+            copies: HashMap::new(),
+            order: None,
+            wants_map_bitmap: false,
+            gone: false,
+            segments: Vec::new(),
+            winners_on_disk: Winners::default(),
+            next_segment: 0,
+            memory,
+            lives,
+        };
+        Self { key, inner: Mutex::new(contents), resident: AtomicU64::new(0), touched_ms: AtomicU64::new(0) }
+    }
+
+    /// Whose shuffle it is.
+    pub fn key(&self) -> &ShuffleKey {
+        &self.key
+    }
+
+    /// The contents, locked.
+    pub fn lock(&self) -> MutexGuard<'_, Contents> {
+        // A panic while it was held would be a defect; the other shuffles' data must stay reachable all the same.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Bytes in memory.
+    pub fn resident(&self) -> u64 {
+        self.resident.load(Ordering::Relaxed)
+    }
+
+    /// Counts bytes that came into memory.
+    pub fn grew(&self, bytes: u64, now_ms: u64) {
+        self.resident.fetch_add(bytes, Ordering::Relaxed);
+        self.touched_ms.store(now_ms, Ordering::Relaxed);
+    }
+
+    /// Counts bytes that left memory.
+    pub fn shrank(&self, bytes: u64) {
+        self.resident.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// When the last batch came.
+    pub fn touched_ms(&self) -> u64 {
+        self.touched_ms.load(Ordering::Relaxed)
+    }
+}
+
+impl Contents {
+    /// The copy of a slot, made when it is first written to.
+    pub fn copy_mut(&mut self, slot: Slot, file: crate::ids::FileName) -> &mut LocationCopy {
+        self.copies.entry(slot).or_insert_with(|| {
+            LocationCopy::new(file, self.lives.fetch_add(1, Ordering::Relaxed), &self.memory)
+        })
+    }
+
+    /// The file of a directory that still takes runs, and the number for a new one.
+    pub fn writable_segment(&mut self, directory: &Arc<Directory>) -> Result<Arc<Segment>, u32> {
+        let found = self.segments.iter().rev().find(|segment| Arc::ptr_eq(segment.directory(), directory));
+        match found {
+            Some(segment) if segment.is_writable() => Ok(Arc::clone(segment)),
+            _ => {
+                let number = self.next_segment;
+                self.next_segment += 1;
+                Err(number)
+            }
+        }
+    }
+
+    /// Takes in a file of an earlier run of this worker; new files get larger numbers.
+    pub fn restore_segment(&mut self, segment: Arc<Segment>, number: u32) {
+        self.next_segment = self.next_segment.max(number.saturating_add(1));
+        self.segments.push(segment);
+    }
+
+    /// Bytes of all batches, in memory and on disk.
+    pub fn bytes(&self) -> u64 {
+        self.copies.values().map(|copy| copy.index().bytes()).sum()
+    }
+}

@@ -1,0 +1,134 @@
+"""A master and workers of ours, as processes of their own, for judges to use and to kill."""
+
+import json
+import os
+import pathlib
+import shlex
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.request
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def command() -> list[str]:
+    """How `yeoul shuffle` is called: YEOUL_SHUFFLE, or the built binary."""
+    return shlex.split(os.environ.get("YEOUL_SHUFFLE", f"{ROOT}/target/release/yeoul shuffle"))
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on, below the range from which the kernel takes ports for outgoing connections."""
+    import random
+
+    found = []
+    while len(found) < count:
+        port = random.randint(12000, 30000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        if port not in found:
+            found.append(port)
+    return found
+
+
+class Process:
+    """One server. It keeps its arguments, so that it can come back as the same one."""
+
+    def __init__(self, name: str, arguments: list[str], log: pathlib.Path, limits=None):
+        self.name, self.arguments, self.log, self.process, self.limits = name, arguments, log, None, limits
+        self.start()
+
+    def start(self):
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen([*command(), *self.arguments], stdout=log, stderr=log)
+
+    def kill(self):
+        """kill -9, and proof that it is dead."""
+        self.process.send_signal(signal.SIGKILL)
+        assert self.process.wait() == -signal.SIGKILL, f"{self.name} had ended before it was killed, see {self.log}"
+
+    def stop(self, within: float = 60):
+        """A graceful stop."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(within)
+
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def rss(self) -> int:
+        """Resident bytes now."""
+        fields = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(fields.split("VmRSS:")[1].split()[0]) * 1024
+
+    def rss_max(self) -> int:
+        """The most resident bytes ever."""
+        fields = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(fields.split("VmHWM:")[1].split()[0]) * 1024
+
+    def cpu_seconds(self) -> float:
+        fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(") ", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+class Cluster:
+    """A master and `workers` workers in a new folder; use it with `with`."""
+
+    def __init__(self, workers: int = 3, memory: str = "512MiB", master_arguments=(), worker_arguments=(), dirs=None):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="yeoul-judge-", dir=os.environ.get("YEOUL_JUDGE_TMP")))
+        port, self.http_port = free_ports(2)
+        self.endpoint = f"127.0.0.1:{port}"
+        self.master = Process(
+            "master",
+            ["master", "--host", "127.0.0.1", "--port", f"{port}", "--http-port", f"{self.http_port}"]
+            + ["--dir", f"{self.folder}/master", *master_arguments],
+            self.folder / "master.log",
+        )
+        self.workers = []
+        for index in range(workers):
+            rpc, push, fetch, replicate = free_ports(4)
+            ports = ["--rpc-port", rpc, "--push-port", push, "--fetch-port", fetch, "--replicate-port", replicate]
+            folder = dirs[index] if dirs else f"{self.folder}/worker-{index}"
+            arguments = ["worker", "--host", "127.0.0.1", "--master", self.endpoint, "--dir", folder, "--memory", memory]
+            arguments += [*map(str, ports), *worker_arguments]
+            self.workers.append(Process(f"worker-{index}", arguments, self.folder / f"worker-{index}.log"))
+        self.wait_for_workers(workers)
+
+    def get(self, path: str):
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.http_port}{path}", timeout=5) as answer:
+            return json.load(answer)
+
+    def wait_for_workers(self, count: int, within: float = 30):
+        deadline = time.monotonic() + within
+        found = None
+        while time.monotonic() < deadline:
+            try:
+                found = len(self.get("/api/v1/workers")["workers"])
+                if found >= count:
+                    return
+            except OSError:
+                pass
+            time.sleep(0.05)
+        raise SystemExit(f"{found} of {count} workers registered within {within} s, see {self.folder}")
+
+    def servers(self) -> list[Process]:
+        return [self.master, *self.workers]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        for server in self.servers():
+            if server.alive():
+                server.process.kill()
+                server.process.wait()
+        if kind is None:
+            import shutil
+
+            shutil.rmtree(self.folder, ignore_errors=True)
+        else:
+            print(f"logs: {self.folder}")

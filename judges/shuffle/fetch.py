@@ -1,0 +1,66 @@
+"""The outside clients, at pinned versions, fetched by name through Maven and pip into a cache."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+CACHE = pathlib.Path(os.environ.get("YEOUL_JUDGE_CACHE", pathlib.Path.home() / ".cache" / "yeoul"))
+
+CELEBORN_CLIENT = "org.apache.celeborn:celeborn-client-spark-3-shaded_2.12:0.5.4"
+JARS = [
+    CELEBORN_CLIENT,
+    "org.scala-lang:scala-library:2.12.18",
+    "org.slf4j:slf4j-api:1.7.36",
+    "org.lz4:lz4-java:1.8.0",
+    "com.github.luben:zstd-jni:1.5.5-4",
+]
+SPARK = ["pyspark==3.5.9", "tpchgen-cli==4.0.0"]
+SAIL = ["pysail==0.7.2", "pyspark-client==4.2.0", "tpchgen-cli==4.0.0"]
+
+
+def jars() -> pathlib.Path:
+    """The folder with the stock client and what it expects beside it."""
+    folder = CACHE / "jars-celeborn"
+    for jar in JARS:
+        _, artifact, version = jar.split(":")
+        if not (folder / f"{artifact}-{version}.jar").exists():
+            maven = ["mvn", "-q", "-B"]
+            subprocess.run([*maven, "dependency:get", f"-Dartifact={jar}", "-Dtransitive=false"], check=True)
+            subprocess.run([*maven, "dependency:copy", f"-Dartifact={jar}", f"-DoutputDirectory={folder}"], check=True)
+    return folder
+
+
+def client_jar() -> pathlib.Path:
+    _, artifact, version = CELEBORN_CLIENT.split(":")
+    return jars() / f"{artifact}-{version}.jar"
+
+
+def venv(name: str, packages: list[str]) -> pathlib.Path:
+    """The `bin` folder of a virtual environment with these packages."""
+    folder = CACHE / f"venv-{name}"
+    stamp = folder / "packages"
+    wanted = "\n".join(packages)
+    if not stamp.exists() or stamp.read_text() != wanted:
+        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+        subprocess.run([folder / "bin" / "pip", "install", "-q", *packages], check=True)
+        stamp.write_text(wanted)
+    return folder / "bin"
+
+
+def compiled(source: pathlib.Path) -> pathlib.Path:
+    """The folder with the classes of a Java judge, compiled against the client."""
+    folder = CACHE / "classes-celeborn"
+    target = folder / f"{source.stem}.class"
+    if not target.exists() or target.stat().st_mtime < source.stat().st_mtime:
+        subprocess.run(["javac", "-cp", f"{jars()}/*", "-d", folder, source], check=True)
+    return folder
+
+
+def tpch(scale: float) -> pathlib.Path:
+    """TPC-H tables as Parquet, one file a table."""
+    folder = CACHE / f"tpch-{scale:g}"
+    if not (folder / "lineitem.parquet").exists():
+        tool = venv("spark", SPARK) / "tpchgen-cli"
+        subprocess.run([tool, "parquet", "-s", f"{scale:g}", f"--output-dir={folder}"], check=True)
+    return folder

@@ -1,0 +1,159 @@
+"""Runs inside Spark's own Python: named jobs, each answered by rows or by a digest, written as JSON lines.
+
+Usage: spark_job.py OUT TABLES CONF.json JOB…
+"""
+
+import json
+import pathlib
+import sys
+import time
+
+from pyspark.sql import SparkSession, functions as F
+
+
+def session(conf: dict) -> SparkSession:
+    builder = SparkSession.builder.appName("yeoul-judge")
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def digest(frame):
+    """Count and order-free sum over every column of every row."""
+    # A decimal sum does not overflow where a bigint one would.
+    hashed = frame.select(F.xxhash64(*frame.columns).cast("decimal(38,0)").alias("h"))
+    row = hashed.agg(F.count("*"), F.sum("h")).collect()[0]
+    return [str(value) for value in row]
+
+
+def tpch(spark, text: str):
+    """The rows of the last statement that gives any."""
+    rows = None
+    for statement in text.split(";"):
+        if statement.strip():
+            frame = spark.sql(statement)
+            if frame.columns:
+                rows = sorted(str(tuple(row)) for row in frame.collect())
+    return rows
+
+
+def numbers(spark, count, parts=8):
+    return spark.range(0, count, 1, parts)
+
+
+def thousand_partitions(spark):
+    return digest(numbers(spark, 400_000).selectExpr("id", "id % 977 as k", "cast(id as string) as s").repartition(1000, "k"))
+
+
+def group_by(spark):
+    return digest(numbers(spark, 5_000_000).groupBy((F.col("id") * 7919 % 1_000_003).alias("k")).agg(F.sum("id"), F.count("*")))
+
+
+def skew_join(spark):
+    """One key has most rows; thresholds are lowered so that adaptive execution splits its partition by map range."""
+    for key, value in {
+        "spark.sql.autoBroadcastJoinThreshold": "-1",
+        "spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes": "1m",
+        "spark.sql.adaptive.skewJoin.skewedPartitionFactor": "2",
+        "spark.sql.adaptive.advisoryPartitionSizeInBytes": "1m",
+    }.items():
+        spark.conf.set(key, value)
+    left = numbers(spark, 2_000_000).selectExpr("if(id % 10 < 8, 7, id % 1000) as k", "id as a", "sha2(cast(id as string), 256) as s")
+    right = numbers(spark, 1_000).selectExpr("id as k", "id * 3 as b")
+    result = digest(left.join(right, "k"))
+    for key in ["spark.sql.autoBroadcastJoinThreshold", "spark.sql.adaptive.advisoryPartitionSizeInBytes"]:
+        spark.conf.unset(key)
+    return result
+
+
+def local_reader(spark):
+    """A sort merge join that adaptive execution turns into a broadcast, so that the shuffle is read by map range."""
+    left = numbers(spark, 1_000_000).selectExpr("id % 5000 as k", "id as a", "md5(cast(id as string)) as s")
+    right = numbers(spark, 200_000).selectExpr("id % 5000 as k", "id as b").where("b < 300").repartition(20, "k")
+    return digest(left.join(right, "k"))
+
+
+def large_rows(spark):
+    rows = numbers(spark, 3_000).selectExpr("id", "id % 50 as k", "repeat(sha2(cast(id as string), 512), 800) as s")
+    return digest(rows.repartition(20, "k"))
+
+
+def hot_partition(spark):
+    """Everything in one partition."""
+    size = int(spark.conf.get("spark.judge.hotRows", "400000"))
+    rows = numbers(spark, size, 16).selectExpr("id", "1 as k", "concat(sha2(cast(id as string), 512), repeat(md5(cast(id * 3 as string)), 30)) as s")
+    return digest(rows.repartition(8, "k"))
+
+
+def sort_by_key(spark):
+    pairs = spark.sparkContext.parallelize(range(300_000), 8).map(lambda i: ((i * 7919) % 300_007, str(i)))
+    keys = pairs.sortByKey(numPartitions=20).keys().collect()
+    assert keys == sorted(keys), "sortByKey is not sorted"
+    return [str(len(keys)), str(hash(tuple(keys)))]
+
+
+def cached_and_read_again(spark):
+    """One shuffle, read by three jobs, the second from a cache of which a part is thrown away."""
+    rdd = spark.sparkContext.parallelize(range(200_000), 8).map(lambda i: (i % 1000, i)).reduceByKey(lambda a, b: a + b, 16)
+    first = sorted(rdd.collect())
+    cached = rdd.map(lambda pair: pair).cache()
+    second = sorted(cached.collect())
+    cached.unpersist(blocking=True)
+    third = sorted(rdd.filter(lambda pair: pair[0] % 2 == 0).collect())
+    assert first == second and third == [pair for pair in first if pair[0] % 2 == 0]
+    return [str(len(first)), str(sum(value for _, value in first))]
+
+
+def speculation(spark):
+    """Some tasks are slow on their first attempt; Spark starts second ones."""
+
+    def slow(index, rows):
+        from pyspark import TaskContext
+
+        if index < 2 and TaskContext.get().attemptNumber() == 0:
+            time.sleep(8)
+        return rows
+
+    rdd = spark.sparkContext.parallelize(range(400_000), 16).mapPartitionsWithIndex(slow).map(lambda i: (i % 5000, i))
+    sums = rdd.reduceByKey(lambda a, b: a + b, 16).collect()
+    return [str(len(sums)), str(sum(value for _, value in sums))]
+
+
+def long_shuffle(spark):
+    """A job for faults to happen in: several shuffles, each with a digest, for about a minute."""
+    results = []
+    for turn in range(int(spark.conf.get("spark.judge.turns", "6"))):
+        rows = numbers(spark, 3_000_000, 12).selectExpr(
+            f"id * {turn + 1} as id", "id * 7919 % 100003 as k", "sha2(cast(id as string), 256) as s"
+        )
+        grouped = rows.repartition(12, "k").groupBy("k").agg(F.sum("id"), F.max("s"), F.count("*"))
+        results += digest(grouped)
+    return results
+
+
+JOBS = [thousand_partitions, group_by, skew_join, local_reader, large_rows, hot_partition, sort_by_key]
+JOBS += [cached_and_read_again, speculation, long_shuffle]
+
+
+def main():
+    out, tables, conf, *wanted = sys.argv[1:]
+    spark = session(json.loads(conf))
+    spark.sparkContext.setLogLevel("WARN")
+    for table in sorted(pathlib.Path(tables).glob("*.parquet")):
+        spark.read.parquet(str(table)).createOrReplaceTempView(table.stem)
+    jobs = {job.__name__: job for job in JOBS}
+    with open(out, "w") as results:
+        for name in wanted:
+            begin = time.monotonic()
+            try:
+                rows = tpch(spark, pathlib.Path(name).read_text()) if name.endswith(".sql") else jobs[name](spark)
+                result = {"rows": rows}
+            except Exception as error:  # the outcome of a job that fails is its error
+                result = {"error": str(error)[:4000]}
+            result |= {"job": pathlib.Path(name).stem, "seconds": round(time.monotonic() - begin, 2)}
+            results.write(json.dumps(result) + "\n")
+            results.flush()
+    spark.stop()
+
+
+main()

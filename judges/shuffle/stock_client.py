@@ -1,0 +1,58 @@
+"""The stock Celeborn client 0.5.4, without Spark, against a master and three workers (bar 2).
+
+Usage: stock_client.py [CASE…]    exits 1 if a byte was wrong
+"""
+
+import pathlib
+import subprocess
+import sys
+import time
+
+import fetch
+from cluster import Cluster
+
+SPLIT = ["celeborn.client.shuffle.partitionSplit.threshold=1m", "partitions=4", "records=40", "size=60000"]
+CASES = {
+    "small": ["shuffles=3"],
+    "fast": ["shuffles=3", "celeborn.client.push.limit.inFlight.sleepInterval=1ms"]
+    + ["celeborn.client.push.takeTaskWaitInterval=1ms"],
+    "abandoned attempts": ["maps=6", "abandon=3", "ranges=4"],
+    "many partitions": ["partitions=500", "maps=3", "records=3"],
+    "large records": ["size=300000", "records=20", "partitions=3"],
+    "skew": ["size=2000", "skew=200", "records=30"],
+    "soft split": [*SPLIT, "celeborn.client.shuffle.partitionSplit.mode=SOFT", "pause=20"],
+    "hard split": [*SPLIT, "celeborn.client.shuffle.partitionSplit.mode=HARD", "pause=20"],
+    "zstd": ["celeborn.client.shuffle.compression.codec=ZSTD", "size=5000"],
+    "uncompressed": ["celeborn.client.shuffle.compression.codec=NONE", "size=5000"],
+    "range filter": ["celeborn.client.shuffle.rangeReadFilter.enabled=true", "maps=9", "ranges=3"],
+}
+
+
+def run(master: str, arguments: list[str], within: float = 300) -> subprocess.CompletedProcess:
+    """Runs the Java judge once."""
+    classes = fetch.compiled(pathlib.Path(__file__).parent / "StockClient.java")
+    java = ["java", "-Xmx2g", "-cp", f"{classes}:{fetch.jars()}/*", "StockClient", f"master={master}", *arguments]
+    return subprocess.run(java, capture_output=True, text=True, timeout=within)
+
+
+def main() -> int:
+    wanted = sys.argv[1:] or list(CASES)
+    failed = []
+    with Cluster() as cluster:
+        for replicate in ["false", "true"]:
+            for name in wanted:
+                begin = time.monotonic()
+                ended = run(cluster.endpoint, [f"replicate={replicate}", *CASES[name]])
+                right = ended.returncode == 0 and ended.stdout.endswith("OK\n")
+                label = f"{name}{' replicated' if replicate == 'true' else ''}"
+                print(f"{'ok  ' if right else 'FAIL'} {label:32} {time.monotonic() - begin:6.1f} s", flush=True)
+                if not right:
+                    failed.append(label)
+                    print(ended.stdout[-2000:], ended.stderr[-4000:], sep="\n", flush=True)
+        if failed:
+            raise SystemExit(f"{len(failed)} failed: {', '.join(failed)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,134 @@
+"""PySpark 3.5.9 with the stock client against ours, each answer compared with Spark's own shuffle (bar 3).
+
+Usage: stock_spark.py [--scale N] [--replicate] [--conf K=V]… [--only JOB,…]    exits 1 if an answer differs
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import fetch
+from cluster import Cluster
+
+HERE = pathlib.Path(__file__).parent
+JOBS = ["thousand_partitions", "group_by", "skew_join", "local_reader", "large_rows", "hot_partition", "sort_by_key"]
+JOBS += ["cached_and_read_again", "speculation"]
+
+BASE = {
+    "spark.master": os.environ.get("YEOUL_JUDGE_SPARK", "local-cluster[2,1,2048]"),
+    "spark.driver.memory": "2g",
+    "spark.executor.memory": "2g",
+    "spark.sql.shuffle.partitions": "16",
+    "spark.ui.enabled": "false",
+    "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+
+
+def celeborn(endpoints: str, replicate: bool) -> dict:
+    """What a Spark user sets to use a remote shuffle, and that it may not fall back quietly."""
+    jar = str(fetch.client_jar())
+    return {
+        "spark.shuffle.manager": "org.apache.spark.shuffle.celeborn.SparkShuffleManager",
+        "spark.celeborn.master.endpoints": endpoints,
+        "spark.shuffle.service.enabled": "false",
+        "spark.celeborn.client.spark.shuffle.fallback.policy": "NEVER",
+        "spark.celeborn.client.push.replicate.enabled": str(replicate).lower(),
+        "spark.driver.extraClassPath": jar,
+        "spark.executor.extraClassPath": jar,
+    }
+
+
+def queries() -> list[str]:
+    """The 22 TPC-H queries, as they come with Sail's package."""
+    import re
+
+    site = fetch.venv("sail", fetch.SAIL).parent / "lib"
+    found = site.glob("*/site-packages/pysail/data/tpch/queries/q*.sql")
+    return [str(path) for path in sorted(found, key=lambda path: int(re.sub(r"\D", "", path.stem)))]
+
+
+def start(conf: dict, jobs: list[str], tables: pathlib.Path, out: pathlib.Path, log: pathlib.Path) -> subprocess.Popen:
+    python = fetch.venv("spark", fetch.SPARK) / "python"
+    environment = os.environ | {"PYTHONHASHSEED": "0", "PYSPARK_PYTHON": str(python), "SPARK_LOCAL_IP": "127.0.0.1"}
+    environment["SPARK_SCALA_VERSION"] = "2.12"
+    arguments = [python, HERE / "spark_job.py", out, tables, json.dumps(BASE | conf), *jobs]
+    with open(log, "wb") as log_file:
+        return subprocess.Popen(
+            arguments, env=environment, stdout=log_file, stderr=log_file, cwd=log.parent, start_new_session=True
+        )
+
+
+def results(out: pathlib.Path) -> dict:
+    lines = out.read_text().splitlines() if out.exists() else []
+    return {result["job"]: result for result in map(json.loads, lines)}
+
+
+def expected(jobs: list[str], tables: pathlib.Path, conf: dict = {}) -> dict:
+    """What Spark's own shuffle answers, remembered between runs."""
+    key = json.dumps([BASE["spark.master"], conf], sort_keys=True)
+    import hashlib
+
+    memory = fetch.CACHE / f"native-{tables.name}-{hashlib.sha256(key.encode()).hexdigest()[:12]}.jsonl"
+    known = results(memory)
+    missing = [job for job in jobs if pathlib.Path(job).stem not in known]
+    if missing:
+        with tempfile.TemporaryDirectory() as folder:
+            out = pathlib.Path(folder) / "out"
+            log = pathlib.Path(folder) / "log"
+            if start(conf, missing, tables, out, log).wait() != 0:
+                raise SystemExit(f"Spark itself failed:\n{log.read_text()[-3000:]}")
+            with open(memory, "a") as lines:
+                lines.write(out.read_text())
+        known = results(memory)
+    return known
+
+
+def compare(jobs: list[str], native: dict, ours: dict) -> list[str]:
+    """The jobs whose answers differ, printed as a table."""
+    wrong = []
+    for name in (pathlib.Path(job).stem for job in jobs):
+        mine, theirs = ours.get(name, {"error": "no answer", "seconds": 0}), native[name]
+        right = "rows" in mine and mine["rows"] == theirs.get("rows")
+        ratio = mine["seconds"] / max(theirs["seconds"], 0.01)
+        print(f"{'ok  ' if right else 'FAIL'} {name:24} {mine['seconds']:7.2f} s {ratio:6.2f} of native", flush=True)
+        if not right:
+            wrong.append(name)
+            print("  ", mine.get("error", "other rows")[:1500])
+    return wrong
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--scale", type=float, default=1)
+    parser.add_argument("--replicate", action="store_true")
+    parser.add_argument("--conf", action="append", default=[])
+    parser.add_argument("--only", default="")
+    parser.add_argument("--memory", default="512MiB")
+    parser.add_argument("--workers", type=int, default=3)
+    options = parser.parse_args()
+    tables = fetch.tpch(options.scale)
+    jobs = [*queries(), *JOBS]
+    if options.only:
+        wanted = options.only.split(",")
+        jobs = [job for job in jobs if pathlib.Path(job).stem in wanted] + [job for job in wanted if job == "long_shuffle"]
+    extra = dict(pair.split("=", 1) for pair in options.conf)
+    native = expected(jobs, tables, {key: value for key, value in extra.items() if "celeborn" not in key})
+    with Cluster(options.workers, memory=options.memory) as cluster:
+        out, log = cluster.folder / "out", cluster.folder / "spark.log"
+        start(celeborn(cluster.endpoint, options.replicate) | extra, jobs, tables, out, log).wait()
+        wrong = compare(jobs, native, results(out))
+        for server in cluster.servers():
+            print(f"{server.name}: {server.rss_max() >> 20} MiB at most, {server.cpu_seconds():.1f} CPU-s")
+        if wrong:
+            raise SystemExit(f"{len(wrong)} wrong: {', '.join(wrong)}; Spark's log: {log}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
