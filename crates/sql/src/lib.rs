@@ -18,6 +18,7 @@
 //! - `memory`: the promise: policy (decision), pool and process (drivers), spill directory.
 //! - `catalog`: files, globs, directories and addresses as tables; the stores behind them.
 //! - `operators`, `optimizer`: what DataFusion lacks.
+//! - [`output`]: answers to a writer: table, csv, json, parquet, arrow; the progress line.
 
 mod answer;
 mod catalog;
@@ -26,6 +27,7 @@ mod memory;
 mod operators;
 mod optimizer;
 mod options;
+pub mod output;
 mod progress;
 mod runtime;
 mod session;
