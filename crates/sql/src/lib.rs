@@ -19,6 +19,7 @@
 //! - `catalog`: files, globs, directories and addresses as tables; the stores behind them.
 //! - `operators`, `optimizer`: what DataFusion lacks.
 //! - [`output`]: answers to a writer: table, csv, json, parquet, arrow; the progress line.
+//! - [`shell`]: scripts and the interactive shell, over any engine.
 
 mod answer;
 mod catalog;
@@ -32,6 +33,7 @@ mod progress;
 mod runtime;
 mod session;
 mod settings;
+pub mod shell;
 mod suggest;
 
 pub use answer::{Answer, Watch};
