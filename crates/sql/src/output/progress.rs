@@ -155,8 +155,8 @@ impl Drop for Progress {
 fn draw(bar: &ProgressBar, snapshot: &ProgressSnapshot, elapsed: Duration) {
     const SCALE: u64 = 1000;
     let (template, position) = match snapshot.share() {
-        Some(share) => ("{bar:24} {percent:>3} %  {msg}", (share * SCALE as f64) as u64),
-        None => ("{spinner} {msg}", 0),
+        Some(share) => ("{bar:24} {percent:>3} %  {wide_msg}", (share * SCALE as f64) as u64),
+        None => ("{spinner} {wide_msg}", 0),
     };
     let style = ProgressStyle::with_template(template).expect("the templates are constant and valid");
     bar.set_style(style.progress_chars("━╸─"));

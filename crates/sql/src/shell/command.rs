@@ -220,8 +220,9 @@ pub(super) fn help() -> String {
         let usage = format!("{} {}", command.name, command.usage);
         text.push_str(&format!("{usage:<24}{}\n", command.help));
     }
-    text.push_str("\nSQL ends with a semicolon and may take several lines. Tab completes, Ctrl-R searches the history,\n");
-    text.push_str("Ctrl-C ends the running statement or drops the line, Ctrl-D leaves.\n");
+    text.push_str("\nSQL ends with a semicolon and may take several lines.\n");
+    text.push_str("Tab completes, Ctrl-R searches the history, Ctrl-D leaves.\n");
+    text.push_str("Ctrl-C ends the running statement, or drops the line.\n");
     text.push_str("Files need no table: SELECT * FROM 'data/*.parquet' LIMIT 10;\n");
     text
 }
