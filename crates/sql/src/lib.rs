@@ -29,6 +29,7 @@ mod operators;
 mod optimizer;
 mod options;
 pub mod output;
+mod place;
 mod progress;
 mod runtime;
 mod session;
@@ -37,8 +38,9 @@ pub mod shell;
 mod suggest;
 
 pub use answer::{Answer, Watch};
-pub use error::{Error, Place, Result};
+pub use error::{Error, Result};
 pub use options::Options;
+pub use place::{Place, Span};
 pub use progress::Progress;
 pub use runtime::runtime;
 pub use session::{MemoryReport, Session};

@@ -4,6 +4,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use terminal_size::{Width, terminal_size_of};
 use yeoul_base::ByteSize;
 
 use super::answer::duration_text;
@@ -13,13 +14,17 @@ const QUIET: Duration = Duration::from_secs(1);
 /// Time between two looks at the query.
 const TICK: Duration = Duration::from_millis(200);
 
+/// The width of a terminal that does not tell it.
+const WIDTH_DEFAULT: usize = 80;
+/// Columns left free at the end of the line: the terminal writes `^C` there, and in a full line that would push the line up
+/// and out of reach.
+const ECHO_COLUMNS: usize = 4;
+
 /// How far a query has come, as far as it is known. All numbers are totals since its start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ProgressSnapshot {
-    /// Bytes of the input that have been read, or need not be.
-    pub input_bytes: Option<u64>,
-    /// Bytes of the whole input.
-    pub input_bytes_total: Option<u64>,
+    /// The share of the input that has been read, or need not be, from 0 to 1.
+    pub input_share: Option<f64>,
     /// Rows that the scans have read.
     pub rows: u64,
     /// Bytes that operators have spilled to disk.
@@ -31,14 +36,6 @@ pub struct ProgressSnapshot {
 }
 
 impl ProgressSnapshot {
-    /// The share of the input that has been read, from 0 to 1, if both numbers are known.
-    pub fn share(&self) -> Option<f64> {
-        match (self.input_bytes, self.input_bytes_total) {
-            (Some(read), Some(total)) if total > 0 => Some((read as f64 / total as f64).min(1.0)),
-            _ => None,
-        }
-    }
-
     /// What stands beside the bar: `12.3 M rows, spilled 1.2 GiB, memory 0.8 of 1 GiB`.
     fn text(&self) -> String {
         let mut text = format!("{} rows", count_text(self.rows));
@@ -78,7 +75,7 @@ pub trait ProgressSource: Send + Sync {
 ///
 /// It is drawn from a thread of its own, because the query may keep every thread of the runtime busy. [`clear`](Self::clear)
 /// or dropping it takes the line off the screen.
-pub struct Progress {
+pub struct ProgressLine {
     stop: Arc<Stop>,
     drawer: Option<JoinHandle<()>>,
 }
@@ -103,7 +100,7 @@ impl Stop {
     }
 }
 
-impl Progress {
+impl ProgressLine {
     /// Follows `source` on stderr if that is a terminal; else does nothing, at no cost.
     pub fn on_stderr(source: Arc<dyn ProgressSource>) -> Self {
         if std::io::stderr().is_terminal() {
@@ -146,7 +143,7 @@ impl Progress {
     }
 }
 
-impl Drop for Progress {
+impl Drop for ProgressLine {
     fn drop(&mut self) {
         self.clear();
     }
@@ -154,15 +151,18 @@ impl Drop for Progress {
 
 fn draw(bar: &ProgressBar, snapshot: &ProgressSnapshot, elapsed: Duration) {
     const SCALE: u64 = 1000;
-    let (template, position) = match snapshot.share() {
-        Some(share) => ("{bar:24} {percent:>3} %  {wide_msg}", (share * SCALE as f64) as u64),
-        None => ("{spinner} {wide_msg}", 0),
+    let (template, beside, position) = match snapshot.input_share {
+        Some(share) => ("{bar:24} {percent:>3} %  {msg}", 24 + 8, (share.clamp(0.0, 1.0) * SCALE as f64) as u64),
+        None => ("{spinner} {msg}", 2, 0),
     };
     let style = ProgressStyle::with_template(template).expect("the templates are constant and valid");
     bar.set_style(style.progress_chars("━╸─"));
     bar.set_length(SCALE);
     bar.set_position(position);
-    bar.set_message(format!("{}, {}", duration_text(elapsed), snapshot.text()));
+    let width = terminal_size_of(std::io::stderr()).map_or(WIDTH_DEFAULT, |(Width(columns), _)| usize::from(columns));
+    let mut message = format!("{}, {}", duration_text(elapsed), snapshot.text());
+    message.truncate(width.saturating_sub(beside + ECHO_COLUMNS));
+    bar.set_message(message);
     bar.tick();
 }
 
@@ -218,15 +218,14 @@ mod tests {
     #[derive(Default)]
     struct Counted {
         asked: AtomicU64,
-        total: Option<u64>,
+        share: Option<f64>,
     }
 
     impl ProgressSource for Counted {
         fn snapshot(&self) -> ProgressSnapshot {
             self.asked.fetch_add(1, Ordering::Relaxed);
             ProgressSnapshot {
-                input_bytes: Some(250),
-                input_bytes_total: self.total,
+                input_share: self.share,
                 rows: 12_345_678,
                 spilled: ByteSize::from_mib(5),
                 memory: ByteSize::from_mib(800),
@@ -239,7 +238,7 @@ mod tests {
         let term = OneLine::default();
         let target = ProgressDrawTarget::term_like_with_hz(Box::new(term.clone()), 20);
         let started = Instant::now();
-        let mut progress = Progress::start(Arc::clone(source) as Arc<dyn ProgressSource>, target, quiet);
+        let mut progress = ProgressLine::start(Arc::clone(source) as Arc<dyn ProgressSource>, target, quiet);
         while source.asked.load(Ordering::Relaxed) < 3
             && started.elapsed() < Duration::from_secs(5)
             && quiet.is_zero()
@@ -253,7 +252,7 @@ mod tests {
 
     #[test]
     fn the_line_shows_what_is_known_and_is_gone_after_it_is_cleared() {
-        let source = Arc::new(Counted { total: Some(1000), ..Counted::default() });
+        let source = Arc::new(Counted { share: Some(0.25), ..Counted::default() });
         let (during, after) = screen_after(&source, Duration::ZERO);
         assert!(during.contains("25 %") && during.contains("12.3 M rows"), "{during:?}");
         assert!(during.contains("spilled 5 MiB, memory 800 MiB of 1 GiB"), "{during:?}");
@@ -261,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_total_there_is_no_share() {
+    fn without_a_share_there_is_no_bar() {
         let (during, after) = screen_after(&Arc::new(Counted::default()), Duration::ZERO);
         assert!(!during.contains('%') && during.contains("12.3 M rows"), "{during:?}");
         assert_eq!(after, "");

@@ -2,7 +2,8 @@
 
 use super::command::{Argument, COMMANDS, find};
 use super::names::Names;
-use super::statement::{Open, Place, Splitter};
+use super::statement::{Open, Splitter};
+use crate::Place;
 
 /// The most words that are offered at a time.
 const OFFERS_MAX: usize = 200;

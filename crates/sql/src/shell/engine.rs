@@ -1,12 +1,12 @@
 use std::error::Error;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use futures::stream::BoxStream;
 
-use super::statement::Span;
+use crate::Span;
 use crate::output::ProgressSource;
 
 /// All that the shell knows of the engine behind it.
@@ -25,7 +25,7 @@ pub trait Engine: Send + Sync {
     ///
     /// # Errors
     /// When a catalog cannot be read.
-    async fn tables(&self) -> Result<Vec<TableName>, Self::Error>;
+    async fn tables(&self) -> Result<Vec<String>, Self::Error>;
 
     /// The columns of a table, a view, or a file, in their order.
     ///
@@ -59,19 +59,14 @@ pub struct Answer<E> {
     pub schema: SchemaRef,
     /// The rows. The statement is done when the stream has ended.
     pub batches: BoxStream<'static, Result<RecordBatch, E>>,
-    /// How far it has come, if that is known.
-    pub progress: Option<Arc<dyn ProgressSource>>,
-    /// What the engine wants the user to know while it runs.
-    pub notices: Option<Arc<Notices>>,
+    /// What can be seen of it while it runs.
+    pub watch: Option<Arc<dyn Watched>>,
 }
 
-/// A name in the catalog.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct TableName {
-    /// The name as a statement would write it, with its schema unless that is the default.
-    pub name: String,
-    /// `table` or `view`.
-    pub kind: &'static str,
+/// A running statement, seen from outside.
+pub trait Watched: ProgressSource {
+    /// What the user should know though nothing failed: all of it so far, in order.
+    fn notices(&self) -> Vec<String>;
 }
 
 /// One column of a table.
@@ -79,30 +74,6 @@ pub struct TableName {
 pub struct ColumnInfo {
     /// Its name.
     pub name: String,
-    /// Its type, in the words of SQL or of Arrow.
+    /// Its type.
     pub data_type: String,
-    /// Whether it may hold nulls.
-    pub nullable: bool,
-}
-
-/// Lines from the engine to the user, from any thread, in order. Bounded: what is past the limit is dropped.
-#[derive(Debug, Default)]
-pub struct Notices(Mutex<Vec<String>>);
-
-impl Notices {
-    /// The most notices that wait to be shown.
-    pub const WAITING_MAX: usize = 64;
-
-    /// Adds a notice.
-    pub fn push(&self, notice: impl Into<String>) {
-        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if waiting.len() < Self::WAITING_MAX {
-            waiting.push(notice.into());
-        }
-    }
-
-    /// Takes the notices that wait.
-    pub fn take(&self) -> Vec<String> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
 }

@@ -2,7 +2,6 @@ use std::env;
 use std::path::PathBuf;
 
 use rustyline::error::ReadlineError;
-use terminal_size::{Width, terminal_size};
 
 use super::command::is_command;
 use super::editor::{LineEditor, line_editor};
@@ -10,11 +9,8 @@ use super::engine::Engine;
 use super::history;
 use super::names::{Names, may_change_names};
 use super::script::{Script, Step};
-use super::statement::Place;
-use super::steps::{Console, Outcome, Shell, tell};
-
-/// The width of a terminal that does not tell it.
-const WIDTH_DEFAULT: usize = 80;
+use super::steps::{Console, Outcome, Shell, tell, terminal_width};
+use crate::Place;
 
 /// Why the interactive shell cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -50,8 +46,7 @@ impl<E: Engine> Shell<E> {
                 Err(error) => return Err(ShellError::Terminal(error)),
             };
             remember(&mut editor, history.as_ref(), &line);
-            self.settings.output.width =
-                Some(terminal_size().map_or(WIDTH_DEFAULT, |(Width(columns), _)| usize::from(columns)));
+            self.settings.output.width = Some(terminal_width());
             match self.run_line(&line, &mut names_are_old, console).await {
                 Outcome::Quit => return Ok(Outcome::Quit),
                 Outcome::ReaderGone => return Ok(Outcome::ReaderGone),

@@ -1,6 +1,6 @@
 //! The SQL shell, for people and for scripts: `-c`, `-f` and stdin run through the same steps as a line that is typed.
 //!
-//! [`Shell`] talks to the engine through [`Engine`] only. Answers go to [`Console::out`]; errors, notices, times and the
+//! [`Shell`] talks to the engine through [`Engine`] only, which a [`Session`](crate::Session) is. Answers go to [`Console::out`]; errors, notices, times and the
 //! progress line go elsewhere, so that a pipe gets nothing but answers.
 //!
 //! - [`Statement`], [`Splitter`]: one small lexer divides text into statements, for scripts and for the Enter key alike.
@@ -18,14 +18,15 @@ mod interrupt;
 mod names;
 mod report;
 mod script;
+mod session_engine;
 mod statement;
 mod steps;
 
 pub use command::{Action, CommandError};
-pub use engine::{Answer, ColumnInfo, Diagnose, Engine, Notices, TableName};
+pub use engine::{Answer, ColumnInfo, Diagnose, Engine, Watched};
 pub use interactive::ShellError;
 pub use interrupt::{CtrlC, Interrupts, Never};
 pub use report::Report;
 pub use script::{Script, ScriptError, Step};
-pub use statement::{Open, Place, STATEMENT_BYTES_MAX, Span, SplitError, Splitter, Statement};
+pub use statement::{Open, STATEMENT_BYTES_MAX, SplitError, Splitter, Statement};
 pub use steps::{Console, Outcome, Settings, Shell};

@@ -1,4 +1,4 @@
-use super::engine::{Engine, TableName};
+use super::engine::Engine;
 
 /// What completion knows of the session: a copy, because the line editor cannot wait for a catalog.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,7 +20,7 @@ impl Names {
         let mut names = Self { tables: Vec::new(), functions: engine.functions() };
         names.functions.sort_unstable();
         let mut columns_left = Self::COLUMNS_MAX;
-        for TableName { name, .. } in
+        for name in
             engine.tables().await.unwrap_or_default().into_iter().take(Self::TABLES_MAX)
         {
             let mut columns = Vec::new();

@@ -3,7 +3,7 @@ use std::error::Error;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::engine::Diagnose;
-use super::statement::{Place, Span};
+use crate::{Place, Span};
 
 /// The most characters of a line that are shown around a place.
 const EXCERPT_CHARS: usize = 100;

@@ -1,7 +1,8 @@
 use std::collections::VecDeque;
 use std::io::{self, BufRead, Read};
 
-use super::statement::{Place, STATEMENT_BYTES_MAX, SplitError, Splitter, Statement};
+use super::statement::{STATEMENT_BYTES_MAX, SplitError, Splitter, Statement};
+use crate::Place;
 
 /// One thing that a script asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]

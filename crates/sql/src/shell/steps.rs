@@ -1,19 +1,23 @@
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, IsTerminal, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use arrow::array::{ArrayRef, BooleanArray, RecordBatch, StringArray};
+use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use futures::StreamExt;
+use terminal_size::{Width, terminal_size_of};
 
 use super::command::{Action, find, help, help_for, parse};
 use super::engine::{Answer, Engine};
 use super::interrupt::Interrupts;
 use super::report::Report;
 use super::script::{Script, Step};
-use super::statement::{Place, Statement};
-use crate::output::{Format, OutputError, OutputOptions, Progress, Summary, duration_text, write_answer};
+use super::statement::Statement;
+use crate::Place;
+use crate::output::{
+    Format, OutputError, OutputOptions, ProgressLine, ProgressSource, Summary, duration_text, write_answer,
+};
 
 /// How deep files may `.read` other files.
 const READ_DEPTH_MAX: usize = 16;
@@ -31,6 +35,8 @@ pub struct Settings {
     pub timer: bool,
     /// Whether a person types: then each statement gets an answer, if only `done`.
     pub interactive: bool,
+    /// Whether to keep notices and the progress line to itself.
+    pub quiet: bool,
     /// Whether answers and the progress line share a terminal, so that one must make room for the other.
     pub answers_on_terminal: bool,
 }
@@ -43,9 +49,27 @@ impl Settings {
             output: OutputOptions::default(),
             timer: format == Format::Table,
             interactive: false,
+            quiet: false,
             answers_on_terminal: false,
         }
     }
+
+    /// For answers that go to stdout: as [`for_script`](Self::for_script), and fitted to the terminal if it is one.
+    pub fn for_stdout(format: Format) -> Self {
+        let settings = Self::for_script(format);
+        if !std::io::stdout().is_terminal() {
+            return settings;
+        }
+        // https://no-color.org
+        let color = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        let output = OutputOptions { width: Some(terminal_width()), color, ..settings.output };
+        Self { output, answers_on_terminal: true, ..settings }
+    }
+}
+
+/// The columns of the terminal on stdout, or 80 if it does not tell.
+pub(super) fn terminal_width() -> usize {
+    terminal_size_of(std::io::stdout()).map_or(80, |(Width(columns), _)| usize::from(columns))
 }
 
 /// Where the shell writes.
@@ -253,20 +277,17 @@ impl<E: Engine> Shell<E> {
         };
         if let Some(text) = text {
             let text = text.to_lowercase();
-            tables.retain(|table| table.name.to_lowercase().contains(&text));
+            tables.retain(|table| table.to_lowercase().contains(&text));
         }
-        let columns: [(&str, ArrayRef); 2] = [
-            ("name", Arc::new(tables.iter().map(|table| Some(&table.name)).collect::<StringArray>())),
-            ("kind", Arc::new(tables.iter().map(|table| Some(table.kind)).collect::<StringArray>())),
-        ];
-        self.show(columns, console).await
+        let names: ArrayRef = Arc::new(StringArray::from_iter_values(tables));
+        self.show([("table", names)], console).await
     }
 
     async fn list_columns(&mut self, table: Option<&str>, console: &mut Console<'_>) -> Outcome {
         let tables = match table {
             Some(table) => vec![table.to_owned()],
             None => match self.engine.tables().await {
-                Ok(tables) => tables.into_iter().take(SCHEMA_TABLES_MAX).map(|table| table.name).collect(),
+                Ok(tables) => tables.into_iter().take(SCHEMA_TABLES_MAX).collect(),
                 Err(error) => return fail(console, &Report::from_diagnosis(&error, "", None, Place::START)),
             },
         };
@@ -280,11 +301,10 @@ impl<E: Engine> Shell<E> {
                 Err(error) => return fail(console, &Report::from_diagnosis(&error, "", None, Place::START)),
             }
         }
-        let columns: [(&str, ArrayRef); 4] = [
-            ("table", Arc::new(owners.iter().map(|name| Some(name.as_str())).collect::<StringArray>())),
-            ("column", Arc::new(infos.iter().map(|info| Some(&info.name)).collect::<StringArray>())),
-            ("type", Arc::new(infos.iter().map(|info| Some(&info.data_type)).collect::<StringArray>())),
-            ("nullable", Arc::new(infos.iter().map(|info| Some(info.nullable)).collect::<BooleanArray>())),
+        let columns: [(&str, ArrayRef); 3] = [
+            ("table", Arc::new(StringArray::from_iter_values(owners))),
+            ("column", Arc::new(StringArray::from_iter_values(infos.iter().map(|info| &info.name)))),
+            ("type", Arc::new(StringArray::from_iter_values(infos.iter().map(|info| &info.data_type)))),
         ];
         if table.is_some() {
             self.show(columns.into_iter().skip(1), console).await
@@ -325,13 +345,7 @@ async fn run_to_end<E: Engine>(
     sql: &str,
     console: &mut Console<'_>,
 ) -> Result<Summary, RunFailure<E::Error>> {
-    let Answer { schema, batches, progress, notices } = engine.run(sql).await.map_err(RunFailure::Engine)?;
-    let tell_notices = |console: &mut Console<'_>| {
-        for notice in notices.iter().flat_map(|notices| notices.take()) {
-            tell(console, &format!("notice: {notice}\n"));
-        }
-    };
-    tell_notices(console);
+    let Answer { schema, batches, watch } = engine.run(sql).await.map_err(RunFailure::Engine)?;
     if !settings.format.is_text() && !schema.fields().is_empty() {
         *binary_answers += 1;
         if *binary_answers > 1 {
@@ -343,7 +357,9 @@ async fn run_to_end<E: Engine>(
     }
     // A statement without an answer writes nothing, not even the header of a format.
     let format = if schema.fields().is_empty() { Format::Table } else { settings.format };
-    let mut progress = progress.map(Progress::on_stderr);
+    let watch = watch.filter(|_| !settings.quiet);
+    let source = watch.as_ref().map(|watch| Arc::clone(watch) as Arc<dyn ProgressSource>);
+    let mut progress = source.map(ProgressLine::on_stderr);
     let written = {
         let batches = batches.inspect(|_| {
             if let Some(progress) = progress.as_mut().filter(|_| settings.answers_on_terminal) {
@@ -353,7 +369,9 @@ async fn run_to_end<E: Engine>(
         write_answer(batches, schema, format, &settings.output, console.out).await
     };
     drop(progress);
-    tell_notices(console);
+    for notice in watch.iter().flat_map(|watch| watch.notices()) {
+        tell(console, &format!("notice: {notice}\n"));
+    }
     written.map_err(|error| match error {
         OutputError::Query(error) => RunFailure::Engine(error),
         error => RunFailure::Other(Report::from_error(&error)),

@@ -2,9 +2,10 @@
 //! Method: the shell over an engine that answers by rote, with scripts as text.
 
 use super::*;
-use crate::shell::engine::{ColumnInfo, Diagnose, Notices, TableName};
+use crate::output::ProgressSnapshot;
+use crate::shell::engine::{ColumnInfo, Diagnose, Watched};
 use crate::shell::interrupt::Never;
-use crate::shell::statement::Span;
+use crate::Span;
 use arrow::array::Int64Array;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use async_trait::async_trait;
@@ -34,6 +35,20 @@ struct Rote {
     dropped: Arc<AtomicBool>,
 }
 
+struct Told(Vec<String>);
+
+impl ProgressSource for Told {
+    fn snapshot(&self) -> ProgressSnapshot {
+        ProgressSnapshot::default()
+    }
+}
+
+impl Watched for Told {
+    fn notices(&self) -> Vec<String> {
+        self.0.clone()
+    }
+}
+
 struct TellDrop(Arc<AtomicBool>);
 
 impl Drop for TellDrop {
@@ -56,7 +71,7 @@ impl Engine for Arc<Rote> {
 
     async fn run(&self, sql: &str) -> Result<Answer<NoTable>, NoTable> {
         self.ran.lock().unwrap().push(sql.to_owned());
-        let notices = Arc::new(Notices::default());
+        let mut notices = Vec::new();
         let (schema, batches) = match sql.split_once(' ').unwrap_or((sql, "")) {
             ("count", rows) => {
                 let batch = numbers(0..rows.parse().unwrap());
@@ -64,7 +79,7 @@ impl Engine for Arc<Rote> {
             }
             ("none", _) => (Arc::new(Schema::empty()), stream::empty().boxed()),
             ("late", _) => {
-                notices.push("planned again");
+                notices.push("planned again".to_owned());
                 (number_schema(), stream::iter([Ok(numbers(0..1)), Err(NoTable("late".into()))]).boxed())
             }
             ("endless", _) => {
@@ -77,24 +92,22 @@ impl Engine for Arc<Rote> {
             }
             _ => return Err(NoTable("ordres".into())),
         };
-        Ok(Answer { schema, batches, progress: None, notices: Some(notices) })
+        Ok(Answer { schema, batches, watch: Some(Arc::new(Told(notices))) })
     }
 
-    async fn tables(&self) -> Result<Vec<TableName>, NoTable> {
-        let table = |name: &str, kind| TableName { name: name.to_owned(), kind };
-        Ok(vec![table("lines", "view"), table("orders", "table")])
+    async fn tables(&self) -> Result<Vec<String>, NoTable> {
+        Ok(vec!["lines".to_owned(), "orders".to_owned()])
     }
 
     async fn columns(&self, table: &str) -> Result<Vec<ColumnInfo>, NoTable> {
         if !matches!(table, "orders" | "lines") {
             return Err(NoTable(table.to_owned()));
         }
-        let column = |name: &str, data_type: &str, nullable| ColumnInfo {
+        let column = |name: &str, data_type: &str| ColumnInfo {
             name: format!("{}_{name}", &table[..1]),
             data_type: data_type.to_owned(),
-            nullable,
         };
-        Ok(vec![column("key", "BIGINT", false), column("note", "VARCHAR", true)])
+        Ok(vec![column("key", "BIGINT"), column("note", "VARCHAR")])
     }
 
     fn functions(&self) -> Vec<String> {
@@ -172,9 +185,9 @@ fn a_script_that_is_not_closed_names_where_it_was_opened() {
 #[test]
 fn commands_list_what_the_engine_has() {
     let run = run(Format::Csv, ".tables\n.tables ORD\n.schema orders\n.memory\n.mode json\n.schema\n");
-    let expected = "name,kind\nlines,view\norders,table\nname,kind\norders,table\n\
-        column,type,nullable\no_key,BIGINT,false\no_note,VARCHAR,true\nlimit 1 GiB\n\
-        {\"table\":\"lines\",\"column\":\"l_key\",\"type\":\"BIGINT\",\"nullable\":false}\n";
+    let expected = "table\nlines\norders\ntable\norders\n\
+        column,type\no_key,BIGINT\no_note,VARCHAR\nlimit 1 GiB\n\
+        {\"table\":\"lines\",\"column\":\"l_key\",\"type\":\"BIGINT\"}\n";
     assert!(run.out.starts_with(expected), "{}", run.out);
     assert_eq!((run.outcome, run.err.as_str(), run.out.lines().count()), (Outcome::Done, "", 13));
 }
