@@ -181,6 +181,7 @@ impl Run {
     /// Plans the query with operators that can spill and starts that.
     async fn run_again(&mut self, error: &Error) -> Result<(), Error> {
         self.again = true;
+        self.query.limits.process.settle().await;
         let state = fallback_state(&self.query.state);
         let plan = state.create_physical_plan(&self.query.logical).await?;
         self.stream = Some(execute_stream(Arc::clone(&plan), state.task_ctx())?);

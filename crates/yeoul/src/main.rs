@@ -1,1 +1,29 @@
-fn main(){}
+//! The binary: one verb per file, wiring only.
+
+mod sql;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// The Spark data stack without the JVM: SQL, streams, shuffle and storage in one binary.
+#[derive(Parser)]
+#[command(name = "yeoul", version, propagate_version = true, subcommand_required = true, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    Sql(sql::SqlArgs),
+}
+
+fn main() -> ExitCode {
+    match Cli::parse().verb {
+        Verb::Sql(args) => sql::run(args),
+    }
+}

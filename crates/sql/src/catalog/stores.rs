@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::object_store::ObjectStoreRegistry;
 use hdfs_native_object_store::HdfsObjectStoreBuilder;
-use object_store::ObjectStore;
+use object_store::{ClientOptions, ObjectStore};
 use object_store::aws::AmazonS3Builder;
 use object_store::http::HttpBuilder;
 use object_store::local::LocalFileSystem;
@@ -41,7 +41,10 @@ impl Stores {
                 let bucket = url.host_str().unwrap_or_default();
                 Arc::new(AmazonS3Builder::from_env().with_bucket_name(bucket).build().map_err(failed)?)
             }
-            "http" | "https" => Arc::new(HttpBuilder::new().with_url(authority).build().map_err(failed)?),
+            "http" | "https" => {
+                let options = ClientOptions::new().with_allow_http(true);
+                Arc::new(HttpBuilder::new().with_url(authority).with_client_options(options).build().map_err(failed)?)
+            }
             "hdfs" | "viewfs" => Arc::new(HdfsObjectStoreBuilder::new().with_url(authority).build().map_err(failed)?),
             other => {
                 return Err(Error::new(ErrorKind::Invalid, format!("no store speaks '{other}://'"))

@@ -14,6 +14,9 @@ use tokio::sync::Notify;
 /// go unseen between two readings; the margin below is several times that.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(4);
 
+/// How long a query that is planned again waits for the memory of its first run to be returned to the system.
+const SETTLE_MAX: Duration = Duration::from_millis(500);
+
 /// The resident set size of this process, and what is left of its promise.
 #[derive(Debug)]
 pub(crate) struct ProcessMemory {
@@ -104,6 +107,14 @@ impl ProcessMemory {
     /// The largest resident set size seen.
     pub(crate) fn peak(&self) -> usize {
         self.peak.load(Ordering::Relaxed)
+    }
+
+    /// Waits for memory that was given up to be gone, which takes the allocator a moment; at most [`SETTLE_MAX`].
+    pub(crate) async fn settle(&self) {
+        let deadline = tokio::time::Instant::now() + SETTLE_MAX;
+        while self.sample() > self.soft_limit / 2 && tokio::time::Instant::now() < deadline {
+            tokio::time::sleep(SAMPLE_INTERVAL).await;
+        }
     }
 
     /// Resolves when the process has come so close to its promise that the running query has to end.
