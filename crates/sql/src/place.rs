@@ -14,7 +14,8 @@ impl Place {
     /// Where `inner`, a place in a text that itself starts at this place, is in the whole.
     pub fn plus(self, inner: Self) -> Self {
         let line = self.line + inner.line.saturating_sub(1);
-        let column = if inner.line <= 1 { self.column + inner.column.saturating_sub(1) } else { inner.column };
+        let column =
+            if inner.line <= 1 { self.column + inner.column.saturating_sub(1) } else { inner.column };
         Self { line, column }
     }
 }

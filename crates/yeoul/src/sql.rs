@@ -163,8 +163,11 @@ fn run_to_end(args: &SqlArgs) -> Result<Outcome, Refusal> {
 }
 
 fn settings(args: &SqlArgs) -> Settings {
-    let settings =
-        if args.output.is_some() { Settings::for_script(args.format) } else { Settings::for_stdout(args.format) };
+    let settings = if args.output.is_some() {
+        Settings::for_script(args.format)
+    } else {
+        Settings::for_stdout(args.format)
+    };
     Settings {
         output: OutputOptions { rows_max: args.max_rows, ..settings.output },
         timer: settings.timer && !args.quiet,
@@ -195,7 +198,8 @@ async fn run_input(
         return Ok(Outcome::Done);
     }
     if io::stdin().is_terminal() && io::stdout().is_terminal() && args.output.is_none() {
-        let greeting = format!("yeoul {}; .help lists the commands, Ctrl-D leaves\n", env!("CARGO_PKG_VERSION"));
+        let greeting =
+            format!("yeoul {}; .help lists the commands, Ctrl-D leaves\n", env!("CARGO_PKG_VERSION"));
         if !args.quiet {
             let _ = console.err.write_all(greeting.as_bytes());
         }

@@ -29,15 +29,21 @@ impl NewFile {
     pub fn create(path: &Path) -> io::Result<Self> {
         let file = match fs::metadata(path) {
             Ok(metadata) if metadata.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
-            Ok(metadata) if !metadata.is_file() => Target::Direct(fs::File::options().write(true).open(path)?),
+            Ok(metadata) if !metadata.is_file() => {
+                Target::Direct(fs::File::options().write(true).open(path)?)
+            }
             _ => {
-                let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+                let folder =
+                    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
                 let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
                 let mut prefix = std::ffi::OsString::from(".");
                 prefix.push(name);
                 // As files are made by anyone else: the user's umask decides who may read it.
-                let open = |path: &Path| fs::File::options().read(true).write(true).create_new(true).open(path);
-                Target::Hidden(tempfile::Builder::new().prefix(&prefix).suffix(".part").make_in(folder, open)?)
+                let open =
+                    |path: &Path| fs::File::options().read(true).write(true).create_new(true).open(path);
+                Target::Hidden(
+                    tempfile::Builder::new().prefix(&prefix).suffix(".part").make_in(folder, open)?,
+                )
             }
         };
         Ok(Self { path: path.to_owned(), file })

@@ -152,14 +152,17 @@ impl Drop for ProgressLine {
 fn draw(bar: &ProgressBar, snapshot: &ProgressSnapshot, elapsed: Duration) {
     const SCALE: u64 = 1000;
     let (template, beside, position) = match snapshot.input_share {
-        Some(share) => ("{bar:24} {percent:>3} %  {msg}", 24 + 8, (share.clamp(0.0, 1.0) * SCALE as f64) as u64),
+        Some(share) => {
+            ("{bar:24} {percent:>3} %  {msg}", 24 + 8, (share.clamp(0.0, 1.0) * SCALE as f64) as u64)
+        }
         None => ("{spinner} {msg}", 2, 0),
     };
     let style = ProgressStyle::with_template(template).expect("the templates are constant and valid");
     bar.set_style(style.progress_chars("━╸─"));
     bar.set_length(SCALE);
     bar.set_position(position);
-    let width = terminal_size_of(std::io::stderr()).map_or(WIDTH_DEFAULT, |(Width(columns), _)| usize::from(columns));
+    let width =
+        terminal_size_of(std::io::stderr()).map_or(WIDTH_DEFAULT, |(Width(columns), _)| usize::from(columns));
     let mut message = format!("{}, {}", duration_text(elapsed), snapshot.text());
     message.truncate(width.saturating_sub(beside + ECHO_COLUMNS));
     bar.set_message(message);

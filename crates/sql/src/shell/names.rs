@@ -20,9 +20,7 @@ impl Names {
         let mut names = Self { tables: Vec::new(), functions: engine.functions() };
         names.functions.sort_unstable();
         let mut columns_left = Self::COLUMNS_MAX;
-        for name in
-            engine.tables().await.unwrap_or_default().into_iter().take(Self::TABLES_MAX)
-        {
+        for name in engine.tables().await.unwrap_or_default().into_iter().take(Self::TABLES_MAX) {
             let mut columns = Vec::new();
             if columns_left > 0 {
                 let infos = engine.columns(&name).await.unwrap_or_default();

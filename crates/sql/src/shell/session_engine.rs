@@ -7,9 +7,9 @@ use async_trait::async_trait;
 use futures::StreamExt;
 
 use super::engine::{Answer, ColumnInfo, Diagnose, Engine, Watched};
-use crate::answer::Watch;
+
 use crate::output::{ProgressSnapshot, ProgressSource};
-use crate::{Error, MemoryReport, Session, Span};
+use crate::{Error, MemoryReport, Session, Span, Watch};
 
 impl Diagnose for Error {
     fn hint(&self) -> Option<String> {
@@ -76,7 +76,8 @@ impl Watched for WatchedQuery {
 /// What `.memory` prints.
 fn memory_text(report: &MemoryReport) -> String {
     let mut text = String::new();
-    let mut line = |name: &str, value: String| writeln!(text, "{name:<10}{value}").expect("a string takes all text");
+    let mut line =
+        |name: &str, value: String| writeln!(text, "{name:<10}{value}").expect("a string takes all text");
     match report.promise {
         Some(promise) => line("limit", format!("{promise} for the whole process")),
         None => line("limit", "none; set one with --memory".to_owned()),

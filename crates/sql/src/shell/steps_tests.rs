@@ -2,10 +2,10 @@
 //! Method: the shell over an engine that answers by rote, with scripts as text.
 
 use super::*;
+use crate::Span;
 use crate::output::ProgressSnapshot;
 use crate::shell::engine::{ColumnInfo, Diagnose, Watched};
 use crate::shell::interrupt::Never;
-use crate::Span;
 use arrow::array::Int64Array;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use async_trait::async_trait;
