@@ -29,7 +29,7 @@ Answers go to stdout, all else to stderr. Exit code: 0 done, 1 failed or refused
 #[command(after_help = EXAMPLES)]
 pub struct SqlArgs {
     /// Run these statements, and end; may be given more than once
-    #[arg(short, long, value_name = "SQL", conflicts_with = "file")]
+    #[arg(short, long, value_name = "SQL", conflicts_with = "file", allow_hyphen_values = true)]
     command: Vec<String>,
 
     /// Run the statements of a file, and end; may be given more than once
