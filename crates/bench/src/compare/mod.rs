@@ -2,8 +2,9 @@
 //!
 //! - Columns are compared by position; names, integer widths, decimal scales and string encodings do not matter.
 //! - Strings, dates, truth values, nulls, integers and decimals of one scale are exact. Floating point numbers may
-//!   differ by [`TOLERANCE_RELATIVE`] or [`TOLERANCE_ABSOLUTE`] (sums in another order), and a decimal of [`ROUNDED_SCALE_MIN`] or more digits by
-//!   less than its last digit from a value that has more digits (`avg` and division have different types in engines).
+//!   differ by [`TOLERANCE_RELATIVE`] or [`TOLERANCE_ABSOLUTE`] (sums in another order), and a decimal of
+//!   [`QUOTIENT_SCALE_MIN`] or more digits from a value of another type by its last digit or [`TOLERANCE_QUOTIENT`]
+//!   (division and `avg` have different types in engines).
 //! - Rows are a bag: each row of one answer has its own partner in the other.
 //! - Where the query orders, the sequences of the columns that it orders by are the same, row by row. Rows that tie in
 //!   them may come in any order.
@@ -15,7 +16,7 @@ mod order;
 mod rows;
 mod value;
 
-pub(crate) use value::{ROUNDED_SCALE_MIN, TOLERANCE_ABSOLUTE, TOLERANCE_RELATIVE};
+pub(crate) use value::{QUOTIENT_SCALE_MIN, TOLERANCE_ABSOLUTE, TOLERANCE_QUOTIENT, TOLERANCE_RELATIVE};
 
 pub(crate) use answer::Answer;
 pub(crate) use order::without_limit;

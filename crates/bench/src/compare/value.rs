@@ -7,10 +7,13 @@ use std::fmt;
 pub const TOLERANCE_RELATIVE: f64 = 1e-9;
 /// Below it, differences are what is left of cancellation.
 pub const TOLERANCE_ABSOLUTE: f64 = 1e-9;
-/// A decimal with at least so many digits after the point may be a rounded quotient (`avg` is a decimal in one engine
-/// and a floating point number in another). Against a value that has more digits its last one may be off by one.
-/// Decimals with fewer digits are money and counts, and exact.
-pub const ROUNDED_SCALE_MIN: i8 = 4;
+/// A decimal with at least so many digits after the point may come from a quotient that was rounded: division and `avg`
+/// are decimals in one engine and floating point numbers in another. Decimals with fewer digits are money and counts,
+/// and exact.
+pub const QUOTIENT_SCALE_MIN: i8 = 4;
+/// Such a decimal may differ from a value of another type by one unit of its last digit, or by this share of its size:
+/// engines keep six digits of a quotient, and queries multiply or sum it.
+pub const TOLERANCE_QUOTIENT: f64 = 1e-6;
 
 /// A value of an answer.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,18 +44,26 @@ impl Value {
     pub fn same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Exact { unscaled: a, scale: a_scale }, Self::Exact { unscaled: b, scale: b_scale }) => {
-                if a_scale == b_scale {
-                    return a == b;
-                }
-                same_exact((*a, *a_scale), (*b, *b_scale)).unwrap_or_else(|| {
-                    same_number(self.number(), other.number(), self.slack().max(other.slack()))
-                })
+                let coarse = if a_scale < b_scale { self } else { other };
+                same_exact((*a, *a_scale), (*b, *b_scale))
+                    || (a_scale != b_scale && coarse.is_quotient() && self.is_near(other, coarse.slack()))
             }
             (Self::Exact { .. } | Self::Float(_), Self::Exact { .. } | Self::Float(_)) => {
-                same_number(self.number(), other.number(), self.slack().max(other.slack()))
+                self.is_near(other, self.slack().max(other.slack()))
             }
             _ => self == other,
         }
+    }
+
+    /// Whether two numbers are the same but for `slack` and the tolerances of floating point numbers.
+    fn is_near(&self, other: &Self, slack: f64) -> bool {
+        let (a, b) = (self.number(), other.number());
+        // Equal infinities differ by NaN, and any tolerance of an infinity is one. NaNs are the same answer.
+        if !a.is_finite() || !b.is_finite() {
+            return a == b || (a.is_nan() && b.is_nan());
+        }
+        let tolerance = (TOLERANCE_RELATIVE * a.abs().max(b.abs())).max(TOLERANCE_ABSOLUTE).max(slack);
+        (a - b).abs() <= tolerance
     }
 
     /// As a floating point number; only for numbers.
@@ -64,30 +75,28 @@ impl Value {
         }
     }
 
-    /// One unit of the last digit, if that may be a rounded one.
+    /// Whether it may come from a quotient that was rounded.
+    fn is_quotient(&self) -> bool {
+        matches!(self, Self::Exact { scale, .. } if *scale >= QUOTIENT_SCALE_MIN)
+    }
+
+    /// What rounding a quotient may have cost.
     fn slack(&self) -> f64 {
         match self {
-            Self::Exact { scale, .. } if *scale >= ROUNDED_SCALE_MIN => 10f64.powi(-i32::from(*scale)),
+            Self::Exact { scale, .. } if self.is_quotient() => {
+                10f64.powi(-i32::from(*scale)).max(TOLERANCE_QUOTIENT * self.number().abs())
+            }
             _ => 0.0,
         }
     }
 }
 
-fn same_number(a: f64, b: f64, slack: f64) -> bool {
-    // Equal infinities differ by NaN, and any tolerance of an infinity is one. NaNs are the same answer.
-    if !a.is_finite() || !b.is_finite() {
-        return a == b || (a.is_nan() && b.is_nan());
-    }
-    let tolerance = (TOLERANCE_RELATIVE * a.abs().max(b.abs())).max(TOLERANCE_ABSOLUTE).max(slack);
-    (a - b).abs() <= tolerance
-}
-
-/// Compares decimals of different scales without leaving integers; `None` if they overflow.
-fn same_exact(a: (i128, i8), b: (i128, i8)) -> Option<bool> {
+/// Compares integers and decimals of any scale without leaving integers. Those that overflow differ by magnitudes.
+fn same_exact(a: (i128, i8), b: (i128, i8)) -> bool {
     let (coarse, fine) = if a.1 < b.1 { (a, b) } else { (b, a) };
-    let unit = 10i128.checked_pow(u32::try_from(i16::from(fine.1) - i16::from(coarse.1)).ok()?)?;
-    let difference = coarse.0.checked_mul(unit)?.checked_sub(fine.0)?.checked_abs()?;
-    Some(difference == 0 || (coarse.1 >= ROUNDED_SCALE_MIN && difference < unit))
+    let digits =
+        u32::try_from(i16::from(fine.1) - i16::from(coarse.1)).expect("the finer scale is not below");
+    10i128.checked_pow(digits).and_then(|unit| coarse.0.checked_mul(unit)) == Some(fine.0)
 }
 
 impl fmt::Display for Value {
@@ -138,6 +147,11 @@ mod tests {
         assert!(exact(333_333, 6).same(&third));
         assert!(!exact(333_331, 6).same(&third));
         assert!(!exact(333_335, 6).same(&third));
+        assert!(
+            exact(100_349_600, 6).same(&Value::Float(100.349_611_572)),
+            "a quotient of six digits times 100"
+        );
+        assert!(!exact(100_349_400, 6).same(&Value::Float(100.349_611_572)));
         assert!(exact(333_333, 6).same(&exact(3_333_333_333, 10)));
         assert!(exact(333_334, 6).same(&exact(3_333_333_333, 10)));
         assert!(!exact(333_335, 6).same(&exact(3_333_333_333, 10)));

@@ -118,6 +118,10 @@ impl Report {
     fn remarks(&self, round: &Round) -> Vec<String> {
         let mut lines = Vec::new();
         for case in &round.cases {
+            // What is noted for everyone is about the case.
+            let of_case = |note: &String| case.outcomes.iter().all(|outcome| outcome.notes.contains(note));
+            let notes = case.outcomes[0].notes.iter().filter(|note| of_case(note));
+            lines.extend(notes.map(|note| format!("{}: {note}", case.name)));
             for (contestant, outcome) in self.contestants.iter().zip(&case.outcomes) {
                 let about = format!("{} {}", contestant.name, case.name);
                 match &outcome.status {
@@ -128,7 +132,8 @@ impl Report {
                     }
                     Status::Right | Status::Unchecked => {}
                 }
-                lines.extend(outcome.notes.iter().map(|note| format!("{about}: {note}")));
+                let notes = outcome.notes.iter().filter(|note| !of_case(note));
+                lines.extend(notes.map(|note| format!("{about}: {note}")));
             }
         }
         lines

@@ -117,6 +117,18 @@ fn a_peer_that_fails_is_not_our_fault_but_its_memory_counts() {
 }
 
 #[test]
+fn a_note_on_everyone_is_said_once() {
+    let mut report = five();
+    for outcome in &mut report.rounds[0].cases[1].outcomes {
+        outcome.notes.push("shared".to_owned());
+    }
+    report.rounds[0].cases[2].outcomes[1].notes.push("single".to_owned());
+    let text = report.to_terminal();
+    assert_eq!(text.matches("shared").count(), 1);
+    assert!(text.contains("Q2: shared") && text.contains("theirs Q3: single"), "{text}");
+}
+
+#[test]
 fn memory_held_outside_of_cases_counts() {
     assert_eq!(five().total(&five().rounds[0], 0).values["peak"], 120.0);
 }

@@ -23,7 +23,7 @@ pub use self::args::BenchArgs;
 use self::oracle::Oracle;
 use self::queries::QuerySet;
 use self::rounds::{Entrant, Rules, play};
-use crate::compare::{ROUNDED_SCALE_MIN, TOLERANCE_ABSOLUTE, TOLERANCE_RELATIVE};
+use crate::compare::{QUOTIENT_SCALE_MIN, TOLERANCE_ABSOLUTE, TOLERANCE_QUOTIENT, TOLERANCE_RELATIVE};
 use crate::contest::protocol::Open;
 use crate::contest::{Peer, venv};
 use crate::error::{Error, Result};
@@ -180,9 +180,9 @@ fn facts(options: &Options, set: &QuerySet, data: &Path, threads: usize) -> Vec<
             format!(
                 "compared by value with those of DuckDB 2.0.0 in a process of its own, in the contestant's null order \
                  and integer division; floating point numbers may differ by {TOLERANCE_RELATIVE:e} of their size or \
-                 {TOLERANCE_ABSOLUTE:e}, \
-                 quotients of {ROUNDED_SCALE_MIN} or more decimal digits by less than the last one, all else not at \
-                 all; rows as a bag, and in the order of the output columns that the query orders by"
+                 {TOLERANCE_ABSOLUTE:e}, decimal quotients ({QUOTIENT_SCALE_MIN} or more digits, against another type) by \
+                 {TOLERANCE_QUOTIENT:e} or their last digit, all else not at all; rows as a bag, and in the sequence of \
+                 the output columns that the query orders by"
             ),
         ),
     ]
