@@ -2,23 +2,12 @@ use std::error::Error as StdError;
 use std::fmt;
 
 use datafusion::arrow::error::ArrowError;
-use datafusion::common::{Column, DataFusionError, Diagnostic, SchemaError, Span};
+use datafusion::common::{Column, DataFusionError, Diagnostic, SchemaError};
 use datafusion::parquet::errors::ParquetError;
 use datafusion::sql::sqlparser::parser::ParserError;
 use yeoul_base::ErrorKind;
 
-use crate::suggest;
-
-/// Where in the SQL text an error is: lines and columns count from 1, columns in characters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// The line.
-    pub line: u64,
-    /// The first column.
-    pub column: u64,
-    /// The column behind the last one; `column + 1` where only the start is known.
-    pub end_column: u64,
-}
+use crate::{Place, Span, suggest};
 
 /// What went wrong, for a program ([`kind`](Self::kind)) and for a person (the message, the place and the hint).
 #[derive(Debug)]
@@ -26,7 +15,7 @@ pub struct Error {
     kind: ErrorKind,
     message: String,
     hint: Option<String>,
-    place: Option<Place>,
+    span: Option<Span>,
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
 
@@ -36,7 +25,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 impl Error {
     /// An error of a kind, with a message in lower case and without a full stop.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), hint: None, place: None, source: None }
+        Self { kind, message: message.into(), hint: None, span: None, source: None }
     }
 
     /// Adds what the person can do about it.
@@ -55,8 +44,8 @@ impl Error {
 
     /// Adds where in the SQL text it is.
     #[must_use]
-    pub fn with_place(mut self, place: Place) -> Self {
-        self.place = Some(place);
+    pub fn with_span(mut self, span: Span) -> Self {
+        self.span = Some(span);
         self
     }
 
@@ -70,41 +59,11 @@ impl Error {
         self.hint.as_deref()
     }
 
-    /// Where in the SQL text it is, if it is there.
-    pub fn place(&self) -> Option<Place> {
-        self.place
+    /// Which part of the SQL text it is about, if it is about one.
+    pub fn span(&self) -> Option<Span> {
+        self.span
     }
 
-    /// The error as a terminal shows it: the message, the place marked in `sql`, the hint. Ends without a line break.
-    pub fn render(&self, sql: &str) -> String {
-        let mut text = format!("error: {self}");
-        let line = self.place.and_then(|place| Some((place, sql.lines().nth(usize::try_from(place.line).ok()? - 1)?)));
-        if let Some((place, line)) = line {
-            let (excerpt, offset) = excerpt(line, place);
-            let width = place.end_column.saturating_sub(place.column).clamp(1, EXCERPT_CHARS as u64) as usize;
-            let number = place.line.to_string();
-            let gutter = " ".repeat(number.len());
-            text.push_str(&format!("\n {gutter} |\n {number} | {excerpt}\n {gutter} | "));
-            text.push_str(&" ".repeat(offset));
-            text.push_str(&"^".repeat(width.min(excerpt.chars().count().saturating_sub(offset).max(1))));
-        }
-        if let Some(hint) = &self.hint {
-            text.push_str("\nhint: ");
-            text.push_str(hint);
-        }
-        text
-    }
-}
-
-/// The most characters of an SQL line that an error repeats.
-const EXCERPT_CHARS: usize = 100;
-
-/// The part of `line` around `place`, and how many characters of it stand before the place.
-fn excerpt(line: &str, place: Place) -> (String, usize) {
-    let column = usize::try_from(place.column.saturating_sub(1)).unwrap_or(usize::MAX);
-    let skipped = if line.chars().count() <= EXCERPT_CHARS { 0 } else { column.saturating_sub(EXCERPT_CHARS / 2) };
-    let excerpt = line.chars().skip(skipped).take(EXCERPT_CHARS).collect::<String>().replace('\t', " ");
-    (excerpt, column - skipped)
 }
 
 impl fmt::Display for Error {
@@ -155,7 +114,7 @@ impl Error {
     }
 
     fn with_diagnostic(mut self, diagnostic: &Diagnostic) -> Self {
-        self.place = self.place.or_else(|| diagnostic.span.map(Place::from));
+        self.span = self.span.or_else(|| diagnostic.span.map(Span::from));
         if self.hint.is_none() {
             self.hint = diagnostic.helps.first().map(|help| help.message.clone());
         }
@@ -200,7 +159,7 @@ impl Error {
 
     fn describe_external(source: &(dyn StdError + Send + Sync + 'static)) -> Self {
         if let Some(own) = source.downcast_ref::<Self>() {
-            return Self { kind: own.kind, message: own.message.clone(), hint: own.hint.clone(), place: own.place, source: None };
+            return Self { kind: own.kind, message: own.message.clone(), hint: own.hint.clone(), span: own.span, source: None };
         }
         if let Some(datafusion) = source.downcast_ref::<DataFusionError>() {
             return Self::describe(datafusion);
@@ -214,13 +173,13 @@ impl Error {
             ParserError::RecursionLimitExceeded => "the statement is nested too deeply",
         };
         // sqlparser ends its messages with " at Line: 1, Column: 8".
-        let (text, place) = match message.rsplit_once(" at Line: ") {
+        let (text, span) = match message.rsplit_once(" at Line: ") {
             Some((text, numbers)) => (text, parse_place(numbers)),
             None => (message, None),
         };
         let error = Self::from_message(ErrorKind::Invalid, &format!("syntax error: {}", lower_first(text)));
-        match place {
-            Some(place) => error.with_place(place),
+        match span {
+            Some(span) => error.with_span(span),
             None => error,
         }
     }
@@ -230,8 +189,8 @@ impl Error {
             SchemaError::FieldNotFound { field, valid_fields } => {
                 let names: Vec<String> = valid_fields.iter().map(|column| column.name().to_owned()).collect();
                 let error = Self::new(ErrorKind::NotFound, format!("there is no column '{}' here", field.flat_name()));
-                let error = match place_of(field) {
-                    Some(place) => error.with_place(place),
+                let error = match span_of(field) {
+                    Some(span) => error.with_span(span),
                     None => error,
                 };
                 match suggest::nearest(field.name(), &names) {
@@ -330,22 +289,23 @@ impl Error {
     }
 }
 
-impl From<Span> for Place {
-    fn from(span: Span) -> Self {
-        let end_column = if span.end.line == span.start.line { span.end.column } else { span.start.column + 1 };
-        Self { line: span.start.line, column: span.start.column, end_column }
+impl From<datafusion::common::Span> for Span {
+    fn from(span: datafusion::common::Span) -> Self {
+        let place = Place { line: span.start.line, column: span.start.column };
+        let chars = if span.end.line == span.start.line { span.end.column.saturating_sub(span.start.column) } else { 1 };
+        Self { place, chars: chars.max(1) }
     }
 }
 
-fn place_of(column: &Column) -> Option<Place> {
-    column.spans().first().map(Place::from)
+fn span_of(column: &Column) -> Option<Span> {
+    column.spans().first().map(Span::from)
 }
 
 /// Reads `1, Column: 8`.
-fn parse_place(numbers: &str) -> Option<Place> {
+fn parse_place(numbers: &str) -> Option<Span> {
     let (line, column) = numbers.split_once(", Column: ")?;
     let column = column.trim().trim_end_matches(|c: char| !c.is_ascii_digit()).parse().ok()?;
-    Some(Place { line: line.trim().parse().ok()?, column, end_column: column + 1 })
+    Some(Span { place: Place { line: line.trim().parse().ok()?, column }, chars: 1 })
 }
 
 fn io_cause<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a std::io::Error> {
@@ -394,38 +354,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_place_is_marked_under_its_line() {
-        let error = Error::new(ErrorKind::NotFound, "there is no column 'nam' here")
-            .with_place(Place { line: 2, column: 8, end_column: 11 })
-            .with_hint("did you mean 'name'?");
-        assert_eq!(
-            error.render("-- who\nselect nam from t"),
-            "error: there is no column 'nam' here\n   |\n 2 | select nam from t\n   |        ^^^\nhint: did you mean 'name'?"
-        );
-    }
-
-    #[test]
-    fn a_place_far_out_on_a_long_line_is_shown_in_an_excerpt() {
-        let sql = format!("select {}, oops", "x".repeat(5000));
-        let error = Error::new(ErrorKind::Invalid, "no").with_place(Place { line: 1, column: 5010, end_column: 5014 });
-        let lines: Vec<String> = error.render(&sql).lines().map(str::to_owned).collect();
-        assert!(lines.iter().all(|line| line.chars().count() <= EXCERPT_CHARS + 10), "{lines:?}");
-        let column = lines[3].find('^').unwrap();
-        assert_eq!(&lines[2][column..column + 4], "oops");
-    }
-
-    #[test]
-    fn a_place_outside_the_text_is_not_shown() {
-        let error = Error::new(ErrorKind::Invalid, "no").with_place(Place { line: 9, column: 1, end_column: 2 });
-        assert_eq!(error.render("select 1"), "error: no");
-    }
-
-    #[test]
     fn a_syntax_error_keeps_its_place_and_loses_it_from_its_text() {
         let parser = ParserError::ParserError("Expected: an expression, found: FROM at Line: 3, Column: 12".to_owned());
         let error = Error::from(DataFusionError::SQL(Box::new(parser), None));
         assert_eq!(error.to_string(), "syntax error: expected: an expression, found: FROM");
-        assert_eq!(error.place(), Some(Place { line: 3, column: 12, end_column: 13 }));
+        assert_eq!(error.span(), Some(Span { place: Place { line: 3, column: 12 }, chars: 1 }));
         assert_eq!(error.kind(), ErrorKind::Invalid);
     }
 

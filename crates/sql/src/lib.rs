@@ -18,6 +18,8 @@
 //! - `memory`: the promise: policy (decision), pool and process (drivers), spill directory.
 //! - `catalog`: files, globs, directories and addresses as tables; the stores behind them.
 //! - `operators`, `optimizer`: what DataFusion lacks.
+//! - [`output`]: answers to a writer: table, csv, json, parquet, arrow; the progress line.
+//! - [`shell`]: scripts and the interactive shell, over any engine.
 
 mod answer;
 mod catalog;
@@ -26,15 +28,19 @@ mod memory;
 mod operators;
 mod optimizer;
 mod options;
+pub mod output;
+mod place;
 mod progress;
 mod runtime;
 mod session;
 mod settings;
+pub mod shell;
 mod suggest;
 
 pub use answer::{Answer, Watch};
-pub use error::{Error, Place, Result};
+pub use error::{Error, Result};
 pub use options::Options;
+pub use place::{Place, Span};
 pub use progress::Progress;
 pub use runtime::runtime;
 pub use session::{MemoryReport, Session};

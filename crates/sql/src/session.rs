@@ -186,7 +186,7 @@ impl Session {
     /// Adds the near name to an error about a table that is not there.
     fn with_near_table(&self, error: Error) -> Error {
         let Some(name) = missing_table(&error.to_string()) else { return error };
-        let place = error.place();
+        let span = error.span();
         let tables = self.tables();
         let hint = match suggest::nearest(&name, &tables) {
             Some(near) => format!("did you mean '{near}'?"),
@@ -194,8 +194,8 @@ impl Session {
             None => format!("the tables are {}; a file is a table too: FROM 'file.parquet'", suggest::list(&tables)),
         };
         let explained = Error::new(ErrorKind::NotFound, format!("there is no table '{name}'")).with_hint(hint);
-        let explained = match place {
-            Some(place) => explained.with_place(place),
+        let explained = match span {
+            Some(span) => explained.with_span(span),
             None => explained,
         };
         explained.with_source(error)

@@ -1,0 +1,77 @@
+use std::fmt;
+use std::str::FromStr;
+
+/// The form in which an answer is written. Read and printed by its [`name`](Self::name).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// A table for people, fitted to the terminal.
+    Table,
+    /// RFC 4180 with a header line.
+    Csv,
+    /// One JSON object per line.
+    Json,
+    /// One Parquet file.
+    Parquet,
+    /// One Arrow IPC stream.
+    Arrow,
+}
+
+impl Format {
+    /// Every format, in the order in which help lists them.
+    pub const ALL: [Self; 5] = [Self::Table, Self::Csv, Self::Json, Self::Parquet, Self::Arrow];
+
+    /// The word for it on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Table => "table",
+            Self::Csv => "csv",
+            Self::Json => "json",
+            Self::Parquet => "parquet",
+            Self::Arrow => "arrow",
+        }
+    }
+
+    /// Whether it is made of characters: only such a format may go to a terminal.
+    pub fn is_text(self) -> bool {
+        matches!(self, Self::Table | Self::Csv | Self::Json)
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Why a text is not a [`Format`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown format '{given}': expected one of table, csv, json, parquet, arrow")]
+pub struct UnknownFormat {
+    given: String,
+}
+
+impl FromStr for Format {
+    type Err = UnknownFormat;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL
+            .into_iter()
+            .find(|format| format.name().eq_ignore_ascii_case(text))
+            .ok_or_else(|| UnknownFormat { given: text.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_format_reads_back_by_its_name_and_the_error_lists_them_all() {
+        let error = "yaml".parse::<Format>().unwrap_err().to_string();
+        for format in Format::ALL {
+            assert_eq!(format.to_string().parse(), Ok(format));
+            assert_eq!(format.to_string().to_uppercase().parse(), Ok(format));
+            assert!(error.contains(format.name()), "{error}");
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Answers to a writer: a query's record batches in the format that a person or a program asked for.
+//!
+//! [`write_answer`] streams. It holds one batch at a time (the table its first window of rows, Parquet one row group), so
+//! the size of an answer is bounded by the disk or the reader behind the writer and never by memory.
+//!
+//! | format | for | nulls | nested values | decimals | timestamps |
+//! | --- | --- | --- | --- | --- | --- |
+//! | [`Format::Table`] | people | `NULL` | `{a: 1, b: [1, 2]}` | as text, right-aligned | ISO 8601 |
+//! | [`Format::Csv`] | spreadsheets, loaders | nothing between the commas | JSON text | exact text | ISO 8601 |
+//! | [`Format::Json`] | scripts, `jq` | `null`, the key is always there | objects and arrays | exact number | ISO 8601 string |
+//! | [`Format::Parquet`] | other engines | null | native | native | native |
+//! | [`Format::Arrow`] | other processes | null | native | native | native |
+//!
+//! - **csv** is RFC 4180 with a header line and LF as the line end. An empty text is `""`, which tells it from a null. A
+//!   null that is a line's only field is written `""` too, because readers skip empty lines.
+//! - **json** is one object per line. `NaN` and the infinities, which JSON has no numbers for, are the strings `"NaN"`,
+//!   `"Infinity"` and `"-Infinity"`; binary is lower-case hexadecimal; keys of a map become strings.
+//! - Columns that share a name (`SELECT a.id, b.id`) are told apart as `id`, `id_1` in json and parquet.
+//!
+//! A reader that closes the pipe has what it wanted: that is success ([`Summary::closed`]), not an error.
+
+mod answer;
+mod arrow_ipc;
+mod cell;
+mod csv;
+mod format;
+mod json;
+mod layout;
+mod new_file;
+mod parquet;
+mod progress;
+mod sink;
+mod table;
+
+pub(crate) use answer::duration_text;
+pub use answer::{OutputError, OutputOptions, Summary, write_answer};
+pub use format::{Format, UnknownFormat};
+pub use new_file::NewFile;
+pub use progress::{ProgressLine, ProgressSnapshot, ProgressSource};

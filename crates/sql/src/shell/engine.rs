@@ -1,0 +1,79 @@
+use std::error::Error;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
+use futures::stream::BoxStream;
+
+use crate::Span;
+use crate::output::ProgressSource;
+
+/// All that the shell knows of the engine behind it.
+#[async_trait]
+pub trait Engine: Send + Sync {
+    /// Its errors.
+    type Error: Diagnose;
+
+    /// Plans one statement and starts it. Dropping the future, or the answer's stream, cancels it.
+    ///
+    /// # Errors
+    /// When the statement is wrong, or cannot be started.
+    async fn run(&self, sql: &str) -> Result<Answer<Self::Error>, Self::Error>;
+
+    /// The tables and views of the session, sorted by name.
+    ///
+    /// # Errors
+    /// When a catalog cannot be read.
+    async fn tables(&self) -> Result<Vec<String>, Self::Error>;
+
+    /// The columns of a table, a view, or a file, in their order.
+    ///
+    /// # Errors
+    /// When there is no such table, or it cannot be read.
+    async fn columns(&self, table: &str) -> Result<Vec<ColumnInfo>, Self::Error>;
+
+    /// The names of all functions, for completion.
+    fn functions(&self) -> Vec<String>;
+
+    /// What the memory limit is, what is in use, and by whom: lines of text for a person.
+    fn memory_report(&self) -> String;
+}
+
+/// An error that can tell a person more than its message, which by itself says all that went wrong.
+pub trait Diagnose: Error + Send + Sync + 'static {
+    /// What to do about it, in a few words: `did you mean 'price'?`
+    fn hint(&self) -> Option<String> {
+        None
+    }
+
+    /// Which part of the statement it is about.
+    fn span(&self) -> Option<Span> {
+        None
+    }
+}
+
+/// A statement that has been started.
+pub struct Answer<E> {
+    /// The columns of the answer; none for a statement that has no answer, such as `CREATE VIEW`.
+    pub schema: SchemaRef,
+    /// The rows. The statement is done when the stream has ended.
+    pub batches: BoxStream<'static, Result<RecordBatch, E>>,
+    /// What can be seen of it while it runs.
+    pub watch: Option<Arc<dyn Watched>>,
+}
+
+/// A running statement, seen from outside.
+pub trait Watched: ProgressSource {
+    /// What the user should know though nothing failed: all of it so far, in order.
+    fn notices(&self) -> Vec<String>;
+}
+
+/// One column of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ColumnInfo {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub data_type: String,
+}

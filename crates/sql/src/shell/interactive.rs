@@ -1,0 +1,109 @@
+use std::env;
+use std::path::PathBuf;
+
+use rustyline::error::ReadlineError;
+
+use super::command::is_command;
+use super::editor::{LineEditor, line_editor};
+use super::engine::Engine;
+use super::history;
+use super::names::{Names, may_change_names};
+use super::script::{Script, Step};
+use super::steps::{Console, Outcome, Shell, tell, terminal_width};
+use crate::Place;
+
+/// Why the interactive shell cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum ShellError {
+    /// The terminal failed.
+    #[error("cannot read from the terminal")]
+    Terminal(#[source] ReadlineError),
+}
+
+impl<E: Engine> Shell<E> {
+    /// Reads lines from the terminal and runs them, until the user leaves.
+    ///
+    /// Blocks the calling thread while it waits for a line; the runtime's other threads go on.
+    ///
+    /// # Errors
+    /// When the terminal cannot be read. Failures of statements are reported, and the next line is read.
+    pub async fn interact(&mut self, console: &mut Console<'_>) -> Result<Outcome, ShellError> {
+        self.settings.interactive = true;
+        let mut editor = line_editor().map_err(ShellError::Terminal)?;
+        let history = open_history(&mut editor, console);
+        let mut names_are_old = true;
+        loop {
+            if std::mem::take(&mut names_are_old)
+                && let Some(assistant) = editor.helper_mut()
+            {
+                assistant.names = Names::read(&self.engine).await;
+            }
+            let line = match editor.readline("yeoul> ") {
+                Ok(line) => line,
+                // Ctrl-C drops the line, a change of the window's size draws it again.
+                Err(ReadlineError::Interrupted | ReadlineError::Signal(_)) => continue,
+                Err(ReadlineError::Eof) => return Ok(Outcome::Quit),
+                Err(error) => return Err(ShellError::Terminal(error)),
+            };
+            remember(&mut editor, history.as_ref(), &line);
+            self.settings.output.width = Some(terminal_width());
+            match self.run_line(&line, &mut names_are_old, console).await {
+                Outcome::Quit => return Ok(Outcome::Quit),
+                Outcome::ReaderGone => return Ok(Outcome::ReaderGone),
+                Outcome::Done | Outcome::Failed | Outcome::Interrupted => {}
+            }
+        }
+    }
+
+    /// Runs what was typed: a command, or statements up to the first that fails.
+    async fn run_line(&mut self, line: &str, names_are_old: &mut bool, console: &mut Console<'_>) -> Outcome {
+        if is_command(line) {
+            *names_are_old = true;
+            return self.run_command(line, None, Place::START, 0, console).await;
+        }
+        let mut script = Script::new(line.as_bytes());
+        loop {
+            let outcome = match script.next_step() {
+                Ok(None) => return Outcome::Done,
+                Ok(Some(Step::Statement(statement))) => {
+                    *names_are_old |= may_change_names(&statement.text);
+                    self.run_statement(&statement, None, console).await
+                }
+                Ok(Some(Step::Command { text, place })) => {
+                    self.run_command(&text, None, place, 0, console).await
+                }
+                Err(error) => {
+                    tell(console, &super::report::Report::from_error(&error).text());
+                    Outcome::Failed
+                }
+            };
+            if outcome != Outcome::Done {
+                return outcome;
+            }
+        }
+    }
+}
+
+/// Loads the history. A shell without one works, and says once why it has none.
+fn open_history(editor: &mut LineEditor, console: &mut Console<'_>) -> Option<PathBuf> {
+    let path = history::path(|name| env::var_os(name).map(PathBuf::from))?;
+    let opened =
+        history::create_private(&path).map_err(ReadlineError::Io).and_then(|()| editor.load_history(&path));
+    if let Err(error) = opened {
+        tell(console, &format!("notice: no history is kept: {}: {error}\n", path.display()));
+        return None;
+    }
+    Some(path)
+}
+
+/// Adds a line to the history, on disk too unless it may hold a secret.
+fn remember(editor: &mut LineEditor, history: Option<&PathBuf>, line: &str) {
+    if !history::may_keep(line) {
+        return;
+    }
+    // The history is a convenience: the line runs whether or not it can be kept.
+    let added = editor.add_history_entry(line).unwrap_or(false);
+    if let Some(path) = history.filter(|_| added) {
+        let _ = editor.append_history(path);
+    }
+}

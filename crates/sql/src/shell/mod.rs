@@ -1,0 +1,32 @@
+//! The SQL shell, for people and for scripts: `-c`, `-f` and stdin run through the same steps as a line that is typed.
+//!
+//! [`Shell`] talks to the engine through [`Engine`] only, which a [`Session`](crate::Session) is. Answers go to [`Console::out`]; errors, notices, times and the
+//! progress line go elsewhere, so that a pipe gets nothing but answers.
+//!
+//! - [`Statement`], [`Splitter`]: one small lexer divides text into statements, for scripts and for the Enter key alike.
+//! - [`Script`]: reads a script step by step, in bounded memory.
+//! - [`Report`]: an error as a person reads it, with the place in the statement.
+//! - [`CommandError`], [`Action`]: `.help`, `.tables` and the other commands, which follow from one table.
+
+mod command;
+mod completion;
+mod editor;
+mod engine;
+mod history;
+mod interactive;
+mod interrupt;
+mod names;
+mod report;
+mod script;
+mod session_engine;
+mod statement;
+mod steps;
+
+pub use command::{Action, CommandError};
+pub use engine::{Answer, ColumnInfo, Diagnose, Engine, Watched};
+pub use interactive::ShellError;
+pub use interrupt::{CtrlC, Interrupts, Never};
+pub use report::Report;
+pub use script::{Script, ScriptError, Step};
+pub use statement::{Open, STATEMENT_BYTES_MAX, SplitError, Splitter, Statement};
+pub use steps::{Console, Outcome, Settings, Shell};

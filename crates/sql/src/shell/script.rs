@@ -1,0 +1,176 @@
+use std::collections::VecDeque;
+use std::io::{self, BufRead, Read};
+
+use super::statement::{STATEMENT_BYTES_MAX, SplitError, Splitter, Statement};
+use crate::Place;
+
+/// One thing that a script asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A statement for the engine.
+    Statement(Statement),
+    /// A command for the shell, such as `.timer on`, on a line of its own.
+    Command {
+        /// The line, without blanks at its ends.
+        text: String,
+        /// Where it starts.
+        place: Place,
+    },
+}
+
+/// Why a script cannot be read on.
+#[derive(Debug, thiserror::Error)]
+pub enum ScriptError {
+    /// The file or pipe failed.
+    #[error("cannot read the script")]
+    Read(#[source] io::Error),
+    /// A line is not UTF-8.
+    #[error("line {line} is not UTF-8 text")]
+    NotText {
+        /// The line, from 1.
+        line: u64,
+    },
+    /// Its text cannot be divided into statements.
+    #[error(transparent)]
+    Split(#[from] SplitError),
+}
+
+impl ScriptError {
+    /// Where it is, if it has a place in the text.
+    pub fn place(&self) -> Option<Place> {
+        match self {
+            Self::Read(_) => None,
+            Self::NotText { line } => Some(Place { line: *line, column: 1 }),
+            Self::Split(error) => Some(error.place()),
+        }
+    }
+}
+
+/// Reads a script step by step, holding no more of it than one statement.
+///
+/// A line that begins with a dot, where no statement has been started, is a command.
+pub struct Script<R> {
+    reader: R,
+    splitter: Splitter,
+    ready: VecDeque<Step>,
+    ended: bool,
+}
+
+impl<R: BufRead> Script<R> {
+    /// Reads from `reader`.
+    pub fn new(reader: R) -> Self {
+        Self { reader, splitter: Splitter::new(), ready: VecDeque::new(), ended: false }
+    }
+
+    /// The next step, or `None` at the end.
+    ///
+    /// # Errors
+    /// When the script cannot be read on. Steps before that have been returned.
+    pub fn next_step(&mut self) -> Result<Option<Step>, ScriptError> {
+        loop {
+            if let Some(step) = self.ready.pop_front() {
+                return Ok(Some(step));
+            }
+            if self.ended {
+                return Ok(None);
+            }
+            self.read_line()?;
+        }
+    }
+
+    fn read_line(&mut self) -> Result<(), ScriptError> {
+        let place = self.splitter.place();
+        let mut line = Vec::new();
+        // One byte more than a statement may have, so that the splitter sees that it is too long.
+        let mut bounded = (&mut self.reader).take(STATEMENT_BYTES_MAX as u64 + 1);
+        bounded.read_until(b'\n', &mut line).map_err(ScriptError::Read)?;
+        if line.is_empty() {
+            self.ended = true;
+            self.ready.extend(self.splitter.finish()?.map(Step::Statement));
+            return Ok(());
+        }
+        let text = std::str::from_utf8(&line).map_err(|_| ScriptError::NotText { line: place.line })?;
+        let text = if place == Place::START { text.trim_start_matches('\u{feff}') } else { text };
+        if text.trim_start().starts_with('.') && self.splitter.is_between_statements() {
+            self.ready.push_back(Step::Command { text: text.trim().to_owned(), place });
+            // Only the line's end, so that places stay right.
+            self.splitter.push("\n")?;
+            return Ok(());
+        }
+        let pushed = self.splitter.push(text);
+        self.ready.extend(std::iter::from_fn(|| self.splitter.pop()).map(Step::Statement));
+        if let Err(error) = pushed {
+            self.ended = true;
+            return Err(error.into());
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn steps(script: &[u8]) -> (Vec<String>, Option<String>) {
+        let mut script = Script::new(script);
+        let mut steps = Vec::new();
+        loop {
+            match script.next_step() {
+                Ok(Some(Step::Statement(s))) => {
+                    steps.push(format!("{}:{} {}", s.place.line, s.place.column, s.text))
+                }
+                Ok(Some(Step::Command { text, place })) => {
+                    steps.push(format!("{}: command {text}", place.line))
+                }
+                Ok(None) => return (steps, None),
+                Err(error) => return (steps, Some(error.to_string())),
+            }
+        }
+    }
+
+    #[test]
+    fn statements_and_commands_come_in_order_with_their_places() {
+        let script = "\u{feff}select 1;select 2;\n.timer on\n -- note\n  .mode csv  \r\nselect\n.5;\n.quit";
+        let (steps, error) = steps(script.as_bytes());
+        assert_eq!(error, None);
+        let expected = [
+            "1:1 select 1",
+            "1:10 select 2",
+            "2: command .timer on",
+            "4: command .mode csv",
+            "5:1 select\n.5",
+            "7: command .quit",
+        ];
+        assert_eq!(steps, expected);
+    }
+
+    #[test]
+    fn what_comes_before_an_error_is_returned_first() {
+        assert_eq!(
+            steps(b"select 1;\nselect 'a"),
+            (
+                vec!["1:1 select 1".to_owned()],
+                Some("the quoted string that starts here is not closed".to_owned())
+            )
+        );
+        assert_eq!(
+            steps(b"select 1;\nselect '\xff';"),
+            (vec!["1:1 select 1".to_owned()], Some("line 2 is not UTF-8 text".to_owned()))
+        );
+    }
+
+    #[test]
+    fn a_line_without_end_is_refused_and_not_held() {
+        struct Endless;
+        impl Read for Endless {
+            fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+                buffer.fill(b'x');
+                Ok(buffer.len())
+            }
+        }
+        let mut script = Script::new(io::BufReader::with_capacity(1 << 20, Endless));
+        let error = script.next_step().unwrap_err();
+        assert_eq!(error.to_string(), "the statement that starts here is longer than 64 MiB");
+        assert!(script.next_step().unwrap().is_none());
+    }
+}

@@ -1,0 +1,406 @@
+use std::fs::File;
+use std::io::{BufRead, BufReader, IsTerminal, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use arrow::array::{ArrayRef, RecordBatch, StringArray};
+use futures::StreamExt;
+use terminal_size::{Width, terminal_size_of};
+
+use super::command::{Action, find, help, help_for, parse};
+use super::engine::{Answer, Engine};
+use super::interrupt::Interrupts;
+use super::report::Report;
+use super::script::{Script, Step};
+use super::statement::Statement;
+use crate::Place;
+use crate::output::{
+    Format, OutputError, OutputOptions, ProgressLine, ProgressSource, Summary, duration_text, write_answer,
+};
+
+/// How deep files may `.read` other files.
+const READ_DEPTH_MAX: usize = 16;
+/// The most tables whose columns `.schema` lists.
+const SCHEMA_TABLES_MAX: usize = 1_000;
+
+/// How a shell shows things.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The form of answers.
+    pub format: Format,
+    /// The rest of it. In an interactive shell the width follows the terminal.
+    pub output: OutputOptions,
+    /// Whether to tell the time of each statement, and with it the number of rows.
+    pub timer: bool,
+    /// Whether a person types: then each statement gets an answer, if only `done`.
+    pub interactive: bool,
+    /// Whether to keep notices and the progress line to itself.
+    pub quiet: bool,
+    /// Whether answers and the progress line share a terminal, so that one must make room for the other.
+    pub answers_on_terminal: bool,
+}
+
+impl Settings {
+    /// For a script or a pipe: the table tells its rows and time, formats for programs do not.
+    pub fn for_script(format: Format) -> Self {
+        Self {
+            format,
+            output: OutputOptions::default(),
+            timer: format == Format::Table,
+            interactive: false,
+            quiet: false,
+            answers_on_terminal: false,
+        }
+    }
+
+    /// For answers that go to stdout: as [`for_script`](Self::for_script), and fitted to the terminal if it is one.
+    pub fn for_stdout(format: Format) -> Self {
+        let settings = Self::for_script(format);
+        if !std::io::stdout().is_terminal() {
+            return settings;
+        }
+        // https://no-color.org
+        let color = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        let output = OutputOptions { width: Some(terminal_width()), color, ..settings.output };
+        Self { output, answers_on_terminal: true, ..settings }
+    }
+}
+
+/// The columns of the terminal on stdout, or 80 if it does not tell.
+pub(super) fn terminal_width() -> usize {
+    terminal_size_of(std::io::stdout()).map_or(80, |(Width(columns), _)| usize::from(columns))
+}
+
+/// Where the shell writes.
+pub struct Console<'a> {
+    /// Answers.
+    pub out: &'a mut (dyn Write + Send),
+    /// All the rest. What cannot be written there is lost, and no reason to stop.
+    pub err: &'a mut (dyn Write + Send),
+}
+
+/// How a statement or a script ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Outcome {
+    /// All was done.
+    Done,
+    /// Something failed, and has been reported.
+    Failed,
+    /// The user stopped it.
+    Interrupted,
+    /// The reader of the answers has gone: nobody wants the rest. A success.
+    ReaderGone,
+    /// The user asked to leave.
+    Quit,
+}
+
+/// Runs statements and commands, one after the other.
+pub struct Shell<E> {
+    pub(super) engine: E,
+    pub(super) settings: Settings,
+    interrupts: Box<dyn Interrupts>,
+    /// Answers written so far as one of the formats of which a file holds only one.
+    binary_answers: usize,
+}
+
+impl<E: Engine> Shell<E> {
+    /// A shell over `engine`.
+    pub fn new(engine: E, settings: Settings, interrupts: Box<dyn Interrupts>) -> Self {
+        Self { engine, settings, interrupts, binary_answers: 0 }
+    }
+
+    /// Runs a script up to its end or its first failure, which is reported with the place in the script `name`.
+    pub async fn run_script(
+        &mut self,
+        script: impl BufRead,
+        name: Option<&str>,
+        console: &mut Console<'_>,
+    ) -> Outcome {
+        self.run_steps(Script::new(script), name, 0, console).await
+    }
+
+    async fn run_steps<R: BufRead>(
+        &mut self,
+        mut script: Script<R>,
+        name: Option<&str>,
+        depth: usize,
+        console: &mut Console<'_>,
+    ) -> Outcome {
+        loop {
+            let outcome = match script.next_step() {
+                Ok(None) => return Outcome::Done,
+                Ok(Some(Step::Statement(statement))) => self.run_statement(&statement, name, console).await,
+                Ok(Some(Step::Command { text, place })) => {
+                    self.run_command(&text, name, place, depth, console).await
+                }
+                Err(error) => {
+                    let mut report = Report::from_error(&error);
+                    if let Some(place) = error.place() {
+                        report = report.in_script(name, place);
+                    }
+                    tell(console, &report.text());
+                    Outcome::Failed
+                }
+            };
+            if outcome != Outcome::Done {
+                return outcome;
+            }
+        }
+    }
+
+    /// Runs one statement of the script `name`, until it is done or interrupted.
+    pub(super) async fn run_statement(
+        &mut self,
+        statement: &Statement,
+        name: Option<&str>,
+        console: &mut Console<'_>,
+    ) -> Outcome {
+        let started = Instant::now();
+        let run =
+            run_to_end(&self.engine, &self.settings, &mut self.binary_answers, &statement.text, console);
+        let ended = tokio::select! {
+            biased;
+            () = self.interrupts.next() => None,
+            ended = run => Some(ended),
+        };
+        match ended {
+            None => {
+                tell(console, "interrupted\n");
+                Outcome::Interrupted
+            }
+            Some(Ok(summary)) if summary.closed => Outcome::ReaderGone,
+            Some(Ok(summary)) => {
+                if self.settings.timer || self.settings.interactive {
+                    tell(console, &self.footer(&summary, started));
+                }
+                Outcome::Done
+            }
+            Some(Err(failure)) => {
+                let sql = &statement.text;
+                let report = match failure {
+                    RunFailure::Engine(error) => Report::from_diagnosis(&error, sql, name, statement.place),
+                    RunFailure::Other(report) => report,
+                };
+                tell(console, &report.text());
+                Outcome::Failed
+            }
+        }
+    }
+
+    fn footer(&self, summary: &Summary, started: Instant) -> String {
+        let elapsed = started.elapsed();
+        if summary.columns > 0 {
+            return format!("{}\n", summary.footer(self.settings.timer.then_some(elapsed)));
+        }
+        if self.settings.timer {
+            format!("done in {}\n", duration_text(elapsed))
+        } else {
+            "done\n".to_owned()
+        }
+    }
+
+    /// Runs one command, such as `.tables`.
+    pub(super) async fn run_command(
+        &mut self,
+        line: &str,
+        name: Option<&str>,
+        place: Place,
+        depth: usize,
+        console: &mut Console<'_>,
+    ) -> Outcome {
+        let action = match parse(line) {
+            Ok(action) => action,
+            Err(error) => {
+                let mut report = Report::from_error(&error).hint(Some(error.hint()));
+                if name.is_some() {
+                    report = report.in_script(name, place);
+                }
+                tell(console, &report.text());
+                return Outcome::Failed;
+            }
+        };
+        match action {
+            Action::Quit => Outcome::Quit,
+            Action::Help(None) => print(console, &help()),
+            Action::Help(Some(topic)) => {
+                let topic = if topic.starts_with(['.', '\\']) { topic } else { format!(".{topic}") };
+                match find(&topic) {
+                    Ok(command) => print(console, &help_for(command)),
+                    Err(error) => fail(console, &Report::from_error(&error).hint(Some(error.hint()))),
+                }
+            }
+            Action::Timer(on) => {
+                self.settings.timer = on.unwrap_or(!self.settings.timer);
+                self.acknowledge("timer", if self.settings.timer { "on" } else { "off" }, console)
+            }
+            Action::Mode(format) => {
+                self.settings.format = format.unwrap_or(self.settings.format);
+                self.acknowledge("mode", self.settings.format.name(), console)
+            }
+            Action::Memory => print(console, &format!("{}\n", self.engine.memory_report().trim_end())),
+            Action::Tables(text) => self.list_tables(text.as_deref(), console).await,
+            Action::Schema(table) => self.list_columns(table.as_deref(), console).await,
+            Action::Read(path) => self.read_file(&path, depth, console).await,
+        }
+    }
+
+    fn acknowledge(&self, what: &str, value: &str, console: &mut Console<'_>) -> Outcome {
+        if self.settings.interactive {
+            tell(console, &format!("{what} {value}\n"));
+        }
+        Outcome::Done
+    }
+
+    async fn read_file(&mut self, path: &Path, depth: usize, console: &mut Console<'_>) -> Outcome {
+        let name = path.display().to_string();
+        if depth >= READ_DEPTH_MAX {
+            let message = format!("'{name}' is the {READ_DEPTH_MAX}th file that reads another one");
+            return fail(console, &Report::new(message).hint(Some("does a file read itself?".to_owned())));
+        }
+        match File::open(path)
+            .and_then(|file| if file.metadata()?.is_dir() { Err(is_directory()) } else { Ok(file) })
+        {
+            Ok(file) => {
+                Box::pin(self.run_steps(Script::new(BufReader::new(file)), Some(&name), depth + 1, console))
+                    .await
+            }
+            Err(error) => fail(console, &Report::new(format!("cannot open '{name}': {error}"))),
+        }
+    }
+
+    async fn list_tables(&mut self, text: Option<&str>, console: &mut Console<'_>) -> Outcome {
+        let mut tables = match self.engine.tables().await {
+            Ok(tables) => tables,
+            Err(error) => return fail(console, &Report::from_diagnosis(&error, "", None, Place::START)),
+        };
+        if let Some(text) = text {
+            let text = text.to_lowercase();
+            tables.retain(|table| table.to_lowercase().contains(&text));
+        }
+        let names: ArrayRef = Arc::new(StringArray::from_iter_values(tables));
+        self.show([("table", names)], console).await
+    }
+
+    async fn list_columns(&mut self, table: Option<&str>, console: &mut Console<'_>) -> Outcome {
+        let tables = match table {
+            Some(table) => vec![table.to_owned()],
+            None => match self.engine.tables().await {
+                Ok(tables) => tables.into_iter().take(SCHEMA_TABLES_MAX).collect(),
+                Err(error) => return fail(console, &Report::from_diagnosis(&error, "", None, Place::START)),
+            },
+        };
+        let (mut owners, mut infos) = (Vec::new(), Vec::new());
+        for name in &tables {
+            match self.engine.columns(name).await {
+                Ok(columns) => {
+                    owners.resize(owners.len() + columns.len(), name);
+                    infos.extend(columns);
+                }
+                Err(error) => return fail(console, &Report::from_diagnosis(&error, "", None, Place::START)),
+            }
+        }
+        let columns: [(&str, ArrayRef); 3] = [
+            ("table", Arc::new(StringArray::from_iter_values(owners))),
+            ("column", Arc::new(StringArray::from_iter_values(infos.iter().map(|info| &info.name)))),
+            ("type", Arc::new(StringArray::from_iter_values(infos.iter().map(|info| &info.data_type)))),
+        ];
+        if table.is_some() {
+            self.show(columns.into_iter().skip(1), console).await
+        } else {
+            self.show(columns, console).await
+        }
+    }
+
+    /// Shows rows of the shell's own in the form of answers.
+    async fn show(
+        &mut self,
+        columns: impl IntoIterator<Item = (&'static str, ArrayRef)>,
+        console: &mut Console<'_>,
+    ) -> Outcome {
+        let batch =
+            RecordBatch::try_from_iter(columns).expect("the columns have the same length and distinct names");
+        let format = if self.settings.format.is_text() { self.settings.format } else { Format::Table };
+        let schema = batch.schema();
+        let batches = futures::stream::iter([Ok::<_, std::convert::Infallible>(batch)]);
+        match write_answer(batches, schema, format, &self.settings.output, console.out).await {
+            Ok(summary) if summary.closed => Outcome::ReaderGone,
+            Ok(_) => Outcome::Done,
+            Err(error) => fail(console, &Report::from_error(&error)),
+        }
+    }
+}
+
+enum RunFailure<E> {
+    Engine(E),
+    Other(Report),
+}
+
+/// Starts a statement, and writes its answer to the end.
+async fn run_to_end<E: Engine>(
+    engine: &E,
+    settings: &Settings,
+    binary_answers: &mut usize,
+    sql: &str,
+    console: &mut Console<'_>,
+) -> Result<Summary, RunFailure<E::Error>> {
+    let Answer { schema, batches, watch } = engine.run(sql).await.map_err(RunFailure::Engine)?;
+    if !settings.format.is_text() && !schema.fields().is_empty() {
+        *binary_answers += 1;
+        if *binary_answers > 1 {
+            let message =
+                format!("the script has more than one answer, and a {} file holds one", settings.format);
+            let hint = format!("write files of their own with COPY (…) TO 'file.{}'", settings.format);
+            return Err(RunFailure::Other(Report::new(message).hint(Some(hint))));
+        }
+    }
+    // A statement without an answer writes nothing, not even the header of a format.
+    let format = if schema.fields().is_empty() { Format::Table } else { settings.format };
+    let watch = watch.filter(|_| !settings.quiet);
+    let source = watch.as_ref().map(|watch| Arc::clone(watch) as Arc<dyn ProgressSource>);
+    let mut progress = source.map(ProgressLine::on_stderr);
+    let written = {
+        let batches = batches.inspect(|_| {
+            if let Some(progress) = progress.as_mut().filter(|_| settings.answers_on_terminal) {
+                progress.clear();
+            }
+        });
+        write_answer(batches, schema, format, &settings.output, console.out).await
+    };
+    drop(progress);
+    for notice in watch.iter().flat_map(|watch| watch.notices()) {
+        tell(console, &format!("notice: {notice}\n"));
+    }
+    written.map_err(|error| match error {
+        OutputError::Query(error) => RunFailure::Engine(error),
+        error => RunFailure::Other(Report::from_error(&error)),
+    })
+}
+
+fn is_directory() -> std::io::Error {
+    std::io::Error::from(std::io::ErrorKind::IsADirectory)
+}
+
+/// Writes text of the shell's own to where answers go.
+fn print(console: &mut Console<'_>, text: &str) -> Outcome {
+    match console.out.write_all(text.as_bytes()).and_then(|()| console.out.flush()) {
+        Ok(()) => Outcome::Done,
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Outcome::ReaderGone,
+        Err(error) => fail(console, &Report::new(format!("cannot write: {error}"))),
+    }
+}
+
+fn fail(console: &mut Console<'_>, report: &Report) -> Outcome {
+    tell(console, &report.text());
+    Outcome::Failed
+}
+
+pub(super) fn tell(console: &mut Console<'_>, text: &str) {
+    // There is nowhere left to complain to.
+    let _ = console.err.write_all(text.as_bytes()).and_then(|()| console.err.flush());
+}
+
+#[cfg(test)]
+#[path = "steps_tests.rs"]
+mod tests;

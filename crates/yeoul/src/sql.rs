@@ -1,0 +1,222 @@
+//! `yeoul sql`: SQL on files, for people and for scripts.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Args;
+use yeoul_base::{ByteSize, ErrorKind};
+use yeoul_sql::output::{Format, NewFile, OutputOptions};
+use yeoul_sql::shell::{Console, CtrlC, Outcome, Report, Settings, Shell};
+use yeoul_sql::{Error, Options, Session};
+
+const EXAMPLES: &str = "\
+Examples:
+  yeoul sql                                                    the shell: .help lists its commands
+  yeoul sql -c \"SELECT count(*) FROM 'events/*.parquet'\"       files and globs are tables
+  yeoul sql -c \"COPY (SELECT …) TO 'out.parquet'\" --memory 1GiB
+  yeoul sql -f report.sql --format csv -o report.csv           report.csv appears when it is whole
+  echo 'SELECT 6 * 7 AS answer' | yeoul sql --format json
+
+Answers go to stdout, all else to stderr. Exit code: 0 done, 1 failed or refused, 2 wrong usage, 130 interrupted.";
+
+/// Run SQL on files: Parquet, CSV, JSON lines and Arrow, here, in s3:// or hdfs://
+///
+/// Without -c and -f it reads SQL from stdin; at a terminal, it is a shell with history and completion.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct SqlArgs {
+    /// Run these statements, and end; may be given more than once
+    #[arg(short, long, value_name = "SQL", conflicts_with = "file")]
+    command: Vec<String>,
+
+    /// Run the statements of a file, and end; may be given more than once
+    #[arg(short, long, value_name = "FILE")]
+    file: Vec<PathBuf>,
+
+    /// The form of answers: table, csv, json (an object per line), parquet or arrow
+    #[arg(long, default_value = "table")]
+    format: Format,
+
+    /// Write the answer to this file, which appears when it is whole
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    /// Show at most N rows of a table: the first and the last
+    #[arg(long, value_name = "N")]
+    max_rows: Option<usize>,
+
+    /// Print errors and answers only: no row counts, times or notices
+    #[arg(short, long)]
+    quiet: bool,
+
+    /// The most memory that the whole process may use, such as 1GiB [default: no limit]
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<ByteSize>,
+
+    /// Threads that run queries [default: the machine's cores]
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+
+    /// Where operators spill what does not fit into memory [default: the system's temporary folder]
+    #[arg(long, value_name = "DIR")]
+    spill_dir: Option<PathBuf>,
+
+    /// The most that may lie spilled on disk at a time
+    #[arg(long, value_name = "SIZE", default_value_t = Options::SPILL_LIMIT)]
+    spill_limit: ByteSize,
+
+    /// Set an engine setting, as SET does; may be given more than once
+    #[arg(long, value_name = "KEY=VALUE", value_parser = setting)]
+    set: Vec<(String, String)>,
+}
+
+fn setting(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE")?;
+    Ok((key.trim().to_owned(), value.trim().to_owned()))
+}
+
+/// Runs the verb.
+pub fn run(args: SqlArgs) -> ExitCode {
+    match run_to_end(&args) {
+        Ok(outcome) => exit_code(outcome),
+        Err(Refusal { report, usage }) => {
+            // A stderr that is gone leaves nobody to tell.
+            let _ = io::stderr().write_all(report.text().as_bytes());
+            ExitCode::from(if usage { 2 } else { 1 })
+        }
+    }
+}
+
+fn exit_code(outcome: Outcome) -> ExitCode {
+    match outcome {
+        Outcome::Done | Outcome::Quit | Outcome::ReaderGone => ExitCode::SUCCESS,
+        Outcome::Failed => ExitCode::FAILURE,
+        // 128 + SIGINT, as shells count.
+        Outcome::Interrupted => ExitCode::from(130),
+    }
+}
+
+/// Why nothing was run, or no more.
+struct Refusal {
+    report: Report,
+    /// Whether the command line is at fault.
+    usage: bool,
+}
+
+impl Refusal {
+    fn usage(message: String, hint: &str) -> Self {
+        Self { report: Report::new(message).hint(Some(hint.to_owned())), usage: true }
+    }
+
+    fn io(what: &str, path: &Path, error: &io::Error) -> Self {
+        Self { report: Report::new(format!("cannot {what} '{}': {error}", path.display())), usage: false }
+    }
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        let report = Report::new(error.to_string()).hint(error.hint().map(str::to_owned));
+        Self { report, usage: error.kind() == ErrorKind::Invalid }
+    }
+}
+
+fn run_to_end(args: &SqlArgs) -> Result<Outcome, Refusal> {
+    let to_terminal = args.output.is_none() && io::stdout().is_terminal();
+    if to_terminal && !args.format.is_text() {
+        let message = format!("{} is binary, and stdout is a terminal", args.format);
+        return Err(Refusal::usage(message, "write a file with --output FILE"));
+    }
+    let options = Options {
+        memory: args.memory,
+        threads: args.threads,
+        spill_dir: args.spill_dir.clone(),
+        spill_limit: args.spill_limit,
+        settings: args.set.clone(),
+    };
+    let runtime = yeoul_sql::runtime(&options)?;
+    let mut output = match &args.output {
+        Some(path) => Some(NewFile::create(path).map_err(|error| Refusal::io("write", path, &error))?),
+        None => None,
+    };
+    let outcome = {
+        let _inside = runtime.enter();
+        let session = Arc::new(Session::new(options)?);
+        let mut shell = Shell::new(session, settings(args), Box::new(CtrlC));
+        let (mut stdout, mut stderr) = (io::stdout(), io::stderr());
+        let out: &mut (dyn Write + Send) = match &mut output {
+            Some(file) => file,
+            None => &mut stdout,
+        };
+        let mut console = Console { out, err: &mut stderr };
+        runtime.block_on(run_input(args, &mut shell, &mut console))?
+    };
+    if let (Some(file), Outcome::Done | Outcome::Quit) = (output, outcome) {
+        let path = args.output.as_deref().unwrap_or(Path::new(""));
+        file.commit().map_err(|error| Refusal::io("write", path, &error))?;
+    }
+    // What still runs belongs to a query that nobody waits for.
+    runtime.shutdown_background();
+    Ok(outcome)
+}
+
+fn settings(args: &SqlArgs) -> Settings {
+    let settings = if args.output.is_some() {
+        Settings::for_script(args.format)
+    } else {
+        Settings::for_stdout(args.format)
+    };
+    Settings {
+        output: OutputOptions { rows_max: args.max_rows, ..settings.output },
+        timer: settings.timer && !args.quiet,
+        quiet: args.quiet,
+        ..settings
+    }
+}
+
+async fn run_input(
+    args: &SqlArgs,
+    shell: &mut Shell<Arc<Session>>,
+    console: &mut Console<'_>,
+) -> Result<Outcome, Refusal> {
+    for sql in &args.command {
+        match shell.run_script(sql.as_bytes(), None, console).await {
+            Outcome::Done => {}
+            ended => return Ok(ended),
+        }
+    }
+    for path in &args.file {
+        let name = path.display().to_string();
+        match shell.run_script(open(path)?, Some(&name), console).await {
+            Outcome::Done => {}
+            ended => return Ok(ended),
+        }
+    }
+    if !args.command.is_empty() || !args.file.is_empty() {
+        return Ok(Outcome::Done);
+    }
+    if io::stdin().is_terminal() && io::stdout().is_terminal() && args.output.is_none() {
+        let greeting =
+            format!("yeoul {}; .help lists the commands, Ctrl-D leaves\n", env!("CARGO_PKG_VERSION"));
+        if !args.quiet {
+            let _ = console.err.write_all(greeting.as_bytes());
+        }
+        let ended = shell.interact(console).await;
+        return ended.map_err(|error| Refusal { report: Report::from_error(&error), usage: false });
+    }
+    Ok(shell.run_script(BufReader::new(io::stdin()), Some("stdin"), console).await)
+}
+
+/// Opens a script; `-` is stdin.
+fn open(path: &Path) -> Result<Box<dyn BufRead>, Refusal> {
+    if path == Path::new("-") {
+        return Ok(Box::new(BufReader::new(io::stdin())));
+    }
+    let file = File::open(path).map_err(|error| Refusal::io("open", path, &error))?;
+    if file.metadata().is_ok_and(|metadata| metadata.is_dir()) {
+        return Err(Refusal::io("open", path, &io::ErrorKind::IsADirectory.into()));
+    }
+    Ok(Box::new(BufReader::new(file)))
+}
