@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use datafusion::common::stats::Precision;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::metrics::MetricsSet;
 
 /// How far a running query is.
@@ -56,7 +57,7 @@ impl Sum {
             let pruned = ROWS_PRUNED.iter().filter_map(|name| metrics.sum_by_name(name)).map(|value| value.as_usize());
             self.rows += (metrics.output_rows().unwrap_or(0) + pruned.sum::<usize>()) as u64;
         }
-        let rows = match scan.partition_statistics(None).map(|statistics| statistics.num_rows) {
+        let rows = match StatisticsContext::new().compute(scan.as_ref(), &StatisticsArgs::new()).map(|statistics| statistics.num_rows) {
             Ok(Precision::Exact(rows) | Precision::Inexact(rows)) => Some(rows as u64),
             Ok(Precision::Absent) | Err(_) => None,
         };

@@ -164,9 +164,6 @@ impl Ledger {
         self.bounds.capacity
     }
 
-    pub(crate) fn set_bounds(&mut self, bounds: Bounds) {
-        self.bounds = bounds;
-    }
 
     /// The `most` largest holders, largest first.
     pub(crate) fn largest(&self, most: usize) -> Vec<Holding> {

@@ -5,9 +5,10 @@ use datafusion::arrow::compute::BatchCoalescer;
 use datafusion::common::Result;
 use datafusion::common::hash_utils::{RandomState, create_hashes};
 use datafusion::execution::SendableRecordBatchStream;
-use datafusion::execution::spill_file::SpillFile;
 use datafusion::physical_expr::PhysicalExprRef;
-use datafusion::physical_plan::spill::{InProgressSpillFile, SpillManager};
+use datafusion::physical_plan::spill::SpillManager;
+use datafusion::physical_plan::spill::spill_pool::{SpillPoolSink, spsc_channel};
+use futures::StreamExt;
 
 /// Into how many parts one division divides.
 pub(super) const BUCKETS: usize = 16;
@@ -22,9 +23,9 @@ const SEEDS: [u64; 4] = [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9, 0x94d0_49
 /// How often a bucket that is still too large is divided again.
 pub(super) const LEVELS_MAX: usize = SEEDS.len();
 
-/// Rows on disk whose keys have the same bucket.
+/// Rows on disk whose keys have the same bucket; the files go with it, or as they are read.
 pub(super) struct Bucket {
-    pub file: Arc<dyn SpillFile>,
+    pub stream: SendableRecordBatchStream,
     pub rows: usize,
     /// The size of its batches in memory, bytes.
     pub bytes: usize,
@@ -34,7 +35,9 @@ pub(super) struct Bucket {
 pub(super) struct Divider {
     keys: Vec<PhysicalExprRef>,
     random_state: RandomState,
-    spill: SpillManager,
+    spill: Arc<SpillManager>,
+    /// A bucket's file is followed by another from this size on, bytes.
+    file_bytes_max: usize,
     parts: Vec<Part>,
     hashes: Vec<u64>,
     indices: Vec<Vec<u64>>,
@@ -42,14 +45,14 @@ pub(super) struct Divider {
 
 struct Part {
     coalescer: BatchCoalescer,
-    file: Option<InProgressSpillFile>,
+    file: Option<(SpillPoolSink, SendableRecordBatchStream)>,
     rows: usize,
     bytes: usize,
 }
 
 impl Divider {
     /// `level` counts from 0; the same level divides equal keys of both sides alike.
-    pub(super) fn new(keys: Vec<PhysicalExprRef>, level: usize, spill: SpillManager) -> Self {
+    pub(super) fn new(keys: Vec<PhysicalExprRef>, level: usize, spill: SpillManager, file_bytes_max: usize) -> Self {
         let part = || Part {
             coalescer: BatchCoalescer::new(Arc::clone(spill.schema()), ROWS_PER_WRITE),
             file: None,
@@ -58,7 +61,8 @@ impl Divider {
         };
         let parts = (0..BUCKETS).map(|_| part()).collect();
         let random_state = RandomState::with_seed(SEEDS[level]);
-        Self { keys, random_state, spill, parts, hashes: Vec::new(), indices: vec![Vec::new(); BUCKETS] }
+        let indices = vec![Vec::new(); BUCKETS];
+        Self { keys, random_state, spill: Arc::new(spill), file_bytes_max, parts, hashes: Vec::new(), indices }
     }
 
     pub(super) fn push(&mut self, batch: &RecordBatch) -> Result<()> {
@@ -83,14 +87,13 @@ impl Divider {
             }
             part.rows += indices.len();
             part.coalescer.push_batch_with_indices(batch.clone(), &UInt64Array::from(indices.clone()))?;
-            part.write(&self.spill)?;
+            part.write(&self.spill, self.file_bytes_max)?;
         }
         Ok(())
     }
 
     /// Divides all that comes.
     pub(super) async fn push_all(&mut self, mut rows: SendableRecordBatchStream) -> Result<()> {
-        use futures::StreamExt;
         while let Some(batch) = rows.next().await {
             self.push(&batch?)?;
         }
@@ -99,28 +102,25 @@ impl Divider {
 
     /// The buckets, `None` for one that got no rows.
     pub(super) fn finish(self) -> Result<Vec<Option<Bucket>>> {
-        let Self { spill, parts, .. } = self;
-        parts.into_iter().map(|part| part.finish(&spill)).collect()
+        let Self { spill, file_bytes_max, parts, .. } = self;
+        parts.into_iter().map(|part| part.finish(&spill, file_bytes_max)).collect()
     }
 }
 
 impl Part {
-    fn write(&mut self, spill: &SpillManager) -> Result<()> {
+    fn write(&mut self, spill: &Arc<SpillManager>, file_bytes_max: usize) -> Result<()> {
         while let Some(batch) = self.coalescer.next_completed_batch() {
-            let file = match &mut self.file {
-                Some(file) => file,
-                None => self.file.insert(spill.create_in_progress_file("dividing a join")?),
-            };
+            let (file, _) = self.file.get_or_insert_with(|| spsc_channel(file_bytes_max, Arc::clone(spill)));
             self.bytes += batch.get_array_memory_size();
-            file.append_batch(&batch)?;
+            file.push_batch(&batch)?;
         }
         Ok(())
     }
 
-    fn finish(mut self, spill: &SpillManager) -> Result<Option<Bucket>> {
+    fn finish(mut self, spill: &Arc<SpillManager>, file_bytes_max: usize) -> Result<Option<Bucket>> {
         self.coalescer.finish_buffered_batch()?;
-        self.write(spill)?;
-        let Some(mut file) = self.file else { return Ok(None) };
-        Ok(file.finish()?.map(|file| Bucket { file, rows: self.rows, bytes: self.bytes }))
+        self.write(spill, file_bytes_max)?;
+        // Dropping the sink ends the file.
+        Ok(self.file.map(|(_, stream)| Bucket { stream, rows: self.rows, bytes: self.bytes }))
     }
 }

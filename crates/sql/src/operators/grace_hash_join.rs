@@ -8,7 +8,7 @@ use datafusion::common::{DataFusionError, JoinType, Result};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{PhysicalExpr, PhysicalExprRef};
-use datafusion::physical_plan::execution_plan::{EmissionType, ReplaceChildrenOptions};
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions};
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, SpillMetrics};
 use datafusion::physical_plan::spill::SpillManager;
@@ -101,12 +101,12 @@ impl ExecutionPlan for GraceHashJoinExec {
         children: Vec<Arc<dyn ExecutionPlan>>,
         _: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.with_new_children(children)
+        let join = self.join.builder().with_new_children(children)?.recompute_properties().build()?;
+        Ok(Arc::new(Self::try_new(&join)?))
     }
 
     fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        let join = self.join.builder().with_new_children(children)?.recompute_properties().build()?;
-        Ok(Arc::new(Self::try_new(&join)?))
+        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
@@ -197,19 +197,18 @@ impl Joiner {
             if !self.may_answer(build.is_some(), probe.is_some()) {
                 continue;
             }
-            let needed = build.as_ref().map_or(0, |bucket| memory_needed(bucket.bytes, bucket.rows));
-            let fits = self.reservation.try_grow(needed);
-            if let (Err(refused), Some(bucket)) = (fits, &build) {
+            let (rows, bytes) = build.as_ref().map_or((0, 0), |bucket| (bucket.rows, bucket.bytes));
+            if let Err(refused) = self.reservation.try_grow(memory_needed(bytes, rows)) {
                 if level >= LEVELS_MAX {
-                    return Err(hot_key(bucket, refused));
+                    return Err(hot_key(rows, refused));
                 }
                 let parts = self.divide_again(Side::Build, level, build).await?;
                 let others = self.divide_again(Side::Probe, level, probe).await?;
                 todo.extend(parts.into_iter().zip(others).rev().map(|(build, probe)| (level + 1, build, probe)));
                 continue;
             }
-            let build = self.read(Side::Build, build)?;
-            let probe = self.read(Side::Probe, probe)?;
+            let build = self.rows(Side::Build, build);
+            let probe = self.rows(Side::Probe, probe);
             self.join_in_memory(build, probe).await?;
         }
         Ok(())
@@ -218,7 +217,7 @@ impl Joiner {
     async fn divide_again(&self, side: Side, level: usize, bucket: Option<Bucket>) -> Result<Vec<Option<Bucket>>> {
         let Some(bucket) = bucket else { return Ok((0..BUCKETS).map(|_| None).collect()) };
         let mut divider = self.divider(side, level);
-        divider.push_all(self.read(side, Some(bucket))?).await?;
+        divider.push_all(bucket.stream).await?;
         divider.finish()
     }
 
@@ -253,24 +252,22 @@ impl Joiner {
         Ok(())
     }
 
-    fn read(&self, side: Side, bucket: Option<Bucket>) -> Result<SendableRecordBatchStream> {
+    fn rows(&self, side: Side, bucket: Option<Bucket>) -> SendableRecordBatchStream {
         match bucket {
-            Some(bucket) => self.spill_manager(side).read_spill_as_stream(bucket.file, None),
-            None => Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(side), stream::empty()))),
+            Some(bucket) => bucket.stream,
+            None => Box::pin(RecordBatchStreamAdapter::new(self.schema(side), stream::empty())),
         }
     }
 
     fn divider(&self, side: Side, level: usize) -> Divider {
-        let keys: Vec<PhysicalExprRef> = self.join.on.iter().map(|(build, probe)| match side {
+        let keys = self.join.on.iter().map(|(build, probe)| match side {
             Side::Build => Arc::clone(build),
             Side::Probe => Arc::clone(probe),
         });
-        Divider::new(keys.collect(), level, self.spill_manager(side))
-    }
-
-    fn spill_manager(&self, side: Side) -> SpillManager {
-        SpillManager::new(self.context.runtime_env(), self.spill.clone(), self.schema(side))
-            .with_compression_type(self.context.session_config().spill_compression())
+        let config = self.context.session_config();
+        let spill = SpillManager::new(self.context.runtime_env(), self.spill.clone(), self.schema(side))
+            .with_compression_type(config.spill_compression());
+        Divider::new(keys.collect::<Vec<PhysicalExprRef>>(), level, spill, config.options().execution.max_spill_file_size_bytes.get())
     }
 
     fn schema(&self, side: Side) -> SchemaRef {
@@ -286,10 +283,10 @@ fn memory_needed(bytes: usize, rows: usize) -> usize {
 }
 
 /// All rows of the bucket have the same few keys, so that no division makes it smaller.
-fn hot_key(bucket: &Bucket, refused: DataFusionError) -> DataFusionError {
+fn hot_key(rows: usize, refused: DataFusionError) -> DataFusionError {
     Error::new(
         ErrorKind::ResourceExhausted,
-        format!("{} rows of a join's smaller side have the same key and do not fit into memory together: {refused}", bucket.rows),
+        format!("{rows} rows of a join's smaller side have the same key and do not fit into memory together: {refused}"),
     )
     .with_source(refused)
     .into()

@@ -1,0 +1,12 @@
+//! Contestants: processes that answer the same queries on the same files, and are watched while they do.
+//!
+//! Each speaks the small protocol of [`protocol`] on its stdin and stdout. Ours is a verb of this binary; the peers are
+//! short Python programs (`crates/bench/peers/`) in environments of their own.
+
+pub(crate) mod memory;
+mod peers;
+pub(crate) mod process;
+pub mod protocol;
+pub(crate) mod venv;
+
+pub use peers::{CONTESTANT_VERB, Peer};

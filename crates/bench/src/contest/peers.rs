@@ -1,0 +1,102 @@
+//! Who takes part, and how each is started.
+
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use yeoul_base::ErrorKind;
+
+use super::process::Launch;
+use super::venv;
+use crate::error::{Error, Result};
+
+/// The verb of our binary that speaks the protocol.
+pub const CONTESTANT_VERB: &str = "bench-contestant";
+
+/// A contestant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Peer {
+    /// We.
+    Yeoul,
+    /// DuckDB in Python.
+    DuckDb,
+    /// DataFusion in Python, as it comes.
+    DataFusion,
+    /// Spark in local mode.
+    Spark,
+}
+
+impl Peer {
+    /// As it is called on the command line and in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Yeoul => "yeoul",
+            Self::DuckDb => "duckdb",
+            Self::DataFusion => "datafusion",
+            Self::Spark => "spark",
+        }
+    }
+
+    /// Prepares the contestant and says how to start it; its stderr goes to a file in `logs`.
+    ///
+    /// # Errors
+    /// `NotFound` or `Unavailable` if it cannot be installed.
+    pub(crate) fn launch(self, logs: &Path) -> Result<Launch> {
+        let log = logs.join(format!("{}.log", self.name()));
+        let python = |packages: &[&str], script: &str| {
+            Ok(Launch {
+                program: venv::python_with(packages)?,
+                arguments: vec![venv::scripts()?.join(script).to_string_lossy().into_owned()],
+                environment: vec![("PYTHONDONTWRITEBYTECODE".to_owned(), "1".to_owned())],
+                log: log.clone(),
+            })
+        };
+        match self {
+            Self::Yeoul => Ok(Launch {
+                program: std::env::current_exe()
+                    .map_err(|e| Error::io("find", Path::new("our own program"), e))?,
+                arguments: vec![CONTESTANT_VERB.to_owned()],
+                environment: Vec::new(),
+                log,
+            }),
+            Self::DuckDb => python(&["duckdb==2.0.0", "pyarrow==26.0.1"], "peer_duckdb.py"),
+            Self::DataFusion => python(&["datafusion==55.0.0", "pyarrow==26.0.1"], "peer_datafusion.py"),
+            Self::Spark => {
+                java()?;
+                python(&["pyspark==4.3.0", "pyarrow==26.0.1"], "peer_spark.py")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Peer {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        match name {
+            "duckdb" => Ok(Self::DuckDb),
+            "datafusion" => Ok(Self::DataFusion),
+            "spark" => Ok(Self::Spark),
+            _ => Err(format!("unknown peer {name:?}; there are duckdb, datafusion and spark")),
+        }
+    }
+}
+
+/// Spark 4 needs a Java of version 17 or later, and says so only in a long trace.
+fn java() -> Result<()> {
+    let program =
+        std::env::var("JAVA_HOME").map_or_else(|_| "java".to_owned(), |home| format!("{home}/bin/java"));
+    venv::output(std::process::Command::new(&program).arg("-version"), "run Java").map(drop).map_err(|e| {
+        Error::new(ErrorKind::NotFound, "Spark needs Java, and there is none")
+            .with_source(e)
+            .with_hint("install a JDK 17 (openjdk-17-jre-headless), or leave spark out of --against")
+    })
+}

@@ -1,0 +1,353 @@
+//! A contestant's process: started, asked, watched, and ended, whatever it does.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use yeoul_base::ErrorKind;
+
+use super::memory;
+use super::protocol::{Failed, LINE_BYTES_MAX, Open, Opened, Ran, Request, Response, Run};
+use crate::error::{Error, Result};
+
+/// How often memory is looked at while a contestant works: only for one that dies, since the peak outlives the work.
+const LOOK_EVERY: Duration = Duration::from_millis(25);
+/// How long a contestant may take to open its tables: Spark starts a JVM.
+const OPEN_MAX: Duration = Duration::from_secs(120);
+/// How long a contestant may take to leave after its stdin was closed.
+const LEAVE_MAX: Duration = Duration::from_secs(5);
+/// How much of a dead contestant's stderr becomes the error's text.
+const LAST_WORDS_BYTES: u64 = 600;
+
+/// How to start a contestant.
+#[derive(Debug, Clone)]
+pub(crate) struct Launch {
+    /// The program.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+    /// What it finds in its environment, on top of ours.
+    pub environment: Vec<(String, String)>,
+    /// Where its stderr goes.
+    pub log: PathBuf,
+}
+
+/// A running contestant with open tables.
+#[derive(Debug)]
+pub(crate) struct Process {
+    child: Child,
+    requests: Option<ChildStdin>,
+    responses: Receiver<io::Result<String>>,
+    log: PathBuf,
+    opened: Opened,
+    opened_bytes: Option<u64>,
+}
+
+/// How a query went.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Attempt {
+    /// What the contestant said, or what became of it.
+    pub outcome: Outcome,
+    /// The most memory it held meanwhile, in bytes.
+    pub peak_bytes: Option<u64>,
+}
+
+/// See [`Attempt::outcome`].
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Outcome {
+    /// It ran.
+    Ran(Ran),
+    /// It failed, and the contestant goes on.
+    Failed(Failed),
+    /// The process is gone: it died, or was ended for taking too long.
+    Gone(Failed),
+}
+
+impl Process {
+    /// Starts a contestant and opens its tables.
+    ///
+    /// # Errors
+    /// `NotFound` if it cannot be started; `Unavailable` with its last words if it does not open; `Cancelled` by `stop`.
+    pub fn start(launch: &Launch, open: &Open, stop: &AtomicBool) -> Result<Self> {
+        let log = File::create(&launch.log).map_err(|e| Error::io("create", &launch.log, e))?;
+        let mut child = Command::new(&launch.program)
+            .args(&launch.arguments)
+            .envs(launch.environment.iter().map(|(key, value)| (key, value)))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(log)
+            // A group of its own: Ctrl-C on the terminal is ours to pass on, and a JVM goes with its parent.
+            .process_group(0)
+            .spawn()
+            .map_err(|e| Error::io("start", &launch.program, e))?;
+        let requests = child.stdin.take();
+        let stdout = child.stdout.take().expect("stdout was asked to be a pipe");
+        let mut process = Self {
+            child,
+            requests,
+            responses: read_lines(stdout),
+            log: launch.log.clone(),
+            opened: Opened { version: String::new(), pids: Vec::new(), dialect: DIALECT_UNKNOWN },
+            opened_bytes: None,
+        };
+        match process.ask(&Request::Open(open.clone()), OPEN_MAX, stop)?.0 {
+            Ok(Response::Opened(opened)) => {
+                process.opened_bytes = memory::resident_bytes(&opened.pids);
+                process.opened = opened;
+                Ok(process)
+            }
+            Ok(Response::Failed(failed)) | Err(failed) => {
+                let message = format!("the contestant does not open its tables: {}", failed.message);
+                Err(Error::new(ErrorKind::Unavailable, message)
+                    .with_hint(format!("its stderr is in {}", launch.log.display())))
+            }
+            Ok(Response::Ran(_)) => {
+                Err(Error::new(ErrorKind::Internal, "the contestant ran before it opened"))
+            }
+        }
+    }
+
+    /// What it said about itself.
+    pub fn opened(&self) -> &Opened {
+        &self.opened
+    }
+
+    /// The memory it held after opening, in bytes: interpreter or virtual machine, libraries, metadata.
+    pub fn opened_bytes(&self) -> Option<u64> {
+        self.opened_bytes
+    }
+
+    /// Runs a query and measures the most memory held meanwhile. After [`Outcome::Gone`] the process is of no more use.
+    ///
+    /// # Errors
+    /// `Cancelled` by `stop`; `Internal` if it breaks the protocol.
+    pub fn run(&mut self, run: &Run, max: Duration, stop: &AtomicBool) -> Result<Attempt> {
+        memory::reset_peak(&self.opened.pids);
+        let (response, peak_bytes) = self.ask(&Request::Run(run.clone()), max, stop)?;
+        let outcome = match response {
+            Ok(Response::Ran(ran)) => Outcome::Ran(ran),
+            Ok(Response::Failed(failed)) => Outcome::Failed(failed),
+            Ok(Response::Opened(_)) => {
+                return Err(Error::new(ErrorKind::Internal, "the contestant opened when it should run"));
+            }
+            Err(gone) => Outcome::Gone(gone),
+        };
+        Ok(Attempt { outcome, peak_bytes })
+    }
+
+    /// Sends a request and waits for the response, or for what became of the contestant.
+    fn ask(
+        &mut self,
+        request: &Request,
+        max: Duration,
+        stop: &AtomicBool,
+    ) -> Result<(Result<Response, Failed>, Option<u64>)> {
+        let mut line =
+            serde_json::to_string(request).expect("a request has only text keys and finite numbers");
+        line.push('\n');
+        let mut peak = None;
+        let sent = match &mut self.requests {
+            Some(requests) => requests.write_all(line.as_bytes()).and_then(|()| requests.flush()),
+            None => Err(io::ErrorKind::BrokenPipe.into()),
+        };
+        if sent.is_err() {
+            return Ok((Err(self.died()), peak));
+        }
+        let deadline = Instant::now() + max;
+        loop {
+            let received = self.responses.recv_timeout(LOOK_EVERY);
+            peak = peak.max(memory::peak_bytes(&self.opened.pids));
+            match received {
+                Ok(Ok(line)) => {
+                    let response = serde_json::from_str(&line).map_err(|e| {
+                        Error::new(ErrorKind::Internal, "the contestant breaks the protocol").with_source(e)
+                    })?;
+                    return Ok((Ok(response), peak));
+                }
+                Ok(Err(_)) | Err(RecvTimeoutError::Disconnected) => return Ok((Err(self.died()), peak)),
+                Err(RecvTimeoutError::Timeout) if stop.load(Ordering::Relaxed) => {
+                    self.kill();
+                    return Err(Error::new(ErrorKind::Cancelled, "interrupted"));
+                }
+                Err(RecvTimeoutError::Timeout) if Instant::now() >= deadline => {
+                    self.kill();
+                    let message = format!("no answer within {} s", max.as_secs());
+                    return Ok((Err(Failed { kind: "timeout".to_owned(), message }), peak));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+
+    /// Why a contestant is gone that was not asked to leave.
+    fn died(&mut self) -> Failed {
+        self.requests = None;
+        let status = self.leave();
+        let words = last_words(&self.log);
+        let status =
+            status.map_or_else(|| "it stopped answering".to_owned(), |status| format!("it died: {status}"));
+        let message = if words.is_empty() { status } else { format!("{status}: {words}") };
+        Failed { kind: "crashed".to_owned(), message }
+    }
+
+    /// Waits for a process that should leave on its own, and ends it if it does not.
+    fn leave(&mut self) -> Option<std::process::ExitStatus> {
+        let deadline = Instant::now() + LEAVE_MAX;
+        while Instant::now() < deadline {
+            match self.child.try_wait() {
+                Ok(Some(status)) => return Some(status),
+                Ok(None) => thread::sleep(LOOK_EVERY),
+                Err(_) => break,
+            }
+        }
+        self.kill();
+        None
+    }
+
+    /// Ends the process and what it has started.
+    fn kill(&mut self) {
+        self.requests = None;
+        if let Some(group) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+            // Fails only if all of it is gone already.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // The end of its stdin asks it to leave; most do within milliseconds.
+        self.requests = None;
+        self.leave();
+    }
+}
+
+/// Before a contestant has said how it reads what the standard leaves open.
+const DIALECT_UNKNOWN: super::protocol::Dialect =
+    super::protocol::Dialect { nulls: super::protocol::NullOrder::Last, integer_division: false };
+
+/// Reads lines on a thread of its own, which ends with the pipe.
+fn read_lines(from: impl Read + Send + 'static) -> Receiver<io::Result<String>> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let mut reader = BufReader::new(from);
+        loop {
+            let mut line = String::new();
+            let read = reader.by_ref().take(LINE_BYTES_MAX as u64).read_line(&mut line);
+            let line = match read {
+                Ok(0) => return,
+                Ok(_) if !line.ends_with('\n') => Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(_) => Ok(line),
+                Err(e) => Err(e),
+            };
+            let last = line.is_err();
+            if sender.send(line).is_err() || last {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+/// The end of a log, on one line.
+fn last_words(log: &std::path::Path) -> String {
+    let read = || {
+        let mut file = File::open(log)?;
+        let length = file.metadata()?.len();
+        io::Seek::seek(&mut file, io::SeekFrom::Start(length.saturating_sub(LAST_WORDS_BYTES)))?;
+        let mut bytes = Vec::new();
+        file.take(LAST_WORDS_BYTES).read_to_end(&mut bytes)?;
+        io::Result::Ok(bytes)
+    };
+    let bytes = read().unwrap_or_default();
+    String::from_utf8_lossy(&bytes).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tempfile::TempDir;
+
+    const OPENED: &str =
+        r#"{"opened":{"version":"S 1","pids":[],"dialect":{"nulls":"last","integer_division":false}}}"#;
+
+    /// A contestant that is a shell script: it answers the first request, and does `then` on the second.
+    fn start(directory: &TempDir, then: &str) -> Process {
+        let log = directory.path().join("log");
+        let script = format!("read request; echo '{OPENED}'; read request; {then}");
+        let launch =
+            Launch { program: "sh".into(), arguments: vec!["-c".into(), script], environment: vec![], log };
+        let open = Open {
+            data: directory.path().into(),
+            tables: vec![],
+            threads: 1,
+            memory_bytes: None,
+            scratch: directory.path().into(),
+        };
+        Process::start(&launch, &open, &AtomicBool::new(false)).unwrap()
+    }
+
+    fn run(then: &str, max: Duration) -> Outcome {
+        let directory = TempDir::new().unwrap();
+        let query = Run { sql: "select 1".into(), save: None, dialect: None };
+        start(&directory, then).run(&query, max, &AtomicBool::new(false)).unwrap().outcome
+    }
+
+    #[test]
+    fn an_answer_is_the_answer() {
+        let then = r#"echo '{"ran":{"elapsed_ms":1.5,"rows":2,"notices":[]}}'; read more"#;
+        let expected = Ran { elapsed_ms: 1.5, rows: 2, notices: vec![] };
+        assert_eq!(run(then, Duration::from_secs(10)), Outcome::Ran(expected));
+    }
+
+    #[test]
+    fn a_dead_contestant_leaves_its_last_words() {
+        let Outcome::Gone(failed) = run("echo 'out of memory' >&2; kill -KILL $$", Duration::from_secs(10))
+        else {
+            panic!("it should be gone");
+        };
+        assert_eq!(failed.kind, "crashed");
+        assert!(
+            failed.message.contains("signal: 9") && failed.message.contains("out of memory"),
+            "{failed:?}"
+        );
+    }
+
+    #[test]
+    fn a_slow_contestant_is_ended_with_its_children() {
+        let directory = TempDir::new().unwrap();
+        let pid = directory.path().join("pid");
+        let then = format!("sleep 600 & echo $! > {}; wait", pid.display());
+        let mut process = start(&directory, &then);
+        let query = Run { sql: String::new(), save: None, dialect: None };
+        let attempt = process.run(&query, Duration::from_millis(500), &AtomicBool::new(false)).unwrap();
+        assert!(matches!(attempt.outcome, Outcome::Gone(Failed { kind, .. }) if kind == "timeout"));
+        let grandchild: u32 = std::fs::read_to_string(pid).unwrap().trim().parse().unwrap();
+        let state = || std::fs::read_to_string(format!("/proc/{grandchild}/stat")).unwrap_or_default();
+        let deadline = Instant::now() + Duration::from_secs(10);
+        // It is gone, or a zombie that nobody has waited for yet; the kill itself takes effect a moment later.
+        while !state().is_empty() && !state().contains(") Z ") {
+            assert!(Instant::now() < deadline, "still there: {}", state());
+            thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    #[test]
+    fn stopping_is_prompt() {
+        let directory = TempDir::new().unwrap();
+        let mut process = start(&directory, "sleep 600");
+        let query = Run { sql: String::new(), save: None, dialect: None };
+        let started = Instant::now();
+        let error = process.run(&query, Duration::from_secs(600), &AtomicBool::new(true)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Cancelled);
+        assert!(started.elapsed() < Duration::from_secs(5));
+    }
+}

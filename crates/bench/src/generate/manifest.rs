@@ -1,0 +1,104 @@
+//! What a directory holds: written after each table, so that a second run knows what it need not do again.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{ErrorKind as Io, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::Suite;
+use super::table_file::{sync_directory, temporary_path};
+use yeoul_base::ErrorKind;
+
+use crate::error::{Error, Result};
+
+/// Changes when the same suite and scale would give other bytes (another generator, another layout).
+const GENERATION: u32 = 1;
+/// A manifest is a few kilobytes; what is longer is not one.
+const BYTES_MAX: u64 = 1 << 20;
+
+/// The file `yeoul-generate.json` in an output directory.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Manifest {
+    /// See [`GENERATION`].
+    generation: u32,
+    /// Whose tables these are.
+    pub suite: Suite,
+    /// At which scale factor.
+    pub scale: f64,
+    /// The tables that are whole, by name.
+    pub tables: BTreeMap<String, Entry>,
+}
+
+/// A table that is whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Entry {
+    /// Rows in the file.
+    pub rows: u64,
+    /// Bytes of the file.
+    pub bytes: u64,
+}
+
+impl Manifest {
+    /// A manifest of no tables yet.
+    pub fn new(suite: Suite, scale: f64) -> Self {
+        Self { generation: GENERATION, suite, scale, tables: BTreeMap::new() }
+    }
+
+    /// The manifest of `directory`, if it has one.
+    ///
+    /// # Errors
+    /// `Corrupt` if it cannot be understood.
+    pub fn read(directory: &Path) -> Result<Option<Self>> {
+        let path = Self::path(directory);
+        let corrupt = || {
+            Error::new(ErrorKind::Corrupt, format!("cannot understand {}", path.display()))
+                .with_hint("--force generates the data again")
+        };
+        let length = match fs::metadata(&path) {
+            Ok(metadata) => metadata.len(),
+            Err(e) if e.kind() == Io::NotFound => return Ok(None),
+            Err(e) => return Err(Error::io("read", &path, e)),
+        };
+        if length > BYTES_MAX {
+            return Err(corrupt());
+        }
+        let bytes = fs::read(&path).map_err(|e| Error::io("read", &path, e))?;
+        serde_json::from_slice(&bytes).map(Some).map_err(|e| corrupt().with_source(e))
+    }
+
+    /// Whether these are the tables that `suite` at `scale` would give today.
+    pub fn is_of(&self, suite: Suite, scale: f64) -> bool {
+        self.generation == GENERATION && self.suite == suite && self.scale == scale
+    }
+
+    /// Whether `table` is still there as it was written.
+    pub fn has(&self, directory: &Path, table: &str) -> Option<Entry> {
+        let entry = *self.tables.get(table)?;
+        let metadata = fs::metadata(super::file_of(directory, table)).ok()?;
+        (metadata.is_file() && metadata.len() == entry.bytes).then_some(entry)
+    }
+
+    /// Replaces the manifest of `directory` as a whole.
+    pub fn write(&self, directory: &Path) -> Result<()> {
+        let path = Self::path(directory);
+        let temporary = temporary_path(&path);
+        let mut bytes =
+            serde_json::to_vec_pretty(self).expect("a manifest has only text keys and finite numbers");
+        bytes.push(b'\n');
+        let write = || {
+            let mut file = File::create(&temporary)?;
+            file.write_all(&bytes)?;
+            file.sync_all()?;
+            fs::rename(&temporary, &path)
+        };
+        write().map_err(|e| Error::io("write", &path, e))?;
+        sync_directory(&path)
+    }
+
+    /// Where a directory's manifest is.
+    pub fn path(directory: &Path) -> PathBuf {
+        directory.join("yeoul-generate.json")
+    }
+}

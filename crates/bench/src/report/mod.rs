@@ -1,0 +1,189 @@
+//! What a benchmark found: named cases, contestants, measurements with units, and whether the answers were right.
+//!
+//! The frame knows nothing of any suite. A suite fills a [`Report`]; from it come the table in the terminal
+//! ([`Report::to_terminal`]), the JSON ([`Report::to_json`]) and the page ([`Report::to_html`]).
+//!
+//! Measurements of one case come from contestants that took turns in one run, so that a ratio between them means
+//! something on a busy machine. Of repeated measurements the best one counts; the worst is kept as the spread.
+
+mod html;
+mod summary;
+mod svg;
+mod terminal;
+mod unit;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+pub use summary::{Class, Comparison, Total};
+pub use unit::Unit;
+
+/// What a benchmark found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// What was measured: `TPC-H at scale 1`.
+    pub title: String,
+    /// What a reader has to know to judge it or to repeat it: machine, files, settings, rules.
+    pub facts: Vec<Fact>,
+    /// What each measurement is called and what it means; the first one is compared case by case.
+    pub metrics: Vec<Metric>,
+    /// Who took part; the first one is ours, and the others are compared with it.
+    pub contestants: Vec<Contestant>,
+    /// The rounds, such as one per memory limit.
+    pub rounds: Vec<Round>,
+}
+
+/// Something to know.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fact {
+    /// What it is about.
+    pub name: String,
+    /// What there is to know.
+    pub text: String,
+}
+
+impl Fact {
+    /// A fact.
+    pub fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { name: name.into(), text: text.into() }
+    }
+}
+
+/// A kind of measurement.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Metric {
+    /// Its key in [`Outcome::values`].
+    pub name: String,
+    /// What people call it: `time`, `peak memory`.
+    pub title: String,
+    /// What it counts.
+    pub unit: Unit,
+    /// What becomes of it over all cases of a round.
+    pub total: Accumulate,
+    /// Which of two is better.
+    pub better: Better,
+}
+
+/// What becomes of a measurement over all cases of a round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Accumulate {
+    /// The sum, as for times.
+    Sum,
+    /// The largest, as for peaks.
+    Max,
+}
+
+/// Which of two measurements is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Better {
+    /// The smaller one, as for times.
+    Less,
+    /// The larger one, as for rates.
+    More,
+}
+
+/// Who took part.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Contestant {
+    /// Short, for columns.
+    pub name: String,
+    /// Name and version, for people.
+    pub version: String,
+}
+
+/// Cases under the same conditions.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Round {
+    /// What is special about it: `1 GiB of memory`.
+    pub name: String,
+    /// The limit that was set on a metric, if one was.
+    pub limit: Option<Limit>,
+    /// Measurements of each contestant that belong to no case, such as the memory held before the first one.
+    pub overall: Vec<BTreeMap<String, f64>>,
+    /// The cases in order.
+    pub cases: Vec<Case>,
+}
+
+/// A limit that contestants were asked to keep.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Limit {
+    /// The metric's name.
+    pub metric: String,
+    /// The limit, in the metric's unit.
+    pub value: f64,
+}
+
+/// One thing that all contestants did.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Case {
+    /// What it is called: `Q18`.
+    pub name: String,
+    /// What came of it, for each contestant in the report's order.
+    pub outcomes: Vec<Outcome>,
+}
+
+/// What came of a case for one contestant.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// Whether it was done, and right.
+    pub status: Status,
+    /// Every measurement by its metric's name, in the order in which they were made.
+    pub values: BTreeMap<String, Vec<f64>>,
+    /// What had to be allowed for, or what the contestant said.
+    pub notes: Vec<String>,
+}
+
+/// Whether a case was done, and right.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "status", rename_all = "snake_case")]
+pub enum Status {
+    /// Done, and the answer is right.
+    Right,
+    /// Done, and there was nothing to compare the answer with.
+    Unchecked,
+    /// Done, and the answer is wrong.
+    Wrong {
+        /// How it differs.
+        reason: String,
+    },
+    /// Not done.
+    Failed {
+        /// The error's kind, in snake case.
+        kind: String,
+        /// The error's text.
+        message: String,
+    },
+}
+
+impl Status {
+    /// Whether measurements of it count.
+    pub fn counts(&self) -> bool {
+        matches!(self, Self::Right | Self::Unchecked)
+    }
+}
+
+impl Report {
+    /// Whether our contestant did every case, and none of its answers is wrong.
+    pub fn is_right(&self) -> bool {
+        self.rounds.iter().flat_map(|round| &round.cases).all(|case| case.outcomes[0].status.counts())
+    }
+
+    /// The report with its summary as JSON.
+    pub fn to_json(&self) -> String {
+        #[derive(Serialize)]
+        struct WithSummary<'a> {
+            #[serde(flatten)]
+            report: &'a Report,
+            summary: Vec<summary::RoundSummary>,
+        }
+        let summary = self.rounds.iter().map(|round| self.summarize(round)).collect();
+        serde_json::to_string_pretty(&WithSummary { report: self, summary })
+            .expect("a report has only text keys, and no number that JSON lacks makes an error")
+    }
+}
+
+#[cfg(test)]
+mod tests;

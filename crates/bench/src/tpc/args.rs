@@ -1,0 +1,130 @@
+//! `yeoul bench tpch|tpcds` on the command line.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use clap::Args;
+use yeoul_base::{ByteSize, ErrorKind};
+
+use super::{Options, bench};
+use crate::contest::Peer;
+use crate::error::{Error, Result};
+use crate::generate::{Suite, parse_scale, parse_threads};
+
+/// Compare with DuckDB, DataFusion and Spark on the queries of TPC-H or TPC-DS
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  yeoul bench tpch --against duckdb,datafusion             # 22 queries at scale 1, four minutes
+  yeoul bench tpcds --scale 10 --memory 1GiB,2GiB,4GiB,8GiB --against duckdb --html sweep.html
+  yeoul bench tpch --queries 9,18,21 --memory 512MiB --json - | jq .summary
+
+Every answer is compared by value with DuckDB's; the exit code is 1 if one of ours is wrong or missing. Contestants are
+processes of their own that take turns on the same files with the same threads. Peers and query texts come from PyPI,
+once, into the cache directory; Spark needs a JDK 17.")]
+pub struct BenchArgs {
+    /// tpch: 22 queries on 8 tables; tpcds: 99 queries on 24 tables
+    #[arg(value_name = "SUITE")]
+    pub suite: Suite,
+
+    /// Scale factor of the tables: about this many GB as text; fractions work
+    #[arg(long, value_name = "N", default_value = "1", value_parser = parse_scale)]
+    pub scale: f64,
+
+    /// Memory limit of each contestant; several make a round each [default: none]
+    #[arg(long, value_name = "M[,M...]", value_delimiter = ',')]
+    pub memory: Vec<ByteSize>,
+
+    /// Threads of each contestant [default: all of the machine's]
+    #[arg(long, value_name = "N", value_parser = parse_threads)]
+    pub threads: Option<usize>,
+
+    /// With whom to compare: duckdb, datafusion, spark
+    #[arg(long, value_name = "PEER[,PEER...]", value_delimiter = ',')]
+    pub against: Vec<Peer>,
+
+    /// Only these queries, by number [default: all]
+    #[arg(long, value_name = "Q[,Q...]", value_delimiter = ',')]
+    pub queries: Vec<u32>,
+
+    /// Timed runs of each query, of which the best counts
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub runs: u32,
+
+    /// Seconds that one run may take
+    #[arg(long, value_name = "S", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub timeout: u64,
+
+    /// Directory with a <table>.parquet for each table [default: generated in the cache directory]
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+
+    /// Write every measurement as JSON to FILE; - for stdout, instead of the table
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+
+    /// Write a page with charts to FILE
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
+
+impl BenchArgs {
+    /// Compares, and prints the report. Gives whether our answers are all there and right: exit 0, or else 1.
+    /// Ctrl-C ends it and all contestants.
+    ///
+    /// # Errors
+    /// Those of [`bench`], and of writing the report.
+    pub async fn run(self) -> Result<bool> {
+        let options = Options {
+            suite: self.suite,
+            scale: self.scale,
+            memory: self.memory,
+            threads: self.threads,
+            against: self.against,
+            queries: self.queries,
+            runs: self.runs,
+            timeout: Duration::from_secs(self.timeout),
+            data: self.data,
+        };
+        // What cannot be written should not be measured first.
+        for path in [&self.json, &self.html].into_iter().flatten().filter(|path| !is_stdout(path)) {
+            std::fs::OpenOptions::new()
+                .append(true)
+                .create(true)
+                .open(path)
+                .map_err(|e| Error::io("write", path, e))?;
+        }
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut work = {
+            let stop = stop.clone();
+            tokio::task::spawn_blocking(move || bench(&options, &stop))
+        };
+        let done = tokio::select! {
+            done = &mut work => done,
+            _ = tokio::signal::ctrl_c() => {
+                stop.store(true, Ordering::Relaxed);
+                work.await
+            }
+        };
+        let report =
+            done.map_err(|e| Error::new(ErrorKind::Internal, "the comparison broke").with_source(e))??;
+        if let Some(path) = &self.html {
+            std::fs::write(path, report.to_html()).map_err(|e| Error::io("write", path, e))?;
+        }
+        match &self.json {
+            Some(path) if is_stdout(path) => crate::stdout::print(&report.to_json())?,
+            Some(path) => {
+                std::fs::write(path, report.to_json()).map_err(|e| Error::io("write", path, e))?;
+                crate::stdout::print(report.to_terminal().trim_end())?;
+            }
+            None => crate::stdout::print(report.to_terminal().trim_end())?,
+        }
+        Ok(report.is_right())
+    }
+}
+
+fn is_stdout(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}

@@ -1,0 +1,244 @@
+//! `yeoul bench tpch|tpcds`: our engine and its peers on the same files, threads and queries, in one run.
+//!
+//! Each query is first answered by everyone, and each answer compared by value with the oracle's; this run warms up and
+//! is not timed. Then contestants take turns, run by run (A B C A B C …), and the best of each counts. A time is the
+//! contestant's own, from the SQL text to the last row that came out of the engine as Arrow; rows are counted and
+//! dropped. The operating system says how much memory each process held at most.
+
+mod args;
+mod oracle;
+mod queries;
+mod rounds;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::thread::available_parallelism;
+use std::time::Duration;
+use std::{env, fs};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use yeoul_base::{ByteSize, ErrorKind};
+
+pub use self::args::BenchArgs;
+use self::oracle::Oracle;
+use self::queries::QuerySet;
+use self::rounds::{Entrant, Rules, play};
+use crate::compare::{QUOTIENT_SCALE_MIN, TOLERANCE_ABSOLUTE, TOLERANCE_QUOTIENT, TOLERANCE_RELATIVE};
+use crate::contest::protocol::Open;
+use crate::contest::{Peer, venv};
+use crate::error::{Error, Result};
+use crate::generate::{self, Suite, generate};
+use crate::report::{Accumulate, Better, Contestant, Fact, Metric, Report, Unit};
+
+/// The metric of times.
+const TIME: &str = "time";
+/// The metric of the memory that a process held at most.
+const PEAK: &str = "peak_memory";
+
+/// What to compare.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The tables and queries.
+    pub suite: Suite,
+    /// The scale factor of the tables.
+    pub scale: f64,
+    /// A round for each limit; one round without a limit if there are none.
+    pub memory: Vec<ByteSize>,
+    /// Threads of each contestant; all of the machine's if `None`.
+    pub threads: Option<usize>,
+    /// With whom to compare.
+    pub against: Vec<Peer>,
+    /// The queries by number; all if there are none.
+    pub queries: Vec<u32>,
+    /// Measured runs of each query.
+    pub runs: u32,
+    /// How long one run may take.
+    pub timeout: Duration,
+    /// The tables' directory; generated in the cache directory if `None`.
+    pub data: Option<PathBuf>,
+}
+
+impl Options {
+    /// All queries of `suite` at `scale`, three runs each, without peers and without a memory limit.
+    pub fn new(suite: Suite, scale: f64) -> Self {
+        Self {
+            suite,
+            scale,
+            memory: Vec::new(),
+            threads: None,
+            against: Vec::new(),
+            queries: Vec::new(),
+            runs: 3,
+            timeout: Duration::from_secs(600),
+            data: None,
+        }
+    }
+}
+
+/// Runs the comparison. Setting `stop` ends it soon, and the contestants with it.
+///
+/// # Errors
+/// `Invalid` for a query that there is not; `NotFound` for a directory without the tables; `Unavailable` if a peer
+/// cannot be installed or started. A query that fails or is answered wrongly is in the report.
+pub fn bench(options: &Options, stop: &AtomicBool) -> Result<Report> {
+    let set = QuerySet::fetch(options.suite)?;
+    let queries = set.select(&options.queries)?;
+    let data = match &options.data {
+        Some(data) => data.clone(),
+        None => generated(options, stop)?,
+    };
+    let tables = tables_in(&data)?;
+    let threads = options.threads.unwrap_or_else(|| available_parallelism().map_or(1, |n| n.get()));
+    let scratch = tempfile::Builder::new()
+        .prefix("yeoul-bench-")
+        .tempdir()
+        .map_err(|e| Error::io("create a directory in", &env::temp_dir(), e))?;
+    let scratch_path = scratch.path().to_owned();
+    let open =
+        Open { data: data.clone(), tables, threads, memory_bytes: None, scratch: scratch_path.clone() };
+
+    let mut peers = vec![Peer::Yeoul];
+    peers.extend(options.against.iter().filter(|peer| **peer != Peer::Yeoul));
+    peers.dedup();
+    let enter = |peer: &Peer| Ok(Entrant { peer: *peer, launch: peer.launch(&scratch_path)?, version: None });
+    let mut entrants = peers.iter().map(enter).collect::<Result<Vec<_>>>()?;
+    let mut oracle_launch = Peer::DuckDb.launch(&scratch_path)?;
+    oracle_launch.log = scratch_path.join("oracle.log");
+    let mut oracle = Oracle::new(oracle_launch, open.clone());
+
+    let limits: Vec<_> = match options.memory.as_slice() {
+        [] => vec![None],
+        limits => limits.iter().copied().map(Some).collect(),
+    };
+    let runs = limits.len() * queries.len() * entrants.len() * (options.runs as usize + 1);
+    let bar = progress_bar(runs as u64);
+    let rules =
+        Rules { queries: &queries, runs: options.runs, timeout: options.timeout, open, stop, bar: &bar };
+    let mut rounds = Vec::with_capacity(limits.len());
+    for limit in limits {
+        let round =
+            play(&rules, limit, &mut entrants, &mut oracle).inspect_err(|_| bar.finish_and_clear())?;
+        rounds.push(round);
+        oracle.rest();
+    }
+    bar.finish_and_clear();
+
+    let contestant = |entrant: &Entrant| {
+        let name = entrant.peer.name().to_owned();
+        Contestant { version: entrant.version.clone().unwrap_or_else(|| name.clone()), name }
+    };
+    Ok(Report {
+        title: format!("Derived from {} at scale {}", options.suite.title(), options.scale),
+        facts: facts(options, &set, &data, threads),
+        metrics: metrics(),
+        contestants: entrants.iter().map(contestant).collect(),
+        rounds,
+    })
+}
+
+fn metrics() -> Vec<Metric> {
+    vec![
+        Metric {
+            name: TIME.to_owned(),
+            title: "time".to_owned(),
+            unit: Unit::Milliseconds,
+            total: Accumulate::Sum,
+            better: Better::Less,
+        },
+        Metric {
+            name: PEAK.to_owned(),
+            title: "peak RSS".to_owned(),
+            unit: Unit::Bytes,
+            total: Accumulate::Max,
+            better: Better::Less,
+        },
+    ]
+}
+
+fn facts(options: &Options, set: &QuerySet, data: &Path, threads: usize) -> Vec<Fact> {
+    let runs = options.runs;
+    vec![
+        Fact::new("machine", machine()),
+        Fact::new("threads", format!("{threads} for each contestant")),
+        Fact::new("files", format!("{}, the same for everyone", data.display())),
+        Fact::new("queries", format!("{}, SHA-256 {}", set.source, set.sha256)),
+        Fact::new(
+            "time",
+            format!(
+                "from the SQL text to the last row out of the engine as Arrow, by the contestant's clock; best of \
+                 {runs}, after one run whose answer was written to a file, compared, and not timed; contestants took \
+                 turns, run by run"
+            ),
+        ),
+        Fact::new(
+            "memory",
+            "the most that the process held at once (VmHWM), its interpreter or virtual machine included; a limit is \
+             --memory for yeoul, memory_limit for DuckDB, a fair spill pool for DataFusion, the heap for Spark",
+        ),
+        Fact::new(
+            "answers",
+            format!(
+                "compared by value with those of DuckDB 2.0.0 in a process of its own, in the contestant's null order \
+                 and integer division; floating point numbers may differ by {TOLERANCE_RELATIVE:e} of their size or \
+                 {TOLERANCE_ABSOLUTE:e}, decimal quotients ({QUOTIENT_SCALE_MIN} or more digits, against another type) by \
+                 {TOLERANCE_QUOTIENT:e} or their last digit, all else not at all; rows as a bag, and in the sequence of \
+                 the output columns that the query orders by"
+            ),
+        ),
+    ]
+}
+
+/// The directory with the tables, generated into the cache if they are not there.
+fn generated(options: &Options, stop: &AtomicBool) -> Result<PathBuf> {
+    let Options { suite, scale, .. } = *options;
+    let directory = venv::cache_directory()?.join("data").join(format!("{suite}-{scale}"));
+    if !generate::is_complete(&directory, suite, scale) {
+        eprintln!("generating {} at scale {scale}, once, into {}", suite.title(), directory.display());
+        generate(&generate::Options::new(suite, scale, &directory), stop)?;
+    }
+    Ok(directory)
+}
+
+/// The names of the Parquet files of a directory, which are the tables'.
+fn tables_in(directory: &Path) -> Result<Vec<String>> {
+    let entries = fs::read_dir(directory).map_err(|e| Error::io("read", directory, e))?;
+    let mut tables = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(|e| Error::io("read", directory, e))?.path();
+        if path.extension().is_some_and(|extension| extension == "parquet")
+            && let Some(name) = path.file_stem().and_then(|name| name.to_str())
+        {
+            tables.push(name.to_owned());
+        }
+    }
+    if tables.is_empty() {
+        return Err(Error::new(
+            ErrorKind::NotFound,
+            format!("there is no <table>.parquet in {}", directory.display()),
+        )
+        .with_hint("yeoul generate makes them; without --data they are made in the cache directory"));
+    }
+    tables.sort();
+    Ok(tables)
+}
+
+/// Processor, cores and memory, as far as the operating system says.
+fn machine() -> String {
+    let value = |file: &str, key: &str| {
+        let text = fs::read_to_string(file).ok()?;
+        let line = text.lines().find(|line| line.starts_with(key))?;
+        Some(line.split_once(':')?.1.trim().to_owned())
+    };
+    let processor = value("/proc/cpuinfo", "model name").unwrap_or_else(|| env::consts::ARCH.to_owned());
+    let cores = available_parallelism().map_or(1, |n| n.get());
+    let memory = value("/proc/meminfo", "MemTotal:")
+        .and_then(|text| text.strip_suffix("kB")?.trim().parse::<u64>().ok())
+        .map(|kib| format!(", {} of memory", ByteSize::from_bytes(kib * 1024)));
+    format!("{processor}, {cores} cores{}, {}", memory.unwrap_or_default(), env::consts::OS)
+}
+
+fn progress_bar(runs: u64) -> ProgressBar {
+    let style = ProgressStyle::with_template("{msg:6} {wide_bar} {pos}/{len} runs  {elapsed} ~{eta}")
+        .expect("the template is well-formed");
+    ProgressBar::new(runs).with_style(style)
+}

@@ -1,0 +1,92 @@
+//! The oracle: DuckDB in a process of its own, without a memory limit, whose answers count as right.
+//!
+//! What the standard leaves open (where nulls sort, how integers divide) the oracle answers in the dialect of whom it
+//! is compared with. An answer is asked for once, and kept on disk for the next round.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use yeoul_base::ErrorKind;
+
+use super::queries::Query;
+use crate::compare::{Answer, Verdict, compare, without_limit};
+use crate::contest::process::{Launch, Outcome, Process};
+use crate::contest::protocol::{Dialect, NullOrder, Open, Run};
+use crate::error::{Error, Result};
+
+/// How long the oracle may think: it has no limits, and runs alone.
+const ANSWER_MAX: Duration = Duration::from_secs(900);
+
+/// The oracle and the answers that it has given.
+pub(super) struct Oracle {
+    launch: Launch,
+    open: Open,
+    process: Option<Process>,
+    given: BTreeSet<PathBuf>,
+}
+
+impl Oracle {
+    /// An oracle over the tables of `open`. It starts when it is first asked.
+    pub fn new(launch: Launch, open: Open) -> Self {
+        Self { launch, open, process: None, given: BTreeSet::new() }
+    }
+
+    /// Whether the answer in the file `answer` to `query` is right in `dialect`.
+    ///
+    /// # Errors
+    /// `Unavailable` if the oracle does not answer; those of reading the file.
+    pub fn judge(
+        &mut self,
+        query: &Query,
+        dialect: Dialect,
+        answer: &PathBuf,
+        stop: &AtomicBool,
+    ) -> Result<Verdict> {
+        let ours = Answer::read(answer)?;
+        let theirs = self.answer(query.number, &query.sql, dialect, "", stop)?;
+        compare(&query.sql, &ours, &theirs, || {
+            let (sql, _) = without_limit(&query.sql)
+                .ok_or_else(|| Error::new(ErrorKind::Internal, "a query without a limit was cut"))?;
+            self.answer(query.number, sql, dialect, "-all", stop)
+        })
+    }
+
+    fn answer(
+        &mut self,
+        number: u32,
+        sql: &str,
+        dialect: Dialect,
+        kind: &str,
+        stop: &AtomicBool,
+    ) -> Result<Answer> {
+        let nulls = match dialect.nulls {
+            NullOrder::Last => "last",
+            NullOrder::Largest => "largest",
+            NullOrder::Smallest => "smallest",
+        };
+        let division = if dialect.integer_division { "integer" } else { "real" };
+        let path = self.open.scratch.join(format!("oracle-{number}-{nulls}-{division}{kind}.arrow"));
+        if !self.given.contains(&path) {
+            let process = match &mut self.process {
+                Some(process) => process,
+                none => none.insert(Process::start(&self.launch, &self.open, stop)?),
+            };
+            let run = Run { sql: sql.to_owned(), save: Some(path.clone()), dialect: Some(dialect) };
+            match process.run(&run, ANSWER_MAX, stop)?.outcome {
+                Outcome::Ran(_) => self.given.insert(path.clone()),
+                Outcome::Failed(failed) | Outcome::Gone(failed) => {
+                    let message = format!("the oracle does not answer query {number}: {}", failed.message);
+                    return Err(Error::new(ErrorKind::Unavailable, message));
+                }
+            };
+        }
+        Answer::read(&path)
+    }
+
+    /// Lets the process go, and with it the memory that it holds; it starts again when it is asked again.
+    pub fn rest(&mut self) {
+        self.process = None;
+    }
+}

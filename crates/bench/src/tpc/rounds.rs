@@ -1,0 +1,197 @@
+//! A round: all contestants answer all queries under one memory limit, taking turns.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use indicatif::ProgressBar;
+use yeoul_base::ByteSize;
+
+use super::oracle::Oracle;
+use super::queries::Query;
+use super::{PEAK, TIME};
+use crate::compare::Verdict;
+use crate::contest::Peer;
+use crate::contest::process::{Launch, Outcome as Ended, Process};
+use crate::contest::protocol::{Dialect, Failed, Open, Run};
+use crate::error::Result;
+use crate::report::{Case, Limit, Outcome, Round, Status};
+
+/// A contestant over all rounds.
+pub(super) struct Entrant {
+    /// Who it is.
+    pub peer: Peer,
+    /// How it is started.
+    pub launch: Launch,
+    /// What it calls itself, once it has started.
+    pub version: Option<String>,
+}
+
+/// What all rounds have in common.
+pub(super) struct Rules<'a> {
+    /// What is asked.
+    pub queries: &'a [Query],
+    /// Measured runs of each query, after the one whose answer is compared.
+    pub runs: u32,
+    /// How long one run may take.
+    pub timeout: Duration,
+    /// The data, the threads and the scratch directory.
+    pub open: Open,
+    /// Set to end it.
+    pub stop: &'a AtomicBool,
+    /// Counts runs.
+    pub bar: &'a ProgressBar,
+}
+
+/// A contestant in one round.
+struct Seat<'a> {
+    entrant: &'a mut Entrant,
+    open: Open,
+    process: Option<Process>,
+}
+
+impl Seat<'_> {
+    /// The process, started again if the last query ended it.
+    fn process(&mut self, stop: &AtomicBool) -> Result<&mut Process> {
+        match &mut self.process {
+            Some(process) => Ok(process),
+            none => {
+                let process = Process::start(&self.entrant.launch, &self.open, stop)?;
+                self.entrant.version = Some(process.opened().version.clone());
+                Ok(none.insert(process))
+            }
+        }
+    }
+}
+
+/// Plays a round. All contestants are open at the same time; only one works at a time.
+///
+/// # Errors
+/// If a contestant does not start, the oracle does not answer, or it was stopped. What becomes of a query is an outcome.
+pub(super) fn play(
+    rules: &Rules<'_>,
+    memory: Option<ByteSize>,
+    entrants: &mut [Entrant],
+    oracle: &mut Oracle,
+) -> Result<Round> {
+    let mut seats = Vec::with_capacity(entrants.len());
+    let mut overall = Vec::with_capacity(entrants.len());
+    for entrant in entrants {
+        let scratch = rules.open.scratch.join(entrant.peer.name());
+        std::fs::create_dir_all(&scratch).map_err(|e| crate::Error::io("create", &scratch, e))?;
+        let open = Open { memory_bytes: memory.map(ByteSize::as_u64), scratch, ..rules.open.clone() };
+        let mut seat = Seat { entrant, open, process: None };
+        let opened = seat.process(rules.stop)?.opened_bytes();
+        overall.push(opened.map(|bytes| (PEAK.to_owned(), bytes as f64)).into_iter().collect());
+        seats.push(seat);
+    }
+    let mut cases = Vec::with_capacity(rules.queries.len());
+    for query in rules.queries {
+        rules.bar.set_message(format!("Q{}", query.number));
+        cases.push(Case {
+            name: format!("Q{}", query.number),
+            outcomes: ask_all(rules, query, &mut seats, oracle)?,
+        });
+    }
+    Ok(Round {
+        name: memory.map_or("no memory limit".to_owned(), |memory| format!("memory limit {memory}")),
+        limit: memory.map(|memory| Limit { metric: PEAK.to_owned(), value: memory.as_u64() as f64 }),
+        overall,
+        cases,
+    })
+}
+
+/// One query for everyone: first an answer to be compared, which also warms up; then measured runs, in turns.
+fn ask_all(
+    rules: &Rules<'_>,
+    query: &Query,
+    seats: &mut [Seat<'_>],
+    oracle: &mut Oracle,
+) -> Result<Vec<Outcome>> {
+    let mut outcomes = Vec::with_capacity(seats.len());
+    let mut row_counts = Vec::with_capacity(seats.len());
+    for seat in seats.iter_mut() {
+        let answer = seat.open.scratch.join("answer.arrow");
+        let mut outcome = Outcome { status: Status::Unchecked, values: BTreeMap::new(), notes: Vec::new() };
+        let rows = run(rules, query, seat, Some(&answer), &mut outcome)?;
+        // A time with writing the answer is none to count.
+        outcome.values.remove(TIME);
+        if rows.is_some() {
+            let dialect = seat.process(rules.stop)?.opened().dialect;
+            judge(rules, query, dialect, &answer, oracle, &mut outcome)?;
+        }
+        outcomes.push(outcome);
+        row_counts.push(rows);
+    }
+    for _ in 0..rules.runs {
+        for ((seat, outcome), rows) in seats.iter_mut().zip(&mut outcomes).zip(&row_counts) {
+            if !outcome.status.counts() {
+                rules.bar.inc(1);
+                continue;
+            }
+            let again = run(rules, query, seat, None, outcome)?;
+            if let (Some(first), Some(again)) = (rows, again)
+                && *first != again
+            {
+                let reason = format!("{again} rows in a measured run, {first} in the one that was compared");
+                outcome.status = Status::Wrong { reason };
+            }
+        }
+    }
+    Ok(outcomes)
+}
+
+/// One run: its measurements, notices and failure go to `outcome`; gives the number of rows.
+fn run(
+    rules: &Rules<'_>,
+    query: &Query,
+    seat: &mut Seat<'_>,
+    save: Option<&Path>,
+    outcome: &mut Outcome,
+) -> Result<Option<u64>> {
+    let run = Run { sql: query.sql.clone(), save: save.map(PathBuf::from), dialect: None };
+    let attempt = seat.process(rules.stop)?.run(&run, rules.timeout, rules.stop)?;
+    rules.bar.inc(1);
+    let mut record = |name: &str, value: f64| outcome.values.entry(name.to_owned()).or_default().push(value);
+    if let Some(peak) = attempt.peak_bytes {
+        record(PEAK, peak as f64);
+    }
+    let failed = match attempt.outcome {
+        Ended::Ran(ran) => {
+            record(TIME, ran.elapsed_ms);
+            for notice in ran.notices {
+                if !outcome.notes.contains(&notice) {
+                    outcome.notes.push(notice);
+                }
+            }
+            return Ok(Some(ran.rows));
+        }
+        Ended::Failed(failed) => failed,
+        Ended::Gone(failed) => {
+            seat.process = None;
+            failed
+        }
+    };
+    let Failed { kind, message } = failed;
+    outcome.status = Status::Failed { kind, message };
+    Ok(None)
+}
+
+fn judge(
+    rules: &Rules<'_>,
+    query: &Query,
+    dialect: Dialect,
+    answer: &PathBuf,
+    oracle: &mut Oracle,
+    outcome: &mut Outcome,
+) -> Result<()> {
+    match oracle.judge(query, dialect, answer, rules.stop)? {
+        Verdict::Right(notes) => {
+            outcome.status = Status::Right;
+            outcome.notes.extend(notes);
+        }
+        Verdict::Wrong(reason) => outcome.status = Status::Wrong { reason },
+    }
+    Ok(())
+}
