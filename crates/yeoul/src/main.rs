@@ -1,5 +1,7 @@
 //! The binary: one verb per file, wiring only.
 
+mod bench;
+mod demo;
 mod sql;
 
 use std::process::ExitCode;
@@ -20,10 +22,20 @@ struct Cli {
 #[derive(Subcommand)]
 enum Verb {
     Sql(sql::SqlArgs),
+    Generate(yeoul_bench::generate::GenerateArgs),
+    Bench(yeoul_bench::tpc::BenchArgs),
+    /// Run queries for `yeoul bench`, which talks to it over stdin and stdout
+    #[command(hide = true)]
+    BenchContestant,
+    Demo(demo::DemoArgs),
 }
 
 fn main() -> ExitCode {
     match Cli::parse().verb {
         Verb::Sql(args) => sql::run(args),
+        Verb::Generate(args) => bench::generate(args),
+        Verb::Bench(args) => bench::compare(args),
+        Verb::BenchContestant => bench::contestant(),
+        Verb::Demo(args) => demo::run(args),
     }
 }
