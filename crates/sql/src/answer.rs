@@ -73,6 +73,23 @@ impl Answer {
         self.watch.clone()
     }
 
+    /// Does something more when all rows have come, before the answer ends. If the query fails, or nobody reads it to the
+    /// end, `last` is dropped undone.
+    pub(crate) fn finally(self, last: impl FnOnce() -> Result<()> + Send + 'static) -> Self {
+        let batches = futures::stream::unfold((self.batches, Some(last)), |(mut batches, mut last)| async move {
+            let item = match batches.next().await {
+                Some(Ok(batch)) => Ok(batch),
+                Some(Err(error)) => {
+                    last = None;
+                    Err(error)
+                }
+                None => Err(last.take()?().err()?),
+            };
+            Some((item, (batches, last)))
+        });
+        Self { schema: self.schema, watch: self.watch, batches: batches.boxed() }
+    }
+
     /// Reads it to the end and gives all rows. For answers that are known to be small.
     ///
     /// # Errors

@@ -35,6 +35,7 @@ mod runtime;
 mod session;
 mod settings;
 pub mod shell;
+mod staged_copy;
 mod suggest;
 
 pub use answer::{Answer, Watch};

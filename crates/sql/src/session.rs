@@ -17,6 +17,7 @@ use crate::memory::pool::PromisePool;
 use crate::memory::process::ProcessMemory;
 use crate::memory::spill_dir::SpillDir;
 use crate::settings::{check_set, session_config};
+use crate::staged_copy::StagedCopy;
 use crate::{Error, Options, Result, suggest};
 
 /// One person's or program's engine: its tables, settings and limits. Cheap to share behind an `Arc`.
@@ -90,9 +91,14 @@ impl Session {
         if let LogicalPlan::Statement(Statement::SetVariable(set)) = &logical {
             check_set(&set.variable, &self.options)?;
         }
+        let (logical, staged) = StagedCopy::stage(logical)?;
         let frame = self.context.execute_logical_plan(logical).await?;
         let (state, logical) = frame.into_parts();
-        Query { state, logical, limits: self.limits.clone() }.start().await
+        let answer = Query { state, logical, limits: self.limits.clone() }.start().await?;
+        Ok(match staged {
+            Some(copy) => answer.finally(|| copy.commit()),
+            None => answer,
+        })
     }
 
     /// Makes a table of each `<name>.parquet` in a directory, and gives their names in order.

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal, Write};
+use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -57,7 +58,7 @@ pub struct SqlArgs {
     memory: Option<ByteSize>,
 
     /// Threads that run queries [default: the machine's cores]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = threads)]
     threads: Option<usize>,
 
     /// Where operators spill what does not fit into memory [default: the system's temporary folder]
@@ -78,9 +79,24 @@ fn setting(text: &str) -> Result<(String, String), String> {
     Ok((key.trim().to_owned(), value.trim().to_owned()))
 }
 
+fn threads(text: &str) -> Result<usize, String> {
+    let range = 1..=Options::THREADS_MAX;
+    let count = text.parse().ok().filter(|count| range.contains(count));
+    count.ok_or_else(|| format!("expected a number from 1 to {}", Options::THREADS_MAX))
+}
+
 /// Runs the verb.
 pub fn run(args: SqlArgs) -> ExitCode {
-    match run_to_end(&args) {
+    if std::env::var_os("RUST_BACKTRACE").is_none() {
+        // What panics becomes an error with its message; the trace is for those who ask for it.
+        panic::set_hook(Box::new(|_| {}));
+    }
+    let ended = panic::catch_unwind(AssertUnwindSafe(|| run_to_end(&args))).unwrap_or_else(|_| {
+        let report = Report::new("unforeseen failure")
+            .hint(Some("RUST_BACKTRACE=1 shows where; please report it".to_owned()));
+        Err(Refusal { report, usage: false })
+    });
+    match ended {
         Ok(outcome) => exit_code(outcome),
         Err(Refusal { report, usage }) => {
             // A stderr that is gone leaves nobody to tell.

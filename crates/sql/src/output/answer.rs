@@ -207,8 +207,9 @@ where
         }
         tokio::task::yield_now().await;
     }
-    // Rows that came before a failure are shown; a binary file of half an answer is not made to look whole.
-    if result.is_ok() || format.is_text() {
+    // Rows that came before a failure are shown; a binary file of half an answer is not made to look whole, and a failure
+    // before the first row shows nothing, not even a header.
+    if result.is_ok() || (format.is_text() && summary.rows > 0) {
         let finished = writer.finish();
         if result.is_ok() {
             finished?;
@@ -342,6 +343,15 @@ mod tests {
             } else {
                 assert!(!out.ends_with(b"PAR1") && !out.ends_with(&[0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0]));
             }
+        }
+    }
+
+    #[test]
+    fn a_failure_before_the_first_row_writes_nothing() {
+        for format in [Format::Table, Format::Csv, Format::Json] {
+            let mut out = Vec::new();
+            written(vec![Ok(numbers(0, 0)), Err(Failed)], format, &mut out).unwrap_err();
+            assert_eq!(String::from_utf8(out).unwrap(), "", "{format}");
         }
     }
 

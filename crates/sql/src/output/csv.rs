@@ -49,6 +49,9 @@ impl<W: Write> CsvWriter<W> {
 
 impl<W: Write> BatchWriter for CsvWriter<W> {
     fn write(&mut self, batch: &RecordBatch) -> Result<(), WriteFailure> {
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
         self.write_header()?;
         if batch.num_columns() == 0 {
             return Ok(());

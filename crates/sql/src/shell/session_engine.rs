@@ -1,10 +1,13 @@
 //! The engine behind the shell: a session.
 
+use std::any::Any;
 use std::fmt::Write;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
+use yeoul_base::ErrorKind;
 
 use super::engine::{Answer, ColumnInfo, Diagnose, Engine, Watched};
 
@@ -26,9 +29,16 @@ impl Engine for Arc<Session> {
     type Error = Error;
 
     async fn run(&self, sql: &str) -> Result<Answer<Error>, Error> {
-        let answer = self.sql(sql).await?;
+        // Some decoders of files panic on damaged input. That ends the statement, and neither the shell nor its session.
+        let answer = AssertUnwindSafe(self.sql(sql))
+            .catch_unwind()
+            .await
+            .unwrap_or_else(|panic| Err(defect(&*panic)))?;
         let watch = WatchedQuery { session: Arc::clone(self), watch: answer.watch() };
-        Ok(Answer { schema: answer.schema(), batches: answer.boxed(), watch: Some(Arc::new(watch)) })
+        let schema = answer.schema();
+        let batches = AssertUnwindSafe(answer).catch_unwind();
+        let batches = batches.map(|batch| batch.unwrap_or_else(|panic| Err(defect(&*panic)))).boxed();
+        Ok(Answer { schema, batches, watch: Some(Arc::new(watch)) })
     }
 
     async fn tables(&self) -> Result<Vec<String>, Error> {
@@ -47,6 +57,17 @@ impl Engine for Arc<Session> {
     fn memory_report(&self) -> String {
         memory_text(&self.memory())
     }
+}
+
+/// The error for a panic.
+fn defect(panic: &(dyn Any + Send)) -> Error {
+    let text =
+        panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+    Error::new(
+        ErrorKind::Internal,
+        format!("the statement failed in an unforeseen way: {}", text.unwrap_or("no message")),
+    )
+    .with_hint("an input file may be damaged; else please report it (RUST_BACKTRACE=1 shows where it was)")
 }
 
 struct WatchedQuery {
