@@ -35,7 +35,8 @@ impl Folder {
 
     /// The names in the folder, sorted.
     pub fn names(&self) -> Vec<String> {
-        let names = fs::read_dir(self.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let names =
+            fs::read_dir(self.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
         let mut names: Vec<String> = names.collect();
         names.sort();
         names

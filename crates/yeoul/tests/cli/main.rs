@@ -4,4 +4,5 @@
 mod harness;
 mod sql_answers;
 mod sql_bad_input;
+mod sql_shell;
 mod sql_usage;

@@ -143,7 +143,8 @@ fn a_closed_pipe_is_a_success() {
     use std::process::Stdio;
     let folder = Folder::new();
     for format in ["table", "csv", "json", "parquet", "arrow"] {
-        let mut run = folder.sql("SELECT value FROM generate_series(1, 100000000)").with(["--format", format]);
+        let mut run =
+            folder.sql("SELECT value FROM generate_series(1, 100000000)").with(["--format", format]);
         let mut child = run.command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut first = [0; 100];
         child.stdout.take().unwrap().read_exact(&mut first).unwrap();

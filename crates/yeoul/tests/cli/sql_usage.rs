@@ -1,1 +1,98 @@
-//! placeholder
+//! `yeoul sql` used wrongly: exit 2, what is wrong, and what to do; nothing is run.
+
+use crate::harness::Folder;
+
+#[test]
+fn an_unknown_option_names_the_near_one() {
+    Folder::new().yeoul(["sql", "--fromat", "csv"]).shows(
+        "
+exit 2
+-- stderr
+error: unexpected argument '--fromat' found
+
+  tip: a similar argument exists: '--format'
+
+Usage: yeoul sql --format <FORMAT>
+
+For more information, try '--help'.
+",
+    );
+}
+
+#[test]
+fn values_out_of_range_say_what_is_expected() {
+    let folder = Folder::new();
+    for (args, message) in [
+        (
+            ["--format", "yaml"],
+            "'yaml' for '--format <FORMAT>': unknown format 'yaml': expected one of table, csv, json, parquet, arrow",
+        ),
+        (
+            ["--memory", "lots"],
+            "'lots' for '--memory <SIZE>': 'lots' is not a size: expected a number and a unit such as 512MiB, 1GiB or 2GB",
+        ),
+        (["--threads", "0"], "'0' for '--threads <N>': expected a number from 1 to 1024"),
+        (["--set", "x"], "'x' for '--set <KEY=VALUE>': expected KEY=VALUE"),
+    ] {
+        let expected = format!(
+            "exit 2\n-- stderr\nerror: invalid value {message}\n\nFor more information, try '--help'.\n"
+        );
+        folder.sql("SELECT 1").with(args).shows(&expected);
+    }
+}
+
+#[test]
+fn a_limit_that_is_too_small_to_start_is_refused() {
+    Folder::new().sql("SELECT 1").with(["--memory", "1MiB"]).shows(
+        "
+exit 2
+-- stderr
+error: a memory limit of [SIZE] is too small to start
+hint: --memory takes [SIZE] and more
+",
+    );
+}
+
+#[test]
+fn an_unknown_setting_is_refused() {
+    Folder::new().sql("SELECT 1").with(["--set", "datafusion.nonsense=1"]).shows(
+        "
+exit 2
+-- stderr
+error: error setting config datafusion.nonsense: config value \"nonsense\" not found on ConfigOptions
+hint: SHOW ALL lists every setting
+",
+    );
+}
+
+#[test]
+fn a_statement_and_a_file_exclude_each_other() {
+    Folder::new().yeoul(["sql", "-c", "SELECT 1", "-f", "x.sql"]).shows(
+        "
+exit 2
+-- stderr
+error: the argument '--command <SQL>' cannot be used with '--file <FILE>'
+
+Usage: yeoul sql --command <SQL>
+
+For more information, try '--help'.
+",
+    );
+}
+
+#[test]
+fn the_help_teaches_by_example() {
+    let folder = Folder::new();
+    let (status, out, err) = folder.yeoul(["sql", "--help"]).output();
+    let help = String::from_utf8(out).unwrap();
+    assert!(status.success() && err.is_empty());
+    for part in [
+        "--memory <SIZE>",
+        "--format <FORMAT>",
+        "Examples:",
+        "yeoul sql -c \"SELECT count(*)",
+        "Exit code: 0 done",
+    ] {
+        assert!(help.contains(part), "{part} is not in\n{help}");
+    }
+}
