@@ -104,13 +104,18 @@ impl ProgressLine {
     /// Follows `source` on stderr if that is a terminal; else does nothing, at no cost.
     pub fn on_stderr(source: Arc<dyn ProgressSource>) -> Self {
         if std::io::stderr().is_terminal() {
-            Self::start(source, ProgressDrawTarget::stderr(), QUIET)
+            Self::start(source, ProgressDrawTarget::stderr(), QUIET, stderr_width)
         } else {
             Self { stop: Arc::default(), drawer: None }
         }
     }
 
-    fn start(source: Arc<dyn ProgressSource>, target: ProgressDrawTarget, quiet: Duration) -> Self {
+    fn start(
+        source: Arc<dyn ProgressSource>,
+        target: ProgressDrawTarget,
+        quiet: Duration,
+        width: fn() -> usize,
+    ) -> Self {
         let stop = Arc::new(Stop::default());
         let (seen, started) = (Arc::clone(&stop), Instant::now());
         let drawer = std::thread::Builder::new()
@@ -121,7 +126,7 @@ impl ProgressLine {
                 }
                 let bar = ProgressBar::with_draw_target(None, target);
                 loop {
-                    draw(&bar, &source.snapshot(), started.elapsed());
+                    draw(&bar, &source.snapshot(), started.elapsed(), width());
                     if seen.wait(TICK) {
                         break;
                     }
@@ -149,11 +154,16 @@ impl Drop for ProgressLine {
     }
 }
 
-fn draw(bar: &ProgressBar, snapshot: &ProgressSnapshot, elapsed: Duration) {
+/// The columns of the terminal on stderr, which may change while the query runs.
+fn stderr_width() -> usize {
+    terminal_size_of(std::io::stderr()).map_or(WIDTH_DEFAULT, |(Width(columns), _)| usize::from(columns))
+}
+
+fn draw(bar: &ProgressBar, snapshot: &ProgressSnapshot, elapsed: Duration, width: usize) {
     const SCALE: u64 = 1000;
     let (template, beside, position) = match snapshot.input_share {
         Some(share) => {
-            ("{bar:24} {percent:>3} %  {msg}", 24 + 8, (share.clamp(0.0, 1.0) * SCALE as f64) as u64)
+            ("{bar:10} {percent:>3} %  {msg}", 10 + 8, (share.clamp(0.0, 1.0) * SCALE as f64) as u64)
         }
         None => ("{spinner} {msg}", 2, 0),
     };
@@ -161,11 +171,8 @@ fn draw(bar: &ProgressBar, snapshot: &ProgressSnapshot, elapsed: Duration) {
     bar.set_style(style.progress_chars("━╸─"));
     bar.set_length(SCALE);
     bar.set_position(position);
-    let width =
-        terminal_size_of(std::io::stderr()).map_or(WIDTH_DEFAULT, |(Width(columns), _)| usize::from(columns));
-    let mut message = format!("{}, {}", duration_text(elapsed), snapshot.text());
-    message.truncate(width.saturating_sub(beside + ECHO_COLUMNS));
-    bar.set_message(message);
+    let message = format!("{}, {}", duration_text(elapsed), snapshot.text());
+    bar.set_message(message.chars().take(width.saturating_sub(beside + ECHO_COLUMNS)).collect::<String>());
     bar.tick();
 }
 
@@ -175,6 +182,8 @@ mod tests {
     use indicatif::TermLike;
     use std::io;
     use std::sync::atomic::{AtomicU64, Ordering};
+
+    const WIDTH: usize = 90;
 
     /// A terminal of one line that remembers what stands on it.
     #[derive(Clone, Debug, Default)]
@@ -188,7 +197,7 @@ mod tests {
 
     impl TermLike for OneLine {
         fn width(&self) -> u16 {
-            100
+            WIDTH as u16
         }
         fn move_cursor_up(&self, _: usize) -> io::Result<()> {
             Ok(())
@@ -241,7 +250,8 @@ mod tests {
         let term = OneLine::default();
         let target = ProgressDrawTarget::term_like_with_hz(Box::new(term.clone()), 20);
         let started = Instant::now();
-        let mut progress = ProgressLine::start(Arc::clone(source) as Arc<dyn ProgressSource>, target, quiet);
+        let mut progress =
+            ProgressLine::start(Arc::clone(source) as Arc<dyn ProgressSource>, target, quiet, || WIDTH);
         while source.asked.load(Ordering::Relaxed) < 3
             && started.elapsed() < Duration::from_secs(5)
             && quiet.is_zero()
