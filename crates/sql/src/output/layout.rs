@@ -85,8 +85,9 @@ pub(super) fn lay_out(needs: &[Need], width: Option<usize>) -> Layout {
 
 /// How many columns to show from the left and from the right.
 fn choose(needs: &[Need], width: usize) -> (usize, usize) {
+    // One more column is the first rule.
     let everything: usize = needs.iter().map(|need| need.min() + FRAME).sum();
-    if 1 + everything <= width {
+    if everything < width {
         return (needs.len(), 0);
     }
     let mut budget = width.saturating_sub(1 + FRAME + 1);

@@ -465,8 +465,10 @@ mod tests {
             .map(|index| (format!("column_{index}"), Arc::new(Int32Array::from(vec![index])) as ArrayRef))
             .collect();
         let wide = batch(columns.iter().map(|(name, array)| (name.as_str(), Arc::clone(array))).collect());
-        let (text, (rows, shown)) =
-            written(&[wide.clone()], OutputOptions { width: Some(60), ..OutputOptions::default() });
+        let (text, (rows, shown)) = written(
+            std::slice::from_ref(&wide),
+            OutputOptions { width: Some(60), ..OutputOptions::default() },
+        );
         assert_eq!((rows, shown), (1, 5), "{text}");
         assert!(text.lines().all(|line| line.width() <= 60), "{text}");
         assert!(text.contains("│ … │") && text.contains("column_0") && text.contains("9999"), "{text}");
@@ -499,7 +501,7 @@ mod tests {
         let huge = "x".repeat(5 << 20);
         let texts = StringArray::from(vec!["short", huge.as_str()]);
         let rows = batch(vec![("t", Arc::new(texts))]);
-        let file = table(&[rows.clone()], None);
+        let file = table(std::slice::from_ref(&rows), None);
         assert!(file.contains(&huge) && file.len() < huge.len() + 10_000);
         let terminal = table(&[rows], Some(80));
         assert!(terminal.lines().all(|line| line.width() <= 80) && terminal.contains("xxx…"));
@@ -544,7 +546,7 @@ mod tests {
                 ("second", Arc::new(Float64Array::from(second))),
                 ("세 번째", Arc::new(StringArray::from(third))),
             ]);
-            let text = table(&[rows.clone()], Some(width));
+            let text = table(std::slice::from_ref(&rows), Some(width));
             let widths: Vec<usize> = text.lines().map(UnicodeWidthStr::width).collect();
             prop_assert!(widths.iter().all(|line| *line == widths[0] && *line <= width), "{}", text);
             prop_assert_eq!(widths.len(), rows.num_rows() + 4);
