@@ -407,6 +407,7 @@ mod tests {
             "select '\\'",
             "select e'it\\'s; fine'",
             "select E'\\\\'",
+            "select e'it''s \\'; fine'",
             "select \"a;\"\"b\"",
             "select `a;b`",
             "select $$a;'b$$",
