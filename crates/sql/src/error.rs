@@ -276,7 +276,10 @@ impl Error {
 
     /// Cleans a message of DataFusion's: no backtrace, lower case, and what it suggests becomes the hint.
     fn from_message(kind: ErrorKind, message: &str) -> Self {
-        let message = message.split(DataFusionError::BACK_TRACE_SEP).next().unwrap_or(message).trim();
+        let message = message.split(DataFusionError::BACK_TRACE_SEP).next().unwrap_or(message);
+        // DataFusion takes a call with the wrong types for a defect of its own; what follows is of no use to the person.
+        let message = message.split("This issue was likely caused by a bug").next().unwrap_or(message).trim();
+        let message = message.strip_prefix("Internal error: ").unwrap_or(message);
         let (text, hint) = match message.split_once("\nDid you mean ").or_else(|| message.split_once(". Did you mean ")) {
             Some((text, near)) => (text, Some(format!("did you mean {}", near.trim_end_matches('.')))),
             None => (message, None),

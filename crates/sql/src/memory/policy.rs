@@ -7,8 +7,9 @@
 //!   plan registers dozens that hold nothing;
 //! - a part of the pool, the headroom, is kept from spillers, so that an operator that cannot spill finds room even when
 //!   every spiller has taken its share;
-//! - a spiller may always reach a small floor out of the headroom, because a sort that cannot get its first buffer fails;
-//! - and nobody gets more than the process has left under its promise, whatever the pool's own count says.
+//! - anybody may always reach a small floor out of the headroom, because a sort or merge that cannot get its first buffer
+//!   fails;
+//! - and beyond it nobody gets more than the process has left under its promise, whatever the pool's own count says.
 
 use std::collections::HashMap;
 
@@ -19,7 +20,7 @@ pub(crate) struct Bounds {
     pub capacity: usize,
     /// What spillers leave free for operators that cannot spill and for each other's floors.
     pub headroom: usize,
-    /// What a spiller may hold whatever its share, as long as `capacity` has room.
+    /// What anybody may hold, as long as `capacity` has room.
     pub floor: usize,
 }
 
@@ -36,8 +37,8 @@ impl Bounds {
     }
 }
 
-/// What the program occupies before the first query.
-const PROGRAM_BYTES: usize = 64 << 20;
+/// What the program occupies with a scan running: its own pages, and the pages and batches that two threads decode.
+const PROGRAM_BYTES: usize = 96 << 20;
 const CAPACITY_PERCENT: usize = 62;
 /// Above this a floor gives no sort any more than it needs to start.
 const FLOOR_BYTES_MAX: usize = 24 << 20;
@@ -120,7 +121,7 @@ impl Ledger {
             return Err(Refusal::Capacity { free });
         }
         let wanted = holding.bytes + bytes;
-        let within_floor = holding.can_spill && wanted <= self.bounds.floor;
+        let within_floor = wanted <= self.bounds.floor;
         if holding.can_spill && !within_floor {
             let share = self.share(holding.bytes == 0);
             if wanted > share || bytes > free.saturating_sub(self.bounds.headroom) {
@@ -219,9 +220,10 @@ mod tests {
     #[test]
     fn a_full_process_refuses_all_but_floors() {
         let mut ledger = ledger(&[(1, true), (9, false)]);
-        assert_eq!(ledger.try_grow(9, 10, 9), Err(Refusal::Process { free: 9 }));
+        assert_eq!(ledger.try_grow(9, 51, 50), Err(Refusal::Process { free: 50 }));
         assert_eq!(ledger.try_grow(1, 51, 50), Err(Refusal::Process { free: 50 }));
         assert_eq!(ledger.try_grow(1, 50, 0), Ok(()));
+        assert_eq!(ledger.try_grow(9, 50, 0), Ok(()));
     }
 
     #[test]

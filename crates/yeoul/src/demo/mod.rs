@@ -46,7 +46,7 @@ struct Act {
 }
 
 const ACTS: [Act; 1] =
-    [Act { name: "sql", about: "SQL on 8.7 million rows, in a process of at most 256 MiB", run: sql::run }];
+    [Act { name: "sql", about: "SQL on 8.7 million rows, in a process of at most 512 MiB", run: sql::run }];
 
 pub fn run(args: DemoArgs) -> ExitCode {
     let names: Vec<&str> = ACTS.iter().map(|act| act.name).collect();

@@ -10,7 +10,7 @@ use yeoul_sql::{Options, Session};
 use super::{Failure, Row, Stage};
 
 /// The limit on the process in this act.
-const MEMORY: ByteSize = ByteSize::from_mib(256);
+const MEMORY: ByteSize = ByteSize::from_mib(512);
 const SCALE: &str = "1";
 
 /// A query, and what must come out of it on the data of [`SCALE`].
