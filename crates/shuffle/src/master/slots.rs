@@ -262,10 +262,10 @@ fn pair(
 }
 
 /// SplitMix64 (Steele, Lea and Flood, 2014): a stream of well-mixed numbers from one seed.
-struct SplitMix(u64);
+pub(super) struct SplitMix(pub(super) u64);
 
 impl SplitMix {
-    fn next(&mut self) -> u64 {
+    pub(super) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -420,7 +420,8 @@ mod tests {
             let used: BTreeSet<usize> = allocation.used.iter().copied().collect();
             prop_assert_eq!(used.len(), allocation.used.len());
             if workers_max > 0 {
-                prop_assert!(used.len() <= workers_max.max(if replicate { 2 } else { 1 }));
+                let least = if replicate { 2 } else { 1 };
+                prop_assert!(used.len() <= workers_max.max(least));
             }
             prop_assert!(allocation.spare.iter().all(|spare| !used.contains(spare)));
             let racks_used: BTreeSet<&str> = used.iter().map(|index| candidates[*index].rack).collect();

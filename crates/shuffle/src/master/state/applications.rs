@@ -83,6 +83,7 @@ impl State {
         let fits = |text: &String| text.len() <= PROPERTY_BYTES_MAX;
         properties.retain(|(key, value)| fits(key) && fits(value));
         properties.truncate(PROPERTIES_MAX);
+        let room = self.applications.len() < self.limits.applications_max;
         match self.applications.get_mut(application) {
             Some(held) => {
                 held.heard = now.monotonic;
@@ -91,7 +92,7 @@ impl State {
                     return decision;
                 }
             }
-            None if self.applications.len() >= self.limits.applications_max => {
+            None if !room => {
                 decision.reply = false;
                 return decision;
             }

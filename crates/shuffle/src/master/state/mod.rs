@@ -23,7 +23,7 @@ use std::time::Duration;
 use self::orders::Orders;
 use self::tombstones::Tombstones;
 use super::record::{Record, User};
-use super::report::{Report, Registration};
+use super::report::Report;
 use super::slots::SlotPolicy;
 use crate::ids::{ApplicationId, ShuffleId, ShuffleKey, WorkerId};
 
