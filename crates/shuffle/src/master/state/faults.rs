@@ -99,9 +99,15 @@ impl World {
 
     fn is_needed(&self, shuffle: &ShuffleKey) -> bool {
         let Some(application) = self.applications.get(&shuffle.application) else { return false };
-        let timeout = self.state.limits().application_timeout;
-        let silent = application.silent_since.is_some_and(|since| self.time >= since + timeout);
-        !application.ended && !silent && application.needed.contains(&shuffle.shuffle.0)
+        !application.ended && application.needed.contains(&shuffle.shuffle.0)
+    }
+
+    /// Whoever was silent for the timeout has ended, whatever happens to the master's memory of it.
+    fn end_silent(&mut self) {
+        let (time, timeout) = (self.time, self.state.limits().application_timeout);
+        for application in self.applications.values_mut() {
+            application.ended |= application.silent_since.is_some_and(|since| time >= since + timeout);
+        }
     }
 
     /// The invariant.
@@ -259,6 +265,11 @@ impl World {
         self.faults += 1;
         self.state = State::new(Limits::default());
         let now = self.now();
+        if self.random.next().is_multiple_of(4) {
+            // The machine lost its power: what the journal had not brought to the disk is gone.
+            let lost = self.below(6);
+            self.journal.truncate(self.journal.len().saturating_sub(lost));
+        }
         // Now and then by way of a snapshot.
         for record in &self.journal {
             self.state.apply(now, record);
@@ -358,6 +369,7 @@ impl World {
             }
             _ => self.time += Duration::from_millis(self.random.next() % 5000),
         }
+        self.end_silent();
         self.deliver_some();
         // A live application never stays silent for as long as the timeout.
         let due: Vec<ApplicationId> = self
@@ -410,6 +422,7 @@ impl World {
         }
         for _ in 0..80 {
             self.time += Duration::from_secs(10);
+            self.end_silent();
             let decision = self.state.expire(self.now());
             self.keep(decision);
             let alive: Vec<ApplicationId> = self

@@ -178,7 +178,8 @@ pub struct State {
     excluded_by_hand: BTreeSet<WorkerId>,
     departed: BTreeMap<WorkerId, Departure>,
     tombstones: Tombstones,
-    expired_last: Option<Duration>,
+    /// The last moment in which this process is known to have run.
+    ran_last: Option<Duration>,
     /// Nothing expires before this: set when the process itself was stopped for a while.
     expire_not_before: Duration,
 }
@@ -197,7 +198,7 @@ impl State {
             excluded_by_hand: BTreeSet::new(),
             departed: BTreeMap::new(),
             tombstones: Tombstones::default(),
-            expired_last: None,
+            ran_last: None,
             expire_not_before: Duration::ZERO,
         }
     }
@@ -318,21 +319,25 @@ impl State {
     /// Lets go of whoever was silent for too long. To be called every few seconds.
     pub fn expire(&mut self, now: Now) -> Decision<()> {
         let mut decision = Decision::of(());
-        // If this process was stopped (a suspended machine, a debugger), everybody seems silent: give them the time
-        // that they could not be heard in.
-        let gap = now.monotonic.saturating_sub(self.expired_last.unwrap_or(now.monotonic));
-        self.expired_last = Some(now.monotonic);
-        if gap > PAUSE_NOTICED {
-            let grace = gap.min(self.limits.application_timeout.max(self.limits.worker_timeout));
-            self.expire_not_before = now.monotonic + grace;
-        }
-        if now.monotonic < self.expire_not_before {
+        if !self.may_expire(now) {
             return decision;
         }
         self.expire_applications(now, &mut decision);
         self.expire_workers(now, &mut decision);
         self.tombstones.expire(now.monotonic);
         decision
+    }
+
+    /// Whether silence means anything now. If this process was stopped (a suspended machine, a debugger), everybody
+    /// seems silent: they get the time in which they could not be heard.
+    fn may_expire(&mut self, now: Now) -> bool {
+        let gap = now.monotonic.saturating_sub(self.ran_last.unwrap_or(now.monotonic));
+        self.ran_last = Some(now.monotonic);
+        if gap > PAUSE_NOTICED {
+            let grace = gap.min(self.limits.application_timeout.max(self.limits.worker_timeout));
+            self.expire_not_before = now.monotonic + grace;
+        }
+        now.monotonic >= self.expire_not_before
     }
 
     /// Makes a record's change and keeps it for the journal.

@@ -222,6 +222,7 @@ impl State {
         report: Report,
         records: &mut Vec<Record>,
     ) -> Vec<ShuffleKey> {
+        let may_expire = self.may_expire(now);
         let mut expired = Vec::new();
         let mut unknown = BTreeMap::new();
         let mut adopted = Vec::new();
@@ -233,7 +234,8 @@ impl State {
                 Some(_) => adopted.push(shuffle.clone()),
                 None => {
                     let since = held.unknown.get(shuffle).copied().unwrap_or(now.monotonic);
-                    if now.monotonic.saturating_sub(since) >= self.limits.application_timeout {
+                    let long = now.monotonic.saturating_sub(since) >= self.limits.application_timeout;
+                    if long && may_expire {
                         expired.push(shuffle.clone());
                     } else {
                         unknown.insert(shuffle.clone(), since);
