@@ -8,7 +8,9 @@
 //! | [`slots`] | decision | partitions to workers |
 //! | [`state`] | decision | what each message means; expiry; which data may go |
 //! | [`record`] | data | a change that outlives the process |
+//! | [`journal`] | driver | records in files |
 
+pub mod journal;
 pub mod record;
 pub mod report;
 pub mod slots;

@@ -28,6 +28,12 @@ pub mod internal {
     include!(concat!(env!("OUT_DIR"), "/yeoul.shuffle.internal.rs"));
 }
 
+/// The records of a master's journal, generated from `proto/journal.proto`.
+#[allow(missing_docs, clippy::all)]
+pub(crate) mod journal {
+    include!(concat!(env!("OUT_DIR"), "/yeoul.shuffle.journal.rs"));
+}
+
 pub use cursor::{DecodeError, Problem};
 pub use frame::{ChunkSlice, Frame, FrameType, Head, Header};
 pub use limits::Limits;
