@@ -510,7 +510,7 @@ mod tests {
     fn a_torn_end_is_cut_at_every_length() {
         let dir = tempfile::tempdir().unwrap();
         let (mut journal, _) = open(dir.path());
-        append(&mut journal, 0..3);
+        append(&mut journal, 1..4);
         drop(journal);
         let path = last_file(dir.path());
         let whole = fs::read(&path).unwrap();
@@ -518,7 +518,7 @@ mod tests {
         for len in 0..whole.len() {
             fs::write(&path, &whole[..len]).unwrap();
             let (mut journal, records) = open(dir.path());
-            assert_eq!(records, (0..(len / frame) as i32).map(registered).collect::<Vec<_>>(), "{len} bytes");
+            assert_eq!(records, (1..=(len / frame) as i32).map(registered).collect::<Vec<_>>(), "{len} bytes");
             append(&mut journal, 7..8);
             drop(journal);
             assert_eq!(open(dir.path()).1.last(), Some(&registered(7)));
