@@ -7,14 +7,23 @@
 //! | --- | --- | --- |
 //! | [`slots`] | decision | partitions to workers |
 //! | [`state`] | decision | what each message means; expiry; which data may go |
-//! | [`record`] | data | a change that outlives the process |
+//! | [`record`], [`report`] | data | a change that outlives the process; what workers say of themselves |
+//! | [`messages`] | codec | protobuf to inputs, replies to protobuf |
 //! | [`journal`] | driver | records in files |
+//! | [`server`] | driver | listeners, timers, watches |
 
 pub mod journal;
+pub mod messages;
+mod options;
 pub mod record;
+mod relay;
 pub mod report;
+pub mod server;
+mod service;
 pub mod slots;
 pub mod state;
 
+pub use options::Options;
 pub use record::Record;
+pub use server::{Handle, Server};
 pub use state::State;

@@ -7,10 +7,12 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::ids::PartitionId;
 
 /// How partitions are dealt to workers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Balance {
     /// The same number for each worker (Celeborn's `ROUNDROBIN`).
     Even,
@@ -20,7 +22,8 @@ pub enum Balance {
 }
 
 /// What the allocation goes by, besides the request.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct SlotPolicy {
     /// How partitions are dealt.
     pub balance: Balance,

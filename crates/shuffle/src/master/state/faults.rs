@@ -349,7 +349,7 @@ impl World {
                 // A worker is killed: what was only in memory is gone, some of the rest is still there.
                 let worker = self.below(self.workers.len());
                 let (connection, keeps) = (self.workers[worker].connection, self.below(2) == 0);
-                self.state.worker_link_lost(connection);
+                let _ = self.state.worker_link_lost(connection);
                 let incarnation = self.random.next();
                 let member = &mut self.workers[worker];
                 member.incarnation = incarnation;

@@ -20,6 +20,8 @@ mod workers;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use self::orders::Orders;
 use self::tombstones::Tombstones;
 use super::record::{Record, User};
@@ -42,7 +44,8 @@ pub struct Now {
 }
 
 /// What the state goes by. The defaults are Celeborn's where it has the setting.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Limits {
     /// Silence after which an application is gone (`celeborn.master.heartbeat.application.timeout`).
     pub application_timeout: Duration,

@@ -118,12 +118,16 @@ impl State {
 
     /// The connection on which a worker was last heard ended: nothing is granted on it until it is heard again. Its
     /// data counts as there until it was silent for the worker timeout.
-    pub fn worker_link_lost(&mut self, connection: u64) {
-        for held in self.workers.values_mut() {
+    /// Returns the workers that it concerns.
+    pub fn worker_link_lost(&mut self, connection: u64) -> Vec<WorkerId> {
+        let mut lost = Vec::new();
+        for (worker, held) in &mut self.workers {
             if held.link == Link::Up(connection) {
                 held.link = Link::Broken;
+                lost.push(worker.clone());
             }
         }
+        lost
     }
 
     /// A client could not reach these workers. The master believes its own connection more than a client's, but
@@ -176,6 +180,11 @@ impl State {
             }
         }
         decision
+    }
+
+    /// How many workers may get partitions now.
+    pub fn workers_available(&self) -> usize {
+        self.workers.iter().filter(|(worker, held)| self.is_eligible(worker, held)).count()
     }
 
     /// What a registered worker is at the moment.
