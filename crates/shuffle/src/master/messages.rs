@@ -109,8 +109,10 @@ pub fn slots(grant: &SlotGrant, packed: bool) -> proto::RequestSlotsResponse {
             lists[*replica].push(place(*replica, Mode::Replica, Some(*primary)));
         }
     }
-    let mut response =
-        proto::RequestSlotsResponse { status: Status::Success.code(), ..proto::RequestSlotsResponse::default() };
+    let mut response = proto::RequestSlotsResponse {
+        status: Status::Success.code(),
+        ..proto::RequestSlotsResponse::default()
+    };
     for ((worker, rack), locations) in grant.workers.iter().zip(&lists) {
         let network_location = rack.clone();
         if packed {
@@ -267,7 +269,8 @@ mod tests {
     use super::*;
 
     fn grant() -> SlotGrant {
-        let worker = |number: u16| (format!("w{number}:1:2:3:{number}").parse().unwrap(), format!("/rack{number}"));
+        let worker =
+            |number: u16| (format!("w{number}:1:2:3:{number}").parse().unwrap(), format!("/rack{number}"));
         SlotGrant {
             workers: vec![worker(0), worker(1), worker(2)],
             placements: vec![(PartitionId(4), 0, Some(1)), (PartitionId(9), 1, Some(0))],

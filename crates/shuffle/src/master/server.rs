@@ -34,7 +34,8 @@ impl Server {
     /// address cannot be bound.
     pub async fn start(options: Options) -> Result<Handle> {
         if let Some(leader) = options.leader.clone() {
-            let relay = Relay::start((options.host.as_str(), options.port), leader, options.connections_max).await?;
+            let relay =
+                Relay::start((options.host.as_str(), options.port), leader, options.connections_max).await?;
             return Ok(Handle { running: Arc::new(Running::Follower { relay }) });
         }
         let started = Instant::now();

@@ -94,9 +94,8 @@ impl MasterService {
                 let request: proto::ReviseLostShuffles = message.parse()?;
                 let application = messages::application_id(&request.app_id)?;
                 let shuffles = shuffle_ids(&request.lost_shuffles)?;
-                let success = shared
-                    .decide(|state, now| state.revise_shuffles(now, &application, &shuffles))
-                    .await;
+                let success =
+                    shared.decide(|state, now| state.revise_shuffles(now, &application, &shuffles)).await;
                 let message = if success { "" } else { "the master's limit is reached" }.to_owned();
                 Answer::of(&proto::ReviseLostShufflesResponse { success, message })
             }

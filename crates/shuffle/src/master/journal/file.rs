@@ -78,7 +78,8 @@ impl FileJournal {
             next = read_journal(path, *first, Some(*first) == last, &mut records)?;
         }
         // Going on in the last file keeps the number of files bounded however often the process restarts.
-        let first = last.filter(|first| *first >= snapshots.last_key_value().map_or(0, |(s, _)| *s)).unwrap_or(next);
+        let first =
+            last.filter(|first| *first >= snapshots.last_key_value().map_or(0, |(s, _)| *s)).unwrap_or(next);
         let path = journal_path(&options.dir, first);
         let file = OpenOptions::new().append(true).create(true).open(&path).map_err(at(&path))?;
         let len = file.metadata().map_err(at(&path))?.len();
@@ -518,7 +519,11 @@ mod tests {
         for len in 0..whole.len() {
             fs::write(&path, &whole[..len]).unwrap();
             let (mut journal, records) = open(dir.path());
-            assert_eq!(records, (1..=(len / frame) as i32).map(registered).collect::<Vec<_>>(), "{len} bytes");
+            assert_eq!(
+                records,
+                (1..=(len / frame) as i32).map(registered).collect::<Vec<_>>(),
+                "{len} bytes"
+            );
             append(&mut journal, 7..8);
             drop(journal);
             assert_eq!(open(dir.path()).1.last(), Some(&registered(7)));

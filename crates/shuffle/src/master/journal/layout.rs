@@ -82,7 +82,8 @@ fn verify(bytes: &[u8]) -> Option<(u64, &[u8])> {
     if &head[..4] != MAGIC {
         return None;
     }
-    let number = |range: std::ops::Range<usize>| u32::from_be_bytes(head[range].try_into().expect("four bytes"));
+    let number =
+        |range: std::ops::Range<usize>| u32::from_be_bytes(head[range].try_into().expect("four bytes"));
     let len = number(4..8) as usize;
     if len > PAYLOAD_MAX {
         return None;

@@ -99,8 +99,7 @@ impl State {
             None => {}
         }
         let application = application.clone();
-        let record =
-            Record::ApplicationRegistered { application, user, properties, at_unix_ms: now.unix_ms };
+        let record = Record::ApplicationRegistered { application, user, properties, at_unix_ms: now.unix_ms };
         self.commit(now, &mut decision, record);
         decision
     }

@@ -204,8 +204,7 @@ impl World {
         let replicate = request.replicate;
         let decision = self.state.request_slots(now, random, request);
         let Ok(grant) = self.keep(decision) else { return };
-        let mut partitions: Vec<i32> =
-            grant.placements.iter().map(|(partition, _, _)| partition.0).collect();
+        let mut partitions: Vec<i32> = grant.placements.iter().map(|(partition, _, _)| partition.0).collect();
         partitions.sort_unstable();
         assert_eq!(partitions, (0..count).collect::<Vec<_>>());
         let model = self.applications.get_mut(&application).unwrap();
@@ -234,8 +233,7 @@ impl World {
             }
             Message::Heartbeat { worker, incarnation, report } => {
                 let (id, connection) = (self.workers[worker].id.clone(), self.workers[worker].connection);
-                let decision =
-                    self.state.worker_heartbeat(self.now(), connection, &id, incarnation, report);
+                let decision = self.state.worker_heartbeat(self.now(), connection, &id, incarnation, report);
                 match self.keep(decision) {
                     Ok(shuffles) => {
                         let seen = self.workers[worker].seen;
@@ -251,11 +249,8 @@ impl World {
                 }
             }
             Message::Unregister { shuffle } => {
-                let decision = self.state.unregister_shuffles(
-                    self.now(),
-                    &shuffle.application,
-                    &[shuffle.shuffle],
-                );
+                let decision =
+                    self.state.unregister_shuffles(self.now(), &shuffle.application, &[shuffle.shuffle]);
                 self.keep(decision);
             }
         }
@@ -365,7 +360,9 @@ impl World {
                 self.time += Duration::from_secs(400);
                 self.faults += 1;
                 let applications = self.applications.values_mut();
-                applications.for_each(|a| a.silent_since = a.silent_since.map(|since| since + Duration::from_secs(400)));
+                applications.for_each(|a| {
+                    a.silent_since = a.silent_since.map(|since| since + Duration::from_secs(400))
+                });
             }
             _ => self.time += Duration::from_millis(self.random.next() % 5000),
         }
@@ -375,7 +372,9 @@ impl World {
         let due: Vec<ApplicationId> = self
             .applications
             .iter()
-            .filter(|(_, a)| !a.ended && a.silent_since.is_none() && self.time >= a.heard + Duration::from_secs(100))
+            .filter(|(_, a)| {
+                !a.ended && a.silent_since.is_none() && self.time >= a.heard + Duration::from_secs(100)
+            })
             .map(|(id, _)| id.clone())
             .collect();
         let decision = self.state.expire(self.now());
@@ -471,7 +470,10 @@ fn nothing_needed_is_deleted_and_the_rest_goes_in_the_end() {
         deletions += counts.1;
     }
     eprintln!("{faults} faults, {deletions} deletions");
-    assert!(faults > worlds * steps / 20 && deletions > worlds * 10, "{faults} faults, {deletions} deletions");
+    assert!(
+        faults > worlds * steps / 20 && deletions > worlds * 10,
+        "{faults} faults, {deletions} deletions"
+    );
 }
 
 #[test]

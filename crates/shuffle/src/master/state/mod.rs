@@ -286,7 +286,8 @@ impl State {
 
     /// The records that rebuild the durable part from nothing: what a snapshot holds.
     pub fn records(&self) -> Vec<Record> {
-        let mut records = Vec::with_capacity(self.applications.len() + self.shuffle_count + self.workers.len());
+        let mut records =
+            Vec::with_capacity(self.applications.len() + self.shuffle_count + self.workers.len());
         for (application, held) in &self.applications {
             records.push(Record::ApplicationRegistered {
                 application: application.clone(),

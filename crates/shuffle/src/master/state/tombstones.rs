@@ -39,7 +39,8 @@ impl Tombstones {
 
     /// Whether data of the shuffle may be deleted for certain.
     pub(super) fn covers(&self, shuffle: &ShuffleKey) -> bool {
-        self.shuffles.since.contains_key(shuffle) || self.applications.since.contains_key(&shuffle.application)
+        self.shuffles.since.contains_key(shuffle)
+            || self.applications.since.contains_key(&shuffle.application)
     }
 
     pub(super) fn expire(&mut self, now: Duration) {
@@ -51,8 +52,10 @@ impl Tombstones {
     pub(super) fn records(&self) -> impl Iterator<Item = Record> {
         let applications = self.applications.since.keys();
         let shuffles = self.shuffles.since.keys();
-        let applications = applications
-            .map(|application| Record::ApplicationRemoved { application: application.clone(), at_unix_ms: 0 });
+        let applications = applications.map(|application| Record::ApplicationRemoved {
+            application: application.clone(),
+            at_unix_ms: 0,
+        });
         applications
             .chain(shuffles.map(|shuffle| Record::ShuffleRemoved { shuffle: shuffle.clone(), at_unix_ms: 0 }))
     }

@@ -203,14 +203,18 @@ impl State {
     /// Removes workers that were silent for too long, and forgets those that are gone for long.
     pub(super) fn expire_workers(&mut self, now: Now, decision: &mut Decision<()>) {
         let timeout = self.limits.worker_timeout;
-        let silent = self.workers.iter().filter(|(_, held)| now.monotonic.saturating_sub(held.heard) >= timeout);
+        let silent =
+            self.workers.iter().filter(|(_, held)| now.monotonic.saturating_sub(held.heard) >= timeout);
         let silent: Vec<WorkerId> = silent.map(|(worker, _)| worker.clone()).collect();
         for worker in silent {
             let record = Record::WorkerRemoved { worker, at_unix_ms: now.unix_ms, left: false };
             self.commit(now, decision, record);
         }
         let kept = self.limits.unavailable_kept;
-        let old = self.departed.iter().filter(|(_, departure)| now.monotonic.saturating_sub(departure.seen) >= kept);
+        let old = self
+            .departed
+            .iter()
+            .filter(|(_, departure)| now.monotonic.saturating_sub(departure.seen) >= kept);
         let old: Vec<WorkerId> = old.map(|(worker, _)| worker.clone()).collect();
         for worker in old {
             self.commit(now, decision, Record::WorkerForgotten { worker });

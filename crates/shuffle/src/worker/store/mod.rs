@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 use std::time::Instant;
 
 use directory::{Directory, Health};
-use shuffle::Shuffle;
+use shuffle::{Contents, Shuffle};
 
 use super::memory::{Level, Memory};
 use super::state::Pressure;
@@ -116,6 +116,18 @@ impl Store {
             Arc::new(Shuffle::new(key.clone(), self.memory.clone(), Arc::clone(&self.lives)))
         });
         Arc::clone(shuffle)
+    }
+
+    /// Decides about a shuffle, which is made if it is not here, under its lock.
+    pub fn with_shuffle<T>(&self, key: &ShuffleKey, decide: impl FnOnce(&mut Contents) -> T) -> T {
+        loop {
+            let shuffle = self.find_or_insert(key);
+            let mut contents = shuffle.lock();
+            if !contents.gone {
+                return decide(&mut contents);
+            }
+            // Deleted between the two lines: it has left the table, so the next turn makes a new one.
+        }
     }
 
     /// Every shuffle that is here.

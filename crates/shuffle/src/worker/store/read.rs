@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
@@ -34,6 +34,8 @@ pub struct Stream {
     slot: Slot,
     selection: Selection,
     chunks: Vec<Chunk>,
+    /// Why a chunk broke off, for who comes back.
+    broken: OnceLock<(Kind, String)>,
 }
 
 impl Store {
@@ -65,7 +67,7 @@ impl Store {
                 (selection, chunks)
             }
         };
-        Ok(Stream { shuffle: Arc::clone(shuffle), slot, selection, chunks })
+        Ok(Stream { shuffle: Arc::clone(shuffle), slot, selection, chunks, broken: OnceLock::new() })
     }
 }
 
@@ -107,6 +109,23 @@ impl Stream {
     /// The chunks of the stream.
     pub fn chunks(&self) -> &[Chunk] {
         &self.chunks
+    }
+
+    /// Remembers why a chunk could not be sent whole.
+    pub fn broke(&self, error: &Error) {
+        // The first reason stays.
+        let _ = self.broken.set((error.kind(), error.to_string()));
+    }
+
+    /// Whether every chunk so far could be sent whole.
+    ///
+    /// # Errors
+    /// What [`Stream::broke`] was told.
+    pub fn check(&self) -> Result<()> {
+        match self.broken.get() {
+            None => Ok(()),
+            Some((kind, text)) => Err(Error::new(*kind, text.as_str())),
+        }
     }
 
     /// Whose batches these are.
@@ -369,12 +388,19 @@ fn about(stream: &Stream, error: io::Error) -> Error {
 }
 
 /// Bytes that give back their charge when the last handle to them is dropped.
-pub fn charged<C: Send + 'static>(bytes: Vec<u8>, charge: C) -> Bytes {
-    struct Owner<C>(Vec<u8>, #[allow(dead_code)] C);
-    impl<C> AsRef<[u8]> for Owner<C> {
+pub fn charged<B, C>(bytes: B, charge: C) -> Bytes
+where
+    B: AsRef<[u8]> + Send + 'static,
+    C: Send + 'static,
+{
+    struct Owner<B, C> {
+        bytes: B,
+        _charge: C,
+    }
+    impl<B: AsRef<[u8]>, C> AsRef<[u8]> for Owner<B, C> {
         fn as_ref(&self) -> &[u8] {
-            &self.0
+            self.bytes.as_ref()
         }
     }
-    Bytes::from_owner(Owner(bytes, charge))
+    Bytes::from_owner(Owner { bytes, _charge: charge })
 }

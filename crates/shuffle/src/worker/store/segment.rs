@@ -255,9 +255,21 @@ impl Writer<'_> {
     }
 }
 
+/// Bytes of an application's name as a folder; file systems take 255.
+const FOLDER_LEN_MAX: usize = 200;
+
+/// Whether a shuffle's files can be named.
+pub fn is_storable(key: &ShuffleKey) -> bool {
+    key.shuffle.0 >= 0 && !key.application.as_str().is_empty() && folder_name(key).len() <= FOLDER_LEN_MAX
+}
+
 /// Where the files of a shuffle lie. An application's name is any text; what is not plain is written as `%XX`, so that
 /// it can be read back and never leaves the directory.
 pub fn folder(directory: &Directory, key: &ShuffleKey) -> PathBuf {
+    directory.home().join(folder_name(key)).join(key.shuffle.to_string())
+}
+
+fn folder_name(key: &ShuffleKey) -> String {
     let mut name = String::new();
     for (at, byte) in key.application.as_str().bytes().enumerate() {
         let plain = byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-' || (byte == b'.' && at > 0);
@@ -267,7 +279,7 @@ pub fn folder(directory: &Directory, key: &ShuffleKey) -> PathBuf {
             name.push_str(&format!("%{byte:02X}"));
         }
     }
-    directory.home().join(name).join(key.shuffle.to_string())
+    name
 }
 
 /// The application that a folder's name stands for, if [`folder`] made it.
