@@ -110,7 +110,7 @@ impl FetchService {
         };
         let stream = self.node.streams.get(slice.stream_id, self.node.store.now_ms())?;
         stream.check()?;
-        let reader = ChunkReader::new(&stream, self.node.store.read_memory(), chunk, offset.into(), len)?;
+        let reader = ChunkReader::new(&stream, &self.node.store, chunk, offset.into(), len)?;
         Ok(ChunkSource { stream, reader })
     }
 }

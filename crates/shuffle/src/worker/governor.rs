@@ -5,13 +5,17 @@
 
 use std::fs;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use super::buffers;
 use super::memory;
 use super::node::Node;
 
 /// How often the process is measured. Between two measurements no more comes in than a loopback connection carries.
 const INTERVAL: Duration = Duration::from_millis(50);
+
+/// How long empty buffers are kept when nobody wants one.
+const IDLE: Duration = Duration::from_secs(1);
 
 /// Left alone below the limit, in 1/32, for what comes between two measurements.
 const MARGIN_32NDS: u64 = 2;
@@ -42,13 +46,23 @@ pub fn resident_set() -> Option<u64> {
 
 /// Follows the process for as long as the worker lives.
 pub async fn run(node: Arc<Node>) {
+    let mut looked = Instant::now();
     let mut ticks = tokio::time::interval(INTERVAL);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
         // A file of the kernel, not of a disk: it is read at once.
         let Some(rss) = resident_set() else { return };
-        node.store.set_memory_bytes(limit(node.options.memory_bytes, rss, memory::accounted()));
+        let (before, accounted) = (node.store.memory().limit(), memory::accounted() + buffers::shelved());
+        let limit = limit(node.options.memory_bytes, rss, accounted);
+        tracing::trace!(rss, accounted, before, limit, "measured");
+        node.store.set_memory_bytes(limit);
+        let (memory, buffers) = (node.store.memory(), node.store.buffers());
+        buffers.shrink_to(memory.limit().saturating_sub(memory.used()));
+        if looked.elapsed() >= IDLE {
+            looked = Instant::now();
+            buffers.shrink_if_idle();
+        }
     }
 }
 

@@ -10,19 +10,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::buffers;
 use super::memory::Charge;
 use super::node::Node;
 use super::replicate;
 use super::state::{PushKind, Refusal};
-use super::store::read::charged;
 use super::store::shuffle::{Contents, Shuffle};
 use crate::ids::{FileName, LocationId, MapId, Mode, ShuffleKey};
 use crate::net::{Body, Reply, Service};
 use crate::wire::batch::{BATCH_HEADER_LEN, BatchHeader, ByteOrder};
 use crate::wire::{Head, Header, Status};
-
-/// What a body costs besides its bytes: its allocation's head and its owner.
-const BODY_OVERHEAD_BYTES: u64 = 128;
 
 /// How often a push that waits for memory looks whether there will ever be any.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -74,11 +71,15 @@ impl PushService {
         if !self.would_take(&shuffle, &push) {
             return self.refuse(&push, Some(&shuffle), body, reply).await;
         }
-        let Some(charge) = self.wait_for_memory(body.remaining() as u64 + BODY_OVERHEAD_BYTES).await else {
+        let len = body.remaining();
+        let Some(charge) = self.wait_for_memory(buffers::cost(len)).await else {
             reply.push(Status::HardSplit);
             return Ok(());
         };
-        let body = charged(body.whole().await?, charge);
+        let store = &self.node.store;
+        let mut buffer = store.buffers().take_charged(len, charge, store.memory());
+        body.read_into(buffer.bytes_mut(), len).await?;
+        let body = buffer.share();
         match self.append(&shuffle, &push, &body) {
             Err(rejection) => answer_rejection(reply, &rejection),
             Ok(Appended { soft_split, peer: None }) => reply.push(status(soft_split)),

@@ -25,6 +25,7 @@ use std::time::Instant;
 use directory::{Directory, Health};
 use shuffle::{Contents, Shuffle};
 
+use super::buffers::Buffers;
 use super::memory::{Level, Memory};
 use super::state::Pressure;
 use crate::error::Result;
@@ -38,6 +39,7 @@ const READ_SIXTEENTHS: u64 = 2;
 pub struct Store {
     memory: Memory,
     read_memory: Memory,
+    buffers: Buffers,
     directories: Vec<Arc<Directory>>,
     shuffles: RwLock<HashMap<ShuffleKey, Arc<Shuffle>>>,
     /// Committed shuffles whose seals are to be written.
@@ -59,6 +61,7 @@ impl Store {
             directories: directories.collect::<Result<_>>()?,
             memory: Memory::new(memory_bytes - read_bytes),
             read_memory: Memory::new(read_bytes),
+            buffers: Buffers::default(),
             shuffles: RwLock::default(),
             unsealed: Mutex::default(),
             lives: Arc::new(AtomicU64::new(1)),
@@ -74,6 +77,11 @@ impl Store {
     /// The ledger of buffers for reads from disk.
     pub fn read_memory(&self) -> &Memory {
         &self.read_memory
+    }
+
+    /// What bodies and reads lie in.
+    pub fn buffers(&self) -> &Buffers {
+        &self.buffers
     }
 
     /// Changes how much memory there is, reads included.

@@ -187,8 +187,16 @@ impl Segment {
     /// What the file system says; a file that is too short counts as damaged.
     pub fn read(&self, at: u64, len: usize) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; len];
-        self.file.read_exact_at(&mut bytes, at)?;
+        self.read_into(at, &mut bytes)?;
         Ok(bytes)
+    }
+
+    /// Reads as many bytes as `bytes` has. Blocks.
+    ///
+    /// # Errors
+    /// As for [`Segment::read`].
+    pub fn read_into(&self, at: u64, bytes: &mut [u8]) -> io::Result<()> {
+        self.file.read_exact_at(bytes, at)
     }
 
     /// Brings everything to the disk. Blocks.
