@@ -1,0 +1,12 @@
+//! What every fuzz target promises: no panic, no hang (libFuzzer's `-timeout`), and no more memory than twice the bytes
+//! received plus 64 KiB.
+
+/// Bytes that a decoder may use beside twice what it has received.
+const SLACK: u64 = 64 * 1024;
+
+/// Runs a decoder over `received` bytes, and fails if at any moment it holds more memory than it may.
+pub fn bounded(received: usize, decode: impl FnOnce()) {
+    let used = allocation_counter::measure(decode);
+    let max = 2 * received as u64 + SLACK;
+    assert!(used.bytes_max <= max, "{} bytes held for {received} received, the most is {max}", used.bytes_max);
+}
