@@ -110,6 +110,22 @@ impl Shuffle {
         Reader::new(self, partition, maps)
     }
 
+    /// The worker that a partition's next batch goes to.
+    ///
+    /// # Panics
+    /// If there is no such partition.
+    pub fn primary(&self, partition: PartitionId) -> WorkerId {
+        self.inner.state().routes.current(partition).worker.clone()
+    }
+
+    /// How many locations a partition has had: one, and one more for each split or failure.
+    ///
+    /// # Panics
+    /// If there is no such partition.
+    pub fn locations(&self, partition: PartitionId) -> usize {
+        self.inner.state().routes.all(partition).len()
+    }
+
     /// Gives the shuffle up: the service deletes its data.
     ///
     /// # Errors
