@@ -6,6 +6,7 @@
 
 pub mod batch;
 mod cursor;
+mod density;
 pub mod frame;
 pub mod java;
 mod limits;
