@@ -37,7 +37,7 @@ class SparkJob:
         conf |= {"spark.task.maxFailures": "8", "spark.stage.maxConsecutiveAttempts": "8"}
         conf |= {"spark.celeborn.client.spark.fetch.throwsFetchFailure": "true"}
         self.process = stock_spark.start(conf, ["long_shuffle"], self.tables, self.out, self.log)
-        self.span = (20, 20 + 5 * turns)
+        self.span = (0, 4 * turns)
 
     def outcome(self) -> tuple[bool, str]:
         self.process.wait(900)
@@ -58,7 +58,7 @@ class ClientJob:
         with open(self.log, "wb") as log:
             java = ["java", "-Xmx1g", "-cp", f"{classes}:{fetch.jars()}/*", "StockClient", *arguments]
             self.process = subprocess.Popen(java, stdout=log, stderr=log)
-        self.span = (2, 2 + 4 * turns)
+        self.span = (0, 3 * turns)
 
     def outcome(self) -> tuple[bool, str]:
         self.process.wait(900)
@@ -75,6 +75,9 @@ def run(fault: str, job_kind, chance: random.Random, turns: int) -> tuple[bool, 
         if fault == "disk-full":
             return disk_full(cluster, job_kind, turns)
         job = job_kind(cluster, replicate, turns)
+        # The clock starts with the first shuffle, so that the fault falls into the job and not into its start.
+        while not cluster.get("/api/v1/shuffles")["shuffleIds"] and job.process.poll() is None:
+            time.sleep(0.05)
         moment = chance.uniform(*job.span)
         begin = time.monotonic()
         while time.monotonic() - begin < moment and job.process.poll() is None:

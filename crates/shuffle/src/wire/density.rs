@@ -20,7 +20,8 @@ const SHORTEST: &[(MessageType, u64, u64)] = &[
 
 /// Refuses a payload whose elements are too short to be real. What is not protobuf at all is left to its decoder.
 pub(super) fn check(kind: MessageType, payload: &[u8]) -> Result<(), DecodeError> {
-    let shortest = |field: u64| SHORTEST.iter().find(|(message, number, _)| *message == kind && *number == field);
+    let shortest =
+        |field: u64| SHORTEST.iter().find(|(message, number, _)| *message == kind && *number == field);
     if !SHORTEST.iter().any(|(message, ..)| *message == kind) {
         return Ok(());
     }
@@ -78,7 +79,8 @@ mod tests {
         let smallest = proto::WorkerInfo { fetch_port: 1024, replicate_port: 1024, ..smallest };
         let real = request(smallest);
         assert_eq!(Message::of(&real).parse(), Ok(real));
-        let error = Message::of(&request(proto::WorkerInfo::default())).parse::<proto::RequestSlots>().unwrap_err();
+        let error =
+            Message::of(&request(proto::WorkerInfo::default())).parse::<proto::RequestSlots>().unwrap_err();
         assert_eq!(error.field, "repeated message");
     }
 }
