@@ -11,8 +11,8 @@ import org.apache.celeborn.common.identity.UserIdentifier;
  * The stock client's LifecycleManager and ShuffleClientImpl, without Spark: writes shuffles whose every byte is known,
  * reads them back whole and by map range, and fails on the first byte that is missing, doubled, foreign or wrong.
  *
- * Arguments are key=value: master, replicate, shuffles, maps, partitions, records, size, skew, abandon, ranges, pause, and
- * any client key that begins with "celeborn.". A record is: map, partition, sequence, length (i32 each), and bytes that
+ * Arguments are key=value: master, replicate, shuffles, maps, partitions, records, size, skew, abandon, ranges, pause, split
+ * (1: fail unless a partition was split), and any client key that begins with "celeborn.". A record is: map, partition, sequence, length (i32 each), and bytes that
  * follow from the four.
  */
 public class StockClient {
@@ -120,7 +120,9 @@ public class StockClient {
       }
       for (Future<?> task : tasks) task.get();
       long pushed = System.nanoTime();
-      client.updateFileGroup(id, 0);
+      var groups = client.updateFileGroup(id, 0).partitionGroups;
+      int locations = groups.values().stream().mapToInt(Set::size).sum();
+      if (option("split", 0) == 1) check(locations > partitions, "no partition was split: " + locations + " locations");
       long committed = System.nanoTime();
       AtomicLong read = new AtomicLong();
       tasks.clear();
@@ -137,7 +139,7 @@ public class StockClient {
       }
       for (Future<?> task : tasks) task.get();
       check(read.get() == written.get(), "wrote " + written + " bytes, read " + read);
-      System.out.printf("shuffle %d: %d bytes right, push %.1f ms, commit %.1f ms, read %.1f ms%n", id, read.get(),
+      System.out.printf("shuffle %d: %d bytes right in %d locations, push %.1f ms, commit %.1f ms, read %.1f ms%n", id, read.get(), locations,
           (pushed - begin) / 1e6, (committed - pushed) / 1e6, (System.nanoTime() - committed) / 1e6);
       manager.unregisterShuffle(id);
     }

@@ -11,7 +11,7 @@ import time
 import fetch
 from cluster import Cluster
 
-SPLIT = ["celeborn.client.shuffle.partitionSplit.threshold=1m", "partitions=4", "records=40", "size=60000"]
+SPLIT = ["celeborn.client.shuffle.partitionSplit.threshold=1m", "partitions=4", "records=40", "size=60000", "pause=20", "split=1"]
 CASES = {
     "small": ["shuffles=3"],
     "fast": ["shuffles=3", "celeborn.client.push.limit.inFlight.sleepInterval=1ms"]
@@ -20,8 +20,8 @@ CASES = {
     "many partitions": ["partitions=500", "maps=3", "records=3"],
     "large records": ["size=300000", "records=20", "partitions=3"],
     "skew": ["size=2000", "skew=200", "records=30"],
-    "soft split": [*SPLIT, "celeborn.client.shuffle.partitionSplit.mode=SOFT", "pause=20"],
-    "hard split": [*SPLIT, "celeborn.client.shuffle.partitionSplit.mode=HARD", "pause=20"],
+    "soft split": [*SPLIT, "celeborn.client.shuffle.partitionSplit.mode=SOFT"],
+    "hard split": [*SPLIT, "celeborn.client.shuffle.partitionSplit.mode=HARD"],
     "zstd": ["celeborn.client.shuffle.compression.codec=ZSTD", "size=5000"],
     "uncompressed": ["celeborn.client.shuffle.compression.codec=NONE", "size=5000"],
     "range filter": ["celeborn.client.shuffle.rangeReadFilter.enabled=true", "maps=9", "ranges=3"],

@@ -3,11 +3,15 @@
 //!
 //! - [`ids`]: the identifiers, [`error`]: the public error.
 //! - [`wire`]: bytes to values and back; no I/O.
+//! - [`master`]: applications, workers, shuffles, slots.
+//! - [`client`]: a client of our own, for engines, benchmarks and tests.
 //! - [`net`]: the accept loop and the framed connections that every server of this crate runs on.
 //! - [`worker`]: takes batches, keeps them, and gives them back.
 
+pub mod client;
 pub mod error;
 pub mod ids;
+pub mod master;
 pub mod net;
 pub mod wire;
 pub mod worker;

@@ -32,6 +32,17 @@ impl<'a> Body<'a> {
         self.reader.take(len).await
     }
 
+    /// The next `len` bytes, or the rest if it is shorter, into an empty vector. Where the vector's capacity is large enough
+    /// it stays where it is.
+    ///
+    /// # Errors
+    /// As for [`Body::whole`].
+    pub async fn read_into(&mut self, bytes: &mut Vec<u8>, len: usize) -> io::Result<()> {
+        let len = self.remaining.min(len);
+        self.remaining -= len;
+        self.reader.take_into(bytes, len).await
+    }
+
     /// The next piece, as long as `len_max` or the rest, in an allocation of its own; `None` behind the last.
     ///
     /// # Errors

@@ -7,12 +7,12 @@ use std::pin::Pin;
 use bytes::Bytes;
 
 /// What [`PieceSource::next`] returns.
-pub type PieceFuture<'a> = Pin<Box<dyn Future<Output = io::Result<Option<Bytes>>> + Send + 'a>>;
+pub type PieceFuture<'a> = Pin<Box<dyn Future<Output = io::Result<Option<Vec<Bytes>>>> + Send + 'a>>;
 
 /// Gives a body piece by piece. A piece is asked for when the one before has left, so a peer that does not read pins one
 /// piece and not the whole body.
 pub trait PieceSource: Send {
-    /// The next piece, or `None` behind the last. An error ends the connection, because the frame cannot be finished.
+    /// The parts of the next piece, or `None` behind the last. An error ends the connection, because the frame cannot be finished.
     fn next(&mut self) -> PieceFuture<'_>;
 }
 

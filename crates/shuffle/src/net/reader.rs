@@ -85,18 +85,25 @@ impl FrameReader {
     /// Exactly `len` bytes of a body, in an allocation of their own that never exceeds twice what has come plus 64 KiB.
     pub async fn take(&mut self, len: usize) -> io::Result<Bytes> {
         let mut body = Vec::with_capacity(len.min(BODY_BEGIN));
+        self.take_into(&mut body, len).await?;
+        Ok(Bytes::from(body))
+    }
+
+    /// Exactly `len` bytes of a body into an empty vector, which grows as in [`FrameReader::take`] where its capacity is
+    /// too small.
+    pub async fn take_into(&mut self, body: &mut Vec<u8>, len: usize) -> io::Result<()> {
         let ahead = len.min(self.buffer.len());
-        grow(&mut body, ahead, len);
+        grow(body, ahead, len);
         body.put_slice(&self.buffer[..ahead]);
         self.buffer.advance(ahead);
         while body.len() < len {
             if body.len() == body.capacity() {
                 let more = body.len();
-                grow(&mut body, more, len);
+                grow(body, more, len);
             }
             let room = body.capacity().min(len) - body.len();
             self.acknowledge_at_once();
-            let mut rest = (&mut body).limit(room);
+            let mut rest = (&mut *body).limit(room);
             let read = timeout(self.idle_max, self.half.read_buf(&mut rest)).await;
             match read {
                 Ok(Ok(0)) => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -108,7 +115,7 @@ impl FrameReader {
                 }
             }
         }
-        Ok(Bytes::from(body))
+        Ok(())
     }
 
     /// Reads `len` bytes of a body and forgets them.

@@ -18,6 +18,11 @@ impl ConnectionId {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Self(NEXT.fetch_add(1, Ordering::Relaxed))
     }
+
+    /// The bare number, for decisions, which know nothing of connections.
+    pub fn number(self) -> u64 {
+        self.0
+    }
 }
 
 impl fmt::Display for ConnectionId {

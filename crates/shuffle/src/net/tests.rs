@@ -31,7 +31,7 @@ impl PieceSource for Pieces {
             }
             self.given += 1;
             self.total.fetch_add(1, Ordering::Relaxed);
-            Ok(Some(Bytes::from(vec![self.given; 1000])))
+            Ok(Some(vec![Bytes::from(vec![self.given; 1000])]))
         })
     }
 }

@@ -49,9 +49,11 @@ pub(super) async fn write_frames(
                 }
                 Source::Pull(mut source) => {
                     let mut left = len;
-                    while let Some(piece) = source.next().await? {
-                        left = left.checked_sub(piece.len()).ok_or_else(|| wrong_total(len))?;
-                        gathered.push(piece);
+                    while let Some(parts) = source.next().await? {
+                        for part in parts {
+                            left = left.checked_sub(part.len()).ok_or_else(|| wrong_total(len))?;
+                            gathered.push(part);
+                        }
                         gathered.write(&mut half, idle_max).await?;
                     }
                     if left != 0 {

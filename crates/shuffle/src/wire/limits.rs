@@ -21,7 +21,7 @@ pub struct Limits {
 impl Limits {
     /// For the listener of a server's control messages, which receives no pushes and no chunks.
     pub const CONTROL: Self =
-        Self { head_len_max: 64 * KIB, rpc_body_max: 64 * MIB, push_body_max: 0, chunk_body_max: 0 };
+        Self { head_len_max: 64 * KIB, rpc_body_max: 16 * MIB, push_body_max: 0, chunk_body_max: 0 };
     /// For a worker's push and replicate listeners. A client sends one row in one frame, however large.
     pub const PUSH: Self =
         Self { head_len_max: 512 * KIB, rpc_body_max: MIB, push_body_max: 1024 * MIB, chunk_body_max: 0 };

@@ -10,6 +10,7 @@
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::cursor::{Cursor, DecodeError, Problem};
+use super::density;
 use super::{internal, proto};
 
 /// Says which protobuf message a payload is. The names up to 9999 are Celeborn's; the others are between our own servers.
@@ -113,6 +114,7 @@ impl Message {
             return Err(DecodeError { field: "message type", offset: 0, problem });
         }
         let payload = self.payload.clone().unwrap_or_default();
+        density::check(self.kind, &payload)?;
         M::decode(payload).map_err(|error| DecodeError {
             field: "payload",
             offset: 0,

@@ -6,6 +6,7 @@
 
 pub mod batch;
 mod cursor;
+mod density;
 pub mod frame;
 pub mod java;
 mod limits;
@@ -26,6 +27,12 @@ pub mod proto {
 #[allow(missing_docs, clippy::all)]
 pub mod internal {
     include!(concat!(env!("OUT_DIR"), "/yeoul.shuffle.internal.rs"));
+}
+
+/// The records of a master's journal, generated from `proto/journal.proto`.
+#[allow(missing_docs, clippy::all)]
+pub(crate) mod journal {
+    include!(concat!(env!("OUT_DIR"), "/yeoul.shuffle.journal.rs"));
 }
 
 pub use cursor::{DecodeError, Problem};

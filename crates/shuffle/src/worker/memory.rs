@@ -5,9 +5,18 @@
 //! paused. Before that, [`Level`] tells the pushes to split softly and the spiller to work.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, oneshot};
+
+/// What all ledgers of the process have in use: a process may be several workers, and has one RSS.
+static ACCOUNTED: AtomicU64 = AtomicU64::new(0);
+
+/// Bytes that all ledgers of the process have in use.
+pub fn accounted() -> u64 {
+    ACCOUNTED.load(Ordering::Relaxed)
+}
 
 /// How full the ledger is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -170,6 +179,7 @@ impl Memory {
             let mut ledger = self.ledger();
             debug_assert!(ledger.used >= bytes, "more given back than taken");
             ledger.used = ledger.used.saturating_sub(bytes);
+            ACCOUNTED.fetch_sub(bytes, Ordering::Relaxed);
             self.grant(&mut ledger)
         };
         deliver(granted);
@@ -225,6 +235,7 @@ impl Ledger {
     /// Takes bytes; true if spilling may be needed.
     fn take(&mut self, bytes: u64) -> bool {
         self.used = self.used.saturating_add(bytes);
+        ACCOUNTED.fetch_add(bytes, Ordering::Relaxed);
         self.high_water = self.high_water.max(self.used);
         self.used > share(self.limit, SPILL_SIXTEENTHS)
     }

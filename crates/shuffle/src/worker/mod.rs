@@ -1,10 +1,27 @@
 //! The worker: takes batches, keeps them, and gives them back.
 //!
 //! - [`state`], [`index`]: what a worker decides about a shuffle and what it knows about each batch; no I/O.
-//! - [`memory`]: the ledger that every kept byte is charged to.
+//! - [`memory`]: the ledger that every kept byte is charged to; [`buffers`]: what they lie in; [`governor`]: the ledger's
+//!   limit follows the process.
 //! - [`store`]: batches in memory and in segments on disk.
+//! - [`control`], [`push`], [`replicate`], [`fetch`], [`streams`]: the four listeners.
+//! - [`registration`]: the conversation with the master; [`node`], [`server`], [`options`]: the worker as a whole.
 
+pub mod buffers;
+pub mod control;
+pub mod fetch;
+pub mod governor;
 pub mod index;
 pub mod memory;
+pub mod node;
+pub mod options;
+pub mod push;
+pub mod registration;
+pub mod replicate;
+pub mod server;
 pub mod state;
 pub mod store;
+pub mod streams;
+
+pub use options::Options;
+pub use server::{Handle, Server};

@@ -261,6 +261,14 @@ impl ShuffleState {
         Ok(Admission { slot, soft_split: outgrown || shed })
     }
 
+    /// Whether a batch for a location would be looked at: what is refused here, [`ShuffleState::judge`] refuses too.
+    pub fn is_writable(&self, file: FileName, pressure: Pressure) -> bool {
+        let location = self.slots.get(&file).and_then(|slot| self.locations.get(slot));
+        !pressure.leaving
+            && !pressure.exhausted
+            && location.is_some_and(|location| location.phase == Phase::Open)
+    }
+
     fn refuse_unwritable(&self, map: MapId, was_here: bool) -> Refusal {
         if self.winners.of(map).is_some() {
             Refusal::MapEnded

@@ -23,8 +23,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 use std::time::Instant;
 
 use directory::{Directory, Health};
-use shuffle::Shuffle;
+use shuffle::{Contents, Shuffle};
 
+use super::buffers::Buffers;
 use super::memory::{Level, Memory};
 use super::state::Pressure;
 use crate::error::Result;
@@ -38,6 +39,7 @@ const READ_SIXTEENTHS: u64 = 2;
 pub struct Store {
     memory: Memory,
     read_memory: Memory,
+    buffers: Buffers,
     directories: Vec<Arc<Directory>>,
     shuffles: RwLock<HashMap<ShuffleKey, Arc<Shuffle>>>,
     /// Committed shuffles whose seals are to be written.
@@ -59,6 +61,7 @@ impl Store {
             directories: directories.collect::<Result<_>>()?,
             memory: Memory::new(memory_bytes - read_bytes),
             read_memory: Memory::new(read_bytes),
+            buffers: Buffers::default(),
             shuffles: RwLock::default(),
             unsealed: Mutex::default(),
             lives: Arc::new(AtomicU64::new(1)),
@@ -74,6 +77,11 @@ impl Store {
     /// The ledger of buffers for reads from disk.
     pub fn read_memory(&self) -> &Memory {
         &self.read_memory
+    }
+
+    /// What bodies and reads lie in.
+    pub fn buffers(&self) -> &Buffers {
+        &self.buffers
     }
 
     /// Changes how much memory there is, reads included.
@@ -116,6 +124,18 @@ impl Store {
             Arc::new(Shuffle::new(key.clone(), self.memory.clone(), Arc::clone(&self.lives)))
         });
         Arc::clone(shuffle)
+    }
+
+    /// Decides about a shuffle, which is made if it is not here, under its lock.
+    pub fn with_shuffle<T>(&self, key: &ShuffleKey, decide: impl FnOnce(&mut Contents) -> T) -> T {
+        loop {
+            let shuffle = self.find_or_insert(key);
+            let mut contents = shuffle.lock();
+            if !contents.gone {
+                return decide(&mut contents);
+            }
+            // Deleted between the two lines: it has left the table, so the next turn makes a new one.
+        }
     }
 
     /// Every shuffle that is here.

@@ -51,7 +51,7 @@ fn append(store: &Store, shuffle: &Arc<Shuffle>, partition: i32, batch: &Bytes) 
 }
 
 async fn read_chunk(store: &Store, stream: &Arc<Stream>, chunk: u32) -> crate::Result<Vec<u8>> {
-    let mut reader = ChunkReader::new(stream, store.read_memory(), chunk, 0, u64::MAX)?;
+    let mut reader = ChunkReader::new(stream, store, chunk, 0, u64::MAX)?;
     let mut bytes = Vec::new();
     while let Some(parts) = reader.next().await? {
         parts.iter().for_each(|part| bytes.extend_from_slice(part));
@@ -296,7 +296,7 @@ fn a_part_of_a_chunk_is_that_part() {
         for (offset, len) in
             [(0, 0), (0, 1), (19, 70_000), (70_020, 1 << 20), (5_300_000, u64::MAX), (whole.len() as u64, 9)]
         {
-            let mut reader = ChunkReader::new(&stream, store.read_memory(), 0, offset, len).unwrap();
+            let mut reader = ChunkReader::new(&stream, &store, 0, offset, len).unwrap();
             let end = offset.saturating_add(len).min(whole.len() as u64);
             assert_eq!(reader.left(), end - offset);
             let mut found = Vec::new();
@@ -305,9 +305,7 @@ fn a_part_of_a_chunk_is_that_part() {
             }
             assert!(found == whole[offset as usize..end as usize], "offset {offset}, {len} bytes");
         }
-        let error = |chunk, offset| {
-            ChunkReader::new(&stream, store.read_memory(), chunk, offset, 1).unwrap_err().kind()
-        };
+        let error = |chunk, offset| ChunkReader::new(&stream, &store, chunk, offset, 1).unwrap_err().kind();
         assert_eq!(error(1, 0), Kind::NotFound);
         assert_eq!(error(0, whole.len() as u64 + 1), Kind::Invalid);
         assert_eq!(store.read_memory().used(), 0);

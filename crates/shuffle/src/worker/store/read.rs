@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
@@ -16,8 +16,9 @@ use super::shuffle::{Contents, Shuffle};
 use crate::error::{Error, Kind, Result};
 use crate::ids::{FileName, Mode};
 use crate::wire::batch::ByteOrder;
+use crate::worker::buffers::{Buffer, Buffers};
 use crate::worker::index::{Chunk, MapRange, Selection};
-use crate::worker::memory::{Charge, Memory};
+use crate::worker::memory::Memory;
 use crate::worker::state::Slot;
 
 /// Bytes that are read and written at a time.
@@ -34,6 +35,8 @@ pub struct Stream {
     slot: Slot,
     selection: Selection,
     chunks: Vec<Chunk>,
+    /// Why a chunk broke off, for who comes back.
+    broken: OnceLock<(Kind, String)>,
 }
 
 impl Store {
@@ -65,7 +68,7 @@ impl Store {
                 (selection, chunks)
             }
         };
-        Ok(Stream { shuffle: Arc::clone(shuffle), slot, selection, chunks })
+        Ok(Stream { shuffle: Arc::clone(shuffle), slot, selection, chunks, broken: OnceLock::new() })
     }
 }
 
@@ -109,6 +112,23 @@ impl Stream {
         &self.chunks
     }
 
+    /// Remembers why a chunk could not be sent whole.
+    pub fn broke(&self, error: &Error) {
+        // The first reason stays.
+        let _ = self.broken.set((error.kind(), error.to_string()));
+    }
+
+    /// Whether every chunk so far could be sent whole.
+    ///
+    /// # Errors
+    /// What [`Stream::broke`] was told.
+    pub fn check(&self) -> Result<()> {
+        match self.broken.get() {
+            None => Ok(()),
+            Some((kind, text)) => Err(Error::new(*kind, text.as_str())),
+        }
+    }
+
     /// Whose batches these are.
     pub fn shuffle(&self) -> &Arc<Shuffle> {
         &self.shuffle
@@ -139,6 +159,7 @@ struct Large {
 pub struct ChunkReader {
     stream: Arc<Stream>,
     memory: Memory,
+    buffers: Buffers,
     position: u32,
     end: u32,
     large: Option<Large>,
@@ -153,7 +174,7 @@ impl ChunkReader {
     ///
     /// # Errors
     /// `NotFound` if the stream has no such chunk, `Invalid` if the offset is behind its end.
-    pub fn new(stream: &Arc<Stream>, memory: &Memory, chunk: u32, offset: u64, len: u64) -> Result<Self> {
+    pub fn new(stream: &Arc<Stream>, store: &Store, chunk: u32, offset: u64, len: u64) -> Result<Self> {
         let Some(found) = stream.chunks.get(chunk as usize) else {
             let text = format!("chunk {chunk} of a stream of {} chunks", stream.chunks.len());
             return Err(Error::new(Kind::NotFound, text));
@@ -164,7 +185,8 @@ impl ChunkReader {
         };
         Ok(Self {
             stream: Arc::clone(stream),
-            memory: memory.clone(),
+            memory: store.read_memory().clone(),
+            buffers: store.buffers().clone(),
             position: found.first,
             end: found.end,
             large: None,
@@ -234,9 +256,11 @@ impl ChunkReader {
             });
             return Ok(parts.collect());
         }
-        let stream = Arc::clone(&self.stream);
         let from_disk = |(place, len): &(Place, u64)| matches!(place, Place::Disk { .. }).then_some(*len);
-        let charge = self.memory.acquire(batches.iter().filter_map(from_disk).sum()).await;
+        let len: u64 = batches.iter().filter_map(from_disk).sum();
+        // One buffer, for which one turn is waited: who held a part of what it needs could wait for ever for the rest.
+        let buffer = self.buffers.take(len as usize, &self.memory).await;
+        let stream = Arc::clone(&self.stream);
         let directory = batches.iter().find_map(|(place, _)| match place {
             Place::Disk { segment, .. } => Some(Arc::clone(segment.directory())),
             Place::Memory(_) => None,
@@ -245,7 +269,7 @@ impl ChunkReader {
             Some(directory) => Some(directory.reads.acquire().await),
             None => None,
         };
-        let read = tokio::task::spawn_blocking(move || read_batches(&batches, charge));
+        let read = tokio::task::spawn_blocking(move || read_batches(&batches, buffer));
         read.await
             .map_err(|panic| Error::new(Kind::Internal, panic.to_string()))?
             .map_err(|error| about(&stream, error))
@@ -297,12 +321,16 @@ impl ChunkReader {
         let Some(large) = &mut self.large else { return Ok(Vec::new()) };
         let (segment, at) = (Arc::clone(&large.segment), large.at);
         let len = PIECE_BYTES.min(large.left);
-        let charge = self.memory.acquire(len).await;
-        let bytes = tokio::task::spawn_blocking(move || segment.read(at, len as usize))
+        let mut buffer = self.buffers.take(len as usize, &self.memory).await;
+        let read = tokio::task::spawn_blocking(move || {
+            buffer.bytes_mut().resize(len as usize, 0);
+            segment.read_into(at, buffer.bytes_mut()).map(|()| buffer)
+        });
+        let buffer = read
             .await
             .map_err(|panic| Error::new(Kind::Internal, panic.to_string()))?
             .map_err(|error| about(&self.stream, error))?;
-        large.seen.update(&bytes);
+        large.seen.update(buffer.as_ref());
         large.at += len;
         large.left -= len;
         if large.left == 0
@@ -311,22 +339,27 @@ impl ChunkReader {
         {
             return Err(about(&self.stream, rotten(&large.segment, at)));
         }
-        Ok(vec![charged(bytes, charge)])
+        Ok(vec![buffer.share()])
     }
 }
 
-/// Reads the batches that are on disk, neighbours in one read, and compares each with its checksum.
-fn read_batches(batches: &[(Place, u64)], charge: Charge) -> io::Result<Vec<Bytes>> {
-    let charge = Arc::new(charge);
+/// Reads the batches that are on disk into the buffer, neighbours in one read, and compares each with its checksum.
+fn read_batches(batches: &[(Place, u64)], mut buffer: Buffer) -> io::Result<Vec<Bytes>> {
+    /// A batch in memory, or how many bytes of the buffer come next.
+    enum Part {
+        Memory(Bytes),
+        Disk(usize),
+    }
     let mut parts = Vec::with_capacity(batches.len());
     let mut rest = batches;
     while let Some((place, len)) = rest.first() {
-        let Place::Disk { segment, at, .. } = place else {
-            if let Place::Memory(batch) = place {
-                parts.push(batch.clone());
+        let (segment, at) = match place {
+            Place::Disk { segment, at, .. } => (segment, *at),
+            Place::Memory(batch) => {
+                parts.push(Part::Memory(batch.clone()));
+                rest = &rest[1..];
+                continue;
             }
-            rest = &rest[1..];
-            continue;
         };
         let (mut count, mut end) = (1, at + len);
         while let Some((Place::Disk { segment: next, at, .. }, len)) = rest.get(count) {
@@ -336,21 +369,28 @@ fn read_batches(batches: &[(Place, u64)], charge: Charge) -> io::Result<Vec<Byte
             end += len;
             count += 1;
         }
-        let bytes = segment.read(*at, (end - at) as usize)?;
-        let mut from = 0;
+        let mut from = buffer.as_ref().len();
+        let len = (end - at) as usize;
+        buffer.bytes_mut().resize(from + len, 0);
+        segment.read_into(at, &mut buffer.bytes_mut()[from..])?;
         for (place, len) in &rest[..count] {
             let to = from + *len as usize;
             if let Place::Disk { checksum, at, .. } = place
-                && crc32fast::hash(&bytes[from..to]) != *checksum
+                && crc32fast::hash(&buffer.as_ref()[from..to]) != *checksum
             {
                 return Err(rotten(segment, *at));
             }
             from = to;
         }
-        parts.push(charged(bytes, Arc::clone(&charge)));
+        parts.push(Part::Disk(len));
         rest = &rest[count..];
     }
-    Ok(parts)
+    let mut bytes = buffer.share();
+    let parts = parts.into_iter().map(|part| match part {
+        Part::Memory(batch) => batch,
+        Part::Disk(len) => bytes.split_to(len),
+    });
+    Ok(parts.collect())
 }
 
 fn rotten(segment: &Segment, at: u64) -> io::Error {
@@ -366,15 +406,4 @@ fn about(stream: &Stream, error: io::Error) -> Error {
         _ => Error::from(io::Error::from(error.kind())).kind(),
     };
     Error::new(kind, text).with_source(error)
-}
-
-/// Bytes that give back their charge when the last handle to them is dropped.
-pub fn charged<C: Send + 'static>(bytes: Vec<u8>, charge: C) -> Bytes {
-    struct Owner<C>(Vec<u8>, #[allow(dead_code)] C);
-    impl<C> AsRef<[u8]> for Owner<C> {
-        fn as_ref(&self) -> &[u8] {
-            &self.0
-        }
-    }
-    Bytes::from_owner(Owner(bytes, charge))
 }

@@ -187,8 +187,16 @@ impl Segment {
     /// What the file system says; a file that is too short counts as damaged.
     pub fn read(&self, at: u64, len: usize) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; len];
-        self.file.read_exact_at(&mut bytes, at)?;
+        self.read_into(at, &mut bytes)?;
         Ok(bytes)
+    }
+
+    /// Reads as many bytes as `bytes` has. Blocks.
+    ///
+    /// # Errors
+    /// As for [`Segment::read`].
+    pub fn read_into(&self, at: u64, bytes: &mut [u8]) -> io::Result<()> {
+        self.file.read_exact_at(bytes, at)
     }
 
     /// Brings everything to the disk. Blocks.
@@ -255,9 +263,21 @@ impl Writer<'_> {
     }
 }
 
+/// Bytes of an application's name as a folder; file systems take 255.
+const FOLDER_LEN_MAX: usize = 200;
+
+/// Whether a shuffle's files can be named.
+pub fn is_storable(key: &ShuffleKey) -> bool {
+    key.shuffle.0 >= 0 && !key.application.as_str().is_empty() && folder_name(key).len() <= FOLDER_LEN_MAX
+}
+
 /// Where the files of a shuffle lie. An application's name is any text; what is not plain is written as `%XX`, so that
 /// it can be read back and never leaves the directory.
 pub fn folder(directory: &Directory, key: &ShuffleKey) -> PathBuf {
+    directory.home().join(folder_name(key)).join(key.shuffle.to_string())
+}
+
+fn folder_name(key: &ShuffleKey) -> String {
     let mut name = String::new();
     for (at, byte) in key.application.as_str().bytes().enumerate() {
         let plain = byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-' || (byte == b'.' && at > 0);
@@ -267,7 +287,7 @@ pub fn folder(directory: &Directory, key: &ShuffleKey) -> PathBuf {
             name.push_str(&format!("%{byte:02X}"));
         }
     }
-    directory.home().join(name).join(key.shuffle.to_string())
+    name
 }
 
 /// The application that a folder's name stands for, if [`folder`] made it.

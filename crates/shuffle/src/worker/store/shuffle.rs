@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use super::copy::LocationCopy;
 use super::directory::Directory;
@@ -35,6 +36,8 @@ pub struct Contents {
     pub order: Option<ByteOrder>,
     /// Readers want to know which maps wrote to each location.
     pub wants_map_bitmap: bool,
+    /// How long a client waits for a push, if one said.
+    pub push_timeout: Option<Duration>,
     /// The shuffle has been deleted: whoever still holds it stores nothing any more.
     pub gone: bool,
     /// Files, the newest of each directory last.
@@ -54,6 +57,7 @@ impl Shuffle {
             copies: HashMap::new(),
             order: None,
             wants_map_bitmap: false,
+            push_timeout: None,
             gone: false,
             segments: Vec::new(),
             winners_on_disk: Winners::default(),

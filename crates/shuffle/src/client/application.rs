@@ -1,0 +1,245 @@
+//! An application: its masters, its heartbeat, its settings.
+
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tracing::warn;
+
+use super::shuffle::Shuffle;
+use crate::error::{Error, Kind, Result};
+use crate::ids::{ApplicationId, ShuffleId, WorkerId};
+use crate::net::{Client, ClientOptions, RequestError};
+use crate::wire::message::{Message, Typed};
+use crate::wire::rpc::{self, Answer, Request};
+use crate::wire::{Header, proto};
+
+/// What happens to a location that has reached the split threshold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SplitMode {
+    /// It goes on taking batches while clients turn to the next one.
+    #[default]
+    Soft,
+    /// It takes no more.
+    Hard,
+}
+
+/// How an application uses the service.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The masters, `host:port` each, tried in turn.
+    pub masters: Vec<String>,
+    /// The application's name; drawn anew if not given.
+    pub application: Option<String>,
+    /// Whether each location has a copy on a second worker.
+    pub replicate: bool,
+    /// Workers that a shuffle is spread over at most; 0 leaves it to the master.
+    pub workers_max: i32,
+    /// Bytes of a location at which it splits.
+    pub split_threshold: i64,
+    /// How it splits then.
+    pub split_mode: SplitMode,
+    /// Batches on their way to one worker; one more waits.
+    pub window: usize,
+    /// Batches smaller than this wait to be pushed together, until they have this size, in bytes.
+    pub merge_len: usize,
+    /// New locations that one batch may try before its push fails.
+    pub revives_max: usize,
+    /// How long a push may take, its replication included.
+    pub push_max: Duration,
+    /// How long any other request may take.
+    pub request_max: Duration,
+    /// How often a request to the masters is repeated before it fails, 100 ms longer apart each time.
+    pub attempts_max: usize,
+    /// Chunks requested ahead of the reader.
+    pub chunks_ahead: usize,
+    /// The interval of the heartbeat.
+    pub heartbeat: Duration,
+}
+
+impl Options {
+    /// The defaults with these masters.
+    pub fn new(masters: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self {
+            masters: masters.into_iter().map(Into::into).collect(),
+            application: None,
+            replicate: false,
+            workers_max: 0,
+            split_threshold: 1 << 30,
+            split_mode: SplitMode::Soft,
+            window: 32,
+            merge_len: 64 << 10,
+            revives_max: 5,
+            push_max: Duration::from_secs(120),
+            request_max: Duration::from_secs(60),
+            attempts_max: 15,
+            chunks_ahead: 3,
+            heartbeat: Duration::from_secs(10),
+        }
+    }
+}
+
+/// A registered application. Shuffles hold it; the heartbeat ends with the last of them or with [`Application::stop`].
+#[derive(Clone)]
+pub struct Application {
+    session: Arc<Session>,
+    heartbeat: Arc<Heartbeat>,
+}
+
+struct Heartbeat(Mutex<Option<JoinHandle<()>>>);
+
+impl Drop for Heartbeat {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Heartbeat {
+    fn stop(&self) {
+        if let Some(task) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            task.abort();
+        }
+    }
+}
+
+/// What every part of a client needs.
+pub(super) struct Session {
+    pub id: ApplicationId,
+    pub options: Options,
+    pub client: Client,
+    /// The master that answered last.
+    master: AtomicUsize,
+    next_number: AtomicI64,
+}
+
+impl Application {
+    /// Registers with a master and begins to send heartbeats.
+    ///
+    /// # Errors
+    /// `Invalid` without masters; `Unavailable` if none answers.
+    pub async fn start(options: Options) -> Result<Self> {
+        if options.masters.is_empty() {
+            return Err(Error::new(Kind::Invalid, "no master is given, expected `host:port`"));
+        }
+        let session = Arc::new(Session {
+            id: options.application.clone().unwrap_or_else(new_name).into(),
+            client: Client::new(ClientOptions::default()),
+            master: AtomicUsize::new(0),
+            next_number: AtomicI64::new(1),
+            options,
+        });
+        session.beat().await?;
+        let beating = session.clone();
+        let task = tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(beating.options.heartbeat).await;
+                if let Err(error) = beating.beat().await {
+                    warn!(application = %beating.id, ?error, "no master takes the heartbeat");
+                }
+            }
+        });
+        Ok(Self { session, heartbeat: Arc::new(Heartbeat(Mutex::new(Some(task)))) })
+    }
+
+    /// The application's name.
+    pub fn id(&self) -> &ApplicationId {
+        &self.session.id
+    }
+
+    /// Registers a shuffle of `maps` map tasks and `partitions` partitions, and reserves its locations.
+    ///
+    /// # Errors
+    /// `Unavailable` or `ResourceExhausted` if there are no workers for it.
+    pub async fn register(&self, shuffle: ShuffleId, maps: usize, partitions: usize) -> Result<Shuffle> {
+        Shuffle::register(self.session.clone(), shuffle, maps, partitions).await
+    }
+
+    /// Says goodbye: the service forgets the application with all its shuffles.
+    ///
+    /// # Errors
+    /// `Unavailable` if no master answers; the application then expires by itself.
+    pub async fn stop(self) -> Result<()> {
+        self.heartbeat.stop();
+        let request = proto::ApplicationLost {
+            app_id: self.session.id.to_string(),
+            request_id: self.session.request_id(),
+        };
+        self.session.ask_master::<_, proto::ApplicationLostResponse>(&request).await.map(|_| ())
+    }
+}
+
+/// A name that no other application has: the time, and the process within it.
+fn new_name() -> String {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    format!("yeoul-{}-{}", since.as_nanos(), std::process::id())
+}
+
+impl Session {
+    /// A number that this application has not used before.
+    pub fn number(&self) -> i64 {
+        self.next_number.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The name under which a repeated request is known to be the same.
+    pub fn request_id(&self) -> String {
+        format!("{}#{}", self.id, self.number())
+    }
+
+    async fn beat(&self) -> Result<()> {
+        let request = proto::HeartbeatFromApplication {
+            app_id: self.id.to_string(),
+            request_id: self.request_id(),
+            should_response: true,
+            ..Default::default()
+        };
+        self.ask_master::<_, proto::HeartbeatFromApplicationResponse>(&request).await.map(|_| ())
+    }
+
+    /// Asks the masters in turn, beginning with the one that answered last, until one answers.
+    pub async fn ask_master<Q: Typed, A: Typed>(&self, request: &Q) -> Result<A> {
+        let message = Message::of(request);
+        let masters = &self.options.masters;
+        let mut last = None;
+        for attempt in 0..self.options.attempts_max.max(masters.len()) {
+            let index = self.master.load(Ordering::Relaxed) % masters.len();
+            match self.ask(&masters[index], rpc::MASTER, &message).await {
+                Ok(answer) => return Ok(answer.parse()?),
+                Err(error) => {
+                    self.master.store(index + 1, Ordering::Relaxed);
+                    last = Some(error);
+                }
+            }
+            if attempt + 1 >= masters.len() {
+                tokio::time::sleep(Duration::from_millis(100 * (attempt as u64 + 1).min(20))).await;
+            }
+        }
+        let last = last.expect("at least one master was asked");
+        Err(Error::new(Kind::Unavailable, format!("no master of {} answers", masters.join(", ")))
+            .with_source(last))
+    }
+
+    /// Asks a worker's rpc endpoint.
+    pub async fn ask_worker<Q: Typed, A: Typed>(&self, worker: &WorkerId, request: &Q) -> Result<A> {
+        let address = format!("{}:{}", worker.host, worker.rpc_port);
+        let answer = self.ask(&address, rpc::WORKER, &Message::of(request)).await?;
+        Ok(answer.parse()?)
+    }
+
+    async fn ask(&self, address: &str, endpoint: &str, message: &Message) -> Result<Message> {
+        let body = Request::encode_native(endpoint, message);
+        let header = Header::RpcRequest { request_id: 0 };
+        let answer = self.client.request(address, header, body, self.options.request_max).await?;
+        Ok(Answer::decode_message(answer)?)
+    }
+}
+
+impl From<RequestError> for Error {
+    fn from(error: RequestError) -> Self {
+        let kind = match error {
+            RequestError::Failed { .. } => Kind::Conflict,
+            _ => Kind::Unavailable,
+        };
+        Self::new(kind, error.to_string()).with_source(error)
+    }
+}

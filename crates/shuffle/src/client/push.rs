@@ -1,0 +1,162 @@
+//! Pushing batches until they are taken.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::shuffle::Inner;
+use crate::error::{Error, Kind, Result};
+use crate::ids::{AttemptId, LocationId, MapId, Mode, PartitionId, WorkerId};
+use crate::net::{Payload, RequestError};
+use crate::wire::packed::Location;
+use crate::wire::{Header, Status};
+
+/// A batch on its way: header and payload, as they are stored.
+#[derive(Debug, Clone)]
+pub(super) struct Batch {
+    pub partition: PartitionId,
+    pub bytes: Bytes,
+}
+
+/// What a worker said to a push.
+enum Verdict {
+    Taken,
+    /// Taken, but the next one should go elsewhere.
+    TakenMoveOn,
+    /// Not taken: try a newer location, and these workers no more.
+    Again(String, Vec<WorkerId>),
+    MapEnded,
+}
+
+fn verdict(answer: Result<Bytes, RequestError>, location: &Location) -> Verdict {
+    let primary = || vec![location.worker.clone()];
+    let peer = || location.peer.iter().cloned().collect();
+    let body = match answer {
+        Ok(body) => body,
+        Err(error) => {
+            let avoid = match &error {
+                RequestError::Failed { text, .. } => match Status::from_text(text) {
+                    Some(Status::PushDataWriteFailPrimary) => primary(),
+                    Some(
+                        Status::PushDataWriteFailReplica
+                        | Status::PushDataCreateConnectionFailReplica
+                        | Status::PushDataConnectionExceptionReplica
+                        | Status::PushDataTimeoutReplica,
+                    ) => peer(),
+                    _ => Vec::new(),
+                },
+                _ => primary(),
+            };
+            return Verdict::Again(error.to_string(), avoid);
+        }
+    };
+    match body.first().map_or(Some(Status::Success), |code| Status::from_code(i32::from(*code))) {
+        Some(
+            Status::Success
+            | Status::PushDataSuccessPrimaryCongested
+            | Status::PushDataSuccessReplicaCongested,
+        ) => Verdict::Taken,
+        Some(Status::SoftSplit) => Verdict::TakenMoveOn,
+        Some(Status::MapEnded) => Verdict::MapEnded,
+        Some(Status::HardSplit) => Verdict::Again("hard split".to_owned(), Vec::new()),
+        other => Verdict::Again(format!("unexpected answer {other:?}"), Vec::new()),
+    }
+}
+
+fn map_ended(map: MapId, attempt: AttemptId) -> Error {
+    Error::new(Kind::Conflict, format!("map {map} has ended with another attempt than {attempt}"))
+}
+
+impl Inner {
+    /// Pushes one batch until a worker takes it, to new locations as far as it must.
+    pub async fn push(self: &Arc<Self>, batch: &Batch, map: MapId, attempt: AttemptId) -> Result<()> {
+        let mut reasons = Vec::new();
+        for _ in 0..=self.session.options.revives_max {
+            let location = self.state().routes.current(batch.partition).clone();
+            let answer = self.push_to(&location, &[location.id], std::slice::from_ref(batch)).await;
+            match verdict(answer, &location) {
+                Verdict::Taken => return Ok(()),
+                Verdict::TakenMoveOn => {
+                    self.move_on(location);
+                    return Ok(());
+                }
+                Verdict::MapEnded => return Err(map_ended(map, attempt)),
+                Verdict::Again(reason, avoid) => {
+                    reasons.push(reason);
+                    self.revive(batch.partition, location.id.epoch, &avoid).await?;
+                }
+            }
+        }
+        let text =
+            format!("no worker takes a batch of partition {}: {}", batch.partition, reasons.join("; "));
+        Err(Error::new(Kind::Unavailable, text))
+    }
+
+    /// Pushes several batches at once to the worker that they all go to now; if it does not take them, each on its own.
+    pub async fn push_merged(
+        self: &Arc<Self>,
+        batches: &[Batch],
+        map: MapId,
+        attempt: AttemptId,
+    ) -> Result<()> {
+        let locations: Vec<Location> = {
+            let state = self.state();
+            batches.iter().map(|batch| state.routes.current(batch.partition).clone()).collect()
+        };
+        let Some(first) = locations.first() else { return Ok(()) };
+        let together = locations
+            .iter()
+            .all(|location| (&location.worker, &location.peer) == (&first.worker, &first.peer));
+        if together && batches.len() > 1 {
+            let ids: Vec<LocationId> = locations.iter().map(|location| location.id).collect();
+            match verdict(self.push_to(first, &ids, batches).await, first) {
+                Verdict::Taken | Verdict::TakenMoveOn => return Ok(()),
+                Verdict::MapEnded => return Err(map_ended(map, attempt)),
+                // The same answer comes again to each batch, and is acted upon there.
+                Verdict::Again(..) => {}
+            }
+        }
+        for batch in batches {
+            self.push(batch, map, attempt).await?;
+        }
+        Ok(())
+    }
+
+    async fn push_to(
+        &self,
+        location: &Location,
+        ids: &[LocationId],
+        batches: &[Batch],
+    ) -> Result<Bytes, RequestError> {
+        let (request_id, mode, shuffle) = (0, Mode::Primary, self.key.clone());
+        let header = match ids {
+            [location] => Header::PushData { request_id, mode, shuffle, location: *location },
+            _ => {
+                let mut end = 0;
+                let offsets = batches.iter().map(|batch| {
+                    let begin = end;
+                    end += u32::try_from(batch.bytes.len()).expect("merged batches are small");
+                    begin
+                });
+                let offsets = offsets.collect();
+                Header::PushMergedData { request_id, mode, shuffle, locations: ids.to_vec(), offsets }
+            }
+        };
+        let address = format!("{}:{}", location.worker.host, location.worker.push_port);
+        let payload = Payload::parts(batches.iter().map(|batch| batch.bytes.clone()).collect());
+        let place = self.window(&location.worker).acquire_owned().await;
+        let answer =
+            self.session.client.request(&address, header, payload, self.session.options.push_max).await;
+        drop(place);
+        answer
+    }
+
+    /// Makes a new location while batches still go to the old one.
+    fn move_on(self: &Arc<Self>, location: Location) {
+        let inner = self.clone();
+        tokio::spawn(async move {
+            // If it fails, batches go on to the old location, which still takes them.
+            let _ = inner.revive(location.id.partition, location.id.epoch, &[]).await;
+        });
+    }
+}

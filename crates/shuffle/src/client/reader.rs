@@ -1,0 +1,211 @@
+//! Reading a partition.
+
+use std::collections::{HashSet, VecDeque};
+use std::ops::{Bound, RangeBounds};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::task::JoinHandle;
+use tracing::debug;
+
+use super::commit::{Committed, Readable};
+use super::shuffle::{Inner, Shuffle};
+use crate::error::{Error, Kind, Result};
+use crate::ids::{BatchId, FileName, MapId, PartitionId, WorkerId};
+use crate::wire::batch::{Batch, Batches, ByteOrder};
+use crate::wire::message::Message;
+use crate::wire::{ChunkSlice, Header, proto};
+
+/// Gives the batches of a partition, each once, those of winning attempts only.
+pub struct Reader {
+    inner: Arc<Inner>,
+    committed: Arc<Committed>,
+    files: VecDeque<Readable>,
+    maps: (i32, i32),
+    open: Option<Stream>,
+    batches: Option<Batches>,
+    seen: HashSet<(MapId, BatchId)>,
+}
+
+/// An open stream of one copy of one location.
+struct Stream {
+    file: Readable,
+    worker: WorkerId,
+    id: i64,
+    chunks: i32,
+    next: i32,
+    ahead: VecDeque<JoinHandle<Result<Bytes>>>,
+}
+
+impl Reader {
+    pub(super) fn new(
+        shuffle: &Shuffle,
+        partition: PartitionId,
+        maps: impl RangeBounds<i32>,
+    ) -> Result<Self> {
+        let committed = shuffle.inner.state().committed.clone().ok_or_else(|| {
+            let text = format!("shuffle {} is not committed", shuffle.inner.key);
+            Error::new(Kind::Conflict, text).with_hint("call `commit` when all maps have ended")
+        })?;
+        let files = usize::try_from(partition.0).ok().and_then(|at| committed.files.get(at));
+        let files = files.ok_or_else(|| {
+            Error::new(
+                Kind::Invalid,
+                format!("partition {partition} is not one of {}", committed.files.len()),
+            )
+        })?;
+        let start = match maps.start_bound() {
+            Bound::Included(start) => *start,
+            Bound::Excluded(start) => start.saturating_add(1),
+            Bound::Unbounded => 0,
+        };
+        let end = match maps.end_bound() {
+            Bound::Included(end) => end.saturating_add(1),
+            Bound::Excluded(end) => *end,
+            Bound::Unbounded => i32::MAX,
+        };
+        Ok(Self {
+            inner: shuffle.inner.clone(),
+            files: files.iter().cloned().collect(),
+            committed,
+            // A range that ends before it begins has another meaning on the wire.
+            maps: (start, end.max(start)),
+            open: None,
+            batches: None,
+            seen: HashSet::new(),
+        })
+    }
+
+    /// The next batch, or `None` behind the last.
+    ///
+    /// # Errors
+    /// `DataLoss` if no copy of a location can be read.
+    pub async fn next(&mut self) -> Result<Option<Batch>> {
+        loop {
+            if let Some(batches) = &mut self.batches {
+                match batches.next() {
+                    None => self.batches = None,
+                    Some(batch) => {
+                        let batch = batch?;
+                        if self.counts(&batch) {
+                            return Ok(Some(batch));
+                        }
+                    }
+                }
+                continue;
+            }
+            let Some(mut stream) = self.open.take() else {
+                if self.maps.0 == self.maps.1 {
+                    return Ok(None);
+                }
+                let Some(file) = self.files.pop_front() else { return Ok(None) };
+                self.open = Some(self.open(file, Vec::new()).await?);
+                continue;
+            };
+            match stream.chunk(&self.inner).await {
+                Ok(Some(chunk)) => {
+                    self.batches = Some(Batches::new(chunk, ByteOrder::Little));
+                    self.open = Some(stream);
+                }
+                Ok(None) => stream.end(&self.inner).await,
+                // What was read of this copy is read again from another, and recognised.
+                Err(error) => {
+                    self.open =
+                        Some(self.open(stream.file.clone(), vec![(stream.worker.clone(), error)]).await?)
+                }
+            }
+        }
+    }
+
+    fn counts(&mut self, batch: &Batch) -> bool {
+        let winner = usize::try_from(batch.header.map.0).ok().and_then(|map| self.committed.winners.get(map));
+        winner == Some(&batch.header.attempt) && self.seen.insert((batch.header.map, batch.header.batch))
+    }
+
+    /// Opens a copy of a location, beginning behind those that have failed.
+    async fn open(&self, mut file: Readable, mut failed: Vec<(WorkerId, Error)>) -> Result<Stream> {
+        file.copies.retain(|(worker, _)| failed.iter().all(|(other, _)| other != worker));
+        while !file.copies.is_empty() {
+            let (worker, name) = file.copies[0].clone();
+            match self.open_copy(&worker, name).await {
+                Ok(handler) => {
+                    let (id, chunks) = (handler.stream_id, handler.num_chunks);
+                    return Ok(Stream { file, worker, id, chunks, next: 0, ahead: VecDeque::new() });
+                }
+                Err(error) => {
+                    debug!(shuffle = %self.inner.key, %worker, %name, ?error, "cannot open a copy");
+                    file.copies.remove(0);
+                    failed.push((worker, error));
+                }
+            }
+        }
+        let reasons: Vec<_> = failed.iter().map(|(worker, error)| format!("{worker}: {error}")).collect();
+        let text = format!(
+            "location {} of shuffle {} cannot be read: {}",
+            file.location,
+            self.inner.key,
+            reasons.join("; ")
+        );
+        Err(Error::new(Kind::DataLoss, text))
+    }
+
+    async fn open_copy(&self, worker: &WorkerId, name: FileName) -> Result<proto::StreamHandler> {
+        let request = proto::OpenStream {
+            shuffle_key: self.inner.key.to_string(),
+            file_name: name.to_string(),
+            start_index: self.maps.0,
+            end_index: self.maps.1,
+            ..Default::default()
+        };
+        let session = &self.inner.session;
+        let body = Message::of(&request).to_bare();
+        let header = Header::RpcRequest { request_id: 0 };
+        let answer =
+            session.client.request(&fetch_address(worker), header, body, session.options.request_max).await?;
+        Ok(Message::decode_bare(answer)?.parse()?)
+    }
+}
+
+impl Stream {
+    /// The next chunk, or `None` behind the last; requests the ones behind it ahead.
+    async fn chunk(&mut self, inner: &Arc<Inner>) -> Result<Option<Bytes>> {
+        while self.next < self.chunks && self.ahead.len() <= inner.session.options.chunks_ahead {
+            let slice =
+                ChunkSlice { stream_id: self.id, chunk_index: self.next, offset: 0, len: ChunkSlice::TO_END };
+            self.next += 1;
+            let (inner, address) = (inner.clone(), fetch_address(&self.worker));
+            self.ahead.push_back(tokio::spawn(async move {
+                let header = Header::ChunkFetchRequest(slice);
+                let within = inner.session.options.request_max;
+                Ok(inner.session.client.request(&address, header, Bytes::new(), within).await?)
+            }));
+        }
+        let Some(chunk) = self.ahead.pop_front() else { return Ok(None) };
+        let chunk = chunk.await;
+        chunk
+            .unwrap_or_else(|error| Err(Error::new(Kind::Internal, "a fetch did not end").with_source(error)))
+            .map(Some)
+    }
+
+    /// Lets the worker forget the stream.
+    async fn end(self, inner: &Inner) {
+        let end = proto::BufferStreamEnd { stream_type: 0, stream_id: self.id };
+        let header = Header::RpcRequest { request_id: 0 };
+        // If the connection is gone, so is the need to say this.
+        let _ = inner
+            .session
+            .client
+            .send(&fetch_address(&self.worker), header, Message::of(&end).to_bare())
+            .await;
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.ahead.iter().for_each(JoinHandle::abort);
+    }
+}
+
+fn fetch_address(worker: &WorkerId) -> String {
+    format!("{}:{}", worker.host, worker.fetch_port)
+}

@@ -1,0 +1,260 @@
+//! A registered shuffle: reserving its locations, reviving them, and what its maps have ended as.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::RangeBounds;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tracing::debug;
+
+use super::application::{Session, SplitMode};
+use super::commit::Committed;
+use super::reader::Reader;
+use super::routes::Routes;
+use super::writer::Writer;
+use crate::error::{Error, Kind, Result};
+use crate::ids::{AttemptId, Epoch, MapId, Mode, PartitionId, ShuffleId, ShuffleKey, WorkerId};
+use crate::wire::packed::Location;
+use crate::wire::{Status, proto};
+
+/// A registered shuffle. Cheap to clone.
+#[derive(Clone)]
+pub struct Shuffle {
+    pub(super) inner: Arc<Inner>,
+}
+
+pub(super) struct Inner {
+    pub session: Arc<Session>,
+    pub key: ShuffleKey,
+    state: Mutex<State>,
+    /// Held while a new location is made for a partition, so that its batches wait for one and not for many.
+    reviving: Vec<tokio::sync::Mutex<()>>,
+    windows: Mutex<HashMap<WorkerId, Arc<Semaphore>>>,
+}
+
+pub(super) struct State {
+    pub routes: Routes,
+    /// By map id: the attempt that ended first.
+    pub winners: Vec<AttemptId>,
+    pub committed: Option<Arc<Committed>>,
+}
+
+impl Shuffle {
+    pub(super) async fn register(
+        session: Arc<Session>,
+        shuffle: ShuffleId,
+        maps: usize,
+        partitions: usize,
+    ) -> Result<Self> {
+        let count = i32::try_from(partitions)
+            .map_err(|_| Error::new(Kind::Invalid, format!("{partitions} partitions are too many")))?;
+        let options = &session.options;
+        let request = proto::RequestSlots {
+            application_id: session.id.to_string(),
+            shuffle_id: shuffle.0,
+            partition_id_list: (0..count).collect(),
+            hostname: "localhost".to_owned(),
+            should_replicate: options.replicate,
+            request_id: session.request_id(),
+            max_workers: options.workers_max,
+            packed: true,
+            ..Default::default()
+        };
+        let answer: proto::RequestSlotsResponse = session.ask_master(&request).await?;
+        if answer.status != Status::Success.code() {
+            let text = format!("the master has no places for shuffle {shuffle}: status {}", answer.status);
+            return Err(Error::new(Kind::ResourceExhausted, text).with_hint("start workers, or wait for one"));
+        }
+        let mut candidates = Vec::new();
+        let mut primaries = Vec::new();
+        for (worker, resource) in &answer.packed_worker_resource {
+            candidates.push(worker.parse()?);
+            let locations =
+                resource.location_pairs.as_ref().map(Location::unpack).transpose()?.unwrap_or_default();
+            primaries.extend(locations.into_iter().filter(|location| location.mode == Mode::Primary));
+        }
+        let routes = Routes::new(primaries, partitions, candidates, options.replicate).ok_or_else(|| {
+            Error::new(Kind::Internal, "the master did not give one place to each partition")
+        })?;
+        let key = ShuffleKey { application: session.id.clone(), shuffle };
+        let winners = vec![AttemptId::NONE; maps];
+        let state = Mutex::new(State { routes, winners, committed: None });
+        let reviving = (0..partitions).map(|_| tokio::sync::Mutex::default()).collect();
+        let shuffle =
+            Self { inner: Arc::new(Inner { session, key, state, reviving, windows: Mutex::default() }) };
+        shuffle.reserve_all().await?;
+        Ok(shuffle)
+    }
+
+    /// Writes as one attempt of one map task.
+    pub fn writer(&self, map: MapId, attempt: AttemptId) -> Writer {
+        Writer::new(self.clone(), map, attempt)
+    }
+
+    /// Makes everything that was pushed readable and everything else impossible.
+    ///
+    /// # Errors
+    /// `DataLoss` if no copy of a location could be committed.
+    pub async fn commit(&self) -> Result<()> {
+        let committed = Committed::commit(&self.inner).await?;
+        self.inner.state().committed = Some(Arc::new(committed));
+        Ok(())
+    }
+
+    /// Reads a partition's batches of a range of map ids, in no order.
+    ///
+    /// # Errors
+    /// `Conflict` before [`Shuffle::commit`], `Invalid` for a partition that does not exist.
+    pub fn reader(&self, partition: PartitionId, maps: impl RangeBounds<i32>) -> Result<Reader> {
+        Reader::new(self, partition, maps)
+    }
+
+    /// The worker that a partition's next batch goes to.
+    ///
+    /// # Panics
+    /// If there is no such partition.
+    pub fn primary(&self, partition: PartitionId) -> WorkerId {
+        self.inner.state().routes.current(partition).worker.clone()
+    }
+
+    /// How many locations a partition has had: one, and one more for each split or failure.
+    ///
+    /// # Panics
+    /// If there is no such partition.
+    pub fn locations(&self, partition: PartitionId) -> usize {
+        self.inner.state().routes.all(partition).len()
+    }
+
+    /// Gives the shuffle up: the service deletes its data.
+    ///
+    /// # Errors
+    /// `Unavailable` if no master answers.
+    pub async fn unregister(self) -> Result<()> {
+        let session = &self.inner.session;
+        let request = proto::UnregisterShuffle {
+            app_id: session.id.to_string(),
+            shuffle_id: self.inner.key.shuffle.0,
+            request_id: session.request_id(),
+        };
+        session.ask_master::<_, proto::UnregisterShuffleResponse>(&request).await.map(|_| ())
+    }
+
+    /// Reserves the first locations on their workers, and other ones for those whose workers do not take them.
+    async fn reserve_all(&self) -> Result<()> {
+        let mut wanted: Vec<Location> = {
+            let state = self.inner.state();
+            (0..state.routes.partitions())
+                .map(|at| state.routes.current(PartitionId(at as i32)).clone())
+                .collect()
+        };
+        for round in 0..3 {
+            let refused = self.inner.reserve(&wanted).await;
+            if refused.is_empty() {
+                return Ok(());
+            }
+            debug!(shuffle = %self.inner.key, round, ?refused, "workers did not take their locations");
+            let mut state = self.inner.state();
+            for worker in refused.keys() {
+                state.routes.exclude(worker);
+            }
+            wanted.retain(|location| {
+                refused.contains_key(&location.worker)
+                    || location.peer.as_ref().is_some_and(|peer| refused.contains_key(peer))
+            });
+            for location in &mut wanted {
+                let draw = self.inner.session.number().cast_unsigned();
+                let proposed =
+                    state.routes.propose(location.id.partition, draw).ok_or_else(|| no_workers(&refused))?;
+                *location = Location { id: location.id, ..proposed };
+                state.routes.replace(location.clone());
+            }
+        }
+        Err(Error::new(Kind::Unavailable, "workers refused the locations of three rounds"))
+    }
+}
+
+fn no_workers(refused: &BTreeMap<WorkerId, String>) -> Error {
+    let reasons: Vec<_> = refused.iter().map(|(worker, reason)| format!("{worker}: {reason}")).collect();
+    Error::new(Kind::Unavailable, format!("no worker is left for a location: {}", reasons.join("; ")))
+}
+
+impl Inner {
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The places for batches on their way to a worker.
+    pub fn window(&self, worker: &WorkerId) -> Arc<Semaphore> {
+        let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
+        match windows.get(worker) {
+            Some(window) => window.clone(),
+            None => {
+                let window = Arc::new(Semaphore::new(self.session.options.window));
+                windows.entry(worker.clone()).or_insert(window).clone()
+            }
+        }
+    }
+
+    /// Reserves locations, the copies of each with it. The answer is the workers that did not take theirs, and why.
+    async fn reserve(&self, locations: &[Location]) -> BTreeMap<WorkerId, String> {
+        let mut by_worker: BTreeMap<WorkerId, Vec<Location>> = BTreeMap::new();
+        for location in locations {
+            let copies = [Some(location.clone()), location.peer_location()];
+            for copy in copies.into_iter().flatten() {
+                by_worker.entry(copy.worker.clone()).or_default().push(copy);
+            }
+        }
+        let mut requests = JoinSet::new();
+        for (worker, mut copies) in by_worker {
+            copies.sort_by_key(|copy| (copy.mode, copy.id));
+            let options = &self.session.options;
+            let request = proto::ReserveSlots {
+                application_id: self.key.application.to_string(),
+                shuffle_id: self.key.shuffle.0,
+                split_threshold: options.split_threshold,
+                split_mode: i32::from(options.split_mode == SplitMode::Hard),
+                push_data_timeout: i64::try_from(options.push_max.as_millis()).unwrap_or(i64::MAX),
+                partition_split_enabled: true,
+                partition_locations_pair: Some(Location::pack(&copies)),
+                ..Default::default()
+            };
+            let session = self.session.clone();
+            requests.spawn(async move {
+                let answer = session.ask_worker::<_, proto::ReserveSlotsResponse>(&worker, &request).await;
+                let refusal = match answer {
+                    Ok(answer) if answer.status == Status::Success.code() => None,
+                    Ok(answer) => Some(format!("status {} {}", answer.status, answer.reason)),
+                    Err(error) => Some(error.to_string()),
+                };
+                refusal.map(|reason| (worker, reason))
+            });
+        }
+        requests.join_all().await.into_iter().flatten().collect()
+    }
+
+    /// A location for the partition that is newer than `epoch`; `avoid` gets no more locations of this shuffle.
+    pub async fn revive(&self, partition: PartitionId, epoch: Epoch, avoid: &[WorkerId]) -> Result<Location> {
+        let _one_at_a_time = self.reviving[partition.0.cast_unsigned() as usize].lock().await;
+        let mut refused = BTreeMap::new();
+        for _ in 0..3 {
+            let proposed = {
+                let mut state = self.state();
+                if let Some(newer) = state.routes.newer_than(partition, epoch) {
+                    return Ok(newer.clone());
+                }
+                for worker in avoid.iter().chain(refused.keys()) {
+                    state.routes.exclude(worker);
+                }
+                let draw = self.session.number().cast_unsigned();
+                state.routes.propose(partition, draw).ok_or_else(|| no_workers(&refused))?
+            };
+            refused = self.reserve(std::slice::from_ref(&proposed)).await;
+            if refused.is_empty() {
+                self.state().routes.adopt(proposed.clone());
+                return Ok(proposed);
+            }
+        }
+        Err(no_workers(&refused))
+    }
+}

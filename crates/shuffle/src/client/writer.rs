@@ -1,0 +1,139 @@
+//! One attempt of one map task, writing.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::{BufMut, BytesMut};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use super::push::Batch;
+use super::shuffle::Shuffle;
+use crate::error::{Error, Kind, Result};
+use crate::ids::{AttemptId, BatchId, MapId, PartitionId, WorkerId};
+use crate::wire::batch::{BATCH_HEADER_LEN, BatchHeader, ByteOrder};
+
+/// Writes batches. What was pushed counts when [`Writer::finish`] has returned; a writer that is dropped has written
+/// nothing that anybody reads.
+pub struct Writer {
+    shuffle: Shuffle,
+    map: MapId,
+    attempt: AttemptId,
+    next_batch: i32,
+    /// Small batches, by the pair of workers that they go to.
+    gathered: BTreeMap<(WorkerId, Option<WorkerId>), Gathered>,
+    pushes: JoinSet<Result<()>>,
+    /// Bounds the pushes that this writer has begun, so that a writer without backpressure does not hold all its data.
+    begun: Arc<Semaphore>,
+}
+
+#[derive(Default)]
+struct Gathered {
+    batches: Vec<Batch>,
+    len: usize,
+}
+
+/// Batches that a writer has handed over and that no worker has taken yet, as a multiple of a worker's window.
+const BEGUN_PER_WINDOW: usize = 4;
+
+impl Writer {
+    pub(super) fn new(shuffle: Shuffle, map: MapId, attempt: AttemptId) -> Self {
+        let window = shuffle.inner.session.options.window;
+        Self {
+            shuffle,
+            map,
+            attempt,
+            next_batch: 1,
+            gathered: BTreeMap::new(),
+            pushes: JoinSet::new(),
+            begun: Arc::new(Semaphore::new(window * BEGUN_PER_WINDOW)),
+        }
+    }
+
+    /// Writes a batch to a partition; waits while too many are on their way.
+    ///
+    /// # Errors
+    /// `Invalid` for a partition that does not exist or a batch of 2 GiB; `Conflict` if the map has ended with another
+    /// attempt; `Unavailable` if an earlier batch found no worker that takes it.
+    pub async fn push(&mut self, partition: PartitionId, payload: &[u8]) -> Result<()> {
+        let inner = &self.shuffle.inner;
+        let (merge_len, pair) = {
+            let state = inner.state();
+            if partition.0 < 0 || partition.0.cast_unsigned() as usize >= state.routes.partitions() {
+                let count = state.routes.partitions();
+                return Err(Error::new(
+                    Kind::Invalid,
+                    format!("partition {partition} is not one of {count}"),
+                ));
+            }
+            let location = state.routes.current(partition);
+            (inner.session.options.merge_len, (location.worker.clone(), location.peer.clone()))
+        };
+        let len = u32::try_from(payload.len()).ok().filter(|len| *len < 1 << 30);
+        let len = len.ok_or_else(|| {
+            let text = format!("a batch of {} bytes is too large, the most is 1 GiB", payload.len());
+            Error::new(Kind::Invalid, text)
+        })?;
+        let header =
+            BatchHeader { map: self.map, attempt: self.attempt, batch: BatchId(self.next_batch), len };
+        self.next_batch += 1;
+        let mut bytes = BytesMut::with_capacity(BATCH_HEADER_LEN + payload.len());
+        header.encode(ByteOrder::Little, &mut bytes);
+        bytes.put_slice(payload);
+        let batch = Batch { partition, bytes: bytes.freeze() };
+        if batch.bytes.len() >= merge_len {
+            return self.begin(vec![batch]).await;
+        }
+        let gathered = self.gathered.entry(pair).or_default();
+        gathered.len += batch.bytes.len();
+        gathered.batches.push(batch);
+        if gathered.len >= merge_len {
+            let batches = std::mem::take(gathered).batches;
+            return self.begin(batches).await;
+        }
+        Ok(())
+    }
+
+    /// Hands batches over to a task that pushes them.
+    async fn begin(&mut self, batches: Vec<Batch>) -> Result<()> {
+        while let Some(ended) = self.pushes.try_join_next() {
+            joined(ended)?;
+        }
+        let place = self.begun.clone().acquire_owned().await.expect("the semaphore is never closed");
+        let (inner, map, attempt) = (self.shuffle.inner.clone(), self.map, self.attempt);
+        self.pushes.spawn(async move {
+            let _place = place;
+            match batches.as_slice() {
+                [batch] => inner.push(batch, map, attempt).await,
+                _ => inner.push_merged(&batches, map, attempt).await,
+            }
+        });
+        Ok(())
+    }
+
+    /// Pushes what is left, waits until all is taken, and ends the map: if no other attempt was first, this one is read.
+    ///
+    /// # Errors
+    /// As for [`Writer::push`].
+    pub async fn finish(mut self) -> Result<()> {
+        for gathered in std::mem::take(&mut self.gathered).into_values() {
+            self.begin(gathered.batches).await?;
+        }
+        while let Some(ended) = self.pushes.join_next().await {
+            joined(ended)?;
+        }
+        let mut state = self.shuffle.inner.state();
+        let maps = state.winners.len();
+        let winner = usize::try_from(self.map.0).ok().and_then(|map| state.winners.get_mut(map));
+        let winner = winner
+            .ok_or_else(|| Error::new(Kind::Invalid, format!("map {} is not one of {maps}", self.map)))?;
+        if *winner == AttemptId::NONE {
+            *winner = self.attempt;
+        }
+        Ok(())
+    }
+}
+
+fn joined(ended: Result<Result<()>, tokio::task::JoinError>) -> Result<()> {
+    ended.unwrap_or_else(|error| Err(Error::new(Kind::Internal, "a push did not end").with_source(error)))
+}

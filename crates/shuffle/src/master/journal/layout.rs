@@ -1,0 +1,251 @@
+//! How records stand in files.
+//!
+//! A journal file `journal-<sequence of its first record, 20 digits>.log` and a snapshot file
+//! `snapshot-<sequence of the first record after it, 20 digits>.bin` are both sequences of frames:
+//!
+//! ```text
+//! offset  width  meaning (big-endian)
+//! 0       4      magic "YJR1"
+//! 4       4      N, length of the payload, at most 1 MiB
+//! 8       8      sequence number; consecutive within a file (a snapshot counts from 0)
+//! 16      4      CRC-32 of bytes 4..16 and the payload
+//! 20      N      payload, protobuf `yeoul.shuffle.journal.Record`
+//! ```
+//! The magic begins each frame so that whole frames can be found behind a damaged one: that tells a torn tail, which is
+//! cut, from rot, which is an error. A snapshot ends in a frame that counts the others and is worth nothing without it.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use prost::Message as _;
+
+use super::super::record::{Record, User};
+use crate::ids::{ShuffleId, ShuffleKey, WorkerId};
+use crate::wire::journal as proto;
+use crate::wire::journal::record::Change;
+
+const MAGIC: &[u8; 4] = b"YJR1";
+const HEAD: usize = 20;
+/// No record is near this size: properties of applications are limited to 64 of 8 KiB.
+const PAYLOAD_MAX: usize = 1 << 20;
+
+/// A record, or the end of a snapshot with the number of records before it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Entry {
+    Record(Record),
+    SnapshotEnd(u64),
+}
+
+/// What stands at a place in a file.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Frame {
+    /// A frame that is whole, with its sequence number and its length in the file.
+    Whole { sequence: u64, entry: Entry, len: usize },
+    /// Too few bytes for a frame, or a checksum that does not agree.
+    Broken,
+    /// A whole frame whose record this version does not know.
+    Foreign,
+}
+
+/// Appends a frame.
+pub(super) fn encode(sequence: u64, entry: &Entry, dst: &mut BytesMut) {
+    let payload = to_proto(entry).encode_to_vec();
+    assert!(payload.len() <= PAYLOAD_MAX, "a record is limited by the limits on its parts");
+    let start = dst.len();
+    dst.reserve(HEAD + payload.len());
+    dst.put_slice(MAGIC);
+    dst.put_u32(payload.len() as u32);
+    dst.put_u64(sequence);
+    let mut crc = crc32fast::Hasher::new();
+    crc.update(&dst[start + 4..]);
+    crc.update(&payload);
+    dst.put_u32(crc.finalize());
+    dst.put_slice(&payload);
+}
+
+/// Reads the frame at the front of `bytes`, which is not empty.
+pub(super) fn decode(bytes: &[u8]) -> Frame {
+    let Some((sequence, payload)) = verify(bytes) else { return Frame::Broken };
+    let entry = proto::Record::decode(Bytes::copy_from_slice(payload)).ok().and_then(from_proto);
+    match entry {
+        Some(entry) => Frame::Whole { sequence, entry, len: HEAD + payload.len() },
+        None => Frame::Foreign,
+    }
+}
+
+/// Whether a whole frame begins anywhere in `bytes` behind the first byte.
+pub(super) fn holds_frame_later(bytes: &[u8]) -> bool {
+    let starts = bytes.windows(MAGIC.len()).enumerate().skip(1).filter(|(_, window)| *window == MAGIC);
+    starts.into_iter().any(|(at, _)| verify(&bytes[at..]).is_some())
+}
+
+fn verify(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let (head, rest) = bytes.split_at_checked(HEAD)?;
+    if &head[..4] != MAGIC {
+        return None;
+    }
+    let number =
+        |range: std::ops::Range<usize>| u32::from_be_bytes(head[range].try_into().expect("four bytes"));
+    let len = number(4..8) as usize;
+    if len > PAYLOAD_MAX {
+        return None;
+    }
+    let payload = rest.get(..len)?;
+    let mut crc = crc32fast::Hasher::new();
+    crc.update(&head[4..16]);
+    crc.update(payload);
+    let sequence = u64::from_be_bytes(head[8..16].try_into().expect("eight bytes"));
+    (crc.finalize() == number(16..20)).then_some((sequence, payload))
+}
+
+fn to_proto(entry: &Entry) -> proto::Record {
+    let change = match entry {
+        Entry::SnapshotEnd(count) => Change::SnapshotEnd(*count),
+        Entry::Record(record) => match record {
+            Record::ApplicationRegistered { application, user, properties, at_unix_ms } => {
+                let property = |(key, value): &(String, String)| proto::Property {
+                    key: key.clone(),
+                    value: value.clone(),
+                };
+                Change::ApplicationRegistered(proto::ApplicationRegistered {
+                    application: application.to_string(),
+                    tenant: user.tenant.clone(),
+                    user: user.name.clone(),
+                    properties: properties.iter().map(property).collect(),
+                    at_unix_ms: *at_unix_ms,
+                })
+            }
+            Record::ApplicationRemoved { application, at_unix_ms } => {
+                let application = application.to_string();
+                let at_unix_ms = *at_unix_ms;
+                Change::ApplicationRemoved(proto::Removed { application, shuffle: 0, at_unix_ms })
+            }
+            Record::ShuffleRegistered { shuffle, at_unix_ms } => {
+                Change::ShuffleRegistered(proto::ShuffleRegistered {
+                    application: shuffle.application.to_string(),
+                    shuffle: shuffle.shuffle.0,
+                    at_unix_ms: *at_unix_ms,
+                })
+            }
+            Record::ShuffleRemoved { shuffle, at_unix_ms } => Change::ShuffleRemoved(proto::Removed {
+                application: shuffle.application.to_string(),
+                shuffle: shuffle.shuffle.0,
+                at_unix_ms: *at_unix_ms,
+            }),
+            Record::WorkerRegistered { worker, http_port, network_location } => {
+                Change::WorkerRegistered(proto::WorkerRegistered {
+                    worker: worker.to_string(),
+                    http_port: (*http_port).into(),
+                    network_location: network_location.clone(),
+                })
+            }
+            Record::WorkerRemoved { worker, at_unix_ms, left } => {
+                let (worker, at_unix_ms, left) = (worker.to_string(), *at_unix_ms, *left);
+                Change::WorkerRemoved(proto::WorkerRemoved { worker, at_unix_ms, left })
+            }
+            Record::WorkerExcluded { worker } => Change::WorkerExcluded(worker.to_string()),
+            Record::WorkerIncluded { worker } => Change::WorkerIncluded(worker.to_string()),
+            Record::WorkerForgotten { worker } => Change::WorkerForgotten(worker.to_string()),
+        },
+    };
+    proto::Record { change: Some(change) }
+}
+
+fn from_proto(record: proto::Record) -> Option<Entry> {
+    let worker = |text: String| text.parse::<WorkerId>().ok();
+    let shuffle = |application: String, shuffle| ShuffleKey::new(application, ShuffleId(shuffle));
+    let record = match record.change? {
+        Change::SnapshotEnd(count) => return Some(Entry::SnapshotEnd(count)),
+        Change::ApplicationRegistered(registered) => Record::ApplicationRegistered {
+            application: registered.application.into(),
+            user: User { tenant: registered.tenant, name: registered.user },
+            properties: registered.properties.into_iter().map(|p| (p.key, p.value)).collect(),
+            at_unix_ms: registered.at_unix_ms,
+        },
+        Change::ApplicationRemoved(removed) => Record::ApplicationRemoved {
+            application: removed.application.into(),
+            at_unix_ms: removed.at_unix_ms,
+        },
+        Change::ShuffleRegistered(registered) => Record::ShuffleRegistered {
+            shuffle: shuffle(registered.application, registered.shuffle),
+            at_unix_ms: registered.at_unix_ms,
+        },
+        Change::ShuffleRemoved(removed) => Record::ShuffleRemoved {
+            shuffle: shuffle(removed.application, removed.shuffle),
+            at_unix_ms: removed.at_unix_ms,
+        },
+        Change::WorkerRegistered(registered) => Record::WorkerRegistered {
+            worker: worker(registered.worker)?,
+            http_port: registered.http_port.try_into().ok()?,
+            network_location: registered.network_location,
+        },
+        Change::WorkerRemoved(removed) => Record::WorkerRemoved {
+            worker: worker(removed.worker)?,
+            at_unix_ms: removed.at_unix_ms,
+            left: removed.left,
+        },
+        Change::WorkerExcluded(id) => Record::WorkerExcluded { worker: worker(id)? },
+        Change::WorkerIncluded(id) => Record::WorkerIncluded { worker: worker(id)? },
+        Change::WorkerForgotten(id) => Record::WorkerForgotten { worker: worker(id)? },
+    };
+    Some(Entry::Record(record))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub fn one_of_each() -> Vec<Record> {
+        let worker: WorkerId = "fe80::1:1:2:3:4".parse().unwrap();
+        let user = User { tenant: "t".to_owned(), name: "u".to_owned() };
+        vec![
+            Record::ApplicationRegistered {
+                application: "app-1".into(),
+                user,
+                properties: vec![("k".to_owned(), "v".to_owned())],
+                at_unix_ms: 1,
+            },
+            Record::ApplicationRemoved { application: "app-1".into(), at_unix_ms: 2 },
+            Record::ShuffleRegistered { shuffle: ShuffleKey::new("app-2", 3), at_unix_ms: 3 },
+            Record::ShuffleRemoved { shuffle: ShuffleKey::new("app-2", 4), at_unix_ms: 4 },
+            Record::WorkerRegistered {
+                worker: worker.clone(),
+                http_port: 9096,
+                network_location: "/r".to_owned(),
+            },
+            Record::WorkerRemoved { worker: worker.clone(), at_unix_ms: 5, left: true },
+            Record::WorkerExcluded { worker: worker.clone() },
+            Record::WorkerIncluded { worker: worker.clone() },
+            Record::WorkerForgotten { worker },
+        ]
+    }
+
+    #[test]
+    fn every_record_reads_back_and_no_prefix_does() {
+        for record in one_of_each() {
+            let entry = Entry::Record(record);
+            let mut bytes = BytesMut::new();
+            encode(77, &entry, &mut bytes);
+            let len = bytes.len();
+            assert_eq!(decode(&bytes), Frame::Whole { sequence: 77, entry, len });
+            for prefix in 1..len {
+                assert_eq!(decode(&bytes[..prefix]), Frame::Broken);
+            }
+            for at in 0..len {
+                let mut flipped = bytes.clone();
+                flipped[at] ^= 0x10;
+                assert_eq!(decode(&flipped), Frame::Broken, "byte {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_whole_frame_is_found_behind_a_broken_one() {
+        let mut bytes = BytesMut::new();
+        encode(1, &Entry::SnapshotEnd(5), &mut bytes);
+        assert!(!holds_frame_later(&bytes));
+        encode(2, &Entry::SnapshotEnd(6), &mut bytes);
+        bytes[10] ^= 1;
+        assert!(holds_frame_later(&bytes));
+        bytes.truncate(bytes.len() - 1);
+        assert!(!holds_frame_later(&bytes));
+    }
+}

@@ -1,0 +1,319 @@
+//! Protobuf messages to the state's inputs, and its replies to protobuf messages.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::record::User;
+use super::report::{Command, Directory, Health, HeldShuffle, Phase, Registration, Report};
+use super::state::{ApplicationHealth, ApplicationPulse, OrderBatch, SlotGrant, SlotRequest};
+use crate::ids::{ApplicationId, Epoch, LocationId, Mode, PartitionId, ShuffleId, ShuffleKey, WorkerId};
+use crate::wire::packed::Location;
+use crate::wire::{DecodeError, Problem, Status, internal, proto};
+
+/// The longest application id: it is kept, and named in every frame of a push.
+const APPLICATION_ID_LEN_MAX: usize = 1024;
+/// The longest rack and version that a worker may name.
+const WORKER_TEXT_LEN_MAX: usize = 1024;
+
+/// An application's id out of a message.
+///
+/// # Errors
+/// It is empty or too long.
+pub fn application_id(text: &str) -> Result<ApplicationId, DecodeError> {
+    if text.is_empty() || text.len() > APPLICATION_ID_LEN_MAX {
+        return Err(malformed("application id", "1 to 1024 bytes"));
+    }
+    Ok(ApplicationId::from(text))
+}
+
+/// The user out of a message; without one it is the default user.
+pub fn user(message: Option<&proto::UserIdentifier>) -> User {
+    let given = |text: &str, default: String| {
+        if text.is_empty() || text.len() > WORKER_TEXT_LEN_MAX { default } else { text.to_owned() }
+    };
+    let default = User::default();
+    match message {
+        Some(user) => {
+            User { tenant: given(&user.tenant_id, default.tenant), name: given(&user.name, default.name) }
+        }
+        None => default,
+    }
+}
+
+/// An application's heartbeat.
+///
+/// # Errors
+/// An id is malformed.
+pub fn pulse(message: &proto::HeartbeatFromApplication) -> Result<ApplicationPulse, DecodeError> {
+    Ok(ApplicationPulse {
+        application: application_id(&message.app_id)?,
+        bytes_written: message.total_written.try_into().unwrap_or(0),
+        files_written: message.file_count.try_into().unwrap_or(0),
+        workers: workers(&message.need_checked_worker_list)?,
+    })
+}
+
+/// What an application is told. A client of 0.6 also wants to hear that its quota is not used up.
+pub fn health(health: &ApplicationHealth) -> proto::HeartbeatFromApplicationResponse {
+    let infos = |workers: &[WorkerId]| workers.iter().map(proto::WorkerInfo::from).collect();
+    proto::HeartbeatFromApplicationResponse {
+        status: Status::Success.code(),
+        excluded_workers: infos(&health.excluded),
+        unknown_workers: infos(&health.unknown),
+        shutting_workers: infos(&health.shutting),
+        registered_shuffles: health.shuffles.iter().map(|shuffle| shuffle.0).collect(),
+        check_quota_response: Some(proto::CheckQuotaResponse { available: true, reason: String::new() }),
+    }
+}
+
+/// A list of workers.
+///
+/// # Errors
+/// A port is out of its range.
+pub fn workers(infos: &[proto::WorkerInfo]) -> Result<Vec<WorkerId>, DecodeError> {
+    infos.iter().map(WorkerId::try_from).collect()
+}
+
+/// A request for slots.
+///
+/// # Errors
+/// An id is malformed.
+pub fn slot_request(message: &proto::RequestSlots) -> Result<SlotRequest, DecodeError> {
+    if message.partition_id_list.iter().any(|id| *id < 0) {
+        return Err(malformed("partition id", "a number from 0"));
+    }
+    Ok(SlotRequest {
+        application: application_id(&message.application_id)?,
+        shuffle: shuffle_id(message.shuffle_id)?,
+        partitions: message.partition_id_list.iter().map(|id| PartitionId(*id)).collect(),
+        replicate: message.should_replicate,
+        rack_aware: message.should_rack_aware,
+        workers_max: message.max_workers.try_into().unwrap_or(0),
+        excluded: BTreeSet::from_iter(workers(&message.excluded_worker_set)?),
+        driver: message.hostname.clone(),
+    })
+}
+
+/// Granted locations, all of epoch 0, by worker; spare workers have empty lists.
+pub fn slots(grant: &SlotGrant, packed: bool) -> proto::RequestSlotsResponse {
+    let mut lists: Vec<Vec<Location>> = vec![Vec::new(); grant.workers.len()];
+    for (partition, primary, replica) in &grant.placements {
+        let id = LocationId { partition: *partition, epoch: Epoch(0) };
+        let place = |worker: usize, mode, peer: Option<usize>| Location {
+            id,
+            mode,
+            worker: grant.workers[worker].0.clone(),
+            peer: peer.map(|peer| grant.workers[peer].0.clone()),
+        };
+        lists[*primary].push(place(*primary, Mode::Primary, *replica));
+        if let Some(replica) = replica {
+            lists[*replica].push(place(*replica, Mode::Replica, Some(*primary)));
+        }
+    }
+    let mut response = proto::RequestSlotsResponse {
+        status: Status::Success.code(),
+        ..proto::RequestSlotsResponse::default()
+    };
+    for ((worker, rack), locations) in grant.workers.iter().zip(&lists) {
+        let network_location = rack.clone();
+        if packed {
+            let location_pairs = Some(Location::pack(locations));
+            let resource = proto::PackedWorkerResource { location_pairs, network_location };
+            response.packed_worker_resource.insert(worker.to_string(), resource);
+        } else {
+            let of = |mode| {
+                let chosen = locations.iter().filter(move |location| location.mode == mode);
+                chosen.map(Location::to_proto).collect()
+            };
+            let resource = proto::WorkerResource {
+                primary_partitions: of(Mode::Primary),
+                replica_partitions: of(Mode::Replica),
+                network_location,
+            };
+            response.worker_resource.insert(worker.to_string(), resource);
+        }
+    }
+    response
+}
+
+/// A shuffle's number out of a message.
+///
+/// # Errors
+/// It is negative.
+pub fn shuffle_id(number: i32) -> Result<ShuffleId, DecodeError> {
+    if number < 0 { Err(malformed("shuffle id", "a number from 0")) } else { Ok(ShuffleId(number)) }
+}
+
+/// A worker's identity.
+///
+/// # Errors
+/// It is missing, or a port is out of its range.
+pub fn worker(identity: Option<&internal::WorkerIdentity>) -> Result<WorkerId, DecodeError> {
+    let Some(identity) = identity else { return Err(malformed("worker", "its identity")) };
+    let info = proto::WorkerInfo {
+        host: identity.host.clone(),
+        rpc_port: identity.rpc_port,
+        push_port: identity.push_port,
+        fetch_port: identity.fetch_port,
+        replicate_port: identity.replicate_port,
+        ..proto::WorkerInfo::default()
+    };
+    WorkerId::try_from(&info)
+}
+
+/// A worker's registration.
+///
+/// # Errors
+/// An id is malformed or a text too long.
+pub fn registration(message: internal::WorkerRegister) -> Result<Registration, DecodeError> {
+    let worker = worker(message.worker.as_ref())?;
+    if message.network_location.len().max(message.version.len()) > WORKER_TEXT_LEN_MAX {
+        return Err(malformed("network location or version", "at most 1024 bytes"));
+    }
+    Ok(Registration {
+        worker,
+        incarnation: message.incarnation,
+        http_port: message.http_port.try_into().unwrap_or(0),
+        network_location: message.network_location,
+        version: message.version,
+        report: report(message.report.unwrap_or_default())?,
+    })
+}
+
+/// A worker's report.
+///
+/// # Errors
+/// An id is malformed.
+pub fn report(message: internal::WorkerReport) -> Result<Report, DecodeError> {
+    let count = |number: i64| u64::try_from(number).unwrap_or(0);
+    let phase = phase(message.phase());
+    let directory = |report: internal::DirectoryReport| Directory {
+        health: match report.health() {
+            internal::DirectoryHealth::DirectoryHealthy => Health::Healthy,
+            internal::DirectoryHealth::DirectoryFull => Health::Full,
+            internal::DirectoryHealth::DirectoryFailed => Health::Failed,
+        },
+        path: report.path,
+        bytes_total: count(report.bytes_total),
+        bytes_usable: count(report.bytes_usable),
+        locations: count(report.locations),
+    };
+    let held = |held: &internal::HeldShuffle| {
+        let name = held.name.as_ref().ok_or_else(|| malformed("held shuffle", "its name"))?;
+        Ok(HeldShuffle {
+            shuffle: ShuffleKey {
+                application: application_id(&name.application)?,
+                shuffle: shuffle_id(name.shuffle)?,
+            },
+            locations: count(held.locations),
+            bytes: count(held.bytes),
+        })
+    };
+    Ok(Report {
+        phase,
+        memory_limit_bytes: count(message.memory_limit_bytes),
+        memory_used_bytes: count(message.memory_used_bytes),
+        shuffles: message.shuffles.iter().map(held).collect::<Result<_, DecodeError>>()?,
+        saturated: message.saturated,
+        bytes_appended: count(message.bytes_appended),
+        open_locations: count(message.open_locations),
+        directories: message.directories.into_iter().map(directory).collect(),
+    })
+}
+
+/// A worker's phase.
+pub fn phase(phase: internal::WorkerPhase) -> Phase {
+    match phase {
+        internal::WorkerPhase::WorkerNormal => Phase::Normal,
+        internal::WorkerPhase::WorkerStopping => Phase::Stopping,
+        internal::WorkerPhase::WorkerDecommissioning => Phase::Decommissioning,
+    }
+}
+
+/// Names of shuffles for a worker.
+pub fn shuffle_names(shuffles: &[ShuffleKey]) -> Vec<internal::ShuffleName> {
+    let name = |key: &ShuffleKey| internal::ShuffleName {
+        application: key.application.to_string(),
+        shuffle: key.shuffle.0,
+    };
+    shuffles.iter().map(name).collect()
+}
+
+/// Orders to a worker.
+pub fn orders(batch: &OrderBatch) -> internal::WorkerOrders {
+    let command = match batch.command {
+        None => internal::WorkerCommand::CommandNone,
+        Some(Command::StopGracefully) => internal::WorkerCommand::CommandStopGracefully,
+        Some(Command::Decommission) => internal::WorkerCommand::CommandDecommission,
+        Some(Command::Recommission) => internal::WorkerCommand::CommandRecommission,
+        Some(Command::StopNow) => internal::WorkerCommand::CommandStopNow,
+    };
+    internal::WorkerOrders {
+        status: Status::Success.code(),
+        sequence: batch.sequence,
+        expired: shuffle_names(&batch.expired),
+        command: command.into(),
+    }
+}
+
+/// Properties of an application.
+pub fn properties(extra: &BTreeMap<String, String>) -> Vec<(String, String)> {
+    extra.iter().map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+fn malformed(field: &'static str, expected: &'static str) -> DecodeError {
+    DecodeError { field, offset: 0, problem: Problem::Malformed(expected) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grant() -> SlotGrant {
+        let worker =
+            |number: u16| (format!("w{number}:1:2:3:{number}").parse().unwrap(), format!("/rack{number}"));
+        SlotGrant {
+            workers: vec![worker(0), worker(1), worker(2)],
+            placements: vec![(PartitionId(4), 0, Some(1)), (PartitionId(9), 1, Some(0))],
+        }
+    }
+
+    #[test]
+    fn packed_and_unpacked_replies_say_the_same() {
+        let packed = slots(&grant(), true);
+        let plain = slots(&grant(), false);
+        assert!(packed.worker_resource.is_empty() && plain.packed_worker_resource.is_empty());
+        assert_eq!(packed.packed_worker_resource.len(), 3, "the spare worker is listed");
+        for (worker, resource) in &packed.packed_worker_resource {
+            let locations = Location::unpack(resource.location_pairs.as_ref().unwrap()).unwrap();
+            let same = &plain.worker_resource[worker];
+            let both = same.primary_partitions.iter().chain(&same.replica_partitions);
+            let mut same_locations: Vec<Location> =
+                both.map(|location| Location::from_proto(location).unwrap()).collect();
+            same_locations.sort_by_key(|location| location.id);
+            let mut locations = locations;
+            locations.sort_by_key(|location| location.id);
+            assert_eq!(locations, same_locations, "{worker}");
+            assert_eq!(resource.network_location, same.network_location);
+        }
+        let first = &packed.packed_worker_resource["w0:1:2:3:0"];
+        let locations = Location::unpack(first.location_pairs.as_ref().unwrap()).unwrap();
+        let modes: Vec<(i32, Mode)> = locations.iter().map(|l| (l.id.partition.0, l.mode)).collect();
+        assert_eq!(modes, [(4, Mode::Primary), (9, Mode::Replica)]);
+    }
+
+    #[test]
+    fn malformed_ids_are_refused() {
+        let request = |app: &str, shuffle, partition| proto::RequestSlots {
+            application_id: app.to_owned(),
+            shuffle_id: shuffle,
+            partition_id_list: vec![partition],
+            ..proto::RequestSlots::default()
+        };
+        assert!(slot_request(&request("app", 0, 0)).is_ok());
+        assert!(slot_request(&request("", 0, 0)).is_err());
+        assert!(slot_request(&request(&"a".repeat(1025), 0, 0)).is_err());
+        assert!(slot_request(&request("app", -1, 0)).is_err());
+        assert!(slot_request(&request("app", 0, -1)).is_err());
+        assert!(registration(internal::WorkerRegister::default()).is_err());
+    }
+}

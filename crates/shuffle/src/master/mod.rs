@@ -1,0 +1,29 @@
+//! The master: which applications, shuffles and workers there are, and who gets which partitions.
+//!
+//! It keeps no shuffle data and knows no locations beyond the moment in which it grants them: the driver of each
+//! application does. That makes its state small, and most of it can be learnt again from the workers' reports.
+//!
+//! | module | kind | subject |
+//! | --- | --- | --- |
+//! | [`slots`] | decision | partitions to workers |
+//! | [`state`] | decision | what each message means; expiry; which data may go |
+//! | [`record`], [`report`] | data | a change that outlives the process; what workers say of themselves |
+//! | [`messages`] | codec | protobuf to inputs, replies to protobuf |
+//! | [`journal`] | driver | records in files |
+//! | [`server`] | driver | listeners, timers, watches |
+
+pub mod journal;
+pub mod messages;
+mod options;
+pub mod record;
+mod relay;
+pub mod report;
+pub mod server;
+mod service;
+pub mod slots;
+pub mod state;
+
+pub use options::Options;
+pub use record::Record;
+pub use server::{Handle, Server};
+pub use state::State;

@@ -1,0 +1,53 @@
+//! A master's options.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::state::Limits;
+
+/// What a master is started with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Options {
+    /// The address to listen on, a name or a number.
+    pub host: String,
+    /// The port for clients and workers; 0 takes a free one.
+    pub port: u16,
+    /// The port for HTTP; 0 takes a free one, `None` means no HTTP.
+    pub http_port: Option<u16>,
+    /// Where the journal is; `None` keeps the state in memory only.
+    pub dir: Option<PathBuf>,
+    /// The leading master's `host:port`. With it this master decides nothing and passes every connection on, so that
+    /// clients may list several endpoints.
+    pub leader: Option<String>,
+    /// How often workers send heartbeats.
+    pub worker_heartbeat: Duration,
+    /// Connections at a time; more are closed as they come.
+    pub connections_max: usize,
+    /// Limits and timeouts of the state.
+    pub limits: Limits,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            host: "127.0.0.1".to_owned(),
+            port: 9097,
+            http_port: Some(9098),
+            dir: None,
+            leader: None,
+            worker_heartbeat: Duration::from_secs(5),
+            connections_max: 20_000,
+            limits: Limits::default(),
+        }
+    }
+}
+
+impl Options {
+    /// A master in this process on free local ports, without HTTP and without a journal: for tests and the demo.
+    pub fn embedded() -> Self {
+        Self { port: 0, http_port: None, ..Self::default() }
+    }
+}

@@ -1,0 +1,252 @@
+//! A running master: its listeners, its timers, and the lock around its state.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+
+use super::journal::{FileJournal, FileJournalOptions, Journal, NoJournal};
+use super::options::Options;
+use super::relay::Relay;
+use super::service::MasterService;
+use super::state::{Decision, Now, State};
+use crate::Result;
+use crate::ids::WorkerId;
+use crate::net::{Listener, ListenerHandle, Options as NetOptions};
+use crate::wire::Limits;
+
+/// How often silence is looked at.
+const TICK: Duration = Duration::from_secs(1);
+
+/// Starts masters.
+pub struct Server;
+
+impl Server {
+    /// Reads the journal, opens the listeners and serves until the handle is stopped or dropped.
+    ///
+    /// # Errors
+    /// `Conflict` if the directory is in use, `Corrupt` if the journal is damaged, `Unavailable` and the like if an
+    /// address cannot be bound.
+    pub async fn start(options: Options) -> Result<Handle> {
+        if let Some(leader) = options.leader.clone() {
+            let relay =
+                Relay::start((options.host.as_str(), options.port), leader, options.connections_max).await?;
+            return Ok(Handle { running: Arc::new(Running::Follower { relay }) });
+        }
+        let started = Instant::now();
+        let mut state = State::new(options.limits.clone());
+        let journal: Box<dyn Journal> = match &options.dir {
+            Some(dir) => {
+                let (journal, records) = FileJournal::open(FileJournalOptions::new(dir))?;
+                let now = Now { monotonic: Duration::ZERO, unix_ms: unix_ms() };
+                records.iter().for_each(|record| state.apply(now, record));
+                tracing::info!(
+                    records = records.len(),
+                    applications = state.applications().len(),
+                    shuffles = state.shuffle_count(),
+                    workers = state.workers().len(),
+                    elapsed_ms = started.elapsed().as_millis() as u64,
+                    "read the journal"
+                );
+                Box::new(journal)
+            }
+            None => Box::new(NoJournal),
+        };
+        let net = NetOptions { connections_max: options.connections_max, ..NetOptions::new(Limits::CONTROL) };
+        let listener = Listener::bind((options.host.as_str(), options.port), net).await?;
+        let shared = Arc::new(Shared {
+            options,
+            started,
+            core: Mutex::new(Core { state, journal }),
+            bells: Mutex::default(),
+            random: RandomState::new(),
+            requests: AtomicU64::new(0),
+            meters: Meters::default(),
+        });
+        let rpc = listener.serve(Arc::new(MasterService::new(shared.clone())));
+        let ticker = tokio::spawn(tick(shared.clone()));
+        Ok(Handle { running: Arc::new(Running::Leader { shared, rpc, ticker }) })
+    }
+}
+
+/// A running master. Cheap to clone; the master ends when it is stopped or when the last handle is dropped.
+#[derive(Clone)]
+pub struct Handle {
+    running: Arc<Running>,
+}
+
+enum Running {
+    Leader { shared: Arc<Shared>, rpc: ListenerHandle, ticker: JoinHandle<()> },
+    Follower { relay: Relay },
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Self::Leader { ticker, .. } = self {
+            ticker.abort();
+        }
+    }
+}
+
+impl Handle {
+    /// Where clients and workers reach it.
+    pub fn address(&self) -> SocketAddr {
+        match &*self.running {
+            Running::Leader { rpc, .. } => rpc.address(),
+            Running::Follower { relay } => relay.address(),
+        }
+    }
+
+    /// The number of workers that may get partitions now; 0 on a follower.
+    pub fn workers_available(&self) -> usize {
+        match &*self.running {
+            Running::Leader { shared, .. } => shared.read(|state| state.workers_available()),
+            Running::Follower { .. } => 0,
+        }
+    }
+
+    /// The number of registered shuffles; 0 on a follower.
+    pub fn shuffles(&self) -> usize {
+        match &*self.running {
+            Running::Leader { shared, .. } => shared.read(State::shuffle_count),
+            Running::Follower { .. } => 0,
+        }
+    }
+}
+
+/// What the connections and timers of a master share.
+pub(super) struct Shared {
+    pub(super) options: Options,
+    started: Instant,
+    core: Mutex<Core>,
+    /// One for each worker with a watch.
+    bells: Mutex<HashMap<WorkerId, Arc<Notify>>>,
+    random: RandomState,
+    requests: AtomicU64,
+    pub(super) meters: Meters,
+}
+
+struct Core {
+    state: State,
+    journal: Box<dyn Journal>,
+}
+
+impl Shared {
+    /// Decides, keeps the records, rings the workers, and returns the reply once it may leave.
+    pub(super) async fn decide<T>(&self, decide: impl FnOnce(&mut State, Now) -> Decision<T>) -> T {
+        let (reply, kept, wake, snapshot) = {
+            let mut core = self.lock();
+            let Core { state, journal } = &mut *core;
+            let Decision { reply, records, wake } = decide(state, self.now());
+            let kept = if records.is_empty() { None } else { Some(journal.append(&records)) };
+            let snapshot = journal.wants_snapshot().then(|| journal.snapshot(state.records()));
+            (reply, kept, wake, snapshot)
+        };
+        self.ring(&wake);
+        if let Some(job) = snapshot {
+            tokio::task::spawn_blocking(job);
+        }
+        if let Some(kept) = kept
+            && let Err(error) = kept.await
+        {
+            // The journal has a fault now, which it names and heals itself; the state is right.
+            tracing::error!(%error, "a record was not kept");
+        }
+        reply
+    }
+
+    /// Changes what is not kept.
+    pub(super) fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        change(&mut self.lock().state)
+    }
+
+    /// Looks at the state.
+    pub(super) fn read<T>(&self, read: impl FnOnce(&State) -> T) -> T {
+        read(&self.lock().state)
+    }
+
+    /// The journal's fault, if it has one.
+    pub(super) fn journal_fault(&self) -> Option<String> {
+        self.lock().journal.fault()
+    }
+
+    /// A connection ended.
+    pub(super) fn link_lost(&self, connection: u64) {
+        let lost = self.change(|state| state.worker_link_lost(connection));
+        for worker in &lost {
+            tracing::warn!(%worker, "the connection to a worker ended");
+        }
+        // Their watches end as well.
+        self.ring(&lost);
+    }
+
+    /// What rings when there are orders for a worker.
+    pub(super) fn bell(&self, worker: &WorkerId) -> Arc<Notify> {
+        let mut bells = self.bells.lock().unwrap_or_else(PoisonError::into_inner);
+        bells.entry(worker.clone()).or_default().clone()
+    }
+
+    /// A number that no one can foretell.
+    pub(super) fn random(&self) -> u64 {
+        self.random.hash_one(self.requests.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn ring(&self, workers: &[WorkerId]) {
+        if workers.is_empty() {
+            return;
+        }
+        let bells = self.bells.lock().unwrap_or_else(PoisonError::into_inner);
+        workers.iter().filter_map(|worker| bells.get(worker)).for_each(|bell| bell.notify_waiters());
+    }
+
+    /// Forgets the bells of workers that are gone.
+    fn forget_bells(&self) {
+        let known: Vec<WorkerId> = self.read(|state| state.workers().keys().cloned().collect());
+        let mut bells = self.bells.lock().unwrap_or_else(PoisonError::into_inner);
+        bells.retain(|worker, bell| Arc::strong_count(bell) > 1 || known.binary_search(worker).is_ok());
+    }
+
+    fn now(&self) -> Now {
+        Now { monotonic: self.started.elapsed(), unix_ms: unix_ms() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Core> {
+        // A panic in a decision leaves a state that is as good as the one before the next record.
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Counts and times that are not in the state.
+#[derive(Default)]
+pub(super) struct Meters {
+    slots_offered: AtomicU64,
+    slots_offered_us: AtomicU64,
+}
+
+impl Meters {
+    /// A slot request took this long.
+    pub(super) fn offer_slots(&self, took: Duration) {
+        self.slots_offered.fetch_add(1, Ordering::Relaxed);
+        self.slots_offered_us.fetch_add(took.as_micros() as u64, Ordering::Relaxed);
+    }
+}
+
+async fn tick(shared: Arc<Shared>) {
+    let mut ticks = tokio::time::interval(TICK);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        shared.decide(|state, now| state.expire(now)).await;
+        shared.forget_bells();
+    }
+}
+
+fn unix_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,306 @@
+//! Requests of clients and workers to decisions, and decisions to answers.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::messages;
+use super::server::Shared;
+use super::state::{SlotRefusal, Unregistered};
+use crate::ids::ShuffleId;
+use crate::net::{Body, ConnectionId, Reply, Service};
+use crate::wire::message::{Message, MessageType, Typed};
+use crate::wire::rpc::{self, Answer, Call, Request};
+use crate::wire::{DecodeError, Head, Header, Status, internal, proto};
+
+/// How long a watch without orders waits, so that a worker notices a master that is gone without a word.
+const WATCH_MAX: Duration = Duration::from_secs(20);
+
+/// The master's rpc port.
+pub(super) struct MasterService {
+    shared: Arc<Shared>,
+}
+
+impl MasterService {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    async fn answer(&self, connection: ConnectionId, message: &Message) -> Result<Answer, DecodeError> {
+        let shared = &self.shared;
+        Ok(match message.kind {
+            MessageType::HEARTBEAT_FROM_APPLICATION => {
+                let request: proto::HeartbeatFromApplication = message.parse()?;
+                let pulse = messages::pulse(&request)?;
+                let health = shared.decide(|state, now| state.application_heartbeat(now, pulse)).await;
+                match health {
+                    _ if !request.should_response => Message::ONE_WAY_RESPONSE.into(),
+                    Some(health) => Answer::of(&messages::health(&health)),
+                    None => Answer::of(&proto::HeartbeatFromApplicationResponse {
+                        status: Status::RequestFailed.code(),
+                        ..proto::HeartbeatFromApplicationResponse::default()
+                    }),
+                }
+            }
+            MessageType::CHECK_QUOTA => {
+                message.parse::<proto::CheckQuota>()?;
+                Answer::of(&proto::CheckQuotaResponse { available: true, reason: String::new() })
+            }
+            MessageType::CHECK_WORKERS_AVAILABLE => {
+                message.parse::<proto::CheckWorkersAvailable>()?;
+                let available = shared.read(|state| state.has_available_worker());
+                Answer::of(&proto::CheckWorkersAvailableResponse { available })
+            }
+            MessageType::REQUEST_SLOTS => self.request_slots(&message.parse()?).await?,
+            MessageType::UNREGISTER_SHUFFLE => {
+                let request: proto::UnregisterShuffle = message.parse()?;
+                self.unregister(&request.app_id, &[request.shuffle_id]).await?;
+                Answer::of(&proto::UnregisterShuffleResponse { status: Status::Success.code() })
+            }
+            MessageType::BATCH_UNREGISTER_SHUFFLES => {
+                let request: proto::BatchUnregisterShuffles = message.parse()?;
+                self.unregister(&request.app_id, &request.shuffle_ids).await?;
+                Answer::of(&proto::BatchUnregisterShufflesResponse {
+                    status: Status::Success.code(),
+                    shuffle_ids: request.shuffle_ids,
+                })
+            }
+            MessageType::APPLICATION_LOST => {
+                let request: proto::ApplicationLost = message.parse()?;
+                let application = messages::application_id(&request.app_id)?;
+                shared.decide(|state, now| state.remove_application(now, &application)).await;
+                Answer::of(&proto::ApplicationLostResponse { status: Status::Success.code() })
+            }
+            MessageType::REPORT_WORKER_FAILURE => {
+                let request: proto::ReportWorkerUnavailable = message.parse()?;
+                let workers = messages::workers(&request.unavailable)?;
+                shared.change(|state| state.workers_reported_failed(&workers));
+                Message::ONE_WAY_RESPONSE.into()
+            }
+            MessageType::REGISTER_APPLICATION_INFO => {
+                let request: proto::RegisterApplicationInfo = message.parse()?;
+                let application = messages::application_id(&request.app_id)?;
+                let user = messages::user(request.user_identifier.as_ref());
+                let properties = messages::properties(&request.extra_info);
+                let registered = shared
+                    .decide(|state, now| state.register_application(now, &application, user, properties))
+                    .await;
+                if !registered {
+                    tracing::warn!(%application, "refused an application: the limit on applications is reached");
+                }
+                Message::ONE_WAY_RESPONSE.into()
+            }
+            MessageType::REVISE_LOST_SHUFFLES => {
+                let request: proto::ReviseLostShuffles = message.parse()?;
+                let application = messages::application_id(&request.app_id)?;
+                let shuffles = shuffle_ids(&request.lost_shuffles)?;
+                let success =
+                    shared.decide(|state, now| state.revise_shuffles(now, &application, &shuffles)).await;
+                let message = if success { "" } else { "the master's limit is reached" }.to_owned();
+                Answer::of(&proto::ReviseLostShufflesResponse { success, message })
+            }
+            // Clients before 0.3 gave slots back one by one; ours are not counted.
+            MessageType::RELEASE_SLOTS => {
+                Answer::of(&proto::ReleaseSlotsResponse { status: Status::Success.code() })
+            }
+            MessageType::WORKER_REGISTER => self.register_worker(connection, message.parse()?).await?,
+            MessageType::WORKER_HEARTBEAT => self.worker_heartbeat(connection, message.parse()?).await?,
+            MessageType::WORKER_LEAVE => {
+                let request: internal::WorkerLeave = message.parse()?;
+                let worker = messages::worker(request.worker.as_ref())?;
+                let phase = messages::phase(request.phase());
+                let (incarnation, gone) = (request.incarnation, request.gone);
+                tracing::info!(%worker, ?phase, gone, "a worker leaves");
+                let left = shared
+                    .decide(|state, now| state.worker_leaves(now, &worker, incarnation, phase, gone))
+                    .await;
+                Answer::of(&internal::WorkerLeaveReply { status: status(left).code() })
+            }
+            kind => return Err(unknown(kind)),
+        })
+    }
+
+    async fn request_slots(&self, request: &proto::RequestSlots) -> Result<Answer, DecodeError> {
+        let wanted = messages::slot_request(request)?;
+        let random = self.shared.random();
+        let started = std::time::Instant::now();
+        let granted = self.shared.decide(|state, now| state.request_slots(now, random, wanted)).await;
+        self.shared.meters.offer_slots(started.elapsed());
+        let response = match granted {
+            Ok(grant) => messages::slots(&grant, request.packed),
+            Err(refusal) => {
+                let (application, shuffle) = (&request.application_id, request.shuffle_id);
+                tracing::warn!(%application, shuffle, %refusal, "no slots");
+                let status = match refusal {
+                    SlotRefusal::NoWorker => Status::WorkerExcluded,
+                    SlotRefusal::TooFewWorkers => Status::SlotNotAvailable,
+                    SlotRefusal::Full => Status::RequestFailed,
+                };
+                proto::RequestSlotsResponse {
+                    status: status.code(),
+                    ..proto::RequestSlotsResponse::default()
+                }
+            }
+        };
+        Ok(Answer::of(&response))
+    }
+
+    async fn unregister(&self, application: &str, shuffles: &[i32]) -> Result<(), DecodeError> {
+        let application = messages::application_id(application)?;
+        let shuffles = shuffle_ids(shuffles)?;
+        self.shared.decide(|state, now| state.unregister_shuffles(now, &application, &shuffles)).await;
+        Ok(())
+    }
+
+    async fn register_worker(
+        &self,
+        connection: ConnectionId,
+        request: internal::WorkerRegister,
+    ) -> Result<Answer, DecodeError> {
+        let registration = messages::registration(request)?;
+        let worker = registration.worker.clone();
+        let registered = self
+            .shared
+            .decide(|state, now| state.register_worker(now, connection.number(), registration))
+            .await;
+        let options = &self.shared.options;
+        let ms = |duration: Duration| i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
+        let mut response = internal::WorkerRegistered {
+            heartbeat_interval_ms: ms(options.worker_heartbeat),
+            worker_timeout_ms: ms(options.limits.worker_timeout),
+            ..internal::WorkerRegistered::default()
+        };
+        match registered {
+            Some(expired) => {
+                tracing::info!(%worker, "a worker registered");
+                response.status = Status::Success.code();
+                response.expired = messages::shuffle_names(&expired);
+            }
+            None => {
+                response.status = Status::RequestFailed.code();
+                response.message = "the master's limit on workers is reached".to_owned();
+            }
+        }
+        Ok(Answer::of(&response))
+    }
+
+    async fn worker_heartbeat(
+        &self,
+        connection: ConnectionId,
+        request: internal::WorkerHeartbeat,
+    ) -> Result<Answer, DecodeError> {
+        let worker = messages::worker(request.worker.as_ref())?;
+        let report = messages::report(request.report.unwrap_or_default())?;
+        let incarnation = request.incarnation;
+        let expired = self
+            .shared
+            .decide(|state, now| {
+                state.worker_heartbeat(now, connection.number(), &worker, incarnation, report)
+            })
+            .await;
+        Ok(Answer::of(&match expired {
+            Ok(expired) => internal::WorkerHeartbeatReply {
+                status: Status::Success.code(),
+                expired: messages::shuffle_names(&expired),
+            },
+            Err(Unregistered) => internal::WorkerHeartbeatReply {
+                status: Status::WorkerUnknown.code(),
+                ..internal::WorkerHeartbeatReply::default()
+            },
+        }))
+    }
+}
+
+impl Service for MasterService {
+    async fn call(&self, head: Head, body: &mut Body<'_>, reply: Reply) -> io::Result<()> {
+        // Drivers send themselves one-way messages, and some reach us; other frames have no business here.
+        let Header::RpcRequest { .. } = head.header else { return Ok(()) };
+        let request = match Request::decode(body.whole().await?) {
+            Ok(request) => request,
+            Err(error) => {
+                reply.fail(format!("not a request: {error}"));
+                return Ok(());
+            }
+        };
+        let message = match request.call {
+            Call::CheckExistence(name) => {
+                reply.answer(&Answer::Exists(name == rpc::MASTER));
+                return Ok(());
+            }
+            Call::Foreign(class) => {
+                reply.fail(format!("no request of class {class} is served here"));
+                return Ok(());
+            }
+            Call::Message(_) if request.endpoint != rpc::MASTER => {
+                reply.fail(format!("there is no endpoint {:.64} here", request.endpoint));
+                return Ok(());
+            }
+            Call::Message(message) => message,
+        };
+        if message.kind == MessageType::WORKER_WATCH {
+            match message.parse() {
+                Ok(watch) => drop(tokio::spawn(watch_orders(self.shared.clone(), watch, reply))),
+                Err(error) => reply.fail(error.to_string()),
+            }
+            return Ok(());
+        }
+        match self.answer(reply.connection(), &message).await {
+            Ok(answer) => reply.answer(&answer),
+            Err(error) => reply.fail(format!("{}: {error}", rpc::describe(message.kind))),
+        }
+        Ok(())
+    }
+
+    fn closed(&self, connection: ConnectionId) {
+        self.shared.link_lost(connection.number());
+    }
+}
+
+/// Answers a watch when there are orders, or when it has waited long enough.
+async fn watch_orders(shared: Arc<Shared>, watch: internal::WorkerWatch, reply: Reply) {
+    let worker = match messages::worker(watch.worker.as_ref()) {
+        Ok(worker) => worker,
+        Err(error) => return reply.fail(error.to_string()),
+    };
+    let deadline = tokio::time::Instant::now() + WATCH_MAX;
+    let bell = shared.bell(&worker);
+    let mut response = internal::WorkerOrders { sequence: watch.seen, ..internal::WorkerOrders::default() };
+    loop {
+        let rung = bell.notified();
+        match shared.change(|state| state.worker_orders(&worker, watch.incarnation, watch.seen)) {
+            Err(Unregistered) => {
+                response.status = Status::WorkerUnknown.code();
+                break;
+            }
+            Ok(Some(batch)) => {
+                response = messages::orders(&batch);
+                break;
+            }
+            Ok(None) => {}
+        }
+        let waited = tokio::time::timeout_at(deadline, rung).await;
+        if waited.is_err() || reply.is_closed() {
+            break;
+        }
+    }
+    reply.answer(&Answer::of(&response));
+}
+
+fn status<T>(registered: Result<T, Unregistered>) -> Status {
+    if registered.is_ok() { Status::Success } else { Status::WorkerUnknown }
+}
+
+fn shuffle_ids(numbers: &[i32]) -> Result<Vec<ShuffleId>, DecodeError> {
+    numbers.iter().map(|number| messages::shuffle_id(*number)).collect()
+}
+
+fn unknown(kind: MessageType) -> DecodeError {
+    let problem = crate::wire::Problem::Unexpected(kind.0.into());
+    DecodeError { field: "message type", offset: 0, problem }
+}
+
+/// Keeps the compiler's eye on the numbers: a worker relies on these replies.
+const _: () = {
+    assert!(internal::WorkerRegistered::TYPE.0 == internal::WorkerRegister::TYPE.0 + 1);
+    assert!(internal::WorkerOrders::TYPE.0 == internal::WorkerWatch::TYPE.0 + 1);
+};

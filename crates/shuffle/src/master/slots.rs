@@ -1,0 +1,446 @@
+//! Slot allocation: which workers get the partitions of a shuffle.
+//!
+//! Every worker in a slot reply costs the driver three round trips, every map task one merged push per (primary,
+//! replica) pair and every reducer one open: a shuffle of few partitions goes to few workers. The reply's workers are
+//! also the only candidates for the shuffle's later splits (client 0.5.4), so spare workers are listed with nothing.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::PartitionId;
+
+/// How partitions are dealt to workers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum Balance {
+    /// The same number for each worker (Celeborn's `ROUNDROBIN`).
+    Even,
+    /// By what each worker has free and how many locations it serves (Celeborn's `LOADAWARE`).
+    #[default]
+    Load,
+}
+
+/// What the allocation goes by, besides the request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SlotPolicy {
+    /// How partitions are dealt.
+    pub balance: Balance,
+    /// A further worker is used only once each has this many partitions of the shuffle.
+    pub partitions_per_worker: usize,
+    /// Spare workers that the reply lists with nothing, as candidates for splits.
+    pub spare_workers: usize,
+    /// The most workers that one shuffle gets, spares aside.
+    pub workers_max: usize,
+}
+
+impl Default for SlotPolicy {
+    fn default() -> Self {
+        Self { balance: Balance::Load, partitions_per_worker: 8, spare_workers: 2, workers_max: 10_000 }
+    }
+}
+
+/// A worker that may get partitions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Candidate<'a> {
+    /// Its rack; workers with an empty one count as one rack.
+    pub rack: &'a str,
+    /// What it can still store, in memory and on disk.
+    pub bytes_usable: u64,
+    /// Locations that it serves, including those granted since its last report.
+    pub locations: u64,
+}
+
+/// What is wanted of an allocation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Demand<'a> {
+    /// Each once.
+    pub partitions: &'a [PartitionId],
+    /// Whether each partition gets a second location on another worker.
+    pub replicate: bool,
+    /// Whether that other worker should be in another rack.
+    pub rack_aware: bool,
+    /// The client's own limit on workers; 0 is none.
+    pub workers_max: usize,
+}
+
+/// A partition's workers, as indexes into the candidates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Placement {
+    /// Which partition.
+    pub partition: PartitionId,
+    /// Who takes the pushes.
+    pub primary: usize,
+    /// Who keeps the copy.
+    pub replica: Option<usize>,
+}
+
+/// The outcome of [`allocate`]; indexes go into the candidates.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Allocation {
+    /// One for each partition, in the order of the demand.
+    pub placements: Vec<Placement>,
+    /// Workers that the placements use.
+    pub used: Vec<usize>,
+    /// Workers listed with nothing.
+    pub spare: Vec<usize>,
+}
+
+/// Deals the partitions to the candidates, or returns `None` when there are too few: one, or two for replicas.
+///
+/// The same arguments give the same answer; `random` is what makes small shuffles land on different workers.
+pub fn allocate(
+    demand: &Demand<'_>,
+    candidates: &[Candidate<'_>],
+    policy: &SlotPolicy,
+    random: u64,
+) -> Option<Allocation> {
+    let workers_min = if demand.replicate { 2 } else { 1 };
+    if candidates.len() < workers_min {
+        return None;
+    }
+    let weights = weights(candidates, policy.balance);
+    let ranked = rank(&weights, random);
+    let client_max = if demand.workers_max == 0 { usize::MAX } else { demand.workers_max };
+    let wanted = demand.partitions.len().div_ceil(policy.partitions_per_worker.max(1));
+    let width = wanted.min(client_max).min(policy.workers_max).max(workers_min).min(candidates.len());
+    let (mut used, mut spare) = (ranked[..width].to_vec(), ranked[width..].to_vec());
+    let separate_racks = demand.replicate && demand.rack_aware;
+    if separate_racks {
+        bring_in_second_rack(candidates, &mut used, &mut spare);
+        interleave_racks(candidates, &mut used);
+    }
+    spare.truncate(policy.spare_workers);
+
+    let dealt = deal(demand.partitions.len(), &used, &weights);
+    let placements = if demand.replicate {
+        pair(demand.partitions, &dealt, &used, candidates, separate_racks, policy.partitions_per_worker)
+    } else {
+        let single = |(partition, at): (&PartitionId, &usize)| Placement {
+            partition: *partition,
+            primary: used[*at],
+            replica: None,
+        };
+        demand.partitions.iter().zip(&dealt).map(single).collect()
+    };
+    Some(Allocation { placements, used, spare })
+}
+
+/// Relative shares, each in 0.05..=8: more for free space, less for locations already served. Both are damped, so that
+/// no worker gets a whole shuffle for being empty, or nothing for being busy.
+fn weights(candidates: &[Candidate<'_>], balance: Balance) -> Vec<f64> {
+    if balance == Balance::Even {
+        return vec![1.0; candidates.len()];
+    }
+    let mean = |values: &mut dyn Iterator<Item = f64>| values.sum::<f64>() / candidates.len() as f64;
+    let mean_usable = mean(&mut candidates.iter().map(|c| c.bytes_usable as f64)).max(1.0);
+    let mean_locations = mean(&mut candidates.iter().map(|c| c.locations as f64));
+    candidates
+        .iter()
+        .map(|candidate| {
+            let space = (candidate.bytes_usable as f64 / mean_usable).clamp(0.1, 4.0);
+            // The 64 keeps a handful of locations from looking like a difference.
+            let load = ((mean_locations + 64.0) / (candidate.locations as f64 + 64.0)).clamp(0.5, 2.0);
+            space * load
+        })
+        .collect()
+}
+
+/// All candidates in a random order in which the heavy ones tend to come first: a weighted sample without
+/// replacement, by the exponential keys of Efraimidis and Spirakis (2006).
+fn rank(weights: &[f64], random: u64) -> Vec<usize> {
+    let mut stream = SplitMix(random);
+    let mut keyed: Vec<(f64, usize)> =
+        weights.iter().enumerate().map(|(index, weight)| (-stream.unit().ln() / weight, index)).collect();
+    keyed.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    keyed.into_iter().map(|(_, index)| index).collect()
+}
+
+/// Replaces the last chosen worker by the best spare of another rack if all chosen ones share one.
+fn bring_in_second_rack(candidates: &[Candidate<'_>], used: &mut [usize], spare: &mut [usize]) {
+    let rack = candidates[used[0]].rack;
+    if used.iter().any(|index| candidates[*index].rack != rack) {
+        return;
+    }
+    let last = used.len() - 1;
+    if let Some(other) = spare.iter_mut().find(|index| candidates[**index].rack != rack) {
+        std::mem::swap(other, &mut used[last]);
+    }
+}
+
+/// Reorders so that neighbours are in different racks as far as the numbers allow: the replica of a worker's
+/// partitions goes to the workers after it.
+fn interleave_racks(candidates: &[Candidate<'_>], used: &mut Vec<usize>) {
+    let mut racks: Vec<(&str, Vec<usize>)> = Vec::new();
+    for index in used.drain(..) {
+        let rack = candidates[index].rack;
+        match racks.iter_mut().find(|(name, _)| *name == rack) {
+            Some((_, members)) => members.push(index),
+            None => racks.push((rack, vec![index])),
+        }
+    }
+    let longest = racks.iter().map(|(_, members)| members.len()).max().unwrap_or(0);
+    for turn in 0..longest {
+        used.extend(racks.iter().filter_map(|(_, members)| members.get(turn)));
+    }
+}
+
+/// For each of `count` partitions a position in `used`, so that each worker's number is proportional to its weight
+/// (Sainte-Laguë: always to the one with the smallest (dealt + ½) / weight).
+fn deal(count: usize, used: &[usize], weights: &[f64]) -> Vec<usize> {
+    let mut heap: BinaryHeap<Turn> = (0..used.len())
+        .map(|position| Turn { cost: 0.5 / weights[used[position]], position, dealt: 0 })
+        .collect();
+    (0..count)
+        .map(|_| {
+            let mut turn = heap.pop().expect("an allocation uses at least one worker");
+            let position = turn.position;
+            turn.dealt += 1;
+            turn.cost = (turn.dealt as f64 + 0.5) / weights[used[position]];
+            heap.push(turn);
+            position
+        })
+        .collect()
+}
+
+/// A worker waiting for its next partition; the heap's greatest is the cheapest.
+#[derive(Debug, PartialEq)]
+struct Turn {
+    cost: f64,
+    position: usize,
+    dealt: u32,
+}
+
+impl Eq for Turn {}
+
+impl Ord for Turn {
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.cost.total_cmp(&self.cost).then(other.position.cmp(&self.position))
+    }
+}
+
+impl PartialOrd for Turn {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// Adds replicas. A client merges pushes by (primary, replica) pair, so a worker's partitions share one partner until
+/// there are enough of them to fill several.
+fn pair(
+    partitions: &[PartitionId],
+    dealt: &[usize],
+    used: &[usize],
+    candidates: &[Candidate<'_>],
+    separate_racks: bool,
+    partitions_per_pair: usize,
+) -> Vec<Placement> {
+    let mut counts = vec![0_usize; used.len()];
+    dealt.iter().for_each(|position| counts[*position] += 1);
+    let partners: Vec<Vec<usize>> = (0..used.len())
+        .map(|position| {
+            let ring = (1..used.len()).map(|step| (position + step) % used.len());
+            let rack = candidates[used[position]].rack;
+            let mut partners: Vec<usize> = ring.clone().collect();
+            if separate_racks && ring.clone().any(|other| candidates[used[other]].rack != rack) {
+                partners.retain(|other| candidates[used[*other]].rack != rack);
+            }
+            partners.truncate(counts[position].div_ceil(partitions_per_pair.max(1)).max(1));
+            partners
+        })
+        .collect();
+    let mut turns = vec![0_usize; used.len()];
+    partitions
+        .iter()
+        .zip(dealt)
+        .map(|(partition, position)| {
+            let turn = &mut turns[*position];
+            let own = &partners[*position];
+            let replica = used[own[*turn % own.len()]];
+            *turn += 1;
+            Placement { partition: *partition, primary: used[*position], replica: Some(replica) }
+        })
+        .collect()
+}
+
+/// SplitMix64 (Steele, Lea and Flood, 2014): a stream of well-mixed numbers from one seed.
+pub(super) struct SplitMix(pub(super) u64);
+
+impl SplitMix {
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Uniform in (0, 1]: never zero, so that its logarithm is finite.
+    fn unit(&mut self) -> f64 {
+        ((self.next() >> 11) + 1) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    fn partitions(count: i32) -> Vec<PartitionId> {
+        (0..count).map(PartitionId).collect()
+    }
+
+    fn alike(count: usize) -> Vec<Candidate<'static>> {
+        vec![Candidate { rack: "/default-rack", bytes_usable: 10 * GIB, locations: 0 }; count]
+    }
+
+    fn demand(partitions: &[PartitionId]) -> Demand<'_> {
+        Demand { partitions, replicate: false, rack_aware: false, workers_max: 0 }
+    }
+
+    fn primaries_of(allocation: &Allocation, worker: usize) -> usize {
+        allocation.placements.iter().filter(|placement| placement.primary == worker).count()
+    }
+
+    #[test]
+    fn small_shuffle_takes_one_worker_and_lists_spares() {
+        let partitions = partitions(8);
+        let allocation = allocate(&demand(&partitions), &alike(5), &SlotPolicy::default(), 7).unwrap();
+        assert_eq!(allocation.used.len(), 1);
+        assert_eq!(allocation.spare.len(), 2);
+        assert!(!allocation.spare.contains(&allocation.used[0]));
+    }
+
+    #[test]
+    fn small_shuffles_land_on_all_workers_in_time() {
+        let partitions = partitions(4);
+        let chosen: BTreeSet<usize> = (0..64)
+            .map(|random| {
+                allocate(&demand(&partitions), &alike(5), &SlotPolicy::default(), random).unwrap().used[0]
+            })
+            .collect();
+        assert_eq!(chosen.len(), 5);
+    }
+
+    #[test]
+    fn large_shuffle_takes_all_workers_evenly() {
+        let partitions = partitions(1000);
+        let allocation = allocate(&demand(&partitions), &alike(7), &SlotPolicy::default(), 1).unwrap();
+        for worker in 0..7 {
+            assert!((142..=143).contains(&primaries_of(&allocation, worker)));
+        }
+    }
+
+    #[test]
+    fn full_and_busy_workers_get_less() {
+        let mut candidates = alike(3);
+        candidates[1].bytes_usable = GIB;
+        candidates[2].locations = 5000;
+        let partitions = partitions(300);
+        let allocation = allocate(&demand(&partitions), &candidates, &SlotPolicy::default(), 1).unwrap();
+        let [free, full, busy] = [0, 1, 2].map(|worker| primaries_of(&allocation, worker));
+        assert!(free > busy && busy > full && full > 0, "{free} {busy} {full}");
+
+        let even = SlotPolicy { balance: Balance::Even, ..SlotPolicy::default() };
+        let allocation = allocate(&demand(&partitions), &candidates, &even, 1).unwrap();
+        assert_eq!([0, 1, 2].map(|worker| primaries_of(&allocation, worker)), [100, 100, 100]);
+    }
+
+    #[test]
+    fn replicas_of_a_small_shuffle_form_one_pair_per_worker() {
+        let partitions = partitions(16);
+        let demand = Demand { replicate: true, ..demand(&partitions) };
+        let allocation = allocate(&demand, &alike(5), &SlotPolicy::default(), 3).unwrap();
+        let pairs: BTreeSet<_> = allocation.placements.iter().map(|p| (p.primary, p.replica)).collect();
+        assert_eq!(pairs.len(), 2);
+    }
+
+    #[test]
+    fn replicas_go_to_another_rack_where_there_is_one() {
+        let mut candidates = alike(6);
+        candidates[5].rack = "/other";
+        for random in 0..50 {
+            let partitions = partitions(8);
+            let demand = Demand { replicate: true, rack_aware: true, ..demand(&partitions) };
+            let allocation = allocate(&demand, &candidates, &SlotPolicy::default(), random).unwrap();
+            for placement in &allocation.placements {
+                let replica = placement.replica.unwrap();
+                assert_ne!(candidates[placement.primary].rack, candidates[replica].rack);
+            }
+        }
+        let partitions = partitions(8);
+        let demand = Demand { replicate: true, rack_aware: true, ..demand(&partitions) };
+        assert!(allocate(&demand, &alike(3), &SlotPolicy::default(), 1).is_some(), "one rack must do");
+    }
+
+    #[test]
+    fn too_few_workers_is_a_refusal() {
+        let partitions = partitions(3);
+        assert_eq!(allocate(&demand(&partitions), &[], &SlotPolicy::default(), 1), None);
+        let replicated = Demand { replicate: true, ..demand(&partitions) };
+        assert_eq!(allocate(&replicated, &alike(1), &SlotPolicy::default(), 1), None);
+    }
+
+    proptest! {
+        /// Whatever is asked of whatever workers: each partition once, copies apart, limits kept, weights respected.
+        #[test]
+        fn an_allocation_keeps_its_promises(
+            count in 0_i32..300,
+            workers in prop::collection::vec((0_u64..40 * GIB, 0_u64..10_000, 0_u8..3), 1..20),
+            replicate: bool,
+            rack_aware: bool,
+            even: bool,
+            workers_max in 0_usize..12,
+            per_worker in 0_usize..40,
+            random: u64,
+        ) {
+            let racks = ["", "/a", "/b"];
+            let candidates: Vec<Candidate<'_>> = workers
+                .iter()
+                .map(|(bytes_usable, locations, rack)| Candidate {
+                    rack: racks[*rack as usize], bytes_usable: *bytes_usable, locations: *locations,
+                })
+                .collect();
+            let partitions = partitions(count);
+            let demand = Demand { partitions: &partitions, replicate, rack_aware, workers_max };
+            let policy = SlotPolicy {
+                balance: if even { Balance::Even } else { Balance::Load },
+                partitions_per_worker: per_worker,
+                ..SlotPolicy::default()
+            };
+            let Some(allocation) = allocate(&demand, &candidates, &policy, random) else {
+                prop_assert!(replicate && candidates.len() == 1);
+                return Ok(());
+            };
+            let placed: Vec<PartitionId> = allocation.placements.iter().map(|p| p.partition).collect();
+            prop_assert_eq!(&placed, &partitions);
+            let used: BTreeSet<usize> = allocation.used.iter().copied().collect();
+            prop_assert_eq!(used.len(), allocation.used.len());
+            if workers_max > 0 {
+                let least = if replicate { 2 } else { 1 };
+                prop_assert!(used.len() <= workers_max.max(least));
+            }
+            prop_assert!(allocation.spare.iter().all(|spare| !used.contains(spare)));
+            let racks_used: BTreeSet<&str> = used.iter().map(|index| candidates[*index].rack).collect();
+            for placement in &allocation.placements {
+                prop_assert!(used.contains(&placement.primary));
+                prop_assert_eq!(placement.replica.is_some(), replicate);
+                if let Some(replica) = placement.replica {
+                    prop_assert!(used.contains(&replica));
+                    prop_assert_ne!(replica, placement.primary);
+                    if rack_aware && racks_used.len() > 1 {
+                        prop_assert_ne!(candidates[replica].rack, candidates[placement.primary].rack);
+                    }
+                }
+            }
+            let again = allocate(&demand, &candidates, &policy, random).unwrap();
+            prop_assert_eq!(again, allocation);
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! Applications: registration, heartbeats, end.
+
+use std::collections::BTreeSet;
+
+use super::super::record::{Record, User};
+use super::{Application, Decision, Link, Now, Shuffle, State};
+use crate::ids::{ApplicationId, ShuffleId, ShuffleKey, WorkerId};
+
+/// The most properties of an application that are kept, and the most bytes of each half of one.
+const PROPERTIES_MAX: usize = 64;
+const PROPERTY_BYTES_MAX: usize = 4096;
+
+/// What an application's heartbeat says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApplicationPulse {
+    /// Whose heartbeat.
+    pub application: ApplicationId,
+    /// Bytes written since the last heartbeat.
+    pub bytes_written: u64,
+    /// Partition files written since the last heartbeat.
+    pub files_written: u64,
+    /// Workers that the application uses and asks about.
+    pub workers: Vec<WorkerId>,
+}
+
+/// What an application is told.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ApplicationHealth {
+    /// Workers not to use for anything new.
+    pub excluded: Vec<WorkerId>,
+    /// Workers that it asked about and that are not registered.
+    pub unknown: Vec<WorkerId>,
+    /// Workers that are stopping or leaving: commit what they hold.
+    pub shutting: Vec<WorkerId>,
+    /// All its shuffles, as the master knows them.
+    pub shuffles: Vec<ShuffleId>,
+}
+
+impl State {
+    /// An application is alive. One that was not known is now (after a restart that lost the journal's tail, or when a
+    /// client never registers, as the JVM's does not).
+    pub fn application_heartbeat(
+        &mut self,
+        now: Now,
+        pulse: ApplicationPulse,
+    ) -> Decision<Option<ApplicationHealth>> {
+        let mut decision = Decision::of(None);
+        if !self.ensure_application(now, &pulse.application, &mut decision) {
+            return decision;
+        }
+        let application = self.applications.get_mut(&pulse.application).expect("ensured above");
+        application.heard = now.monotonic;
+        application.heartbeat_unix_ms = now.unix_ms;
+        application.bytes_written = application.bytes_written.saturating_add(pulse.bytes_written);
+        application.files_written = application.files_written.saturating_add(pulse.files_written);
+        let shuffles = application.shuffles.keys().copied().collect();
+        let mut health = ApplicationHealth { shuffles, ..ApplicationHealth::default() };
+        for (worker, held) in &self.workers {
+            if held.is_leaving() {
+                health.shutting.push(worker.clone());
+            } else if self.excluded_by_hand.contains(worker)
+                || held.link == Link::Broken
+                || held.report.is_without_storage()
+            {
+                health.excluded.push(worker.clone());
+            }
+        }
+        health.unknown =
+            pulse.workers.into_iter().filter(|worker| !self.workers.contains_key(worker)).collect();
+        decision.reply = Some(health);
+        decision
+    }
+
+    /// An application says who it is. Returns whether there is room for it.
+    pub fn register_application(
+        &mut self,
+        now: Now,
+        application: &ApplicationId,
+        user: User,
+        mut properties: Vec<(String, String)>,
+    ) -> Decision<bool> {
+        let mut decision = Decision::of(true);
+        let fits = |text: &String| text.len() <= PROPERTY_BYTES_MAX;
+        properties.retain(|(key, value)| fits(key) && fits(value));
+        properties.truncate(PROPERTIES_MAX);
+        let room = self.applications.len() < self.limits.applications_max;
+        match self.applications.get_mut(application) {
+            Some(held) => {
+                held.heard = now.monotonic;
+                held.heartbeat_unix_ms = now.unix_ms;
+                if held.user == user && held.properties == properties {
+                    return decision;
+                }
+            }
+            None if !room => {
+                decision.reply = false;
+                return decision;
+            }
+            None => {}
+        }
+        let application = application.clone();
+        let record = Record::ApplicationRegistered { application, user, properties, at_unix_ms: now.unix_ms };
+        self.commit(now, &mut decision, record);
+        decision
+    }
+
+    /// An application ended: all its shuffles may go, at once.
+    pub fn remove_application(&mut self, now: Now, application: &ApplicationId) -> Decision<()> {
+        let mut decision = Decision::of(());
+        self.bury_application(now, application, &mut decision);
+        decision
+    }
+
+    /// Shuffles that the application no longer needs: their data goes, at once. Those that are not known are buried all
+    /// the same, for a worker may hold what a lost journal does not name.
+    pub fn unregister_shuffles(
+        &mut self,
+        now: Now,
+        application: &ApplicationId,
+        shuffles: &[ShuffleId],
+    ) -> Decision<()> {
+        let mut decision = Decision::of(());
+        let mut wake = BTreeSet::new();
+        for id in shuffles {
+            let shuffle = ShuffleKey { application: application.clone(), shuffle: *id };
+            let held = self.applications.get(application).and_then(|known| known.shuffles.get(id)).cloned();
+            if held.is_none() && self.tombstones.covers(&shuffle) {
+                continue;
+            }
+            self.commit(
+                now,
+                &mut decision,
+                Record::ShuffleRemoved { shuffle: shuffle.clone(), at_unix_ms: now.unix_ms },
+            );
+            self.order_deletion(&shuffle, held.as_ref(), &mut wake);
+        }
+        decision.wake = wake.into_iter().collect();
+        decision
+    }
+
+    /// An application's own list of shuffles that the master has lost: they are registered again. Returns whether there
+    /// was room.
+    pub fn revise_shuffles(
+        &mut self,
+        now: Now,
+        application: &ApplicationId,
+        shuffles: &[ShuffleId],
+    ) -> Decision<bool> {
+        let mut decision = Decision::of(true);
+        if !self.ensure_application(now, application, &mut decision) {
+            decision.reply = false;
+            return decision;
+        }
+        for id in shuffles {
+            if self.shuffle_count >= self.limits.shuffles_max {
+                decision.reply = false;
+                break;
+            }
+            if !self.applications[application].shuffles.contains_key(id) {
+                let shuffle = ShuffleKey { application: application.clone(), shuffle: *id };
+                self.take_back_deletion(&shuffle);
+                let record = Record::ShuffleRegistered { shuffle, at_unix_ms: now.unix_ms };
+                self.commit(now, &mut decision, record);
+            }
+        }
+        decision
+    }
+
+    /// Removes applications that were silent for too long.
+    pub(super) fn expire_applications(&mut self, now: Now, decision: &mut Decision<()>) {
+        let timeout = self.limits.application_timeout;
+        let silent: Vec<ApplicationId> = self
+            .applications
+            .iter()
+            .filter(|(_, held)| now.monotonic.saturating_sub(held.heard) >= timeout)
+            .map(|(application, _)| application.clone())
+            .collect();
+        for application in silent {
+            self.bury_application(now, &application, decision);
+        }
+    }
+
+    /// Makes an application known. Returns whether there was room.
+    pub(super) fn ensure_application<T>(
+        &mut self,
+        now: Now,
+        application: &ApplicationId,
+        decision: &mut Decision<T>,
+    ) -> bool {
+        if self.applications.contains_key(application) {
+            return true;
+        }
+        if self.applications.len() >= self.limits.applications_max {
+            return false;
+        }
+        let record = Record::ApplicationRegistered {
+            application: application.clone(),
+            user: User::default(),
+            properties: Vec::new(),
+            at_unix_ms: now.unix_ms,
+        };
+        self.commit(now, decision, record);
+        true
+    }
+
+    /// Takes back orders to delete a shuffle that is needed after all.
+    pub(super) fn take_back_deletion(&mut self, shuffle: &ShuffleKey) {
+        for worker in self.workers.values_mut() {
+            worker.orders.keep(shuffle);
+        }
+    }
+
+    fn bury_application(&mut self, now: Now, application: &ApplicationId, decision: &mut Decision<()>) {
+        let Some(Application { shuffles, .. }) = self.applications.get(application).cloned() else { return };
+        let record = Record::ApplicationRemoved { application: application.clone(), at_unix_ms: now.unix_ms };
+        self.commit(now, decision, record);
+        let mut wake: BTreeSet<WorkerId> = decision.wake.drain(..).collect();
+        for (id, held) in &shuffles {
+            let shuffle = ShuffleKey { application: application.clone(), shuffle: *id };
+            self.order_deletion(&shuffle, Some(held), &mut wake);
+        }
+        decision.wake = wake.into_iter().collect();
+    }
+
+    /// Orders every worker that may hold something of the shuffle to delete it.
+    fn order_deletion(
+        &mut self,
+        shuffle: &ShuffleKey,
+        held: Option<&Shuffle>,
+        wake: &mut BTreeSet<WorkerId>,
+    ) {
+        let listed = held.and_then(|held| held.workers.as_ref());
+        for (worker, state) in &mut self.workers {
+            if listed.is_none_or(|listed| listed.contains(worker)) {
+                state.orders.delete(shuffle.clone());
+                wake.insert(worker.clone());
+            }
+        }
+    }
+}

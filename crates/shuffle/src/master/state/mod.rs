@@ -1,0 +1,385 @@
+//! The master's decisions, synchronous and free of I/O: time and randomness are arguments.
+//!
+//! Every method takes what a peer said and returns a [`Decision`]: the reply, the records that must be kept before the
+//! reply leaves, and the workers for whom there are new orders. Durable parts change only through [`State::apply`], so
+//! that a restart, which applies the same records, arrives at the same state. What is not durable (heartbeats, reports,
+//! pending orders) comes back with the first report of each worker.
+//!
+//! The rule that everything here serves: data of a shuffle is deleted only when its application said so, ended or fell
+//! silent. What the master merely does not know (its journal lost a tail, a worker comes from elsewhere) it adopts if
+//! the application is alive, and leaves alone for as long as an application may be silent otherwise.
+
+mod applications;
+#[cfg(test)]
+mod faults;
+mod orders;
+mod shuffles;
+mod tombstones;
+mod workers;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use self::orders::Orders;
+use self::tombstones::Tombstones;
+use super::record::{Record, User};
+use super::report::Report;
+use super::slots::SlotPolicy;
+use crate::ids::{ApplicationId, ShuffleId, ShuffleKey, WorkerId};
+
+pub use self::applications::{ApplicationHealth, ApplicationPulse};
+pub use self::orders::{OrderBatch, WORKER_ORDERS_MAX};
+pub use self::shuffles::{SlotGrant, SlotRefusal, SlotRequest};
+pub use self::workers::{Unregistered, WorkerStanding};
+
+/// The moment of a decision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Now {
+    /// Since an arbitrary moment; never goes back. All timeouts go by it.
+    pub monotonic: Duration,
+    /// Milliseconds since 1970, for people; may jump.
+    pub unix_ms: u64,
+}
+
+/// What the state goes by. The defaults are Celeborn's where it has the setting.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Silence after which an application is gone (`celeborn.master.heartbeat.application.timeout`).
+    pub application_timeout: Duration,
+    /// Silence after which a worker is lost (`celeborn.master.heartbeat.worker.timeout`).
+    pub worker_timeout: Duration,
+    /// How long a lost worker is remembered (`celeborn.master.workerUnavailableInfo.expireTimeout`).
+    pub unavailable_kept: Duration,
+    /// Applications at a time; more are refused.
+    pub applications_max: usize,
+    /// Shuffles at a time, of all applications; more are refused.
+    pub shuffles_max: usize,
+    /// Workers at a time; more are refused.
+    pub workers_max: usize,
+    /// How partitions are dealt.
+    pub slots: SlotPolicy,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            application_timeout: Duration::from_secs(300),
+            worker_timeout: Duration::from_secs(120),
+            unavailable_kept: Duration::from_secs(1800),
+            applications_max: 100_000,
+            shuffles_max: 4_000_000,
+            workers_max: 10_000,
+            slots: SlotPolicy::default(),
+        }
+    }
+}
+
+/// The outcome of one input.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use = "the records must be kept before the reply leaves"]
+pub struct Decision<T> {
+    /// What to answer.
+    pub reply: T,
+    /// What to write to the journal first; already applied.
+    pub records: Vec<Record>,
+    /// Workers with new orders: answer their watches.
+    pub wake: Vec<WorkerId>,
+}
+
+impl<T> Decision<T> {
+    fn of(reply: T) -> Self {
+        Self { reply, records: Vec::new(), wake: Vec::new() }
+    }
+}
+
+/// An application.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Application {
+    /// Whose it is.
+    pub user: User,
+    /// What it says about itself.
+    pub properties: Vec<(String, String)>,
+    /// When it was first seen, in milliseconds since 1970.
+    pub registered_unix_ms: u64,
+    /// When it was last heard, in milliseconds since 1970; 0 if not since this master started.
+    pub heartbeat_unix_ms: u64,
+    /// Bytes that it wrote, as it says.
+    pub bytes_written: u64,
+    /// Partition files that it wrote, as it says.
+    pub files_written: u64,
+    /// Its shuffles.
+    pub shuffles: BTreeMap<ShuffleId, Shuffle>,
+    heard: Duration,
+}
+
+/// A registered shuffle.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shuffle {
+    /// When it was registered, in milliseconds since 1970.
+    pub registered_unix_ms: u64,
+    /// The host of the driver that asked for it, if it was in this master's life.
+    pub driver: Option<String>,
+    /// Workers that were listed in its slot replies; `None` if they were before this master's life.
+    workers: Option<BTreeSet<WorkerId>>,
+}
+
+/// A worker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Worker {
+    /// Where its HTTP pages are.
+    pub http_port: u16,
+    /// Its rack.
+    pub network_location: String,
+    /// Its program's version, once it registered in this master's life.
+    pub version: String,
+    /// Its last report.
+    pub report: Report,
+    /// When it was last heard, in milliseconds since 1970; 0 if not since this master started.
+    pub heartbeat_unix_ms: u64,
+    /// Whether it can be reached, as far as known.
+    pub link: Link,
+    /// Locations granted since its last report.
+    pub locations_granted: u64,
+    incarnation: Option<u64>,
+    heard: Duration,
+    orders: Orders,
+    /// Shuffles of its report that nobody knows, and since when.
+    unknown: BTreeMap<ShuffleKey, Duration>,
+}
+
+/// What is known of the way to a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Link {
+    /// Known from the journal, not heard since this master started.
+    Unconfirmed,
+    /// Its connection is up; the number is the connection's.
+    Up(u64),
+    /// Its connection ended, or a client could not reach it, and it was not heard since.
+    Broken,
+}
+
+/// A worker that is no more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Departure {
+    /// When, in milliseconds since 1970.
+    pub at_unix_ms: u64,
+    /// Whether it said good-bye.
+    pub left: bool,
+    seen: Duration,
+}
+
+/// All that the master knows.
+#[derive(Debug)]
+pub struct State {
+    limits: Limits,
+    applications: BTreeMap<ApplicationId, Application>,
+    shuffle_count: usize,
+    workers: BTreeMap<WorkerId, Worker>,
+    excluded_by_hand: BTreeSet<WorkerId>,
+    departed: BTreeMap<WorkerId, Departure>,
+    tombstones: Tombstones,
+    /// The last moment in which this process is known to have run.
+    ran_last: Option<Duration>,
+    /// Nothing expires before this: set when the process itself was stopped for a while.
+    expire_not_before: Duration,
+}
+
+/// The longest list of departed workers and of excluded ones.
+const DEPARTED_MAX: usize = 10_000;
+
+impl State {
+    /// An empty state.
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            applications: BTreeMap::new(),
+            shuffle_count: 0,
+            workers: BTreeMap::new(),
+            excluded_by_hand: BTreeSet::new(),
+            departed: BTreeMap::new(),
+            tombstones: Tombstones::default(),
+            ran_last: None,
+            expire_not_before: Duration::ZERO,
+        }
+    }
+
+    /// Makes one durable change. Idempotent, total: a record that makes no sense (a shuffle of an application that is
+    /// gone) changes nothing.
+    pub fn apply(&mut self, now: Now, record: &Record) {
+        match record {
+            Record::ApplicationRegistered { application, user, properties, at_unix_ms } => {
+                self.tombstones.revive(application);
+                let entry = self.applications.entry(application.clone()).or_insert_with(|| Application {
+                    user: user.clone(),
+                    properties: Vec::new(),
+                    registered_unix_ms: *at_unix_ms,
+                    heartbeat_unix_ms: 0,
+                    bytes_written: 0,
+                    files_written: 0,
+                    shuffles: BTreeMap::new(),
+                    heard: now.monotonic,
+                });
+                entry.user = user.clone();
+                entry.properties.clone_from(properties);
+            }
+            Record::ApplicationRemoved { application, .. } => {
+                if let Some(removed) = self.applications.remove(application) {
+                    self.shuffle_count -= removed.shuffles.len();
+                }
+                self.tombstones.bury_application(now.monotonic, application);
+            }
+            Record::ShuffleRegistered { shuffle, at_unix_ms } => {
+                let Some(application) = self.applications.get_mut(&shuffle.application) else { return };
+                self.tombstones.unbury(shuffle);
+                application.shuffles.entry(shuffle.shuffle).or_insert_with(|| {
+                    self.shuffle_count += 1;
+                    Shuffle { registered_unix_ms: *at_unix_ms, driver: None, workers: None }
+                });
+            }
+            Record::ShuffleRemoved { shuffle, .. } => {
+                let application = self.applications.get_mut(&shuffle.application);
+                if application.is_some_and(|held| held.shuffles.remove(&shuffle.shuffle).is_some()) {
+                    self.shuffle_count -= 1;
+                }
+                self.tombstones.bury_shuffle(now.monotonic, shuffle);
+            }
+            Record::WorkerRegistered { worker, http_port, network_location } => {
+                self.departed.remove(worker);
+                let entry = self.workers.entry(worker.clone()).or_insert_with(|| Worker {
+                    http_port: *http_port,
+                    network_location: String::new(),
+                    version: String::new(),
+                    report: Report::default(),
+                    heartbeat_unix_ms: 0,
+                    link: Link::Unconfirmed,
+                    locations_granted: 0,
+                    incarnation: None,
+                    heard: now.monotonic,
+                    orders: Orders::starting_at(now.unix_ms),
+                    unknown: BTreeMap::new(),
+                });
+                entry.http_port = *http_port;
+                entry.network_location.clone_from(network_location);
+            }
+            Record::WorkerRemoved { worker, at_unix_ms, left } => {
+                if self.workers.remove(worker).is_some() && self.departed.len() < DEPARTED_MAX {
+                    let departure = Departure { at_unix_ms: *at_unix_ms, left: *left, seen: now.monotonic };
+                    self.departed.insert(worker.clone(), departure);
+                }
+            }
+            Record::WorkerExcluded { worker } => {
+                if self.excluded_by_hand.len() < DEPARTED_MAX {
+                    self.excluded_by_hand.insert(worker.clone());
+                }
+            }
+            Record::WorkerIncluded { worker } => {
+                self.excluded_by_hand.remove(worker);
+            }
+            Record::WorkerForgotten { worker } => {
+                self.departed.remove(worker);
+            }
+        }
+    }
+
+    /// The records that rebuild the durable part from nothing: what a snapshot holds.
+    pub fn records(&self) -> Vec<Record> {
+        let mut records =
+            Vec::with_capacity(self.applications.len() + self.shuffle_count + self.workers.len());
+        for (application, held) in &self.applications {
+            records.push(Record::ApplicationRegistered {
+                application: application.clone(),
+                user: held.user.clone(),
+                properties: held.properties.clone(),
+                at_unix_ms: held.registered_unix_ms,
+            });
+            records.extend(held.shuffles.iter().map(|(id, shuffle)| Record::ShuffleRegistered {
+                shuffle: ShuffleKey { application: application.clone(), shuffle: *id },
+                at_unix_ms: shuffle.registered_unix_ms,
+            }));
+        }
+        for (worker, held) in &self.workers {
+            records.push(Record::WorkerRegistered {
+                worker: worker.clone(),
+                http_port: held.http_port,
+                network_location: held.network_location.clone(),
+            });
+        }
+        for (worker, departure) in &self.departed {
+            // A departure is one only of a worker that was there.
+            let (http_port, network_location) = (0, String::new());
+            records.push(Record::WorkerRegistered { worker: worker.clone(), http_port, network_location });
+            let Departure { at_unix_ms, left, .. } = *departure;
+            records.push(Record::WorkerRemoved { worker: worker.clone(), at_unix_ms, left });
+        }
+        let excluded = self.excluded_by_hand.iter();
+        records.extend(excluded.map(|worker| Record::WorkerExcluded { worker: worker.clone() }));
+        records.extend(self.tombstones.records());
+        records
+    }
+
+    /// Lets go of whoever was silent for too long. To be called every few seconds.
+    pub fn expire(&mut self, now: Now) -> Decision<()> {
+        let mut decision = Decision::of(());
+        if !self.may_expire(now) {
+            return decision;
+        }
+        self.expire_applications(now, &mut decision);
+        self.expire_workers(now, &mut decision);
+        self.tombstones.expire(now.monotonic);
+        decision
+    }
+
+    /// Whether silence means anything now. If this process was stopped (a suspended machine, a debugger), everybody
+    /// seems silent: they get the time in which they could not be heard.
+    fn may_expire(&mut self, now: Now) -> bool {
+        let gap = now.monotonic.saturating_sub(self.ran_last.unwrap_or(now.monotonic));
+        self.ran_last = Some(now.monotonic);
+        if gap > PAUSE_NOTICED {
+            let grace = gap.min(self.limits.application_timeout.max(self.limits.worker_timeout));
+            self.expire_not_before = now.monotonic + grace;
+        }
+        now.monotonic >= self.expire_not_before
+    }
+
+    /// Makes a record's change and keeps it for the journal.
+    fn commit<T>(&mut self, now: Now, decision: &mut Decision<T>, record: Record) {
+        self.apply(now, &record);
+        decision.records.push(record);
+    }
+
+    /// The limits it goes by.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// All applications.
+    pub fn applications(&self) -> &BTreeMap<ApplicationId, Application> {
+        &self.applications
+    }
+
+    /// The number of registered shuffles.
+    pub fn shuffle_count(&self) -> usize {
+        self.shuffle_count
+    }
+
+    /// All registered workers.
+    pub fn workers(&self) -> &BTreeMap<WorkerId, Worker> {
+        &self.workers
+    }
+
+    /// Workers that left or were lost, while they are remembered.
+    pub fn departed(&self) -> &BTreeMap<WorkerId, Departure> {
+        &self.departed
+    }
+
+    /// Workers out of service by hand.
+    pub fn excluded_by_hand(&self) -> &BTreeSet<WorkerId> {
+        &self.excluded_by_hand
+    }
+}
+
+/// A gap between two calls of [`State::expire`] that means that the process did not run.
+const PAUSE_NOTICED: Duration = Duration::from_secs(15);

@@ -1,0 +1,173 @@
+//! Slot requests: what a client gets when it registers a shuffle or, as Sail does, replaces a lost location.
+
+use std::collections::BTreeSet;
+
+use super::super::record::Record;
+use super::super::slots::{Candidate, Demand, allocate};
+use super::{Decision, Link, Now, State, Worker};
+use crate::ids::{ApplicationId, PartitionId, ShuffleId, ShuffleKey, WorkerId};
+
+/// A request for partition locations. The same shuffle may ask again and again, for the same partitions too (Sail's
+/// revive does): each answer stands for itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlotRequest {
+    /// Whose shuffle.
+    pub application: ApplicationId,
+    /// Which.
+    pub shuffle: ShuffleId,
+    /// The partitions; repeated ones count once.
+    pub partitions: Vec<PartitionId>,
+    /// Whether each partition gets a second location on another worker.
+    pub replicate: bool,
+    /// Whether that other worker should be in another rack.
+    pub rack_aware: bool,
+    /// The client's limit on workers; 0 is none.
+    pub workers_max: usize,
+    /// Workers that the client does not want.
+    pub excluded: BTreeSet<WorkerId>,
+    /// The driver's host, for people.
+    pub driver: String,
+}
+
+/// Granted locations.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlotGrant {
+    /// The workers of the reply with their racks: those used, then the spare ones.
+    pub workers: Vec<(WorkerId, String)>,
+    /// For each partition its primary and its replica, as indexes into `workers`.
+    pub placements: Vec<(PartitionId, usize, Option<usize>)>,
+}
+
+/// Why there are no locations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SlotRefusal {
+    /// No worker is there that may be used (status 27).
+    #[error("no worker is available")]
+    NoWorker,
+    /// There are workers, but too few for replicas (status 6).
+    #[error("too few workers are available for replicas on another worker")]
+    TooFewWorkers,
+    /// A limit on applications or shuffles is reached (status 2).
+    #[error("the master's limit on applications or shuffles is reached")]
+    Full,
+}
+
+impl State {
+    /// Whether a shuffle could be registered now.
+    pub fn has_available_worker(&self) -> bool {
+        self.workers.iter().any(|(worker, held)| self.is_eligible(worker, held))
+    }
+
+    /// Grants locations and registers the shuffle. `random` is drawn anew for each request.
+    pub fn request_slots(
+        &mut self,
+        now: Now,
+        random: u64,
+        request: SlotRequest,
+    ) -> Decision<Result<SlotGrant, SlotRefusal>> {
+        let mut decision = Decision::of(Err(SlotRefusal::Full));
+        let grant = match self.grant(&request, random) {
+            Ok(grant) => grant,
+            Err(refusal) => {
+                decision.reply = Err(refusal);
+                return decision;
+            }
+        };
+        if !self.ensure_application(now, &request.application, &mut decision) {
+            return decision;
+        }
+        let application = self.applications.get_mut(&request.application).expect("ensured above");
+        application.heard = now.monotonic;
+        if !application.shuffles.contains_key(&request.shuffle) {
+            if self.shuffle_count >= self.limits.shuffles_max {
+                return decision;
+            }
+            let shuffle = ShuffleKey { application: request.application.clone(), shuffle: request.shuffle };
+            self.take_back_deletion(&shuffle);
+            let record = Record::ShuffleRegistered { shuffle: shuffle.clone(), at_unix_ms: now.unix_ms };
+            self.commit(now, &mut decision, record);
+            // Registered in this life: from here on the list of its workers is complete.
+            self.shuffle_mut(&shuffle).workers = Some(BTreeSet::new());
+        }
+        let key = ShuffleKey { application: request.application, shuffle: request.shuffle };
+        let shuffle = self.shuffle_mut(&key);
+        shuffle.driver = Some(request.driver).filter(|driver| driver.len() <= DRIVER_BYTES_MAX);
+        if let Some(listed) = &mut shuffle.workers {
+            listed.extend(grant.workers.iter().map(|(worker, _)| worker.clone()));
+        }
+        for (_, primary, replica) in &grant.placements {
+            for index in std::iter::once(primary).chain(replica) {
+                if let Some(worker) = self.workers.get_mut(&grant.workers[*index].0) {
+                    worker.locations_granted += 1;
+                }
+            }
+        }
+        decision.reply = Ok(grant);
+        decision
+    }
+
+    fn shuffle_mut(&mut self, key: &ShuffleKey) -> &mut super::Shuffle {
+        let application = self.applications.get_mut(&key.application).expect("its application is registered");
+        application.shuffles.get_mut(&key.shuffle).expect("it is registered")
+    }
+
+    fn grant(&self, request: &SlotRequest, random: u64) -> Result<SlotGrant, SlotRefusal> {
+        let wanted = |worker: &&WorkerId| !request.excluded.contains(*worker);
+        let eligible = || self.workers.iter().filter(|(worker, held)| self.is_eligible(worker, held));
+        let workers_min = if request.replicate { 2 } else { 1 };
+        // Workers under pressure are left alone unless there is nobody else.
+        let mut pool: Vec<(&WorkerId, &Worker)> =
+            eligible().filter(|(worker, held)| wanted(worker) && !held.report.saturated).collect();
+        if pool.len() < workers_min {
+            pool = eligible().filter(|(worker, _)| wanted(worker)).collect();
+        }
+        if pool.is_empty() {
+            return Err(SlotRefusal::NoWorker);
+        }
+        let candidates: Vec<Candidate<'_>> = pool
+            .iter()
+            .map(|(_, held)| Candidate {
+                rack: &held.network_location,
+                bytes_usable: held.report.bytes_usable(),
+                locations: held.report.open_locations.saturating_add(held.locations_granted),
+            })
+            .collect();
+        let mut seen = BTreeSet::new();
+        let partitions: Vec<PartitionId> =
+            request.partitions.iter().copied().filter(|partition| seen.insert(*partition)).collect();
+        let demand = Demand {
+            partitions: &partitions,
+            replicate: request.replicate,
+            rack_aware: request.rack_aware,
+            workers_max: request.workers_max,
+        };
+        let allocation =
+            allocate(&demand, &candidates, &self.limits.slots, random).ok_or(SlotRefusal::TooFewWorkers)?;
+        let listed: Vec<usize> = allocation.used.iter().chain(&allocation.spare).copied().collect();
+        let mut position = vec![0; pool.len()];
+        for (at, index) in listed.iter().enumerate() {
+            position[*index] = at;
+        }
+        let placements = allocation
+            .placements
+            .iter()
+            .map(|placed| {
+                (placed.partition, position[placed.primary], placed.replica.map(|index| position[index]))
+            })
+            .collect();
+        let workers =
+            listed.iter().map(|index| (pool[*index].0.clone(), pool[*index].1.network_location.clone()));
+        Ok(SlotGrant { workers: workers.collect(), placements })
+    }
+
+    /// Whether a worker may get partitions at all.
+    pub(super) fn is_eligible(&self, worker: &WorkerId, held: &Worker) -> bool {
+        held.link != Link::Broken
+            && !held.is_leaving()
+            && !held.report.is_without_storage()
+            && !self.excluded_by_hand.contains(worker)
+    }
+}
+
+/// The longest driver host that is remembered.
+const DRIVER_BYTES_MAX: usize = 255;

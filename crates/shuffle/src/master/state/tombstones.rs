@@ -1,0 +1,134 @@
+//! Memory of what was removed, so that a worker's report that crossed the removal does not bring it back.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use super::Record;
+use crate::ids::{ApplicationId, ShuffleKey};
+
+/// How long a removal is remembered: far longer than any message is under way or any worker stays away with its data.
+const KEPT: Duration = Duration::from_secs(6 * 3600);
+/// The most removals of each kind that are remembered; the oldest go first.
+const COUNT_MAX: usize = 1 << 16;
+
+/// Removed applications and shuffles.
+#[derive(Debug, Default)]
+pub(super) struct Tombstones {
+    applications: Graves<ApplicationId>,
+    shuffles: Graves<ShuffleKey>,
+}
+
+impl Tombstones {
+    pub(super) fn bury_application(&mut self, now: Duration, application: &ApplicationId) {
+        self.applications.bury(now, application.clone());
+    }
+
+    pub(super) fn bury_shuffle(&mut self, now: Duration, shuffle: &ShuffleKey) {
+        self.shuffles.bury(now, shuffle.clone());
+    }
+
+    /// The application is back.
+    pub(super) fn revive(&mut self, application: &ApplicationId) {
+        self.applications.unbury(application);
+    }
+
+    /// The shuffle's number is in use again.
+    pub(super) fn unbury(&mut self, shuffle: &ShuffleKey) {
+        self.shuffles.unbury(shuffle);
+    }
+
+    /// Whether data of the shuffle may be deleted for certain.
+    pub(super) fn covers(&self, shuffle: &ShuffleKey) -> bool {
+        self.shuffles.since.contains_key(shuffle)
+            || self.applications.since.contains_key(&shuffle.application)
+    }
+
+    pub(super) fn expire(&mut self, now: Duration) {
+        self.applications.expire(now);
+        self.shuffles.expire(now);
+    }
+
+    /// The records that bury the same again; their times are of the burial's restart.
+    pub(super) fn records(&self) -> impl Iterator<Item = Record> {
+        let applications = self.applications.since.keys();
+        let shuffles = self.shuffles.since.keys();
+        let applications = applications.map(|application| Record::ApplicationRemoved {
+            application: application.clone(),
+            at_unix_ms: 0,
+        });
+        applications
+            .chain(shuffles.map(|shuffle| Record::ShuffleRemoved { shuffle: shuffle.clone(), at_unix_ms: 0 }))
+    }
+}
+
+/// Keys with the time of their burial, oldest first in the queue.
+#[derive(Debug)]
+struct Graves<K> {
+    since: BTreeMap<K, Duration>,
+    order: VecDeque<(Duration, K)>,
+}
+
+impl<K> Default for Graves<K> {
+    fn default() -> Self {
+        Self { since: BTreeMap::new(), order: VecDeque::new() }
+    }
+}
+
+impl<K: Ord + Clone> Graves<K> {
+    fn bury(&mut self, now: Duration, key: K) {
+        if self.since.insert(key.clone(), now) != Some(now) {
+            self.order.push_back((now, key));
+        }
+        while self.order.len() > COUNT_MAX {
+            self.drop_oldest();
+        }
+    }
+
+    fn unbury(&mut self, key: &K) {
+        self.since.remove(key);
+    }
+
+    fn expire(&mut self, now: Duration) {
+        while self.order.front().is_some_and(|(at, _)| now.saturating_sub(*at) >= KEPT) {
+            self.drop_oldest();
+        }
+    }
+
+    fn drop_oldest(&mut self) {
+        if let Some((at, key)) = self.order.pop_front() {
+            // Buried again since, or dug up: then the queue's entry is not the valid one.
+            if self.since.get(&key) == Some(&at) {
+                self.since.remove(&key);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(shuffle: i32) -> ShuffleKey {
+        ShuffleKey::new("app", shuffle)
+    }
+
+    #[test]
+    fn remembers_for_hours_and_a_bounded_number() {
+        let mut tombstones = Tombstones::default();
+        let hour = Duration::from_secs(3600);
+        tombstones.bury_shuffle(hour, &key(1));
+        tombstones.bury_shuffle(2 * hour, &key(1));
+        tombstones.expire(hour + KEPT);
+        assert!(tombstones.covers(&key(1)), "the second burial counts");
+        tombstones.expire(2 * hour + KEPT);
+        assert!(!tombstones.covers(&key(1)));
+        for shuffle in 0..=COUNT_MAX as i32 {
+            tombstones.bury_shuffle(2 * hour, &key(shuffle));
+        }
+        assert!(!tombstones.covers(&key(0)) && tombstones.covers(&key(1)));
+        tombstones.bury_application(hour, &"other".into());
+        assert!(tombstones.covers(&ShuffleKey::new("other", 9)));
+        tombstones.revive(&"other".into());
+        assert!(!tombstones.covers(&ShuffleKey::new("other", 9)));
+    }
+}

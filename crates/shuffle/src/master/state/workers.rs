@@ -1,0 +1,273 @@
+//! Workers: registration, heartbeats, orders, exclusion, end.
+
+use std::collections::BTreeMap;
+
+use super::super::record::Record;
+use super::super::report::{Command, Phase, Registration, Report};
+use super::{Decision, Link, Now, OrderBatch, State, Worker};
+use crate::ids::{ShuffleKey, WorkerId};
+
+/// The answer to a worker that must register first: the master does not know it, or knows another incarnation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the worker is not registered here")]
+pub struct Unregistered;
+
+/// What a worker is to the master, for people and metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WorkerStanding {
+    /// Gets partitions.
+    Available,
+    /// Asked for nothing new for the moment.
+    Saturated,
+    /// Out of service by hand.
+    ExcludedByHand,
+    /// Unreachable or without storage.
+    Excluded,
+    /// Stopping; comes back.
+    Stopping,
+    /// Leaving for good.
+    Decommissioning,
+}
+
+impl Worker {
+    /// Whether it takes nothing new because it stops or leaves.
+    pub fn is_leaving(&self) -> bool {
+        self.report.phase != Phase::Normal
+    }
+}
+
+impl State {
+    /// A worker registers on a connection. Replies which shuffles of its report may go, or `None` if there is no room
+    /// for a worker.
+    pub fn register_worker(
+        &mut self,
+        now: Now,
+        connection: u64,
+        registration: Registration,
+    ) -> Decision<Option<Vec<ShuffleKey>>> {
+        let mut decision = Decision::of(None);
+        let Registration { worker, incarnation, http_port, network_location, version, report } = registration;
+        let known = self.workers.get(&worker);
+        if known.is_none() && self.workers.len() >= self.limits.workers_max {
+            return decision;
+        }
+        if known.is_none_or(|held| held.http_port != http_port || held.network_location != network_location) {
+            let record = Record::WorkerRegistered { worker: worker.clone(), http_port, network_location };
+            self.commit(now, &mut decision, record);
+        }
+        let held = self.workers.get_mut(&worker).expect("registered above");
+        held.incarnation = Some(incarnation);
+        held.version = version;
+        held.link = Link::Up(connection);
+        decision.reply = Some(self.take_report(now, &worker, report, &mut decision.records));
+        decision
+    }
+
+    /// A worker's heartbeat. Replies which shuffles of its report may go.
+    pub fn worker_heartbeat(
+        &mut self,
+        now: Now,
+        connection: u64,
+        worker: &WorkerId,
+        incarnation: u64,
+        report: Report,
+    ) -> Decision<Result<Vec<ShuffleKey>, Unregistered>> {
+        let mut decision = Decision::of(Err(Unregistered));
+        let Ok(held) = self.registered_mut(worker, incarnation) else { return decision };
+        held.link = Link::Up(connection);
+        decision.reply = Ok(self.take_report(now, worker, report, &mut decision.records));
+        decision
+    }
+
+    /// A worker asks for orders newer than `seen`. `None` means that it has to wait.
+    ///
+    /// # Errors
+    /// [`Unregistered`] if it must register first.
+    pub fn worker_orders(
+        &mut self,
+        worker: &WorkerId,
+        incarnation: u64,
+        seen: u64,
+    ) -> Result<Option<OrderBatch>, Unregistered> {
+        let held = self.registered_mut(worker, incarnation)?;
+        held.orders.confirm(seen);
+        Ok(held.orders.pending())
+    }
+
+    /// A worker begins to stop or leave, or, with `gone`, is about to exit.
+    pub fn worker_leaves(
+        &mut self,
+        now: Now,
+        worker: &WorkerId,
+        incarnation: u64,
+        phase: Phase,
+        gone: bool,
+    ) -> Decision<Result<(), Unregistered>> {
+        let mut decision = Decision::of(Err(Unregistered));
+        let Ok(held) = self.registered_mut(worker, incarnation) else { return decision };
+        held.report.phase = phase;
+        decision.reply = Ok(());
+        // One that will be back stays known: its shuffles are readable again then.
+        if gone && phase == Phase::Decommissioning {
+            let record =
+                Record::WorkerRemoved { worker: worker.clone(), at_unix_ms: now.unix_ms, left: true };
+            self.commit(now, &mut decision, record);
+        }
+        decision
+    }
+
+    /// The connection on which a worker was last heard ended: nothing is granted on it until it is heard again. Its
+    /// data counts as there until it was silent for the worker timeout.
+    /// Returns the workers that it concerns.
+    pub fn worker_link_lost(&mut self, connection: u64) -> Vec<WorkerId> {
+        let mut lost = Vec::new();
+        for (worker, held) in &mut self.workers {
+            if held.link == Link::Up(connection) {
+                held.link = Link::Broken;
+                lost.push(worker.clone());
+            }
+        }
+        lost
+    }
+
+    /// A client could not reach these workers. The master believes its own connection more than a client's, but
+    /// grants nothing on them until they are heard again.
+    pub fn workers_reported_failed(&mut self, workers: &[WorkerId]) {
+        for worker in workers {
+            if let Some(held) = self.workers.get_mut(worker) {
+                held.link = Link::Broken;
+            }
+        }
+    }
+
+    /// Takes workers out of service and puts others back, by hand.
+    pub fn exclude_workers(&mut self, now: Now, add: &[WorkerId], remove: &[WorkerId]) -> Decision<()> {
+        let mut decision = Decision::of(());
+        for worker in add.iter().filter(|worker| !remove.contains(worker)) {
+            if !self.excluded_by_hand.contains(worker) {
+                self.commit(now, &mut decision, Record::WorkerExcluded { worker: worker.clone() });
+            }
+        }
+        for worker in remove {
+            if self.excluded_by_hand.contains(worker) {
+                self.commit(now, &mut decision, Record::WorkerIncluded { worker: worker.clone() });
+            }
+        }
+        decision
+    }
+
+    /// Clears workers from the list of the lost and the gone.
+    pub fn forget_departed(&mut self, now: Now, workers: &[WorkerId]) -> Decision<()> {
+        let mut decision = Decision::of(());
+        for worker in workers {
+            if self.departed.contains_key(worker) {
+                self.commit(now, &mut decision, Record::WorkerForgotten { worker: worker.clone() });
+            }
+        }
+        decision
+    }
+
+    /// Tells workers what to do with themselves; unknown ones are returned.
+    pub fn command_workers(&mut self, command: Command, workers: &[WorkerId]) -> Decision<Vec<WorkerId>> {
+        let mut decision = Decision::of(Vec::new());
+        for worker in workers {
+            match self.workers.get_mut(worker) {
+                Some(held) => {
+                    held.orders.command(command);
+                    decision.wake.push(worker.clone());
+                }
+                None => decision.reply.push(worker.clone()),
+            }
+        }
+        decision
+    }
+
+    /// How many workers may get partitions now.
+    pub fn workers_available(&self) -> usize {
+        self.workers.iter().filter(|(worker, held)| self.is_eligible(worker, held)).count()
+    }
+
+    /// What a registered worker is at the moment.
+    pub fn standing(&self, worker: &WorkerId) -> Option<WorkerStanding> {
+        let held = self.workers.get(worker)?;
+        Some(match held.report.phase {
+            Phase::Stopping => WorkerStanding::Stopping,
+            Phase::Decommissioning => WorkerStanding::Decommissioning,
+            Phase::Normal if self.excluded_by_hand.contains(worker) => WorkerStanding::ExcludedByHand,
+            Phase::Normal if !self.is_eligible(worker, held) => WorkerStanding::Excluded,
+            Phase::Normal if held.report.saturated => WorkerStanding::Saturated,
+            Phase::Normal => WorkerStanding::Available,
+        })
+    }
+
+    /// Removes workers that were silent for too long, and forgets those that are gone for long.
+    pub(super) fn expire_workers(&mut self, now: Now, decision: &mut Decision<()>) {
+        let timeout = self.limits.worker_timeout;
+        let silent =
+            self.workers.iter().filter(|(_, held)| now.monotonic.saturating_sub(held.heard) >= timeout);
+        let silent: Vec<WorkerId> = silent.map(|(worker, _)| worker.clone()).collect();
+        for worker in silent {
+            let record = Record::WorkerRemoved { worker, at_unix_ms: now.unix_ms, left: false };
+            self.commit(now, decision, record);
+        }
+        let kept = self.limits.unavailable_kept;
+        let old = self
+            .departed
+            .iter()
+            .filter(|(_, departure)| now.monotonic.saturating_sub(departure.seen) >= kept);
+        let old: Vec<WorkerId> = old.map(|(worker, _)| worker.clone()).collect();
+        for worker in old {
+            self.commit(now, decision, Record::WorkerForgotten { worker });
+        }
+    }
+
+    fn registered_mut(&mut self, worker: &WorkerId, incarnation: u64) -> Result<&mut Worker, Unregistered> {
+        let held = self.workers.get_mut(worker).ok_or(Unregistered)?;
+        if held.incarnation == Some(incarnation) { Ok(held) } else { Err(Unregistered) }
+    }
+
+    /// Replaces a worker's report and says which of its shuffles may go: those that were removed, and those that
+    /// nobody has known for as long as an application may be silent. Unknown ones of a live application are adopted.
+    fn take_report(
+        &mut self,
+        now: Now,
+        worker: &WorkerId,
+        report: Report,
+        records: &mut Vec<Record>,
+    ) -> Vec<ShuffleKey> {
+        let may_expire = self.may_expire(now);
+        let mut expired = Vec::new();
+        let mut unknown = BTreeMap::new();
+        let mut adopted = Vec::new();
+        let held = self.workers.get_mut(worker).expect("only registered workers report");
+        for shuffle in report.shuffles.iter().map(|held| &held.shuffle) {
+            match self.applications.get(&shuffle.application) {
+                Some(application) if application.shuffles.contains_key(&shuffle.shuffle) => {}
+                _ if self.tombstones.covers(shuffle) => expired.push(shuffle.clone()),
+                Some(_) => adopted.push(shuffle.clone()),
+                None => {
+                    let since = held.unknown.get(shuffle).copied().unwrap_or(now.monotonic);
+                    let long = now.monotonic.saturating_sub(since) >= self.limits.application_timeout;
+                    if long && may_expire {
+                        expired.push(shuffle.clone());
+                    } else {
+                        unknown.insert(shuffle.clone(), since);
+                    }
+                }
+            }
+        }
+        held.unknown = unknown;
+        held.report = report;
+        held.heard = now.monotonic;
+        held.heartbeat_unix_ms = now.unix_ms;
+        held.locations_granted = 0;
+        for shuffle in adopted {
+            if self.shuffle_count < self.limits.shuffles_max {
+                let record = Record::ShuffleRegistered { shuffle, at_unix_ms: now.unix_ms };
+                self.apply(now, &record);
+                records.push(record);
+            }
+        }
+        expired
+    }
+}

@@ -1,0 +1,230 @@
+//! The rpc listener: reserve, commit and destroy, as the driver asks for them.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::node::Node;
+use super::state::{Commit, CommitOutcome, Reservation, ReserveRefusal, Slot, SplitMode, SplitPolicy};
+use super::store::segment;
+use super::store::shuffle::{Contents, Shuffle};
+use crate::error::{Error, Kind, Result};
+use crate::ids::{AttemptId, FileName, LocationId, Mode, ShuffleKey, WorkerId};
+use crate::net::{Body, Reply, Service};
+use crate::wire::message::{Message, MessageType};
+use crate::wire::packed::Location;
+use crate::wire::rpc::{self, Answer, Call, Request};
+use crate::wire::{Head, Header, Status, proto};
+
+const LEAVING: &str = "the worker is leaving";
+const NO_SPACE: &str = "neither memory nor a directory has room";
+
+/// Answers drivers.
+pub struct ControlService {
+    node: Arc<Node>,
+}
+
+impl ControlService {
+    /// The service of the rpc listener.
+    pub fn new(node: Arc<Node>) -> Self {
+        Self { node }
+    }
+
+    fn answer(&self, request: Request) -> Result<Answer> {
+        let message = match request.call {
+            Call::CheckExistence(name) => return Ok(Answer::Exists(name == rpc::WORKER)),
+            Call::Message(message) => message,
+            Call::Foreign(class) => {
+                let text = format!("expected a TransportMessage, found an object of class {class}");
+                return Err(Error::new(Kind::Invalid, text));
+            }
+        };
+        if request.endpoint != rpc::WORKER {
+            let text = format!("there is no endpoint `{}` here, only {}", request.endpoint, rpc::WORKER);
+            return Err(Error::new(Kind::Invalid, text));
+        }
+        Ok(Answer::Message(match message.kind {
+            MessageType::RESERVE_SLOTS => Message::of(&self.reserve(&message.parse()?)?),
+            MessageType::COMMIT_FILES => Message::of(&self.commit(message.parse()?)?),
+            MessageType::DESTROY => Message::of(&self.destroy(&message.parse()?)?),
+            other => {
+                let text = format!("a worker does not answer {}", rpc::describe(other));
+                return Err(Error::new(Kind::Invalid, text));
+            }
+        }))
+    }
+
+    fn reserve(&self, request: &proto::ReserveSlots) -> Result<proto::ReserveSlotsResponse> {
+        let key = ShuffleKey::new(request.application_id.as_str(), request.shuffle_id);
+        let refuse = |status: Status, reason: &str| proto::ReserveSlotsResponse {
+            status: status.code(),
+            reason: reason.to_owned(),
+        };
+        if !segment::is_storable(&key) {
+            let reason = "an application's name has at most 200 bytes, and a shuffle is not negative";
+            return Ok(refuse(Status::ReserveSlotsFailed, reason));
+        }
+        let split = SplitPolicy {
+            enabled: request.partition_split_enabled,
+            threshold_bytes: u64::try_from(request.split_threshold).unwrap_or(0),
+            mode: if request.split_mode == 1 { SplitMode::Hard } else { SplitMode::Soft },
+            hard_bytes: self.node.options.split_bytes_max,
+        };
+        let reservations: Vec<Reservation> = request
+            .locations()?
+            .into_iter()
+            .map(|Location { id, mode, peer, .. }| Reservation {
+                file: FileName { location: id, mode },
+                peer: peer.filter(|_| mode == Mode::Primary).map(|peer| replicate_address(&peer).into()),
+                split,
+            })
+            .collect();
+        let pressure = self.node.pressure();
+        // Before the shuffle is made: a refused one would stay behind empty.
+        if pressure.leaving {
+            return Ok(refuse(Status::WorkerShutdown, LEAVING));
+        }
+        if pressure.exhausted {
+            return Ok(refuse(Status::NoAvailableWorkingDir, NO_SPACE));
+        }
+        let reserved = self.node.store.with_shuffle(&key, |contents| {
+            contents.wants_map_bitmap |= request.range_read_filter;
+            if let Ok(timeout_ms @ 1..) = u64::try_from(request.push_data_timeout) {
+                contents.push_timeout = Some(Duration::from_millis(timeout_ms));
+            }
+            contents.state.reserve(&reservations, pressure, self.node.options.locations_max)
+        });
+        Ok(match reserved {
+            Ok(_) => proto::ReserveSlotsResponse { status: Status::Success.code(), reason: String::new() },
+            Err(ReserveRefusal::Leaving) => refuse(Status::WorkerShutdown, LEAVING),
+            Err(ReserveRefusal::NoSpace) => refuse(Status::NoAvailableWorkingDir, NO_SPACE),
+            Err(ReserveRefusal::TooMany) => {
+                refuse(Status::ReserveSlotsFailed, "the shuffle has too many locations on this worker")
+            }
+        })
+    }
+
+    fn commit(&self, request: proto::CommitFiles) -> Result<proto::CommitFilesResponse> {
+        let key = ShuffleKey::new(request.application_id.as_str(), request.shuffle_id);
+        let Some(shuffle) = self.node.store.find(&key) else {
+            return Ok(proto::CommitFilesResponse {
+                status: Status::ShuffleNotRegistered.code(),
+                failed_primary_ids: request.primary_ids,
+                failed_replica_ids: request.replica_ids,
+                ..proto::CommitFilesResponse::default()
+            });
+        };
+        let commit = Commit {
+            primaries: locations(&request.primary_ids)?,
+            replicas: locations(&request.replica_ids)?,
+            attempts: request.map_attempts.into_iter().map(AttemptId).collect(),
+            epoch: request.epoch,
+        };
+        let mut contents = shuffle.lock();
+        let outcome = contents.state.commit(&commit);
+        let response = response(&contents, &outcome);
+        drop(contents);
+        if !outcome.committed.is_empty() {
+            self.node.store.seal_later(&shuffle);
+        }
+        Ok(response)
+    }
+
+    fn destroy(&self, request: &proto::DestroyWorkerSlots) -> Result<proto::DestroyWorkerSlotsResponse> {
+        let key: ShuffleKey = request.shuffle_key.parse()?;
+        let primaries = locations(&request.primary_locations)?;
+        let replicas = locations(&request.replica_location)?;
+        if let Some(shuffle) = self.node.store.find(&key) {
+            let files = files(primaries, Mode::Primary).chain(files(replicas, Mode::Replica));
+            destroy(&shuffle, files);
+        }
+        Ok(proto::DestroyWorkerSlotsResponse { status: Status::Success.code(), ..Default::default() })
+    }
+}
+
+fn files(locations: Vec<LocationId>, mode: Mode) -> impl Iterator<Item = FileName> {
+    locations.into_iter().map(move |location| FileName { location, mode })
+}
+
+fn locations(ids: &[String]) -> Result<Vec<LocationId>> {
+    ids.iter().map(|id| Ok(id.parse()?)).collect()
+}
+
+/// `host:port` of a worker's replicate listener.
+fn replicate_address(worker: &WorkerId) -> String {
+    if worker.host.contains(':') {
+        format!("[{}]:{}", worker.host, worker.replicate_port)
+    } else {
+        format!("{}:{}", worker.host, worker.replicate_port)
+    }
+}
+
+fn destroy(shuffle: &Shuffle, files: impl Iterator<Item = FileName>) {
+    let mut contents = shuffle.lock();
+    let slots: Vec<Slot> = contents.state.destroy(files);
+    let copies: Vec<_> = slots.iter().filter_map(|slot| contents.copies.remove(slot)).collect();
+    drop(contents);
+    shuffle.shrank(copies.iter().map(|copy| copy.resident()).sum());
+    drop(copies); // outside the lock: giving back memory wakes who waits for it
+}
+
+/// What the driver is told. Every committed location has a storage entry, or the driver fails on it.
+fn response(contents: &Contents, outcome: &CommitOutcome) -> proto::CommitFilesResponse {
+    let status = if outcome.failed.is_empty() { Status::Success } else { Status::PartialSuccess };
+    let mut response = proto::CommitFilesResponse { status: status.code(), ..Default::default() };
+    for file in &outcome.failed {
+        let failed = match file.mode {
+            Mode::Primary => &mut response.failed_primary_ids,
+            Mode::Replica => &mut response.failed_replica_ids,
+        };
+        failed.push(file.location.to_string());
+    }
+    for file in &outcome.committed {
+        let id = file.location.to_string();
+        let copy = contents.state.find(*file).and_then(|slot| contents.copies.get(&slot));
+        let bytes = copy.map_or(0, |copy| copy.index().bytes().cast_signed());
+        // The type is memory, wherever the bytes are: then no client tries to read the file itself.
+        let storage = proto::StorageInfo { final_result: true, file_size: bytes, ..Default::default() };
+        if let Some(copy) = copy.filter(|_| contents.wants_map_bitmap) {
+            response.map_id_bitmap.insert(id.clone(), bitmap(copy.index().maps().iter().map(|map| map.0)));
+        }
+        let (ids, storages) = match file.mode {
+            Mode::Primary => {
+                (&mut response.committed_primary_ids, &mut response.committed_primary_storage_infos)
+            }
+            Mode::Replica => {
+                (&mut response.committed_replica_ids, &mut response.committed_replica_storage_infos)
+            }
+        };
+        ids.push(id.clone());
+        storages.insert(id, storage);
+        response.total_written += bytes;
+        response.file_count += 1;
+    }
+    response
+}
+
+/// The portable form of a RoaringBitmap of map ids.
+fn bitmap(maps: impl Iterator<Item = i32>) -> Bytes {
+    let bitmap: roaring::RoaringBitmap = maps.map(i32::cast_unsigned).collect();
+    let mut bytes = Vec::with_capacity(bitmap.serialized_size());
+    bitmap.serialize_into(&mut bytes).expect("a vector takes what is written to it");
+    bytes.into()
+}
+
+impl Service for ControlService {
+    async fn call(&self, head: Head, body: &mut Body<'_>, reply: Reply) -> io::Result<()> {
+        if !matches!(head.header, Header::RpcRequest { .. }) {
+            return Ok(()); // one-way messages and signs of life
+        }
+        let body = body.whole().await?;
+        let answer = Request::decode(body).map_err(Error::from).and_then(|request| self.answer(request));
+        match answer {
+            Ok(answer) => reply.answer(&answer),
+            Err(error) => reply.fail(error.to_string()),
+        }
+        Ok(())
+    }
+}

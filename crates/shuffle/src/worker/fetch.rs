@@ -1,0 +1,152 @@
+//! The fetch listener: committed batches on their way out.
+
+use std::io;
+use std::sync::Arc;
+
+use super::index::MapRange;
+use super::node::Node;
+use super::store::read::{ChunkReader, Stream};
+use crate::error::{Error, Kind, Result};
+use crate::ids::{FileName, ShuffleKey};
+use crate::net::{Body, Payload, PieceFuture, PieceSource, Reply, Service};
+use crate::wire::message::{Message, MessageType};
+use crate::wire::{ChunkSlice, Head, Header, Status, proto, rpc};
+
+/// Answers readers.
+pub struct FetchService {
+    node: Arc<Node>,
+}
+
+impl FetchService {
+    /// The service of the fetch listener.
+    pub fn new(node: Arc<Node>) -> Self {
+        Self { node }
+    }
+
+    fn request(&self, message: &Message, reply: Reply) -> Result<()> {
+        match message.kind {
+            MessageType::OPEN_STREAM => {
+                let request: proto::OpenStream = message.parse()?;
+                let range = MapRange::from_wire(request.start_index, request.end_index);
+                match self.open(&request.shuffle_key, &request.file_name, range) {
+                    Ok(handler) => reply.message(&Message::of(&handler)),
+                    Err(error) => reply.fail(error.to_string()),
+                }
+            }
+            MessageType::BATCH_OPEN_STREAM => reply.message(&Message::of(&self.open_all(&message.parse()?))),
+            MessageType::CHUNK_FETCH_REQUEST => {
+                let request: proto::ChunkFetchRequest = message.parse()?;
+                let slice = request.stream_chunk_slice.unwrap_or_default();
+                let proto::StreamChunkSlice { stream_id, chunk_index, offset, len } = slice;
+                self.chunk(ChunkSlice { stream_id, chunk_index, offset, len }, reply);
+            }
+            MessageType::BUFFER_STREAM_END => {
+                let request: proto::BufferStreamEnd = message.parse()?;
+                self.node.streams.remove(request.stream_id);
+            }
+            other => reply.fail(format!("the fetch port does not answer {}", rpc::describe(other))),
+        }
+        Ok(())
+    }
+
+    fn open(&self, key: &str, file: &str, range: MapRange) -> Result<proto::StreamHandler> {
+        let key: ShuffleKey = key.parse()?;
+        let file: FileName = file.parse()?;
+        let lost = || Error::new(Kind::NotFound, format!("shuffle {key} is not here"));
+        let shuffle = self.node.store.find(&key).ok_or_else(lost)?;
+        let stream = self.node.store.open_stream(&shuffle, file, range, self.node.options.chunk_bytes)?;
+        let num_chunks =
+            i32::try_from(stream.chunks().len()).expect("a stream of 2^31 chunks has no place here");
+        let now_ms = self.node.store.now_ms();
+        let stream_id = self.node.streams.insert(stream, self.node.store.memory(), now_ms)?;
+        Ok(proto::StreamHandler { stream_id, num_chunks, ..Default::default() })
+    }
+
+    /// One answer for each file that was asked for, in the same order: the client pairs them by place.
+    fn open_all(&self, request: &proto::OpenStreamList) -> proto::OpenStreamListResponse {
+        let open = |(at, file): (usize, &String)| {
+            let bound = |bounds: &[i32], whole| bounds.get(at).copied().unwrap_or(whole);
+            let range =
+                MapRange::from_wire(bound(&request.start_index, 0), bound(&request.end_index, i32::MAX));
+            match self.open(&request.shuffle_key, file, range) {
+                Ok(handler) => proto::StreamHandlerOpt {
+                    status: Status::Success.code(),
+                    stream_handler: Some(handler),
+                    error_msg: String::new(),
+                },
+                Err(error) => proto::StreamHandlerOpt {
+                    status: Status::OpenStreamFailed.code(),
+                    stream_handler: None,
+                    error_msg: error.to_string(),
+                },
+            }
+        };
+        proto::OpenStreamListResponse {
+            stream_handler_opt: request.file_name.iter().enumerate().map(open).collect(),
+        }
+    }
+
+    fn chunk(&self, slice: ChunkSlice, reply: Reply) {
+        match self.read(&slice) {
+            Ok(source) => {
+                let len =
+                    usize::try_from(source.reader.left()).expect("a chunk's length is an i32 on the wire");
+                reply.chunk(slice, Payload::pull(len, Box::new(source)));
+            }
+            Err(error) => reply.chunk_failure(slice, error.to_string()),
+        }
+    }
+
+    fn read(&self, slice: &ChunkSlice) -> Result<ChunkSource> {
+        let number = |what, number: i32| {
+            let text = format!("{what} {number} is negative");
+            u32::try_from(number).map_err(|_| Error::new(Kind::Invalid, text))
+        };
+        let chunk = number("chunk", slice.chunk_index)?;
+        let offset = number("offset", slice.offset)?;
+        let len = match slice.len {
+            ChunkSlice::TO_END => u64::MAX,
+            len => number("length", len)?.into(),
+        };
+        let stream = self.node.streams.get(slice.stream_id, self.node.store.now_ms())?;
+        stream.check()?;
+        let reader = ChunkReader::new(&stream, &self.node.store, chunk, offset.into(), len)?;
+        Ok(ChunkSource { stream, reader })
+    }
+}
+
+/// A chunk that is read while it is sent.
+struct ChunkSource {
+    stream: Arc<Stream>,
+    reader: ChunkReader,
+}
+
+impl PieceSource for ChunkSource {
+    fn next(&mut self) -> PieceFuture<'_> {
+        Box::pin(async {
+            let piece = self.reader.next().await;
+            piece.map_err(|error| {
+                tracing::warn!(%error, "a chunk broke off");
+                // The frame cannot be finished, so the connection ends; who comes back with this stream is told why.
+                self.stream.broke(&error);
+                io::Error::other(error)
+            })
+        })
+    }
+}
+
+impl Service for FetchService {
+    async fn call(&self, head: Head, body: &mut Body<'_>, reply: Reply) -> io::Result<()> {
+        match head.header {
+            Header::ChunkFetchRequest(slice) => self.chunk(slice, reply),
+            Header::RpcRequest { .. } => {
+                let message = Message::decode_bare(body.whole().await?).map_err(Error::from);
+                // The reply went with the request: a client that sends malformed bytes loses its connection.
+                message.and_then(|message| self.request(&message, reply)).map_err(io::Error::other)?;
+            }
+            // One-way messages and signs of life.
+            _ => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,118 @@
+//! What the listeners of a worker share.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+use tokio::sync::Notify;
+
+use super::options::Options;
+use super::state::Pressure;
+use super::store::Store;
+use super::streams::Streams;
+use crate::error::Result;
+use crate::ids::{ShuffleKey, WorkerId};
+use crate::net::Client;
+
+/// What a worker is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// It takes and gives.
+    Normal,
+    /// It stops, and comes back on the same ports with the same data.
+    Stopping,
+    /// It takes nothing new, and leaves for good when its last shuffle has gone.
+    Decommissioning,
+}
+
+/// The parts of a worker that its listeners share.
+pub struct Node {
+    /// How it was started.
+    pub options: Options,
+    /// Who it is.
+    pub id: WorkerId,
+    /// Drawn at random when it started.
+    pub incarnation: u64,
+    /// What it keeps.
+    pub store: Arc<Store>,
+    /// What is read from it.
+    pub streams: Streams,
+    /// Its connections to other workers.
+    pub peers: Client,
+    /// Wakes who reports to the master: something changed that it should know at once.
+    pub news: Notify,
+    phase: AtomicU8,
+    appended: AtomicU64,
+}
+
+impl Node {
+    /// A node without listeners, with what its directories held.
+    ///
+    /// # Errors
+    /// A directory that cannot be used.
+    pub fn open(options: Options, id: WorkerId, memory_bytes: u64) -> Result<Self> {
+        let store = Store::open(&options.directories, memory_bytes, options.disk_reserve_bytes)?;
+        let recovered = store.recover()?;
+        tracing::info!(?recovered, "looked for what was committed before");
+        let incarnation = RandomState::new().hash_one(std::process::id());
+        Ok(Self {
+            options,
+            id,
+            incarnation,
+            store: Arc::new(store),
+            streams: Streams::new(incarnation),
+            peers: Client::default(),
+            news: Notify::new(),
+            phase: AtomicU8::new(Phase::Normal as u8),
+            appended: AtomicU64::new(0),
+        })
+    }
+
+    /// What it is doing.
+    pub fn phase(&self) -> Phase {
+        match self.phase.load(Ordering::Relaxed) {
+            phase if phase == Phase::Stopping as u8 => Phase::Stopping,
+            phase if phase == Phase::Decommissioning as u8 => Phase::Decommissioning,
+            _ => Phase::Normal,
+        }
+    }
+
+    /// Changes what it is doing. A worker that stops does nothing else any more.
+    pub fn set_phase(&self, phase: Phase) {
+        let change = |now| (now != Phase::Stopping as u8).then_some(phase as u8);
+        // Refused only when it is stopping already.
+        let _ = self.phase.fetch_update(Ordering::Relaxed, Ordering::Relaxed, change);
+        self.news.notify_one();
+    }
+
+    /// What decisions have to take into account.
+    pub fn pressure(&self) -> Pressure {
+        self.store.pressure(self.phase() != Phase::Normal)
+    }
+
+    /// Counts appended bytes.
+    pub fn count_appended(&self, bytes: u64) {
+        self.appended.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes appended since the start.
+    pub fn appended(&self) -> u64 {
+        self.appended.load(Ordering::Relaxed)
+    }
+
+    /// Forgets a shuffle: its batches, its streams, its files.
+    pub fn expire(&self, key: &ShuffleKey) {
+        self.streams.remove_shuffle(key);
+        if let Some(removed) = self.store.remove(key) {
+            tracing::debug!(shuffle = %key, "deleted");
+            if removed.has_files() {
+                drop(tokio::task::spawn_blocking(move || removed.delete_files()));
+            }
+        }
+    }
+
+    /// Locations that still take batches.
+    pub fn open_locations(&self) -> usize {
+        self.store.all().iter().map(|shuffle| shuffle.lock().state.open_locations()).sum()
+    }
+}

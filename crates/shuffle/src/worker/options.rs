@@ -1,0 +1,119 @@
+//! How a worker is started.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Kind, Result};
+
+/// The least memory with which a worker works: below it, read buffers and a few batches leave no room to spill.
+pub const MEMORY_BYTES_MIN: u64 = 64 << 20;
+
+/// How a worker is started. A port of 0 takes a free one; a worker that is to come back after a graceful stop needs all
+/// four fixed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Options {
+    /// The name or address under which masters, clients and other workers reach this worker. It is compared as text.
+    pub host: String,
+    /// The address that the listeners bind.
+    pub bind: IpAddr,
+    /// For reserve, commit and destroy.
+    pub rpc_port: u16,
+    /// For pushes.
+    pub push_port: u16,
+    /// For reads.
+    pub fetch_port: u16,
+    /// For copies from other workers.
+    pub replicate_port: u16,
+    /// `host:port` of every master.
+    pub masters: Vec<String>,
+    /// Where cold batches go. At least one.
+    pub directories: Vec<PathBuf>,
+    /// What the process may use as the operating system sees it (RSS).
+    pub memory_bytes: u64,
+    /// Bytes to leave free in each directory's file system; `None` for 5 GiB, or a twentieth of a small one.
+    pub disk_reserve_bytes: Option<u64>,
+    /// The rack, for replicas elsewhere; empty if unknown.
+    pub network_location: String,
+    /// The target size of a chunk. A client holds several, so it is not to exceed 8 MiB.
+    pub chunk_bytes: u64,
+    /// Bytes above which a soft split turns hard.
+    pub split_bytes_max: u64,
+    /// Copies of locations that one shuffle may have here.
+    pub locations_max: usize,
+    /// How long the other copy's worker may take to answer, where the client does not say.
+    pub push_timeout: Duration,
+    /// How often directories are probed.
+    pub probe_interval: Duration,
+    /// How long a probe may take before its directory is excluded.
+    pub probe_timeout: Duration,
+    /// How long a stream may go unused before it is closed: readers that crash never close theirs.
+    pub stream_idle_max: Duration,
+    /// How long a graceful stop waits for open locations to be committed.
+    pub stop_timeout: Duration,
+    /// How long a decommission waits for the last shuffle to go.
+    pub decommission_timeout: Duration,
+    /// Connections that each listener holds at once.
+    pub connections_max: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            host: "127.0.0.1".to_owned(),
+            bind: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            rpc_port: 0,
+            push_port: 0,
+            fetch_port: 0,
+            replicate_port: 0,
+            masters: vec!["127.0.0.1:9097".to_owned()],
+            directories: Vec::new(),
+            memory_bytes: 1 << 30,
+            disk_reserve_bytes: None,
+            network_location: String::new(),
+            chunk_bytes: 8 << 20,
+            split_bytes_max: 2 << 30,
+            locations_max: 1 << 20,
+            push_timeout: Duration::from_secs(120),
+            probe_interval: Duration::from_secs(30),
+            probe_timeout: Duration::from_secs(10),
+            stream_idle_max: Duration::from_secs(3600),
+            stop_timeout: Duration::from_secs(480),
+            decommission_timeout: Duration::from_secs(6 * 3600),
+            connections_max: 8192,
+        }
+    }
+}
+
+impl Options {
+    /// Refuses what cannot work.
+    ///
+    /// # Errors
+    /// `Invalid`, with what to give instead.
+    pub fn check(&self) -> Result<()> {
+        let invalid = |text: &str, hint: &str| Err(Error::new(Kind::Invalid, text).with_hint(hint));
+        if self.directories.is_empty() {
+            return invalid(
+                "a worker needs a directory",
+                "give one with --dir, or several, separated by commas",
+            );
+        }
+        if self.masters.is_empty() {
+            return invalid("a worker needs a master", "give its address with --master host:9097");
+        }
+        if self.host.is_empty() {
+            return invalid(
+                "the host is empty",
+                "give the name that clients reach this worker by, with --host",
+            );
+        }
+        if self.memory_bytes < MEMORY_BYTES_MIN {
+            let text = format!("memory of {} bytes, expected at least {MEMORY_BYTES_MIN}", self.memory_bytes);
+            return invalid(&text, "give at least --memory 64MiB");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,236 @@
+//! The worker's side of its conversation with the master: register, heartbeat, watch for orders, leave.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use super::node::{Node, Phase};
+use super::store::directory::Health;
+use crate::error::{Error, Kind, Result};
+use crate::ids::ShuffleKey;
+use crate::net::{Client, ClientOptions};
+use crate::wire::internal::{
+    DirectoryHealth, DirectoryReport, HeldShuffle, ShuffleName, WorkerCommand, WorkerHeartbeat,
+    WorkerHeartbeatReply, WorkerIdentity, WorkerLeave, WorkerLeaveReply, WorkerOrders, WorkerPhase,
+    WorkerRegister, WorkerRegistered, WorkerReport, WorkerWatch,
+};
+use crate::wire::message::{Message, Typed};
+use crate::wire::rpc::{self, Answer, Request};
+use crate::wire::{Header, Status};
+
+/// How long a master may take to answer.
+const ANSWER_MAX: Duration = Duration::from_secs(10);
+/// How long a watch may take: the master lets it wait for about 20 s.
+const WATCH_MAX: Duration = Duration::from_secs(60);
+/// How long the worker waits before it tries the next master, growing with each attempt.
+const BACKOFF: Duration = Duration::from_millis(100);
+/// The longest wait between two attempts.
+const BACKOFF_MAX: Duration = Duration::from_secs(2);
+
+/// An order of the master.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Command {
+    /// Finish, flush, exit; come back on the same ports.
+    StopGracefully,
+    /// Take nothing new; exit when empty.
+    Decommission,
+    /// Back to normal.
+    Recommission,
+    /// Exit now.
+    StopNow,
+}
+
+/// The connection to the masters.
+pub struct Registration {
+    node: Arc<Node>,
+    client: Client,
+    orders: mpsc::Sender<Command>,
+}
+
+impl Registration {
+    /// A registration that is not begun. Orders for the worker as a whole go to `orders`.
+    pub fn new(node: Arc<Node>, orders: mpsc::Sender<Command>) -> Self {
+        Self { node, client: Client::new(ClientOptions::default()), orders }
+    }
+
+    /// Registers with whichever master answers, again whenever it has to. Runs until it is dropped.
+    pub async fn run(self: Arc<Self>) {
+        let mut backoff = BACKOFF;
+        loop {
+            for master in &self.node.options.masters {
+                match self.serve(master, &mut backoff).await {
+                    Ok(()) => {}
+                    Err(error) => tracing::debug!(%master, %error, "not registered"),
+                }
+                self.client.disconnect(master);
+            }
+            tokio::time::sleep(backoff).await;
+            backoff = (backoff * 2).min(BACKOFF_MAX);
+        }
+    }
+
+    /// One conversation with one master, until it fails or wants a new registration.
+    async fn serve(&self, master: &str, backoff: &mut Duration) -> Result<()> {
+        let registered: WorkerRegistered = self
+            .ask(
+                master,
+                &WorkerRegister {
+                    worker: Some(self.identity()),
+                    incarnation: self.node.incarnation,
+                    http_port: 0,
+                    network_location: self.node.options.network_location.clone(),
+                    version: env!("CARGO_PKG_VERSION").to_owned(),
+                    report: Some(self.report()),
+                },
+                ANSWER_MAX,
+            )
+            .await?;
+        if registered.status != Status::Success.code() {
+            let text = format!("{master} refused the registration: {}", registered.message);
+            return Err(Error::new(Kind::Unavailable, text));
+        }
+        tracing::info!(%master, worker = %self.node.id, "registered");
+        *backoff = BACKOFF;
+        self.expire(registered.expired);
+        let interval_ms = u64::try_from(registered.heartbeat_interval_ms).unwrap_or(0).clamp(100, 60_000);
+        tokio::select! {
+            ended = self.heartbeats(master, Duration::from_millis(interval_ms)) => ended,
+            ended = self.watch(master) => ended,
+        }
+    }
+
+    async fn heartbeats(&self, master: &str, interval: Duration) -> Result<()> {
+        loop {
+            // The interval, or sooner when there is news.
+            let _ = tokio::time::timeout(interval, self.node.news.notified()).await;
+            let beat = WorkerHeartbeat {
+                worker: Some(self.identity()),
+                incarnation: self.node.incarnation,
+                report: Some(self.report()),
+            };
+            let reply: WorkerHeartbeatReply = self.ask(master, &beat, ANSWER_MAX).await?;
+            if reply.status != Status::Success.code() {
+                return Ok(()); // it does not know us any more: register again
+            }
+            self.expire(reply.expired);
+        }
+    }
+
+    async fn watch(&self, master: &str) -> Result<()> {
+        let mut seen = 0;
+        loop {
+            let watch =
+                WorkerWatch { worker: Some(self.identity()), incarnation: self.node.incarnation, seen };
+            let orders: WorkerOrders = self.ask(master, &watch, WATCH_MAX).await?;
+            if orders.status != Status::Success.code() {
+                return Ok(());
+            }
+            let command = orders.command();
+            self.expire(orders.expired);
+            // The lifecycle holds few orders and takes each at once; a full queue repeats what is on its way.
+            let _ = match command {
+                WorkerCommand::CommandNone => Ok(()),
+                WorkerCommand::CommandStopGracefully => self.orders.try_send(Command::StopGracefully),
+                WorkerCommand::CommandDecommission => self.orders.try_send(Command::Decommission),
+                WorkerCommand::CommandRecommission => self.orders.try_send(Command::Recommission),
+                WorkerCommand::CommandStopNow => self.orders.try_send(Command::StopNow),
+            };
+            seen = orders.sequence;
+        }
+    }
+
+    /// Tells every master that answers that the worker leaves, or has left.
+    pub async fn leave(&self, gone: bool) {
+        let leave = WorkerLeave {
+            worker: Some(self.identity()),
+            incarnation: self.node.incarnation,
+            phase: phase(self.node.phase()).into(),
+            gone,
+        };
+        for master in &self.node.options.masters {
+            let answer: Result<WorkerLeaveReply> = self.ask(master, &leave, ANSWER_MAX).await;
+            if answer.is_ok() {
+                return;
+            }
+        }
+    }
+
+    fn expire(&self, names: Vec<ShuffleName>) {
+        for name in names {
+            self.node.expire(&ShuffleKey::new(name.application, name.shuffle));
+        }
+    }
+
+    async fn ask<Q: Typed, A: Typed>(&self, master: &str, question: &Q, within: Duration) -> Result<A> {
+        let request = Request::encode_native(rpc::MASTER, &Message::of(question));
+        let answer = self.client.request(master, Header::RpcRequest { request_id: 0 }, request, within).await;
+        let answer =
+            answer.map_err(|error| Error::new(Kind::Unavailable, error.to_string()).with_source(error))?;
+        Ok(Answer::decode_message(answer)?.parse()?)
+    }
+
+    fn identity(&self) -> WorkerIdentity {
+        let id = &self.node.id;
+        WorkerIdentity {
+            host: id.host.to_string(),
+            rpc_port: id.rpc_port.into(),
+            push_port: id.push_port.into(),
+            fetch_port: id.fetch_port.into(),
+            replicate_port: id.replicate_port.into(),
+        }
+    }
+
+    fn report(&self) -> WorkerReport {
+        let store = &self.node.store;
+        let mut open_locations = 0;
+        let shuffles = store.all().into_iter().map(|shuffle| {
+            let contents = shuffle.lock();
+            open_locations += count(contents.state.open_locations());
+            HeldShuffle {
+                name: Some(ShuffleName {
+                    application: shuffle.key().application.to_string(),
+                    shuffle: shuffle.key().shuffle.0,
+                }),
+                locations: count(contents.state.len()),
+                bytes: contents.bytes().cast_signed(),
+            }
+        });
+        let shuffles = shuffles.collect();
+        let directories = store.directories().iter().map(|directory| DirectoryReport {
+            path: directory.root().display().to_string(),
+            bytes_total: directory.total().cast_signed(),
+            bytes_usable: directory.usable().cast_signed(),
+            health: match directory.health() {
+                Health::Healthy => DirectoryHealth::DirectoryHealthy,
+                Health::Full => DirectoryHealth::DirectoryFull,
+                Health::Failed => DirectoryHealth::DirectoryFailed,
+            }
+            .into(),
+            locations: 0,
+        });
+        let pressure = self.node.pressure();
+        WorkerReport {
+            phase: phase(self.node.phase()).into(),
+            directories: directories.collect(),
+            memory_limit_bytes: store.memory().limit().cast_signed(),
+            memory_used_bytes: store.memory().used().cast_signed(),
+            shuffles,
+            saturated: pressure.memory_tight || pressure.exhausted,
+            bytes_appended: self.node.appended().cast_signed(),
+            open_locations,
+        }
+    }
+}
+
+fn count(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn phase(phase: Phase) -> WorkerPhase {
+    match phase {
+        Phase::Normal => WorkerPhase::WorkerNormal,
+        Phase::Stopping => WorkerPhase::WorkerStopping,
+        Phase::Decommissioning => WorkerPhase::WorkerDecommissioning,
+    }
+}

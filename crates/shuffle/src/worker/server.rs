@@ -1,0 +1,244 @@
+//! Starts a worker, and ends it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::ToSocketAddrs;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::control::ControlService;
+use super::fetch::FetchService;
+use super::governor;
+use super::node::{Node, Phase};
+use super::options::Options;
+use super::push::PushService;
+use super::registration::{Command, Registration};
+use crate::error::{Error, Kind, Result};
+use crate::ids::{Mode, WorkerId};
+use crate::net::{Listener, ListenerHandle, Options as NetOptions};
+use crate::wire::Limits;
+
+/// Orders that wait for the lifecycle; it takes each at once.
+const ORDERS_MAX: usize = 16;
+
+/// How often a worker that leaves looks whether it may.
+const LEAVE_POLL: Duration = Duration::from_millis(50);
+
+/// How often streams are looked through for idle ones.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
+
+/// A worker.
+#[derive(Debug)]
+pub struct Server;
+
+/// A worker at work. Dropping the last handle ends it at once, as a kill would.
+#[derive(Clone)]
+pub struct Handle {
+    node: Arc<Node>,
+    orders: mpsc::Sender<Command>,
+    ended: watch::Receiver<bool>,
+    _tasks: Arc<JoinSet<()>>,
+}
+
+struct Listeners {
+    control: ListenerHandle,
+    push: ListenerHandle,
+    fetch: ListenerHandle,
+    replicate: ListenerHandle,
+}
+
+impl Server {
+    /// Opens the directories, takes in what they hold, listens, and registers with a master as soon as one answers.
+    ///
+    /// # Errors
+    /// Options that cannot work, a directory or a port that cannot be used, by name.
+    pub async fn start(options: Options) -> Result<Handle> {
+        options.check()?;
+        let bind = async |port: u16, what: &str, limits: Limits| {
+            let net = NetOptions { connections_max: options.connections_max, ..NetOptions::new(limits) };
+            bind((options.bind, port), what, net).await
+        };
+        let control = bind(options.rpc_port, "rpc", Limits::CONTROL).await?;
+        let push = bind(options.push_port, "push", Limits::PUSH).await?;
+        let fetch = bind(options.fetch_port, "fetch", Limits::FETCH).await?;
+        let replicate = bind(options.replicate_port, "replicate", Limits::PUSH).await?;
+        let id = WorkerId {
+            host: options.host.as_str().into(),
+            rpc_port: control.port(),
+            push_port: push.port(),
+            fetch_port: fetch.port(),
+            replicate_port: replicate.port(),
+        };
+        let first_limit = governor::first_limit(options.memory_bytes);
+        let opened = tokio::task::spawn_blocking(move || Node::open(options, id, first_limit));
+        let node = opened.await.map_err(|panic| Error::new(Kind::Internal, panic.to_string()))??;
+        let node = Arc::new(node);
+        let listeners = Listeners {
+            control: control.serve(Arc::new(ControlService::new(Arc::clone(&node)))),
+            push: push.serve(Arc::new(PushService::new(Arc::clone(&node), Mode::Primary))),
+            fetch: fetch.serve(Arc::new(FetchService::new(Arc::clone(&node)))),
+            replicate: replicate.serve(Arc::new(PushService::new(Arc::clone(&node), Mode::Replica))),
+        };
+        let (orders, received) = mpsc::channel(ORDERS_MAX);
+        let (end, ended) = watch::channel(false);
+        let registration = Arc::new(Registration::new(Arc::clone(&node), orders.clone()));
+        let mut tasks = JoinSet::new();
+        let spiller = Arc::clone(&node.store);
+        tasks.spawn(spiller.run_spiller());
+        tasks.spawn(governor::run(Arc::clone(&node)));
+        tasks.spawn(probe(Arc::clone(&node)));
+        tasks.spawn(sweep(Arc::clone(&node)));
+        tasks.spawn(Arc::clone(&registration).run());
+        let lifecycle = Lifecycle { node: Arc::clone(&node), registration, listeners };
+        tasks.spawn(async move {
+            lifecycle.run(received).await;
+            end.send_replace(true);
+        });
+        Ok(Handle { node, orders, ended, _tasks: Arc::new(tasks) })
+    }
+}
+
+impl Handle {
+    /// Who the worker is, with the ports that it took.
+    pub fn id(&self) -> &WorkerId {
+        &self.node.id
+    }
+
+    /// The worker's parts, for reports and metrics.
+    pub fn node(&self) -> &Arc<Node> {
+        &self.node
+    }
+
+    /// Hands over, brings what is committed to disk, and ends; see [`Handle::ended`].
+    pub fn stop(&self) {
+        self.order(Command::StopGracefully);
+    }
+
+    /// Takes nothing new, and ends when the last shuffle has gone.
+    pub fn decommission(&self) {
+        self.order(Command::Decommission);
+    }
+
+    /// Takes new shuffles again.
+    pub fn recommission(&self) {
+        self.order(Command::Recommission);
+    }
+
+    fn order(&self, command: Command) {
+        // A full queue holds the same wish already.
+        let _ = self.orders.try_send(command);
+    }
+
+    /// Returns when the worker has ended.
+    pub async fn ended(&self) {
+        let mut ended = self.ended.clone();
+        // The lifecycle went without a word: then it has ended, too.
+        let _ = ended.wait_for(|ended| *ended).await;
+    }
+}
+
+async fn bind(address: impl ToSocketAddrs, what: &str, options: NetOptions) -> Result<Listener> {
+    Listener::bind(address, options).await.map_err(|error| {
+        let text = format!("cannot bind the {what} port: {error}");
+        Error::new(error.kind(), text)
+            .with_source(error)
+            .with_hint("choose another port, or 0 for a free one")
+    })
+}
+
+/// Carries out orders from the handle and from the master.
+struct Lifecycle {
+    node: Arc<Node>,
+    registration: Arc<Registration>,
+    listeners: Listeners,
+}
+
+impl Lifecycle {
+    async fn run(self, mut orders: mpsc::Receiver<Command>) {
+        let mut leave_by = None;
+        loop {
+            let decommissioning = self.node.phase() == Phase::Decommissioning;
+            let order = tokio::select! {
+                order = orders.recv() => order,
+                () = tokio::time::sleep(LEAVE_POLL), if decommissioning => None,
+            };
+            match order {
+                Some(Command::StopNow) => return self.close().await,
+                Some(Command::StopGracefully) => return self.stop().await,
+                Some(Command::Decommission) => {
+                    self.node.set_phase(Phase::Decommissioning);
+                    leave_by = Some(Instant::now() + self.node.options.decommission_timeout);
+                    self.registration.leave(false).await;
+                }
+                Some(Command::Recommission) => {
+                    self.node.set_phase(Phase::Normal);
+                    leave_by = None;
+                }
+                None if !decommissioning => return self.close().await, // nobody is left to give orders
+                None => {}
+            }
+            let empty = decommissioning && self.node.store.all().is_empty();
+            if empty || leave_by.is_some_and(|by| Instant::now() >= by) {
+                self.registration.leave(true).await;
+                return self.close().await;
+            }
+        }
+    }
+
+    /// Hands over: the master tells drivers, which commit what is open here and go elsewhere; then everything committed
+    /// goes to disk, while it can still be read.
+    async fn stop(self) {
+        self.node.set_phase(Phase::Stopping);
+        self.registration.leave(false).await;
+        let by = Instant::now() + self.node.options.stop_timeout;
+        while self.node.open_locations() > 0 && Instant::now() < by {
+            tokio::time::sleep(LEAVE_POLL).await;
+        }
+        let failed = self.node.store.flush().await;
+        for shuffle in failed {
+            tracing::warn!(shuffle = %shuffle.key(), "not wholly on disk: what is missing is lost with this process");
+        }
+        self.registration.leave(true).await;
+        self.close().await;
+    }
+
+    async fn close(self) {
+        let Listeners { control, push, fetch, replicate } = self.listeners;
+        tokio::join!(control.stop(), push.stop(), fetch.stop(), replicate.stop());
+    }
+}
+
+/// Probes every directory; one that does not answer in time is excluded until it does.
+async fn probe(node: Arc<Node>) {
+    let mut probes = JoinSet::new();
+    for directory in node.store.directories() {
+        let (directory, node) = (Arc::clone(directory), Arc::clone(&node));
+        probes.spawn(async move {
+            loop {
+                tokio::time::sleep(node.options.probe_interval).await;
+                let (health, probed) = (directory.health(), Arc::clone(&directory));
+                let mut probe = tokio::task::spawn_blocking(move || probed.probe());
+                if tokio::time::timeout(node.options.probe_timeout, &mut probe).await.is_err() {
+                    directory.hangs();
+                    node.news.notify_one();
+                    let _ = probe.await; // one probe at a time, however long it takes
+                }
+                if directory.health() != health {
+                    node.news.notify_one();
+                    node.store.memory().wake_spiller();
+                }
+            }
+        });
+    }
+    while probes.join_next().await.is_some() {}
+}
+
+async fn sweep(node: Arc<Node>) {
+    let idle_ms = u64::try_from(node.options.stream_idle_max.as_millis()).unwrap_or(u64::MAX);
+    loop {
+        tokio::time::sleep(SWEEP_INTERVAL).await;
+        node.streams.remove_idle(node.store.now_ms().saturating_sub(idle_ms));
+    }
+}

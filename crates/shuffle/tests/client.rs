@@ -1,0 +1,214 @@
+//! Goal: what our client writes is what it reads, each batch once, while locations split, attempts lose and workers die.
+//! Method: a master and workers in this process; every payload follows from its map, partition and sequence.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use yeoul_shuffle::client::{Application, Options, Shuffle, SplitMode};
+use yeoul_shuffle::ids::{AttemptId, MapId, PartitionId, ShuffleId, WorkerId};
+use yeoul_shuffle::{Kind, master, worker};
+
+struct Cluster {
+    master: master::Handle,
+    workers: Vec<Option<worker::Handle>>,
+    _places: Vec<tempfile::TempDir>,
+}
+
+impl Cluster {
+    async fn start(workers: usize) -> Self {
+        let master = master::Server::start(master::Options::embedded()).await.unwrap();
+        let mut cluster = Self { master, workers: Vec::new(), _places: Vec::new() };
+        for _ in 0..workers {
+            let place = tempfile::tempdir().unwrap();
+            let options = worker::Options {
+                masters: vec![cluster.master.address().to_string()],
+                directories: vec![place.path().into()],
+                memory_bytes: 256 << 20,
+                disk_reserve_bytes: Some(0),
+                stop_timeout: Duration::from_secs(1),
+                ..worker::Options::default()
+            };
+            cluster.workers.push(Some(worker::Server::start(options).await.unwrap()));
+            cluster._places.push(place);
+        }
+        while cluster.master.workers_available() < workers {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        cluster
+    }
+
+    /// Ends a worker without any goodbye.
+    fn kill(&mut self, id: &WorkerId) {
+        let worker =
+            self.workers.iter_mut().find(|worker| worker.as_ref().is_some_and(|worker| worker.id() == id));
+        drop(worker.expect("a worker of this cluster").take());
+    }
+
+    fn options(&self) -> Options {
+        Options { request_max: Duration::from_secs(5), ..Options::new([self.master.address().to_string()]) }
+    }
+}
+
+fn payload(map: i32, partition: i32, sequence: i32, len: usize) -> Vec<u8> {
+    let mut state = (map as u64 + 1) << 40 ^ (partition as u64 + 1) << 20 ^ (sequence as u64 + 1);
+    let step = |state: &mut u64| {
+        *state ^= *state << 13;
+        *state ^= *state >> 7;
+        *state ^= *state << 17;
+        *state as u8
+    };
+    let head = [map.to_be_bytes(), partition.to_be_bytes(), sequence.to_be_bytes()].concat();
+    head.into_iter().chain((0..len).map(|_| step(&mut state))).collect()
+}
+
+async fn write(shuffle: &Shuffle, map: i32, attempt: i32, partitions: i32, batches: i32, len: usize) {
+    let mut writer = shuffle.writer(MapId(map), AttemptId(attempt));
+    for sequence in 0..batches {
+        for partition in 0..partitions {
+            let bytes = payload(map, partition, sequence, len + sequence as usize);
+            writer.push(PartitionId(partition), &bytes).await.unwrap();
+        }
+    }
+    writer.finish().await.unwrap();
+}
+
+/// Reads a partition and checks that it holds each batch of each of `maps` once, and nothing else.
+async fn verify(shuffle: &Shuffle, partition: i32, maps: std::ops::Range<i32>, batches: i32, len: usize) {
+    let mut reader = shuffle.reader(PartitionId(partition), maps.clone()).unwrap();
+    let mut seen = BTreeMap::new();
+    while let Some(batch) = reader.next().await.unwrap() {
+        let number = |at: usize| i32::from_be_bytes(batch.payload[at..at + 4].try_into().unwrap());
+        let (map, sequence) = (number(0), number(8));
+        assert_eq!(batch.payload, payload(map, partition, sequence, len + sequence as usize));
+        assert!(maps.contains(&map), "map {map} of {maps:?}");
+        *seen.entry((map, sequence)).or_insert(0) += 1;
+    }
+    let expected = maps.flat_map(|map| (0..batches).map(move |sequence| ((map, sequence), 1)));
+    assert_eq!(seen, expected.collect());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_written_is_read_with_and_without_copies() {
+    let cluster = Cluster::start(3).await;
+    for replicate in [false, true] {
+        let application = Application::start(Options { replicate, ..cluster.options() }).await.unwrap();
+        let shuffle = application.register(ShuffleId(0), 4, 6).await.unwrap();
+        // A losing attempt's batches are nobody's.
+        let mut loser = shuffle.writer(MapId(1), AttemptId(0));
+        loser.push(PartitionId(2), b"lost").await.unwrap();
+        loser.push(PartitionId(2), &[7; 100_000]).await.unwrap();
+        drop(loser);
+        for map in 0..4 {
+            write(&shuffle, map, i32::from(map == 1), 5, 20, 3_000 * map as usize).await;
+        }
+        assert_eq!(shuffle.reader(PartitionId(0), ..).err().unwrap().kind(), Kind::Conflict);
+        shuffle.commit().await.unwrap();
+        for partition in 0..5 {
+            let mut reader = shuffle.reader(PartitionId(partition), ..).unwrap();
+            let mut count = 0;
+            while reader.next().await.unwrap().is_some() {
+                count += 1;
+            }
+            assert_eq!(count, 80);
+            for map in 0..4 {
+                verify(&shuffle, partition, map..map + 1, 20, 3_000 * map as usize).await;
+            }
+        }
+        let mut empty = shuffle.reader(PartitionId(5), ..).unwrap();
+        assert!(empty.next().await.unwrap().is_none(), "the sixth partition is empty");
+        assert_eq!(shuffle.reader(PartitionId(6), ..).err().unwrap().kind(), Kind::Invalid);
+        assert_eq!(cluster.master.shuffles(), 1);
+        shuffle.unregister().await.unwrap();
+        assert_eq!(cluster.master.shuffles(), 0);
+        application.stop().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn locations_split_and_all_of_them_are_read() {
+    let cluster = Cluster::start(3).await;
+    for split_mode in [SplitMode::Soft, SplitMode::Hard] {
+        let options = Options { split_mode, split_threshold: 1 << 20, ..cluster.options() };
+        let application = Application::start(options).await.unwrap();
+        let shuffle = application.register(ShuffleId(9), 2, 2).await.unwrap();
+        let (one, other) =
+            tokio::join!(write(&shuffle, 0, 0, 2, 60, 70_000), write(&shuffle, 1, 0, 2, 60, 70_000));
+        let ((), ()) = (one, other);
+        shuffle.commit().await.unwrap();
+        assert!(shuffle.locations(PartitionId(0)) > 1, "8 MB did not split at 1 MiB");
+        for partition in 0..2 {
+            verify(&shuffle, partition, 0..2, 60, 70_000).await;
+            verify(&shuffle, partition, 1..2, 60, 70_000).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_dies_costs_nothing_where_there_are_copies_and_is_named_where_not() {
+    for (replicate, dies_at) in [(true, 1), (true, 2), (false, 2)] {
+        let mut cluster = Cluster::start(3).await;
+        let options = Options { replicate, window: 4, ..cluster.options() };
+        let application = Application::start(options).await.unwrap();
+        let shuffle = application.register(ShuffleId(0), 4, 6).await.unwrap();
+        for map in 0..4 {
+            if map == dies_at {
+                cluster.kill(&shuffle.primary(PartitionId(0)));
+            }
+            write(&shuffle, map, 0, 6, 10, 9_000).await;
+        }
+        let committed = shuffle.commit().await;
+        if replicate {
+            committed.unwrap();
+            for partition in 0..6 {
+                verify(&shuffle, partition, 0..4, 10, 9_000).await;
+            }
+        } else {
+            let error = committed.expect_err("two maps were on the dead worker");
+            assert_eq!(error.kind(), Kind::DataLoss);
+            assert!(error.to_string().contains("has lost location"), "{error}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copy_that_dies_between_two_chunks_is_replaced() {
+    let mut cluster = Cluster::start(2).await;
+    let options = Options { replicate: true, chunks_ahead: 0, ..cluster.options() };
+    let application = Application::start(options).await.unwrap();
+    let shuffle = application.register(ShuffleId(0), 1, 1).await.unwrap();
+    write(&shuffle, 0, 0, 1, 40, 1_000_000).await;
+    shuffle.commit().await.unwrap();
+    let mut reader = shuffle.reader(PartitionId(0), ..).unwrap();
+    let mut count = 0;
+    while let Some(batch) = reader.next().await.unwrap() {
+        assert!(batch.payload.len() >= 1_000_012);
+        count += 1;
+        if count == 3 {
+            cluster.kill(&shuffle.primary(PartitionId(0)));
+        }
+    }
+    assert_eq!(count, 40);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn small_shuffles_come_and_go() {
+    let cluster = Cluster::start(1).await;
+    let application = Application::start(cluster.options()).await.unwrap();
+    let mut times = Vec::new();
+    for turn in 0..20 {
+        let shuffle = application.register(ShuffleId(turn), 1, 8).await.unwrap();
+        let begin = Instant::now();
+        write(&shuffle, 0, 0, 8, 1, 38).await;
+        shuffle.commit().await.unwrap();
+        for partition in 0..8 {
+            verify(&shuffle, partition, 0..1, 1, 38).await;
+        }
+        times.push(begin.elapsed());
+        shuffle.unregister().await.unwrap();
+    }
+    times.sort();
+    println!(
+        "8 partitions of 50 bytes: fastest {:?}, median {:?}, slowest {:?}",
+        times[0], times[10], times[19]
+    );
+}

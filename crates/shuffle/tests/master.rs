@@ -1,0 +1,248 @@
+//! Goal: a master does over its socket what its state decides, and a master killed without warning comes back within two
+//! seconds with every shuffle that it had acknowledged.
+//!
+//! Method: our own messages from a client and from workers that hold nothing. The kill is a real one, of a child process
+//! that is this test binary again.
+
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use yeoul_shuffle::ids::WorkerId;
+use yeoul_shuffle::master::{Handle, Options, Server};
+use yeoul_shuffle::net::{Client, ClientOptions};
+use yeoul_shuffle::wire::message::{Message, Typed};
+use yeoul_shuffle::wire::rpc::{self, Answer, Request};
+use yeoul_shuffle::wire::{Header, internal, proto};
+
+const WITHIN: Duration = Duration::from_secs(10);
+
+/// Asks a master on a connection of its own.
+struct Peer {
+    address: String,
+    client: Client,
+}
+
+impl Peer {
+    fn of(address: impl ToString) -> Self {
+        Self { address: address.to_string(), client: Client::new(ClientOptions::default()) }
+    }
+
+    async fn try_ask<Q: Typed, A: Typed>(&self, question: &Q) -> Result<A, String> {
+        let body = Request::encode_native(rpc::MASTER, &Message::of(question));
+        let header = Header::RpcRequest { request_id: 0 };
+        let answer = self.client.request(&self.address, header, body, WITHIN).await;
+        let answer = answer.map_err(|error| error.to_string())?;
+        Answer::decode_message(answer).and_then(|answer| answer.parse()).map_err(|error| error.to_string())
+    }
+
+    async fn ask<Q: Typed, A: Typed>(&self, question: &Q) -> A {
+        self.try_ask(question).await.unwrap()
+    }
+
+    async fn register(&self, worker: u16) -> internal::WorkerRegistered {
+        let message = internal::WorkerRegister {
+            worker: Some(identity(worker)),
+            incarnation: worker.into(),
+            report: Some(internal::WorkerReport { memory_limit_bytes: 1 << 30, ..Default::default() }),
+            ..Default::default()
+        };
+        self.ask(&message).await
+    }
+
+    async fn watch(&self, worker: u16, seen: u64) -> internal::WorkerOrders {
+        let incarnation = worker.into();
+        self.ask(&internal::WorkerWatch { worker: Some(identity(worker)), incarnation, seen }).await
+    }
+
+    async fn slots(&self, shuffle: i32, partitions: i32, replicate: bool) -> proto::RequestSlotsResponse {
+        let request = proto::RequestSlots {
+            application_id: "app-1".to_owned(),
+            shuffle_id: shuffle,
+            partition_id_list: (0..partitions).collect(),
+            should_replicate: replicate,
+            packed: true,
+            ..Default::default()
+        };
+        self.ask(&request).await
+    }
+
+    async fn registered_shuffles(&self) -> Vec<i32> {
+        let pulse = proto::HeartbeatFromApplication {
+            app_id: "app-1".to_owned(),
+            should_response: true,
+            ..Default::default()
+        };
+        let health: proto::HeartbeatFromApplicationResponse = self.ask(&pulse).await;
+        health.registered_shuffles
+    }
+}
+
+fn identity(worker: u16) -> internal::WorkerIdentity {
+    let port = i32::from(worker);
+    internal::WorkerIdentity {
+        host: "w".to_owned(),
+        rpc_port: port,
+        push_port: port,
+        fetch_port: port,
+        replicate_port: port,
+    }
+}
+
+fn names(response: &proto::RequestSlotsResponse) -> Vec<WorkerId> {
+    response.packed_worker_resource.keys().map(|worker| worker.parse().unwrap()).collect()
+}
+
+async fn master() -> Handle {
+    Server::start(Options::embedded()).await.unwrap()
+}
+
+async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + WITHIN;
+    while !holds() {
+        assert!(Instant::now() < deadline, "{what} did not come about");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+#[tokio::test]
+async fn deletions_reach_a_watching_worker_at_once() {
+    let master = master().await;
+    let (worker, client) = (Peer::of(master.address()), Peer::of(master.address()));
+    let registered = worker.register(1).await;
+    assert_eq!(registered.status, 0);
+    assert!(registered.heartbeat_interval_ms > 0 && registered.worker_timeout_ms > 0);
+    assert_eq!(client.slots(7, 3, false).await.status, 0);
+    assert_eq!(client.registered_shuffles().await, [7]);
+    let asked = Instant::now();
+    let (orders, _) = tokio::join!(worker.watch(1, 0), async {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let unregister =
+            proto::UnregisterShuffle { app_id: "app-1".to_owned(), shuffle_id: 7, ..Default::default() };
+        client.ask::<_, proto::UnregisterShuffleResponse>(&unregister).await
+    });
+    assert!((200..1000).contains(&asked.elapsed().as_millis()), "{:?}", asked.elapsed());
+    let expired: Vec<(&str, i32)> =
+        orders.expired.iter().map(|name| (name.application.as_str(), name.shuffle)).collect();
+    assert_eq!(expired, [("app-1", 7)]);
+    assert_eq!(client.registered_shuffles().await, [0; 0]);
+    let unknown: internal::WorkerHeartbeatReply =
+        worker.ask(&internal::WorkerHeartbeat { worker: Some(identity(9)), ..Default::default() }).await;
+    assert_eq!(unknown.status, 28);
+}
+
+#[tokio::test]
+async fn a_worker_whose_connection_ended_gets_nothing() {
+    let master = master().await;
+    let client = Peer::of(master.address());
+    assert_eq!(client.slots(0, 4, false).await.status, 27, "no worker yet");
+    let (first, second) = (Peer::of(master.address()), Peer::of(master.address()));
+    first.register(1).await;
+    assert_eq!(client.slots(0, 4, true).await.status, 6, "one worker is too few for replicas");
+    second.register(2).await;
+    assert_eq!(names(&client.slots(0, 100, true).await).len(), 2);
+    first.client.disconnect(&first.address);
+    eventually("the end of the connection", || master.workers_available() == 1).await;
+    assert_eq!(names(&client.slots(1, 100, false).await), ["w:2:2:2:2".parse().unwrap()]);
+    first.register(1).await;
+    assert_eq!(names(&client.slots(2, 100, false).await).len(), 2);
+}
+
+#[tokio::test]
+async fn a_follower_passes_everything_on() {
+    let leader = master().await;
+    let follower =
+        Server::start(Options { leader: Some(leader.address().to_string()), ..Options::embedded() })
+            .await
+            .unwrap();
+    let worker = Peer::of(follower.address());
+    worker.register(1).await;
+    assert_eq!(Peer::of(follower.address()).slots(3, 4, false).await.status, 0);
+    assert_eq!((leader.shuffles(), leader.workers_available()), (1, 1));
+    worker.client.disconnect(&worker.address);
+    eventually("the end of the relayed connection", || leader.workers_available() == 0).await;
+    drop(leader);
+    let orphan = Peer::of(follower.address());
+    let refused = orphan.try_ask::<_, proto::CheckQuotaResponse>(&proto::CheckQuota::default()).await;
+    assert!(refused.is_err(), "a client must go on to its next endpoint");
+}
+
+#[tokio::test]
+async fn bad_requests_are_answered_and_change_nothing() {
+    let master = master().await;
+    let peer = Peer::of(master.address());
+    let nameless = proto::UnregisterShuffle::default();
+    let error = peer.try_ask::<_, proto::UnregisterShuffleResponse>(&nameless).await.unwrap_err();
+    assert!(error.contains("application id"), "{error}");
+    let foreign = Message { kind: yeoul_shuffle::wire::message::MessageType(99), payload: None };
+    for (endpoint, expected) in [(rpc::MASTER, "message type"), ("Nobody", "no endpoint")] {
+        let body = Request::encode_native(endpoint, &foreign);
+        let header = Header::RpcRequest { request_id: 0 };
+        let error = peer.client.request(&peer.address, header, body, WITHIN).await.unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+    assert_eq!(master.shuffles(), 0);
+}
+
+/// The child process of the kill test: a master on the directory and port of its environment, until it is killed.
+#[tokio::test]
+async fn child_master() {
+    let Ok(dir) = std::env::var("YEOUL_TEST_MASTER_DIR") else { return };
+    let port = std::env::var("YEOUL_TEST_MASTER_PORT").unwrap().parse().unwrap();
+    let options = Options { port, dir: Some(dir.into()), ..Options::embedded() };
+    let _master = Server::start(options).await.unwrap();
+    std::future::pending::<()>().await;
+}
+
+struct KilledOnDrop(Child);
+
+impl Drop for KilledOnDrop {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn spawn_master(dir: &std::path::Path, port: u16) -> KilledOnDrop {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "child_master", "--nocapture"]).stdout(Stdio::null()).stderr(Stdio::null());
+    command.env("YEOUL_TEST_MASTER_DIR", dir).env("YEOUL_TEST_MASTER_PORT", port.to_string());
+    KilledOnDrop(command.spawn().unwrap())
+}
+
+async fn connected(address: &str) -> Peer {
+    let deadline = Instant::now() + WITHIN;
+    loop {
+        let peer = Peer::of(address);
+        if peer.try_ask::<_, proto::CheckQuotaResponse>(&proto::CheckQuota::default()).await.is_ok() {
+            return peer;
+        }
+        assert!(Instant::now() < deadline, "no master at {address}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_killed_master_is_back_within_two_seconds_with_all_it_acknowledged() {
+    let dir = tempfile::tempdir().unwrap();
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let address = format!("127.0.0.1:{port}");
+    let mut acknowledged = Vec::new();
+    for round in 0..4 {
+        let started = Instant::now();
+        let master = spawn_master(dir.path(), port);
+        let client = connected(&address).await;
+        assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+        assert_eq!(client.registered_shuffles().await, acknowledged, "round {round}");
+        if round > 0 {
+            // Before any worker is back a running job gets its slots: the journal knows the worker.
+            assert_eq!(client.slots(acknowledged[0], 1, false).await.status, 0);
+        }
+        let worker = Peer::of(&address);
+        worker.register(1).await;
+        for shuffle in round * 500..round * 500 + 500 {
+            assert_eq!(client.slots(shuffle, 2, false).await.status, 0);
+            acknowledged.push(shuffle);
+        }
+        drop(master);
+    }
+}

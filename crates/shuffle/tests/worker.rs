@@ -1,0 +1,497 @@
+//! A worker and a master over real sockets: what clients send, byte by byte as they send it, and what they get back.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use yeoul_shuffle::ids::{AttemptId, BatchId, LocationId, MapId, Mode, ShuffleKey, WorkerId};
+use yeoul_shuffle::net::{Client, RequestError};
+use yeoul_shuffle::wire::batch::{BATCH_HEADER_LEN, BatchHeader, Batches, ByteOrder};
+use yeoul_shuffle::wire::message::{Message, Typed};
+use yeoul_shuffle::wire::packed::Location;
+use yeoul_shuffle::wire::rpc::{Answer, Request, WORKER};
+use yeoul_shuffle::wire::{ChunkSlice, Header, Status, proto};
+use yeoul_shuffle::{master, worker};
+
+const WITHIN: Duration = Duration::from_secs(20);
+
+struct Cluster {
+    _master: master::Handle,
+    workers: Vec<worker::Handle>,
+    places: Vec<tempfile::TempDir>,
+    options: worker::Options,
+    client: Client,
+}
+
+impl Cluster {
+    async fn start(workers: usize, memory_bytes: u64) -> Self {
+        let master = master::Server::start(master::Options::embedded()).await.unwrap();
+        let options = worker::Options {
+            masters: vec![master.address().to_string()],
+            memory_bytes,
+            disk_reserve_bytes: Some(0),
+            stop_timeout: Duration::from_secs(5),
+            ..worker::Options::default()
+        };
+        let mut cluster = Self {
+            _master: master,
+            workers: Vec::new(),
+            places: Vec::new(),
+            options,
+            client: Client::default(),
+        };
+        for _ in 0..workers {
+            let place = tempfile::tempdir().unwrap();
+            let options =
+                worker::Options { directories: vec![place.path().into()], ..cluster.options.clone() };
+            cluster.workers.push(worker::Server::start(options).await.unwrap());
+            cluster.places.push(place);
+        }
+        cluster
+    }
+
+    fn id(&self, worker: usize) -> &WorkerId {
+        self.workers[worker].id()
+    }
+
+    async fn rpc<Q: Typed, A: Typed>(&self, worker: usize, question: &Q) -> Result<A, RequestError> {
+        let id = self.id(worker);
+        let address = format!("{}:{}", id.host, id.rpc_port);
+        let request = Request::encode_native(WORKER, &Message::of(question));
+        let answer =
+            self.client.request(&address, Header::RpcRequest { request_id: 0 }, request, WITHIN).await?;
+        Ok(Answer::decode_message(answer).unwrap().parse().unwrap())
+    }
+
+    async fn reserve(&self, key: &ShuffleKey, locations: &[Location], split: (i64, i32)) -> i32 {
+        let holders = locations.iter().map(|location| location.worker.clone());
+        let mut status = 0;
+        for (at, worker) in self.workers.iter().enumerate() {
+            if !holders.clone().any(|holder| holder == *worker.id()) {
+                continue;
+            }
+            let mine: Vec<_> =
+                locations.iter().filter(|location| location.worker == *worker.id()).cloned().collect();
+            let request = proto::ReserveSlots {
+                application_id: key.application.to_string(),
+                shuffle_id: key.shuffle.0,
+                partition_locations_pair: Some(Location::pack(&mine)),
+                split_threshold: split.0,
+                split_mode: split.1,
+                partition_split_enabled: true,
+                ..Default::default()
+            };
+            let answer: proto::ReserveSlotsResponse = self.rpc(at, &request).await.unwrap();
+            status = status.max(answer.status);
+        }
+        status
+    }
+
+    async fn send_push(&self, worker: usize, header: Header, body: Bytes) -> Result<Bytes, RequestError> {
+        let id = self.id(worker);
+        let address = format!("{}:{}", id.host, id.push_port);
+        self.client.request(&address, header, body, WITHIN).await
+    }
+
+    async fn push(
+        &self,
+        worker: usize,
+        key: &ShuffleKey,
+        location: LocationId,
+        batch: &Bytes,
+    ) -> Result<Status, String> {
+        let header = Header::PushData { request_id: 0, mode: Mode::Primary, shuffle: key.clone(), location };
+        match self.send_push(worker, header, batch.clone()).await {
+            Ok(answer) => Ok(Status::from_code(answer[0].into()).unwrap()),
+            Err(RequestError::Failed { text, .. }) => Err(text),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    async fn commit(
+        &self,
+        worker: usize,
+        key: &ShuffleKey,
+        primaries: &[LocationId],
+        replicas: &[LocationId],
+        attempts: &[i32],
+    ) -> proto::CommitFilesResponse {
+        let ids = |ids: &[LocationId]| ids.iter().map(LocationId::to_string).collect();
+        let request = proto::CommitFiles {
+            application_id: key.application.to_string(),
+            shuffle_id: key.shuffle.0,
+            primary_ids: ids(primaries),
+            replica_ids: ids(replicas),
+            map_attempts: attempts.to_vec(),
+            epoch: 1,
+            mock_failure: false,
+        };
+        self.rpc(worker, &request).await.unwrap()
+    }
+
+    fn fetch_address(&self, worker: usize) -> String {
+        format!("{}:{}", self.id(worker).host, self.id(worker).fetch_port)
+    }
+
+    async fn ask_fetch(&self, worker: usize, message: &Message) -> Result<Message, RequestError> {
+        let address = self.fetch_address(worker);
+        let answer = self
+            .client
+            .request(&address, Header::RpcRequest { request_id: 0 }, message.to_bare(), WITHIN)
+            .await?;
+        Ok(Message::decode_bare(answer).unwrap())
+    }
+
+    async fn open(
+        &self,
+        worker: usize,
+        key: &ShuffleKey,
+        file: &str,
+        range: (i32, i32),
+    ) -> Result<proto::StreamHandler, RequestError> {
+        let open = proto::OpenStream {
+            shuffle_key: key.to_string(),
+            file_name: file.to_owned(),
+            start_index: range.0,
+            end_index: range.1,
+            ..Default::default()
+        };
+        Ok(self.ask_fetch(worker, &Message::of(&open)).await?.parse().unwrap())
+    }
+
+    async fn read(
+        &self,
+        worker: usize,
+        key: &ShuffleKey,
+        file: &str,
+        range: (i32, i32),
+    ) -> Result<Vec<Bytes>, RequestError> {
+        let stream = self.open(worker, key, file, range).await?;
+        let mut batches = Vec::new();
+        for chunk_index in 0..stream.num_chunks {
+            let slice =
+                ChunkSlice { stream_id: stream.stream_id, chunk_index, offset: 0, len: ChunkSlice::TO_END };
+            let address = self.fetch_address(worker);
+            let header = Header::ChunkFetchRequest(slice);
+            let chunk = self.client.request(&address, header, Bytes::new(), WITHIN).await?;
+            batches.extend(Batches::new(chunk, ByteOrder::Little).map(|batch| batch.unwrap().payload));
+        }
+        Ok(batches)
+    }
+}
+
+fn batch(order: ByteOrder, map: i32, attempt: i32, number: i32, payload: &[u8]) -> Bytes {
+    let header = BatchHeader {
+        map: MapId(map),
+        attempt: AttemptId(attempt),
+        batch: BatchId(number),
+        len: payload.len() as u32,
+    };
+    let mut bytes = BytesMut::new();
+    header.encode(order, &mut bytes);
+    bytes.extend_from_slice(payload);
+    bytes.freeze()
+}
+
+fn jvm(map: i32, attempt: i32, number: i32, payload: &str) -> Bytes {
+    batch(ByteOrder::Little, map, attempt, number, payload.as_bytes())
+}
+
+const WHOLE: (i32, i32) = (0, i32::MAX);
+const SOFT_1G: (i64, i32) = (1 << 30, 0);
+
+fn primary(worker: &WorkerId, partition: i32) -> Location {
+    Location { id: LocationId::new(partition, 0), mode: Mode::Primary, worker: worker.clone(), peer: None }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shuffle_goes_in_and_comes_out() {
+    let cluster = Cluster::start(1, 256 << 20).await;
+    let key = ShuffleKey::new("app-1", 0);
+    let locations: Vec<_> = (0..3).map(|id| primary(cluster.id(0), id)).collect();
+    assert_eq!(cluster.reserve(&key, &locations, SOFT_1G).await, 0);
+    let [first, second, third] = [0, 1, 2].map(|id| LocationId::new(id, 0));
+    assert_eq!(cluster.push(0, &key, first, &jvm(0, 0, 1, "map 0")).await, Ok(Status::Success));
+    assert_eq!(cluster.push(0, &key, first, &jvm(1, 1, 1, "loser")).await, Ok(Status::Success));
+    assert_eq!(cluster.push(0, &key, first, &jvm(0, 0, 1, "map 0")).await, Ok(Status::Success), "sent again");
+    let parts = [jvm(1, 0, 1, "map 1 merged"), jvm(1, 0, 2, "for second"), jvm(1, 0, 3, "map 1 again")];
+    let header = Header::PushMergedData {
+        request_id: 0,
+        mode: Mode::Primary,
+        shuffle: key.clone(),
+        locations: vec![first, second, first],
+        offsets: vec![0, parts[0].len() as u32, (parts[0].len() + parts[1].len()) as u32],
+    };
+    let answer = cluster.send_push(0, header, parts.concat().into()).await.unwrap();
+    assert_eq!(&answer[..], [0], "one byte: newer clients fail on an empty answer");
+    assert!(cluster.read(0, &key, "0-0-0", WHOLE).await.is_err(), "not committed yet");
+
+    let committed =
+        cluster.commit(0, &key, &[first, second, third, LocationId::new(9, 0)], &[], &[0, 0]).await;
+    assert_eq!(committed.status, Status::PartialSuccess.code());
+    assert_eq!(committed.committed_primary_ids, ["0-0", "1-0"], "what is empty is in no list");
+    assert_eq!(committed.failed_primary_ids, ["9-0"]);
+    assert_eq!(committed.committed_primary_storage_infos.len(), 2, "a driver fails on a missing entry");
+    assert_eq!(cluster.push(0, &key, first, &jvm(0, 1, 1, "late")).await, Ok(Status::MapEnded));
+
+    let read = cluster.read(0, &key, "0-0-0", WHOLE).await.unwrap();
+    assert_eq!(read, ["map 0", "map 1 merged", "map 1 again"], "no loser, nothing twice");
+    assert_eq!(cluster.read(0, &key, "0-0-0", (1, 2)).await.unwrap(), ["map 1 merged", "map 1 again"]);
+    assert_eq!(cluster.read(0, &key, "1-0-0", WHOLE).await.unwrap(), ["for second"]);
+    assert!(cluster.read(0, &key, "2-0-0", WHOLE).await.unwrap().is_empty(), "Sail opens what is empty");
+    assert!(cluster.read(0, &key, "9-0-0", WHOLE).await.is_err());
+
+    let open = proto::OpenStreamList {
+        shuffle_key: key.to_string(),
+        file_name: ["1-0-0", "9-0-0", "0-0-0"].map(str::to_owned).to_vec(),
+        start_index: vec![0, 0, 1],
+        end_index: vec![i32::MAX, i32::MAX, 2],
+        initial_credit: vec![0; 3],
+        read_local_shuffle: vec![false; 3],
+    };
+    let opened: proto::OpenStreamListResponse =
+        cluster.ask_fetch(0, &Message::of(&open)).await.unwrap().parse().unwrap();
+    let statuses: Vec<_> = opened.stream_handler_opt.iter().map(|one| one.status).collect();
+    assert_eq!(statuses, [0, Status::OpenStreamFailed.code(), 0]);
+
+    let destroy = proto::DestroyWorkerSlots {
+        shuffle_key: key.to_string(),
+        primary_locations: vec!["1-0".to_owned(), "77-0".to_owned()],
+        ..Default::default()
+    };
+    let destroyed: proto::DestroyWorkerSlotsResponse = cluster.rpc(0, &destroy).await.unwrap();
+    assert_eq!(destroyed.status, 0);
+    assert!(cluster.read(0, &key, "1-0-0", WHOLE).await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn both_copies_have_every_batch_and_a_dead_replica_is_named() {
+    let cluster = Cluster::start(2, 256 << 20).await;
+    let key = ShuffleKey::new("app-1", 0);
+    let at_first = Location { peer: Some(cluster.id(1).clone()), ..primary(cluster.id(0), 0) };
+    let locations = [at_first.clone(), at_first.peer_location().unwrap()];
+    assert_eq!(cluster.reserve(&key, &locations, SOFT_1G).await, 0);
+    let location = LocationId::new(0, 0);
+    for number in 0..20 {
+        let batch = jvm(number, 0, 1, &format!("batch {number}"));
+        assert_eq!(cluster.push(0, &key, location, &batch).await, Ok(Status::Success));
+    }
+    let winners = [0; 20];
+    assert_eq!(cluster.commit(0, &key, &[location], &[], &winners).await.committed_primary_ids, ["0-0"]);
+    assert_eq!(cluster.commit(1, &key, &[], &[location], &winners).await.committed_replica_ids, ["0-0"]);
+    let primary_has = cluster.read(0, &key, "0-0-0", WHOLE).await.unwrap();
+    assert_eq!(primary_has.len(), 20);
+    let mut replica_has = cluster.read(1, &key, "0-0-1", WHOLE).await.unwrap();
+    replica_has.sort();
+    let mut expected = primary_has.clone();
+    expected.sort();
+    assert_eq!(replica_has, expected);
+
+    let again = Location { id: LocationId::new(1, 0), ..at_first };
+    let reserved = [again.clone(), again.peer_location().unwrap()];
+    assert_eq!(cluster.reserve(&key, &reserved, SOFT_1G).await, 0);
+    let mut cluster = cluster;
+    drop(cluster.workers.pop());
+    cluster.client.disconnect(&cluster.fetch_address(0));
+    let error = cluster.push(0, &key, again.id, &jvm(30, 0, 1, "alone")).await.unwrap_err();
+    let status = Status::from_text(&error);
+    assert!(
+        matches!(
+            status,
+            Some(Status::PushDataCreateConnectionFailReplica | Status::PushDataConnectionExceptionReplica)
+        ),
+        "{error}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn splits_are_asked_for_and_hard_ones_refuse() {
+    let cluster = Cluster::start(1, 256 << 20).await;
+    let key = ShuffleKey::new("app-1", 0);
+    let location = LocationId::new(0, 0);
+    let other = LocationId::new(1, 0);
+    cluster.reserve(&key, &[primary(cluster.id(0), 0)], (100, 0)).await;
+    cluster.reserve(&key, &[primary(cluster.id(0), 1)], (100, 1)).await;
+    let large = jvm(0, 0, 1, &"x".repeat(100));
+    for (location, second) in [(location, Status::SoftSplit), (other, Status::HardSplit)] {
+        assert_eq!(cluster.push(0, &key, location, &large).await, Ok(Status::Success));
+        assert_eq!(cluster.push(0, &key, location, &large).await, Ok(second));
+    }
+    let unknown = cluster.push(0, &key, LocationId::new(7, 0), &large).await.unwrap_err();
+    assert_eq!(Status::from_text(&unknown), Some(Status::PushDataFailPartitionNotFound));
+    cluster.commit(0, &key, &[other], &[], &[-1]).await;
+    assert_eq!(cluster.push(0, &key, other, &large).await, Ok(Status::HardSplit));
+    assert_eq!(
+        cluster.read(0, &key, "1-0-0", WHOLE).await.unwrap().len(),
+        1,
+        "a refused batch was not written"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sail_reads_each_batch_once_over_all_epochs() {
+    let cluster = Cluster::start(1, 256 << 20).await;
+    let key = ShuffleKey::new("app-sail", 0);
+    let epochs = [LocationId::new(0, 0), LocationId::new(0, 1)];
+    let locations = epochs.map(|id| Location { id, ..primary(cluster.id(0), 0) });
+    cluster.reserve(&key, &locations, SOFT_1G).await;
+    let sail = |map, number, text: &str| batch(ByteOrder::Big, map, 0, number, text.as_bytes());
+    cluster.push(0, &key, epochs[0], &sail(1, 0, "one")).await.unwrap();
+    cluster.push(0, &key, epochs[1], &sail(1, 0, "one")).await.unwrap();
+    cluster.push(0, &key, epochs[1], &sail(1, 1, "two")).await.unwrap();
+    cluster.commit(0, &key, &epochs, &[], &[-1, 0]).await;
+    let mut seen = Vec::new();
+    for file in ["0-0-0", "0-1-0"] {
+        let stream = cluster.open(0, &key, file, WHOLE).await.unwrap();
+        for chunk_index in 0..stream.num_chunks {
+            let slice =
+                ChunkSlice { stream_id: stream.stream_id, chunk_index, offset: 0, len: ChunkSlice::TO_END };
+            let address = cluster.fetch_address(0);
+            let chunk = cluster
+                .client
+                .request(&address, Header::ChunkFetchRequest(slice), Bytes::new(), WITHIN)
+                .await
+                .unwrap();
+            seen.extend(Batches::new(chunk, ByteOrder::Big).map(|batch| batch.unwrap().payload));
+        }
+    }
+    assert_eq!(seen, ["one", "two"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bad_input_is_answered_and_changes_nothing() {
+    let cluster = Cluster::start(1, 64 << 20).await;
+    let key = ShuffleKey::new("app-1", 0);
+    cluster.reserve(&key, &[primary(cluster.id(0), 0)], SOFT_1G).await;
+    let location = LocationId::new(0, 0);
+    for bytes in [&b"short"[..], &[7; 40], &[0; 17]] {
+        assert!(cluster.push(0, &key, location, &Bytes::copy_from_slice(bytes)).await.is_err());
+    }
+    let replica = Header::PushData { request_id: 0, mode: Mode::Replica, shuffle: key.clone(), location };
+    assert!(cluster.send_push(0, replica, jvm(0, 0, 1, "x")).await.is_err(), "a replica on the push port");
+    assert!(cluster.commit(0, &key, &[location], &[], &[0]).await.committed_primary_ids.is_empty());
+    let stream = cluster.open(0, &key, "0-0-0", WHOLE).await.unwrap();
+    for (stream_id, chunk_index, offset) in
+        [(stream.stream_id, 0, 0), (stream.stream_id, -1, 0), (1, 0, 0), (stream.stream_id, 0, -5)]
+    {
+        let slice = ChunkSlice { stream_id, chunk_index, offset, len: 10 };
+        let answer = cluster
+            .client
+            .request(&cluster.fetch_address(0), Header::ChunkFetchRequest(slice), Bytes::new(), WITHIN)
+            .await;
+        assert!(matches!(answer, Err(RequestError::Failed { .. })), "{answer:?}");
+    }
+    for file in ["", "0", "0-0", "0-0-2", "x-0-0", "-1-0-0"] {
+        assert!(cluster.open(0, &key, file, WHOLE).await.is_err());
+    }
+    let long = ShuffleKey::new("x".repeat(300), 0);
+    assert_eq!(
+        cluster.reserve(&long, &[primary(cluster.id(0), 0)], SOFT_1G).await,
+        Status::ReserveSlotsFailed.code()
+    );
+    let unknown = cluster.commit(0, &ShuffleKey::new("nobody", 3), &[location], &[], &[]).await;
+    assert_eq!(
+        (unknown.status, unknown.failed_primary_ids),
+        (Status::ShuffleNotRegistered.code(), vec!["0-0".to_owned()])
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn more_than_memory_goes_through_and_comes_out_right() {
+    let cluster = Cluster::start(1, 64 << 20).await;
+    let key = ShuffleKey::new("app-1", 0);
+    let partitions = 8;
+    let locations: Vec<_> = (0..partitions).map(|id| primary(cluster.id(0), id)).collect();
+    cluster.reserve(&key, &locations, SOFT_1G).await;
+    let payload = |number: i32| -> Vec<u8> {
+        let mut state = number as u64 * 0x9E37_79B9_7F4A_7C15 + 1;
+        let next = |_| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 56) as u8
+        };
+        (0..60_000).map(next).collect()
+    };
+    let count = 3000; // 180 MB through 64 MiB
+    for first in (0..count).step_by(50) {
+        let pushes = (first..first + 50).map(|number| {
+            let (cluster, key) = (&cluster, &key);
+            async move {
+                let batch = batch(ByteOrder::Little, number, 0, 1, &payload(number));
+                let location = LocationId::new(number % partitions, 0);
+                assert_eq!(cluster.push(0, key, location, &batch).await, Ok(Status::Success));
+            }
+        });
+        for push in pushes {
+            push.await;
+        }
+    }
+    let memory = cluster.workers[0].node().store.memory().clone();
+    assert!(memory.high_water() <= 64 << 20, "{} bytes were charged", memory.high_water());
+    let written: u64 =
+        cluster.workers[0].node().store.directories().iter().map(|directory| directory.written()).sum();
+    assert!(written > 100 << 20, "{written} bytes spilled: the test has not tested it");
+    let all: Vec<_> = (0..partitions).map(|id| LocationId::new(id, 0)).collect();
+    cluster.commit(0, &key, &all, &[], &vec![0; count as usize]).await;
+    for partition in 0..partitions {
+        let read = cluster.read(0, &key, &format!("{partition}-0-0"), WHOLE).await.unwrap();
+        let numbers: Vec<i32> = (0..count).filter(|number| number % partitions == partition).collect();
+        assert_eq!(read.len(), numbers.len());
+        for (found, number) in read.iter().zip(numbers) {
+            assert!(*found == payload(number), "batch {number}");
+        }
+    }
+    assert!(BATCH_HEADER_LEN == 16);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_stops_gracefully_comes_back_with_its_data() {
+    let mut cluster = Cluster::start(1, 64 << 20).await;
+    let key = ShuffleKey::new("app-1", 0);
+    cluster.reserve(&key, &[primary(cluster.id(0), 0), primary(cluster.id(0), 1)], SOFT_1G).await;
+    let location = LocationId::new(0, 0);
+    cluster.push(0, &key, location, &jvm(0, 0, 1, "kept")).await.unwrap();
+    let handle = cluster.workers[0].clone();
+    handle.stop();
+    let refused = async {
+        loop {
+            match cluster.push(0, &key, location, &jvm(0, 0, 2, "refused")).await {
+                Ok(Status::HardSplit) => return,
+                Ok(_) => tokio::task::yield_now().await,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    };
+    tokio::time::timeout(WITHIN, refused).await.unwrap();
+    assert_eq!(
+        cluster.reserve(&key, &[primary(cluster.id(0), 2)], SOFT_1G).await,
+        Status::WorkerShutdown.code()
+    );
+    let all = [location, LocationId::new(1, 0)];
+    assert_eq!(cluster.commit(0, &key, &all, &[], &[0]).await.committed_primary_ids, ["0-0"]);
+    tokio::time::timeout(WITHIN, handle.ended()).await.unwrap();
+    let id = handle.id().clone();
+    drop((handle, cluster.workers.pop()));
+    let options = worker::Options {
+        directories: vec![cluster.places[0].path().into()],
+        rpc_port: id.rpc_port,
+        push_port: id.push_port,
+        fetch_port: id.fetch_port,
+        replicate_port: id.replicate_port,
+        ..cluster.options.clone()
+    };
+    let back = async {
+        loop {
+            match worker::Server::start(options.clone()).await {
+                Ok(handle) => return handle,
+                Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+            }
+        }
+    };
+    let back = tokio::time::timeout(WITHIN, back).await.expect("the directory and the ports are free again");
+    assert_eq!(*back.id(), id);
+    cluster.workers.push(back);
+    cluster.client = Client::default();
+    let read = cluster.read(0, &key, "0-0-0", WHOLE).await.unwrap();
+    assert!(read.iter().all(|payload| payload == "kept" || payload == "refused"), "{read:?}");
+    assert_eq!(read[0], "kept");
+    assert_eq!(cluster.push(0, &key, location, &jvm(0, 0, 9, "late")).await, Ok(Status::MapEnded));
+}

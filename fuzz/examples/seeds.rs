@@ -1,0 +1,139 @@
+//! Writes valid inputs, from which fuzzing starts, to `corpus/<target>/`.
+
+use std::fs;
+use std::path::Path;
+
+use bytes::{BufMut, BytesMut};
+use yeoul_shuffle::ids::{AttemptId, BatchId, LocationId, MapId, Mode, ShuffleKey, WorkerId};
+use yeoul_shuffle::wire::batch::{BatchHeader, ByteOrder};
+use yeoul_shuffle::wire::message::{Message, Typed};
+use yeoul_shuffle::wire::packed::Location;
+use yeoul_shuffle::wire::rpc::{self, Answer, Request};
+use yeoul_shuffle::wire::{ChunkSlice, Frame, Header, java, proto};
+
+fn main() -> std::io::Result<()> {
+    let worker = |port: u16| WorkerId {
+        host: "127.0.0.1".into(),
+        rpc_port: port,
+        push_port: port + 1,
+        fetch_port: port + 2,
+        replicate_port: port + 3,
+    };
+    let location = |partition, mode| Location {
+        id: LocationId::new(partition, 1),
+        mode,
+        worker: worker(9091),
+        peer: Some(worker(9191)),
+    };
+    let locations = [location(0, Mode::Primary), location(1, Mode::Replica)];
+    let pair = Location::pack(&locations);
+    let info = proto::WorkerInfo::from(&worker(9091));
+    let storage = proto::StorageInfo { file_path: "/a/b".into(), chunk_offsets: vec![0, 9], ..Default::default() };
+    let text = |text: &str| text.to_owned();
+    let messages = [
+        seed(&proto::RequestSlots {
+            application_id: text("app"),
+            partition_id_list: vec![0, 1, 2],
+            excluded_worker_set: vec![info.clone()],
+            user_identifier: Some(proto::UserIdentifier { tenant_id: text("t"), name: text("n") }),
+            ..Default::default()
+        }),
+        seed(&proto::HeartbeatFromApplication { need_checked_worker_list: vec![info], ..Default::default() }),
+        seed(&proto::ReserveSlots { partition_locations_pair: Some(pair.clone()), ..Default::default() }),
+        seed(&proto::ReserveSlots {
+            primary_locations: locations.iter().map(Location::to_proto).collect(),
+            ..Default::default()
+        }),
+        seed(&proto::CommitFiles {
+            primary_ids: vec![text("0-0"), text("1-0")],
+            map_attempts: vec![0, -1],
+            ..Default::default()
+        }),
+        seed(&proto::DestroyWorkerSlots { primary_locations: vec![text("0-0")], ..Default::default() }),
+        seed(&proto::OpenStream { shuffle_key: text("app-1"), file_name: text("0-0-0"), ..Default::default() }),
+        seed(&proto::OpenStreamList {
+            shuffle_key: text("app-1"),
+            file_name: vec![text("0-0-0")],
+            start_index: vec![0],
+            end_index: vec![i32::MAX],
+            initial_credit: vec![0],
+            read_local_shuffle: vec![false],
+        }),
+        seed(&proto::ChunkFetchRequest { stream_chunk_slice: Some(proto::StreamChunkSlice::default()) }),
+        seed(&proto::RequestSlotsResponse {
+            packed_worker_resource: [(
+                worker(9091).to_string(),
+                proto::PackedWorkerResource { location_pairs: Some(pair), network_location: text("/r") },
+            )]
+            .into(),
+            worker_resource: [(text("w"), proto::WorkerResource::default())].into(),
+            ..Default::default()
+        }),
+        seed(&proto::CommitFilesResponse {
+            committed_primary_ids: vec![text("0-0")],
+            committed_primary_storage_infos: [(text("0-0"), storage)].into(),
+            ..Default::default()
+        }),
+    ];
+    for (index, message) in messages.iter().enumerate() {
+        write("shuffle_message", index, &message.to_bare())?;
+        write("shuffle_rpc", index, &Request::encode_native(rpc::MASTER, message))?;
+        let mut java = BytesMut::from(&b"\x01\0\x04host\0\0\x12\x34\0\0\x0eMasterEndpoint"[..]);
+        java::encode_message(message, &mut java);
+        write("shuffle_rpc", 100 + index, &java)?;
+        write("shuffle_java", index, &Answer::Message(message.clone()).encode()[5..])?;
+    }
+    let mut check = BytesMut::from(&b"\0\0\0\x11endpoint-verifier"[..]);
+    java::encode_check_existence(rpc::WORKER, &mut check);
+    write("shuffle_rpc", 200, &check)?;
+    write("shuffle_java", 200, &check[21 + 5..])?;
+    write("shuffle_java", 201, &Answer::Exists(true).encode()[5..])?;
+    write("shuffle_java", 202, &Answer::NotLeader(Some("m:9097".into())).encode()[5..])?;
+
+    let mut batches = BytesMut::new();
+    for (map, payload) in [(0, &b"first"[..]), (1, b""), (2, b"third")] {
+        let len = payload.len() as u32;
+        BatchHeader { map: MapId(map), attempt: AttemptId(0), batch: BatchId(1), len }
+            .encode(ByteOrder::Little, &mut batches);
+        batches.put_slice(payload);
+    }
+    write("shuffle_batches", 0, &batches)?;
+
+    let slice = ChunkSlice { stream_id: 1, chunk_index: 0, offset: 0, len: ChunkSlice::TO_END };
+    let (shuffle, mode, request_id) = (ShuffleKey::new("app-1", 3), Mode::Primary, 7);
+    let headers = [
+        Header::ChunkFetchRequest(slice),
+        Header::ChunkFetchFailure { slice, error: text("gone") },
+        Header::RpcFailure { request_id, error: text("no") },
+        Header::Heartbeat,
+        Header::ChunkFetchSuccess(slice),
+        Header::RpcRequest { request_id },
+        Header::RpcResponse { request_id },
+        Header::OneWayMessage,
+        Header::PushData { request_id, mode, shuffle: shuffle.clone(), location: LocationId::new(1, 0) },
+        Header::PushMergedData {
+            request_id,
+            mode,
+            shuffle,
+            locations: vec![LocationId::new(0, 0), LocationId::new(1, 0), LocationId::new(0, 0)],
+            offsets: vec![0, 21, 37],
+        },
+    ];
+    for (index, header) in headers.into_iter().enumerate() {
+        let body = if index < 4 { BytesMut::new() } else { batches.clone() };
+        let mut bytes = BytesMut::from(&[7][..]); // in pieces of 8
+        Frame::new(header, body.freeze()).encode(&mut bytes);
+        write("shuffle_frame", index, &bytes)?;
+    }
+    Ok(())
+}
+
+fn seed<M: Typed>(message: &M) -> Message {
+    Message::of(message)
+}
+
+fn write(target: &str, index: usize, bytes: &[u8]) -> std::io::Result<()> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target);
+    fs::create_dir_all(&folder)?;
+    fs::write(folder.join(format!("seed-{index}")), bytes)
+}

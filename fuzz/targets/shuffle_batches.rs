@@ -1,0 +1,18 @@
+//! Batch headers in both byte orders.
+#![no_main]
+
+use bytes::Bytes;
+use libfuzzer_sys::fuzz_target;
+use yeoul_shuffle::wire::batch::{BATCH_HEADER_LEN, Batches, ByteOrder};
+
+fuzz_target!(|data: &[u8]| {
+    let bytes = Bytes::copy_from_slice(data);
+    yeoul_fuzz::bounded(data.len(), || {
+        for order in [ByteOrder::Little, ByteOrder::Big] {
+            let read = Batches::new(bytes.clone(), order).map_while(Result::ok);
+            let len: usize = read.map(|batch| BATCH_HEADER_LEN + batch.payload.len()).sum();
+            assert!(len <= data.len());
+        }
+        let _ = ByteOrder::of_single_batch(&bytes);
+    });
+});

@@ -1,0 +1,148 @@
+"""Faults under a running job (bar 5): each run is a new cluster, one job, and one fault that is proven to have happened.
+
+Usage: faults.py FAULT [--runs N] [--with spark|client] [--seed S]    exits 1 if an answer was wrong
+
+FAULT: kill-replicated   kill -9 of a random worker, with replication: right answers
+       kill-alone        the same without: right answers, or an error that says that data was lost
+       master            kill -9 of the master, started again: right answers
+       stop              a worker stopped gracefully and started again: right answers
+       disk-full         one worker's directory is a 64 MiB tmpfs: right answers
+"""
+
+import argparse
+import pathlib
+import random
+import subprocess
+import sys
+import time
+
+import fetch
+import stock_spark
+from cluster import Cluster
+
+# What a client says when data is gone: a failed fetch, or a commit that could not find a copy.
+LOSS = ["SHUFFLE_DATA_LOST", "FetchFailed", "CelebornIOException", "lost", "PartitionUnRetryAbleException", "REVIVE_FAILED"]
+LOSS += ["createPartitionReader", "Push data"]
+
+
+class SparkJob:
+    """`long_shuffle` in Spark, about a minute."""
+
+    def __init__(self, cluster: Cluster, replicate: bool, turns: int):
+        conf = {"spark.judge.turns": str(turns)}
+        self.tables = fetch.tpch(1)
+        self.expected = stock_spark.expected(["long_shuffle"], self.tables, conf)["long_shuffle"]["rows"]
+        self.out, self.log = cluster.folder / "out", cluster.folder / "spark.log"
+        conf |= stock_spark.celeborn(cluster.endpoint, replicate)
+        conf |= {"spark.task.maxFailures": "8", "spark.stage.maxConsecutiveAttempts": "8"}
+        conf |= {"spark.celeborn.client.spark.fetch.throwsFetchFailure": "true"}
+        self.process = stock_spark.start(conf, ["long_shuffle"], self.tables, self.out, self.log)
+        self.span = (0, 4 * turns)
+
+    def outcome(self) -> tuple[bool, str]:
+        self.process.wait(900)
+        result = stock_spark.results(self.out).get("long_shuffle", {"error": self.log.read_text()[-2000:]})
+        return result.get("rows") == self.expected, result.get("error", "other rows")
+
+
+class ClientJob:
+    """The stock client without Spark: three shuffles of known bytes."""
+
+    def __init__(self, cluster: Cluster, replicate: bool, turns: int):
+        classes = fetch.compiled(pathlib.Path(__file__).parent / "StockClient.java")
+        self.log = cluster.folder / "client.log"
+        arguments = [f"master={cluster.endpoint}", f"replicate={str(replicate).lower()}", f"shuffles={turns}"]
+        arguments += ["maps=8", "partitions=12", "records=30", "size=20000", "pause=40"]
+        # A dead worker's connection is refused at once; the client need not wait for 15 s between its tries.
+        arguments += ["celeborn.client.fetch.retryWait=1s", "celeborn.data.io.retryWait=1s"]
+        with open(self.log, "wb") as log:
+            java = ["java", "-Xmx1g", "-cp", f"{classes}:{fetch.jars()}/*", "StockClient", *arguments]
+            self.process = subprocess.Popen(java, stdout=log, stderr=log)
+        self.span = (0, 3 * turns)
+
+    def outcome(self) -> tuple[bool, str]:
+        self.process.wait(900)
+        text = self.log.read_text()
+        return self.process.returncode == 0 and text.endswith("OK\n"), text[-3000:]
+
+
+def run(fault: str, job_kind, chance: random.Random, turns: int) -> tuple[bool, str]:
+    replicate = fault not in ("kill-alone", "disk-full")
+    options = {}
+    if fault == "disk-full":
+        options = {"memory": "96MiB"}
+    with Cluster(3, **options) as cluster:
+        if fault == "disk-full":
+            return disk_full(cluster, job_kind, turns)
+        job = job_kind(cluster, replicate, turns)
+        # The clock starts with the first shuffle, so that the fault falls into the job and not into its start.
+        while not cluster.get("/api/v1/shuffles")["shuffleIds"] and job.process.poll() is None:
+            time.sleep(0.05)
+        moment = chance.uniform(*job.span)
+        begin = time.monotonic()
+        while time.monotonic() - begin < moment and job.process.poll() is None:
+            time.sleep(0.05)
+        if job.process.poll() is not None:
+            return job.outcome()[0], "NOT FIRED: the job had ended before the fault"
+        if fault == "master":
+            cluster.master.kill()
+            time.sleep(chance.uniform(0, 1))
+            cluster.master.start()
+            what = "master"
+        else:
+            victim = chance.choice(cluster.workers)
+            what = victim.name
+            if fault == "stop":
+                victim.stop()
+                time.sleep(chance.uniform(0, 1))
+                victim.start()
+            else:
+                victim.kill()
+        right, error = job.outcome()
+        if not right and fault == "kill-alone" and any(word in error for word in LOSS):
+            return True, f"{what} at {moment:.1f} s: the job failed and said what was lost"
+        return right, f"{what} at {moment:.1f} s{'' if right else ': ' + error}"
+
+
+def disk_full(cluster: Cluster, job_kind, turns: int) -> tuple[bool, str]:
+    """Worker 0 comes back on a file system of 64 MiB, which the job is to fill."""
+    victim = cluster.workers[0]
+    folder = pathlib.Path(victim.arguments[victim.arguments.index("--dir") + 1])
+    victim.kill()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "none", folder], check=True)
+    try:
+        victim.start()
+        time.sleep(3)
+        job = job_kind(cluster, False, turns)
+        right, error = job.outcome()
+        usage = subprocess.run(["df", "--output=pcent", folder], capture_output=True, text=True).stdout.split()[-1]
+        return right, f"the tmpfs is {usage} full{'' if right else ': ' + error}"
+    finally:
+        victim.process.kill()
+        victim.process.wait()
+        subprocess.run(["umount", "-l", folder])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("fault", choices=["kill-replicated", "kill-alone", "master", "stop", "disk-full"])
+    parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--with", dest="job", choices=["spark", "client"], default="spark")
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--turns", type=int, default=6)
+    options = parser.parse_args()
+    chance = random.Random(options.seed)
+    print(f"seed {options.seed}")
+    wrong = fired = 0
+    for turn in range(options.runs):
+        begin = time.monotonic()
+        right, what = run(options.fault, {"spark": SparkJob, "client": ClientJob}[options.job], chance, options.turns)
+        fired += not what.startswith("NOT FIRED")
+        wrong += not right
+        print(f"{'ok  ' if right else 'FAIL'} {options.fault} {turn} {time.monotonic() - begin:6.1f} s {what}", flush=True)
+    print(f"{options.runs - wrong} of {options.runs} right, {fired} faults happened")
+    return 1 if wrong or fired < options.runs else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

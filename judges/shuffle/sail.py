@@ -1,0 +1,82 @@
+"""pysail 0.7.2 in local-cluster mode with its Celeborn backend against ours, compared with its local mode (bar 4).
+
+Usage: sail.py [--scale N] [--only q1,q2,…]    exits 1 if an answer differs
+"""
+
+import argparse
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+import fetch
+import stock_spark
+from cluster import Cluster, free_ports
+
+HERE = pathlib.Path(__file__).parent
+
+
+def run(settings: dict, queries: list[str], tables: pathlib.Path, folder: pathlib.Path) -> dict:
+    """Starts a Sail server with these settings and runs the queries on it."""
+    programs = fetch.venv("sail", fetch.SAIL)
+    port = free_ports(1)[0]
+    out = folder / "out"
+    with open(folder / "sail.log", "wb") as log:
+        arguments = [programs / "sail", "spark", "server", "--port", str(port)]
+        server = subprocess.Popen(arguments, env=os.environ | settings, stdout=log, stderr=log)
+        try:
+            deadline = time.monotonic() + 60
+            while True:
+                try:
+                    socket.create_connection(("127.0.0.1", port)).close()
+                    break
+                except OSError:
+                    if time.monotonic() > deadline or server.poll() is not None:
+                        raise SystemExit(f"Sail did not start: {(folder / 'sail.log').read_text()[-2000:]}")
+                    time.sleep(0.1)
+            job = [programs / "python", HERE / "sail_job.py", out, tables, f"sc://127.0.0.1:{port}", *queries]
+            subprocess.run(job, check=True, stdout=log, stderr=log, env=os.environ | {"PYTHONHASHSEED": "0"})
+        finally:
+            server.kill()
+            server.wait()
+    return stock_spark.results(out)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--scale", type=float, default=1)
+    parser.add_argument("--only", default="")
+    options = parser.parse_args()
+    tables = fetch.tpch(options.scale)
+    queries = stock_spark.queries()
+    if options.only:
+        queries = [query for query in queries if pathlib.Path(query).stem in options.only.split(",")]
+    with tempfile.TemporaryDirectory() as folder:
+        local = run({"SAIL_MODE": "local"}, queries, tables, pathlib.Path(folder))
+    with Cluster(2) as cluster:
+        settings = {
+            "SAIL_MODE": "local-cluster",
+            "SAIL_CLUSTER__SHUFFLE_BACKEND__TYPE": "celeborn",
+            "SAIL_CLUSTER__SHUFFLE_BACKEND__CELEBORN__MASTER_ENDPOINTS": f'["{cluster.endpoint}"]',
+        }
+        ours = run(settings, queries, tables, cluster.folder)
+        failed_both = [name for name, result in local.items() if "error" in result]
+        for name in failed_both:
+            print(f"skip {name}: Sail itself fails: {local[name]['error'][:200]}")
+        judged = [query for query in queries if pathlib.Path(query).stem not in failed_both]
+        wrong = stock_spark.compare(judged, local, ours)
+        for server in cluster.servers():
+            print(f"{server.name}: {server.rss_max() >> 20} MiB at most, {server.cpu_seconds():.1f} CPU-s")
+        if wrong:
+            raise SystemExit(f"{len(wrong)} wrong: {', '.join(wrong)}")
+        used = sum(server.cpu_seconds() for server in cluster.workers)
+        if used < 0.1:
+            raise SystemExit("the workers did nothing: the queries did not use them")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
