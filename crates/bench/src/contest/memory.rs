@@ -26,7 +26,7 @@ fn sum(pids: &[u32], field: &str) -> Option<u64> {
         .reduce(u64::saturating_add)
 }
 
-/// The value of a line such as `VmHWM:	  123456 kB`.
+/// The value in bytes of a line such as `VmHWM:   123456 kB`.
 fn field_bytes(status: &str, field: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix(field))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)

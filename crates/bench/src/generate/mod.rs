@@ -233,6 +233,11 @@ pub fn is_complete(directory: &Path, suite: Suite, scale: f64) -> bool {
     manifest.is_of(suite, scale) && tables.iter().all(|table| manifest.has(directory, table.name).is_some())
 }
 
+/// Whose tables `directory` holds and at which scale, if they were generated here.
+pub fn held_by(directory: &Path) -> Option<(Suite, f64)> {
+    Manifest::read(directory).ok().flatten().map(|manifest| (manifest.suite, manifest.scale))
+}
+
 /// The manifest to go on with: the directory's own if it is of the same suite and scale, or an empty one if nothing
 /// of what will be written is there.
 fn start_manifest(options: &Options, tables: &[Table]) -> Result<Manifest> {

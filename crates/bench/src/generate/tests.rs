@@ -104,6 +104,7 @@ fn a_second_run_keeps_what_is_whole() {
     assert!(run(&options).unwrap().tables.iter().all(|t| !t.kept));
     assert!(is_complete(out.path(), Suite::TpcH, 0.01));
     assert!(!is_complete(out.path(), Suite::TpcH, 0.02));
+    assert_eq!(held_by(out.path()), Some((Suite::TpcH, 0.01)));
     assert!(run(&options).unwrap().tables.iter().all(|t| t.kept));
 
     let nation = file_of(out.path(), "nation");

@@ -29,7 +29,7 @@ pub struct BenchArgs {
     #[arg(value_name = "SUITE")]
     pub suite: Suite,
 
-    /// Scale factor of the tables: about this many GB as text; fractions work
+    /// Scale factor of the tables, also of those in --data: about this many GB as text; fractions work
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_scale)]
     pub scale: f64,
 

@@ -84,7 +84,7 @@ pub fn bench(options: &Options, stop: &AtomicBool) -> Result<Report> {
     let set = QuerySet::fetch(options.suite)?;
     let queries = set.select(&options.queries)?;
     let data = match &options.data {
-        Some(data) => data.clone(),
+        Some(data) => given(options, data)?,
         None => generated(options, stop)?,
     };
     let tables = tables_in(&data)?;
@@ -186,6 +186,19 @@ fn facts(options: &Options, set: &QuerySet, data: &Path, threads: usize) -> Vec<
             ),
         ),
     ]
+}
+
+/// The directory that the user names. It may come from anywhere; what we have generated has to be what is asked for.
+fn given(options: &Options, directory: &Path) -> Result<PathBuf> {
+    let Options { suite, scale, .. } = *options;
+    match generate::held_by(directory) {
+        Some((held, held_scale)) if held != suite || held_scale != scale => {
+            let message = format!("{} holds {held} at scale {held_scale}", directory.display());
+            Err(Error::new(ErrorKind::Invalid, message)
+                .with_hint(format!("yeoul bench {held} --scale {held_scale} compares on it")))
+        }
+        _ => Ok(directory.to_owned()),
+    }
 }
 
 /// The directory with the tables, generated into the cache if they are not there.

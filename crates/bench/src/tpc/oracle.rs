@@ -4,7 +4,7 @@
 //! is compared with. An answer is asked for once, and kept on disk for the next round.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ impl Oracle {
         &mut self,
         query: &Query,
         dialect: Dialect,
-        answer: &PathBuf,
+        answer: &Path,
         stop: &AtomicBool,
     ) -> Result<Verdict> {
         let ours = Answer::read(answer)?;

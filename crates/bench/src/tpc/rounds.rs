@@ -182,7 +182,7 @@ fn judge(
     rules: &Rules<'_>,
     query: &Query,
     dialect: Dialect,
-    answer: &PathBuf,
+    answer: &Path,
     oracle: &mut Oracle,
     outcome: &mut Outcome,
 ) -> Result<()> {
