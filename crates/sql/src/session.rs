@@ -16,6 +16,7 @@ use crate::memory::policy::{Bounds, Ledger};
 use crate::memory::pool::PromisePool;
 use crate::memory::process::ProcessMemory;
 use crate::memory::spill_dir::SpillDir;
+use crate::optimizer::late_materialization::LateMaterialization;
 use crate::settings::{check_set, session_config};
 use crate::staged_copy::StagedCopy;
 use crate::{Error, Options, Result, suggest};
@@ -254,6 +255,7 @@ fn context(options: &Options, runtime: Arc<RuntimeEnv>) -> Result<SessionContext
         .with_config(session_config(options)?)
         .with_runtime_env(runtime)
         .with_default_features()
+        .with_physical_optimizer_rule(Arc::new(LateMaterialization))
         .build();
     let files = Arc::new(FileTables::default());
     let catalogs = DynamicFileCatalog::new(Arc::clone(state.catalog_list()), Arc::clone(&files) as Arc<dyn UrlTableFactory>);

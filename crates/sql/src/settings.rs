@@ -20,6 +20,8 @@ pub(crate) fn session_config(options: &Options) -> Result<SessionConfig> {
     let engine = config.options_mut();
     // Errors point at the place in the text.
     engine.sql_parser.collect_spans = true;
+    // Up to so many keys a join tells its probe side as a list, of which a scan can say how few rows it keeps.
+    engine.optimizer.hash_join_inlist_pushdown_max_distinct_values = 1000;
     if let Some(memory) = options.memory {
         // A view keeps the whole buffer alive of which it shows a few bytes, so what a top-k or a join holds is many times
         // what it counts.

@@ -1,5 +1,7 @@
 //! Rules over DataFusion's plans.
 //!
+//! - [`late_materialization`]: scans that a join filters may filter before they decode;
 //! - [`spilling_joins`]: hash joins become joins that spill, when memory has run out once.
 
+pub(crate) mod late_materialization;
 pub(crate) mod spilling_joins;

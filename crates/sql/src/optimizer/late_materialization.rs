@@ -1,0 +1,60 @@
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::datasource::physical_plan::{FileScanConfig, FileSource, ParquetSource};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::DynamicFilterPhysicalExpr;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
+
+use crate::operators::selective_parquet::SelectiveParquet;
+
+/// Lets Parquet scans that a join filters decide file by file how they do it. Runs last: other rules look at the scan's kind.
+#[derive(Debug, Default)]
+pub(crate) struct LateMaterialization;
+
+impl PhysicalOptimizerRule for LateMaterialization {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        if config.execution.parquet.pushdown_filters {
+            // Every scan filters while it decodes already.
+            return Ok(plan);
+        }
+        plan.transform_up(|node| match selective(&node)? {
+            Some(scan) => Ok(Transformed::yes(scan)),
+            None => Ok(Transformed::no(node)),
+        })
+        .data()
+    }
+
+    fn name(&self) -> &str {
+        "LateMaterialization"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// The scan with the decision in it, if a join may filter it.
+fn selective(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let Some(scan) = node.downcast_ref::<DataSourceExec>() else { return Ok(None) };
+    let Some((config, source)) = scan.downcast_to_file_source::<ParquetSource>() else { return Ok(None) };
+    let Some(predicate) = source.filter() else { return Ok(None) };
+    if !has_dynamic_filter(&predicate)? {
+        return Ok(None);
+    }
+    let config = FileScanConfig { file_source: Arc::new(SelectiveParquet::new(source)), ..config.clone() };
+    Ok(Some(DataSourceExec::from_data_source(config)))
+}
+
+fn has_dynamic_filter(predicate: &Arc<dyn PhysicalExpr>) -> Result<bool> {
+    let mut found = false;
+    predicate.apply(|expr| {
+        found |= expr.is::<DynamicFilterPhysicalExpr>();
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(found)
+}
