@@ -15,8 +15,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def command() -> list[str]:
-    """How `yeoul shuffle` is called: YEOUL_SHUFFLE, or the built binary."""
-    return shlex.split(os.environ.get("YEOUL_SHUFFLE", f"{ROOT}/target/release/yeoul shuffle"))
+    """How `yeoul shuffle` is called: the binary is $YEOUL, or the built one; YEOUL_SHUFFLE replaces the whole call."""
+    binary = os.environ.get("YEOUL", f"{ROOT}/target/release/yeoul")
+    return shlex.split(os.environ.get("YEOUL_SHUFFLE", f"{shlex.quote(binary)} shuffle"))
 
 
 def free_ports(count: int) -> list[int]:
