@@ -2,6 +2,7 @@
 
 mod bench;
 mod demo;
+mod shuffle;
 mod sql;
 
 use std::process::ExitCode;
@@ -22,6 +23,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Verb {
     Sql(sql::SqlArgs),
+    Shuffle(shuffle::ShuffleArgs),
     Generate(yeoul_bench::generate::GenerateArgs),
     Bench(yeoul_bench::tpc::BenchArgs),
     /// Run queries for `yeoul bench`, which talks to it over stdin and stdout
@@ -33,6 +35,7 @@ enum Verb {
 fn main() -> ExitCode {
     match Cli::parse().verb {
         Verb::Sql(args) => sql::run(args),
+        Verb::Shuffle(args) => shuffle::run(args),
         Verb::Generate(args) => bench::generate(args),
         Verb::Bench(args) => bench::compare(args),
         Verb::BenchContestant => bench::contestant(),

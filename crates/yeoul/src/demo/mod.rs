@@ -2,6 +2,7 @@
 //!
 //! An act is a function from the stage to rows of the closing table; another part adds a file and a line in [`ACTS`].
 
+mod shuffle;
 mod sql;
 
 use std::io::{self, Write};
@@ -45,8 +46,10 @@ struct Act {
     run: fn(&Stage) -> Result<Vec<Row>, Failure>,
 }
 
-const ACTS: [Act; 1] =
-    [Act { name: "sql", about: "SQL on 8.7 million rows, in a process of at most 512 MiB", run: sql::run }];
+const ACTS: [Act; 2] = [
+    Act { name: "sql", about: "SQL on 8.7 million rows, in a process of at most 512 MiB", run: sql::run },
+    Act { name: "shuffle", about: "a replicated shuffle that loses a worker half-way", run: shuffle::run },
+];
 
 pub fn run(args: DemoArgs) -> ExitCode {
     let names: Vec<&str> = ACTS.iter().map(|act| act.name).collect();

@@ -1,0 +1,27 @@
+use yeoul_base::ByteSize;
+use yeoul_shuffle::demo::{Script, run as shuffle_with_a_kill};
+
+use super::{Failure, Row, Stage};
+
+pub(super) fn run(stage: &Stage) -> Result<Vec<Row>, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let script = Script::default();
+    let step = |line: &str| eprintln!("  {line}");
+    let outcome = runtime.block_on(shuffle_with_a_kill(&stage.dir.join("shuffle"), &script, step))?;
+    let size = ByteSize::from_bytes;
+    let killed = format!("{} of {} were on the killed worker", size(outcome.bytes_killed), size(outcome.bytes_before));
+    Ok(vec![
+        Row {
+            what: format!("write {} maps x {} partitions, kill 1 of {} workers", script.maps, script.partitions, script.workers),
+            result: format!("{} written twice", size(outcome.bytes)),
+            time: outcome.write,
+            bounds: killed,
+        },
+        Row {
+            what: "read every partition from the workers that are left".to_owned(),
+            result: format!("{} batches, each once", outcome.batches),
+            time: outcome.read,
+            bounds: String::new(),
+        },
+    ])
+}
