@@ -143,7 +143,9 @@ mod tests {
 
     #[test]
     fn prints_the_largest_readable_unit() {
-        for (bytes, text) in [(0, "0 B"), (1023, "1023 B"), (GIB, "1 GiB"), (3 * GIB / 2, "1.5 GiB"), (5 * MIB, "5 MiB")] {
+        for (bytes, text) in
+            [(0, "0 B"), (1023, "1023 B"), (GIB, "1 GiB"), (3 * GIB / 2, "1.5 GiB"), (5 * MIB, "5 MiB")]
+        {
             assert_eq!(ByteSize(bytes).to_string(), text);
         }
     }

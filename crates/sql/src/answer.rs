@@ -76,17 +76,18 @@ impl Answer {
     /// Does something more when all rows have come, before the answer ends. If the query fails, or nobody reads it to the
     /// end, `last` is dropped undone.
     pub(crate) fn finally(self, last: impl FnOnce() -> Result<()> + Send + 'static) -> Self {
-        let batches = futures::stream::unfold((self.batches, Some(last)), |(mut batches, mut last)| async move {
-            let item = match batches.next().await {
-                Some(Ok(batch)) => Ok(batch),
-                Some(Err(error)) => {
-                    last = None;
-                    Err(error)
-                }
-                None => Err(last.take()?().err()?),
-            };
-            Some((item, (batches, last)))
-        });
+        let batches =
+            futures::stream::unfold((self.batches, Some(last)), |(mut batches, mut last)| async move {
+                let item = match batches.next().await {
+                    Some(Ok(batch)) => Ok(batch),
+                    Some(Err(error)) => {
+                        last = None;
+                        Err(error)
+                    }
+                    None => Err(last.take()?().err()?),
+                };
+                Some((item, (batches, last)))
+            });
         Self { schema: self.schema, watch: self.watch, batches: batches.boxed() }
     }
 
@@ -138,7 +139,8 @@ impl Query {
         let stream = execute_stream(Arc::clone(&plan), self.state.task_ctx())?;
         let watch = Watch::new(plan);
         let schema = stream.schema();
-        let run = Run { query: self, watch: watch.clone(), stream: Some(stream), answered: false, again: false };
+        let run =
+            Run { query: self, watch: watch.clone(), stream: Some(stream), answered: false, again: false };
         Ok(Answer { schema, watch, batches: futures::stream::unfold(run, Run::step).boxed() })
     }
 
@@ -211,7 +213,8 @@ impl Run {
 
     /// Adds what would be enough to an error for want of memory.
     fn explain(&self, error: Error) -> Error {
-        let (Some(pool), Some(promise)) = (&self.query.limits.pool, self.query.limits.process.promise()) else {
+        let (Some(pool), Some(promise)) = (&self.query.limits.pool, self.query.limits.process.promise())
+        else {
             return error;
         };
         if error.kind() != ErrorKind::ResourceExhausted || error.hint().is_some() {
@@ -219,7 +222,10 @@ impl Run {
         }
         let enough = pool.enough_for_last_refusal(promise).max(promise + promise / 4);
         let enough = ByteSize::from_mib((enough as u64 >> 20).next_multiple_of(64));
-        error.with_hint(format!("--memory {} would be enough for this step", enough.to_string().replace(' ', "")))
+        error.with_hint(format!(
+            "--memory {} would be enough for this step",
+            enough.to_string().replace(' ', "")
+        ))
     }
 }
 

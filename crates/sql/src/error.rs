@@ -63,7 +63,6 @@ impl Error {
     pub fn span(&self) -> Option<Span> {
         self.span
     }
-
 }
 
 impl fmt::Display for Error {
@@ -87,8 +86,12 @@ impl From<DataFusionError> for Error {
                 Err(source) => Self::from_external(source),
             },
             DataFusionError::Context(_, source) if holds_own(&source) => Self::from(*source),
-            DataFusionError::Diagnostic(diagnostic, source) => Self::from(*source).with_diagnostic(&diagnostic),
-            DataFusionError::Collection(mut errors) if !errors.is_empty() => Self::from(errors.swap_remove(0)),
+            DataFusionError::Diagnostic(diagnostic, source) => {
+                Self::from(*source).with_diagnostic(&diagnostic)
+            }
+            DataFusionError::Collection(mut errors) if !errors.is_empty() => {
+                Self::from(errors.swap_remove(0))
+            }
             other => Self::describe(&other).with_source(other),
         }
     }
@@ -134,18 +137,26 @@ impl Error {
                 Self::from_message(ErrorKind::Invalid, &format!("not supported: {message}"))
             }
             DataFusionError::Execution(message) => Self::from_message(ErrorKind::Invalid, message),
-            DataFusionError::ResourcesExhausted(message) => Self::from_message(ErrorKind::ResourceExhausted, message),
+            DataFusionError::ResourcesExhausted(message) => {
+                Self::from_message(ErrorKind::ResourceExhausted, message)
+            }
             DataFusionError::ArrowError(arrow, _) => Self::from_arrow(arrow),
             DataFusionError::ParquetError(parquet) => Self::from_parquet(parquet),
             DataFusionError::ObjectStore(store) => Self::from_store(store),
             DataFusionError::IoError(io) => Self::from_io(io),
-            DataFusionError::ExecutionJoin(join) if join.is_cancelled() => Self::new(ErrorKind::Cancelled, "cancelled"),
-            DataFusionError::ExecutionJoin(join) => Self::new(ErrorKind::Internal, format!("a query task failed: {join}")),
+            DataFusionError::ExecutionJoin(join) if join.is_cancelled() => {
+                Self::new(ErrorKind::Cancelled, "cancelled")
+            }
+            DataFusionError::ExecutionJoin(join) => {
+                Self::new(ErrorKind::Internal, format!("a query task failed: {join}"))
+            }
             DataFusionError::Context(context, source) => {
                 let inner = Self::describe(source);
                 Self { message: format!("{}: {}", lower_first(first_line(context)), inner.message), ..inner }
             }
-            DataFusionError::Diagnostic(diagnostic, source) => Self::describe(source).with_diagnostic(diagnostic),
+            DataFusionError::Diagnostic(diagnostic, source) => {
+                Self::describe(source).with_diagnostic(diagnostic)
+            }
             DataFusionError::Shared(source) => Self::describe_shared(source),
             DataFusionError::External(source) => Self::describe_external(source.as_ref()),
             DataFusionError::Collection(errors) if !errors.is_empty() => Self::describe(&errors[0]),
@@ -159,7 +170,13 @@ impl Error {
 
     fn describe_external(source: &(dyn StdError + Send + Sync + 'static)) -> Self {
         if let Some(own) = source.downcast_ref::<Self>() {
-            return Self { kind: own.kind, message: own.message.clone(), hint: own.hint.clone(), span: own.span, source: None };
+            return Self {
+                kind: own.kind,
+                message: own.message.clone(),
+                hint: own.hint.clone(),
+                span: own.span,
+                source: None,
+            };
         }
         if let Some(datafusion) = source.downcast_ref::<DataFusionError>() {
             return Self::describe(datafusion);
@@ -188,7 +205,10 @@ impl Error {
         match error {
             SchemaError::FieldNotFound { field, valid_fields } => {
                 let names: Vec<String> = valid_fields.iter().map(|column| column.name().to_owned()).collect();
-                let error = Self::new(ErrorKind::NotFound, format!("there is no column '{}' here", field.flat_name()));
+                let error = Self::new(
+                    ErrorKind::NotFound,
+                    format!("there is no column '{}' here", field.flat_name()),
+                );
                 let error = match span_of(field) {
                     Some(span) => error.with_span(span),
                     None => error,
@@ -199,10 +219,11 @@ impl Error {
                     None => error.with_hint(format!("the columns are {}", suggest::list(&names))),
                 }
             }
-            SchemaError::AmbiguousReference { field } => {
-                Self::new(ErrorKind::Invalid, format!("column '{}' is in more than one table", field.flat_name()))
-                    .with_hint("write the table's name before it: table.column")
-            }
+            SchemaError::AmbiguousReference { field } => Self::new(
+                ErrorKind::Invalid,
+                format!("column '{}' is in more than one table", field.flat_name()),
+            )
+            .with_hint("write the table's name before it: table.column"),
             other => Self::from_message(ErrorKind::Invalid, &other.to_string()),
         }
     }
@@ -211,7 +232,9 @@ impl Error {
         match error {
             ArrowError::IoError(_, io) => Self::from_io(io),
             ArrowError::ExternalError(source) => Self::describe_external(source.as_ref()),
-            ArrowError::ParseError(message) | ArrowError::CsvError(message) | ArrowError::JsonError(message) => {
+            ArrowError::ParseError(message)
+            | ArrowError::CsvError(message)
+            | ArrowError::JsonError(message) => {
                 Self::from_message(ErrorKind::Corrupt, &format!("cannot read the data: {message}"))
             }
             ArrowError::ParquetError(message) | ArrowError::IpcError(message) => {
@@ -228,8 +251,11 @@ impl Error {
             other => {
                 let message = other.to_string();
                 let message = message.split_once(": ").map_or(message.as_str(), |(_, text)| text);
-                Self::from_message(ErrorKind::Corrupt, &format!("the Parquet file is damaged: {}", lower_first(message)))
-                    .with_hint("it may be truncated or overwritten; compare its size with the original's")
+                Self::from_message(
+                    ErrorKind::Corrupt,
+                    &format!("the Parquet file is damaged: {}", lower_first(message)),
+                )
+                .with_hint("it may be truncated or overwritten; compare its size with the original's")
             }
         }
     }
@@ -237,11 +263,15 @@ impl Error {
     fn from_store(error: &object_store::Error) -> Self {
         use object_store::Error as Store;
         match error {
-            Store::NotFound { path, .. } => Self::new(ErrorKind::NotFound, format!("there is no file '{path}'")),
+            Store::NotFound { path, .. } => {
+                Self::new(ErrorKind::NotFound, format!("there is no file '{path}'"))
+            }
             Store::PermissionDenied { path, .. } | Store::Unauthenticated { path, .. } => {
                 Self::new(ErrorKind::Denied, format!("no permission to read '{path}'"))
             }
-            Store::AlreadyExists { path, .. } => Self::new(ErrorKind::Conflict, format!("'{path}' exists already")),
+            Store::AlreadyExists { path, .. } => {
+                Self::new(ErrorKind::Conflict, format!("'{path}' exists already"))
+            }
             Store::Generic { source, .. } => match io_cause(source.as_ref()) {
                 Some(io) => Self::from_io(io).with_context(&chain(source.as_ref())),
                 None => Self::new(ErrorKind::Unavailable, chain(error)),
@@ -269,7 +299,9 @@ impl Error {
                     .with_hint("free space there, or spill elsewhere with --spill-dir")
             }
             Io::OutOfMemory => Self::new(ErrorKind::ResourceExhausted, message),
-            Io::UnexpectedEof | Io::InvalidData => Self::new(ErrorKind::Corrupt, format!("the data is damaged: {message}")),
+            Io::UnexpectedEof | Io::InvalidData => {
+                Self::new(ErrorKind::Corrupt, format!("the data is damaged: {message}"))
+            }
             _ => Self::new(ErrorKind::Unavailable, message),
         }
     }
@@ -280,10 +312,11 @@ impl Error {
         // DataFusion takes a call with the wrong types for a defect of its own; what follows is of no use to the person.
         let message = message.split("This issue was likely caused by a bug").next().unwrap_or(message).trim();
         let message = message.strip_prefix("Internal error: ").unwrap_or(message);
-        let (text, hint) = match message.split_once("\nDid you mean ").or_else(|| message.split_once(". Did you mean ")) {
-            Some((text, near)) => (text, Some(format!("did you mean {}", near.trim_end_matches('.')))),
-            None => (message, None),
-        };
+        let (text, hint) =
+            match message.split_once("\nDid you mean ").or_else(|| message.split_once(". Did you mean ")) {
+                Some((text, near)) => (text, Some(format!("did you mean {}", near.trim_end_matches('.')))),
+                None => (message, None),
+            };
         let error = Self::new(kind, lower_first(text.trim_end_matches('.')));
         match hint {
             Some(hint) => error.with_hint(hint),
@@ -295,7 +328,11 @@ impl Error {
 impl From<datafusion::common::Span> for Span {
     fn from(span: datafusion::common::Span) -> Self {
         let place = Place { line: span.start.line, column: span.start.column };
-        let chars = if span.end.line == span.start.line { span.end.column.saturating_sub(span.start.column) } else { 1 };
+        let chars = if span.end.line == span.start.line {
+            span.end.column.saturating_sub(span.start.column)
+        } else {
+            1
+        };
         Self { place, chars: chars.max(1) }
     }
 }
@@ -358,7 +395,9 @@ mod tests {
 
     #[test]
     fn a_syntax_error_keeps_its_place_and_loses_it_from_its_text() {
-        let parser = ParserError::ParserError("Expected: an expression, found: FROM at Line: 3, Column: 12".to_owned());
+        let parser = ParserError::ParserError(
+            "Expected: an expression, found: FROM at Line: 3, Column: 12".to_owned(),
+        );
         let error = Error::from(DataFusionError::SQL(Box::new(parser), None));
         assert_eq!(error.to_string(), "syntax error: expected: an expression, found: FROM");
         assert_eq!(error.span(), Some(Span { place: Place { line: 3, column: 12 }, chars: 1 }));
@@ -372,7 +411,10 @@ mod tests {
         let shared = DataFusionError::Shared(std::sync::Arc::new(DataFusionError::from(own())));
         for error in [wrapped, shared] {
             let error = Error::from(error);
-            assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::NotFound, "there is no file 'x'"));
+            assert_eq!(
+                (error.kind(), error.to_string().as_str()),
+                (ErrorKind::NotFound, "there is no file 'x'")
+            );
             assert_eq!(error.hint(), Some("look again"));
         }
     }

@@ -34,6 +34,12 @@ impl Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { memory: None, threads: None, spill_dir: None, spill_limit: Self::SPILL_LIMIT, settings: Vec::new() }
+        Self {
+            memory: None,
+            threads: None,
+            spill_dir: None,
+            spill_limit: Self::SPILL_LIMIT,
+            settings: Vec::new(),
+        }
     }
 }

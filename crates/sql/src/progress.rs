@@ -2,8 +2,8 @@ use std::sync::Arc;
 
 use datafusion::common::stats::Precision;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::metrics::MetricsSet;
+use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 
 /// How far a running query is.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -24,7 +24,8 @@ impl Progress {
     pub(crate) fn of(plan: &Arc<dyn ExecutionPlan>) -> Self {
         let mut sum = Sum::default();
         sum.add(plan);
-        let input_share = sum.rows_total.filter(|total| *total > 0).map(|total| (sum.rows as f64 / total as f64).min(1.0));
+        let input_share =
+            sum.rows_total.filter(|total| *total > 0).map(|total| (sum.rows as f64 / total as f64).min(1.0));
         Self { input_share, rows_read: sum.rows, spilled_bytes: sum.spilled }
     }
 }
@@ -54,10 +55,14 @@ impl Sum {
 
     fn add_scan(&mut self, scan: &Arc<dyn ExecutionPlan>, metrics: Option<&MetricsSet>) {
         if let Some(metrics) = metrics {
-            let pruned = ROWS_PRUNED.iter().filter_map(|name| metrics.sum_by_name(name)).map(|value| value.as_usize());
+            let pruned =
+                ROWS_PRUNED.iter().filter_map(|name| metrics.sum_by_name(name)).map(|value| value.as_usize());
             self.rows += (metrics.output_rows().unwrap_or(0) + pruned.sum::<usize>()) as u64;
         }
-        let rows = match StatisticsContext::new().compute(scan.as_ref(), &StatisticsArgs::new()).map(|statistics| statistics.num_rows) {
+        let rows = match StatisticsContext::new()
+            .compute(scan.as_ref(), &StatisticsArgs::new())
+            .map(|statistics| statistics.num_rows)
+        {
             Ok(Precision::Exact(rows) | Precision::Inexact(rows)) => Some(rows as u64),
             Ok(Precision::Absent) | Err(_) => None,
         };

@@ -12,10 +12,12 @@ const BLOCKING_THREADS_MAX: usize = 32;
 /// `Unavailable` when the system refuses the threads.
 pub fn runtime(options: &Options) -> Result<Runtime> {
     Builder::new_multi_thread()
-        .worker_threads(options.threads())
+        .worker_threads(options.threads().clamp(1, Options::THREADS_MAX))
         .max_blocking_threads(BLOCKING_THREADS_MAX)
         .thread_name("yeoul-sql")
         .enable_all()
         .build()
-        .map_err(|source| Error::new(ErrorKind::Unavailable, format!("cannot start threads: {source}")).with_source(source))
+        .map_err(|source| {
+            Error::new(ErrorKind::Unavailable, format!("cannot start threads: {source}")).with_source(source)
+        })
 }

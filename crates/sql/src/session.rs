@@ -56,8 +56,9 @@ impl Session {
     /// `NotFound` or `Denied` for the spill directory.
     pub fn new(options: Options) -> Result<Self> {
         check(&options)?;
-        let process = ProcessMemory::watch(options.memory.map(ByteSize::as_usize))
-            .map_err(|source| Error::new(ErrorKind::Unavailable, "cannot watch the memory in use").with_source(source))?;
+        let process = ProcessMemory::watch(options.memory.map(ByteSize::as_usize)).map_err(|source| {
+            Error::new(ErrorKind::Unavailable, "cannot watch the memory in use").with_source(source)
+        })?;
         let pool = options.memory.map(|promise| {
             let ledger = Ledger::new(Bounds::for_promise(promise.as_usize()));
             Arc::new(PromisePool::new(ledger, Arc::clone(&process)))
@@ -108,13 +109,19 @@ impl Session {
     /// `NotFound` when the directory is not there or has no such file; what reading them found.
     pub async fn register_dir(&self, dir: &Path) -> Result<Vec<String>> {
         let failed = |source: std::io::Error| {
-            let kind = if source.kind() == std::io::ErrorKind::NotFound { ErrorKind::NotFound } else { ErrorKind::Unavailable };
-            Error::new(kind, format!("cannot read the directory '{}': {source}", dir.display())).with_source(source)
+            let kind = if source.kind() == std::io::ErrorKind::NotFound {
+                ErrorKind::NotFound
+            } else {
+                ErrorKind::Unavailable
+            };
+            Error::new(kind, format!("cannot read the directory '{}': {source}", dir.display()))
+                .with_source(source)
         };
         let mut names = Vec::new();
         for entry in std::fs::read_dir(dir).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
-            let (Some(stem), Some("parquet")) = (path.file_stem(), path.extension().and_then(|e| e.to_str())) else {
+            let (Some(stem), Some("parquet")) = (path.file_stem(), path.extension().and_then(|e| e.to_str()))
+            else {
                 continue;
             };
             let name = stem.to_string_lossy().into_owned();
@@ -123,7 +130,10 @@ impl Session {
             names.push(name);
         }
         if names.is_empty() {
-            return Err(Error::new(ErrorKind::NotFound, format!("there is no .parquet file in '{}'", dir.display())));
+            return Err(Error::new(
+                ErrorKind::NotFound,
+                format!("there is no .parquet file in '{}'", dir.display()),
+            ));
         }
         names.sort();
         Ok(names)
@@ -153,7 +163,11 @@ impl Session {
     pub async fn columns(&self, table: &str) -> Result<Vec<(String, String)>> {
         let provider = self.context.table_provider(datafusion::common::TableReference::bare(table)).await;
         let schema = provider.map_err(|error| self.with_near_table(error.into()))?.schema();
-        Ok(schema.fields().iter().map(|field| (field.name().clone(), field.data_type().to_string())).collect())
+        Ok(schema
+            .fields()
+            .iter()
+            .map(|field| (field.name().clone(), field.data_type().to_string()))
+            .collect())
     }
 
     /// The names of all functions, in order.
@@ -198,9 +212,13 @@ impl Session {
         let hint = match suggest::nearest(&name, &tables) {
             Some(near) => format!("did you mean '{near}'?"),
             None if tables.is_empty() => "a file is a table too: FROM 'file.parquet'".to_owned(),
-            None => format!("the tables are {}; a file is a table too: FROM 'file.parquet'", suggest::list(&tables)),
+            None => format!(
+                "the tables are {}; a file is a table too: FROM 'file.parquet'",
+                suggest::list(&tables)
+            ),
         };
-        let explained = Error::new(ErrorKind::NotFound, format!("there is no table '{name}'")).with_hint(hint);
+        let explained =
+            Error::new(ErrorKind::NotFound, format!("there is no table '{name}'")).with_hint(hint);
         let explained = match span {
             Some(span) => explained.with_span(span),
             None => explained,
@@ -226,8 +244,11 @@ fn missing_table(message: &str) -> Option<String> {
 
 fn check(options: &Options) -> Result<()> {
     if let Some(memory) = options.memory.filter(|memory| *memory < Options::MEMORY_MIN) {
-        return Err(Error::new(ErrorKind::Invalid, format!("a memory limit of {memory} is too small to start"))
-            .with_hint(format!("--memory takes {} and more", Options::MEMORY_MIN)));
+        return Err(Error::new(
+            ErrorKind::Invalid,
+            format!("a memory limit of {memory} is too small to start"),
+        )
+        .with_hint(format!("--memory takes {} and more", Options::MEMORY_MIN)));
     }
     if let Some(threads) = options.threads.filter(|threads| !(1..=Options::THREADS_MAX).contains(threads)) {
         return Err(Error::new(ErrorKind::Invalid, format!("{threads} threads are out of range"))
@@ -236,7 +257,11 @@ fn check(options: &Options) -> Result<()> {
     Ok(())
 }
 
-fn runtime_env(options: &Options, spill_dir: &SpillDir, pool: Option<Arc<PromisePool>>) -> Result<Arc<RuntimeEnv>> {
+fn runtime_env(
+    options: &Options,
+    spill_dir: &SpillDir,
+    pool: Option<Arc<PromisePool>>,
+) -> Result<Arc<RuntimeEnv>> {
     let disk = DiskManagerBuilder::default()
         .with_mode(DiskManagerMode::Directories(vec![spill_dir.path()]))
         .with_max_temp_directory_size(options.spill_limit.as_u64());
@@ -258,10 +283,12 @@ fn context(options: &Options, runtime: Arc<RuntimeEnv>) -> Result<SessionContext
         .with_physical_optimizer_rule(Arc::new(LateMaterialization))
         .build();
     let files = Arc::new(FileTables::default());
-    let catalogs = DynamicFileCatalog::new(Arc::clone(state.catalog_list()), Arc::clone(&files) as Arc<dyn UrlTableFactory>);
+    let catalogs = DynamicFileCatalog::new(
+        Arc::clone(state.catalog_list()),
+        Arc::clone(&files) as Arc<dyn UrlTableFactory>,
+    );
     let state = SessionStateBuilder::new_from_existing(state).with_catalog_list(Arc::new(catalogs)).build();
     let context = SessionContext::new_with_state(state);
     files.serve(&context);
     Ok(context)
 }
-

@@ -16,7 +16,8 @@ const GUARDED: &str = "datafusion.runtime.";
 /// # Errors
 /// `Invalid` for a setting that does not exist or a value that does not fit.
 pub(crate) fn session_config(options: &Options) -> Result<SessionConfig> {
-    let mut config = SessionConfig::new().with_target_partitions(options.threads()).with_information_schema(true);
+    let mut config =
+        SessionConfig::new().with_target_partitions(options.threads()).with_information_schema(true);
     let engine = config.options_mut();
     // Errors point at the place in the text.
     engine.sql_parser.collect_spans = true;
@@ -59,8 +60,11 @@ pub(crate) fn fallback_state(state: &SessionState) -> SessionState {
 /// `Denied` for such a setting.
 pub(crate) fn check_set(variable: &str, options: &Options) -> Result<()> {
     if options.memory.is_some() && variable.to_ascii_lowercase().starts_with(GUARDED) {
-        return Err(Error::new(ErrorKind::Denied, format!("'{variable}' cannot be set under a memory limit"))
-            .with_hint("start with another --memory, --spill-dir or --spill-limit instead"));
+        return Err(Error::new(
+            ErrorKind::Denied,
+            format!("'{variable}' cannot be set under a memory limit"),
+        )
+        .with_hint("start with another --memory, --spill-dir or --spill-limit instead"));
     }
     Ok(())
 }
@@ -75,20 +79,27 @@ mod tests {
     fn what_the_user_sets_wins() {
         let key = "datafusion.execution.parquet.pushdown_filters";
         let memory = Some(ByteSize::from_gib(1));
-        let options = Options { memory, settings: vec![(key.to_owned(), "false".to_owned())], ..Options::default() };
+        let options =
+            Options { memory, settings: vec![(key.to_owned(), "false".to_owned())], ..Options::default() };
         assert!(!session_config(&options).unwrap().options().execution.parquet.pushdown_filters);
     }
 
     #[test]
     fn an_unknown_setting_is_an_error() {
-        let options = Options { settings: vec![("datafusion.no.such".to_owned(), "1".to_owned())], ..Options::default() };
+        let options = Options {
+            settings: vec![("datafusion.no.such".to_owned(), "1".to_owned())],
+            ..Options::default()
+        };
         assert_eq!(session_config(&options).unwrap_err().kind(), ErrorKind::Invalid);
     }
 
     #[test]
     fn the_memory_limit_cannot_be_lifted_by_sql() {
         let limited = Options { memory: Some(ByteSize::from_gib(1)), ..Options::default() };
-        assert_eq!(check_set("datafusion.runtime.memory_limit", &limited).unwrap_err().kind(), ErrorKind::Denied);
+        assert_eq!(
+            check_set("datafusion.runtime.memory_limit", &limited).unwrap_err().kind(),
+            ErrorKind::Denied
+        );
         check_set("datafusion.execution.batch_size", &limited).unwrap();
         check_set("datafusion.runtime.memory_limit", &Options::default()).unwrap();
     }

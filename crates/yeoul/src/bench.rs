@@ -26,7 +26,9 @@ pub fn contestant() -> ExitCode {
 
 fn wait<T>(work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
     let runtime = Builder::new_multi_thread().enable_all().build();
-    runtime.map_err(|source| Error::new(ErrorKind::Unavailable, format!("cannot start threads: {source}")))?.block_on(work)
+    runtime
+        .map_err(|source| Error::new(ErrorKind::Unavailable, format!("cannot start threads: {source}")))?
+        .block_on(work)
 }
 
 fn exit_code(result: Result<bool, Error>) -> ExitCode {

@@ -14,7 +14,13 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// The Spark data stack without the JVM: SQL, streams, shuffle and storage in one binary.
 #[derive(Parser)]
-#[command(name = "yeoul", version, propagate_version = true, subcommand_required = true, arg_required_else_help = true)]
+#[command(
+    name = "yeoul",
+    version,
+    propagate_version = true,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
 struct Cli {
     #[command(subcommand)]
     verb: Verb,

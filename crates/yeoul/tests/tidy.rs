@@ -15,7 +15,14 @@ const DECISIONS: [&str; 7] =
 
 /// What neither a codec nor a decision imports or names.
 const IO: [&str; 8] = [
-    "tokio::", "std::net", "std::fs", "std::thread", "std::process", "Instant::now", "SystemTime::now", "thread_rng",
+    "tokio::",
+    "std::net",
+    "std::fs",
+    "std::thread",
+    "std::process",
+    "Instant::now",
+    "SystemTime::now",
+    "thread_rng",
 ];
 
 /// Which crates of ours a crate may use.
@@ -92,7 +99,8 @@ fn codecs_and_decisions_do_no_io() {
         }
         seen += 1;
         let code = code(&text);
-        findings.extend(IO.iter().filter(|word| code.contains(**word)).map(|word| format!("{path} uses {word}")));
+        findings
+            .extend(IO.iter().filter(|word| code.contains(**word)).map(|word| format!("{path} uses {word}")));
     }
     assert!(seen > 0, "no codec or decision was found: the test looks in the wrong place");
     complain(findings);
@@ -102,7 +110,9 @@ fn codecs_and_decisions_do_no_io() {
 fn arrows_go_one_way() {
     let mut findings = Vec::new();
     for (path, text) in sources() {
-        let Some(own) = path.strip_prefix("crates/").and_then(|rest| rest.split('/').next()) else { continue };
+        let Some(own) = path.strip_prefix("crates/").and_then(|rest| rest.split('/').next()) else {
+            continue;
+        };
         let Some((_, allowed)) = ARROWS.iter().find(|(name, _)| *name == own) else { continue };
         for (other, _) in ARROWS {
             let used = code(&text).contains(&format!("yeoul_{other}::"));
@@ -117,8 +127,13 @@ fn arrows_go_one_way() {
 #[test]
 fn servers_know_nothing_of_datafusion() {
     for part in ["shuffle", "dfs"] {
-        let Ok(manifest) = fs::read_to_string(root().join(format!("crates/{part}/Cargo.toml"))) else { continue };
-        assert!(!manifest.contains("datafusion") && !manifest.contains("yeoul-sql"), "crates/{part} uses DataFusion");
+        let Ok(manifest) = fs::read_to_string(root().join(format!("crates/{part}/Cargo.toml"))) else {
+            continue;
+        };
+        assert!(
+            !manifest.contains("datafusion") && !manifest.contains("yeoul-sql"),
+            "crates/{part} uses DataFusion"
+        );
     }
 }
 
@@ -127,7 +142,8 @@ fn unsafe_code_stands_in_erasure_only() {
     // Spelled apart, so that this file does not find itself.
     let word = concat!("un", "safe ");
     let findings = sources().into_iter().filter(|(path, text)| {
-        !path.starts_with("crates/erasure/") && code(text).lines().any(|line| line.trim_start().contains(word))
+        !path.starts_with("crates/erasure/")
+            && code(text).lines().any(|line| line.trim_start().contains(word))
     });
     complain(findings.map(|(path, _)| format!("{path} has {word}code")).collect());
 }
@@ -137,12 +153,20 @@ fn no_path_of_one_machine() {
     let homes = [concat!("/ro", "ot/"), concat!("/ho", "me/"), concat!("/wo", "rk/"), concat!("/Us", "ers/")];
     let text_file = |path: &Path| {
         let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
-        matches!(extension, "rs" | "md" | "toml" | "py" | "sh" | "java" | "proto" | "yml" | "conf" | "sql" | "")
+        matches!(
+            extension,
+            "rs" | "md" | "toml" | "py" | "sh" | "java" | "proto" | "yml" | "conf" | "sql" | ""
+        )
     };
     let mut findings = Vec::new();
     for (path, text) in files(text_file) {
         for (number, line) in text.lines().enumerate() {
-            findings.extend(homes.iter().filter(|home| line.contains(**home)).map(|home| format!("{path}:{}: {home}", number + 1)));
+            findings.extend(
+                homes
+                    .iter()
+                    .filter(|home| line.contains(**home))
+                    .map(|home| format!("{path}:{}: {home}", number + 1)),
+            );
         }
     }
     complain(findings);
@@ -171,7 +195,10 @@ fn one_version_of_what_must_be_one() {
     let mut versions: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for package in lock.split("[[package]]").skip(1) {
         let field = |key: &str| {
-            package.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(" = \"")?.strip_suffix('"')).unwrap_or_default()
+            package
+                .lines()
+                .find_map(|line| line.strip_prefix(key)?.strip_prefix(" = \"")?.strip_suffix('"'))
+                .unwrap_or_default()
         };
         versions.entry(field("name")).or_default().push(field("version"));
     }

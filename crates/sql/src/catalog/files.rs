@@ -89,12 +89,18 @@ impl UrlTableFactory for FileTables {
         let store = state.runtime_env().object_store(&url)?;
         let first = first_file(name, &state, &url, store.as_ref()).await?;
         let (kind, compression) = kind_of(first.location.as_ref()).ok_or_else(|| unknown_format(name))?;
+        if first.size == 0 && !url.is_collection() && matches!(kind.format, "parquet" | "arrow") {
+            let what = format!("'{name}' is empty, which no {} file is", kind.format);
+            return Err(Error::new(ErrorKind::Corrupt, what).with_hint("it may have been truncated").into());
+        }
         let options = listing_options(&state, kind, compression, first.location.as_ref())?;
         let config = ListingTableConfig::new(url.clone()).with_listing_options(options);
         let config = config.infer_partitions_from_path(&state).await?;
         let config = match config.clone().infer_schema(&state).await {
             Ok(config) => config,
-            Err(error) => return Err(explain_schema(name, &state, &url, store.as_ref(), &config, error).await),
+            Err(error) => {
+                return Err(explain_schema(name, &state, &url, store.as_ref(), &config, error).await);
+            }
         };
         Ok(Some(Arc::new(ListingTable::try_new(config)?)))
     }
@@ -102,7 +108,11 @@ impl UrlTableFactory for FileTables {
 
 /// Whether a name in the place of a table's can only mean a file: an address, a path, a glob, or a known extension.
 fn looks_like_a_file(name: &str) -> bool {
-    name.contains("://") || name.contains('/') || has_glob(name) || kind_of(name).is_some() || Path::new(name).is_dir()
+    name.contains("://")
+        || name.contains('/')
+        || has_glob(name)
+        || kind_of(name).is_some()
+        || Path::new(name).is_dir()
 }
 
 fn has_glob(name: &str) -> bool {
@@ -137,7 +147,9 @@ fn check_local(name: &str) -> Result<(), Error> {
         std::io::ErrorKind::PermissionDenied => {
             Error::new(ErrorKind::Denied, format!("no permission to read '{name}'")).with_source(source)
         }
-        _ => Error::new(ErrorKind::Unavailable, format!("cannot read '{name}': {source}")).with_source(source),
+        _ => {
+            Error::new(ErrorKind::Unavailable, format!("cannot read '{name}': {source}")).with_source(source)
+        }
     })
 }
 
@@ -171,7 +183,12 @@ fn unknown_format(name: &str) -> Error {
 }
 
 /// The first file that is data: names that begin with `_` or `.` are notes of the writer (`_SUCCESS`, `.crc`).
-async fn first_file(name: &str, state: &SessionState, url: &ListingTableUrl, store: &dyn ObjectStore) -> Result<ObjectMeta> {
+async fn first_file(
+    name: &str,
+    state: &SessionState,
+    url: &ListingTableUrl,
+    store: &dyn ObjectStore,
+) -> Result<ObjectMeta> {
     let mut files = url.list_all_files(state, store, "").await?;
     while let Some(file) = files.next().await {
         let file = file?;
@@ -195,7 +212,10 @@ fn listing_options(
         options.insert("format.compression".to_owned(), compression.to_owned());
     }
     let factory = state.get_file_format_factory(kind.format).ok_or_else(|| {
-        DataFusionError::from(Error::new(ErrorKind::Internal, format!("the format {} is not built in", kind.format)))
+        DataFusionError::from(Error::new(
+            ErrorKind::Internal,
+            format!("the format {} is not built in", kind.format),
+        ))
     })?;
     let format: Arc<dyn FileFormat> = factory.create(state, &options)?;
     // The first file's own spelling: `.CSV` and `.csv.gz` list their like.
@@ -219,10 +239,12 @@ async fn explain_schema(
     error: DataFusionError,
 ) -> DataFusionError {
     match differing_files(state, url, store, config).await {
-        Ok(Some(difference)) => Error::new(ErrorKind::Invalid, format!("the files of '{name}' do not fit together: {difference}"))
-            .with_hint("read them apart, or name those that belong together with a glob")
-            .with_source(error)
-            .into(),
+        Ok(Some(difference)) => {
+            Error::new(ErrorKind::Invalid, format!("the files of '{name}' do not fit together: {difference}"))
+                .with_hint("read them apart, or name those that belong together with a glob")
+                .with_source(error)
+                .into()
+        }
         // A file that cannot be read at all is the better explanation.
         Err(of_one_file) => of_one_file,
         Ok(None) => error,

@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::object_store::ObjectStoreRegistry;
 use hdfs_native_object_store::HdfsObjectStoreBuilder;
-use object_store::{ClientOptions, ObjectStore};
 use object_store::aws::AmazonS3Builder;
 use object_store::http::HttpBuilder;
 use object_store::local::LocalFileSystem;
+use object_store::{ClientOptions, ObjectStore};
 use url::Url;
 use yeoul_base::ErrorKind;
 
@@ -34,7 +34,8 @@ impl Stores {
     fn open(url: &Url) -> Result<Arc<dyn ObjectStore>, Error> {
         let authority = &url[url::Position::BeforeScheme..url::Position::BeforePath];
         let failed = |source: object_store::Error| {
-            Error::new(ErrorKind::Unavailable, format!("cannot open {authority}: {source}")).with_source(source)
+            Error::new(ErrorKind::Unavailable, format!("cannot open {authority}: {source}"))
+                .with_source(source)
         };
         Ok(match url.scheme() {
             "s3" | "s3a" => {
@@ -43,9 +44,17 @@ impl Stores {
             }
             "http" | "https" => {
                 let options = ClientOptions::new().with_allow_http(true);
-                Arc::new(HttpBuilder::new().with_url(authority).with_client_options(options).build().map_err(failed)?)
+                Arc::new(
+                    HttpBuilder::new()
+                        .with_url(authority)
+                        .with_client_options(options)
+                        .build()
+                        .map_err(failed)?,
+                )
             }
-            "hdfs" | "viewfs" => Arc::new(HdfsObjectStoreBuilder::new().with_url(authority).build().map_err(failed)?),
+            "hdfs" | "viewfs" => {
+                Arc::new(HdfsObjectStoreBuilder::new().with_url(authority).build().map_err(failed)?)
+            }
             other => {
                 return Err(Error::new(ErrorKind::Invalid, format!("no store speaks '{other}://'"))
                     .with_hint("addresses begin with s3://, http://, https:// or hdfs://; a local path has no scheme"));

@@ -165,7 +165,6 @@ impl Ledger {
         self.bounds.capacity
     }
 
-
     /// The `most` largest holders, largest first.
     pub(crate) fn largest(&self, most: usize) -> Vec<Holding> {
         let mut holders: Vec<Holding> = self.consumers.values().filter(|h| h.bytes > 0).cloned().collect();

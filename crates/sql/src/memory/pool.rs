@@ -42,9 +42,12 @@ impl fmt::Display for OutOfMemory {
         match self.reason {
             Refusal::Capacity { free } => write!(f, "only {} of the query memory is free", size(free))?,
             Refusal::Share { share } => write!(f, "its share of the query memory is {}", size(share))?,
-            Refusal::Process { free } => write!(f, "the process has only {} left under its limit", size(free))?,
+            Refusal::Process { free } => {
+                write!(f, "the process has only {} left under its limit", size(free))?
+            }
         }
-        let largest: Vec<String> = self.largest.iter().map(|h| format!("{} {}", h.name, size(h.bytes))).collect();
+        let largest: Vec<String> =
+            self.largest.iter().map(|h| format!("{} {}", h.name, size(h.bytes))).collect();
         if !largest.is_empty() {
             write!(f, " (largest holders: {})", largest.join(", "))?;
         }
@@ -85,7 +88,12 @@ impl PromisePool {
 impl fmt::Display for PromisePool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ledger = self.ledger();
-        write!(f, "{} of {}", ByteSize::from_bytes(ledger.total() as u64), ByteSize::from_bytes(ledger.capacity() as u64))
+        write!(
+            f,
+            "{} of {}",
+            ByteSize::from_bytes(ledger.total() as u64),
+            ByteSize::from_bytes(ledger.capacity() as u64)
+        )
     }
 }
 
@@ -152,7 +160,9 @@ mod tests {
         let error = join.try_grow(30 << 20).unwrap_err();
         assert!(matches!(error, DataFusionError::ResourcesExhausted(_)));
         let text = error.to_string();
-        for part in ["HashJoinInput[1] holds 10 MiB and needs 30 MiB more", "only 20 MiB", "ExternalSorter[0] 70 MiB"] {
+        for part in
+            ["HashJoinInput[1] holds 10 MiB and needs 30 MiB more", "only 20 MiB", "ExternalSorter[0] 70 MiB"]
+        {
             assert!(text.contains(part), "{part} in {text}");
         }
         drop((sort, join));

@@ -54,7 +54,9 @@ impl ProcessMemory {
         process.sample();
         if promise.is_some() && process.statm.is_some() {
             let watched = Arc::downgrade(&process);
-            thread::Builder::new().name("yeoul-memory".to_owned()).spawn(move || watch_until_dropped(&watched))?;
+            thread::Builder::new()
+                .name("yeoul-memory".to_owned())
+                .spawn(move || watch_until_dropped(&watched))?;
         }
         Ok(process)
     }
@@ -154,14 +156,17 @@ mod tests {
     #[tokio::test]
     async fn coming_too_close_to_the_promise_is_told_to_those_who_wait() {
         let process = ProcessMemory::watch(Some(1 << 20)).unwrap();
-        tokio::time::timeout(Duration::from_secs(5), process.exceeded()).await.expect("any process is larger");
+        tokio::time::timeout(Duration::from_secs(5), process.exceeded())
+            .await
+            .expect("any process is larger");
         assert_eq!(process.free(), 0);
     }
 
     #[test]
     fn grants_count_until_the_next_reading() {
         let process = ProcessMemory::watch(None).unwrap();
-        let limited = ProcessMemory { promise: 1 << 40, soft_limit: 1 << 40, ..Arc::into_inner(process).unwrap() };
+        let limited =
+            ProcessMemory { promise: 1 << 40, soft_limit: 1 << 40, ..Arc::into_inner(process).unwrap() };
         let free = limited.free();
         limited.granted(1 << 30);
         assert_eq!(limited.free(), free - (1 << 30));

@@ -18,7 +18,8 @@ pub(super) const BUCKETS: usize = 16;
 const ROWS_PER_WRITE: usize = 2048;
 
 /// What distinguishes the hash of one division from that of the next, which divides what this one put together.
-const SEEDS: [u64; 4] = [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb, 0x2545_f491_4f6c_dd1d];
+const SEEDS: [u64; 4] =
+    [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb, 0x2545_f491_4f6c_dd1d];
 
 /// How often a bucket that is still too large is divided again.
 pub(super) const LEVELS_MAX: usize = SEEDS.len();
@@ -52,7 +53,12 @@ struct Part {
 
 impl Divider {
     /// `level` counts from 0; the same level divides equal keys of both sides alike.
-    pub(super) fn new(keys: Vec<PhysicalExprRef>, level: usize, spill: SpillManager, file_bytes_max: usize) -> Self {
+    pub(super) fn new(
+        keys: Vec<PhysicalExprRef>,
+        level: usize,
+        spill: SpillManager,
+        file_bytes_max: usize,
+    ) -> Self {
         let part = || Part {
             coalescer: BatchCoalescer::new(Arc::clone(spill.schema()), ROWS_PER_WRITE),
             file: None,
@@ -62,19 +68,28 @@ impl Divider {
         let parts = (0..BUCKETS).map(|_| part()).collect();
         let random_state = RandomState::with_seed(SEEDS[level]);
         let indices = vec![Vec::new(); BUCKETS];
-        Self { keys, random_state, spill: Arc::new(spill), file_bytes_max, parts, hashes: Vec::new(), indices }
+        Self {
+            keys,
+            random_state,
+            spill: Arc::new(spill),
+            file_bytes_max,
+            parts,
+            hashes: Vec::new(),
+            indices,
+        }
     }
 
     pub(super) fn push(&mut self, batch: &RecordBatch) -> Result<()> {
         let rows = batch.num_rows();
-        let keys = self
-            .keys
-            .iter()
-            .map(|key| key.evaluate(batch)?.into_array(rows))
-            .collect::<Result<Vec<_>>>()?;
+        let keys =
+            self.keys.iter().map(|key| key.evaluate(batch)?.into_array(rows)).collect::<Result<Vec<_>>>()?;
         self.hashes.clear();
         self.hashes.resize(rows, 0);
-        create_hashes(keys.iter().map(|key| key.as_ref() as &dyn Array), &self.random_state, &mut self.hashes)?;
+        create_hashes(
+            keys.iter().map(|key| key.as_ref() as &dyn Array),
+            &self.random_state,
+            &mut self.hashes,
+        )?;
         self.indices.iter_mut().for_each(Vec::clear);
         for (row, hash) in self.hashes.iter().enumerate() {
             // The upper bits: hash tables take the lower ones, and would find them alike within a bucket.

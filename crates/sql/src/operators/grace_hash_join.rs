@@ -4,20 +4,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, JoinType, Result};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{PhysicalExpr, PhysicalExprRef};
-use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions};
+use datafusion::physical_plan::execution_plan::{
+    ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions,
+};
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
-use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, SpillMetrics};
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, SpillMetrics,
+};
 use datafusion::physical_plan::spill::SpillManager;
 use datafusion::physical_plan::stream::{RecordBatchReceiverStream, RecordBatchStreamAdapter};
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, InputDistributionRequirements, PlanProperties,
 };
-use datafusion::common::tree_node::TreeNodeRecursion;
 use futures::{StreamExt, stream};
 use tokio::sync::mpsc::Sender;
 use yeoul_base::ErrorKind;
@@ -52,7 +56,8 @@ pub(crate) struct GraceHashJoinExec {
 
 impl GraceHashJoinExec {
     pub(crate) fn try_new(join: &HashJoinExec) -> Result<Self> {
-        let join = join.builder().with_partition_mode(PartitionMode::Partitioned).recompute_properties().build()?;
+        let join =
+            join.builder().with_partition_mode(PartitionMode::Partitioned).recompute_properties().build()?;
         let mut equivalences = join.properties().eq_properties.clone();
         equivalences.clear_orderings();
         let properties = PlanProperties::new(
@@ -105,7 +110,10 @@ impl ExecutionPlan for GraceHashJoinExec {
         Ok(Arc::new(Self::try_new(&join)?))
     }
 
-    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
         self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
     }
 
@@ -204,7 +212,9 @@ impl Joiner {
                 }
                 let parts = self.divide_again(Side::Build, level, build).await?;
                 let others = self.divide_again(Side::Probe, level, probe).await?;
-                todo.extend(parts.into_iter().zip(others).rev().map(|(build, probe)| (level + 1, build, probe)));
+                todo.extend(
+                    parts.into_iter().zip(others).rev().map(|(build, probe)| (level + 1, build, probe)),
+                );
                 continue;
             }
             let build = self.rows(Side::Build, build);
@@ -214,7 +224,12 @@ impl Joiner {
         Ok(())
     }
 
-    async fn divide_again(&self, side: Side, level: usize, bucket: Option<Bucket>) -> Result<Vec<Option<Bucket>>> {
+    async fn divide_again(
+        &self,
+        side: Side,
+        level: usize,
+        bucket: Option<Bucket>,
+    ) -> Result<Vec<Option<Bucket>>> {
         let Some(bucket) = bucket else { return Ok((0..BUCKETS).map(|_| None).collect()) };
         let mut divider = self.divider(side, level);
         divider.push_all(bucket.stream).await?;
@@ -232,7 +247,11 @@ impl Joiner {
     }
 
     /// Joins a build side that fits. What was reserved for it goes over to the join, which reserves it under its own name.
-    async fn join_in_memory(&self, build: SendableRecordBatchStream, probe: SendableRecordBatchStream) -> Result<()> {
+    async fn join_in_memory(
+        &self,
+        build: SendableRecordBatchStream,
+        probe: SendableRecordBatchStream,
+    ) -> Result<()> {
         self.reservation.free();
         let join = self
             .join
@@ -267,7 +286,12 @@ impl Joiner {
         let config = self.context.session_config();
         let spill = SpillManager::new(self.context.runtime_env(), self.spill.clone(), self.schema(side))
             .with_compression_type(config.spill_compression());
-        Divider::new(keys.collect::<Vec<PhysicalExprRef>>(), level, spill, config.options().execution.max_spill_file_size_bytes.get())
+        Divider::new(
+            keys.collect::<Vec<PhysicalExprRef>>(),
+            level,
+            spill,
+            config.options().execution.max_spill_file_size_bytes.get(),
+        )
     }
 
     fn schema(&self, side: Side) -> SchemaRef {
@@ -319,7 +343,10 @@ impl PartitionStream for Once {
         let stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner).take();
         stream.unwrap_or_else(|| {
             let error = Error::new(ErrorKind::Internal, "a stream was read twice");
-            Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), stream::iter([Err(error.into())])))
+            Box::pin(RecordBatchStreamAdapter::new(
+                Arc::clone(&self.schema),
+                stream::iter([Err(error.into())]),
+            ))
         })
     }
 }

@@ -131,7 +131,11 @@ impl Morselizer for SelectiveMorselizer {
 
 /// The share of rows that the join keys known by now keep, as far as that can be told: distinct keys over the width of the
 /// column's range, which is right for keys that are numbered, as surrogate keys are. `None` where it cannot be told.
-fn share_kept(predicate: &Arc<dyn PhysicalExpr>, schema: &Schema, statistics: &Statistics) -> Result<Option<f64>> {
+fn share_kept(
+    predicate: &Arc<dyn PhysicalExpr>,
+    schema: &Schema,
+    statistics: &Statistics,
+) -> Result<Option<f64>> {
     let mut keys: HashMap<String, usize> = HashMap::new();
     predicate.apply(|expr| {
         let Some(filter) = expr.downcast_ref::<DynamicFilterPhysicalExpr>() else {
@@ -193,7 +197,8 @@ mod tests {
     #[test]
     fn the_share_is_known_when_the_join_has_told_its_keys_and_not_before() {
         let (schema, statistics) = setting();
-        let filter = Arc::new(DynamicFilterPhysicalExpr::new(vec![Arc::new(Column::new("key", 1))], lit(true)));
+        let filter =
+            Arc::new(DynamicFilterPhysicalExpr::new(vec![Arc::new(Column::new("key", 1))], lit(true)));
         let predicate = Arc::clone(&filter) as Arc<dyn PhysicalExpr>;
         assert_eq!(share_kept(&predicate, &schema, &statistics).unwrap(), None);
         filter.update(keys(20, &schema)).unwrap();

@@ -17,7 +17,11 @@ use crate::operators::selective_parquet::SelectiveParquet;
 pub(crate) struct LateMaterialization;
 
 impl PhysicalOptimizerRule for LateMaterialization {
-    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
         if config.execution.parquet.pushdown_filters {
             // Every scan filters while it decodes already.
             return Ok(plan);
@@ -46,7 +50,8 @@ fn selective(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPl
     if !has_dynamic_filter(&predicate)? {
         return Ok(None);
     }
-    let config = FileScanConfig { file_source: Arc::new(SelectiveParquet::new(source)), ..config.clone() };
+    let mut config: FileScanConfig = config.clone();
+    config.file_source = Arc::new(SelectiveParquet::new(source));
     Ok(Some(DataSourceExec::from_data_source(config)))
 }
 

@@ -33,7 +33,9 @@ impl PhysicalOptimizerRule for SpillingJoins {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         plan.transform_up(|node| match node.downcast_ref::<HashJoinExec>() {
             // A null-aware anti join (NOT IN) answers nothing at all if any build row is null: it cannot be divided.
-            Some(join) if !join.null_aware => Ok(Transformed::yes(Arc::new(GraceHashJoinExec::try_new(join)?) as _)),
+            Some(join) if !join.null_aware => {
+                Ok(Transformed::yes(Arc::new(GraceHashJoinExec::try_new(join)?) as _))
+            }
             _ => Ok(Transformed::no(node)),
         })
         .data()

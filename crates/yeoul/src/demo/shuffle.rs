@@ -9,10 +9,14 @@ pub(super) fn run(stage: &Stage) -> Result<Vec<Row>, Failure> {
     let step = |line: &str| eprintln!("  {line}");
     let outcome = runtime.block_on(shuffle_with_a_kill(&stage.dir.join("shuffle"), &script, step))?;
     let size = ByteSize::from_bytes;
-    let killed = format!("{} of {} were on the killed worker", size(outcome.bytes_killed), size(outcome.bytes_before));
+    let killed =
+        format!("{} of {} were on the killed worker", size(outcome.bytes_killed), size(outcome.bytes_before));
     Ok(vec![
         Row {
-            what: format!("write {} maps x {} partitions, kill 1 of {} workers", script.maps, script.partitions, script.workers),
+            what: format!(
+                "write {} maps x {} partitions, kill 1 of {} workers",
+                script.maps, script.partitions, script.workers
+            ),
             result: format!("{} written twice", size(outcome.bytes)),
             time: outcome.write,
             bounds: killed,

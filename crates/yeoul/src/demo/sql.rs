@@ -54,7 +54,8 @@ const QUESTIONS: [Question; 4] = [
 pub(super) fn run(stage: &Stage) -> Result<Vec<Row>, Failure> {
     let data = stage.dir.join("tpch");
     let mut rows = vec![generate(&data)?];
-    let options = Options { memory: Some(MEMORY), spill_dir: Some(stage.dir.to_owned()), ..Options::default() };
+    let options =
+        Options { memory: Some(MEMORY), spill_dir: Some(stage.dir.to_owned()), ..Options::default() };
     let runtime = yeoul_sql::runtime(&options)?;
     runtime.block_on(async {
         let session = Session::new(options)?;
@@ -77,7 +78,11 @@ fn generate(data: &Path) -> Result<Row, Failure> {
     if !status.success() {
         return Err(format!("generating the data ended with {status}").into());
     }
-    let bytes: u64 = std::fs::read_dir(data)?.flatten().filter_map(|file| file.metadata().ok()).map(|meta| meta.len()).sum();
+    let bytes: u64 = std::fs::read_dir(data)?
+        .flatten()
+        .filter_map(|file| file.metadata().ok())
+        .map(|meta| meta.len())
+        .sum();
     Ok(Row {
         what: format!("generate TPC-H at scale {SCALE}"),
         result: format!("8 tables, {}", ByteSize::from_bytes(bytes)),
@@ -99,7 +104,9 @@ async fn ask(session: &Session, data: &Path, question: &Question) -> Result<Row,
     let spilled = ByteSize::from_bytes(watch.progress().spilled_bytes);
     let peak = session.memory().resident_peak;
     if peak > MEMORY {
-        return Err(format!("{}: the process used {peak}, more than the {MEMORY} it may", question.what).into());
+        return Err(
+            format!("{}: the process used {peak}, more than the {MEMORY} it may", question.what).into()
+        );
     }
     let bounds = format!("{peak} of {MEMORY}, spilled {spilled}");
     Ok(Row { what: question.what.to_owned(), result: value, time, bounds })
