@@ -350,3 +350,118 @@ impl PartitionStream for Once {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    //! Goal: whatever fits into memory and whatever does not, the rows are those of DataFusion's own hash join. Method:
+    //! every join type, with nulls, duplicates and a filter, in a pool so small that both sides are divided, twice.
+
+    use datafusion::arrow::array::{Int64Array, StringArray};
+    use datafusion::arrow::datatypes::{DataType, Field, Schema};
+    use datafusion::arrow::util::pretty::pretty_format_batches;
+    use datafusion::common::NullEquality;
+    use datafusion::datasource::memory::MemorySourceConfig;
+    use datafusion::execution::memory_pool::GreedyMemoryPool;
+    use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+    use datafusion::physical_expr::expressions::Column;
+    use datafusion::physical_plan::collect;
+    use datafusion::prelude::{SessionConfig, SessionContext};
+
+    use super::*;
+
+    const ROWS: i64 = 20_000;
+    const TYPES: [JoinType; 10] = [
+        JoinType::Inner,
+        JoinType::Left,
+        JoinType::Right,
+        JoinType::Full,
+        JoinType::LeftSemi,
+        JoinType::RightSemi,
+        JoinType::LeftAnti,
+        JoinType::RightAnti,
+        JoinType::LeftMark,
+        JoinType::RightMark,
+    ];
+
+    /// Rows with keys from `key`, a null every 97 rows, and a text that tells each row from every other.
+    fn table(name: &str, key: impl Fn(i64) -> i64) -> Arc<dyn ExecutionPlan> {
+        let schema = Arc::new(Schema::new(vec![
+            Field::new(format!("{name}_key"), DataType::Int64, true),
+            Field::new(format!("{name}_text"), DataType::Utf8, false),
+        ]));
+        let batches: Vec<RecordBatch> = (0..ROWS)
+            .step_by(1000)
+            .map(|start| {
+                let rows = start..start + 1000;
+                let keys: Int64Array = rows.clone().map(|row| (row % 97 != 0).then(|| key(row))).collect();
+                let texts: StringArray = rows.map(|row| Some(format!("{name} number {row}"))).collect();
+                RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(keys), Arc::new(texts)]).unwrap()
+            })
+            .collect();
+        MemorySourceConfig::try_new_exec(&[batches], schema, None).unwrap()
+    }
+
+    fn join(
+        join_type: JoinType,
+        build: Arc<dyn ExecutionPlan>,
+        probe: Arc<dyn ExecutionPlan>,
+    ) -> HashJoinExec {
+        let keys: (PhysicalExprRef, PhysicalExprRef) =
+            (Arc::new(Column::new("build_key", 0)), Arc::new(Column::new("probe_key", 0)));
+        let mode = PartitionMode::CollectLeft;
+        let nulls = NullEquality::NullEqualsNothing;
+        HashJoinExec::try_new(build, probe, vec![keys], None, &join_type, None, mode, nulls, false).unwrap()
+    }
+
+    fn context(pool_bytes: usize) -> Arc<TaskContext> {
+        let runtime = RuntimeEnvBuilder::new()
+            .with_memory_pool(Arc::new(GreedyMemoryPool::new(pool_bytes)))
+            .build_arc()
+            .unwrap();
+        SessionContext::new_with_config_rt(SessionConfig::new().with_target_partitions(1), runtime).task_ctx()
+    }
+
+    async fn rows(plan: Arc<dyn ExecutionPlan>, pool_bytes: usize) -> Result<Vec<String>> {
+        let batches = collect(plan, context(pool_bytes)).await?;
+        let text = pretty_format_batches(&batches)?.to_string();
+        let mut lines: Vec<String> =
+            text.lines().filter(|line| line.starts_with("| ")).map(str::to_owned).collect();
+        // The columns' widths differ with the batches.
+        lines.iter_mut().for_each(|line| *line = line.split_whitespace().collect::<Vec<_>>().join(" "));
+        lines.sort();
+        Ok(lines)
+    }
+
+    #[tokio::test]
+    async fn every_join_type_answers_as_the_stock_join_whether_it_spills_or_not() {
+        for join_type in TYPES {
+            let build = table("build", |row| row * 7 % 15_000);
+            let probe = table("probe", |row| row * 11 % 19_000);
+            let stock = join(join_type, build, probe);
+            let expected = rows(Arc::new(stock.builder().build().unwrap()), 1 << 30).await.unwrap();
+            assert!(expected.len() > 100, "{join_type}: {} rows prove little", expected.len());
+            // 20,000 rows of build side need about 3 MB: all of it, a sixteenth of it, less than a sixteenth of it.
+            for (pool_bytes, spills) in [(1 << 30, false), (1 << 20, true), (128 << 10, true)] {
+                let grace = Arc::new(GraceHashJoinExec::try_new(&stock).unwrap());
+                let found = rows(Arc::clone(&grace) as _, pool_bytes).await.unwrap();
+                assert!(
+                    found == expected,
+                    "{join_type} in {pool_bytes} bytes: {} and {}",
+                    found.len(),
+                    expected.len()
+                );
+                let spilled = grace.metrics().and_then(|metrics| metrics.spilled_bytes()).unwrap_or(0);
+                assert_eq!(spilled > 0, spills, "{join_type} in {pool_bytes} bytes spilled {spilled}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_key_that_no_division_divides_is_a_typed_error() {
+        let stock = join(JoinType::Inner, table("build", |_| 1), table("probe", |row| row + 2));
+        let grace = Arc::new(GraceHashJoinExec::try_new(&stock).unwrap());
+        let error = Error::from(rows(grace, 256 << 10).await.unwrap_err());
+        assert_eq!(error.kind(), ErrorKind::ResourceExhausted, "{error}");
+        assert!(error.to_string().contains("have the same key"), "{error}");
+    }
+}
