@@ -5,13 +5,16 @@
 //! - [`wire`]: bytes to values and back; no I/O.
 //! - [`master`]: applications, workers, shuffles, slots.
 //! - [`client`]: a client of our own, for engines, benchmarks and tests.
+//! - [`http`], [`metrics`]: pages and numbers for people and Prometheus.
 //! - [`net`]: the accept loop and the framed connections that every server of this crate runs on.
 //! - [`worker`]: takes batches, keeps them, and gives them back.
 
 pub mod client;
 pub mod error;
+pub mod http;
 pub mod ids;
 pub mod master;
+pub mod metrics;
 pub mod net;
 pub mod wire;
 pub mod worker;

@@ -246,3 +246,68 @@ async fn a_killed_master_is_back_within_two_seconds_with_all_it_acknowledged() {
         drop(master);
     }
 }
+
+/// One HTTP request, spoken by hand.
+async fn http(address: std::net::SocketAddr, request: &str, body: &str) -> (u16, String) {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let head = format!(
+        "{request} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.write_all(body.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+}
+
+#[tokio::test]
+async fn the_http_api_shows_and_changes_what_celeborns_does() {
+    let master = Server::start(Options { http_port: Some(0), ..Options::embedded() }).await.unwrap();
+    let address = master.http_address().unwrap();
+    let get = async |path: &str| -> serde_json::Value {
+        let (status, body) = http(address, &format!("GET {path}"), "").await;
+        assert_eq!(status, 200, "{path}");
+        serde_json::from_str(&body).unwrap()
+    };
+    let (first, second, client) =
+        (Peer::of(master.address()), Peer::of(master.address()), Peer::of(master.address()));
+    first.register(1).await;
+    second.register(2).await;
+    client.slots(5, 30, false).await;
+    assert_eq!(get("/api/v1/shuffles").await["shuffleIds"], serde_json::json!(["app-1-5"]));
+    assert_eq!(get("/api/v1/workers").await["workers"].as_array().unwrap().len(), 2);
+    assert_eq!(get("/api/v1/applications").await["applications"][0]["appId"], "app-1");
+    let worker = r#"{"host":"w","rpcPort":1,"pushPort":1,"fetchPort":1,"replicatePort":1}"#;
+    let (status, answer) =
+        http(address, "POST /api/v1/workers/exclude", &format!("{{\"add\":[{worker}],\"remove\":[]}}")).await;
+    assert_eq!((status, answer.contains("\"success\":true")), (200, true), "{answer}");
+    assert_eq!(names(&client.slots(6, 30, false).await), ["w:2:2:2:2".parse().unwrap()]);
+    let shown = get("/api/v1/workers").await;
+    assert_eq!(shown["manualExcludedWorkers"][0]["rpcPort"], 1);
+    let event = format!("{{\"eventType\":\"DECOMMISSION\",\"workers\":[{worker}]}}");
+    let (orders, (status, _)) =
+        tokio::join!(first.watch(1, 0), http(address, "POST /api/v1/workers/events", &event));
+    assert_eq!((status, orders.command()), (200, internal::WorkerCommand::CommandDecommission));
+    let (status, text) = http(address, "GET /metrics/prometheus", "").await;
+    assert_eq!(status, 200);
+    assert!(text.contains("metrics_WorkerCount_Value{role=\"Master\""), "{text}");
+    assert!(
+        text.lines()
+            .any(|line| line.starts_with("metrics_AvailableWorkerCount_Value") && line.ends_with(" 1"))
+    );
+    let (status, answer) = http(address, "POST /api/v1/workers/exclude", "{\"add\":7}").await;
+    assert_eq!((status, answer.contains("\"success\":false")), (400, true));
+    assert_eq!(http(address, "GET /nothing", "").await.0, 404);
+    assert_eq!(http(address, "DELETE /api/v1/shuffles", "").await.0, 405);
+    let delete = "{\"apps\":[\"app-1\"]}";
+    assert_eq!(http(address, "POST /api/v1/applications/delete_apps", delete).await.0, 200);
+    assert_eq!(get("/api/v1/shuffles").await["shuffleIds"], serde_json::json!([]));
+    assert_eq!(get("/api/v1/masters").await["groupId"], "yeoul");
+    let names = get("/api/v1/conf").await;
+    assert!(
+        names["configs"].as_array().unwrap().iter().any(|entry| entry["name"] == "limits.worker_timeout")
+    );
+}

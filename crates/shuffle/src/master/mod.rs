@@ -10,11 +10,13 @@
 //! | [`record`], [`report`] | data | a change that outlives the process; what workers say of themselves |
 //! | [`messages`] | codec | protobuf to inputs, replies to protobuf |
 //! | [`journal`] | driver | records in files |
+//! | `pages`, `view` | driver, data | HTTP and metrics |
 //! | [`server`] | driver | listeners, timers, watches |
 
 pub mod journal;
 pub mod messages;
 mod options;
+mod pages;
 pub mod record;
 mod relay;
 pub mod report;
@@ -22,6 +24,7 @@ pub mod server;
 mod service;
 pub mod slots;
 pub mod state;
+mod view;
 
 pub use options::Options;
 pub use record::Record;

@@ -12,11 +12,14 @@ use tokio::task::JoinHandle;
 
 use super::journal::{FileJournal, FileJournalOptions, Journal, NoJournal};
 use super::options::Options;
+use super::pages::MasterPages;
 use super::relay::Relay;
 use super::service::MasterService;
 use super::state::{Decision, Now, State};
 use crate::Result;
+use crate::http::HttpServer;
 use crate::ids::WorkerId;
+use crate::metrics::Timer;
 use crate::net::{Listener, ListenerHandle, Options as NetOptions};
 use crate::wire::Limits;
 
@@ -62,15 +65,23 @@ impl Server {
         let shared = Arc::new(Shared {
             options,
             started,
+            address: listener.address(),
             core: Mutex::new(Core { state, journal }),
             bells: Mutex::default(),
             random: RandomState::new(),
             requests: AtomicU64::new(0),
             meters: Meters::default(),
         });
+        let http = match shared.options.http_port {
+            Some(port) => {
+                let address = (shared.options.host.as_str(), port);
+                Some(HttpServer::start(address, Arc::new(MasterPages::new(shared.clone()))).await?)
+            }
+            None => None,
+        };
         let rpc = listener.serve(Arc::new(MasterService::new(shared.clone())));
         let ticker = tokio::spawn(tick(shared.clone()));
-        Ok(Handle { running: Arc::new(Running::Leader { shared, rpc, ticker }) })
+        Ok(Handle { running: Arc::new(Running::Leader { shared, rpc, http, ticker }) })
     }
 }
 
@@ -81,7 +92,7 @@ pub struct Handle {
 }
 
 enum Running {
-    Leader { shared: Arc<Shared>, rpc: ListenerHandle, ticker: JoinHandle<()> },
+    Leader { shared: Arc<Shared>, rpc: ListenerHandle, http: Option<HttpServer>, ticker: JoinHandle<()> },
     Follower { relay: Relay },
 }
 
@@ -99,6 +110,14 @@ impl Handle {
         match &*self.running {
             Running::Leader { rpc, .. } => rpc.address(),
             Running::Follower { relay } => relay.address(),
+        }
+    }
+
+    /// Where its HTTP pages are.
+    pub fn http_address(&self) -> Option<SocketAddr> {
+        match &*self.running {
+            Running::Leader { http, .. } => http.as_ref().map(HttpServer::address),
+            Running::Follower { .. } => None,
         }
     }
 
@@ -123,6 +142,7 @@ impl Handle {
 pub(super) struct Shared {
     pub(super) options: Options,
     started: Instant,
+    address: SocketAddr,
     core: Mutex<Core>,
     /// One for each worker with a watch.
     bells: Mutex<HashMap<WorkerId, Arc<Notify>>>,
@@ -211,7 +231,12 @@ impl Shared {
         bells.retain(|worker, bell| Arc::strong_count(bell) > 1 || known.binary_search(worker).is_ok());
     }
 
-    fn now(&self) -> Now {
+    /// What this master calls itself.
+    pub(super) fn instance(&self) -> String {
+        self.address.to_string()
+    }
+
+    pub(super) fn now(&self) -> Now {
         Now { monotonic: self.started.elapsed(), unix_ms: unix_ms() }
     }
 
@@ -221,19 +246,11 @@ impl Shared {
     }
 }
 
-/// Counts and times that are not in the state.
+/// Times that are not in the state.
 #[derive(Default)]
 pub(super) struct Meters {
-    slots_offered: AtomicU64,
-    slots_offered_us: AtomicU64,
-}
-
-impl Meters {
-    /// A slot request took this long.
-    pub(super) fn offer_slots(&self, took: Duration) {
-        self.slots_offered.fetch_add(1, Ordering::Relaxed);
-        self.slots_offered_us.fetch_add(took.as_micros() as u64, Ordering::Relaxed);
-    }
+    /// From a slot request to its answer.
+    pub(super) offer_slots: Timer,
 }
 
 async fn tick(shared: Arc<Shared>) {

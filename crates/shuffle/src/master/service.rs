@@ -125,7 +125,7 @@ impl MasterService {
         let random = self.shared.random();
         let started = std::time::Instant::now();
         let granted = self.shared.decide(|state, now| state.request_slots(now, random, wanted)).await;
-        self.shared.meters.offer_slots(started.elapsed());
+        self.shared.meters.offer_slots.record(started.elapsed());
         let response = match granted {
             Ok(grant) => messages::slots(&grant, request.packed),
             Err(refusal) => {

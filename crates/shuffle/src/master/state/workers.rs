@@ -1,6 +1,7 @@
 //! Workers: registration, heartbeats, orders, exclusion, end.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::super::record::Record;
 use super::super::report::{Command, Phase, Registration, Report};
@@ -33,6 +34,11 @@ impl Worker {
     /// Whether it takes nothing new because it stops or leaves.
     pub fn is_leaving(&self) -> bool {
         self.report.phase != Phase::Normal
+    }
+
+    /// How long it has not been heard.
+    pub fn silent_for(&self, now: Now) -> Duration {
+        now.monotonic.saturating_sub(self.heard)
     }
 }
 

@@ -1,0 +1,252 @@
+//! The master's HTTP: Celeborn's `/api/v1`, as its command line tool and Sail's tests use it, and Prometheus metrics.
+//!
+//! | method and path | what |
+//! | --- | --- |
+//! | GET /api/v1/conf | the options in effect |
+//! | GET /api/v1/shuffles | `<application>-<shuffle>` of all registered shuffles |
+//! | POST /api/v1/shuffles/unregister | let shuffles of an application go |
+//! | GET /api/v1/masters | who leads |
+//! | GET /api/v1/workers, /workers/topology, /workers/events | the workers, by standing; by rack; with commands under way |
+//! | POST /api/v1/workers/exclude, /workers/remove_unavailable, /workers/events | by hand |
+//! | GET /api/v1/applications, /applications/info, /applications/hostnames | the applications |
+//! | POST /api/v1/applications/delete_apps, /applications/revise_lost_shuffles | by hand |
+//! | GET /metrics/prometheus | see [`crate::metrics`] |
+//! | GET /healthz | 200, or 503 with what is wrong with the journal |
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::report::Command;
+use super::server::Shared;
+use super::view;
+use crate::http::{Pages, Request, Response};
+use crate::ids::{ApplicationId, ShuffleId, WorkerId};
+use crate::metrics::Exposition;
+
+/// The pages of a leading master.
+pub(super) struct MasterPages {
+    shared: Arc<Shared>,
+}
+
+impl MasterPages {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    fn get(&self, path: &str) -> Option<Response> {
+        let shared = &self.shared;
+        let now = shared.now();
+        Some(ok(match path {
+            "/api/v1/conf" => view::conf(&shared.options),
+            "/api/v1/shuffles" => shared.read(view::shuffles),
+            "/api/v1/masters" => view::masters(&shared.instance()),
+            "/api/v1/workers" => shared.read(|state| view::workers(state, now)),
+            "/api/v1/workers/topology" => shared.read(view::topology),
+            "/api/v1/workers/events" => shared.read(|state| view::worker_events(state, now)),
+            "/api/v1/applications" => shared.read(view::applications),
+            "/api/v1/applications/info" => shared.read(view::application_info),
+            "/api/v1/applications/hostnames" => shared.read(view::hostnames),
+            "/metrics/prometheus" => return Some(Response::text(200, self.metrics())),
+            "/healthz" => {
+                return Some(match shared.journal_fault() {
+                    None => Response::text(200, "ok\n"),
+                    Some(fault) => {
+                        Response::text(503, format!("the journal does not keep records: {fault}\n"))
+                    }
+                });
+            }
+            _ => return None,
+        }))
+    }
+
+    async fn post(&self, path: &str, body: &[u8]) -> Option<Result<Response, Response>> {
+        Some(match path {
+            "/api/v1/workers/exclude" => self.exclude(body).await,
+            "/api/v1/workers/remove_unavailable" => self.forget(body).await,
+            "/api/v1/workers/events" => self.command(body).await,
+            "/api/v1/applications/delete_apps" => self.delete_applications(body).await,
+            "/api/v1/applications/revise_lost_shuffles" => self.revise(body).await,
+            "/api/v1/shuffles/unregister" => self.unregister(body).await,
+            _ => return None,
+        })
+    }
+
+    async fn exclude(&self, body: &[u8]) -> Result<Response, Response> {
+        let Exclusion { add, remove } = parse(body)?;
+        let (add, remove) = (ids(&add)?, ids(&remove)?);
+        self.shared.decide(|state, now| state.exclude_workers(now, &add, &remove)).await;
+        Ok(handled(true, format!("excluded {}, put back {}", list(&add), list(&remove))))
+    }
+
+    async fn forget(&self, body: &[u8]) -> Result<Response, Response> {
+        let Workers { workers } = parse(body)?;
+        let workers = ids(&workers)?;
+        self.shared.decide(|state, now| state.forget_departed(now, &workers)).await;
+        Ok(handled(true, format!("forgot {}", list(&workers))))
+    }
+
+    async fn command(&self, body: &[u8]) -> Result<Response, Response> {
+        let WorkerEvent { event_type, workers } = parse(body)?;
+        let workers = ids(&workers)?;
+        let command = match event_type.to_ascii_uppercase().as_str() {
+            "IMMEDIATELY" => Command::StopNow,
+            "GRACEFUL" => Command::StopGracefully,
+            "DECOMMISSION" | "DECOMMISSIONTHENIDLE" => Command::Decommission,
+            "RECOMMISSION" | "NONE" => Command::Recommission,
+            other => {
+                let expected =
+                    "IMMEDIATELY, GRACEFUL, DECOMMISSION, DECOMMISSIONTHENIDLE, RECOMMISSION or NONE";
+                let message = format!("unknown eventType `{other:.40}`: expected {expected}");
+                return Err(handled_with(400, false, message));
+            }
+        };
+        let unknown = self.shared.decide(|state, _| state.command_workers(command, &workers)).await;
+        if unknown.is_empty() {
+            Ok(handled(true, format!("told {} to {event_type}", list(&workers))))
+        } else {
+            Ok(handled(false, format!("{} are not registered", list(&unknown))))
+        }
+    }
+
+    async fn delete_applications(&self, body: &[u8]) -> Result<Response, Response> {
+        let Applications { apps } = parse(body)?;
+        for application in apps.iter().map(|text| ApplicationId::from(text.as_str())) {
+            self.shared.decide(|state, now| state.remove_application(now, &application)).await;
+        }
+        Ok(handled(true, format!("deleted {}", list(&apps))))
+    }
+
+    async fn revise(&self, body: &[u8]) -> Result<Response, Response> {
+        let (application, shuffles) = application_shuffles(body)?;
+        let revised =
+            self.shared.decide(|state, now| state.revise_shuffles(now, &application, &shuffles)).await;
+        let message = if revised {
+            format!("registered {}", list(&shuffles))
+        } else {
+            "the limit is reached".to_owned()
+        };
+        Ok(handled(revised, message))
+    }
+
+    async fn unregister(&self, body: &[u8]) -> Result<Response, Response> {
+        let (application, shuffles) = application_shuffles(body)?;
+        self.shared.decide(|state, now| state.unregister_shuffles(now, &application, &shuffles)).await;
+        Ok(handled(true, format!("unregistered {}", list(&shuffles))))
+    }
+
+    fn metrics(&self) -> String {
+        let shared = &self.shared;
+        let mut exposition = Exposition::new("Master", &shared.instance());
+        shared.read(|state| view::metrics(state, &mut exposition));
+        exposition.gauge("IsActiveMaster", 1);
+        exposition.gauge("JournalFault", u8::from(shared.journal_fault().is_some()));
+        exposition.timer("OfferSlotsTime", &shared.meters.offer_slots);
+        exposition.finish()
+    }
+}
+
+impl Pages for MasterPages {
+    async fn answer(&self, request: Request) -> Response {
+        let path = request.path.trim_end_matches('/');
+        let answered = match request.method.as_str() {
+            "GET" => self.get(path),
+            "POST" => self.post(path, &request.body).await.map(|result| result.unwrap_or_else(|error| error)),
+            _ => return Response::text(405, "only GET and POST are served\n"),
+        };
+        answered.unwrap_or_else(|| {
+            Response::text(404, "no such page; see /api/v1/workers, /metrics/prometheus\n")
+        })
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WorkerName {
+    host: String,
+    rpc_port: u16,
+    push_port: u16,
+    fetch_port: u16,
+    replicate_port: u16,
+}
+
+#[derive(Deserialize)]
+struct Exclusion {
+    #[serde(default)]
+    add: Vec<WorkerName>,
+    #[serde(default)]
+    remove: Vec<WorkerName>,
+}
+
+#[derive(Deserialize)]
+struct Workers {
+    workers: Vec<WorkerName>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WorkerEvent {
+    event_type: String,
+    workers: Vec<WorkerName>,
+}
+
+#[derive(Deserialize)]
+struct Applications {
+    apps: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ApplicationShuffles {
+    app_id: String,
+    shuffle_ids: Vec<i32>,
+}
+
+fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Response> {
+    serde_json::from_slice(body)
+        .map_err(|error| handled_with(400, false, format!("not the JSON expected: {error}")))
+}
+
+fn application_shuffles(body: &[u8]) -> Result<(ApplicationId, Vec<ShuffleId>), Response> {
+    let ApplicationShuffles { app_id, shuffle_ids } = parse(body)?;
+    if app_id.is_empty() || app_id.len() > 1024 || shuffle_ids.iter().any(|id| *id < 0) {
+        let message = "appId must have 1 to 1024 bytes and shuffleIds must not be negative".to_owned();
+        return Err(handled_with(400, false, message));
+    }
+    Ok((app_id.into(), shuffle_ids.into_iter().map(ShuffleId).collect()))
+}
+
+fn ids(names: &[WorkerName]) -> Result<Vec<WorkerId>, Response> {
+    let id = |name: &WorkerName| {
+        if name.host.is_empty() || name.host.len() > 255 {
+            return Err(handled_with(400, false, "a worker's host must have 1 to 255 bytes".to_owned()));
+        }
+        Ok(WorkerId {
+            host: name.host.as_str().into(),
+            rpc_port: name.rpc_port,
+            push_port: name.push_port,
+            fetch_port: name.fetch_port,
+            replicate_port: name.replicate_port,
+        })
+    };
+    names.iter().map(id).collect()
+}
+
+fn list<T: ToString>(items: &[T]) -> String {
+    let items: Vec<String> = items.iter().map(T::to_string).collect();
+    if items.is_empty() { "nothing".to_owned() } else { items.join(", ") }
+}
+
+fn ok(value: Value) -> Response {
+    Response::json(200, &value)
+}
+
+fn handled(success: bool, message: String) -> Response {
+    handled_with(200, success, message)
+}
+
+fn handled_with(status: u16, success: bool, message: String) -> Response {
+    Response::json(status, &json!({ "success": success, "message": message }))
+}

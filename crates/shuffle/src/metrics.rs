@@ -1,0 +1,207 @@
+//! Numbers for Prometheus under Celeborn's names, so that its dashboards show them.
+//!
+//! Celeborn writes a gauge `Name` as `metrics_Name_Value`, a counter as `metrics_Name_Count`, and a timer as
+//! `metrics_Name_{Count,Max,Mean,Min,50thPercentile,…}` in milliseconds, each with the labels `role` and `instance`.
+
+use std::fmt::{Display, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Writes the text that Prometheus reads.
+#[derive(Debug)]
+pub struct Exposition {
+    text: String,
+    labels: String,
+}
+
+impl Exposition {
+    /// For a `Master` or a `Worker` that is reached at `host:port`.
+    pub fn new(role: &str, instance: &str) -> Self {
+        let labels = format!("role=\"{}\",instance=\"{}\"", escaped(role), escaped(instance));
+        Self { text: String::new(), labels }
+    }
+
+    /// A number that goes up and down.
+    pub fn gauge(&mut self, name: &str, value: impl Display) {
+        self.line("gauge", name, "_Value", "", value);
+    }
+
+    /// A gauge with one more label.
+    pub fn gauge_of(&mut self, name: &str, label: (&str, &str), value: impl Display) {
+        let label = format!(",{}=\"{}\"", label.0, escaped(label.1));
+        self.line("gauge", name, "_Value", &label, value);
+    }
+
+    /// A number that only goes up.
+    pub fn counter(&mut self, name: &str, value: impl Display) {
+        self.line("counter", name, "_Count", "", value);
+    }
+
+    /// A timer's distribution, in milliseconds.
+    pub fn timer(&mut self, name: &str, timer: &Timer) {
+        let reading = timer.read();
+        let ms = |us: u64| us as f64 / 1000.0;
+        self.line("counter", name, "_Count", "", reading.count);
+        self.line("gauge", name, "_Max", "", ms(reading.max_us));
+        self.line("gauge", name, "_Mean", "", ms(reading.sum_us) / reading.count.max(1) as f64);
+        for (suffix, part) in [
+            ("_50thPercentile", 0.5),
+            ("_75thPercentile", 0.75),
+            ("_95thPercentile", 0.95),
+            ("_98thPercentile", 0.98),
+            ("_99thPercentile", 0.99),
+            ("_999thPercentile", 0.999),
+        ] {
+            self.line("gauge", name, suffix, "", ms(reading.percentile_us(part)));
+        }
+    }
+
+    /// The text.
+    pub fn finish(self) -> String {
+        self.text
+    }
+
+    fn line(&mut self, kind: &str, name: &str, suffix: &str, label: &str, value: impl Display) {
+        let labels = &self.labels;
+        let type_line = format!("# TYPE metrics_{name}{suffix} {kind}\n");
+        if label.is_empty() || !self.text.contains(&type_line) {
+            self.text.push_str(&type_line);
+        }
+        // Writing to a string cannot fail.
+        let _ = writeln!(self.text, "metrics_{name}{suffix}{{{labels}{label}}} {value}");
+    }
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+/// Buckets per doubling of the time; a percentile is at most 1/8 too high.
+const STEPS: u64 = 8;
+/// Up to 2^40 microseconds, which is twelve days.
+const BUCKETS: usize = 41 * STEPS as usize;
+
+/// Times of an operation since the process started, in buckets.
+#[derive(Debug)]
+pub struct Timer {
+    count: AtomicU64,
+    sum_us: AtomicU64,
+    max_us: AtomicU64,
+    buckets: [AtomicU64; BUCKETS],
+}
+
+impl Default for Timer {
+    fn default() -> Self {
+        Self {
+            count: AtomicU64::new(0),
+            sum_us: AtomicU64::new(0),
+            max_us: AtomicU64::new(0),
+            buckets: std::array::from_fn(|_| AtomicU64::new(0)),
+        }
+    }
+}
+
+impl Timer {
+    /// Counts one operation.
+    pub fn record(&self, took: Duration) {
+        let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.sum_us.fetch_add(us, Ordering::Relaxed);
+        self.max_us.fetch_max(us, Ordering::Relaxed);
+        self.buckets[bucket(us)].fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn read(&self) -> Reading {
+        Reading {
+            count: self.count.load(Ordering::Relaxed),
+            sum_us: self.sum_us.load(Ordering::Relaxed),
+            max_us: self.max_us.load(Ordering::Relaxed),
+            buckets: self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed)).collect(),
+        }
+    }
+}
+
+struct Reading {
+    count: u64,
+    sum_us: u64,
+    max_us: u64,
+    buckets: Vec<u64>,
+}
+
+impl Reading {
+    fn percentile_us(&self, part: f64) -> u64 {
+        let total: u64 = self.buckets.iter().sum();
+        let rank = (total as f64 * part).ceil() as u64;
+        let mut below = 0;
+        for (index, count) in self.buckets.iter().enumerate() {
+            below += count;
+            if *count > 0 && below >= rank {
+                return upper_us(index).min(self.max_us);
+            }
+        }
+        0
+    }
+}
+
+/// Which bucket a time falls into: exact below 8 µs, then [`STEPS`] for each doubling.
+fn bucket(us: u64) -> usize {
+    if us < STEPS {
+        return us as usize;
+    }
+    let exponent = u64::from(us.ilog2());
+    let step = (us >> (exponent - 3)) - STEPS;
+    (((exponent - 2) * STEPS + step) as usize).min(BUCKETS - 1)
+}
+
+/// The longest time of a bucket.
+fn upper_us(bucket: usize) -> u64 {
+    let bucket = bucket as u64;
+    if bucket < STEPS {
+        return bucket;
+    }
+    let (exponent, step) = (bucket / STEPS + 2, bucket % STEPS);
+    ((STEPS + step + 1) << (exponent - 3)) - 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_time_is_in_the_bucket_that_ends_at_or_behind_it() {
+        for us in
+            (0..5000).chain((13..40).map(|shift| 1 << shift)).chain((13..40).map(|shift| (1 << shift) - 1))
+        {
+            let upper = upper_us(bucket(us));
+            assert!(upper >= us && upper <= us + us / 8, "{us} in a bucket up to {upper}");
+            assert!(bucket(us) == 0 || upper_us(bucket(us) - 1) < us, "{us}");
+        }
+        assert_eq!(bucket(u64::MAX), BUCKETS - 1);
+    }
+
+    #[test]
+    fn the_text_has_celeborns_names_and_the_right_percentiles() {
+        let timer = Timer::default();
+        (1..=1000).for_each(|ms| timer.record(Duration::from_millis(ms)));
+        let mut exposition = Exposition::new("Master", "h:9098");
+        exposition.gauge("WorkerCount", 3);
+        exposition.gauge_of("diskBytesWritten", ("name", "a\"b"), 7);
+        exposition.gauge_of("diskBytesWritten", ("name", "c"), 8);
+        exposition.timer("OfferSlotsTime", &timer);
+        let text = exposition.finish();
+        assert!(
+            text.contains("metrics_WorkerCount_Value{role=\"Master\",instance=\"h:9098\"} 3\n"),
+            "{text}"
+        );
+        assert!(text.contains("instance=\"h:9098\",name=\"a\\\"b\"} 7\n"), "{text}");
+        assert_eq!(text.matches("# TYPE metrics_diskBytesWritten_Value gauge").count(), 1);
+        let number = |suffix: &str| {
+            let line =
+                text.lines().find(|line| line.starts_with(&format!("metrics_OfferSlotsTime{suffix}{{")));
+            line.unwrap().rsplit(' ').next().unwrap().parse::<f64>().unwrap()
+        };
+        assert_eq!((number("_Count"), number("_Max"), number("_Mean")), (1000.0, 1000.0, 500.5));
+        assert!((500.0..=563.0).contains(&number("_50thPercentile")));
+        assert!((990.0..=1000.0).contains(&number("_99thPercentile")));
+    }
+}
