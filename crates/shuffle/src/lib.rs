@@ -7,6 +7,7 @@
 //! - [`client`]: a client of our own, for engines, benchmarks and tests.
 //! - [`http`], [`metrics`]: pages and numbers for people and Prometheus.
 //! - [`net`]: the accept loop and the framed connections that every server of this crate runs on.
+//! - [`settings`]: Celeborn's keys and what they do here.
 //! - [`worker`]: takes batches, keeps them, and gives them back.
 
 pub mod client;
@@ -16,6 +17,7 @@ pub mod ids;
 pub mod master;
 pub mod metrics;
 pub mod net;
+pub mod settings;
 pub mod wire;
 pub mod worker;
 

@@ -1,0 +1,27 @@
+//! The verb `yeoul shuffle` without the rest of the binary, for judges and for those who work on it: no DataFusion to
+//! compile. `cargo run --release -p yeoul-shuffle --example verb -- master`
+
+#[path = "../../yeoul/src/shuffle.rs"]
+mod shuffle;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Serve shuffles to the stock Celeborn client in Spark and to Sail
+#[derive(Parser)]
+#[command(name = "verb", version)]
+struct Cli {
+    #[command(flatten)]
+    args: shuffle::ShuffleArgs,
+}
+
+fn main() -> ExitCode {
+    let level = std::env::var("YEOUL_LOG").ok().and_then(|level| level.parse().ok());
+    let level = level.unwrap_or(tracing_subscriber::filter::LevelFilter::INFO);
+    tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(level).init();
+    shuffle::run(Cli::parse().args)
+}

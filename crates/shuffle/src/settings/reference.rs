@@ -1,0 +1,85 @@
+//! The reference page of the settings, made of the table.
+
+use std::fmt::Write;
+
+use super::{Group, Level, table};
+
+/// The page `docs/reference/shuffle-settings.md`.
+pub fn page() -> String {
+    let mut page = String::from(HEAD);
+    for (group, title, intro) in GROUPS {
+        let settings = || table().iter().filter(|setting| setting.group == *group);
+        let count = |level| settings().filter(|setting| setting.level == level).count();
+        let levels = [Level::Honoured, Level::OtherMechanism, Level::NoEffect, Level::Refused];
+        let counts: Vec<String> =
+            levels.iter().map(|level| format!("{} {}", count(*level), level.name())).collect();
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            page,
+            "\n## {title}\n\n{intro} Of {} keys: {}.\n",
+            settings().count(),
+            counts.join(", ")
+        );
+        page.push_str("| key | default in Celeborn | here | |\n| --- | --- | --- | --- |\n");
+        for setting in settings() {
+            let default = match cell(setting.default) {
+                empty if empty.is_empty() => empty,
+                text => format!("`{text}`"),
+            };
+            let (level, note) = (setting.level.name(), cell(setting.note));
+            let _ = writeln!(page, "| `{}` | {default} | {level} | {note} |", setting.key);
+        }
+    }
+    page
+}
+
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}
+
+const HEAD: &str = "# Celeborn's settings in `yeoul shuffle`
+
+This page is made from the table that the servers use; a test compares them.
+
+`yeoul shuffle master` and `yeoul shuffle worker` read Celeborn's own file with `--conf celeborn-defaults.conf`, or from the
+directory that `CELEBORN_CONF_DIR` names. A flag wins over the file. A key that Celeborn 0.5.4 does not document is named
+once and ignored.
+
+- **honoured**: does what it does in Celeborn
+- **other mechanism**: what it is for is done in another way; accepted, changes nothing
+- **no effect**: there is nothing here that it could change; accepted
+- **refused**: any value but Celeborn's default would promise what is not kept; the server does not start with it
+";
+
+const GROUPS: &[(Group, &str, &str)] = &[
+    (Group::Master, "Master", "With high availability and quotas."),
+    (Group::Worker, "Worker", "Those that a worker shares with the master stand there."),
+    (
+        Group::Network,
+        "Network",
+        "For `<module>` Celeborn documents `rpc_app`, `rpc_service`, `push`, `fetch`, `replicate`, `data`.",
+    ),
+    (Group::Metrics, "Metrics", "Prometheus finds them at `/metrics/prometheus` of the HTTP port."),
+    (
+        Group::Client,
+        "Client",
+        "These stand in Spark's configuration, with `spark.` before them, and the unmodified client reads them.",
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With `YEOUL_WRITE_DOCS` set it writes the page instead.
+    #[test]
+    fn the_page_in_the_documentation_is_the_tables() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/shuffle-settings.md");
+        if std::env::var_os("YEOUL_WRITE_DOCS").is_some() {
+            std::fs::create_dir_all(std::path::Path::new(path).parent().unwrap()).unwrap();
+            std::fs::write(path, page()).unwrap();
+        }
+        let written = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(written == page(), "run the test with YEOUL_WRITE_DOCS=1 and commit the page");
+    }
+}

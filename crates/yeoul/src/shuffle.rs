@@ -1,0 +1,266 @@
+//! `yeoul shuffle`: the servers that a stock Celeborn client uses.
+
+use std::error::Error as _;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use tokio::signal::unix::{SignalKind, signal};
+use yeoul_shuffle::settings::{self, apply, file};
+use yeoul_shuffle::{Error, Kind, Result, master, worker};
+
+const EXAMPLES: &str = "\
+Examples:
+  yeoul shuffle master --dir /var/lib/yeoul/master
+  yeoul shuffle worker --master 127.0.0.1:9097 --dir /data/1,/data/2 --memory 4GiB
+  yeoul shuffle worker --conf celeborn-defaults.conf
+
+Spark then needs the stock client's jar and two settings:
+  spark.shuffle.manager=org.apache.spark.shuffle.celeborn.SparkShuffleManager
+  spark.celeborn.master.endpoints=127.0.0.1:9097
+
+What each of Celeborn's settings does here: docs/reference/shuffle-settings.md";
+
+/// Serve shuffles to the stock Celeborn client in Spark and to Sail
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct ShuffleArgs {
+    #[command(subcommand)]
+    role: Role,
+}
+
+#[derive(Subcommand, Debug)]
+enum Role {
+    Master(MasterArgs),
+    Worker(WorkerArgs),
+}
+
+/// Keep track of applications, shuffles and workers, and say who takes which partition
+#[derive(Args, Debug)]
+struct MasterArgs {
+    /// The address to listen on [default: 127.0.0.1]
+    #[arg(long, value_name = "HOST", env = "YEOUL_SHUFFLE_HOST")]
+    host: Option<String>,
+
+    /// The port for clients and workers; 0 takes a free one [default: 9097]
+    #[arg(long, value_name = "PORT", env = "YEOUL_SHUFFLE_PORT")]
+    port: Option<u16>,
+
+    /// The port for /api/v1 and /metrics/prometheus; 0 takes a free one [default: 9098]
+    #[arg(long, value_name = "PORT", env = "YEOUL_SHUFFLE_HTTP_PORT")]
+    http_port: Option<u16>,
+
+    /// Where the journal is, which brings a killed master back [default: none, the state is in memory]
+    #[arg(long, value_name = "DIR", env = "YEOUL_SHUFFLE_DIR")]
+    dir: Option<PathBuf>,
+
+    /// Decide nothing and pass everything on to this master: a further endpoint for clients
+    #[arg(long, value_name = "HOST:PORT", env = "YEOUL_SHUFFLE_LEADER")]
+    leader: Option<String>,
+
+    #[command(flatten)]
+    conf: Conf,
+}
+
+/// Take batches, keep them in memory and in directories, and give them back
+#[derive(Args, Debug)]
+struct WorkerArgs {
+    /// The masters [default: 127.0.0.1:9097]
+    #[arg(long, value_name = "HOST:PORT,…", value_delimiter = ',', env = "YEOUL_SHUFFLE_MASTER")]
+    master: Vec<String>,
+
+    /// Where what does not fit into memory goes, one directory for each disk
+    #[arg(long, value_name = "DIR,…", value_delimiter = ',', env = "YEOUL_SHUFFLE_DIR")]
+    dir: Vec<PathBuf>,
+
+    /// The most memory that the whole process may use [default: 1GiB]
+    #[arg(long, value_name = "SIZE", value_parser = size, env = "YEOUL_SHUFFLE_MEMORY")]
+    memory: Option<u64>,
+
+    /// The name by which masters, executors and other workers reach this worker [default: 127.0.0.1]
+    #[arg(long, value_name = "HOST", env = "YEOUL_SHUFFLE_HOST")]
+    host: Option<String>,
+
+    /// For the driver; a worker that is to come back with its data needs all four ports fixed [default: 0, a free one]
+    #[arg(long, value_name = "PORT")]
+    rpc_port: Option<u16>,
+
+    /// For pushes
+    #[arg(long, value_name = "PORT")]
+    push_port: Option<u16>,
+
+    /// For reads
+    #[arg(long, value_name = "PORT")]
+    fetch_port: Option<u16>,
+
+    /// For copies from other workers
+    #[arg(long, value_name = "PORT")]
+    replicate_port: Option<u16>,
+
+    /// The rack, such as /dc1/rack2: copies go to another one if the client asks for it
+    #[arg(long, value_name = "RACK", env = "YEOUL_SHUFFLE_RACK")]
+    rack: Option<String>,
+
+    /// What to leave free in each directory's file system [default: 5GiB, or a twentieth of a small one]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    disk_reserve: Option<u64>,
+
+    #[command(flatten)]
+    conf: Conf,
+}
+
+#[derive(Args, Debug)]
+struct Conf {
+    /// A celeborn-defaults.conf; flags win over it [default: that of the directory in CELEBORN_CONF_DIR, if it is set]
+    #[arg(long, value_name = "FILE", env = "YEOUL_SHUFFLE_CONF")]
+    conf: Option<PathBuf>,
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    settings::bytes(text).ok_or_else(|| "expected a size such as 256MiB or 4GiB".to_owned())
+}
+
+/// Runs the verb until the server has ended or was told to.
+pub fn run(args: ShuffleArgs) -> ExitCode {
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    // Each blocked thread may hold a piece of a segment: their number is part of what a worker needs.
+    runtime.enable_all().max_blocking_threads(32).thread_name("shuffle");
+    let served = match runtime.build() {
+        Ok(runtime) => runtime.block_on(serve(args)),
+        Err(error) => Err(error.into()),
+    };
+    match served {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            report(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn report(error: &Error) {
+    let mut text = format!("error: {error}\n");
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(&format!("  caused by: {error}\n"));
+        cause = error.source();
+    }
+    if let Some(hint) = error.hint() {
+        text.push_str(&format!("  hint: {hint}\n"));
+    }
+    // A stderr that is gone leaves nobody to tell.
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
+async fn serve(args: ShuffleArgs) -> Result<()> {
+    match args.role {
+        Role::Master(args) => serve_master(args).await,
+        Role::Worker(args) => serve_worker(args).await,
+    }
+}
+
+async fn serve_master(args: MasterArgs) -> Result<()> {
+    let mut options = master::Options::default();
+    args.conf.read(|entries| apply::to_master(entries, &mut options))?;
+    let MasterArgs { host, port, http_port, dir, leader, conf: _ } = args;
+    options.host = host.unwrap_or(options.host);
+    options.port = port.unwrap_or(options.port);
+    options.http_port = http_port.or(options.http_port);
+    options.dir = dir.or(options.dir);
+    options.leader = leader.or(options.leader);
+    if options.dir.is_none() && options.leader.is_none() {
+        tracing::warn!("without --dir the state is in memory only: a restarted master learns it from workers and drivers");
+    }
+    let mut stop = Stop::listen()?;
+    let handle = master::Server::start(options).await?;
+    announce(&handle.address().to_string());
+    if let Some(http) = handle.http_address() {
+        tracing::info!("http://{http}/api/v1/workers and http://{http}/metrics/prometheus");
+    }
+    stop.asked().await;
+    Ok(())
+}
+
+async fn serve_worker(args: WorkerArgs) -> Result<()> {
+    let mut options = worker::Options::default();
+    args.conf.read(|entries| apply::to_worker(entries, &mut options))?;
+    let given = |list: Vec<_>, otherwise| if list.is_empty() { otherwise } else { list };
+    options.masters = given(args.master, options.masters);
+    options.directories = if args.dir.is_empty() { options.directories } else { args.dir };
+    options.memory_bytes = args.memory.unwrap_or(options.memory_bytes);
+    options.host = args.host.unwrap_or(options.host);
+    options.rpc_port = args.rpc_port.unwrap_or(options.rpc_port);
+    options.push_port = args.push_port.unwrap_or(options.push_port);
+    options.fetch_port = args.fetch_port.unwrap_or(options.fetch_port);
+    options.replicate_port = args.replicate_port.unwrap_or(options.replicate_port);
+    options.network_location = args.rack.unwrap_or(options.network_location);
+    options.disk_reserve_bytes = args.disk_reserve.or(options.disk_reserve_bytes);
+    let mut stop = Stop::listen()?;
+    let handle = worker::Server::start(options).await?;
+    announce(&handle.id().to_string());
+    tokio::select! {
+        () = handle.ended() => return Ok(()),
+        () = stop.asked() => {
+            tracing::info!("stopping: what is open is committed first; a second signal ends at once");
+            handle.stop();
+        }
+    }
+    tokio::select! {
+        () = handle.ended() => Ok(()),
+        () = stop.asked() => Err(Error::new(Kind::Unavailable, "ended by a second signal before the stop was complete")),
+    }
+}
+
+/// Says on stdout where the server is, which scripts with free ports wait for.
+fn announce(address: &str) {
+    let mut out = std::io::stdout();
+    // Nobody may be listening.
+    let _ = writeln!(out, "{address}").and_then(|()| out.flush());
+}
+
+impl Conf {
+    /// Reads the file, if there is one, and says once what is unknown or changes nothing.
+    fn read(&self, apply: impl FnOnce(&[file::Entry]) -> Result<Vec<apply::Notice>>) -> Result<()> {
+        let from_env = || {
+            let path = Path::new(&std::env::var_os("CELEBORN_CONF_DIR")?).join("celeborn-defaults.conf");
+            path.exists().then_some(path)
+        };
+        let Some(path) = self.conf.clone().or_else(from_env) else { return Ok(()) };
+        let name = path.display();
+        let text = std::fs::read_to_string(&path).map_err(|error| {
+            let kind = Error::from(std::io::Error::from(error.kind())).kind();
+            Error::new(kind, format!("cannot read {name}: {error}")).with_source(error)
+        })?;
+        let notices = apply(&file::parse(&text)).map_err(|error| {
+            let named = Error::new(error.kind(), format!("{name}: {error}"));
+            match error.hint() {
+                Some(hint) => named.with_hint(hint),
+                None => named,
+            }
+        })?;
+        for notice in notices {
+            tracing::warn!("{name}: {notice}");
+        }
+        Ok(())
+    }
+}
+
+/// SIGTERM and Ctrl-C.
+struct Stop {
+    terminate: tokio::signal::unix::Signal,
+    interrupt: tokio::signal::unix::Signal,
+}
+
+impl Stop {
+    fn listen() -> Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    async fn asked(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
