@@ -170,7 +170,9 @@ async fn serve_master(args: MasterArgs) -> Result<()> {
     options.dir = dir.or(options.dir);
     options.leader = leader.or(options.leader);
     if options.dir.is_none() && options.leader.is_none() {
-        tracing::warn!("without --dir the state is in memory only: a restarted master learns it from workers and drivers");
+        tracing::warn!(
+            "without --dir the state is in memory only: a restarted master learns it from workers and drivers"
+        );
     }
     let mut stop = Stop::listen()?;
     let handle = master::Server::start(options).await?;
