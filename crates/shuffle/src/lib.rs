@@ -5,16 +5,20 @@
 //! - [`wire`]: bytes to values and back; no I/O.
 //! - [`master`]: applications, workers, shuffles, slots.
 //! - [`client`]: a client of our own, for engines, benchmarks and tests.
+//! - [`demo`]: an act for `yeoul demo`, with a worker that dies.
 //! - [`http`], [`metrics`]: pages and numbers for people and Prometheus.
+//! - [`measure`]: the measurements of `yeoul bench shuffle`.
 //! - [`net`]: the accept loop and the framed connections that every server of this crate runs on.
 //! - [`settings`]: Celeborn's keys and what they do here.
 //! - [`worker`]: takes batches, keeps them, and gives them back.
 
 pub mod client;
+pub mod demo;
 pub mod error;
 pub mod http;
 pub mod ids;
 pub mod master;
+pub mod measure;
 pub mod metrics;
 pub mod net;
 pub mod settings;

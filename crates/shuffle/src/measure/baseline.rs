@@ -1,0 +1,96 @@
+//! What the machine does without us: bytes over loopback, bytes to and from the disk.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::path::Path;
+use std::time::Instant;
+
+use rustix::fs::{Advice, fadvise};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::Result;
+
+/// Bytes that the sender writes at a time: those of a client's batch.
+pub(super) const PIECE: usize = 64 << 10;
+/// Bytes of a block on disk, as one would give to `dd`.
+const BLOCK: usize = 1 << 20;
+
+/// Copies bytes over one loopback connection, and returns the MiB a second.
+pub(super) async fn tcp_copy(bytes: u64) -> Result<f64> {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+    let address = listener.local_addr()?;
+    let receiver = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await?;
+        let mut buffer = vec![0; 256 << 10];
+        let mut received = 0;
+        while received < bytes {
+            received += stream.read(&mut buffer).await? as u64;
+        }
+        stream.write_u8(1).await
+    });
+    let mut stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    let piece = vec![7; PIECE];
+    let started = Instant::now();
+    let mut left = bytes;
+    while left > 0 {
+        let len = left.min(PIECE as u64) as usize;
+        stream.write_all(&piece[..len]).await?;
+        left -= len as u64;
+    }
+    stream.read_u8().await?;
+    let rate = rate(bytes, started);
+    // It answered, so it has ended.
+    let _ = receiver.await;
+    Ok(rate)
+}
+
+/// Writes a file and brings it to the disk; returns the MiB a second.
+pub(super) fn disk_write(path: &Path, bytes: u64) -> Result<f64> {
+    let started = Instant::now();
+    let mut file = File::create(path)?;
+    // Not zeros: a file system or a disk below may treat those in a way of its own.
+    let block: Vec<u8> = (0..BLOCK as u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    let mut left = bytes;
+    while left > 0 {
+        let len = left.min(BLOCK as u64) as usize;
+        file.write_all(&block[..len])?;
+        left -= len as u64;
+    }
+    file.sync_data()?;
+    Ok(rate(bytes, started))
+}
+
+/// Reads a file; returns the MiB a second.
+pub(super) fn disk_read(path: &Path) -> Result<f64> {
+    let started = Instant::now();
+    let mut file = File::open(path)?;
+    let mut block = vec![0; BLOCK];
+    let mut bytes = 0;
+    loop {
+        match file.read(&mut block)? {
+            0 => return Ok(rate(bytes, started)),
+            len => bytes += len as u64,
+        }
+    }
+}
+
+/// Lets the kernel forget what it has cached of a file, or of all files below a directory.
+pub(super) fn forget_cached(path: &Path) -> Result<()> {
+    if path.is_dir() {
+        for entry in fs::read_dir(path)? {
+            forget_cached(&entry?.path())?;
+        }
+        return Ok(());
+    }
+    let file = File::open(path)?;
+    file.sync_all()?;
+    fadvise(&file, 0, None, Advice::DontNeed).map_err(std::io::Error::from)?;
+    Ok(())
+}
+
+/// MiB a second since then.
+pub(super) fn rate(bytes: u64, started: Instant) -> f64 {
+    bytes as f64 / (1 << 20) as f64 / started.elapsed().as_secs_f64().max(1e-9)
+}

@@ -1,0 +1,282 @@
+//! The cases.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
+
+use super::baseline::{PIECE, disk_read, disk_write, forget_cached, rate, tcp_copy};
+use super::cluster::Cluster;
+use super::{Bar, Finding, Plan, Unit};
+use crate::client::Shuffle;
+use crate::ids::{AttemptId, MapId, PartitionId, ShuffleId};
+use crate::net::{Client, ClientOptions};
+use crate::wire::message::Message;
+use crate::wire::{Header, proto};
+use crate::{Error, Kind, Result};
+
+/// Map tasks and readers at a time.
+const TASKS: i32 = 4;
+const PARTITIONS: i32 = 16;
+/// What a worker of the memory tier may use: the shuffle, and room.
+const MEMORY_FACTOR: u64 = 3;
+/// What a worker of the disk tier may use: the least.
+const MEMORY_LEAST: u64 = 64 << 20;
+
+/// Push and fetch of one worker that keeps everything in memory, against a copy over loopback.
+pub(super) async fn memory(plan: &Plan) -> Result<Vec<Finding>> {
+    let memory = (plan.bytes * MEMORY_FACTOR).max(512 << 20);
+    let cluster = Cluster::start(plan, "memory", memory).await?;
+    let (mut push, mut fetch, mut copy) = (Vec::new(), Vec::new(), Vec::new());
+    for round in 0..plan.rounds {
+        copy.push(tcp_copy(plan.bytes).await?);
+        let shuffle = cluster
+            .application
+            .register(ShuffleId(round as i32), TASKS as usize, PARTITIONS as usize)
+            .await?;
+        push.push(push_all(&shuffle, plan.bytes).await?);
+        shuffle.commit().await?;
+        fetch.push(fetch_all(&shuffle, plan.bytes, false).await?);
+        if round == 0 {
+            fetch_all(&shuffle, plan.bytes, true).await?;
+        }
+        shuffle.unregister().await?;
+    }
+    let finding = |name, ours| Finding {
+        name,
+        unit: Unit::MibPerSecond,
+        ours,
+        peer: "TCP copy on loopback",
+        peers: copy.clone(),
+        bar: Bar::RatioAtLeast(0.6),
+    };
+    Ok(vec![finding("push to memory", push), finding("fetch from memory", fetch)])
+}
+
+/// Push and fetch of one worker with the least memory, against a file of the same bytes on the same disk. What the
+/// kernel has cached of either is let go before it is read.
+pub(super) async fn disk(plan: &Plan) -> Result<Vec<Finding>> {
+    let cluster = Cluster::start(plan, "disk", MEMORY_LEAST).await?;
+    // Enough that what stays in memory does not count for much.
+    let bytes = plan.bytes.max(if plan.rounds > 1 { 8 * MEMORY_LEAST } else { 0 });
+    let path = plan.dir.join("plain-file");
+    let (mut push, mut fetch, mut write, mut read) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for round in 0..plan.rounds {
+        write.push(disk_write(&path, bytes)?);
+        forget_cached(&path)?;
+        read.push(disk_read(&path)?);
+        std::fs::remove_file(&path)?;
+        let shuffle = cluster
+            .application
+            .register(ShuffleId(round as i32), TASKS as usize, PARTITIONS as usize)
+            .await?;
+        push.push(push_all(&shuffle, bytes).await?);
+        shuffle.commit().await?;
+        forget_cached(&cluster.worker_dir)?;
+        fetch.push(fetch_all(&shuffle, bytes, false).await?);
+        if round == 0 {
+            fetch_all(&shuffle, bytes, true).await?;
+        }
+        shuffle.unregister().await?;
+    }
+    let finding = |name, ours, peer, peers| Finding {
+        name,
+        unit: Unit::MibPerSecond,
+        ours,
+        peer,
+        peers,
+        bar: Bar::RatioAtLeast(0.6),
+    };
+    Ok(vec![
+        finding("push through 64 MiB", push, "file written with fsync", write),
+        finding("fetch from segments", fetch, "file read", read),
+    ])
+}
+
+/// Opens of map ranges, while pushes to the same worker go on.
+pub(super) async fn range_opens(plan: &Plan) -> Result<Finding> {
+    const OPENED: i32 = 1000;
+    let cluster = Cluster::start(plan, "range", 512 << 20).await?;
+    let shuffle = cluster.application.register(ShuffleId(0), TASKS as usize, OPENED as usize).await?;
+    for map in 0..TASKS {
+        let mut writer = shuffle.writer(MapId(map), AttemptId(0));
+        for partition in 0..OPENED {
+            writer.push(PartitionId(partition), &[map as u8; 200]).await?;
+        }
+        writer.finish().await?;
+    }
+    shuffle.commit().await?;
+    let busy = Busy::start(&cluster).await?;
+    let client = Client::new(ClientOptions::default());
+    let address = format!("{}:{}", cluster.worker.host, cluster.worker.fetch_port);
+    let shuffle_key = format!("{}-0", cluster.application.id());
+    let mut times = Vec::new();
+    for partition in 0..OPENED {
+        let open = proto::OpenStream {
+            shuffle_key: shuffle_key.clone(),
+            file_name: format!("{partition}-0-0"),
+            start_index: 1,
+            end_index: 2,
+            ..Default::default()
+        };
+        let request = Message::of(&open).to_bare();
+        let started = Instant::now();
+        let answer = client
+            .request(&address, Header::RpcRequest { request_id: 0 }, request, Duration::from_secs(30))
+            .await;
+        times.push(started.elapsed().as_secs_f64() * 1e3);
+        let answer = answer.map_err(|error| Error::new(Kind::Unavailable, error.to_string()))?;
+        let handle: proto::StreamHandler = Message::decode_bare(answer)?.parse()?;
+        if handle.num_chunks != 1 {
+            return Err(lost(format!(
+                "partition {partition} has {} chunks of map 1, not 1",
+                handle.num_chunks
+            )));
+        }
+    }
+    busy.stop().await?;
+    Ok(Finding {
+        name: "open of a map range while pushes go on",
+        unit: Unit::Milliseconds,
+        ours: times,
+        peer: "",
+        peers: Vec::new(),
+        bar: Bar::P99AtMost(1.0),
+    })
+}
+
+/// A shuffle of 8 partitions of 50 bytes, from the first push to the last byte read.
+pub(super) async fn small_shuffle(plan: &Plan) -> Result<Finding> {
+    const SMALL: i32 = 8;
+    let cluster = Cluster::start(plan, "small", 512 << 20).await?;
+    let mut times = Vec::new();
+    for round in 0..(plan.rounds as i32 * 20) {
+        let shuffle = cluster.application.register(ShuffleId(round), 1, SMALL as usize).await?;
+        let started = Instant::now();
+        let mut writer = shuffle.writer(MapId(0), AttemptId(0));
+        for partition in 0..SMALL {
+            writer.push(PartitionId(partition), &[(round + partition) as u8; 50]).await?;
+        }
+        writer.finish().await?;
+        shuffle.commit().await?;
+        for partition in 0..SMALL {
+            let mut reader = shuffle.reader(PartitionId(partition), ..)?;
+            let batch =
+                reader.next().await?.ok_or_else(|| lost(format!("partition {partition} is empty")))?;
+            if batch.payload[..] != [(round + partition) as u8; 50] || reader.next().await?.is_some() {
+                return Err(lost(format!("partition {partition} of round {round} is not what was written")));
+            }
+        }
+        times.push(started.elapsed().as_secs_f64() * 1e3);
+        shuffle.unregister().await?;
+    }
+    Ok(Finding {
+        name: "8 partitions of 50 bytes, first push to last byte read",
+        unit: Unit::Milliseconds,
+        ours: times,
+        peer: "",
+        peers: Vec::new(),
+        bar: Bar::MedianAtMost(5.0),
+    })
+}
+
+/// Pushes until it is told to stop.
+struct Busy {
+    stopped: Arc<AtomicBool>,
+    task: tokio::task::JoinHandle<Result<()>>,
+    shuffle: Shuffle,
+}
+
+impl Busy {
+    async fn start(cluster: &Cluster) -> Result<Self> {
+        let shuffle = cluster.application.register(ShuffleId(1), 1, PARTITIONS as usize).await?;
+        let stopped = Arc::new(AtomicBool::new(false));
+        let (flag, own) = (stopped.clone(), shuffle.clone());
+        let task = tokio::spawn(async move {
+            let mut writer = own.writer(MapId(0), AttemptId(0));
+            let payload = piece(0, 0);
+            let mut partition = 0;
+            // The pause keeps the worker's memory from being the subject: some 60 MiB a second.
+            while !flag.load(Ordering::Relaxed) {
+                partition = (partition + 1) % PARTITIONS;
+                writer.push(PartitionId(partition), &payload).await?;
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            writer.finish().await
+        });
+        Ok(Self { stopped, task, shuffle })
+    }
+
+    async fn stop(self) -> Result<()> {
+        self.stopped.store(true, Ordering::Relaxed);
+        self.task.await.map_err(panicked)??;
+        self.shuffle.unregister().await
+    }
+}
+
+/// Batches of 64 KiB from several map tasks at a time; returns the MiB a second.
+async fn push_all(shuffle: &Shuffle, bytes: u64) -> Result<f64> {
+    let started = Instant::now();
+    let mut tasks = JoinSet::new();
+    let batches = bytes / PIECE as u64 / TASKS as u64;
+    for map in 0..TASKS {
+        let shuffle = shuffle.clone();
+        tasks.spawn(async move {
+            let mut writer = shuffle.writer(MapId(map), AttemptId(0));
+            let pieces: Vec<Vec<u8>> = (0..PARTITIONS).map(|partition| piece(map, partition)).collect();
+            for batch in 0..batches {
+                let partition = (batch % PARTITIONS as u64) as i32;
+                writer.push(PartitionId(partition), &pieces[partition as usize]).await?;
+            }
+            writer.finish().await
+        });
+    }
+    while let Some(ended) = tasks.join_next().await {
+        ended.map_err(panicked)??;
+    }
+    Ok(rate(batches * PIECE as u64 * TASKS as u64, started))
+}
+
+/// Reads all partitions, several at a time; returns the MiB a second.
+async fn fetch_all(shuffle: &Shuffle, bytes: u64, check: bool) -> Result<f64> {
+    let started = Instant::now();
+    let mut tasks = JoinSet::new();
+    for task in 0..TASKS {
+        let shuffle = shuffle.clone();
+        tasks.spawn(async move {
+            let mut read = 0;
+            for partition in (task..PARTITIONS).step_by(TASKS as usize) {
+                let mut reader = shuffle.reader(PartitionId(partition), ..)?;
+                while let Some(batch) = reader.next().await? {
+                    read += batch.payload.len() as u64;
+                    if check && batch.payload != piece(batch.header.map.0, partition) {
+                        return Err(lost(format!("partition {partition}: a batch is not what was written")));
+                    }
+                }
+            }
+            Ok(read)
+        });
+    }
+    let mut read = 0;
+    while let Some(ended) = tasks.join_next().await {
+        read += ended.map_err(panicked)??;
+    }
+    let rate = rate(read, started);
+    let written = bytes / PIECE as u64 / TASKS as u64 * PIECE as u64 * TASKS as u64;
+    if read == written { Ok(rate) } else { Err(lost(format!("read {read} bytes of {written}"))) }
+}
+
+/// The batch that a map task writes to a partition, unlike that of any other.
+fn piece(map: i32, partition: i32) -> Vec<u8> {
+    let start = (map * 31 + partition + 1) as u32;
+    (0..PIECE as u32).map(|n| (n.wrapping_add(start).wrapping_mul(2_654_435_761) >> 11) as u8).collect()
+}
+
+fn lost(message: String) -> Error {
+    Error::new(Kind::DataLoss, message)
+}
+
+fn panicked(error: tokio::task::JoinError) -> Error {
+    Error::new(Kind::Internal, "a task panicked").with_source(error)
+}

@@ -1,0 +1,181 @@
+//! Measurements for `yeoul bench shuffle`: one worker and our own client against what the machine does without them.
+//!
+//! Ours and the peer take turns within one run, several times, so that a ratio between them means something on a busy
+//! machine. Everything that is read is checked, outside the measured time where the check would weigh on it.
+
+mod baseline;
+mod cases;
+mod cluster;
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use crate::Result;
+
+/// What to measure with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// For the worker's directories and the file that the disk is measured with.
+    pub dir: PathBuf,
+    /// Bytes of each throughput measurement.
+    pub bytes: u64,
+    /// How often each measurement is repeated.
+    pub rounds: usize,
+    /// The command that `master` and `worker` are verbs of, such as `["yeoul", "shuffle"]`: workers are then processes of
+    /// their own, with memory limits of their own. Without it they are in this process.
+    pub command: Option<Vec<String>>,
+}
+
+impl Plan {
+    /// The defaults for a directory.
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        Self { dir: dir.into(), bytes: 256 << 20, rounds: 5, command: None }
+    }
+}
+
+/// What the numbers of a finding are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// 2^20 bytes a second.
+    MibPerSecond,
+    /// Milliseconds.
+    Milliseconds,
+}
+
+/// What a finding is held against.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Bar {
+    /// The median of ours over the median of the peer's.
+    RatioAtLeast(f64),
+    /// The 99th percentile of ours.
+    P99AtMost(f64),
+    /// The median of ours.
+    MedianAtMost(f64),
+}
+
+/// One thing that was measured.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Finding {
+    /// What it is called.
+    pub name: &'static str,
+    /// What the numbers are.
+    pub unit: Unit,
+    /// Ours, in the order in which they were measured.
+    pub ours: Vec<f64>,
+    /// What the peer is.
+    pub peer: &'static str,
+    /// The peer's, in turn with ours; empty if the bar is absolute.
+    pub peers: Vec<f64>,
+    /// What is wanted.
+    pub bar: Bar,
+}
+
+impl Finding {
+    /// Ours over the peer's, by medians.
+    pub fn ratio(&self) -> Option<f64> {
+        if self.peers.is_empty() {
+            None
+        } else {
+            Some(quantile(&self.ours, 0.5) / quantile(&self.peers, 0.5))
+        }
+    }
+
+    /// Whether the bar is met.
+    pub fn is_met(&self) -> bool {
+        match self.bar {
+            Bar::RatioAtLeast(least) => self.ratio().is_some_and(|ratio| ratio >= least),
+            Bar::P99AtMost(most) => quantile(&self.ours, 0.99) <= most,
+            Bar::MedianAtMost(most) => quantile(&self.ours, 0.5) <= most,
+        }
+    }
+
+    /// One line for people: medians, spreads, the ratio and the bar.
+    pub fn line(&self) -> String {
+        let unit = match self.unit {
+            Unit::MibPerSecond => "MiB/s",
+            Unit::Milliseconds => "ms",
+        };
+        let spread = |values: &[f64]| {
+            let [low, middle, high] = [0.0, 0.5, 1.0].map(|part| quantile(values, part));
+            format!("{middle:.3} {unit} ({low:.3} to {high:.3})")
+        };
+        let mut line = format!("{}: {}", self.name, spread(&self.ours));
+        if let Some(ratio) = self.ratio() {
+            line.push_str(&format!(", {} {}, ratio {ratio:.2}", self.peer, spread(&self.peers)));
+        }
+        let bar = match self.bar {
+            Bar::RatioAtLeast(least) => format!("ratio at least {least}"),
+            Bar::P99AtMost(most) => format!("p99 {:.3}, at most {most} {unit}", quantile(&self.ours, 0.99)),
+            Bar::MedianAtMost(most) => format!("median at most {most} {unit}"),
+        };
+        line.push_str(&format!("; {bar}: {}", if self.is_met() { "met" } else { "MISSED" }));
+        line
+    }
+}
+
+/// Measures everything; `say` gets each finding as it is there.
+///
+/// # Errors
+/// `DataLoss` if what was read is not what was written; whatever the service says if it fails.
+pub async fn run(plan: &Plan, mut say: impl FnMut(&Finding)) -> Result<Vec<Finding>> {
+    let mut findings = Vec::new();
+    let mut keep = |found: Vec<Finding>| {
+        found.iter().for_each(&mut say);
+        findings.extend(found);
+    };
+    keep(cases::memory(plan).await?);
+    keep(cases::disk(plan).await?);
+    keep(vec![cases::range_opens(plan).await?]);
+    keep(vec![cases::small_shuffle(plan).await?]);
+    Ok(findings)
+}
+
+/// The value below which this part of them is; 0 of none.
+fn quantile(values: &[f64], part: f64) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let at = (sorted.len().saturating_sub(1) as f64 * part).ceil() as usize;
+    sorted.get(at).copied().unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_finding_knows_whether_its_bar_is_met() {
+        let finding = |ours: &[f64], peers: &[f64], bar| Finding {
+            name: "push",
+            unit: Unit::MibPerSecond,
+            ours: ours.to_vec(),
+            peer: "copy",
+            peers: peers.to_vec(),
+            bar,
+        };
+        let ratio = finding(&[600.0, 500.0, 700.0], &[1000.0, 900.0, 1100.0], Bar::RatioAtLeast(0.6));
+        assert!(ratio.is_met());
+        assert_eq!(
+            ratio.line(),
+            "push: 600.000 MiB/s (500.000 to 700.000), copy 1000.000 MiB/s (900.000 to 1100.000), ratio 0.60; \
+             ratio at least 0.6: met"
+        );
+        let slow: Vec<f64> = (0..100).map(|n| if n < 98 { 0.1 } else { 2.0 }).collect();
+        assert!(!finding(&slow, &[], Bar::P99AtMost(1.0)).is_met());
+        assert!(finding(&slow, &[], Bar::MedianAtMost(1.0)).is_met());
+        assert!(!finding(&[1.0], &[], Bar::RatioAtLeast(0.5)).is_met(), "no peer, no ratio");
+    }
+
+    /// Small, so that it measures nothing: every case runs to its end and finds what it wrote.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn every_case_runs() {
+        let dir = tempfile::tempdir().unwrap();
+        let plan = Plan { bytes: 8 << 20, rounds: 1, ..Plan::new(dir.path()) };
+        let mut lines = Vec::new();
+        let findings = run(&plan, |finding| lines.push(finding.line())).await.unwrap();
+        assert_eq!((findings.len(), lines.len()), (6, 6));
+        assert!(findings.iter().all(|finding| finding.ours.iter().all(|value| *value > 0.0)), "{lines:?}");
+    }
+}
