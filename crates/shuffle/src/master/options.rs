@@ -50,4 +50,18 @@ impl Options {
     pub fn embedded() -> Self {
         Self { port: 0, http_port: None, ..Self::default() }
     }
+
+    /// Heartbeats that come several times within the silence that has consequences, whatever was set.
+    pub(super) fn in_agreement(mut self) -> Self {
+        let limits = &self.limits;
+        self.worker_heartbeat = self
+            .worker_heartbeat
+            .min(limits.worker_quiet / 4)
+            .min(limits.worker_timeout / 4)
+            .max(HEARTBEAT_MIN);
+        self
+    }
 }
+
+/// Heartbeats closer together would say nothing new.
+const HEARTBEAT_MIN: Duration = Duration::from_millis(100);

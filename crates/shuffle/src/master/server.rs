@@ -41,6 +41,7 @@ impl Server {
                 Relay::start((options.host.as_str(), options.port), leader, options.connections_max).await?;
             return Ok(Handle { running: Arc::new(Running::Follower { relay }) });
         }
+        let options = options.in_agreement();
         let started = Instant::now();
         let mut state = State::new(options.limits.clone());
         let journal: Box<dyn Journal> = match &options.dir {

@@ -41,6 +41,21 @@ impl Default for SlotPolicy {
     }
 }
 
+/// What a worker is to get of one shuffle before a further one is used, where the size is known.
+const WORKER_BYTES: u64 = 64 << 20;
+
+impl SlotPolicy {
+    /// The policy for partitions of a size, if that is known: large ones spread, small ones gather. It stays within a
+    /// quarter and twice of what is set, for an application's next shuffle may be unlike those before.
+    pub fn for_size(&self, partition_bytes: Option<u64>) -> Self {
+        let Some(bytes) = partition_bytes else { return self.clone() };
+        let (least, most) =
+            (self.partitions_per_worker.div_ceil(4), self.partitions_per_worker.saturating_mul(2));
+        let fitting = usize::try_from(WORKER_BYTES / bytes.max(1)).unwrap_or(usize::MAX);
+        Self { partitions_per_worker: fitting.clamp(least, most), ..self.clone() }
+    }
+}
+
 /// A worker that may get partitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Candidate<'a> {
@@ -326,6 +341,19 @@ mod tests {
             })
             .collect();
         assert_eq!(chosen.len(), 5);
+    }
+
+    #[test]
+    fn large_partitions_spread_and_small_ones_gather() {
+        let partitions = partitions(16);
+        let workers = |bytes| {
+            let policy = SlotPolicy::default().for_size(bytes);
+            allocate(&demand(&partitions), &alike(9), &policy, 7).unwrap().used.len()
+        };
+        assert_eq!(
+            [workers(None), workers(Some(1000)), workers(Some(16 << 20)), workers(Some(9 << 30))],
+            [2, 1, 4, 8]
+        );
     }
 
     #[test]

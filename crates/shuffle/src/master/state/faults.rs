@@ -477,6 +477,29 @@ fn nothing_needed_is_deleted_and_the_rest_goes_in_the_end() {
 }
 
 #[test]
+fn a_quiet_worker_gets_nothing_until_it_is_heard() {
+    let mut world = World::new(3);
+    world.register(0);
+    let (id, incarnation) = (world.workers[0].id.clone(), world.workers[0].incarnation);
+    let quiet = world.state.limits().worker_quiet;
+    let tick = Duration::from_secs(5);
+    let mut silent = Duration::ZERO;
+    while silent < quiet {
+        assert!(world.state.has_available_worker(), "after {silent:?}");
+        let decision = world.state.expire(world.now());
+        world.keep(decision);
+        (world.time, silent) = (world.time + tick, silent + tick);
+    }
+    let decision = world.state.expire(world.now());
+    world.keep(decision);
+    assert!(!world.state.has_available_worker());
+    let report = world.report(0);
+    let decision = world.state.worker_heartbeat(world.now(), 1, &id, incarnation, report);
+    assert_eq!(decision.reply, Ok(Vec::new()));
+    assert!(world.state.has_available_worker());
+}
+
+#[test]
 fn a_stopped_worker_gets_nothing_and_is_named() {
     let mut world = World::new(1);
     (0..world.workers.len()).for_each(|worker| world.register(worker));

@@ -51,6 +51,8 @@ pub struct Limits {
     pub application_timeout: Duration,
     /// Silence after which a worker is lost (`celeborn.master.heartbeat.worker.timeout`).
     pub worker_timeout: Duration,
+    /// Silence after which nothing is granted on a worker until it is heard again: several heartbeats.
+    pub worker_quiet: Duration,
     /// How long a lost worker is remembered (`celeborn.master.workerUnavailableInfo.expireTimeout`).
     pub unavailable_kept: Duration,
     /// Applications at a time; more are refused.
@@ -68,6 +70,7 @@ impl Default for Limits {
         Self {
             application_timeout: Duration::from_secs(300),
             worker_timeout: Duration::from_secs(120),
+            worker_quiet: Duration::from_secs(20),
             unavailable_kept: Duration::from_secs(1800),
             applications_max: 100_000,
             shuffles_max: 4_000_000,
@@ -113,6 +116,8 @@ pub struct Application {
     /// Its shuffles.
     pub shuffles: BTreeMap<ShuffleId, Shuffle>,
     heard: Duration,
+    /// Bytes of a partition location of its shuffles, as workers report them; newer reports weigh more.
+    location_bytes: Option<u64>,
 }
 
 /// A registered shuffle.
@@ -157,7 +162,7 @@ pub enum Link {
     Unconfirmed,
     /// Its connection is up; the number is the connection's.
     Up(u64),
-    /// Its connection ended, or a client could not reach it, and it was not heard since.
+    /// Its connection ended, it is quiet, or a client could not reach it, and it was not heard since.
     Broken,
 }
 
@@ -221,6 +226,7 @@ impl State {
                     files_written: 0,
                     shuffles: BTreeMap::new(),
                     heard: now.monotonic,
+                    location_bytes: None,
                 });
                 entry.user = user.clone();
                 entry.properties.clone_from(properties);

@@ -141,8 +141,9 @@ impl State {
             rack_aware: request.rack_aware,
             workers_max: request.workers_max,
         };
-        let allocation =
-            allocate(&demand, &candidates, &self.limits.slots, random).ok_or(SlotRefusal::TooFewWorkers)?;
+        let known = self.applications.get(&request.application);
+        let policy = self.limits.slots.for_size(known.and_then(|application| application.location_bytes));
+        let allocation = allocate(&demand, &candidates, &policy, random).ok_or(SlotRefusal::TooFewWorkers)?;
         let listed: Vec<usize> = allocation.used.iter().chain(&allocation.spare).copied().collect();
         let mut position = vec![0; pool.len()];
         for (at, index) in listed.iter().enumerate() {

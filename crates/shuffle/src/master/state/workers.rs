@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::super::record::Record;
 use super::super::report::{Command, Phase, Registration, Report};
 use super::{Decision, Link, Now, OrderBatch, State, Worker};
-use crate::ids::{ShuffleKey, WorkerId};
+use crate::ids::{ApplicationId, ShuffleKey, WorkerId};
 
 /// The answer to a worker that must register first: the master does not know it, or knows another incarnation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -208,6 +208,11 @@ impl State {
 
     /// Removes workers that were silent for too long, and forgets those that are gone for long.
     pub(super) fn expire_workers(&mut self, now: Now, decision: &mut Decision<()>) {
+        for held in self.workers.values_mut() {
+            if now.monotonic.saturating_sub(held.heard) >= self.limits.worker_quiet {
+                held.link = Link::Broken;
+            }
+        }
         let timeout = self.limits.worker_timeout;
         let silent =
             self.workers.iter().filter(|(_, held)| now.monotonic.saturating_sub(held.heard) >= timeout);
@@ -245,6 +250,7 @@ impl State {
         let mut expired = Vec::new();
         let mut unknown = BTreeMap::new();
         let mut adopted = Vec::new();
+        self.learn_sizes(&report);
         let held = self.workers.get_mut(worker).expect("only registered workers report");
         for shuffle in report.shuffles.iter().map(|held| &held.shuffle) {
             match self.applications.get(&shuffle.application) {
@@ -275,5 +281,21 @@ impl State {
             }
         }
         expired
+    }
+
+    /// Updates what is known of the applications' partition sizes. Locations without bytes are still to be written, or
+    /// were never: they say nothing.
+    fn learn_sizes(&mut self, report: &Report) {
+        let mut sums: BTreeMap<&ApplicationId, (u64, u64)> = BTreeMap::new();
+        for held in report.shuffles.iter().filter(|held| held.bytes > 0) {
+            let sum = sums.entry(&held.shuffle.application).or_default();
+            *sum = (sum.0.saturating_add(held.bytes), sum.1.saturating_add(held.locations));
+        }
+        for (application, (bytes, locations)) in sums {
+            let Some(known) = self.applications.get_mut(application) else { continue };
+            let mean = bytes / locations.max(1);
+            known.location_bytes =
+                Some(known.location_bytes.map_or(mean, |before| before / 4 * 3 + mean / 4));
+        }
     }
 }
