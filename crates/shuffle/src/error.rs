@@ -3,44 +3,7 @@
 use std::error::Error as StdError;
 use std::fmt;
 
-/// What a caller can do about an [`Error`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// The request or the setting is wrong; repeating it does not help.
-    Invalid,
-    /// What was asked for does not exist.
-    NotFound,
-    /// The caller may not do this.
-    Denied,
-    /// A peer or a device does not answer now; repeat later or elsewhere.
-    Unavailable,
-    /// The state has moved on: split, committed, map ended.
-    Conflict,
-    /// A stated limit is reached; nothing was changed.
-    ResourceExhausted,
-    /// Bytes do not match their checksum or their format.
-    Corrupt,
-    /// Acknowledged data is gone; what is lost is named.
-    DataLoss,
-    /// A defect in this program.
-    Internal,
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Invalid => "invalid",
-            Self::NotFound => "not found",
-            Self::Denied => "denied",
-            Self::Unavailable => "unavailable",
-            Self::Conflict => "conflict",
-            Self::ResourceExhausted => "resource exhausted",
-            Self::Corrupt => "corrupt",
-            Self::DataLoss => "data loss",
-            Self::Internal => "internal",
-        })
-    }
-}
+pub use yeoul_base::ErrorKind as Kind;
 
 /// The result of this crate's public operations.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
