@@ -543,8 +543,9 @@ impl World {
     fn check(&mut self) {
         let Some(read) = self.read() else {
             self.faults.losses += 1;
-            let crashes_needed = if self.replicated { 2 } else { 1 };
-            assert!(self.faults.crashed >= crashes_needed, "a loss that the crashes do not explain");
+            // One crash can do it even with replicas: a primary that alone has a batch, which nobody was told is safe, is
+            // committed, and its reader cannot know that nothing in it is needed.
+            assert!(self.faults.crashed > 0, "a loss although no worker crashed");
             return;
         };
         for partition in 0..PARTITIONS {

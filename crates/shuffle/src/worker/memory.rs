@@ -179,7 +179,7 @@ impl Memory {
 
     /// Charges without waiting what stays in memory for as long as its shuffle is here: indexes, streams.
     pub fn charge_fixed(&self, bytes: u64) -> Charge {
-        let mut charge = Charge { fixed: true, ..self.granted(0) };
+        let mut charge = Charge { memory: self.clone(), bytes: 0, fixed: true };
         charge.grow(bytes);
         charge
     }
