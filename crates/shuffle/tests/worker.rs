@@ -512,22 +512,27 @@ async fn a_worker_without_room_sends_its_clients_elsewhere_and_keeps_what_it_too
     let key = ShuffleKey::new("app-1", 0);
     assert_eq!(cluster.reserve(&key, &[primary(cluster.id(0), 0)], SOFT_1G).await, 0, "memory has room");
     let location = LocationId::new(0, 0);
-    let (mut accepted, mut refused) = (Vec::new(), 0);
-    for number in 0..120 {
-        let batch = batch(ByteOrder::Little, number, 0, 1, &noise(number, 1 << 20));
-        match cluster.push(0, &key, location, &batch).await {
-            Ok(Status::Success | Status::SoftSplit) => accepted.push(number),
-            Ok(Status::HardSplit) => refused += 1,
-            other => panic!("{other:?}"),
+    let memory = cluster.workers[0].node().store.memory().clone();
+    let mut taken = None;
+    for number in 0..12 {
+        // In the middle everything else of the memory is taken, and nothing can leave it.
+        if number == 4 {
+            taken = Some(memory.charge(1 << 30));
+        } else if number == 8 {
+            taken = None;
         }
+        let batch = batch(ByteOrder::Little, number, 0, 1, &noise(number, 1 << 18));
+        let expected = if taken.is_some() { Status::HardSplit } else { Status::Success };
+        assert_eq!(cluster.push(0, &key, location, &batch).await, Ok(expected), "batch {number}");
+        let other = [primary(cluster.id(0), 1)];
+        let expected = if taken.is_some() { Status::NoAvailableWorkingDir } else { Status::Success };
+        assert_eq!(cluster.reserve(&key, &other, SOFT_1G).await, expected.code());
     }
-    assert!(accepted.len() > 4 && refused > 20, "{} accepted, {refused} refused", accepted.len());
-    let other = primary(cluster.id(0), 1);
-    assert_eq!(cluster.reserve(&key, &[other], SOFT_1G).await, Status::NoAvailableWorkingDir.code());
     assert_eq!(cluster.commit(0, &key, &[location], &[], &[]).await.committed_primary_ids, ["0-0"]);
     let read = cluster.read(0, &key, "0-0-0", WHOLE).await.unwrap();
-    assert_eq!(read.len(), accepted.len());
-    assert!(read.iter().zip(accepted).all(|(payload, number)| *payload == noise(number, 1 << 20)));
+    let accepted = (0..4).chain(8..12);
+    assert_eq!(read.len(), 8);
+    assert!(read.iter().zip(accepted).all(|(payload, number)| *payload == noise(number, 1 << 18)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
