@@ -442,6 +442,122 @@ async fn more_than_memory_goes_through_and_comes_out_right() {
     assert!(BATCH_HEADER_LEN == 16);
 }
 
+fn noise(number: i32, len: usize) -> Vec<u8> {
+    let mut state = number as u64 * 0x9E37_79B9_7F4A_7C15 + 1;
+    let next = |_| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 56) as u8
+    };
+    (0..len).map(next).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_larger_than_memory_allows_goes_to_disk_on_both_workers_while_it_arrives() {
+    let mut cluster = Cluster::start(2, 64 << 20).await;
+    let key = ShuffleKey::new("app-1", 0);
+    let at_first = Location { peer: Some(cluster.id(1).clone()), ..primary(cluster.id(0), 0) };
+    let locations = [at_first.clone(), at_first.peer_location().unwrap()];
+    assert_eq!(cluster.reserve(&key, &locations, SOFT_1G).await, 0);
+    let location = LocationId::new(0, 0);
+    let payloads = [noise(1, 100), noise(2, 70 << 20), noise(3, 200), noise(4, 20 << 20)];
+    for (number, payload) in payloads.iter().enumerate() {
+        let batch = batch(ByteOrder::Little, 0, 0, number as i32 + 1, payload);
+        assert_eq!(cluster.push(0, &key, location, &batch).await, Ok(Status::Success));
+    }
+    // A client that goes away in the middle of a batch leaves nothing.
+    let half = Header::PushData { request_id: 5, mode: Mode::Primary, shuffle: key.clone(), location };
+    let mut frame = BytesMut::new();
+    half.encode(30 << 20, &mut frame);
+    frame.extend_from_slice(&batch(ByteOrder::Little, 0, 0, 9, &noise(9, 12 << 20)));
+    let address = format!("{}:{}", cluster.id(0).host, cluster.id(0).push_port);
+    let mut socket = tokio::net::TcpStream::connect(address).await.unwrap();
+    tokio::io::AsyncWriteExt::write_all(&mut socket, &frame).await.unwrap();
+    drop(socket);
+    for handle in &cluster.workers {
+        let memory = handle.node().store.memory();
+        assert!(memory.high_water() < 48 << 20, "{} bytes were charged", memory.high_water());
+    }
+    cluster.commit(0, &key, &[location], &[], &[0]).await;
+    cluster.commit(1, &key, &[], &[location], &[0]).await;
+    for (worker, file) in [(0, "0-0-0"), (1, "0-0-1")] {
+        let read = cluster.read(worker, &key, file, WHOLE).await.unwrap();
+        assert_eq!(read.iter().map(Bytes::len).collect::<Vec<_>>(), payloads.each_ref().map(Vec::len));
+        assert!(read.iter().zip(&payloads).all(|(found, payload)| found == payload));
+    }
+    // They survive a graceful stop, too: each file for one batch says what it is.
+    let handle = cluster.workers.remove(0);
+    handle.stop();
+    tokio::time::timeout(WITHIN, handle.ended()).await.unwrap();
+    let options =
+        worker::Options { directories: vec![cluster.places[0].path().into()], ..cluster.options.clone() };
+    drop(handle);
+    let back = worker::Server::start(options).await.unwrap();
+    cluster.workers.insert(0, back);
+    let read = cluster.read(0, &key, "0-0-0", WHOLE).await.unwrap();
+    assert!(read.iter().zip(&payloads).all(|(found, payload)| found == payload));
+    assert_eq!(read.len(), payloads.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_without_room_sends_its_clients_elsewhere_and_keeps_what_it_took() {
+    let mut cluster = Cluster::start(0, 64 << 20).await;
+    let place = tempfile::tempdir().unwrap();
+    // Every byte of the disk is reserved: it is full.
+    let options = worker::Options {
+        directories: vec![place.path().into()],
+        disk_reserve_bytes: Some(u64::MAX),
+        ..cluster.options.clone()
+    };
+    cluster.workers.push(worker::Server::start(options).await.unwrap());
+    let key = ShuffleKey::new("app-1", 0);
+    assert_eq!(cluster.reserve(&key, &[primary(cluster.id(0), 0)], SOFT_1G).await, 0, "memory has room");
+    let location = LocationId::new(0, 0);
+    let memory = cluster.workers[0].node().store.memory().clone();
+    let mut taken = None;
+    for number in 0..12 {
+        // In the middle everything else of the memory is taken, and nothing can leave it.
+        if number == 4 {
+            taken = Some(memory.charge(1 << 30));
+        } else if number == 8 {
+            taken = None;
+        }
+        let batch = batch(ByteOrder::Little, number, 0, 1, &noise(number, 1 << 18));
+        let expected = if taken.is_some() { Status::HardSplit } else { Status::Success };
+        assert_eq!(cluster.push(0, &key, location, &batch).await, Ok(expected), "batch {number}");
+        let other = [primary(cluster.id(0), 1)];
+        let expected = if taken.is_some() { Status::NoAvailableWorkingDir } else { Status::Success };
+        assert_eq!(cluster.reserve(&key, &other, SOFT_1G).await, expected.code());
+    }
+    assert_eq!(cluster.commit(0, &key, &[location], &[], &[]).await.committed_primary_ids, ["0-0"]);
+    let read = cluster.read(0, &key, "0-0-0", WHOLE).await.unwrap();
+    let accepted = (0..4).chain(8..12);
+    assert_eq!(read.len(), 8);
+    assert!(read.iter().zip(accepted).all(|(payload, number)| *payload == noise(number, 1 << 18)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_decommissioned_worker_takes_nothing_new_and_leaves_with_its_last_shuffle() {
+    let cluster = Cluster::start(1, 64 << 20).await;
+    let key = ShuffleKey::new("app-1", 0);
+    cluster.reserve(&key, &[primary(cluster.id(0), 0)], SOFT_1G).await;
+    let location = LocationId::new(0, 0);
+    cluster.push(0, &key, location, &jvm(0, 0, 1, "kept")).await.unwrap();
+    cluster.commit(0, &key, &[location], &[], &[0]).await;
+    let handle = &cluster.workers[0];
+    handle.decommission();
+    let refuses = async {
+        while cluster.reserve(&key, &[primary(cluster.id(0), 1)], SOFT_1G).await
+            != Status::WorkerShutdown.code()
+        {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(WITHIN, refuses).await.unwrap();
+    assert_eq!(cluster.read(0, &key, "0-0-0", WHOLE).await.unwrap(), ["kept"], "what is there can be read");
+    handle.node().expire(&key);
+    tokio::time::timeout(WITHIN, handle.ended()).await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_stops_gracefully_comes_back_with_its_data() {
     let mut cluster = Cluster::start(1, 64 << 20).await;

@@ -12,6 +12,9 @@ use crate::net::{Body, Payload, PieceFuture, PieceSource, Reply, Service};
 use crate::wire::message::{Message, MessageType};
 use crate::wire::{ChunkSlice, Head, Header, Status, proto, rpc};
 
+/// Streams that are opened before the other connections get their turn.
+const OPENED_IN_A_ROW: usize = 16;
+
 /// Answers readers.
 pub struct FetchService {
     node: Arc<Node>,
@@ -23,7 +26,7 @@ impl FetchService {
         Self { node }
     }
 
-    fn request(&self, message: &Message, reply: Reply) -> Result<()> {
+    async fn request(&self, message: &Message, reply: Reply) -> Result<()> {
         match message.kind {
             MessageType::OPEN_STREAM => {
                 let request: proto::OpenStream = message.parse()?;
@@ -33,7 +36,10 @@ impl FetchService {
                     Err(error) => reply.fail(error.to_string()),
                 }
             }
-            MessageType::BATCH_OPEN_STREAM => reply.message(&Message::of(&self.open_all(&message.parse()?))),
+            MessageType::BATCH_OPEN_STREAM => {
+                let request = message.parse()?;
+                reply.message(&Message::of(&self.open_all(&request).await));
+            }
             MessageType::CHUNK_FETCH_REQUEST => {
                 let request: proto::ChunkFetchRequest = message.parse()?;
                 let slice = request.stream_chunk_slice.unwrap_or_default();
@@ -63,12 +69,13 @@ impl FetchService {
     }
 
     /// One answer for each file that was asked for, in the same order: the client pairs them by place.
-    fn open_all(&self, request: &proto::OpenStreamList) -> proto::OpenStreamListResponse {
-        let open = |(at, file): (usize, &String)| {
+    async fn open_all(&self, request: &proto::OpenStreamList) -> proto::OpenStreamListResponse {
+        let mut opened = Vec::with_capacity(request.file_name.len());
+        for (at, file) in request.file_name.iter().enumerate() {
             let bound = |bounds: &[i32], whole| bounds.get(at).copied().unwrap_or(whole);
             let range =
                 MapRange::from_wire(bound(&request.start_index, 0), bound(&request.end_index, i32::MAX));
-            match self.open(&request.shuffle_key, file, range) {
+            opened.push(match self.open(&request.shuffle_key, file, range) {
                 Ok(handler) => proto::StreamHandlerOpt {
                     status: Status::Success.code(),
                     stream_handler: Some(handler),
@@ -79,11 +86,12 @@ impl FetchService {
                     stream_handler: None,
                     error_msg: error.to_string(),
                 },
+            });
+            if at % OPENED_IN_A_ROW == OPENED_IN_A_ROW - 1 {
+                tokio::task::yield_now().await;
             }
-        };
-        proto::OpenStreamListResponse {
-            stream_handler_opt: request.file_name.iter().enumerate().map(open).collect(),
         }
+        proto::OpenStreamListResponse { stream_handler_opt: opened }
     }
 
     fn chunk(&self, slice: ChunkSlice, reply: Reply) {
@@ -142,7 +150,11 @@ impl Service for FetchService {
             Header::RpcRequest { .. } => {
                 let message = Message::decode_bare(body.whole().await?).map_err(Error::from);
                 // The reply went with the request: a client that sends malformed bytes loses its connection.
-                message.and_then(|message| self.request(&message, reply)).map_err(io::Error::other)?;
+                let answered = match message {
+                    Ok(message) => self.request(&message, reply).await,
+                    Err(error) => Err(error),
+                };
+                answered.map_err(io::Error::other)?;
             }
             // One-way messages and signs of life.
             _ => {}

@@ -35,12 +35,16 @@ pub enum Level {
 const SPILL_SIXTEENTHS: u64 = 8;
 /// Spilling ends below this share.
 const REST_SIXTEENTHS: u64 = 4;
+/// Nothing new is taken above this share of what no spill gives back.
+const FIXED_SIXTEENTHS: u64 = 10;
 /// Locations split above this share.
 const TIGHT_SIXTEENTHS: u64 = 13;
 
 #[derive(Debug)]
 struct Ledger {
     used: u64,
+    /// The part of it that no spill gives back.
+    fixed: u64,
     limit: u64,
     waiting: VecDeque<(u64, oneshot::Sender<Charge>)>,
     high_water: u64,
@@ -61,12 +65,14 @@ struct Shared {
 pub struct Charge {
     memory: Memory,
     bytes: u64,
+    /// No spill gives it back.
+    fixed: bool,
 }
 
 impl Memory {
     /// A ledger that lets `limit` bytes be in use.
     pub fn new(limit: u64) -> Self {
-        let ledger = Ledger { used: 0, limit, waiting: VecDeque::new(), high_water: 0 };
+        let ledger = Ledger { used: 0, fixed: 0, limit, waiting: VecDeque::new(), high_water: 0 };
         Self(Arc::new(Shared { ledger: Mutex::new(ledger), spill: Notify::new() }))
     }
 
@@ -137,7 +143,7 @@ impl Memory {
             let mut ledger = self.ledger();
             if ledger.waiting.is_empty() && ledger.has_room(bytes) {
                 let crossed = ledger.take(bytes);
-                (Some(Charge { memory: self.clone(), bytes }), crossed, None)
+                (Some(self.granted(bytes)), crossed, None)
             } else {
                 let (sender, receiver) = oneshot::channel();
                 ledger.waiting.push_back((bytes, sender));
@@ -168,10 +174,27 @@ impl Memory {
         if crossed {
             self.0.spill.notify_one();
         }
-        Charge { memory: self.clone(), bytes }
+        self.granted(bytes)
     }
 
-    fn release(&self, bytes: u64) {
+    /// Charges without waiting what stays in memory for as long as its shuffle is here: indexes, streams.
+    pub fn charge_fixed(&self, bytes: u64) -> Charge {
+        let mut charge = Charge { memory: self.clone(), bytes: 0, fixed: true };
+        charge.grow(bytes);
+        charge
+    }
+
+    /// Whether what no spill gives back takes most of the limit.
+    pub fn is_mostly_fixed(&self) -> bool {
+        let ledger = self.ledger();
+        ledger.fixed > share(ledger.limit, FIXED_SIXTEENTHS)
+    }
+
+    fn granted(&self, bytes: u64) -> Charge {
+        Charge { memory: self.clone(), bytes, fixed: false }
+    }
+
+    fn release(&self, bytes: u64, fixed: bool) {
         if bytes == 0 {
             return;
         }
@@ -179,6 +202,7 @@ impl Memory {
             let mut ledger = self.ledger();
             debug_assert!(ledger.used >= bytes, "more given back than taken");
             ledger.used = ledger.used.saturating_sub(bytes);
+            ledger.fixed -= if fixed { bytes } else { 0 };
             ACCOUNTED.fetch_sub(bytes, Ordering::Relaxed);
             self.grant(&mut ledger)
         };
@@ -198,7 +222,7 @@ impl Memory {
                 break;
             }
             ledger.take(bytes);
-            granted.push((sender, Charge { memory: self.clone(), bytes }));
+            granted.push((sender, self.granted(bytes)));
         }
         granted
     }
@@ -250,13 +274,16 @@ impl Charge {
     /// Charges more, without waiting.
     pub fn grow(&mut self, bytes: u64) {
         let mut more = self.memory.charge(bytes);
+        if self.fixed {
+            self.memory.ledger().fixed += bytes;
+        }
         self.bytes += std::mem::take(&mut more.bytes);
     }
 }
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        self.memory.release(self.bytes);
+        self.memory.release(self.bytes, self.fixed);
     }
 }
 
@@ -325,6 +352,20 @@ mod tests {
         assert_eq!((memory.level(), memory.excess()), (Level::Spilling, 401));
         charge.grow(500);
         assert_eq!(memory.level(), Level::Tight);
+    }
+
+    #[test]
+    fn what_no_spill_gives_back_is_counted_by_itself() {
+        let memory = Memory::new(1600);
+        let mut index = memory.charge_fixed(900);
+        let batch = memory.charge(600);
+        assert!(!memory.is_mostly_fixed());
+        index.grow(101);
+        assert!(memory.is_mostly_fixed());
+        drop(batch);
+        assert_eq!((memory.is_mostly_fixed(), memory.used()), (true, 1001));
+        drop(index);
+        assert_eq!((memory.is_mostly_fixed(), memory.used()), (false, 0));
     }
 
     proptest! {

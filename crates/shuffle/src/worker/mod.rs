@@ -4,14 +4,17 @@
 //! - [`memory`]: the ledger that every kept byte is charged to; [`buffers`]: what they lie in; [`governor`]: the ledger's
 //!   limit follows the process.
 //! - [`store`]: batches in memory and in segments on disk.
-//! - [`control`], [`push`], [`replicate`], [`fetch`], [`streams`]: the four listeners.
+//! - [`control`], [`push`] (and `large`), [`replicate`], [`fetch`], [`streams`]: the four listeners.
 //! - [`registration`]: the conversation with the master; [`node`], [`server`], [`options`]: the worker as a whole.
 
 pub mod buffers;
 pub mod control;
+#[cfg(test)]
+mod faults;
 pub mod fetch;
 pub mod governor;
 pub mod index;
+mod large;
 pub mod memory;
 pub mod node;
 pub mod options;

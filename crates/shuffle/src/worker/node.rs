@@ -106,7 +106,11 @@ impl Node {
         if let Some(removed) = self.store.remove(key) {
             tracing::debug!(shuffle = %key, "deleted");
             if removed.has_files() {
-                drop(tokio::task::spawn_blocking(move || removed.delete_files()));
+                let store = Arc::clone(&self.store);
+                drop(tokio::task::spawn_blocking(move || {
+                    removed.delete_files();
+                    store.measure();
+                }));
             }
         }
     }

@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::buffers;
 use super::memory::Charge;
 use super::node::Node;
 use super::replicate;
 use super::state::{PushKind, Refusal};
 use super::store::shuffle::{Contents, Shuffle};
+use super::{buffers, large};
 use crate::ids::{FileName, LocationId, MapId, Mode, ShuffleKey};
 use crate::net::{Body, Reply, Service};
 use crate::wire::batch::{BATCH_HEADER_LEN, BatchHeader, ByteOrder};
@@ -31,37 +31,45 @@ pub struct PushService {
 }
 
 /// The head of a push, plain or merged.
-struct Push {
-    shuffle: ShuffleKey,
-    kind: PushKind,
-    locations: Vec<LocationId>,
+pub(super) struct Push {
+    pub shuffle: ShuffleKey,
+    pub mode: Mode,
+    pub kind: PushKind,
+    pub locations: Vec<LocationId>,
     /// Where each batch begins in the body.
-    offsets: Vec<u32>,
+    pub offsets: Vec<u32>,
 }
 
 /// Why a push was not appended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Rejection {
+pub(super) enum Rejection {
     Refused(Refusal),
     Malformed(String),
 }
 
 /// What an appended push still needs.
-struct Appended {
+pub(super) struct Appended {
     soft_split: bool,
     /// Where the other copies go, and how long that may take.
     peer: Option<(Arc<str>, Duration)>,
+}
+
+impl Appended {
+    /// A push whose copies are none of the caller's business.
+    pub fn new(soft_split: bool) -> Self {
+        Self { soft_split, peer: None }
+    }
+
+    /// What the client is told.
+    pub fn status(&self) -> Status {
+        if self.soft_split { Status::SoftSplit } else { Status::Success }
+    }
 }
 
 impl PushService {
     /// The service of the push listener (`Primary`) or of the replicate listener (`Replica`).
     pub fn new(node: Arc<Node>, mode: Mode) -> Self {
         Self { node, mode }
-    }
-
-    fn files<'a>(&self, push: &'a Push) -> impl Iterator<Item = FileName> + 'a {
-        let mode = self.mode;
-        push.locations.iter().map(move |location| FileName { location: *location, mode })
     }
 
     async fn push(&self, push: Push, body: &mut Body<'_>, reply: Reply) -> io::Result<()> {
@@ -72,6 +80,9 @@ impl PushService {
             return self.refuse(&push, Some(&shuffle), body, reply).await;
         }
         let len = body.remaining();
+        if large::is_large(len, self.node.store.memory().limit()) {
+            return large::push(&self.node, &shuffle, push, body, reply).await;
+        }
         let Some(charge) = self.wait_for_memory(buffers::cost(len)).await else {
             reply.push(Status::HardSplit);
             return Ok(());
@@ -81,10 +92,11 @@ impl PushService {
         body.read_into(buffer.bytes_mut(), len).await?;
         let body = buffer.share();
         match self.append(&shuffle, &push, &body) {
-            Err(rejection) => answer_rejection(reply, &rejection),
-            Ok(Appended { soft_split, peer: None }) => reply.push(status(soft_split)),
+            Err(rejection) => rejection.answer(reply),
+            Ok(appended @ Appended { peer: None, .. }) => reply.push(appended.status()),
             Ok(Appended { soft_split, peer: Some((peer, within)) }) => {
-                let Push { shuffle, kind, locations, offsets } = push;
+                let own = Appended::new(soft_split).status();
+                let Push { shuffle, kind, locations, offsets, .. } = push;
                 let mode = Mode::Replica;
                 // The client numbers the request itself.
                 let header = match (kind, locations.as_slice()) {
@@ -96,7 +108,7 @@ impl PushService {
                 let node = Arc::clone(&self.node);
                 tokio::spawn(async move {
                     let copied = replicate::send(&node.peers, &peer, header, body, within).await;
-                    replicate::answer(reply, status(soft_split), copied);
+                    replicate::answer(reply, own, copied);
                 });
             }
         }
@@ -107,7 +119,7 @@ impl PushService {
     fn would_take(&self, shuffle: &Shuffle, push: &Push) -> bool {
         let pressure = self.node.pressure();
         let contents = shuffle.lock();
-        !contents.gone && self.files(push).all(|file| contents.state.is_writable(file, pressure))
+        !contents.gone && push.files().all(|file| contents.state.is_writable(file, pressure))
     }
 
     /// Waits for room; `None` when there is none to wait for.
@@ -137,16 +149,15 @@ impl PushService {
                 let order = contents.order.unwrap_or(ByteOrder::Little);
                 let map = BatchHeader::decode(&front, order).map_or(MapId(-1), |header| header.map);
                 let pressure = self.node.pressure();
-                let refused = self
-                    .files(push)
-                    .find_map(|file| contents.state.judge(file, map, push.kind, pressure).err());
+                let refused =
+                    push.files().find_map(|file| contents.state.judge(file, map, push.kind, pressure).err());
                 // It may have become writable meanwhile; then the client simply comes again.
                 refused.unwrap_or(Refusal::HardSplit)
             }
             _ if self.node.pressure().leaving => Refusal::HardSplit,
             _ => Refusal::NotFound,
         };
-        answer_rejection(reply, &Rejection::Refused(refusal));
+        Rejection::Refused(refusal).answer(reply);
         Ok(())
     }
 
@@ -159,10 +170,10 @@ impl PushService {
         }
         let mut soft_split = false;
         let mut batches = Vec::with_capacity(push.locations.len());
-        for (at, file) in self.files(push).enumerate() {
+        for (at, file) in push.files().enumerate() {
             let end = push.offsets.get(at + 1).map_or(body.len(), |offset| *offset as usize);
             let batch = body.slice(push.offsets[at] as usize..end);
-            let header = contents.header_of(&batch).map_err(Rejection::Malformed)?;
+            let header = contents.header_of(&batch, batch.len()).map_err(Rejection::Malformed)?;
             let admission =
                 contents.state.judge(file, header.map, push.kind, pressure).map_err(Rejection::Refused)?;
             soft_split |= admission.soft_split;
@@ -183,60 +194,71 @@ impl PushService {
     }
 }
 
-fn status(soft_split: bool) -> Status {
-    if soft_split { Status::SoftSplit } else { Status::Success }
-}
-
-fn answer_rejection(reply: Reply, rejection: &Rejection) {
-    match rejection {
-        Rejection::Refused(Refusal::MapEnded) => reply.push(Status::MapEnded),
-        Rejection::Refused(Refusal::HardSplit) => reply.push(Status::HardSplit),
-        Rejection::Refused(Refusal::NotFound) => {
-            reply.fail_with(
-                Status::PushDataFailPartitionNotFound,
-                "the location is not reserved on this worker",
-            );
-        }
-        Rejection::Malformed(text) => reply.fail(text.as_str()),
+impl Push {
+    fn files(&self) -> impl Iterator<Item = FileName> + '_ {
+        self.locations.iter().map(|location| FileName { location: *location, mode: self.mode })
     }
 }
 
+impl Rejection {
+    /// Tells the client.
+    pub fn answer(&self, reply: Reply) {
+        match self {
+            Self::Refused(Refusal::MapEnded) => reply.push(Status::MapEnded),
+            Self::Refused(Refusal::HardSplit) => reply.push(Status::HardSplit),
+            Self::Refused(Refusal::NotFound) => {
+                let text = "the location is not reserved on this worker";
+                reply.fail_with(Status::PushDataFailPartitionNotFound, text);
+            }
+            Self::Malformed(text) => reply.fail(text.as_str()),
+        }
+    }
+}
 impl Contents {
-    /// Reads the header of a batch, in the byte order that the shuffle's clients use.
+    /// Reads the header in `front` of a batch of `len` bytes, in the byte order that the shuffle's clients use.
     ///
     /// # Errors
     /// Its length does not fit in any order: readers would take the bytes behind it for something else.
-    fn header_of(&mut self, batch: &[u8]) -> Result<BatchHeader, String> {
+    pub(super) fn header_of(&mut self, front: &[u8], len: usize) -> Result<BatchHeader, String> {
         if self.order.is_none()
-            && let Some(order) = ByteOrder::of_single_batch(batch)
+            && let Some(order) = order_of(front, len)
         {
             if order == ByteOrder::Big {
                 self.copies.values_mut().for_each(|copy| copy.swap_byte_order());
             }
             self.order = Some(order);
         }
-        let header = BatchHeader::decode(batch, self.order.unwrap_or(ByteOrder::Little));
-        let payload_len = batch.len().checked_sub(BATCH_HEADER_LEN);
+        let header = BatchHeader::decode(front, self.order.unwrap_or(ByteOrder::Little));
+        let payload_len = len.checked_sub(BATCH_HEADER_LEN);
         match header {
             Some(header) if payload_len == Some(header.len as usize) => Ok(header),
             Some(header) => Err(format!(
-                "a batch of {} bytes says that it has {} behind its header of {BATCH_HEADER_LEN}",
-                batch.len(),
+                "a batch of {len} bytes says that it has {} behind its header of {BATCH_HEADER_LEN}",
                 header.len
             )),
-            None => Err(format!("a batch of {} bytes has no header of {BATCH_HEADER_LEN}", batch.len())),
+            None => Err(format!("a batch of {len} bytes has no header of {BATCH_HEADER_LEN}")),
         }
     }
 }
 
+/// The byte order in which a batch declares its own length, if only one does.
+fn order_of(front: &[u8], len: usize) -> Option<ByteOrder> {
+    let declares = |order: &ByteOrder| {
+        let header = BatchHeader::decode(front, *order);
+        header.is_some_and(|header| header.len as usize + BATCH_HEADER_LEN == len)
+    };
+    let mut found = [ByteOrder::Little, ByteOrder::Big].into_iter().filter(declares);
+    found.next().filter(|_| found.next().is_none())
+}
+
 impl Service for PushService {
     async fn call(&self, head: Head, body: &mut Body<'_>, reply: Reply) -> io::Result<()> {
-        let (mode, push) = match head.header {
+        let push = match head.header {
             Header::PushData { mode, shuffle, location, .. } => {
-                (mode, Push { shuffle, kind: PushKind::Single, locations: vec![location], offsets: vec![0] })
+                Push { shuffle, mode, kind: PushKind::Single, locations: vec![location], offsets: vec![0] }
             }
             Header::PushMergedData { mode, shuffle, locations, offsets, .. } => {
-                (mode, Push { shuffle, kind: PushKind::Merged, locations, offsets })
+                Push { shuffle, mode, kind: PushKind::Merged, locations, offsets }
             }
             Header::RpcRequest { .. } => {
                 reply.fail("this port takes pushes only");
@@ -245,7 +267,7 @@ impl Service for PushService {
             // Signs of life, and answers to nothing.
             _ => return Ok(()),
         };
-        if mode != self.mode {
+        if push.mode != self.mode {
             reply.fail("primaries go to the push port, replicas to the replicate port");
             return Ok(());
         }

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-
-use crate::net::{Client, Reply, RequestError};
+use crate::net::{Client, Payload, Reply, RequestError};
 use crate::wire::{Header, Status};
 
 /// What the replica's worker said.
@@ -17,7 +15,13 @@ pub enum Copied {
 }
 
 /// Sends a copy and waits for its answer.
-pub async fn send(peers: &Client, peer: &str, header: Header, body: Bytes, within: Duration) -> Copied {
+pub async fn send(
+    peers: &Client,
+    peer: &str,
+    header: Header,
+    body: impl Into<Payload>,
+    within: Duration,
+) -> Copied {
     match peers.request(peer, header, body, within).await {
         Ok(answer) => match answer.first().map(|byte| (byte, Status::from_code((*byte).into()))) {
             None => Copied::Status(Status::Success),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::net::ToSocketAddrs;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -56,6 +57,7 @@ impl Server {
     /// Options that cannot work, a directory or a port that cannot be used, by name.
     pub async fn start(options: Options) -> Result<Handle> {
         options.check()?;
+        raise_file_limit();
         let bind = async |port: u16, what: &str, limits: Limits| {
             let net = NetOptions { connections_max: options.connections_max, ..NetOptions::new(limits) };
             bind((options.bind, port), what, net).await
@@ -136,6 +138,15 @@ impl Handle {
         let mut ended = self.ended.clone();
         // The lifecycle went without a word: then it has ended, too.
         let _ = ended.wait_for(|ended| *ended).await;
+    }
+}
+
+/// Takes as many open files as the system allows: every connection is one, and every segment.
+fn raise_file_limit() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        tracing::debug!(%error, "the limit of open files stays as it is");
     }
 }
 

@@ -46,7 +46,7 @@ impl Streams {
     /// # Errors
     /// `ResourceExhausted` when there are too many.
     pub fn insert(&self, stream: Stream, memory: &Memory, now_ms: u64) -> Result<i64> {
-        let cost = memory.charge(stream.cost());
+        let cost = memory.charge_fixed(stream.cost());
         let mut table = self.table();
         if table.open.len() >= STREAMS_MAX {
             let text = format!("{STREAMS_MAX} streams are open");

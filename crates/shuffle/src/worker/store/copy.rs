@@ -86,7 +86,7 @@ impl LocationCopy {
             resident: 0,
             spilling: false,
             seal_written: false,
-            overhead: memory.charge(0),
+            overhead: memory.charge_fixed(0),
             repeated: None,
         }
     }
@@ -121,6 +121,11 @@ impl LocationCopy {
         self.file
     }
 
+    /// Which of the locations that had this name.
+    pub fn life(&self) -> u64 {
+        self.life
+    }
+
     /// What is known about each batch.
     pub fn index(&self) -> &Index {
         &self.index
@@ -151,7 +156,7 @@ impl LocationCopy {
         self.held.push_back(Held::Memory(batch));
     }
 
-    /// Adds a batch that went to disk while it arrived.
+    /// Adds a batch that went to disk while it arrived, and returns its number.
     pub fn append_on_disk(
         &mut self,
         header: &BatchHeader,
@@ -159,7 +164,7 @@ impl LocationCopy {
         segment: Arc<Segment>,
         at: u64,
         checksum: u32,
-    ) {
+    ) -> u32 {
         let first = self.push(header, len);
         self.held.push_back(Held::Disk(Box::new(Run {
             first,
@@ -167,6 +172,7 @@ impl LocationCopy {
             at,
             checksums: Box::new([checksum]),
         })));
+        first
     }
 
     fn push(&mut self, header: &BatchHeader, len: u32) -> u32 {

@@ -96,6 +96,16 @@ impl Store {
         &self.directories
     }
 
+    /// Asks every directory how much space there is now. Blocks.
+    pub fn measure(&self) {
+        for directory in &self.directories {
+            if let Err(error) = directory.measure() {
+                tracing::warn!(directory = %directory.root().display(), %error, "cannot be measured");
+            }
+        }
+        self.memory.wake_spiller();
+    }
+
     /// Milliseconds since the store was opened.
     pub fn now_ms(&self) -> u64 {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
@@ -160,7 +170,8 @@ impl Store {
     pub fn pressure(&self, leaving: bool) -> Pressure {
         let level = self.memory.level();
         let room = || self.directories.iter().any(|directory| directory.health() == Health::Healthy);
-        Pressure { leaving, memory_tight: level >= Level::Tight, exhausted: level >= Level::Tight && !room() }
+        let exhausted = level >= Level::Tight && (!room() || self.memory.is_mostly_fixed());
+        Pressure { leaving, memory_tight: level >= Level::Tight, exhausted }
     }
 
     fn unsealed(&self) -> MutexGuard<'_, Vec<Arc<Shuffle>>> {

@@ -212,7 +212,7 @@ async fn run(steps: Vec<Step>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
     #[test]
     fn readers_get_what_the_model_says(steps in prop::collection::vec(step(), 1..60)) {
         runtime().block_on(run(steps));

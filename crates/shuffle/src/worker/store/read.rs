@@ -24,6 +24,12 @@ use crate::worker::state::Slot;
 /// Bytes that are read and written at a time.
 const PIECE_BYTES: u64 = 256 << 10;
 
+/// Batches in memory below this are joined before they are sent, if there are many of them.
+const SMALL_BATCH_BYTES: usize = 4 << 10;
+
+/// How many small batches are many.
+const SMALL_BATCHES_MIN: usize = 8;
+
 /// A batch on disk above this is read twice, once to compare its checksum and once to send it, instead of being held.
 const WHOLE_BATCH_BYTES_MAX: u64 = 4 << 20;
 
@@ -254,7 +260,7 @@ impl ChunkReader {
                 Place::Memory(batch) => Some(batch),
                 Place::Disk { .. } => None,
             });
-            return Ok(parts.collect());
+            return Ok(self.join_small(parts.collect()).await);
         }
         let from_disk = |(place, len): &(Place, u64)| matches!(place, Place::Disk { .. }).then_some(*len);
         let len: u64 = batches.iter().filter_map(from_disk).sum();
@@ -273,6 +279,34 @@ impl ChunkReader {
         read.await
             .map_err(|panic| Error::new(Kind::Internal, panic.to_string()))?
             .map_err(|error| about(&stream, error))
+    }
+
+    /// Copies small neighbours into one part: a system call for every hundred bytes would cost more than the copy.
+    async fn join_small(&self, parts: Vec<Bytes>) -> Vec<Bytes> {
+        let is_small = |part: &&Bytes| part.len() < SMALL_BATCH_BYTES;
+        if parts.iter().filter(is_small).count() < SMALL_BATCHES_MIN {
+            return parts;
+        }
+        let len = parts.iter().filter(is_small).map(Bytes::len).sum();
+        let mut buffer = self.buffers.take(len, &self.memory).await;
+        parts.iter().filter(is_small).for_each(|part| buffer.bytes_mut().extend_from_slice(part));
+        let mut small = buffer.share();
+        let mut joined: Vec<Bytes> = Vec::new();
+        let mut run = 0;
+        for part in parts {
+            if is_small(&&part) {
+                run += part.len();
+                continue;
+            }
+            if run > 0 {
+                joined.push(small.split_to(std::mem::take(&mut run)));
+            }
+            joined.push(part);
+        }
+        if run > 0 {
+            joined.push(small);
+        }
+        joined
     }
 
     /// Where the next batches are: as many as make a piece.

@@ -68,6 +68,40 @@ impl Segment {
         Ok(Self::of(directory, path, file, 0))
     }
 
+    /// Makes a file for one batch that is written while it arrives, see [`Segment::write_part`].
+    ///
+    /// # Errors
+    /// As for [`Segment::create`].
+    pub fn create_for_one(directory: &Arc<Directory>, key: &ShuffleKey, number: u32) -> io::Result<Self> {
+        let segment = Self::create(directory, key, number)?;
+        segment.poisoned.store(true, Ordering::Relaxed);
+        Ok(segment)
+    }
+
+    /// Where the batch of a file for one begins: behind its head and its table.
+    pub const LARGE_BATCH_AT: u64 = (record::HEAD_LEN + record::RUN_ROW_LEN) as u64;
+
+    /// Writes a part of the batch of a file for one. Blocks.
+    ///
+    /// # Errors
+    /// What the file system says; the directory is told.
+    pub fn write_part(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(bytes, at).inspect_err(|error| self.directory.failed(error))?;
+        self.directory.count_written(bytes.len() as u64);
+        self.len.fetch_max(at + bytes.len() as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Writes the head of a file for one, when its batch is whole. Blocks.
+    ///
+    /// # Errors
+    /// As for [`Segment::write_part`].
+    pub fn finish_one(&self, file: FileName, life: u64, first: u32, row: RunRow) -> io::Result<()> {
+        let mut head = Vec::with_capacity(Self::LARGE_BATCH_AT as usize);
+        record::encode_run(file, life, first, &[row], &mut head);
+        self.write_part(0, &head)
+    }
+
     /// Opens a file of an earlier run of this worker, which is read and never written again.
     ///
     /// # Errors

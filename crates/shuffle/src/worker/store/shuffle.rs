@@ -114,11 +114,21 @@ impl Contents {
         let found = self.segments.iter().rev().find(|segment| Arc::ptr_eq(segment.directory(), directory));
         match found {
             Some(segment) if segment.is_writable() => Ok(Arc::clone(segment)),
-            _ => {
-                let number = self.next_segment;
-                self.next_segment += 1;
-                Err(number)
-            }
+            _ => Err(self.next_segment_number()),
+        }
+    }
+
+    /// The number of a new file.
+    pub fn next_segment_number(&mut self) -> u32 {
+        let number = self.next_segment;
+        self.next_segment += 1;
+        number
+    }
+
+    /// Takes in a file, if it is not here yet.
+    pub fn adopt(&mut self, segment: &Arc<Segment>) {
+        if !self.segments.iter().any(|known| Arc::ptr_eq(known, segment)) {
+            self.segments.push(Arc::clone(segment));
         }
     }
 

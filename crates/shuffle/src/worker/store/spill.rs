@@ -72,7 +72,7 @@ impl Store {
     }
 
     /// The healthy directory with the most space.
-    fn healthiest(&self) -> Option<Arc<Directory>> {
+    pub fn healthiest(&self) -> Option<Arc<Directory>> {
         let healthy = self.directories().iter().filter(|directory| directory.health() == Health::Healthy);
         healthy.max_by_key(|directory| directory.usable()).cloned()
     }
@@ -298,12 +298,6 @@ impl SpillJob {
 }
 
 impl Contents {
-    fn adopt(&mut self, segment: &Arc<Segment>) {
-        if !self.segments.iter().any(|known| Arc::ptr_eq(known, segment)) {
-            self.segments.push(Arc::clone(segment));
-        }
-    }
-
     /// What seals would say now.
     fn seals(&self) -> Vec<(Slot, Seal)> {
         let wanting =

@@ -1,0 +1,232 @@
+//! Batches too large for memory: written to a file of their own while they arrive, and sent on to the replica's worker
+//! at the same time. A client sends one row in one frame, however large the row.
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use super::node::Node;
+use super::push::{Appended, Push, Rejection};
+use super::replicate::{self, Copied};
+use super::state::{PushKind, Refusal};
+use super::store::record::RunRow;
+use super::store::segment::Segment;
+use super::store::shuffle::Shuffle;
+use crate::ids::{FileName, Mode};
+use crate::net::{Body, Client, Payload, PieceFuture, PieceSource, Reply};
+use crate::wire::batch::BATCH_HEADER_LEN;
+use crate::wire::{Header, Status};
+
+/// Bytes that are received, written and sent on at a time.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// Pieces that wait for the replica's worker; when there are more, the client waits.
+const PIECES_WAITING: usize = 2;
+
+/// A body above this is large, unless the memory is so small that less is.
+const LARGE_BYTES: u64 = 8 << 20;
+
+/// Whether a body is to be written while it arrives.
+pub fn is_large(len: usize, memory_limit: u64) -> bool {
+    len as u64 > LARGE_BYTES.min(memory_limit / 8)
+}
+
+/// The copy of a body on its way to the replica's worker.
+struct Copy {
+    pieces: mpsc::Sender<Bytes>,
+    copied: JoinHandle<Copied>,
+}
+
+/// What arrived.
+struct Received {
+    segment: Arc<Segment>,
+    /// The front of the batch, with its header.
+    front: Bytes,
+    checksum: u32,
+}
+
+/// Gives the pieces that a channel brings.
+struct Pieces(mpsc::Receiver<Bytes>);
+
+impl PieceSource for Pieces {
+    fn next(&mut self) -> PieceFuture<'_> {
+        // A body that breaks off comes out short, which ends the connection: the replica takes nothing.
+        Box::pin(async { Ok(self.0.recv().await.map(|piece| vec![piece])) })
+    }
+}
+
+/// Receives a large push, appends it and answers.
+///
+/// # Errors
+/// The client's connection failed.
+pub async fn push(
+    node: &Arc<Node>,
+    shuffle: &Arc<Shuffle>,
+    push: Push,
+    body: &mut Body<'_>,
+    reply: Reply,
+) -> io::Result<()> {
+    let len = body.remaining();
+    let (PushKind::Single, [location]) = (push.kind, push.locations.as_slice()) else {
+        reply.fail(format!("a merged push of {len} bytes: send batches of this size by themselves"));
+        return Ok(());
+    };
+    let file = FileName { location: *location, mode: push.mode };
+    let Some(segment) = new_file(node, shuffle, len).await else {
+        reply.push(Status::HardSplit);
+        return Ok(());
+    };
+    let copy = start_copy(node, shuffle, &push, len);
+    let received = receive(node, segment, len, body, copy.as_ref().map(|copy| &copy.pieces)).await;
+    let (received, copied) = match (received, copy) {
+        (Err(error), _) => return Err(error),
+        (Ok(received), None) => (received, None),
+        (Ok(received), Some(Copy { pieces, copied })) => {
+            drop(pieces); // that was the last
+            (received, Some(copied))
+        }
+    };
+    let appended = match received {
+        Ok(received) => append(node, shuffle, &push, file, len, received).await,
+        Err(_) => Err(Rejection::Refused(Refusal::HardSplit)),
+    };
+    match (appended, copied) {
+        (Err(rejection), _) => rejection.answer(reply),
+        (Ok(appended), None) => reply.push(appended.status()),
+        (Ok(appended), Some(copied)) => {
+            tokio::spawn(async move {
+                let copied = copied.await.unwrap_or_else(|panic| {
+                    Copied::Failed(Status::PushDataFailNonCriticalCauseReplica, panic.to_string())
+                });
+                replicate::answer(reply, appended.status(), copied);
+            });
+        }
+    }
+    Ok(())
+}
+
+async fn new_file(node: &Arc<Node>, shuffle: &Arc<Shuffle>, len: usize) -> Option<Arc<Segment>> {
+    let directory = node.store.healthiest().filter(|directory| directory.usable() > len as u64)?;
+    let (key, number) = (shuffle.key().clone(), shuffle.lock().next_segment_number());
+    let made = tokio::task::spawn_blocking(move || Segment::create_for_one(&directory, &key, number));
+    made.await.ok()?.ok().map(Arc::new)
+}
+
+/// Begins to send the body on, over a connection of its own: what is slow in arriving holds up nobody else.
+fn start_copy(node: &Arc<Node>, shuffle: &Shuffle, push: &Push, len: usize) -> Option<Copy> {
+    let location = *push.locations.first()?;
+    let contents = shuffle.lock();
+    let slot = contents.state.find(FileName { location, mode: push.mode })?;
+    let peer = contents.state.peer(slot)?.clone();
+    let within = contents.push_timeout.unwrap_or(node.options.push_timeout);
+    drop(contents);
+    let header =
+        Header::PushData { request_id: 0, mode: Mode::Replica, shuffle: push.shuffle.clone(), location };
+    let (pieces, waiting) = mpsc::channel(PIECES_WAITING);
+    let body = Payload::pull(len, Box::new(Pieces(waiting)));
+    let copied =
+        tokio::spawn(async move { replicate::send(&Client::default(), &peer, header, body, within).await });
+    Some(Copy { pieces, copied })
+}
+
+/// Receives the body into the file. The outer error is the client's connection, the inner one the disk.
+async fn receive(
+    node: &Arc<Node>,
+    segment: Arc<Segment>,
+    len: usize,
+    body: &mut Body<'_>,
+    copy: Option<&mpsc::Sender<Bytes>>,
+) -> io::Result<io::Result<Received>> {
+    let store = &node.store;
+    let file = Unfinished(Some(segment));
+    let mut at = Segment::LARGE_BATCH_AT;
+    let (mut front, mut checksum, mut left) = (Bytes::new(), crc32fast::Hasher::new(), len);
+    while left > 0 {
+        let step = left.min(PIECE_BYTES);
+        let mut buffer = store.buffers().take(step, store.memory()).await;
+        body.read_into(buffer.bytes_mut(), step).await?;
+        let piece = buffer.share();
+        if front.is_empty() {
+            front = Bytes::copy_from_slice(&piece[..piece.len().min(BATCH_HEADER_LEN)]);
+        }
+        checksum.update(&piece);
+        if let Some(copy) = copy {
+            // The other worker may be gone: then its answer says so.
+            let _ = copy.send(piece.clone()).await;
+        }
+        let target = file.segment();
+        let written = tokio::task::spawn_blocking(move || target.write_part(at, &piece)).await;
+        if let Err(error) = written.unwrap_or_else(|panic| Err(io::Error::other(panic))) {
+            return Ok(Err(error));
+        }
+        at += step as u64;
+        left -= step;
+    }
+    Ok(Ok(Received { segment: file.finish(), front, checksum: checksum.finalize() }))
+}
+
+/// Decides about what arrived, and writes in front of it what it is.
+async fn append(
+    node: &Arc<Node>,
+    shuffle: &Arc<Shuffle>,
+    push: &Push,
+    file: FileName,
+    len: usize,
+    received: Received,
+) -> Result<Appended, Rejection> {
+    let Received { segment, front, checksum } = received;
+    let unfinished = Unfinished(Some(segment));
+    let pressure = node.pressure();
+    let (appended, run, segment) = {
+        let mut contents = shuffle.lock();
+        if contents.gone {
+            return Err(Rejection::Refused(Refusal::NotFound));
+        }
+        let header = contents.header_of(&front, len).map_err(Rejection::Malformed)?;
+        let admission =
+            contents.state.judge(file, header.map, push.kind, pressure).map_err(Rejection::Refused)?;
+        let segment = unfinished.finish();
+        contents.state.appended(admission.slot, len as u64);
+        contents.adopt(&segment);
+        let row = RunRow {
+            len: len as u32,
+            map: header.map,
+            attempt: header.attempt,
+            batch: header.batch,
+            checksum,
+        };
+        let copy = contents.copy_mut(admission.slot, file);
+        let first =
+            copy.append_on_disk(&header, len as u32, Arc::clone(&segment), Segment::LARGE_BATCH_AT, checksum);
+        (Appended::new(admission.soft_split), (copy.life(), first, row), segment)
+    };
+    node.count_appended(len as u64);
+    let (life, first, row) = run;
+    // It can be read without; only a restart needs it.
+    let _ = tokio::task::spawn_blocking(move || segment.finish_one(file, life, first, row)).await;
+    Ok(appended)
+}
+
+/// A file that is deleted unless it is finished.
+struct Unfinished(Option<Arc<Segment>>);
+
+impl Unfinished {
+    fn segment(&self) -> Arc<Segment> {
+        Arc::clone(self.0.as_ref().expect("it is there until it is finished"))
+    }
+
+    fn finish(mut self) -> Arc<Segment> {
+        self.0.take().expect("it is finished once")
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if let Some(segment) = self.0.take() {
+            drop(tokio::task::spawn_blocking(move || segment.delete()));
+        }
+    }
+}
