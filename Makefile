@@ -22,7 +22,7 @@ run: build
 	$(YEOUL) demo
 
 test: .prerequisites
-	$(CARGO) test --release --locked --workspace
+	$(CARGO) test --release --locked --workspace --no-fail-fast
 
 judge: build
 	YEOUL=$(YEOUL) judges/run $(ARGS)

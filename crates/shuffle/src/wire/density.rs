@@ -60,7 +60,6 @@ fn varint(rest: &mut &[u8]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::ids::WorkerId;
     use crate::wire::message::Message;
     use crate::wire::proto;
