@@ -101,9 +101,9 @@ pub async fn run(dir: &Path, script: &Script, mut say: impl FnMut(&str)) -> Resu
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    let victim = workers.remove(0);
+    let (fullest, bytes_killed) = fullest(&workers).await?;
+    let victim = workers.remove(fullest);
     let victim_id = victim.id().clone();
-    let bytes_killed = holds_something(&victim).await?;
     drop(victim);
     unreachable_by_now(&victim_id).await?;
     let bytes_before = written.load(Ordering::Relaxed);
@@ -165,16 +165,19 @@ async fn unreachable_by_now(worker: &WorkerId) -> Result<()> {
     Ok(())
 }
 
-/// Waits until the worker holds bytes, which are then to be lost with it.
-async fn holds_something(worker: &worker::Handle) -> Result<u64> {
+/// The worker that holds the most, whose loss proves the most, and how many bytes that is; waits until one holds any.
+async fn fullest(workers: &[worker::Handle]) -> Result<(usize, u64)> {
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {
-        let bytes = worker.node().store.all().iter().map(|shuffle| shuffle.lock().bytes()).sum();
-        if bytes > 0 {
-            return Ok(bytes);
+        let held = |worker: &worker::Handle| {
+            worker.node().store.all().iter().map(|shuffle| shuffle.lock().bytes()).sum()
+        };
+        let fullest = workers.iter().map(held).enumerate().max_by_key(|(_, bytes): &(usize, u64)| *bytes);
+        if let Some(fullest) = fullest.filter(|(_, bytes)| *bytes > 0) {
+            return Ok(fullest);
         }
         if Instant::now() > deadline {
-            return Err(Error::new(Kind::Internal, "the worker to kill got nothing within 10 s"));
+            return Err(Error::new(Kind::Internal, "no worker got anything within 10 s"));
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
