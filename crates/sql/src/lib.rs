@@ -43,5 +43,5 @@ pub use error::{Error, Result};
 pub use options::Options;
 pub use place::{Place, Span};
 pub use progress::Progress;
-pub use runtime::runtime;
+pub use runtime::{RETURN_MEMORY, runtime};
 pub use session::{MemoryReport, Session};

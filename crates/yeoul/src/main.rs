@@ -1,5 +1,6 @@
 //! The binary: one verb per file, wiring only.
 
+mod allocator;
 mod bench;
 mod demo;
 mod shuffle;

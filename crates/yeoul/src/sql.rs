@@ -13,6 +13,8 @@ use yeoul_sql::output::{Format, NewFile, OutputOptions};
 use yeoul_sql::shell::{Console, CtrlC, Outcome, Report, Settings, Shell};
 use yeoul_sql::{Error, Options, Session};
 
+use crate::allocator::return_memory_at_once;
+
 const EXAMPLES: &str = "\
 Examples:
   yeoul sql                                                    the shell: .help lists its commands
@@ -87,6 +89,9 @@ fn threads(text: &str) -> Result<usize, String> {
 
 /// Runs the verb.
 pub fn run(args: SqlArgs) -> ExitCode {
+    if args.memory.is_some() {
+        return_memory_at_once();
+    }
     if std::env::var_os("RUST_BACKTRACE").is_none() {
         // What panics becomes an error with its message; the trace is for those who ask for it.
         panic::set_hook(Box::new(|_| {}));

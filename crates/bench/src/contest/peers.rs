@@ -50,15 +50,18 @@ impl Peer {
                 program: venv::python_with(packages)?,
                 arguments: vec![venv::scripts()?.join(script).to_string_lossy().into_owned()],
                 environment: vec![("PYTHONDONTWRITEBYTECODE".to_owned(), "1".to_owned())],
+                environment_limited: Vec::new(),
                 log: log.clone(),
             })
         };
+        let (key, value) = yeoul_sql::RETURN_MEMORY;
         match self {
             Self::Yeoul => Ok(Launch {
                 program: std::env::current_exe()
                     .map_err(|e| Error::io("find", Path::new("our own program"), e))?,
                 arguments: vec![CONTESTANT_VERB.to_owned()],
                 environment: Vec::new(),
+                environment_limited: vec![(key.to_owned(), value.to_owned())],
                 log,
             }),
             Self::DuckDb => python(&["duckdb==2.0.0", "pyarrow==26.0.1"], "peer_duckdb.py"),

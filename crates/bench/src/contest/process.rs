@@ -35,6 +35,8 @@ pub(crate) struct Launch {
     pub arguments: Vec<String>,
     /// What it finds in its environment, on top of ours.
     pub environment: Vec<(String, String)>,
+    /// What it finds there besides if it gets a memory limit.
+    pub environment_limited: Vec<(String, String)>,
     /// Where its stderr goes.
     pub log: PathBuf,
 }
@@ -77,9 +79,10 @@ impl Process {
     /// `NotFound` if it cannot be started; `Unavailable` with its last words if it does not open; `Cancelled` by `stop`.
     pub fn start(launch: &Launch, open: &Open, stop: &AtomicBool) -> Result<Self> {
         let log = File::create(&launch.log).map_err(|e| Error::io("create", &launch.log, e))?;
+        let limited = if open.memory_bytes.is_some() { launch.environment_limited.as_slice() } else { &[] };
         let mut child = Command::new(&launch.program)
             .args(&launch.arguments)
-            .envs(launch.environment.iter().map(|(key, value)| (key, value)))
+            .envs(launch.environment.iter().chain(limited).map(|(key, value)| (key, value)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(log)
@@ -283,8 +286,13 @@ mod tests {
     fn start(directory: &TempDir, then: &str) -> Process {
         let log = directory.path().join("log");
         let script = format!("read request; echo '{OPENED}'; read request; {then}");
-        let launch =
-            Launch { program: "sh".into(), arguments: vec!["-c".into(), script], environment: vec![], log };
+        let launch = Launch {
+            program: "sh".into(),
+            arguments: vec!["-c".into(), script],
+            environment: vec![],
+            environment_limited: vec![],
+            log,
+        };
         let open = Open {
             data: directory.path().into(),
             tables: vec![],

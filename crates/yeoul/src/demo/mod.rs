@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use crate::allocator::return_memory_at_once;
 use clap::Args;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
@@ -52,6 +53,8 @@ const ACTS: [Act; 2] = [
 ];
 
 pub fn run(args: DemoArgs) -> ExitCode {
+    // An act may promise a memory limit.
+    return_memory_at_once();
     let names: Vec<&str> = ACTS.iter().map(|act| act.name).collect();
     if let Some(unknown) = args.act.iter().find(|name| !names.contains(&name.as_str())) {
         eprintln!("error: there is no act '{unknown}'\nhint: the acts are {}", names.join(", "));
