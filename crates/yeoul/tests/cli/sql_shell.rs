@@ -26,7 +26,8 @@ impl Terminal {
             println!("skipped: the program 'script' is not installed");
             return None;
         }
-        let shell = format!("{} sql", env!("CARGO_BIN_EXE_yeoul"));
+        // `exec`, because a dash that waits for its child dies of the Ctrl-C that the child has handled.
+        let shell = format!("exec {} sql", env!("CARGO_BIN_EXE_yeoul"));
         let mut child = Command::new("script")
             .args(["-q", "-e", "-c", &shell, "/dev/null"])
             .current_dir(folder.path())
