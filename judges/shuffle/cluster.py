@@ -5,11 +5,13 @@ import os
 import pathlib
 import shlex
 import signal
-import socket
 import subprocess
 import tempfile
 import time
 import urllib.request
+
+import fetch  # noqa: F401 (it finds `common`)
+from common import free_ports
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -18,23 +20,6 @@ def command() -> list[str]:
     """How `yeoul shuffle` is called: the binary is $YEOUL, or the built one; YEOUL_SHUFFLE replaces the whole call."""
     binary = os.environ.get("YEOUL", f"{ROOT}/target/release/yeoul")
     return shlex.split(os.environ.get("YEOUL_SHUFFLE", f"{shlex.quote(binary)} shuffle"))
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on, below the range from which the kernel takes ports for outgoing connections."""
-    import random
-
-    found = []
-    while len(found) < count:
-        port = random.randint(12000, 30000)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        if port not in found:
-            found.append(port)
-    return found
 
 
 class Process:

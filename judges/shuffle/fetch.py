@@ -1,11 +1,11 @@
 """The outside clients, at pinned versions, fetched by name through Maven and pip into a cache."""
 
-import os
 import pathlib
 import subprocess
 import sys
 
-CACHE = pathlib.Path(os.environ.get("YEOUL_JUDGE_CACHE", pathlib.Path.home() / ".cache" / "yeoul"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from common import CACHE, venv  # noqa: E402, F401 (`venv` is for those who import this)
 
 CELEBORN_CLIENT = "org.apache.celeborn:celeborn-client-spark-3-shaded_2.12:0.5.4"
 JARS = [
@@ -34,18 +34,6 @@ def jars() -> pathlib.Path:
 def client_jar() -> pathlib.Path:
     _, artifact, version = CELEBORN_CLIENT.split(":")
     return jars() / f"{artifact}-{version}.jar"
-
-
-def venv(name: str, packages: list[str]) -> pathlib.Path:
-    """The `bin` folder of a virtual environment with these packages."""
-    folder = CACHE / f"venv-{name}"
-    stamp = folder / "packages"
-    wanted = "\n".join(packages)
-    if not stamp.exists() or stamp.read_text() != wanted:
-        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-        subprocess.run([folder / "bin" / "pip", "install", "-q", *packages], check=True)
-        stamp.write_text(wanted)
-    return folder / "bin"
 
 
 def compiled(source: pathlib.Path) -> pathlib.Path:

@@ -14,7 +14,8 @@ import time
 
 import fetch
 import stock_spark
-from cluster import Cluster, free_ports
+from cluster import Cluster
+from common import free_ports
 
 HERE = pathlib.Path(__file__).parent
 

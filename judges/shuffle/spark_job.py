@@ -8,33 +8,29 @@ import pathlib
 import sys
 import time
 
-from pyspark.sql import SparkSession, functions as F
+from pyspark.sql import functions as F
+
+from spark_session import session, statements
 
 
-def session(conf: dict) -> SparkSession:
-    builder = SparkSession.builder.appName("yeoul-judge")
-    for key, value in conf.items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
-
-
-def digest(frame):
-    """Count and order-free sum over every column of every row."""
+def digest(frame, plan_has: str = ""):
+    """Count and order-free sum over every column of every row; the plan that ran must have `plan_has` in it."""
     # A decimal sum does not overflow where a bigint one would.
     hashed = frame.select(F.xxhash64(*frame.columns).cast("decimal(38,0)").alias("h"))
-    row = hashed.agg(F.count("*"), F.sum("h")).collect()[0]
+    summed = hashed.agg(F.count("*"), F.sum("h"))
+    row = summed.collect()[0]
+    plan = summed._jdf.queryExecution().executedPlan().toString()
+    assert plan_has in plan, f"the plan has no '{plan_has}':\n{plan}"
     return [str(value) for value in row]
 
 
 def tpch(spark, text: str):
     """The rows of the last statement that gives any."""
     rows = None
-    text = text.replace("create view", "create or replace temporary view")
-    for statement in text.split(";"):
-        if statement.strip():
-            frame = spark.sql(statement)
-            if frame.columns:
-                rows = sorted(str(tuple(row)) for row in frame.collect())
+    for statement in statements(text):
+        frame = spark.sql(statement)
+        if frame.columns:
+            rows = sorted(str(tuple(row)) for row in frame.collect())
     return rows
 
 
@@ -61,7 +57,7 @@ def skew_join(spark):
         spark.conf.set(key, value)
     left = numbers(spark, 2_000_000).selectExpr("if(id % 10 < 8, 7, id % 1000) as k", "id as a", "sha2(cast(id as string), 256) as s")
     right = numbers(spark, 1_000).selectExpr("id as k", "id * 3 as b")
-    result = digest(left.join(right, "k"))
+    result = digest(left.join(right, "k"), plan_has="skewed")
     for key in ["spark.sql.autoBroadcastJoinThreshold", "spark.sql.adaptive.advisoryPartitionSizeInBytes"]:
         spark.conf.unset(key)
     return result
@@ -71,7 +67,7 @@ def local_reader(spark):
     """A sort merge join that adaptive execution turns into a broadcast, so that the shuffle is read by map range."""
     left = numbers(spark, 1_000_000).selectExpr("id % 5000 as k", "id as a", "md5(cast(id as string)) as s")
     right = numbers(spark, 200_000).selectExpr("id % 5000 as k", "id as b").where("b < 300").repartition(20, "k")
-    return digest(left.join(right, "k"))
+    return digest(left.join(right, "k"), plan_has="AQEShuffleRead local")
 
 
 def large_rows(spark):
@@ -80,9 +76,10 @@ def large_rows(spark):
 
 
 def hot_partition(spark):
-    """Everything in one partition."""
+    """Everything in one partition, a kilobyte a row, which no codec makes much smaller."""
     size = int(spark.conf.get("spark.judge.hotRows", "400000"))
-    rows = numbers(spark, size, 16).selectExpr("id", "1 as k", "concat(sha2(cast(id as string), 512), repeat(md5(cast(id * 3 as string)), 30)) as s")
+    hashes = ", ".join(f"sha2(concat(id, '-{part}'), 512)" for part in range(8))
+    rows = numbers(spark, size, 16).selectExpr("id", "1 as k", f"concat({hashes}) as s")
     return digest(rows.repartition(8, "k"))
 
 
@@ -138,10 +135,7 @@ JOBS += [cached_and_read_again, speculation, long_shuffle]
 
 def main():
     out, tables, conf, *wanted = sys.argv[1:]
-    spark = session(json.loads(conf))
-    spark.sparkContext.setLogLevel("WARN")
-    for table in sorted(pathlib.Path(tables).glob("*.parquet")):
-        spark.read.parquet(str(table)).createOrReplaceTempView(table.stem)
+    spark = session(json.loads(conf), tables)
     jobs = {job.__name__: job for job in JOBS}
     with open(out, "w") as results:
         for name in wanted:

@@ -44,24 +44,29 @@ def celeborn(endpoints: str, replicate: bool) -> dict:
     }
 
 
-def queries() -> list[str]:
-    """The 22 TPC-H queries, as they come with Sail's package."""
+def queries(suite: str = "tpch") -> list[str]:
+    """The queries of TPC-H or TPC-DS, as they come with Sail's package."""
     import re
 
     site = fetch.venv("sail", fetch.SAIL).parent / "lib"
-    found = site.glob("*/site-packages/pysail/data/tpch/queries/q*.sql")
+    found = site.glob(f"*/site-packages/pysail/data/{suite}/queries/q*.sql")
     return [str(path) for path in sorted(found, key=lambda path: int(re.sub(r"\D", "", path.stem)))]
 
 
 def start(conf: dict, jobs: list[str], tables: pathlib.Path, out: pathlib.Path, log: pathlib.Path) -> subprocess.Popen:
+    """Spark runs the jobs and ends."""
+    return run_inside("spark_job.py", conf, tables, out, log, jobs)
+
+
+def run_inside(script: str, conf: dict, tables, out, log: pathlib.Path, arguments=(), **pipes) -> subprocess.Popen:
+    """Starts a script in Spark's own Python, with these settings over [`BASE`]."""
     python = fetch.venv("spark", fetch.SPARK) / "python"
     environment = os.environ | {"PYTHONHASHSEED": "0", "PYSPARK_PYTHON": str(python), "SPARK_LOCAL_IP": "127.0.0.1"}
     environment["SPARK_SCALA_VERSION"] = "2.12"
-    arguments = [python, HERE / "spark_job.py", out, tables, json.dumps(BASE | conf), *jobs]
+    arguments = [python, HERE / script, out, tables, json.dumps(BASE | conf), *arguments]
     with open(log, "wb") as log_file:
-        return subprocess.Popen(
-            arguments, env=environment, stdout=log_file, stderr=log_file, cwd=log.parent, start_new_session=True
-        )
+        pipes = {"stdout": log_file, "stderr": log_file} | pipes
+        return subprocess.Popen(arguments, env=environment, cwd=log.parent, start_new_session=True, **pipes)
 
 
 def results(out: pathlib.Path) -> dict:

@@ -32,7 +32,7 @@ enum Verb {
     Sql(sql::SqlArgs),
     Shuffle(shuffle::ShuffleArgs),
     Generate(yeoul_bench::generate::GenerateArgs),
-    Bench(yeoul_bench::tpc::BenchArgs),
+    Bench(bench::BenchArgs),
     /// Run queries for `yeoul bench`, which talks to it over stdin and stdout
     #[command(hide = true)]
     BenchContestant,
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
         Verb::Sql(args) => sql::run(args),
         Verb::Shuffle(args) => shuffle::run(args),
         Verb::Generate(args) => bench::generate(args),
-        Verb::Bench(args) => bench::compare(args),
+        Verb::Bench(args) => bench::run(args),
         Verb::BenchContestant => bench::contestant(),
         Verb::Demo(args) => demo::run(args),
     }

@@ -139,7 +139,7 @@ pub fn run(args: ShuffleArgs) -> ExitCode {
     }
 }
 
-fn report(error: &Error) {
+pub fn report(error: &Error) {
     let mut text = format!("error: {error}\n");
     let mut cause = error.source();
     while let Some(error) = cause {

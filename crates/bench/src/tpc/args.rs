@@ -1,4 +1,4 @@
-//! `yeoul bench tpch|tpcds` on the command line.
+//! What `yeoul bench tpch` and `yeoul bench tpcds` take on the command line.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::contest::Peer;
 use crate::error::{Error, Result};
 use crate::generate::{Suite, parse_scale, parse_threads};
 
-/// Compare with DuckDB, DataFusion and Spark on the queries of TPC-H or TPC-DS
+/// How one of the TPC suites is to be run.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
@@ -24,11 +24,7 @@ Examples:
 Every answer is compared by value with DuckDB's; the exit code is 1 if one of ours is wrong or missing. Contestants are
 processes of their own that take turns on the same files with the same threads. Peers and query texts come from PyPI,
 once, into the cache directory; Spark needs a JDK 17.")]
-pub struct BenchArgs {
-    /// tpch: 22 queries on 8 tables; tpcds: 99 queries on 24 tables
-    #[arg(value_name = "SUITE")]
-    pub suite: Suite,
-
+pub struct TpcArgs {
     /// Scale factor of the tables, also of those in --data: about this many GB as text; fractions work
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_scale)]
     pub scale: f64,
@@ -70,15 +66,15 @@ pub struct BenchArgs {
     pub html: Option<PathBuf>,
 }
 
-impl BenchArgs {
+impl TpcArgs {
     /// Compares, and prints the report. Gives whether our answers are all there and right: exit 0, or else 1.
     /// Ctrl-C ends it and all contestants.
     ///
     /// # Errors
     /// Those of [`bench`], and of writing the report.
-    pub async fn run(self) -> Result<bool> {
+    pub async fn run(self, suite: Suite) -> Result<bool> {
         let options = Options {
-            suite: self.suite,
+            suite,
             scale: self.scale,
             memory: self.memory,
             threads: self.threads,

@@ -19,7 +19,7 @@ use std::{env, fs};
 use indicatif::{ProgressBar, ProgressStyle};
 use yeoul_base::{ByteSize, ErrorKind};
 
-pub use self::args::BenchArgs;
+pub use self::args::TpcArgs;
 use self::oracle::Oracle;
 use self::queries::QuerySet;
 use self::rounds::{Entrant, Rules, play};

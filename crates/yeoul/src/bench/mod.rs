@@ -1,23 +1,48 @@
 //! `yeoul generate`, `yeoul bench` and the contestant that the latter starts.
 
+mod shuffle;
+
 use std::future::Future;
 use std::process::ExitCode;
 
+use clap::{Args, Subcommand};
 use tokio::runtime::Builder;
 use yeoul_base::ErrorKind;
 use yeoul_bench::Error;
-use yeoul_bench::generate::GenerateArgs;
-use yeoul_bench::tpc::BenchArgs;
+use yeoul_bench::generate::{GenerateArgs, Suite as Tables};
+use yeoul_bench::tpc::TpcArgs;
 
 /// What a shell gives for a program that Ctrl-C ended: 128 and the number of SIGINT.
 const INTERRUPTED: u8 = 130;
+
+/// Measure a part of Yeoul against the systems that it replaces, and check its answers
+#[derive(Args)]
+pub struct BenchArgs {
+    #[command(subcommand)]
+    suite: Suite,
+}
+
+#[derive(Subcommand)]
+enum Suite {
+    /// Compare with DuckDB, DataFusion and Spark on the 22 queries of TPC-H
+    #[command(name = "tpch")]
+    TpcH(TpcArgs),
+    /// Compare with DuckDB, DataFusion and Spark on the 99 queries of TPC-DS
+    #[command(name = "tpcds")]
+    TpcDs(TpcArgs),
+    Shuffle(shuffle::ShuffleArgs),
+}
 
 pub fn generate(args: GenerateArgs) -> ExitCode {
     exit_code(wait(args.run()).map(|()| true))
 }
 
-pub fn compare(args: BenchArgs) -> ExitCode {
-    exit_code(wait(args.run()))
+pub fn run(args: BenchArgs) -> ExitCode {
+    match args.suite {
+        Suite::TpcH(args) => exit_code(wait(args.run(Tables::TpcH))),
+        Suite::TpcDs(args) => exit_code(wait(args.run(Tables::TpcDs))),
+        Suite::Shuffle(args) => shuffle::run(args),
+    }
 }
 
 pub fn contestant() -> ExitCode {

@@ -1,0 +1,118 @@
+//! `yeoul bench shuffle`: one worker and our own client against what the machine does without them.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use serde_json::json;
+use yeoul_base::ByteSize;
+use yeoul_shuffle::measure::{self, Finding, Plan};
+use yeoul_shuffle::{Error, Result};
+
+/// Compare the shuffle's worker with plain copies over loopback and to the disk
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  yeoul bench shuffle                                # a minute or two
+  yeoul bench shuffle --dir /data/1 --bytes 2GiB     # on the disk that the worker will use
+  yeoul bench shuffle --json - | jq .findings
+
+The worker is a process of its own. Ours and the plain copy take turns on the same bytes; medians are compared. Everything
+that is read back is checked: the exit code is 1 if a byte is wrong or missing.")]
+pub struct ShuffleArgs {
+    /// Bytes of each throughput measurement
+    #[arg(long, value_name = "SIZE", default_value = "512MiB")]
+    bytes: ByteSize,
+
+    /// How often each measurement is repeated
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    rounds: u16,
+
+    /// Measure on the disk of this directory [default: a temporary directory]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+
+    /// Write every measurement as JSON to FILE; - for stdout, instead of the table
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+pub fn run(args: ShuffleArgs) -> ExitCode {
+    match run_to_end(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            crate::shuffle::report(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run_to_end(args: &ShuffleArgs) -> Result<()> {
+    let parent = args.dir.clone().unwrap_or_else(std::env::temp_dir);
+    let dir = tempfile::Builder::new().prefix("yeoul-bench-").tempdir_in(parent)?;
+    let program = std::env::current_exe()?.display().to_string();
+    let plan = Plan {
+        bytes: args.bytes.bytes(),
+        rounds: args.rounds.into(),
+        command: Some(vec![program, "shuffle".to_owned()]),
+        ..Plan::new(dir.path())
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let findings = runtime.block_on(async {
+        tokio::select! {
+            findings = measure::run(&plan, |finding| eprintln!("{}", finding.name)) => findings,
+            _ = tokio::signal::ctrl_c() => Err(Error::new(yeoul_shuffle::Kind::Cancelled, "interrupted")),
+        }
+    })?;
+    match &args.json {
+        Some(path) if path == Path::new("-") => print(&to_json(&plan, &findings)),
+        Some(path) => {
+            std::fs::write(path, to_json(&plan, &findings))?;
+            print(&to_table(&findings))
+        }
+        None => print(&to_table(&findings)),
+    }
+}
+
+fn to_json(plan: &Plan, findings: &[Finding]) -> String {
+    let findings: Vec<_> = findings
+        .iter()
+        .map(|finding| json!({"finding": finding, "ratio": finding.ratio(), "met": finding.is_met()}))
+        .collect();
+    let report = json!({"bytes": plan.bytes, "rounds": plan.rounds, "findings": findings});
+    format!("{report:#}")
+}
+
+fn to_table(findings: &[Finding]) -> String {
+    let mut table = Table::new();
+    table.load_preset(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_header(["what", "ours: median (range)", "peer", "median (range)", "ratio", "bar", ""]);
+    for finding in findings {
+        let peer = finding.peers_text();
+        let ratio = finding.ratio().map(|ratio| format!("{ratio:.2}")).unwrap_or_default();
+        let met = if finding.is_met() { "met" } else { "MISSED" };
+        table.add_row([
+            finding.name,
+            &finding.ours_text(),
+            finding.peer,
+            &peer,
+            &ratio,
+            &finding.bar_text(),
+            met,
+        ]);
+    }
+    if let Some(column) = table.column_mut(4) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table.to_string()
+}
+
+/// To stdout; a reader that has gone wants no more.
+fn print(text: &str) -> Result<()> {
+    match writeln!(io::stdout().lock(), "{text}") {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}
