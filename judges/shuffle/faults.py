@@ -10,6 +10,7 @@ FAULT: kill-replicated   kill -9 of a random worker, with replication: right ans
 """
 
 import argparse
+import concurrent.futures
 import pathlib
 import random
 import subprocess
@@ -24,20 +25,30 @@ from cluster import Cluster
 LOSS = ["SHUFFLE_DATA_LOST", "FetchFailed", "CelebornIOException", "lost", "PartitionUnRetryAbleException", "REVIVE_FAILED"]
 LOSS += ["createPartitionReader", "Push data"]
 
+# A dead worker's connection is refused at once; the client need not wait for 15 s between its tries.
+QUICK_RETRIES = {"celeborn.client.fetch.retryWait": "1s", "celeborn.data.io.retryWait": "1s"}
+
 
 class SparkJob:
-    """`long_shuffle` in Spark, about a minute."""
+    """`long_shuffle` in Spark, a minute and more."""
+
+    @staticmethod
+    def prepare(turns: int):
+        """What the job works on, and what it must answer."""
+        conf = {"spark.judge.turns": str(turns), "spark.master": "local-cluster[2,1,1024]"}
+        conf |= {"spark.executor.memory": "1g", "spark.driver.memory": "1g"}
+        tables = fetch.tpch(0.01)
+        return tables, conf, stock_spark.expected(["long_shuffle"], tables, conf)["long_shuffle"]["rows"]
 
     def __init__(self, cluster: Cluster, replicate: bool, turns: int):
-        conf = {"spark.judge.turns": str(turns)}
-        self.tables = fetch.tpch(1)
-        self.expected = stock_spark.expected(["long_shuffle"], self.tables, conf)["long_shuffle"]["rows"]
+        self.tables, conf, self.expected = self.prepare(turns)
         self.out, self.log = cluster.folder / "out", cluster.folder / "spark.log"
         conf |= stock_spark.celeborn(cluster.endpoint, replicate)
         conf |= {"spark.task.maxFailures": "8", "spark.stage.maxConsecutiveAttempts": "8"}
         conf |= {"spark.celeborn.client.spark.fetch.throwsFetchFailure": "true"}
+        conf |= {f"spark.{key}": value for key, value in QUICK_RETRIES.items()}
         self.process = stock_spark.start(conf, ["long_shuffle"], self.tables, self.out, self.log)
-        self.span = (0, 4 * turns)
+        self.span = (0, 25 * turns)
 
     def outcome(self) -> tuple[bool, str]:
         self.process.wait(900)
@@ -48,13 +59,16 @@ class SparkJob:
 class ClientJob:
     """The stock client without Spark: three shuffles of known bytes."""
 
+    @staticmethod
+    def prepare(turns: int):
+        fetch.compiled(pathlib.Path(__file__).parent / "StockClient.java")
+
     def __init__(self, cluster: Cluster, replicate: bool, turns: int):
         classes = fetch.compiled(pathlib.Path(__file__).parent / "StockClient.java")
         self.log = cluster.folder / "client.log"
         arguments = [f"master={cluster.endpoint}", f"replicate={str(replicate).lower()}", f"shuffles={turns}"]
         arguments += ["maps=8", "partitions=12", "records=30", "size=20000", "pause=40"]
-        # A dead worker's connection is refused at once; the client need not wait for 15 s between its tries.
-        arguments += ["celeborn.client.fetch.retryWait=1s", "celeborn.data.io.retryWait=1s"]
+        arguments += [f"{key}={value}" for key, value in QUICK_RETRIES.items()]
         with open(self.log, "wb") as log:
             java = ["java", "-Xmx1g", "-cp", f"{classes}:{fetch.jars()}/*", "StockClient", *arguments]
             self.process = subprocess.Popen(java, stdout=log, stderr=log)
@@ -129,17 +143,24 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--with", dest="job", choices=["spark", "client"], default="spark")
     parser.add_argument("--seed", type=int, default=int(time.time()))
-    parser.add_argument("--turns", type=int, default=6)
+    parser.add_argument("--turns", type=int, default=2)
+    parser.add_argument("--parallel", type=int, default=3, help="runs at a time, each with a cluster of its own")
     options = parser.parse_args()
-    chance = random.Random(options.seed)
     print(f"seed {options.seed}")
+    kind = {"spark": SparkJob, "client": ClientJob}[options.job]
+    kind.prepare(options.turns)
     wrong = fired = 0
-    for turn in range(options.runs):
+
+    def one(turn: int) -> tuple[int, float, bool, str]:
         begin = time.monotonic()
-        right, what = run(options.fault, {"spark": SparkJob, "client": ClientJob}[options.job], chance, options.turns)
-        fired += not what.startswith("NOT FIRED")
-        wrong += not right
-        print(f"{'ok  ' if right else 'FAIL'} {options.fault} {turn} {time.monotonic() - begin:6.1f} s {what}", flush=True)
+        right, what = run(options.fault, kind, random.Random(options.seed + turn), options.turns)
+        return turn, time.monotonic() - begin, right, what
+
+    with concurrent.futures.ThreadPoolExecutor(options.parallel) as pool:
+        for turn, seconds, right, what in pool.map(one, range(options.runs)):
+            fired += not what.startswith("NOT FIRED")
+            wrong += not right
+            print(f"{'ok  ' if right else 'FAIL'} {options.fault} {turn} {seconds:6.1f} s {what}", flush=True)
     print(f"{options.runs - wrong} of {options.runs} right, {fired} faults happened")
     return 1 if wrong or fired < options.runs else 0
 

@@ -118,13 +118,20 @@ def speculation(spark):
 
 
 def long_shuffle(spark):
-    """A job for faults to happen in: several shuffles, each with a digest, for about a minute."""
+    """A job for faults to happen in: shuffles that are written and read for about a minute, with pauses in between, so that
+    several such jobs fit on a machine."""
     results = []
-    for turn in range(int(spark.conf.get("spark.judge.turns", "6"))):
-        rows = numbers(spark, 3_000_000, 12).selectExpr(
-            f"id * {turn + 1} as id", "id * 7919 % 100003 as k", "sha2(cast(id as string), 256) as s"
+    for turn in range(int(spark.conf.get("spark.judge.turns", "2"))):
+        pause = "if({} % 1000 = 0, reflect('java.lang.Thread', 'sleep', 60L), '')"
+        rows = numbers(spark, 480_000, 12).selectExpr(
+            f"id * {turn + 1} as id",
+            "id * 7919 % 100003 as k",
+            "concat(sha2(cast(id as string), 512), sha2(cast(-id as string), 512)) as s",
+            f"{pause.format('id')} as w",
         )
-        grouped = rows.repartition(12, "k").groupBy("k").agg(F.sum("id"), F.max("s"), F.count("*"))
+        # Half of the pauses are while map tasks push, half while reduce tasks read.
+        read = rows.repartition(12, "k").selectExpr("*", f"{pause.format('id')} as x")
+        grouped = read.repartition(12, "s").groupBy("k").agg(F.sum("id"), F.max("s"), F.max("w"), F.max("x"), F.count("*"))
         results += digest(grouped)
     return results
 
