@@ -54,7 +54,7 @@ fn run_to_end(args: &ShuffleArgs) -> Result<()> {
     let dir = tempfile::Builder::new().prefix("yeoul-bench-").tempdir_in(parent)?;
     let program = std::env::current_exe()?.display().to_string();
     let plan = Plan {
-        bytes: args.bytes.bytes(),
+        bytes: args.bytes.as_u64(),
         rounds: args.rounds.into(),
         command: Some(vec![program, "shuffle".to_owned()]),
         ..Plan::new(dir.path())
