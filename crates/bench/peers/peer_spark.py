@@ -21,6 +21,8 @@ class Spark:
             .appName("yeoul bench")
             .config("spark.driver.memory", f"{heap >> 20}m")
             .config("spark.driver.bindAddress", "127.0.0.1")
+            # It is stopped while others run, and must not take itself for dead after that.
+            .config("spark.network.timeout", "100000s")
             .config("spark.driver.host", "127.0.0.1")
             .config("spark.local.dir", request["scratch"])
             .config("spark.sql.warehouse.dir", os.path.join(request["scratch"], "warehouse"))

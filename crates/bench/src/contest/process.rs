@@ -1,4 +1,7 @@
 //! A contestant's process: started, asked, watched, and ended, whatever it does.
+//!
+//! It runs only while it is asked: a virtual machine that compiles and collects garbage after its turn would otherwise do
+//! so at the expense of whoever comes next.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -104,6 +107,7 @@ impl Process {
             Ok(Response::Opened(opened)) => {
                 process.opened_bytes = memory::resident_bytes(&opened.pids);
                 process.opened = opened;
+                process.signal(Signal::STOP);
                 Ok(process)
             }
             Ok(Response::Failed(failed)) | Err(failed) => {
@@ -142,6 +146,7 @@ impl Process {
             }
             Err(gone) => Outcome::Gone(gone),
         };
+        self.signal(Signal::STOP);
         Ok(Attempt { outcome, peak_bytes })
     }
 
@@ -155,6 +160,7 @@ impl Process {
         let mut line =
             serde_json::to_string(request).expect("a request has only text keys and finite numbers");
         line.push('\n');
+        self.signal(Signal::CONT);
         let mut peak = None;
         let sent = match &mut self.requests {
             Some(requests) => requests.write_all(line.as_bytes()).and_then(|()| requests.flush()),
@@ -202,6 +208,7 @@ impl Process {
 
     /// Waits for a process that should leave on its own, and ends it if it does not.
     fn leave(&mut self) -> Option<std::process::ExitStatus> {
+        self.signal(Signal::CONT);
         let deadline = Instant::now() + LEAVE_MAX;
         while Instant::now() < deadline {
             match self.child.try_wait() {
@@ -217,11 +224,17 @@ impl Process {
     /// Ends the process and what it has started.
     fn kill(&mut self) {
         self.requests = None;
-        if let Some(group) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
-            // Fails only if all of it is gone already.
-            let _ = kill_process_group(group, Signal::KILL);
-        }
+        self.signal(Signal::KILL);
         let _ = self.child.wait();
+    }
+
+    /// To the process and what it has started; nothing once it was waited for, when its number may be another's.
+    fn signal(&mut self, signal: Signal) {
+        let alive = matches!(self.child.try_wait(), Ok(None));
+        if let Some(group) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).filter(|_| alive) {
+            // Fails only if all of it is gone already.
+            let _ = kill_process_group(group, signal);
+        }
     }
 }
 

@@ -1,9 +1,9 @@
 //! `yeoul bench tpch|tpcds`: our engine and its peers on the same files, threads and queries, in one run.
 //!
 //! Each query is first answered by everyone, and each answer compared by value with the oracle's; this run warms up and
-//! is not timed. Then contestants take turns, run by run (A B C A B C …), and the best of each counts. A time is the
-//! contestant's own, from the SQL text to the last row that came out of the engine as Arrow; rows are counted and
-//! dropped. The operating system says how much memory each process held at most.
+//! is not timed. Then contestants take turns, run by run (A B C A B C …), each stopped while others run, and the best of
+//! each counts. A time is the contestant's own, from the SQL text to the last row that came out of the engine as Arrow;
+//! rows are counted and dropped. The operating system says how much memory each process held at most.
 
 mod args;
 mod oracle;
@@ -167,7 +167,7 @@ fn facts(options: &Options, set: &QuerySet, data: &Path, threads: usize) -> Vec<
             format!(
                 "from the SQL text to the last row out of the engine as Arrow, by the contestant's clock; best of \
                  {runs}, after one run whose answer was written to a file, compared, and not timed; contestants took \
-                 turns, run by run"
+                 turns, run by run, and each was stopped while others ran"
             ),
         ),
         Fact::new(

@@ -84,7 +84,7 @@ impl UrlTableFactory for FileTables {
         }
         check_local(name)?;
         let state = self.state()?;
-        let url = ListingTableUrl::parse(name)
+        let url = address(name)
             .map_err(|source| Error::new(ErrorKind::Invalid, format!("'{name}' is no address: {source}")))?;
         let store = state.runtime_env().object_store(&url)?;
         let first = first_file(name, &state, &url, store.as_ref()).await?;
@@ -117,6 +117,25 @@ fn looks_like_a_file(name: &str) -> bool {
 
 fn has_glob(name: &str) -> bool {
     name.contains(['*', '?', '['])
+}
+
+/// Where the files of a name are. DataFusion itself finds globs in local paths only.
+fn address(name: &str) -> Result<ListingTableUrl> {
+    let (folder, glob) = split_glob(name).unwrap_or((name, ""));
+    let url = ListingTableUrl::parse(folder)?;
+    if glob.is_empty() { Ok(url) } else { url.with_glob(glob) }
+}
+
+/// The folder of an address, and the glob behind it. HTTP has none: it cannot list, and a `?` begins a query there.
+fn split_glob(name: &str) -> Option<(&str, &str)> {
+    let (scheme, rest) = name.split_once("://")?;
+    if scheme.starts_with("http") {
+        return None;
+    }
+    let path = name.len() - rest.len() + rest.find('/')?;
+    let first = path + name[path..].find(['*', '?', '['])?;
+    let folder = name[..first].rfind('/')? + 1;
+    Some((&name[..folder], &name[folder..]))
 }
 
 fn kind_of(name: &str) -> Option<(&'static Kind, Option<&'static str>)> {
@@ -316,6 +335,15 @@ mod tests {
         assert_eq!(told("a.jsonl.zst"), Some(("json", Some("zstd"))));
         assert_eq!(told("a.parquet.gz"), None);
         assert_eq!(told("orders"), None);
+    }
+
+    #[test]
+    fn an_address_may_have_a_glob() {
+        assert_eq!(split_glob("s3://b/t/part=1/*.parquet"), Some(("s3://b/t/part=1/", "*.parquet")));
+        assert_eq!(split_glob("hdfs://[::1]:9000/t/p=*/a.csv"), Some(("hdfs://[::1]:9000/t/", "p=*/a.csv")));
+        assert_eq!(split_glob("s3://b/t/one.parquet"), None);
+        assert_eq!(split_glob("https://host/a.csv?v=1"), None);
+        assert_eq!(split_glob("t/*.csv"), None);
     }
 
     #[test]
