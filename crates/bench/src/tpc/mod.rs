@@ -1,8 +1,8 @@
 //! `yeoul bench tpch|tpcds`: our engine and its peers on the same files, threads and queries, in one run.
 //!
 //! Each query is first answered by everyone, and each answer compared by value with the oracle's; this run warms up and
-//! is not timed. Then contestants take turns, run by run (A B C A B C …), each stopped while others run, and the best of
-//! each counts. A time is the contestant's own, from the SQL text to the last row that came out of the engine as Arrow;
+//! is not timed. Then contestants take turns, run by run, in orders that spare nobody, each stopped while others run; the
+//! best of each counts. A time is the contestant's own, from the SQL text to the last row that came out of the engine as Arrow;
 //! rows are counted and dropped. The operating system says how much memory each process held at most.
 
 mod args;

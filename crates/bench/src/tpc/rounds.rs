@@ -124,15 +124,16 @@ fn ask_all(
         outcomes.push(outcome);
         row_counts.push(rows);
     }
-    for _ in 0..rules.runs {
-        for ((seat, outcome), rows) in seats.iter_mut().zip(&mut outcomes).zip(&row_counts) {
+    for turn in 0..rules.runs as usize {
+        for who in order(turn, seats.len()) {
+            let (seat, outcome, rows) = (&mut seats[who], &mut outcomes[who], row_counts[who]);
             if !outcome.status.counts() {
                 rules.bar.inc(1);
                 continue;
             }
             let again = run(rules, query, seat, None, outcome)?;
             if let (Some(first), Some(again)) = (rows, again)
-                && *first != again
+                && first != again
             {
                 let reason = format!("{again} rows in a measured run, {first} in the one that was compared");
                 outcome.status = Status::Wrong { reason };
@@ -140,6 +141,18 @@ fn ask_all(
         }
     }
     Ok(outcomes)
+}
+
+/// Who runs when in a turn. Who comes after one that has emptied the caches has a slower run; so nobody always comes after the
+/// same one: a Williams design, in which everyone follows everyone else equally often over as many turns as there are
+/// contestants (twice as many, of an odd number of them).
+fn order(turn: usize, contestants: usize) -> impl Iterator<Item = usize> {
+    let backwards = contestants % 2 == 1 && (turn / contestants) % 2 == 1;
+    (0..contestants).map(move |place| {
+        let place = if backwards { contestants - 1 - place } else { place };
+        let step = if place % 2 == 1 { place / 2 + 1 } else { contestants - place / 2 };
+        (turn + step) % contestants
+    })
 }
 
 /// One run: its measurements, notices and failure go to `outcome`; gives the number of rows.
@@ -194,4 +207,31 @@ fn judge(
         Verdict::Wrong(reason) => outcome.status = Status::Wrong { reason },
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::order;
+
+    #[test]
+    fn everyone_follows_everyone_equally_often() {
+        for contestants in 1..=5 {
+            let turns = if contestants % 2 == 0 { contestants } else { 2 * contestants };
+            let mut followed = vec![vec![0; contestants]; contestants];
+            for turn in 0..turns {
+                let order: Vec<usize> = order(turn, contestants).collect();
+                let mut sorted = order.clone();
+                sorted.sort_unstable();
+                assert!(sorted.into_iter().eq(0..contestants), "each once: {order:?}");
+                order.windows(2).for_each(|pair| followed[pair[0]][pair[1]] += 1);
+            }
+            let often = turns / contestants;
+            for (one, row) in followed.iter().enumerate() {
+                assert!(
+                    row.iter().enumerate().all(|(other, times)| one == other || *times == often),
+                    "{followed:?}"
+                );
+            }
+        }
+    }
 }
