@@ -1,4 +1,4 @@
-//! The allocator under a memory limit.
+//! The allocator's settings, which it reads before `main` does anything.
 
 use std::env;
 use std::os::unix::process::CommandExt;
@@ -6,10 +6,22 @@ use std::process::Command;
 
 use yeoul_sql::RETURN_MEMORY;
 
-/// Starts this program again in place of itself, so that its allocator returns memory at once; the allocator reads that
-/// setting before `main` does anything. Does nothing where it is set already, and goes on without it where that fails.
+/// Keeps an idle server small: of huge pages, the first few objects would already take 8 MiB.
+const SMALL_PAGES: (&str, &str) = ("MIMALLOC_ALLOW_THP", "0");
+
+/// Returns freed memory to the system at once, which a memory limit needs.
 pub fn return_memory_at_once() {
-    let (key, value) = RETURN_MEMORY;
+    start_again_with(RETURN_MEMORY);
+}
+
+/// Takes memory in small pages.
+pub fn take_small_pages() {
+    start_again_with(SMALL_PAGES);
+}
+
+/// Starts this program again in place of itself with one more setting. Does nothing where it is set already, and goes on
+/// without it where that fails: then more memory is held than need be, and every limit still holds.
+fn start_again_with((key, value): (&str, &str)) {
     if env::var_os(key).is_some() {
         return;
     }
@@ -19,6 +31,6 @@ pub fn return_memory_at_once() {
     if let Some(name) = arguments.next() {
         again.arg0(name);
     }
-    // It only comes back if it failed; then memory is returned later, and the limit still holds.
+    // It only comes back if it failed.
     let _failed = again.args(arguments).env(key, value).exec();
 }
