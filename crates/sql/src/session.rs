@@ -77,6 +77,10 @@ impl Session {
     /// there, and whatever planning the query found.
     pub async fn sql(&self, sql: &str) -> Result<Answer> {
         let process = &self.limits.process;
+        if process.is_exceeded() {
+            // A query was stopped a moment ago: what it held is on its way back to the system.
+            process.settle().await;
+        }
         tokio::select! {
             biased;
             // Some statements do their work before they answer: CREATE TABLE … AS holds its rows in memory.

@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 /// go unseen between two readings; the margin below is several times that.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(4);
 
-/// How long a query that is planned again waits for the memory of its first run to be returned to the system.
+/// How long a query waits for the memory of one that was stopped to be returned to the system.
 const SETTLE_MAX: Duration = Duration::from_millis(500);
 
 /// The resident set size of this process, and what is left of its promise.
@@ -117,6 +117,11 @@ impl ProcessMemory {
         while self.sample() > self.soft_limit / 2 && tokio::time::Instant::now() < deadline {
             tokio::time::sleep(SAMPLE_INTERVAL).await;
         }
+    }
+
+    /// Whether the process is so close to its promise that a query has to end.
+    pub(crate) fn is_exceeded(&self) -> bool {
+        self.exceeded.load(Ordering::Relaxed)
     }
 
     /// Resolves when the process has come so close to its promise that the running query has to end.
