@@ -53,11 +53,13 @@ pub struct Application {
     beat_due: Duration,
     pub jobs: BTreeMap<i32, Job>,
     next_commit: i64,
+    /// Its client says which shuffles the master has lost, as those from 0.6 on do.
+    revises: bool,
     open: BTreeMap<u64, (Duration, Question)>,
 }
 
 impl Application {
-    pub fn new(number: usize, scene: &Scene) -> Self {
+    pub fn new(number: usize, scene: &mut Scene) -> Self {
         Self {
             id: ApplicationId::from(format!("app-{number}")),
             party: Party::Application(number),
@@ -70,6 +72,7 @@ impl Application {
             beat_due: scene.time,
             jobs: BTreeMap::new(),
             next_commit: 1,
+            revises: scene.random.percent(50),
             open: BTreeMap::new(),
         }
     }
@@ -211,7 +214,7 @@ impl Application {
         let jobs = self.jobs.iter().filter(|(_, job)| has_places(job));
         let mine = jobs.map(|(shuffle, _)| ShuffleId(*shuffle));
         let lost: Vec<ShuffleId> = mine.filter(|shuffle| !health.shuffles.contains(shuffle)).collect();
-        if !lost.is_empty() && scene.random.percent(50) {
+        if !lost.is_empty() && self.revises {
             self.ask(scene, MasterCall::Revise(self.id.clone(), lost), Question::Revise);
         }
         if !health.shutting.is_empty() {

@@ -309,8 +309,9 @@ impl Job {
     pub fn push_some(&mut self, scene: &mut Scene) -> Vec<(u64, Question)> {
         let writes = matches!(self.stage, Stage::Running | Stage::Committing);
         let Some(routes) = self.routes.as_ref().filter(|_| writes) else { return Vec::new() };
-        let idle: Vec<Batch> =
-            self.waiting.iter().filter(|(_, under_way)| !**under_way).map(|(batch, _)| *batch).collect();
+        let blocked = |batch: &Batch| self.reviving.contains(&PartitionId(batch.partition));
+        let idle = self.waiting.iter().filter(|(batch, under_way)| !**under_way && !blocked(batch));
+        let idle: Vec<Batch> = idle.map(|(batch, _)| *batch).collect();
         let Some(first) = scene.random.pick(&idle) else { return Vec::new() };
         let location = routes.current(PartitionId(first.partition)).clone();
         let mut batches = vec![(first, location.id)];

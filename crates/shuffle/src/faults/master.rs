@@ -108,7 +108,7 @@ impl Master {
                 self.die(scene);
                 return None;
             }
-            if scene.random.once_in(60) {
+            if scene.random.once_in(20) {
                 scene.count(Event::Snapshot);
                 self.journal.replace(&self.state.records());
             }

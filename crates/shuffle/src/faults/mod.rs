@@ -36,7 +36,7 @@ use tally::{Event, Tally};
 use world::World;
 
 /// Faults of the run that every test makes.
-const FAULTS: u64 = 60_000;
+const FAULTS: u64 = 300_000;
 /// Steps of a world before it is mended.
 const STEPS: u64 = 5_000;
 
@@ -75,5 +75,5 @@ fn every_batch_is_read_once_or_its_loss_is_reported_and_nothing_stays() {
         );
     }
     // Losses are rare enough that most of what is read is read.
-    assert!(tally.of(Event::LossReported) * 3 < tally.of(Event::Read), "{tally}");
+    assert!(tally.of(Event::LossReported) * 2 < tally.of(Event::Read), "{tally}");
 }

@@ -43,6 +43,8 @@ pub struct Held {
     /// By the model: the first winner of each map that a commit told, now and as the disk knows it.
     pub told: BTreeMap<i32, i32>,
     told_on_disk: BTreeMap<i32, i32>,
+    /// Locations that refused a batch because they had outgrown their threshold.
+    split: BTreeSet<FileName>,
 }
 
 enum Asked {
@@ -429,7 +431,24 @@ impl Worker {
         let mut admissions: Vec<Admission> = Vec::with_capacity(push.batches.len());
         for (batch, location) in &push.batches {
             let file = FileName { location: *location, mode: push.mode };
-            admissions.push(held.state.judge(file, MapId(batch.map), push.kind, pressure)?);
+            let open = held.state.find(file).is_some_and(|slot| !held.state.is_sealed(slot));
+            let admission = held.state.judge(file, MapId(batch.map), push.kind, pressure);
+            match admission {
+                Ok(admission) => {
+                    assert!(
+                        !held.split.contains(&file),
+                        "{file} of {} takes batches behind its split",
+                        push.key
+                    );
+                    admissions.push(admission);
+                }
+                Err(refusal) => {
+                    if open && !pressure.leaving && !pressure.exhausted {
+                        held.split.insert(file);
+                    }
+                    return Err(refusal);
+                }
+            }
         }
         for ((batch, _), admission) in push.batches.iter().zip(&admissions) {
             held.state.appended(admission.slot, BATCH_BYTES.into());

@@ -81,7 +81,7 @@ impl World {
     fn disturb_a_worker(&mut self) {
         let at = self.scene.random.below(self.workers.len());
         let (worker, scene) = (&mut self.workers[at], &mut self.scene);
-        match scene.random.below(40) {
+        match scene.random.below(60) {
             0..2 => worker.kill(scene),
             2..5 => {
                 scene.count(Event::WorkerStalled);
@@ -125,7 +125,9 @@ impl World {
             }
             1 => {
                 scene.count(Event::MasterPaused);
-                self.master.paused_until = scene.time + Duration::from_millis(scene.random.next() % 40_000);
+                let seconds = if scene.random.percent(20) { 90 } else { 30 };
+                let pause = scene.random.next() % (seconds * 1000);
+                self.master.paused_until = scene.time + Duration::from_millis(pause);
             }
             _ => {}
         }
