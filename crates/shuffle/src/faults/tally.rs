@@ -67,16 +67,16 @@ events! {
     HardSplit,
     SoftSplit,
     Revived,
-    /// A worker does not take a location, or its answer does not come.
-    ReserveRefused,
     /// Some locations are committed while others are still written to.
     EarlyCommit,
-    CommitRepeated,
 
     /// An application was silent for so long that its data may go.
     Expired,
     /// A worker deletes a shuffle on the master's order.
     Deleted,
+    /// A worker does not take a location, or its answer does not come.
+    ReserveRefused,
+    CommitRepeated,
     /// A worker never answers a commit.
     CommitUnanswered,
     /// A location is read from its second copy.

@@ -309,6 +309,7 @@ mod tests {
 
     use super::*;
     use crate::ids::{PartitionId, ShuffleId};
+    use crate::master::report::HeldShuffle;
     use crate::master::state::{
         ApplicationPulse, Limits, SlotGrant, SlotRefusal, SlotRequest, State, WorkerStanding,
     };
@@ -391,6 +392,28 @@ mod tests {
         let _ = state.command_workers(Command::Decommission, &[id(0)]);
         let _ = state.register_worker(at(3), 9, registration(id(0), 3));
         assert_eq!(told(&mut state, 3), Some(Command::Decommission));
+    }
+
+    #[test]
+    fn a_shuffle_given_up_in_its_applications_absence_stays_given_up() {
+        let mut state = state_of(1);
+        let application = ApplicationId::from("app");
+        let _ = grant(&mut state, BTreeSet::new()).unwrap();
+        let _ = state.remove_application(at(1), &application);
+        let _ = state.unregister_shuffles(at(2), &application, &[ShuffleId(0)]);
+        let pulse = ApplicationPulse {
+            application: application.clone(),
+            bytes_written: 0,
+            files_written: 0,
+            workers: Vec::new(),
+        };
+        assert_eq!(state.application_heartbeat(at(3), pulse).reply.unwrap().shuffles, []);
+        // A worker that was away all the time brings its data back.
+        let shuffle = ShuffleKey::new(application, 0);
+        let held = HeldShuffle { shuffle: shuffle.clone(), locations: 1, bytes: 1 };
+        let mut late = registration(id(7), 7);
+        late.report.shuffles = vec![held];
+        assert_eq!(state.register_worker(at(4), 7, late).reply, Some(vec![shuffle]));
     }
 
     #[test]
