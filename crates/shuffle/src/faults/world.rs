@@ -221,7 +221,8 @@ impl World {
                     return;
                 }
                 self.note(from, &what);
-                let hears = matches!(what, MasterCall::Pulse(_) | MasterCall::Slots(_));
+                // Other requests may be refused, and are no sign of life then.
+                let hears = matches!(what, MasterCall::Pulse(_));
                 self.master.handle(&mut self.scene, call, from, what);
                 if let Party::Application(number) = from
                     && hears
