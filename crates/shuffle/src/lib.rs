@@ -15,6 +15,8 @@
 pub mod client;
 pub mod demo;
 pub mod error;
+#[cfg(test)]
+mod faults;
 pub mod http;
 pub mod ids;
 pub mod master;

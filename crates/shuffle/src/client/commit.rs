@@ -13,7 +13,7 @@ use crate::wire::proto;
 
 /// A location with data, and where its copies can be read, the primary first.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Readable {
+pub(crate) struct Readable {
     pub location: LocationId,
     pub copies: Vec<(WorkerId, FileName)>,
 }
@@ -28,7 +28,7 @@ pub(super) struct Committed {
 }
 
 /// What the workers said about one copy.
-type Copies = BTreeSet<FileName>;
+pub(crate) type Copies = BTreeSet<FileName>;
 
 impl Committed {
     /// Commits every location of every epoch on all of its workers.
@@ -115,7 +115,11 @@ fn classify(answer: &proto::CommitFilesResponse, good: &mut Copies, failed: &mut
 }
 
 /// What can be read of a partition; the location that cannot be read any more as the error.
-fn readable(locations: &[Location], good: &Copies, failed: &Copies) -> Result<Vec<Readable>, LocationId> {
+pub(crate) fn readable(
+    locations: &[Location],
+    good: &Copies,
+    failed: &Copies,
+) -> Result<Vec<Readable>, LocationId> {
     let mut readable = Vec::new();
     for location in locations {
         let copies: Vec<Location> =

@@ -23,10 +23,10 @@
 //! fail, reads from the replica where the primary does not answer, and gives each batch of a winning attempt once.
 
 mod application;
-mod commit;
-mod push;
+pub(crate) mod commit;
+pub(crate) mod push;
 mod reader;
-mod routes;
+pub(crate) mod routes;
 mod shuffle;
 mod writer;
 

@@ -19,7 +19,7 @@ pub(super) struct Batch {
 }
 
 /// What a worker said to a push.
-enum Verdict {
+pub(crate) enum Verdict {
     Taken,
     /// Taken, but the next one should go elsewhere.
     TakenMoveOn,
@@ -28,7 +28,7 @@ enum Verdict {
     MapEnded,
 }
 
-fn verdict(answer: Result<Bytes, RequestError>, location: &Location) -> Verdict {
+pub(crate) fn verdict(answer: Result<Bytes, RequestError>, location: &Location) -> Verdict {
     let primary = || vec![location.worker.clone()];
     let peer = || location.peer.iter().cloned().collect();
     let body = match answer {

@@ -7,9 +7,11 @@ use crate::wire::packed::Location;
 
 /// The locations of a shuffle, of all epochs, and the workers on which more may be reserved.
 #[derive(Debug)]
-pub(super) struct Routes {
+pub(crate) struct Routes {
     /// By partition, then by epoch in the order of their making.
     locations: Vec<Vec<Location>>,
+    /// By partition: the newest epoch that was proposed, whether it came into use or not.
+    proposed: Vec<Epoch>,
     candidates: Vec<WorkerId>,
     excluded: BTreeSet<WorkerId>,
     replicate: bool,
@@ -31,8 +33,9 @@ impl Routes {
             }
             place.push(primary);
         }
-        let complete = locations.iter().all(|locations| !locations.is_empty());
-        complete.then_some(Self { locations, candidates, excluded: BTreeSet::new(), replicate })
+        let proposed =
+            locations.iter().map(|locations| Some(locations.last()?.id.epoch)).collect::<Option<_>>()?;
+        Some(Self { locations, proposed, candidates, excluded: BTreeSet::new(), replicate })
     }
 
     pub fn partitions(&self) -> usize {
@@ -65,7 +68,11 @@ impl Routes {
 
     /// A location for the partition behind its current one; `draw` chooses among the workers. `None` if there are too
     /// few that are not excluded.
-    pub fn propose(&self, partition: PartitionId, draw: u64) -> Option<Location> {
+    ///
+    /// No epoch is proposed twice. Workers keep what they have of a location that they know: one that took part in a
+    /// proposal that came to nothing would go on copying to the worker of that proposal, and the replica in use would
+    /// stay empty, which in a commit means that there was nothing to lose.
+    pub fn propose(&mut self, partition: PartitionId, draw: u64) -> Option<Location> {
         let open: Vec<&WorkerId> =
             self.candidates.iter().filter(|worker| !self.excluded.contains(*worker)).collect();
         let primary = open.get((draw % (open.len().max(1) as u64)) as usize)?;
@@ -76,9 +83,11 @@ impl Routes {
         } else {
             None
         };
-        let epoch = self.current(partition).id.epoch.0 + 1;
-        let id = LocationId { partition, epoch: Epoch(epoch) };
-        Some(Location { id, mode: Mode::Primary, worker: (*primary).clone(), peer })
+        let worker = (*primary).clone();
+        let newest = &mut self.proposed[partition.0.cast_unsigned() as usize];
+        newest.0 += 1;
+        let id = LocationId { partition, epoch: *newest };
+        Some(Location { id, mode: Mode::Primary, worker, peer })
     }
 
     /// Takes a reserved location into use.
@@ -88,10 +97,10 @@ impl Routes {
         locations.push(location);
     }
 
-    /// Puts another worker in the place of a location's that could not be reserved, before anything was pushed to it.
-    pub fn replace(&mut self, location: Location) {
+    /// Puts a proposal in the place of a location that could not be reserved, before anything was pushed to it.
+    pub fn replace(&mut self, refused: LocationId, location: Location) {
         let locations = &mut self.locations[location.id.partition.0.cast_unsigned() as usize];
-        locations.retain(|known| known.id != location.id);
+        locations.retain(|known| known.id != refused);
         locations.push(location);
     }
 }
@@ -121,7 +130,7 @@ mod tests {
         routes.exclude(&worker(10));
         for draw in 0..50 {
             let next = routes.propose(PartitionId(0), draw).unwrap();
-            assert_eq!(next.id, LocationId::new(0, 1));
+            assert_eq!(next.id, LocationId::new(0, draw as i32 + 1));
             let peer = next.peer.clone().unwrap();
             assert!(next.worker != worker(10) && peer != worker(10) && peer != next.worker);
         }
@@ -133,6 +142,21 @@ mod tests {
         assert_eq!(routes.current(PartitionId(1)).worker, worker(20), "the other partition stays");
         routes.exclude(&worker(20));
         assert_eq!(routes.propose(PartitionId(0), 3), None, "a copy needs a second worker");
+    }
+
+    #[test]
+    fn no_epoch_is_proposed_twice() {
+        let mut routes = routes(true);
+        let refused = routes.propose(PartitionId(1), 0).unwrap();
+        let next = routes.propose(PartitionId(1), 1).unwrap();
+        assert_eq!((refused.id, next.id), (LocationId::new(1, 1), LocationId::new(1, 2)));
+        // Nor when it takes the place of one of the first locations, which some worker may have taken.
+        let first = routes.current(PartitionId(0)).id;
+        let instead = routes.propose(PartitionId(0), 0).unwrap();
+        routes.replace(first, instead.clone());
+        assert_eq!(routes.all(PartitionId(0)), std::slice::from_ref(&instead));
+        assert_eq!(instead.id, LocationId::new(0, 1));
+        assert_eq!(routes.propose(PartitionId(0), 0).unwrap().id, LocationId::new(0, 2));
     }
 
     #[test]

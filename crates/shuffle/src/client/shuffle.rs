@@ -166,8 +166,8 @@ impl Shuffle {
                 let draw = self.inner.session.number().cast_unsigned();
                 let proposed =
                     state.routes.propose(location.id.partition, draw).ok_or_else(|| no_workers(&refused))?;
-                *location = Location { id: location.id, ..proposed };
-                state.routes.replace(location.clone());
+                state.routes.replace(location.id, proposed.clone());
+                *location = proposed;
             }
         }
         Err(Error::new(Kind::Unavailable, "workers refused the locations of three rounds"))

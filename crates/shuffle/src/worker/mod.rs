@@ -9,8 +9,6 @@
 
 pub mod buffers;
 pub mod control;
-#[cfg(test)]
-mod faults;
 pub mod fetch;
 pub mod governor;
 pub mod index;

@@ -29,14 +29,14 @@ const PAYLOAD_MAX: usize = 1 << 20;
 
 /// A record, or the end of a snapshot with the number of records before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Entry {
+pub(crate) enum Entry {
     Record(Record),
     SnapshotEnd(u64),
 }
 
 /// What stands at a place in a file.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Frame {
+pub(crate) enum Frame {
     /// A frame that is whole, with its sequence number and its length in the file.
     Whole { sequence: u64, entry: Entry, len: usize },
     /// Too few bytes for a frame, or a checksum that does not agree.
@@ -46,7 +46,7 @@ pub(super) enum Frame {
 }
 
 /// Appends a frame.
-pub(super) fn encode(sequence: u64, entry: &Entry, dst: &mut BytesMut) {
+pub(crate) fn encode(sequence: u64, entry: &Entry, dst: &mut BytesMut) {
     let payload = to_proto(entry).encode_to_vec();
     assert!(payload.len() <= PAYLOAD_MAX, "a record is limited by the limits on its parts");
     let start = dst.len();
@@ -62,7 +62,7 @@ pub(super) fn encode(sequence: u64, entry: &Entry, dst: &mut BytesMut) {
 }
 
 /// Reads the frame at the front of `bytes`, which is not empty.
-pub(super) fn decode(bytes: &[u8]) -> Frame {
+pub(crate) fn decode(bytes: &[u8]) -> Frame {
     let Some((sequence, payload)) = verify(bytes) else { return Frame::Broken };
     let entry = proto::Record::decode(Bytes::copy_from_slice(payload)).ok().and_then(from_proto);
     match entry {
@@ -72,7 +72,7 @@ pub(super) fn decode(bytes: &[u8]) -> Frame {
 }
 
 /// Whether a whole frame begins anywhere in `bytes` behind the first byte.
-pub(super) fn holds_frame_later(bytes: &[u8]) -> bool {
+pub(crate) fn holds_frame_later(bytes: &[u8]) -> bool {
     let starts = bytes.windows(MAGIC.len()).enumerate().skip(1).filter(|(_, window)| *window == MAGIC);
     starts.into_iter().any(|(at, _)| verify(&bytes[at..]).is_some())
 }

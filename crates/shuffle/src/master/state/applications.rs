@@ -124,7 +124,7 @@ impl State {
         for id in shuffles {
             let shuffle = ShuffleKey { application: application.clone(), shuffle: *id };
             let held = self.applications.get(application).and_then(|known| known.shuffles.get(id)).cloned();
-            if held.is_none() && self.tombstones.covers(&shuffle) {
+            if held.is_none() && self.tombstones.has_shuffle(&shuffle) {
                 continue;
             }
             self.commit(

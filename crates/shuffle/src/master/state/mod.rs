@@ -10,8 +10,6 @@
 //! the application is alive, and leaves alone for as long as an application may be silent otherwise.
 
 mod applications;
-#[cfg(test)]
-mod faults;
 mod orders;
 mod shuffles;
 mod tombstones;

@@ -52,6 +52,13 @@ impl Orders {
         self.command = Some((self.sequence, command));
     }
 
+    /// Another process begins under the worker's name. The one that was told to stop has ended, often before it could
+    /// confirm the order, and this one must not end of it again.
+    pub(super) fn begin_life(&mut self) {
+        let stops = |command| matches!(command, Command::StopNow | Command::StopGracefully);
+        self.command = self.command.filter(|(_, command)| !stops(*command));
+    }
+
     /// Forgets what the worker has carried out.
     pub(super) fn confirm(&mut self, seen: u64) {
         if seen > self.sequence {

@@ -37,6 +37,11 @@ impl Tombstones {
         self.shuffles.unbury(shuffle);
     }
 
+    /// Whether the shuffle was removed by itself, and not only with its application, which may come back.
+    pub(super) fn has_shuffle(&self, shuffle: &ShuffleKey) -> bool {
+        self.shuffles.since.contains_key(shuffle)
+    }
+
     /// Whether data of the shuffle may be deleted for certain.
     pub(super) fn covers(&self, shuffle: &ShuffleKey) -> bool {
         self.shuffles.since.contains_key(shuffle)

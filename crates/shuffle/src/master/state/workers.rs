@@ -62,6 +62,9 @@ impl State {
             self.commit(now, &mut decision, record);
         }
         let held = self.workers.get_mut(&worker).expect("registered above");
+        if held.incarnation.is_some_and(|before| before != incarnation) {
+            held.orders.begin_life();
+        }
         held.incarnation = Some(incarnation);
         held.version = version;
         held.link = Link::Up(connection);
@@ -297,5 +300,139 @@ impl State {
             known.location_bytes =
                 Some(known.location_bytes.map_or(mean, |before| before / 4 * 3 + mean / 4));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::ids::{PartitionId, ShuffleId};
+    use crate::master::report::HeldShuffle;
+    use crate::master::state::{
+        ApplicationPulse, Limits, SlotGrant, SlotRefusal, SlotRequest, State, WorkerStanding,
+    };
+
+    fn id(number: u16) -> WorkerId {
+        format!("worker:{number}:2:3:4").parse().unwrap()
+    }
+
+    fn at(seconds: u64) -> Now {
+        Now { monotonic: Duration::from_secs(seconds), unix_ms: 1_000_000 + seconds * 1000 }
+    }
+
+    fn registration(worker: WorkerId, incarnation: u64) -> Registration {
+        Registration {
+            worker,
+            incarnation,
+            http_port: 9096,
+            network_location: String::new(),
+            version: String::new(),
+            report: Report { memory_limit_bytes: 1 << 30, ..Report::default() },
+        }
+    }
+
+    fn state_of(workers: u16) -> State {
+        let mut state = State::new(Limits::default());
+        for number in 0..workers {
+            let registered =
+                state.register_worker(at(0), number.into(), registration(id(number), number.into()));
+            assert_eq!(registered.reply, Some(Vec::new()));
+        }
+        state
+    }
+
+    fn grant(state: &mut State, excluded: BTreeSet<WorkerId>) -> Result<SlotGrant, SlotRefusal> {
+        let request = SlotRequest {
+            application: "app".into(),
+            shuffle: ShuffleId(0),
+            partitions: (0..1000).map(PartitionId).collect(),
+            replicate: false,
+            rack_aware: false,
+            workers_max: 0,
+            excluded,
+            driver: String::new(),
+        };
+        state.request_slots(at(0), 5, request).reply
+    }
+
+    #[test]
+    fn a_quiet_worker_gets_nothing_until_it_is_heard() {
+        let mut state = state_of(1);
+        let quiet = state.limits().worker_quiet.as_secs();
+        for second in (0..quiet).step_by(5) {
+            let _ = state.expire(at(second));
+            assert!(state.has_available_worker(), "after {second} s");
+        }
+        let _ = state.expire(at(quiet));
+        assert!(!state.has_available_worker());
+        let beat = state.worker_heartbeat(at(quiet), 1, &id(0), 0, Report::default());
+        assert_eq!(beat.reply, Ok(Vec::new()));
+        assert!(state.has_available_worker());
+    }
+
+    #[test]
+    fn a_restarted_worker_is_not_told_to_stop_again() {
+        let mut state = state_of(1);
+        let told = |state: &mut State, life| {
+            let orders = state.worker_orders(&id(0), life, 0).expect("it is registered");
+            orders.and_then(|orders| orders.command)
+        };
+        for (life, stop) in [(0, Command::StopNow), (1, Command::StopGracefully)] {
+            let _ = state.command_workers(stop, &[id(0)]);
+            assert_eq!(told(&mut state, life), Some(stop));
+            // A new connection of the same process may not have heard it yet.
+            let _ = state.register_worker(at(1), 7, registration(id(0), life));
+            assert_eq!(told(&mut state, life), Some(stop));
+            let _ = state.register_worker(at(2), 8, registration(id(0), life + 1));
+            assert_eq!(told(&mut state, life + 1), None);
+        }
+        // Whoever is to leave for good is still to leave when it comes back.
+        let _ = state.command_workers(Command::Decommission, &[id(0)]);
+        let _ = state.register_worker(at(3), 9, registration(id(0), 3));
+        assert_eq!(told(&mut state, 3), Some(Command::Decommission));
+    }
+
+    #[test]
+    fn a_shuffle_given_up_in_its_applications_absence_stays_given_up() {
+        let mut state = state_of(1);
+        let application = ApplicationId::from("app");
+        let _ = grant(&mut state, BTreeSet::new()).unwrap();
+        let _ = state.remove_application(at(1), &application);
+        let _ = state.unregister_shuffles(at(2), &application, &[ShuffleId(0)]);
+        let pulse = ApplicationPulse {
+            application: application.clone(),
+            bytes_written: 0,
+            files_written: 0,
+            workers: Vec::new(),
+        };
+        assert_eq!(state.application_heartbeat(at(3), pulse).reply.unwrap().shuffles, []);
+        // A worker that was away all the time brings its data back.
+        let shuffle = ShuffleKey::new(application, 0);
+        let held = HeldShuffle { shuffle: shuffle.clone(), locations: 1, bytes: 1 };
+        let mut late = registration(id(7), 7);
+        late.report.shuffles = vec![held];
+        assert_eq!(state.register_worker(at(4), 7, late).reply, Some(vec![shuffle]));
+    }
+
+    #[test]
+    fn a_stopped_worker_gets_nothing_and_is_named() {
+        let mut state = state_of(3);
+        let left = state.worker_leaves(at(0), &id(0), 0, Phase::Stopping, false);
+        assert_eq!(left.reply, Ok(()));
+        let pulse = ApplicationPulse {
+            application: "app".into(),
+            bytes_written: 0,
+            files_written: 0,
+            workers: vec![id(9), id(0)],
+        };
+        let health = state.application_heartbeat(at(0), pulse).reply.unwrap();
+        assert_eq!((health.shutting, health.unknown), (vec![id(0)], vec![id(9)]));
+        assert_eq!(state.standing(&id(0)), Some(WorkerStanding::Stopping));
+        let granted = grant(&mut state, BTreeSet::new()).unwrap();
+        assert!(granted.workers.iter().all(|(worker, _)| *worker != id(0)));
+        let refused = grant(&mut state, (0..3).map(id).collect());
+        assert_eq!(refused, Err(SlotRefusal::NoWorker));
     }
 }

@@ -1,0 +1,302 @@
+//! An application: one driver with its tasks, and what it asks the master for.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::job::{Job, Stage};
+use super::message::{Batch, MasterAnswer, MasterCall, Party, WorkerAnswer};
+use super::scene::Scene;
+use super::tally::Event;
+use crate::ids::{ApplicationId, PartitionId, ShuffleId, ShuffleKey, WorkerId};
+use crate::master::state::{ApplicationHealth, ApplicationPulse, SlotRequest};
+use crate::wire::packed::Location;
+use crate::worker::state::Commit;
+
+const BEAT: Duration = Duration::from_secs(2);
+const MASTER_ANSWER_MAX: Duration = Duration::from_secs(4);
+/// Longer than a worker waits for a copy, as in the protocol.
+const WORKER_ANSWER_MAX: Duration = Duration::from_secs(3);
+const SHUFFLES_MAX: i32 = 6;
+
+/// What an answer will be about.
+pub enum Question {
+    Pulse,
+    Slots { shuffle: i32 },
+    Unregister { shuffle: i32 },
+    Revise,
+    Stop,
+    Reserve { shuffle: i32, round: u64, worker: WorkerId },
+    Push { shuffle: i32, location: Location, batches: Vec<Batch> },
+    Commit { shuffle: i32, worker: WorkerId, commit: Commit, tries: u32 },
+}
+
+/// An answer, whoever gave it; none if it did not come in time.
+pub enum Answer {
+    Master(MasterAnswer),
+    Worker(WorkerAnswer),
+}
+
+/// See the [module](self).
+pub struct Application {
+    pub id: ApplicationId,
+    party: Party,
+    /// Its process is there and has work.
+    pub alive: bool,
+    /// It has said that it ends, and waits for the answer.
+    stopping: bool,
+    /// It cannot reach the master, until then.
+    pub mute: bool,
+    mute_until: Duration,
+    /// It was mute, and the master has not heard it since.
+    pub absent: bool,
+    pub heard: Duration,
+    beat_due: Duration,
+    pub jobs: BTreeMap<i32, Job>,
+    next_commit: i64,
+    /// Its client says which shuffles the master has lost, as those from 0.6 on do.
+    revises: bool,
+    open: BTreeMap<u64, (Duration, Question)>,
+}
+
+impl Application {
+    pub fn new(number: usize, scene: &mut Scene) -> Self {
+        Self {
+            id: ApplicationId::from(format!("app-{number}")),
+            party: Party::Application(number),
+            alive: true,
+            stopping: false,
+            mute: false,
+            mute_until: Duration::ZERO,
+            absent: false,
+            heard: scene.time,
+            beat_due: scene.time,
+            jobs: BTreeMap::new(),
+            next_commit: 1,
+            revises: scene.random.percent(50),
+            open: BTreeMap::new(),
+        }
+    }
+
+    /// Whether it goes on.
+    pub fn works(&self) -> bool {
+        self.alive && !self.stopping
+    }
+
+    /// Whether all its shuffles have come to an end, and as many as it will have.
+    pub fn is_over(&self) -> bool {
+        self.jobs.values().all(Job::is_over)
+    }
+
+    pub fn needs(&self, shuffle: ShuffleId) -> bool {
+        let job = self.jobs.get(&shuffle.0);
+        self.works() && job.is_some_and(|job| !job.dropped && !job.expendable)
+    }
+
+    fn ask(&mut self, scene: &mut Scene, what: MasterCall, question: Question) {
+        let call = if self.mute { scene.number() } else { scene.call_master(self.party, what) };
+        self.open.insert(call, (scene.time, question));
+    }
+
+    fn wait_for(&mut self, scene: &Scene, calls: Vec<(u64, Question)>) {
+        self.open.extend(calls.into_iter().map(|(call, question)| (call, (scene.time, question))));
+    }
+
+    /// What its timers do.
+    pub fn tick(&mut self, scene: &mut Scene, workers: &[WorkerId]) {
+        if !self.alive {
+            return;
+        }
+        let now = scene.time;
+        self.mute &= !scene.calm && now < self.mute_until;
+        let late = |_: &u64, (asked, question): &mut (Duration, Question)| {
+            let patience = match question {
+                Question::Reserve { .. } | Question::Push { .. } | Question::Commit { .. } => {
+                    WORKER_ANSWER_MAX
+                }
+                _ => MASTER_ANSWER_MAX,
+            };
+            now >= *asked + patience
+        };
+        let late: Vec<Question> = self.open.extract_if(.., late).map(|(_, (_, question))| question).collect();
+        for question in late {
+            self.resolve(scene, question, None);
+        }
+        if self.works() && now >= self.beat_due {
+            self.beat_due = now + BEAT;
+            let pulse = ApplicationPulse {
+                application: self.id.clone(),
+                bytes_written: 1,
+                files_written: 1,
+                workers: workers.to_vec(),
+            };
+            self.ask(scene, MasterCall::Pulse(pulse), Question::Pulse);
+        }
+        let complete: Vec<i32> =
+            self.jobs.iter().filter(|(_, job)| job.is_complete()).map(|(shuffle, _)| *shuffle).collect();
+        for shuffle in complete {
+            let job = self.jobs.get_mut(&shuffle).expect("it was among them");
+            let calls = job.commit_all(scene, &mut self.next_commit);
+            self.wait_for(scene, calls);
+        }
+    }
+
+    /// An answer arrives.
+    pub fn hear(&mut self, scene: &mut Scene, call: u64, answer: Answer) {
+        if matches!(answer, Answer::Master(_)) && self.mute {
+            return;
+        }
+        if let Some((_, question)) = self.open.remove(&call).filter(|_| self.alive) {
+            self.resolve(scene, question, Some(answer));
+        }
+    }
+
+    fn resolve(&mut self, scene: &mut Scene, question: Question, answer: Option<Answer>) {
+        let (from_master, from_worker) = match answer {
+            Some(Answer::Master(answer)) => (Some(answer), None),
+            Some(Answer::Worker(answer)) => (None, Some(answer)),
+            None => (None, None),
+        };
+        let calls = match question {
+            Question::Pulse => {
+                if let Some(MasterAnswer::Health(health)) = from_master {
+                    self.take_care(scene, &health);
+                }
+                return;
+            }
+            Question::Revise => return,
+            Question::Stop => {
+                self.alive &= from_master.is_none();
+                if self.alive {
+                    self.ask(scene, MasterCall::Stop(self.id.clone()), Question::Stop);
+                }
+                return;
+            }
+            Question::Unregister { shuffle } => {
+                return match from_master {
+                    Some(_) => self.job(shuffle).released = true,
+                    None => self.unregister(scene, shuffle),
+                };
+            }
+            Question::Slots { shuffle } => match from_master {
+                Some(MasterAnswer::Slots(Ok(grant))) => self.job(shuffle).granted(scene, &grant),
+                None => return self.ask_for_slots(scene, shuffle),
+                // Refused: it asks again after a while.
+                Some(_) => vec![(scene.number(), Question::Slots { shuffle })],
+            },
+            Question::Reserve { shuffle, round, worker } => {
+                let is_gone = matches!(from_worker, Some(WorkerAnswer::Unreachable));
+                if is_gone && !self.mute && scene.random.percent(50) {
+                    let workers = vec![worker.clone()];
+                    scene.call_master(self.party, MasterCall::Unreachable(workers));
+                }
+                self.job(shuffle).reserved(scene, round, worker, from_worker)
+            }
+            Question::Push { shuffle, location, batches } => {
+                self.job(shuffle).pushed(scene, &location, &batches, from_worker)
+            }
+            Question::Commit { shuffle, worker, commit, tries } => {
+                self.job(shuffle).committed(scene, worker, commit, tries, from_worker)
+            }
+        };
+        self.wait_for(scene, calls);
+    }
+
+    fn job(&mut self, shuffle: i32) -> &mut Job {
+        self.jobs.get_mut(&shuffle).expect("a shuffle is remembered for as long as its application")
+    }
+
+    /// Does what the answer to a heartbeat calls for.
+    fn take_care(&mut self, scene: &mut Scene, health: &ApplicationHealth) {
+        if !self.works() {
+            return;
+        }
+        let has_places = |job: &Job| !matches!(job.stage, Stage::Asking) && !job.dropped;
+        let jobs = self.jobs.iter().filter(|(_, job)| has_places(job));
+        let mine = jobs.map(|(shuffle, _)| ShuffleId(*shuffle));
+        let lost: Vec<ShuffleId> = mine.filter(|shuffle| !health.shuffles.contains(shuffle)).collect();
+        if !lost.is_empty() && self.revises {
+            self.ask(scene, MasterCall::Revise(self.id.clone(), lost), Question::Revise);
+        }
+        if !health.shutting.is_empty() {
+            let running: Vec<i32> = self.jobs.keys().copied().collect();
+            for shuffle in running {
+                let job = self.jobs.get_mut(&shuffle).expect("it was among them");
+                let calls = job.commit_early(scene, &mut self.next_commit, &health.shutting);
+                self.wait_for(scene, calls);
+            }
+        }
+    }
+
+    fn ask_for_slots(&mut self, scene: &mut Scene, shuffle: i32) {
+        let (application, job) = (self.id.clone(), &self.jobs[&shuffle]);
+        if job.dropped {
+            return;
+        }
+        let request = SlotRequest {
+            application,
+            shuffle: ShuffleId(shuffle),
+            partitions: (0..job.partitions).map(PartitionId).collect(),
+            replicate: job.replicate,
+            rack_aware: false,
+            workers_max: 0,
+            excluded: BTreeSet::new(),
+            driver: String::new(),
+        };
+        self.ask(scene, MasterCall::Slots(request), Question::Slots { shuffle });
+    }
+
+    fn unregister(&mut self, scene: &mut Scene, shuffle: i32) {
+        self.job(shuffle).dropped = true;
+        let key = ShuffleKey::new(self.id.clone(), shuffle);
+        self.ask(scene, MasterCall::Unregister(key), Question::Unregister { shuffle });
+    }
+
+    /// Says that it ends.
+    pub fn stop(&mut self, scene: &mut Scene) {
+        self.stopping = true;
+        self.ask(scene, MasterCall::Stop(self.id.clone()), Question::Stop);
+    }
+
+    /// Some of its work: a batch goes out, a shuffle begins, one is given up, attempts come and go.
+    pub fn work(&mut self, scene: &mut Scene) {
+        let running: Vec<i32> =
+            self.jobs.iter().filter(|(_, job)| !job.is_over()).map(|(shuffle, _)| *shuffle).collect();
+        if running.len() < 2 && (self.jobs.len() as i32) < SHUFFLES_MAX && scene.fault(5) {
+            let shuffle = self.jobs.len() as i32;
+            let key = ShuffleKey::new(self.id.clone(), shuffle);
+            self.jobs.insert(shuffle, Job::new(key, self.party, scene));
+            return self.ask_for_slots(scene, shuffle);
+        }
+        let over: Vec<i32> = self
+            .jobs
+            .iter()
+            .filter(|(_, job)| job.is_over() && !job.dropped)
+            .map(|(shuffle, _)| *shuffle)
+            .collect();
+        if let Some(shuffle) = scene.random.pick(&over).filter(|_| scene.fault(2)) {
+            return self.unregister(scene, shuffle);
+        }
+        let Some(shuffle) = scene.random.pick(&running) else { return };
+        let (chance, disturbed) = (scene.random.below(100), !scene.calm);
+        let job = self.jobs.get_mut(&shuffle).expect("it is running");
+        let calls = match chance {
+            0 if disturbed => {
+                job.disturb_attempts(scene);
+                return;
+            }
+            1 if disturbed => job.commit_early(scene, &mut self.next_commit, &[]),
+            _ => job.push_some(scene),
+        };
+        self.wait_for(scene, calls);
+    }
+
+    /// Falls silent for a while, sometimes for longer than the master waits.
+    pub fn turn_mute(&mut self, scene: &mut Scene) {
+        if !self.mute {
+            scene.count(Event::ApplicationMute);
+            (self.mute, self.absent) = (true, true);
+            let seconds = if scene.random.percent(30) { 100 } else { 10 };
+            self.mute_until = scene.time + Duration::from_millis(scene.random.next() % (seconds * 1000));
+        }
+    }
+}

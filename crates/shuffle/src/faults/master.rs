@@ -1,0 +1,297 @@
+//! The master's process around its [`State`]: what its server does, without sockets and files.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::journal::Journal;
+use super::message::{MasterAnswer, MasterCall, Party};
+use super::scene::Scene;
+use super::tally::Event;
+use crate::ids::WorkerId;
+use crate::master::State;
+use crate::master::state::{Decision, Limits, Now, SlotGrant, SlotRequest, Unregistered, Worker};
+
+/// How long a watch without orders waits.
+const WATCH_MAX: Duration = Duration::from_secs(8);
+/// How often silence is looked at.
+const TICK: Duration = Duration::from_secs(1);
+
+/// A worker waits for orders.
+struct Watch {
+    call: u64,
+    from: Party,
+    worker: WorkerId,
+    incarnation: u64,
+    seen: u64,
+    since: Duration,
+}
+
+/// See the [module](self).
+pub struct Master {
+    pub state: State,
+    journal: Journal,
+    pub up: bool,
+    life: u64,
+    started: Duration,
+    back_at: Duration,
+    pub paused_until: Duration,
+    tick_due: Duration,
+    watches: Vec<Watch>,
+    /// The life of each worker that registered in this master's life last.
+    registered: BTreeMap<WorkerId, u64>,
+    clock_ms: u64,
+    /// A power failure took records whose answers had left.
+    pub forgot: bool,
+}
+
+/// Timeouts as short as the messages' flights allow, so that a run of some minutes sees many of them.
+pub fn limits() -> Limits {
+    Limits {
+        application_timeout: Duration::from_secs(60),
+        worker_timeout: Duration::from_secs(30),
+        worker_quiet: Duration::from_secs(6),
+        unavailable_kept: Duration::from_secs(90),
+        ..Limits::default()
+    }
+}
+
+impl Master {
+    pub fn new(scene: &mut Scene) -> Self {
+        scene.master_life = 1;
+        Self {
+            state: State::new(limits()),
+            journal: Journal::default(),
+            up: true,
+            life: 1,
+            started: scene.time,
+            back_at: Duration::ZERO,
+            paused_until: Duration::ZERO,
+            tick_due: Duration::ZERO,
+            watches: Vec::new(),
+            registered: BTreeMap::new(),
+            clock_ms: 1_000_000_000,
+            forgot: false,
+        }
+    }
+
+    pub fn listens(&self, time: Duration) -> bool {
+        !self.up || time >= self.paused_until
+    }
+
+    pub fn has_registered(&self, worker: &WorkerId, life: u64) -> bool {
+        self.registered.get(worker) == Some(&life)
+    }
+
+    pub fn is_life(&self, life: u64) -> bool {
+        self.up && self.life == life
+    }
+
+    fn now(&self, scene: &Scene) -> Now {
+        let monotonic = scene.time - self.started;
+        Now { monotonic, unix_ms: self.clock_ms + monotonic.as_millis() as u64 }
+    }
+
+    /// Decides and keeps the records. No reply leaves if the process is killed while it writes them.
+    pub fn decide<T>(
+        &mut self,
+        scene: &mut Scene,
+        decide: impl FnOnce(&mut State, Now) -> Decision<T>,
+    ) -> Option<T> {
+        let now = self.now(scene);
+        let Decision { reply, records, wake } = decide(&mut self.state, now);
+        if !records.is_empty() {
+            self.journal.append(&records);
+            if !scene.calm && scene.random.once_in(150) {
+                scene.count(Event::MasterTorn);
+                let unwritten = scene.random.below(records.len());
+                self.journal.tear(&mut scene.random, unwritten);
+                self.die(scene);
+                return None;
+            }
+            if scene.random.once_in(20) {
+                scene.count(Event::Snapshot);
+                self.journal.replace(&self.state.records());
+            }
+        }
+        self.ring(scene, &wake);
+        Some(reply)
+    }
+
+    fn die(&mut self, scene: &mut Scene) {
+        self.up = false;
+        scene.master_life = 0;
+        self.back_at = scene.time + Duration::from_millis(500 + scene.random.next() % 9000);
+        self.watches.clear();
+    }
+
+    pub fn kill(&mut self, scene: &mut Scene) {
+        scene.count(Event::MasterKilled);
+        if scene.random.once_in(3) {
+            scene.count(Event::MasterPowerLost);
+            self.forgot = true;
+            let whole = scene.random.below(5);
+            self.journal.tear(&mut scene.random, whole);
+        }
+        self.die(scene);
+    }
+
+    pub fn start(&mut self, scene: &mut Scene) {
+        self.life += 1;
+        scene.master_life = self.life;
+        (self.up, self.started, self.paused_until) = (true, scene.time, Duration::ZERO);
+        self.tick_due = scene.time;
+        if scene.fault(30) {
+            scene.count(Event::ClockBack);
+            self.clock_ms -= scene.random.next() % 50_000;
+        } else {
+            self.clock_ms += 100_000;
+        }
+        self.registered.clear();
+        self.state = State::new(limits());
+        let now = self.now(scene);
+        for record in &self.journal.replay() {
+            self.state.apply(now, record);
+        }
+        let mut again = State::new(limits());
+        self.state.records().iter().for_each(|record| again.apply(now, record));
+        assert_eq!(again.applications(), self.state.applications(), "a snapshot makes another state");
+        assert_eq!(again.excluded_by_hand(), self.state.excluded_by_hand());
+        assert!(again.workers().keys().eq(self.state.workers().keys()));
+    }
+
+    /// What its timers do.
+    pub fn tick(&mut self, scene: &mut Scene) {
+        if !self.up && (scene.calm || scene.time >= self.back_at) {
+            self.start(scene);
+        }
+        if !self.up || scene.time < self.paused_until || scene.time < self.tick_due {
+            return;
+        }
+        self.tick_due = scene.time + TICK;
+        let _ = self.decide(scene, State::expire);
+        let waited = |watch: &mut Watch| scene.time >= watch.since + WATCH_MAX;
+        let over: Vec<Watch> = self.watches.extract_if(.., waited).collect();
+        over.iter().for_each(|watch| {
+            scene.answer_from_master(watch.call, watch.from, MasterAnswer::Orders(Ok(None)))
+        });
+    }
+
+    pub fn link_lost(&mut self, scene: &mut Scene, connection: u64) {
+        let lost = self.state.worker_link_lost(connection);
+        self.watches.retain(|watch| !lost.contains(&watch.worker));
+        self.ring(scene, &lost);
+    }
+
+    fn ring(&mut self, scene: &mut Scene, workers: &[WorkerId]) {
+        let waiting: Vec<Watch> =
+            self.watches.extract_if(.., |watch| workers.contains(&watch.worker)).collect();
+        waiting.into_iter().for_each(|watch| self.watch(scene, watch));
+    }
+
+    fn watch(&mut self, scene: &mut Scene, watch: Watch) {
+        match self.state.worker_orders(&watch.worker, watch.incarnation, watch.seen) {
+            Ok(None) => self.watches.push(watch),
+            orders => scene.answer_from_master(watch.call, watch.from, MasterAnswer::Orders(orders)),
+        }
+    }
+
+    pub fn handle(&mut self, scene: &mut Scene, call: u64, from: Party, what: MasterCall) {
+        use MasterAnswer::{Done, Expired, Health, Slots};
+        let random = scene.random.next();
+        let answer = match what {
+            MasterCall::Pulse(pulse) => {
+                let health = self.decide(scene, |state, now| state.application_heartbeat(now, pulse));
+                health.map(|health| Health(health.expect("far below the limit on applications")))
+            }
+            MasterCall::Slots(request) => {
+                let asked = request.clone();
+                let granted = self.decide(scene, |state, now| state.request_slots(now, random, request));
+                if let Some(Ok(grant)) = &granted {
+                    self.check_grant(&asked, grant);
+                }
+                granted.map(Slots)
+            }
+            MasterCall::Unregister(key) => self
+                .decide(scene, |state, now| state.unregister_shuffles(now, &key.application, &[key.shuffle]))
+                .map(|()| Done),
+            MasterCall::Revise(application, shuffles) => self
+                .decide(scene, |state, now| state.revise_shuffles(now, &application, &shuffles))
+                .map(|_| Done),
+            MasterCall::Stop(application) => {
+                self.decide(scene, |state, now| state.remove_application(now, &application)).map(|()| Done)
+            }
+            MasterCall::Unreachable(workers) => {
+                self.state.workers_reported_failed(&workers);
+                None // one way
+            }
+            MasterCall::Register { connection, registration } => {
+                self.registered.insert(registration.worker.clone(), registration.incarnation);
+                self.decide(scene, |state, now| state.register_worker(now, connection, registration))
+                    .map(|expired| Expired(Ok(expired.expect("far below the limit on workers"))))
+            }
+            MasterCall::Beat { connection, worker, incarnation, report } => {
+                let before = self.of_another_life(scene, from, &worker, incarnation);
+                let beat = self.decide(scene, |state, now| {
+                    state.worker_heartbeat(now, connection, &worker, incarnation, report)
+                });
+                self.check_untouched(&worker, before);
+                beat.map(Expired)
+            }
+            MasterCall::Watch { worker, incarnation, seen, .. } => {
+                let before = self.of_another_life(scene, from, &worker, incarnation);
+                self.watch(
+                    scene,
+                    Watch { call, from, worker: worker.clone(), incarnation, seen, since: scene.time },
+                );
+                self.check_untouched(&worker, before);
+                None
+            }
+            MasterCall::Leave { worker, incarnation, phase, gone } => {
+                let before = self.of_another_life(scene, from, &worker, incarnation);
+                let left = self
+                    .decide(scene, |state, now| state.worker_leaves(now, &worker, incarnation, phase, gone));
+                self.check_untouched(&worker, before);
+                left.map(|_: Result<(), Unregistered>| Done)
+            }
+        };
+        if let Some(answer) = answer {
+            scene.answer_from_master(call, from, answer);
+        }
+    }
+
+    /// The worker as it is known, if what arrives now was said by an earlier life of it.
+    fn of_another_life(
+        &self,
+        scene: &Scene,
+        from: Party,
+        worker: &WorkerId,
+        incarnation: u64,
+    ) -> Option<Worker> {
+        let Party::Worker(number) = from else { return None };
+        let present = scene.worker_lives[number];
+        let is_old = present != incarnation && self.registered.get(worker) == Some(&present);
+        self.state.workers().get(worker).filter(|_| is_old).cloned()
+    }
+
+    fn check_untouched(&self, worker: &WorkerId, before: Option<Worker>) {
+        if let Some(before) = before {
+            let after = self.state.workers().get(worker);
+            assert_eq!(after, Some(&before), "what an earlier life of a worker said late changed it");
+        }
+    }
+
+    fn check_grant(&self, request: &SlotRequest, grant: &SlotGrant) {
+        let mut partitions: Vec<_> = grant.placements.iter().map(|(partition, _, _)| *partition).collect();
+        partitions.sort_unstable();
+        assert_eq!(partitions, request.partitions, "not one place for each partition");
+        for (_, primary, replica) in &grant.placements {
+            assert_eq!(replica.is_some(), request.replicate);
+            assert_ne!(Some(*primary), *replica, "both copies on one worker");
+        }
+        for (worker, _) in &grant.workers {
+            assert!(!request.excluded.contains(worker), "{worker} was not wanted");
+            assert!(!self.state.excluded_by_hand().contains(worker), "{worker} is out of service");
+            assert!(!self.state.workers()[worker].is_leaving(), "{worker} is leaving");
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! What applications, workers and the master say to each other, as far as decisions depend on it.
+
+use crate::ids::{ApplicationId, FileName, LocationId, Mode, ShuffleId, ShuffleKey, WorkerId};
+use crate::master::report::{Phase, Registration, Report};
+use crate::master::state::{
+    ApplicationHealth, ApplicationPulse, OrderBatch, SlotGrant, SlotRefusal, SlotRequest, Unregistered,
+};
+use crate::wire::Status;
+use crate::worker::state::{Commit, CommitOutcome, PushKind, Reservation, ReserveRefusal};
+
+/// Who waits for an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Party {
+    Application(usize),
+    Worker(usize),
+}
+
+/// A batch: who wrote it, and for which partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Batch {
+    pub map: i32,
+    pub attempt: i32,
+    pub number: i32,
+    pub partition: i32,
+}
+
+/// Calls carry the life of the process that they are sent to: a connection does not outlive it. Answers carry the number
+/// of their call; who does not wait for it any more does not know the number.
+#[derive(Debug, Clone)]
+pub enum Message {
+    ToMaster {
+        life: u64,
+        call: u64,
+        from: Party,
+        what: MasterCall,
+    },
+    FromMaster {
+        call: u64,
+        to: Party,
+        answer: MasterAnswer,
+    },
+    ToWorker {
+        to: usize,
+        life: u64,
+        call: u64,
+        from: Party,
+        what: WorkerCall,
+    },
+    FromWorker {
+        call: u64,
+        to: Party,
+        answer: WorkerAnswer,
+    },
+    /// The master's system notices that a worker's connection ended.
+    LinkLost {
+        life: u64,
+        connection: u64,
+    },
+}
+
+#[derive(Debug, Clone)]
+pub enum MasterCall {
+    Pulse(ApplicationPulse),
+    Slots(SlotRequest),
+    Unregister(ShuffleKey),
+    Revise(ApplicationId, Vec<ShuffleId>),
+    Stop(ApplicationId),
+    Unreachable(Vec<WorkerId>),
+    Register { connection: u64, registration: Registration },
+    Beat { connection: u64, worker: WorkerId, incarnation: u64, report: Report },
+    Watch { connection: u64, worker: WorkerId, incarnation: u64, seen: u64 },
+    Leave { worker: WorkerId, incarnation: u64, phase: Phase, gone: bool },
+}
+
+#[derive(Debug, Clone)]
+pub enum MasterAnswer {
+    Health(ApplicationHealth),
+    Slots(Result<SlotGrant, SlotRefusal>),
+    Done,
+    /// To a registration or a heartbeat: shuffles that may go.
+    Expired(Result<Vec<ShuffleKey>, Unregistered>),
+    Orders(Result<Option<OrderBatch>, Unregistered>),
+}
+
+#[derive(Debug, Clone)]
+pub enum WorkerCall {
+    Reserve { key: ShuffleKey, reservations: Vec<Reservation> },
+    Destroy { key: ShuffleKey, files: Vec<FileName> },
+    Push(Push),
+    Commit { key: ShuffleKey, commit: Commit },
+}
+
+/// Batches that are taken together or not at all.
+#[derive(Debug, Clone)]
+pub struct Push {
+    pub key: ShuffleKey,
+    pub mode: Mode,
+    pub kind: PushKind,
+    pub batches: Vec<(Batch, LocationId)>,
+}
+
+#[derive(Debug, Clone)]
+pub enum WorkerAnswer {
+    Reserved(Result<(), ReserveRefusal>),
+    /// A status, or a failure as clients are told it.
+    Pushed(Result<Status, (Status, String)>),
+    /// `None` if the worker does not know the shuffle.
+    Committed(Option<CommitOutcome>),
+    Destroyed,
+    /// There is nobody at that address.
+    Unreachable,
+}

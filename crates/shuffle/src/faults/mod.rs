@@ -1,0 +1,79 @@
+//! Goal: whatever networks, machines, disks and people do, every batch of a winning attempt that was committed is read
+//! exactly once, or the loss is reported; nothing that a living application needs is deleted on the master's order; and
+//! in the end nothing is left of what nobody needs.
+//!
+//! Method: the decisions of the master, of the workers and of the client, as they are, in processes that are models: the
+//! master's journal is bytes with a torn end, a worker's disk is what was spilled under a seal. Drivers, map tasks and
+//! readers follow the protocol's rules and know what they wrote, which is what readers are compared with. Messages are
+//! lost, doubled and overtaken; they die with the process that they are sent to, and when nobody waits for them any more.
+//! After some minutes of faults everything is mended, and what was begun must come to its end.
+//!
+//! A seed makes a world. The test that every run makes takes a few seconds; longer ones are
+//!
+//! ```text
+//! YEOUL_FAULTS=1000000 cargo test --release -p yeoul-shuffle --lib faults -- --nocapture    # at least so many faults
+//! YEOUL_FAULT_SEED=17 cargo test --release -p yeoul-shuffle --lib faults -- --nocapture     # one world again
+//! ```
+//!
+//! - [`world`]: the steps and the end; [`scene`]: time, chance and the network; [`random`], [`tally`], [`message`].
+//! - [`master`] (and [`journal`]), [`worker`], [`application`] (and [`job`], [`reader`]): the processes.
+
+mod application;
+mod job;
+mod journal;
+mod master;
+mod message;
+mod random;
+mod reader;
+mod scene;
+mod tally;
+mod worker;
+mod world;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use tally::{Event, Tally};
+use world::World;
+
+/// Faults of the run that every test makes.
+const FAULTS: u64 = 300_000;
+/// Steps of a world before it is mended.
+const STEPS: u64 = 5_000;
+
+fn setting(name: &str) -> Option<u64> {
+    Some(std::env::var(name).ok()?.parse().expect("a number"))
+}
+
+fn run(seed: u64) -> Tally {
+    let mut world = World::new(seed);
+    (0..STEPS).for_each(|_| world.step());
+    world.settle();
+    world.scene.tally
+}
+
+#[test]
+fn every_batch_is_read_once_or_its_loss_is_reported_and_nothing_stays() {
+    if let Some(seed) = setting("YEOUL_FAULT_SEED") {
+        println!("seed {seed}: {}", run(seed));
+        return;
+    }
+    let least = setting("YEOUL_FAULTS").unwrap_or(FAULTS);
+    let (mut tally, mut worlds) = (Tally::default(), 0);
+    while tally.faults() < least {
+        match catch_unwind(AssertUnwindSafe(|| run(worlds))) {
+            Ok(found) => tally.add(&found),
+            Err(_) => panic!("the world of YEOUL_FAULT_SEED={worlds} broke a promise, see above"),
+        }
+        worlds += 1;
+    }
+    println!("{worlds} worlds, {tally}");
+    for event in Event::ALL {
+        assert!(
+            tally.of(*event) >= worlds / 50,
+            "only {} times {event:?} in {worlds} worlds",
+            tally.of(*event)
+        );
+    }
+    // Losses are rare enough that most of what is read is read.
+    assert!(tally.of(Event::LossReported) * 2 < tally.of(Event::Read), "{tally}");
+}

@@ -1,0 +1,34 @@
+//! Where a simulated world draws its chances from.
+
+use crate::master::slots::SplitMix;
+
+/// A sequence of choices that a seed repeats.
+pub struct Random(SplitMix);
+
+impl Random {
+    pub fn new(seed: u64) -> Self {
+        Self(SplitMix(seed))
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0.next()
+    }
+
+    /// A number from 0 to `end`, exclusive; 0 if there is none.
+    pub fn below(&mut self, end: usize) -> usize {
+        (self.next() % end.max(1) as u64) as usize
+    }
+
+    pub fn percent(&mut self, chance: u64) -> bool {
+        self.next() % 100 < chance
+    }
+
+    /// True once in so many times.
+    pub fn once_in(&mut self, times: u64) -> bool {
+        self.next().is_multiple_of(times)
+    }
+
+    pub fn pick<T: Clone>(&mut self, from: &[T]) -> Option<T> {
+        from.get(self.below(from.len())).cloned()
+    }
+}

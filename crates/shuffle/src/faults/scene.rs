@@ -1,0 +1,135 @@
+//! What all actors of a world share: time, chance, and the network between them.
+
+use std::time::Duration;
+
+use super::message::{MasterAnswer, MasterCall, Message, Party, WorkerAnswer, WorkerCall};
+use super::random::Random;
+use super::tally::{Event, Tally};
+
+/// How long a message may be on its way before its connection is given up. Shorter than any timeout after which somebody
+/// is taken for dead, as it is on real networks.
+const FLIGHT_MAX: Duration = Duration::from_secs(15);
+
+struct Flying {
+    message: Message,
+    number: u64,
+    sent: Duration,
+}
+
+/// See the [module](self).
+pub struct Scene {
+    pub random: Random,
+    pub tally: Tally,
+    pub time: Duration,
+    /// No more faults: what is left to do has to come to an end.
+    pub calm: bool,
+    /// The life of each worker's process and of the master's; 0 while there is none.
+    pub worker_lives: Vec<u64>,
+    pub master_life: u64,
+    flying: Vec<Flying>,
+    sent: u64,
+    newest_delivered: u64,
+    calls: u64,
+}
+
+impl Scene {
+    pub fn new(seed: u64) -> Self {
+        Self {
+            random: Random::new(seed),
+            tally: Tally::default(),
+            time: Duration::from_secs(1000),
+            calm: false,
+            worker_lives: Vec::new(),
+            master_life: 0,
+            flying: Vec::new(),
+            sent: 0,
+            newest_delivered: 0,
+            calls: 0,
+        }
+    }
+
+    pub fn count(&mut self, event: Event) {
+        self.tally.count(event);
+    }
+
+    /// Whether a fault of this chance happens now.
+    pub fn fault(&mut self, percent: u64) -> bool {
+        !self.calm && self.random.percent(percent)
+    }
+
+    pub fn is_still(&self) -> bool {
+        self.flying.is_empty()
+    }
+
+    pub fn number(&mut self) -> u64 {
+        self.calls += 1;
+        self.calls
+    }
+
+    pub fn call_master(&mut self, from: Party, what: MasterCall) -> u64 {
+        let (call, life) = (self.number(), self.master_life);
+        self.send(Message::ToMaster { life, call, from, what });
+        call
+    }
+
+    pub fn call_worker(&mut self, from: Party, to: usize, what: WorkerCall) -> u64 {
+        let (call, life) = (self.number(), self.worker_lives[to]);
+        self.send(Message::ToWorker { to, life, call, from, what });
+        call
+    }
+
+    pub fn answer_from_master(&mut self, call: u64, to: Party, answer: MasterAnswer) {
+        self.send(Message::FromMaster { call, to, answer });
+    }
+
+    pub fn answer_from_worker(&mut self, call: u64, to: Party, answer: WorkerAnswer) {
+        self.send(Message::FromWorker { call, to, answer });
+    }
+
+    /// A connection of a worker to the master ends; the master hears of it some time.
+    pub fn cut_link(&mut self, connection: u64) {
+        let life = self.master_life;
+        self.put(Message::LinkLost { life, connection });
+    }
+
+    fn send(&mut self, message: Message) {
+        if self.fault(5) {
+            self.count(Event::Lost);
+            return;
+        }
+        if self.fault(5) {
+            self.count(Event::Doubled);
+            self.put(message.clone());
+        }
+        self.put(message);
+    }
+
+    /// Puts a message on its way, for certain.
+    fn put(&mut self, message: Message) {
+        self.sent += 1;
+        self.flying.push(Flying { message, number: self.sent, sent: self.time });
+    }
+
+    /// Takes some message that arrives now; `holds_up` are those whose receiver does not listen at the moment.
+    pub fn arrive(&mut self, holds_up: impl Fn(&Message) -> bool) -> Option<Message> {
+        if self.flying.is_empty() {
+            return None;
+        }
+        let at = self.random.below(self.flying.len());
+        let overdue = self.time.saturating_sub(self.flying[at].sent) > FLIGHT_MAX;
+        let is_news = matches!(self.flying[at].message, Message::LinkLost { .. });
+        if !overdue && holds_up(&self.flying[at].message) {
+            return None;
+        }
+        let Flying { message, number, .. } = self.flying.swap_remove(at);
+        if overdue && !is_news {
+            self.count(Event::TimedOut);
+            return None;
+        }
+        if number < self.newest_delivered {
+            self.count(Event::Reordered);
+        }
+        self.newest_delivered = self.newest_delivered.max(number);
+        Some(message)
+    }
+}

@@ -1,0 +1,132 @@
+//! What happened in a run: one that met no faults has tested nothing.
+
+use std::fmt;
+
+macro_rules! events {
+    ($($(#[$doc:meta])* $variant:ident,)*) => {
+        /// Something that happens to a world.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Event {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl Event {
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+        }
+    };
+}
+
+events! {
+    /// A message never arrives.
+    Lost,
+    /// A message arrives twice.
+    Doubled,
+    /// A message arrives behind one that was sent later.
+    Reordered,
+    /// A message dies with the process or the connection that it was on its way to.
+    CutOff,
+    /// A message is on its way for so long that nobody waits for it any more.
+    TimedOut,
+    /// A worker is killed; what was not on its disk under a seal is gone.
+    WorkerKilled,
+    /// A worker is killed, and its disk is gone as well.
+    DiskLost,
+    WorkerRestarted,
+    /// A worker does nothing for a while.
+    WorkerStalled,
+    /// A worker's disks are so slow that it has no room for a while.
+    NoRoom,
+    /// A worker's memory fills faster than its disks take it.
+    MemoryTight,
+    /// A connection between a worker and the master ends.
+    LinkLost,
+    WorkerStops,
+    /// A stopping worker waits in vain for its locations to be committed.
+    StopTimedOut,
+    Decommissioned,
+    /// A worker leaves for good although it still holds something.
+    LeftInHaste,
+    Recommissioned,
+    Excluded,
+    MasterKilled,
+    /// A master is killed while it writes: the last record is torn, and its answer never leaves.
+    MasterTorn,
+    /// The master's machine loses its power: the last records, answered already, are gone.
+    MasterPowerLost,
+    MasterPaused,
+    /// The wall clock goes back while the master is down.
+    ClockBack,
+    /// The journal is replaced by a snapshot.
+    Snapshot,
+    /// A driver cannot reach the master for a while.
+    ApplicationMute,
+    /// An application ends without a word.
+    ApplicationKilled,
+    Speculative,
+    AttemptFailed,
+    HardSplit,
+    SoftSplit,
+    Revived,
+    /// Some locations are committed while others are still written to.
+    EarlyCommit,
+
+    /// An application was silent for so long that its data may go.
+    Expired,
+    /// A worker deletes a shuffle on the master's order.
+    Deleted,
+    /// A worker does not take a location, or its answer does not come.
+    ReserveRefused,
+    CommitRepeated,
+    /// A worker never answers a commit.
+    CommitUnanswered,
+    /// A location is read from its second copy.
+    ReadElsewhere,
+    Read,
+    /// A reader or a commit reports that data is lost.
+    LossReported,
+    /// A shuffle fails before its commit, for want of workers.
+    GaveUp,
+}
+
+impl Event {
+    /// Whether it counts as a fault. Reordering does not, for it happens to every second message, and neither does what
+    /// the faults lead to.
+    fn is_fault(self) -> bool {
+        (self as usize) < Self::Expired as usize && self != Self::Reordered
+    }
+}
+
+/// How often each of them happened.
+#[derive(Clone)]
+pub struct Tally([u64; Event::ALL.len()]);
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self([0; Event::ALL.len()])
+    }
+}
+
+impl Tally {
+    pub fn count(&mut self, event: Event) {
+        self.0[event as usize] += 1;
+    }
+
+    pub fn add(&mut self, other: &Self) {
+        self.0.iter_mut().zip(other.0).for_each(|(own, more)| *own += more);
+    }
+
+    pub fn of(&self, event: Event) -> u64 {
+        self.0[event as usize]
+    }
+
+    pub fn faults(&self) -> u64 {
+        Event::ALL.iter().filter(|event| event.is_fault()).map(|event| self.of(*event)).sum()
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} faults:", self.faults())?;
+        Event::ALL.iter().try_for_each(|event| write!(f, " {event:?} {}", self.of(*event)))
+    }
+}

@@ -1,0 +1,509 @@
+//! A worker's process around its decisions: the real [`ShuffleState`] and the real [`Index`], with disks that are a model.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
+
+use super::message::{MasterAnswer, MasterCall, Party, Push, WorkerAnswer, WorkerCall};
+use super::scene::Scene;
+use super::tally::Event;
+use crate::ids::{AttemptId, BatchId, FileName, MapId, Mode, ShuffleKey, WorkerId};
+use crate::master::report::{Command, HeldShuffle, Phase, Registration, Report};
+use crate::wire::Status;
+use crate::worker::index::Index;
+use crate::worker::replicate::{Copied, combine};
+use crate::worker::state::{Admission, Commit, Pressure, Refusal, ShuffleState, Slot};
+
+/// Large enough that memory pressure finds locations worth splitting.
+pub const BATCH_BYTES: u32 = 24 << 20;
+const LOCATIONS_MAX: usize = 1000;
+
+const BEAT: Duration = Duration::from_secs(2);
+const ANSWER_MAX: Duration = Duration::from_secs(4);
+const WATCH_MAX: Duration = Duration::from_secs(12);
+const COPY_MAX: Duration = Duration::from_secs(2);
+const STOP_MAX: Duration = Duration::from_secs(10);
+const DECOMMISSION_MAX: Duration = Duration::from_secs(40);
+
+/// A copy of a location: its batches, and how many of them, from the front, are on disk.
+#[derive(Default)]
+pub struct Copy {
+    pub index: Index,
+    on_disk: usize,
+    seal_on_disk: bool,
+    /// How many batches it had when it was committed: it must never have more.
+    pub sealed_at: Option<usize>,
+}
+
+/// A shuffle on a worker.
+#[derive(Default)]
+pub struct Held {
+    pub state: ShuffleState,
+    pub copies: HashMap<Slot, Copy>,
+    winners_on_disk: Vec<AttemptId>,
+    /// By the model: the first winner of each map that a commit told, now and as the disk knows it.
+    pub told: BTreeMap<i32, i32>,
+    told_on_disk: BTreeMap<i32, i32>,
+    /// Locations that refused a batch because they had outgrown their threshold.
+    split: BTreeSet<FileName>,
+}
+
+enum Asked {
+    Registration,
+    Beat,
+    Watch,
+}
+
+/// A worker's conversation with the master, on one connection.
+#[derive(Default)]
+struct Conversation {
+    connection: u64,
+    registered: bool,
+    seen: u64,
+    beat_due: Duration,
+    asked: BTreeMap<u64, (Duration, Asked)>,
+}
+
+/// A push whose copy is on its way.
+struct Copying {
+    client: (u64, Party),
+    own: Status,
+    until: Duration,
+}
+
+/// See the [module](self).
+pub struct Worker {
+    pub number: usize,
+    pub id: WorkerId,
+    pub up: bool,
+    life: u64,
+    pub phase: Phase,
+    leave_by: Duration,
+    pub stalled_until: Duration,
+    pub pressure: Pressure,
+    pub shuffles: BTreeMap<ShuffleKey, Held>,
+    conversation: Conversation,
+    copying: BTreeMap<u64, Copying>,
+    back_at: Duration,
+    /// The life that was told to stop last: who comes back after it is not meant.
+    pub stop_meant_for: u64,
+    /// Copies that were here and are not any more, whatever took them.
+    pub lost: BTreeSet<(ShuffleKey, FileName)>,
+}
+
+/// The worker that an id names.
+pub fn number_of(id: &WorkerId) -> usize {
+    id.host[1..].parse().expect("workers are called `w` and their number")
+}
+
+impl Worker {
+    pub fn new(number: usize, scene: &mut Scene) -> Self {
+        let life = scene.random.next() | 1;
+        scene.worker_lives.push(life);
+        Self {
+            number,
+            id: format!("w{number}:1:2:3:4").parse().expect("it is an id"),
+            up: true,
+            life,
+            phase: Phase::Normal,
+            leave_by: Duration::ZERO,
+            stalled_until: Duration::ZERO,
+            pressure: Pressure::default(),
+            shuffles: BTreeMap::new(),
+            conversation: Conversation::default(),
+            copying: BTreeMap::new(),
+            back_at: Duration::ZERO,
+            stop_meant_for: 0,
+            lost: BTreeSet::new(),
+        }
+    }
+
+    fn pressure(&self) -> Pressure {
+        Pressure { leaving: self.phase != Phase::Normal, ..self.pressure }
+    }
+
+    pub fn connection(&self) -> u64 {
+        self.conversation.connection
+    }
+
+    // Its life.
+
+    /// The process ends. What is on disk under a seal will be there again, unless the disk goes as well.
+    fn end(&mut self, scene: &mut Scene, disk_lost: bool) {
+        self.up = false;
+        self.life = 0;
+        scene.worker_lives[self.number] = 0;
+        scene.cut_link(self.conversation.connection);
+        self.conversation = Conversation::default();
+        self.copying.clear();
+        self.back_at = scene.time + Duration::from_millis(500 + scene.random.next() % 20_000);
+        for (key, held) in std::mem::take(&mut self.shuffles) {
+            let mut kept = Held::default();
+            let Held { state, mut copies, winners_on_disk, told_on_disk, .. } = held;
+            let mut slots: Vec<(FileName, Slot)> = state.slots().collect();
+            slots.sort_unstable();
+            for (file, slot) in slots {
+                match copies.remove(&slot).filter(|copy| copy.seal_on_disk && !disk_lost) {
+                    None => drop(self.lost.insert((key.clone(), file))),
+                    Some(copy) => {
+                        let slot = kept.state.restore(file, copy.index.bytes());
+                        kept.copies.insert(slot, copy);
+                    }
+                }
+            }
+            // A shuffle of which nothing is whole is deleted.
+            if !kept.copies.is_empty() {
+                if !winners_on_disk.is_empty() {
+                    kept.state.restore_winners(&winners_on_disk);
+                }
+                (kept.winners_on_disk, kept.told) = (winners_on_disk, told_on_disk.clone());
+                kept.told_on_disk = told_on_disk;
+                self.shuffles.insert(key, kept);
+            }
+        }
+    }
+
+    pub fn kill(&mut self, scene: &mut Scene) {
+        if !self.up {
+            return;
+        }
+        let disk_lost = scene.random.once_in(5);
+        scene.count(if disk_lost { Event::DiskLost } else { Event::WorkerKilled });
+        self.end(scene, disk_lost);
+    }
+
+    fn start(&mut self, scene: &mut Scene) {
+        scene.count(Event::WorkerRestarted);
+        self.life = scene.random.next() | 1;
+        scene.worker_lives[self.number] = self.life;
+        (self.up, self.phase, self.pressure) = (true, Phase::Normal, Pressure::default());
+    }
+
+    /// What its timers do.
+    pub fn tick(&mut self, scene: &mut Scene) {
+        if !self.up {
+            if scene.calm || scene.time >= self.back_at {
+                self.start(scene);
+            }
+            return;
+        }
+        if scene.time < self.stalled_until {
+            return;
+        }
+        self.lose_patience(scene);
+        match self.phase {
+            Phase::Normal => {}
+            Phase::Stopping => {
+                let open: usize = self.shuffles.values().map(|held| held.state.open_locations()).sum();
+                let late = scene.time >= self.leave_by;
+                if open == 0 || late {
+                    if open > 0 {
+                        scene.count(Event::StopTimedOut);
+                    }
+                    self.shuffles.values_mut().for_each(Held::flush);
+                    self.say_good_bye(scene, true);
+                    self.end(scene, false);
+                }
+            }
+            Phase::Decommissioning => {
+                let late = scene.time >= self.leave_by;
+                if self.shuffles.is_empty() || late {
+                    if !self.shuffles.is_empty() {
+                        scene.count(Event::LeftInHaste);
+                    }
+                    self.say_good_bye(scene, true);
+                    // It is gone for good: who comes back is another machine with its name.
+                    self.end(scene, true);
+                }
+            }
+        }
+        if self.up {
+            self.converse(scene);
+        }
+    }
+
+    fn lose_patience(&mut self, scene: &mut Scene) {
+        let late = |asked: &(Duration, Asked)| {
+            let patience = if matches!(asked.1, Asked::Watch) { WATCH_MAX } else { ANSWER_MAX };
+            scene.time >= asked.0 + patience
+        };
+        if self.conversation.asked.values().any(late) {
+            self.cut(scene);
+        }
+        let now = scene.time;
+        for (_, Copying { client, own, .. }) in self.copying.extract_if(.., |_, copy| now >= copy.until) {
+            let copied = Copied::Failed(Status::PushDataTimeoutReplica, String::new());
+            scene.answer_from_worker(client.0, client.1, WorkerAnswer::Pushed(combine(own, copied)));
+        }
+    }
+
+    /// Its connection to the master ends, and it begins a new one.
+    pub fn cut(&mut self, scene: &mut Scene) {
+        scene.cut_link(self.conversation.connection);
+        self.conversation = Conversation::default();
+    }
+
+    fn converse(&mut self, scene: &mut Scene) {
+        let from = Party::Worker(self.number);
+        if self.conversation.connection == 0 {
+            self.conversation.connection = scene.number();
+            let registration = Registration {
+                worker: self.id.clone(),
+                incarnation: self.life,
+                http_port: 9096,
+                network_location: String::new(),
+                version: String::new(),
+                report: self.report(),
+            };
+            let connection = self.conversation.connection;
+            let call = scene.call_master(from, MasterCall::Register { connection, registration });
+            self.conversation.asked.insert(call, (scene.time, Asked::Registration));
+        }
+        if !self.conversation.registered {
+            return;
+        }
+        let (connection, worker, incarnation) = (self.conversation.connection, self.id.clone(), self.life);
+        let is_asked = |asked: &Conversation, watch: bool| {
+            asked.asked.values().any(|(_, what)| matches!(what, Asked::Watch) == watch)
+        };
+        if scene.time >= self.conversation.beat_due && !is_asked(&self.conversation, false) {
+            self.conversation.beat_due = scene.time + BEAT;
+            let report = self.report();
+            let beat = MasterCall::Beat { connection, worker: worker.clone(), incarnation, report };
+            let call = scene.call_master(from, beat);
+            self.conversation.asked.insert(call, (scene.time, Asked::Beat));
+        }
+        if !is_asked(&self.conversation, true) {
+            let seen = self.conversation.seen;
+            let call = scene.call_master(from, MasterCall::Watch { connection, worker, incarnation, seen });
+            self.conversation.asked.insert(call, (scene.time, Asked::Watch));
+        }
+    }
+
+    fn report(&self) -> Report {
+        let held = |(key, held): (&ShuffleKey, &Held)| HeldShuffle {
+            shuffle: key.clone(),
+            locations: held.state.len() as u64,
+            bytes: held.copies.values().map(|copy| copy.index.bytes()).sum(),
+        };
+        Report {
+            phase: self.phase,
+            shuffles: self.shuffles.iter().map(held).collect(),
+            memory_limit_bytes: 1 << 40,
+            saturated: self.pressure.exhausted || self.pressure.memory_tight,
+            ..Report::default()
+        }
+    }
+
+    fn say_good_bye(&self, scene: &mut Scene, gone: bool) {
+        let (worker, incarnation, phase) = (self.id.clone(), self.life, self.phase);
+        scene.call_master(Party::Worker(self.number), MasterCall::Leave { worker, incarnation, phase, gone });
+    }
+
+    /// The master answers; the shuffles that it lets go are returned, to be deleted.
+    pub fn hear_master(&mut self, scene: &mut Scene, call: u64, answer: MasterAnswer) -> Vec<ShuffleKey> {
+        let Some((_, asked)) = self.conversation.asked.remove(&call) else { return Vec::new() };
+        match answer {
+            MasterAnswer::Expired(Ok(expired)) => {
+                self.conversation.registered |= matches!(asked, Asked::Registration);
+                expired
+            }
+            MasterAnswer::Orders(Ok(orders)) => {
+                let Some(orders) = orders else { return Vec::new() };
+                self.conversation.seen = orders.sequence;
+                if let Some(command) = orders.command {
+                    self.obey(scene, command);
+                }
+                if self.up { orders.expired } else { Vec::new() }
+            }
+            _ => {
+                self.cut(scene); // it does not know us any more: register again
+                Vec::new()
+            }
+        }
+    }
+
+    fn obey(&mut self, scene: &mut Scene, command: Command) {
+        if self.phase == Phase::Stopping {
+            return; // and does nothing else any more
+        }
+        if matches!(command, Command::StopNow | Command::StopGracefully) {
+            assert_eq!(self.life, self.stop_meant_for, "{} was told to stop in an earlier life", self.id);
+        }
+        match command {
+            Command::StopNow => self.end(scene, false),
+            Command::StopGracefully => {
+                scene.count(Event::WorkerStops);
+                (self.phase, self.leave_by) = (Phase::Stopping, scene.time + STOP_MAX);
+                self.say_good_bye(scene, false);
+            }
+            Command::Decommission => {
+                scene.count(Event::Decommissioned);
+                (self.phase, self.leave_by) = (Phase::Decommissioning, scene.time + DECOMMISSION_MAX);
+                self.say_good_bye(scene, false);
+            }
+            Command::Recommission => {
+                scene.count(Event::Recommissioned);
+                self.phase = Phase::Normal;
+            }
+        }
+    }
+
+    /// Deletes a shuffle; whether it was here.
+    pub fn delete(&mut self, key: &ShuffleKey) -> bool {
+        let Some(held) = self.shuffles.remove(key) else { return false };
+        self.lost.extend(held.state.slots().map(|(file, _)| (key.clone(), file)));
+        true
+    }
+
+    // What clients and other workers ask for.
+
+    pub fn handle(&mut self, scene: &mut Scene, call: u64, from: Party, what: WorkerCall) {
+        let answer = match what {
+            WorkerCall::Reserve { key, reservations } => {
+                let pressure = self.pressure();
+                // Before the shuffle is made: a refused one would stay behind empty.
+                let refused = ShuffleState::default().reserve(&[], pressure, LOCATIONS_MAX).err();
+                WorkerAnswer::Reserved(match refused {
+                    Some(refusal) => Err(refusal),
+                    None => {
+                        let held = self.shuffles.entry(key).or_default();
+                        held.state.reserve(&reservations, pressure, LOCATIONS_MAX).map(drop)
+                    }
+                })
+            }
+            WorkerCall::Destroy { key, files } => {
+                if let Some(held) = self.shuffles.get_mut(&key) {
+                    for slot in held.state.destroy(files.iter().copied()) {
+                        held.copies.remove(&slot);
+                    }
+                    self.lost.extend(files.into_iter().map(|file| (key.clone(), file)));
+                }
+                WorkerAnswer::Destroyed
+            }
+            WorkerCall::Commit { key, commit } => {
+                WorkerAnswer::Committed(self.shuffles.get_mut(&key).map(|held| held.commit(&commit)))
+            }
+            WorkerCall::Push(push) => match self.append(&push) {
+                Err(Refusal::HardSplit) => {
+                    scene.count(Event::HardSplit);
+                    WorkerAnswer::Pushed(Ok(Status::HardSplit))
+                }
+                Err(Refusal::MapEnded) => WorkerAnswer::Pushed(Ok(Status::MapEnded)),
+                Err(Refusal::NotFound) => {
+                    WorkerAnswer::Pushed(Err((Status::PushDataFailPartitionNotFound, String::new())))
+                }
+                Ok((soft_split, peer)) => {
+                    let own = if soft_split { Status::SoftSplit } else { Status::Success };
+                    if let Some(peer) = peer {
+                        let copy = WorkerCall::Push(Push { mode: Mode::Replica, ..push });
+                        let copy = scene.call_worker(Party::Worker(self.number), peer, copy);
+                        let until = scene.time + COPY_MAX;
+                        self.copying.insert(copy, Copying { client: (call, from), own, until });
+                        return;
+                    }
+                    WorkerAnswer::Pushed(Ok(own))
+                }
+            },
+        };
+        scene.answer_from_worker(call, from, answer);
+    }
+
+    /// Another worker answers to a copy.
+    pub fn hear_worker(&mut self, scene: &mut Scene, call: u64, answer: WorkerAnswer) {
+        let Some(Copying { client, own, .. }) = self.copying.remove(&call) else { return };
+        let copied = match answer {
+            WorkerAnswer::Pushed(Ok(status)) => Copied::Status(status),
+            // As the sender of copies tells a failure.
+            WorkerAnswer::Pushed(Err((_, text))) => {
+                Copied::Failed(Status::PushDataFailNonCriticalCauseReplica, text)
+            }
+            _ => Copied::Failed(Status::PushDataCreateConnectionFailReplica, String::new()),
+        };
+        scene.answer_from_worker(client.0, client.1, WorkerAnswer::Pushed(combine(own, copied)));
+    }
+
+    /// Appends all batches of a push or none.
+    fn append(&mut self, push: &Push) -> Result<(bool, Option<usize>), Refusal> {
+        let pressure = self.pressure();
+        let Some(held) = self.shuffles.get_mut(&push.key) else {
+            return Err(if pressure.leaving { Refusal::HardSplit } else { Refusal::NotFound });
+        };
+        let mut admissions: Vec<Admission> = Vec::with_capacity(push.batches.len());
+        for (batch, location) in &push.batches {
+            let file = FileName { location: *location, mode: push.mode };
+            let open = held.state.find(file).is_some_and(|slot| !held.state.is_sealed(slot));
+            let admission = held.state.judge(file, MapId(batch.map), push.kind, pressure);
+            match admission {
+                Ok(admission) => {
+                    assert!(
+                        !held.split.contains(&file),
+                        "{file} of {} takes batches behind its split",
+                        push.key
+                    );
+                    admissions.push(admission);
+                }
+                Err(refusal) => {
+                    if open && !pressure.leaving && !pressure.exhausted {
+                        held.split.insert(file);
+                    }
+                    return Err(refusal);
+                }
+            }
+        }
+        for ((batch, _), admission) in push.batches.iter().zip(&admissions) {
+            held.state.appended(admission.slot, BATCH_BYTES.into());
+            let copy = held.copies.entry(admission.slot).or_default();
+            let (map, attempt, number) = (MapId(batch.map), AttemptId(batch.attempt), BatchId(batch.number));
+            copy.index.push(map, attempt, number, BATCH_BYTES);
+        }
+        let peer = admissions.first().and_then(|admission| held.state.peer(admission.slot));
+        let peer = peer.map(|peer| peer.parse().expect("peers are named by number"));
+        Ok((admissions.iter().any(|admission| admission.soft_split), peer))
+    }
+
+    /// Moves some batches to disk, and the seal of a location that is wholly there.
+    pub fn spill(&mut self, scene: &mut Scene) {
+        let keys: Vec<ShuffleKey> = self.shuffles.keys().cloned().collect();
+        let Some(key) = scene.random.pick(&keys).filter(|_| self.up) else { return };
+        let held = self.shuffles.get_mut(&key).expect("it was among the keys");
+        let mut slots: Vec<Slot> = held.copies.keys().copied().collect();
+        slots.sort_unstable();
+        if let Some(slot) = scene.random.pick(&slots) {
+            held.spill(slot, 1 + scene.random.below(6));
+        }
+    }
+}
+
+impl Held {
+    fn commit(&mut self, commit: &Commit) -> crate::worker::state::CommitOutcome {
+        for (map, attempt) in commit.attempts.iter().enumerate().filter(|(_, attempt)| attempt.0 >= 0) {
+            self.told.entry(map as i32).or_insert(attempt.0);
+        }
+        let outcome = self.state.commit(commit);
+        for file in &outcome.committed {
+            if let Some(slot) = self.state.find(*file)
+                && let Some(copy) = self.copies.get_mut(&slot)
+            {
+                copy.sealed_at.get_or_insert(copy.index.entries().len());
+            }
+        }
+        outcome
+    }
+
+    /// Winners and seals are written together, the winners first.
+    fn spill(&mut self, slot: Slot, batches: usize) {
+        let Some(copy) = self.copies.get_mut(&slot) else { return };
+        copy.on_disk = (copy.on_disk + batches).min(copy.index.entries().len());
+        if copy.on_disk == copy.index.entries().len() && self.state.is_sealed(slot) {
+            copy.seal_on_disk = true;
+            self.winners_on_disk = self.state.winners().attempts().to_vec();
+            self.told_on_disk = self.told.clone();
+        }
+    }
+
+    /// Brings everything committed to disk.
+    fn flush(&mut self) {
+        let slots: Vec<Slot> = self.copies.keys().copied().collect();
+        slots.into_iter().for_each(|slot| self.spill(slot, usize::MAX / 2));
+    }
+}

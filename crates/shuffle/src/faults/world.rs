@@ -1,0 +1,403 @@
+//! A master, some workers and some applications, and what happens to them.
+
+use std::time::Duration;
+
+use super::application::{Answer, Application};
+use super::job::Stage;
+use super::master::{Master, limits};
+use super::message::{MasterCall, Message, Party, WorkerAnswer};
+use super::reader::{check_loss, read};
+use super::scene::Scene;
+use super::tally::Event;
+use super::worker::Worker;
+use crate::ids::{ShuffleKey, WorkerId};
+use crate::master::report::Command;
+
+const APPLICATIONS_AT_ONCE: usize = 2;
+
+/// See the [module](self).
+pub struct World {
+    pub scene: Scene,
+    master: Master,
+    workers: Vec<Worker>,
+    ids: Vec<WorkerId>,
+    applications: Vec<Application>,
+    tick_due: Duration,
+}
+
+impl World {
+    pub fn new(seed: u64) -> Self {
+        let mut scene = Scene::new(seed);
+        let master = Master::new(&mut scene);
+        let count = 3 + scene.random.below(4);
+        let workers: Vec<Worker> = (0..count).map(|number| Worker::new(number, &mut scene)).collect();
+        let ids = workers.iter().map(|worker| worker.id.clone()).collect();
+        Self { scene, master, workers, ids, applications: Vec::new(), tick_due: Duration::ZERO }
+    }
+
+    /// One step of a world with faults.
+    pub fn step(&mut self) {
+        self.scene.time += Duration::from_millis(self.scene.random.next() % 50);
+        self.tick();
+        match self.scene.random.below(100) {
+            0..58 => self.deliver(),
+            58..84 => {
+                let at = self.scene.random.below(self.applications.len());
+                if let Some(application) = self.applications.get_mut(at).filter(|found| found.works()) {
+                    application.work(&mut self.scene);
+                }
+            }
+            84..88 => {
+                let worker = self.scene.random.below(self.workers.len());
+                self.workers[worker].spill(&mut self.scene);
+            }
+            88..90 => self.read_something(),
+            90..94 => self.disturb_a_worker(),
+            94 => self.disturb_the_master(),
+            95 => self.disturb_an_application(),
+            96 => self.operate(),
+            _ => {}
+        }
+        self.notice_silence();
+    }
+
+    /// What everybody's timers do.
+    fn tick(&mut self) {
+        if self.scene.time < self.tick_due {
+            return;
+        }
+        self.tick_due = self.scene.time + Duration::from_millis(100);
+        self.master.tick(&mut self.scene);
+        for worker in &mut self.workers {
+            worker.tick(&mut self.scene);
+        }
+        for application in &mut self.applications {
+            application.tick(&mut self.scene, &self.ids);
+        }
+    }
+
+    // Faults.
+
+    fn disturb_a_worker(&mut self) {
+        let at = self.scene.random.below(self.workers.len());
+        let (worker, scene) = (&mut self.workers[at], &mut self.scene);
+        match scene.random.below(60) {
+            0..2 => worker.kill(scene),
+            2..5 => {
+                scene.count(Event::WorkerStalled);
+                worker.stalled_until = scene.time + Duration::from_millis(scene.random.next() % 6000);
+            }
+            5..9 => {
+                worker.pressure.exhausted = scene.random.percent(30);
+                if worker.pressure.exhausted {
+                    scene.count(Event::NoRoom);
+                }
+            }
+            9..13 => {
+                worker.pressure.memory_tight = scene.random.percent(40);
+                if worker.pressure.memory_tight {
+                    scene.count(Event::MemoryTight);
+                }
+            }
+            13..15 if worker.up => {
+                scene.count(Event::LinkLost);
+                worker.cut(scene);
+            }
+            _ => {}
+        }
+    }
+
+    fn disturb_the_master(&mut self) {
+        let scene = &mut self.scene;
+        if !self.master.up || scene.time < self.master.paused_until {
+            return;
+        }
+        match scene.random.below(24) {
+            0 => {
+                self.master.kill(scene);
+                if self.master.forgot {
+                    // A removal may be among what it forgot.
+                    let jobs =
+                        self.applications.iter_mut().flat_map(|application| application.jobs.values_mut());
+                    jobs.filter(|job| job.dropped).for_each(|job| job.may_stay = true);
+                    self.master.forgot = false;
+                }
+            }
+            1 => {
+                scene.count(Event::MasterPaused);
+                let seconds = if scene.random.percent(20) { 90 } else { 30 };
+                let pause = scene.random.next() % (seconds * 1000);
+                self.master.paused_until = scene.time + Duration::from_millis(pause);
+            }
+            _ => {}
+        }
+    }
+
+    fn disturb_an_application(&mut self) {
+        let working = self.applications.iter().filter(|application| application.works()).count();
+        let scene = &mut self.scene;
+        if working < APPLICATIONS_AT_ONCE && self.applications.len() < 5 {
+            let number = self.applications.len();
+            self.applications.push(Application::new(number, scene));
+            return;
+        }
+        let at = scene.random.below(self.applications.len());
+        let Some(application) = self.applications.get_mut(at).filter(|found| found.works()) else { return };
+        match scene.random.below(30) {
+            0 => application.stop(scene),
+            1 if scene.random.percent(30) => {
+                scene.count(Event::ApplicationKilled);
+                application.alive = false;
+            }
+            2 => application.turn_mute(scene),
+            _ => {}
+        }
+    }
+
+    /// Somebody at the master's pages.
+    fn operate(&mut self) {
+        let scene = &mut self.scene;
+        let number = scene.random.below(self.ids.len());
+        let worker = self.ids[number].clone();
+        if !self.master.up || scene.time < self.master.paused_until {
+            return;
+        }
+        let worker = [worker];
+        let command = match scene.random.below(60) {
+            0 => {
+                scene.count(Event::Excluded);
+                let _ = self.master.decide(scene, |state, now| state.exclude_workers(now, &worker, &[]));
+                return;
+            }
+            1..10 => {
+                let _ = self.master.decide(scene, |state, now| state.exclude_workers(now, &[], &worker));
+                return;
+            }
+            // People stop what they see running.
+            10..13 if self.master.has_registered(&worker[0], scene.worker_lives[number]) => {
+                self.workers[number].stop_meant_for = scene.worker_lives[number];
+                if scene.random.percent(60) { Command::StopGracefully } else { Command::StopNow }
+            }
+            13 => Command::Decommission,
+            14..18 => Command::Recommission,
+            _ => return,
+        };
+        let _ = self.master.decide(scene, |state, _| state.command_workers(command, &worker));
+    }
+
+    /// Who was not heard for the timeout may lose everything, whatever happens afterwards.
+    fn notice_silence(&mut self) {
+        let now = self.scene.time;
+        for application in self.applications.iter_mut().filter(|application| application.absent) {
+            if now >= application.heard + limits().application_timeout {
+                for job in application.jobs.values_mut().filter(|job| !job.expendable) {
+                    self.scene.tally.count(Event::Expired);
+                    job.expendable = true;
+                }
+            }
+        }
+    }
+
+    // Messages.
+
+    fn deliver(&mut self) {
+        let (now, workers, master) = (self.scene.time, &self.workers, &self.master);
+        let message = self.scene.arrive(|message| match message {
+            Message::ToMaster { .. } | Message::LinkLost { .. } => !master.listens(now),
+            Message::ToWorker { to, .. }
+            | Message::FromMaster { to: Party::Worker(to), .. }
+            | Message::FromWorker { to: Party::Worker(to), .. } => now < workers[*to].stalled_until,
+            _ => false,
+        });
+        let Some(message) = message else { return };
+        match message {
+            Message::LinkLost { life, connection } if self.master.is_life(life) => {
+                self.master.link_lost(&mut self.scene, connection);
+            }
+            Message::LinkLost { .. } => {}
+            Message::ToMaster { life, call, from, what } => {
+                if !self.master.is_life(life) || self.is_cut(from, &what) {
+                    self.scene.count(Event::CutOff);
+                    return;
+                }
+                self.note(from, &what);
+                // Other requests may be refused, and are no sign of life then.
+                let hears = matches!(what, MasterCall::Pulse(_));
+                self.master.handle(&mut self.scene, call, from, what);
+                if let Party::Application(number) = from
+                    && hears
+                    && self.master.up
+                {
+                    let application = &mut self.applications[number];
+                    application.heard = self.scene.time;
+                    application.absent &= application.mute;
+                }
+            }
+            Message::FromMaster { call, to: Party::Application(number), answer } => {
+                self.applications[number].hear(&mut self.scene, call, Answer::Master(answer));
+            }
+            Message::FromWorker { call, to: Party::Application(number), answer } => {
+                self.applications[number].hear(&mut self.scene, call, Answer::Worker(answer));
+            }
+            Message::FromMaster { call, to: Party::Worker(number), answer } => {
+                let expired = self.workers[number].hear_master(&mut self.scene, call, answer);
+                expired.iter().for_each(|key| self.delete(number, key));
+            }
+            Message::FromWorker { call, to: Party::Worker(number), answer } => {
+                self.workers[number].hear_worker(&mut self.scene, call, answer);
+            }
+            Message::ToWorker { to, life, call, from, what } => {
+                if !self.workers[to].up || self.scene.worker_lives[to] != life {
+                    self.scene.count(Event::CutOff);
+                    if self.scene.random.percent(50) {
+                        self.scene.answer_from_worker(call, from, WorkerAnswer::Unreachable);
+                    }
+                    return;
+                }
+                self.workers[to].handle(&mut self.scene, call, from, what);
+            }
+        }
+    }
+
+    /// Whether the connection on which a worker said this has ended.
+    fn is_cut(&self, from: Party, what: &MasterCall) -> bool {
+        match (from, what) {
+            (
+                Party::Worker(number),
+                MasterCall::Register { connection, .. } | MasterCall::Watch { connection, .. },
+            ) => self.workers[number].connection() != *connection,
+            _ => false,
+        }
+    }
+
+    /// A request that names a shuffle behind its unregistration brings it back until the application ends.
+    fn note(&mut self, from: Party, what: &MasterCall) {
+        let Party::Application(number) = from else { return };
+        let jobs = &mut self.applications[number].jobs;
+        let named = match what {
+            MasterCall::Slots(request) => vec![request.shuffle],
+            MasterCall::Revise(_, shuffles) => shuffles.clone(),
+            _ => return,
+        };
+        for shuffle in named {
+            if let Some(job) = jobs.get_mut(&shuffle.0).filter(|job| job.dropped) {
+                job.may_stay = true;
+            }
+        }
+    }
+
+    fn is_needed(&self, key: &ShuffleKey) -> bool {
+        let application = self.applications.iter().find(|application| application.id == key.application);
+        application.is_some_and(|application| application.needs(key.shuffle))
+    }
+
+    /// A worker deletes a shuffle, as the master told it.
+    fn delete(&mut self, worker: usize, key: &ShuffleKey) {
+        if self.workers[worker].delete(key) {
+            assert!(!self.is_needed(key), "worker {worker} was told to delete {key}, which is needed");
+            self.scene.count(Event::Deleted);
+        }
+    }
+
+    fn read_something(&mut self) {
+        let jobs = self.applications.iter().filter(|application| application.works());
+        let jobs = jobs.flat_map(|application| application.jobs.values());
+        let done: Vec<_> = jobs.filter(|job| job.stage == Stage::Done && !job.dropped).collect();
+        if let Some(job) = self.scene.random.pick(&done) {
+            let partition = self.scene.random.below(job.partitions as usize) as i32;
+            let whole = self.scene.random.percent(50);
+            read(job, &self.workers, &mut self.scene, partition, whole);
+        }
+    }
+
+    // The end.
+
+    /// Without faults: everything comes to an end, everything is read, and in the end nothing is left.
+    pub fn settle(&mut self) {
+        self.scene.calm = true;
+        for worker in &mut self.workers {
+            worker.stalled_until = Duration::ZERO;
+            worker.pressure = Default::default();
+        }
+        self.master.paused_until = Duration::ZERO;
+        self.pass(1);
+        let (scene, ids) = (&mut self.scene, &self.ids);
+        let _ = self.master.decide(scene, |state, _| state.command_workers(Command::Recommission, ids));
+        let _ = self.master.decide(scene, |state, now| state.exclude_workers(now, &[], ids));
+        let mut seconds = 0;
+        while self.applications.iter().any(|application| application.works() && !application.is_over()) {
+            self.pass(1);
+            seconds += 1;
+            assert!(seconds < 400, "a shuffle does not come to an end");
+        }
+        // Time for the last removals to go round.
+        self.pass(15);
+        self.check_the_living();
+        self.end_all();
+        // As long as who fell silent may still be silent, and once more, for what only workers still knew of.
+        let timeout = limits().application_timeout.as_secs();
+        self.pass(2 * timeout + 20);
+        for worker in &self.workers {
+            let left: Vec<&ShuffleKey> = worker.shuffles.keys().collect();
+            assert!(left.is_empty(), "{left:?} stayed on {}", worker.id);
+        }
+        assert_eq!(self.master.state.applications().len(), 0, "an application that ended is still known");
+        assert_eq!(self.master.state.shuffle_count(), 0);
+        assert_eq!(self.master.state.workers_available(), self.workers.len(), "a worker did not come back");
+    }
+
+    /// Lets time pass.
+    fn pass(&mut self, seconds: u64) {
+        for _ in 0..seconds * 5 {
+            self.scene.time += Duration::from_millis(200);
+            self.tick();
+            for at in 0..self.applications.len() {
+                if self.applications[at].works() {
+                    (0..8).for_each(|_| self.applications[at].work(&mut self.scene));
+                }
+            }
+            while !self.scene.is_still() {
+                self.deliver();
+                self.notice_silence();
+            }
+        }
+    }
+
+    /// What is needed is known and can be read, and what is not needed is gone.
+    fn check_the_living(&mut self) {
+        let scene = &mut self.scene;
+        for application in self.applications.iter().filter(|application| application.works()) {
+            let known = self.master.state.applications().get(&application.id);
+            for job in application.jobs.values() {
+                check_loss(job, &self.workers);
+                if job.stage == Stage::Done && !job.dropped {
+                    for partition in 0..job.partitions {
+                        read(job, &self.workers, scene, partition, true);
+                    }
+                }
+                let mut holders = self.workers.iter().filter(|worker| worker.shuffles.contains_key(&job.key));
+                let Some(holder) = holders.next() else { continue };
+                if application.needs(job.key.shuffle) {
+                    let known = known.expect("a living application is known");
+                    let is_known = known.shuffles.contains_key(&job.key.shuffle);
+                    assert!(is_known, "{} is held and needed, but not known", job.key);
+                } else if job.released && !job.may_stay {
+                    panic!("{} was given up, but stayed on {}", job.key, holder.id);
+                }
+            }
+        }
+        let counted: usize = self.master.state.applications().values().map(|held| held.shuffles.len()).sum();
+        assert_eq!(counted, self.master.state.shuffle_count());
+    }
+
+    /// Some say that they end, the others just do.
+    fn end_all(&mut self) {
+        for application in self.applications.iter_mut().filter(|application| application.works()) {
+            if self.scene.random.percent(50) {
+                application.stop(&mut self.scene);
+            } else {
+                application.alive = false;
+            }
+        }
+    }
+}
