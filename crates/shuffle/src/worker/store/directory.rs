@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
 
@@ -15,6 +17,11 @@ const READS_MAX: usize = 8;
 
 /// Where shuffles lie below a worker's directory, so that a directory may be shared with other programs.
 const HOME: &str = "yeoul-shuffle";
+
+/// How long a directory may still be locked by a worker that has ended: a write that nothing waits for any more keeps it
+/// until it is done.
+const LOCK_WAIT: Duration = Duration::from_secs(2);
+const LOCK_RETRY: Duration = Duration::from_millis(20);
 
 /// Whether a directory may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,13 +70,18 @@ impl Directory {
             .write(true)
             .open(home.join("lock"))
             .map_err(about)?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let text = format!("directory {} belongs to another worker that is running", root.display());
-                return Err(Error::new(Kind::Conflict, text).with_hint("give each worker its own directory"));
+        let deadline = Instant::now() + LOCK_WAIT;
+        loop {
+            match lock.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock) if Instant::now() < deadline => thread::sleep(LOCK_RETRY),
+                Err(TryLockError::WouldBlock) => {
+                    let text = format!("directory {} belongs to another worker that is running", root.display());
+                    let error = Error::new(Kind::Conflict, text);
+                    return Err(error.with_hint("give each worker its own directory"));
+                }
+                Err(TryLockError::Error(error)) => return Err(about(error)),
             }
-            Err(TryLockError::Error(error)) => return Err(about(error)),
         }
         let space = rustix::fs::statvfs(&home).map_err(|error| about(error.into()))?;
         let total = space.f_blocks * space.f_frsize;
