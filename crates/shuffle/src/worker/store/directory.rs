@@ -76,7 +76,8 @@ impl Directory {
                 Ok(()) => break,
                 Err(TryLockError::WouldBlock) if Instant::now() < deadline => thread::sleep(LOCK_RETRY),
                 Err(TryLockError::WouldBlock) => {
-                    let text = format!("directory {} belongs to another worker that is running", root.display());
+                    let text =
+                        format!("directory {} belongs to another worker that is running", root.display());
                     let error = Error::new(Kind::Conflict, text);
                     return Err(error.with_hint("give each worker its own directory"));
                 }
