@@ -4,12 +4,15 @@ use std::fs;
 use std::path::Path;
 
 use bytes::{BufMut, BytesMut};
-use yeoul_shuffle::ids::{AttemptId, BatchId, LocationId, MapId, Mode, ShuffleKey, WorkerId};
+use yeoul_shuffle::ids::{AttemptId, BatchId, FileName, LocationId, MapId, Mode, ShuffleKey, WorkerId};
+use yeoul_shuffle::master::journal::layout::{self, Entry};
+use yeoul_shuffle::master::record::{Record, User};
 use yeoul_shuffle::wire::batch::{BatchHeader, ByteOrder};
 use yeoul_shuffle::wire::message::{Message, Typed};
 use yeoul_shuffle::wire::packed::Location;
 use yeoul_shuffle::wire::rpc::{self, Answer, Request};
-use yeoul_shuffle::wire::{ChunkSlice, Frame, Header, java, proto};
+use yeoul_shuffle::wire::{ChunkSlice, Frame, Header, internal, java, proto};
+use yeoul_shuffle::worker::store::record::{RunRow, Seal, encode_run, encode_seal, encode_winners};
 
 fn main() -> std::io::Result<()> {
     let worker = |port: u16| WorkerId {
@@ -28,9 +31,32 @@ fn main() -> std::io::Result<()> {
     let locations = [location(0, Mode::Primary), location(1, Mode::Replica)];
     let pair = Location::pack(&locations);
     let info = proto::WorkerInfo::from(&worker(9091));
-    let storage = proto::StorageInfo { file_path: "/a/b".into(), chunk_offsets: vec![0, 9], ..Default::default() };
+    let storage =
+        proto::StorageInfo { file_path: "/a/b".into(), chunk_offsets: vec![0, 9], ..Default::default() };
     let text = |text: &str| text.to_owned();
+    let name = |shuffle| internal::ShuffleName { application: text("app"), shuffle };
+    let report = internal::WorkerReport {
+        directories: vec![internal::DirectoryReport {
+            path: text("/d"),
+            bytes_total: 9,
+            ..Default::default()
+        }],
+        shuffles: vec![internal::HeldShuffle { name: Some(name(3)), locations: 4, bytes: 500 }],
+        ..Default::default()
+    };
     let messages = [
+        seed(&internal::WorkerRegister { report: Some(report), ..Default::default() }),
+        seed(&internal::WorkerOrders {
+            sequence: 2,
+            expired: vec![name(0), name(300)],
+            ..Default::default()
+        }),
+        seed(&proto::RegisterApplicationInfo {
+            app_id: text("app"),
+            extra_info: [(text("k"), text("v")), (text("l"), text("w"))].into(),
+            ..Default::default()
+        }),
+        seed(&proto::BatchUnregisterShuffles { shuffle_ids: vec![1, 2, 300], ..Default::default() }),
         seed(&proto::RequestSlots {
             application_id: text("app"),
             partition_id_list: vec![0, 1, 2],
@@ -38,6 +64,7 @@ fn main() -> std::io::Result<()> {
             user_identifier: Some(proto::UserIdentifier { tenant_id: text("t"), name: text("n") }),
             ..Default::default()
         }),
+        seed(&proto::ReportWorkerUnavailable { unavailable: vec![info.clone()], ..Default::default() }),
         seed(&proto::HeartbeatFromApplication { need_checked_worker_list: vec![info], ..Default::default() }),
         seed(&proto::ReserveSlots { partition_locations_pair: Some(pair.clone()), ..Default::default() }),
         seed(&proto::ReserveSlots {
@@ -50,7 +77,11 @@ fn main() -> std::io::Result<()> {
             ..Default::default()
         }),
         seed(&proto::DestroyWorkerSlots { primary_locations: vec![text("0-0")], ..Default::default() }),
-        seed(&proto::OpenStream { shuffle_key: text("app-1"), file_name: text("0-0-0"), ..Default::default() }),
+        seed(&proto::OpenStream {
+            shuffle_key: text("app-1"),
+            file_name: text("0-0-0"),
+            ..Default::default()
+        }),
         seed(&proto::OpenStreamList {
             shuffle_key: text("app-1"),
             file_name: vec![text("0-0-0")],
@@ -125,6 +156,36 @@ fn main() -> std::io::Result<()> {
         Frame::new(header, body.freeze()).encode(&mut bytes);
         write("shuffle_frame", index, &bytes)?;
     }
+
+    let application = "app".into();
+    let properties = vec![(text("k"), text("v")), (text("l"), text("w"))];
+    let records = [
+        Record::ApplicationRegistered { application, user: User::default(), properties, at_unix_ms: 1 },
+        Record::ShuffleRemoved { shuffle: ShuffleKey::new("app", 3), at_unix_ms: 2 },
+        Record::WorkerRegistered { worker: worker(9091), http_port: 1, network_location: text("/r") },
+        Record::WorkerExcluded { worker: worker(9091) },
+    ];
+    for (index, record) in records.into_iter().enumerate() {
+        let mut frame = BytesMut::new();
+        layout::encode(7, &Entry::Record(record), &mut frame);
+        write("shuffle_journal", index, &frame[20..])?;
+        write("shuffle_journal", 100 + index, &frame)?;
+    }
+
+    let mut segment = Vec::new();
+    let file = FileName { location: LocationId::new(1, 0), mode: Mode::Replica };
+    let row =
+        |len, map| RunRow { len, map: MapId(map), attempt: AttemptId(0), batch: BatchId(1), checksum: 0 };
+    encode_run(file, 1, 0, &[row(3, 0), row(0, 1)], &mut segment);
+    segment.extend_from_slice(b"abc");
+    encode_winners(&[AttemptId(0), AttemptId::NONE], &mut segment);
+    encode_seal(&Seal { file, life: 1, count: 2, bytes: 3 }, &mut segment);
+    write("shuffle_segment", 0, &segment)?;
+
+    let settings = "# comment\nceleborn.master.port 9097\nceleborn.worker.storage.dirs = /a,\\\n /b\n\
+        celeborn.worker.storage.disk.reserve.size: 5g\nceleborn.master.heartbeat.worker.timeout 120s\n\
+        celeborn.storage.availableTypes SSD\nceleborn.ssl.rpc.enabled false\n";
+    write("shuffle_settings", 0, settings.as_bytes())?;
     Ok(())
 }
 

@@ -6,12 +6,18 @@ const SLACK: u64 = 64 * 1024;
 
 /// Runs a decoder over `received` bytes, and fails if at any moment it holds more memory than it may.
 pub fn bounded(received: usize, decode: impl FnOnce()) {
-    bounded_by(2, received, decode);
+    bounded_by(SLACK, received, decode);
 }
 
-/// The same with another factor, for decoders that are not ours.
-pub fn bounded_by(factor: u64, received: usize, decode: impl FnOnce()) {
+/// The same with less to spare than 64 KiB, in which a short input could swell many times unnoticed. What is left is for
+/// what does not grow with the input, such as the text of an error.
+pub fn bounded_by(slack: u64, received: usize, decode: impl FnOnce()) {
+    assert!(slack <= SLACK);
     let used = allocation_counter::measure(decode);
-    let max = factor * received as u64 + SLACK;
-    assert!(used.bytes_max <= max, "{} bytes held for {received} received, the most is {max}", used.bytes_max);
+    let max = 2 * received as u64 + slack;
+    assert!(
+        used.bytes_max <= max,
+        "{} bytes held for {received} received, the most is {max}",
+        used.bytes_max
+    );
 }

@@ -5,13 +5,20 @@ use bytes::BytesMut;
 use libfuzzer_sys::fuzz_target;
 use yeoul_shuffle::wire::{Frame, Limits};
 
-const LIMITS: Limits =
-    Limits { head_len_max: 512 << 10, rpc_body_max: 1 << 20, push_body_max: 1 << 20, chunk_body_max: 1 << 20 };
+const LIMITS: Limits = Limits {
+    head_len_max: 512 << 10,
+    rpc_body_max: 1 << 20,
+    push_body_max: 1 << 20,
+    chunk_body_max: 1 << 20,
+};
+
+/// For the texts of errors, and for a `Bytes` that is shared.
+const SLACK: u64 = 1024;
 
 fuzz_target!(|data: &[u8]| {
     let Some((cut, data)) = data.split_first() else { return };
-    yeoul_fuzz::bounded(data.len(), || {
-        let mut source = BytesMut::new();
+    yeoul_fuzz::bounded_by(SLACK, data.len(), || {
+        let mut source = BytesMut::with_capacity(data.len());
         for piece in data.chunks(usize::from(*cut) + 1) {
             source.extend_from_slice(piece);
             loop {

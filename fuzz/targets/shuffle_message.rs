@@ -1,39 +1,118 @@
-//! Protobuf messages by their number, as requests arrive, and the packed locations in them.
+//! Every protobuf message by its number, in the bare form, with every list that a server or a client reads from it.
 #![no_main]
 
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
-use yeoul_shuffle::wire::message::{Message, MessageType as Type};
+use yeoul_shuffle::wire::lists::{Messages, Numbers, Texts};
+use yeoul_shuffle::wire::message::{Message, MessageType as Type, Receivable};
 use yeoul_shuffle::wire::packed::Location;
-use yeoul_shuffle::wire::proto;
+use yeoul_shuffle::wire::received::{self, *};
+use yeoul_shuffle::wire::{DecodeError, Received};
+
+/// One message at a time, its boxes, and the texts of errors.
+const SLACK: u64 = 2 * 1024;
 
 fuzz_target!(|data: &[u8]| {
     let bytes = Bytes::copy_from_slice(data);
-    // prost's structs are larger than their encoding: a repeated string of 5 bytes takes 24 and its heap.
-    yeoul_fuzz::bounded_by(32, data.len(), || {
-        let Ok(message) = Message::decode_bare(bytes) else { return };
-        match message.kind {
-            Type::REQUEST_SLOTS => drop(message.parse::<proto::RequestSlots>()),
-            Type::HEARTBEAT_FROM_APPLICATION => drop(message.parse::<proto::HeartbeatFromApplication>()),
-            Type::RESERVE_SLOTS => {
-                if let Ok(request) = message.parse::<proto::ReserveSlots>() {
-                    let _ = request.locations();
-                }
-            }
-            Type::COMMIT_FILES => drop(message.parse::<proto::CommitFiles>()),
-            Type::DESTROY => drop(message.parse::<proto::DestroyWorkerSlots>()),
-            Type::OPEN_STREAM => drop(message.parse::<proto::OpenStream>()),
-            Type::BATCH_OPEN_STREAM => drop(message.parse::<proto::OpenStreamList>()),
-            Type::CHUNK_FETCH_REQUEST => drop(message.parse::<proto::ChunkFetchRequest>()),
-            Type::REQUEST_SLOTS_RESPONSE => {
-                if let Ok(answer) = message.parse::<proto::RequestSlotsResponse>() {
-                    for resource in answer.packed_worker_resource.values() {
-                        let _ = resource.location_pairs.as_ref().map(Location::unpack);
-                    }
-                }
-            }
-            Type::COMMIT_FILES_RESPONSE => drop(message.parse::<proto::CommitFilesResponse>()),
-            _ => {}
-        }
+    yeoul_fuzz::bounded_by(SLACK, data.len(), || {
+        let _ = Message::decode_bare(bytes).and_then(|message| read(&message));
     });
 });
+
+fn read(message: &Message) -> Result<(), DecodeError> {
+    match message.kind {
+        Type::REQUEST_SLOTS => {
+            let request = message.parse::<RequestSlots>()?;
+            numbers(&request, RequestSlots::PARTITION_ID_LIST);
+            workers(&request, RequestSlots::EXCLUDED_WORKER_SET);
+        }
+        Type::HEARTBEAT_FROM_APPLICATION => {
+            workers(&message.parse()?, HeartbeatFromApplication::NEED_CHECKED_WORKER_LIST);
+        }
+        Type::REPORT_WORKER_FAILURE => workers(&message.parse()?, ReportWorkerUnavailable::UNAVAILABLE),
+        Type::BATCH_UNREGISTER_SHUFFLES => numbers(&message.parse()?, BatchUnregisterShuffles::SHUFFLE_IDS),
+        Type::REVISE_LOST_SHUFFLES => numbers(&message.parse()?, ReviseLostShuffles::LOST_SHUFFLES),
+        Type::REGISTER_APPLICATION_INFO => messages(&message.parse()?, RegisterApplicationInfo::EXTRA_INFO),
+        Type::RESERVE_SLOTS => {
+            let request = message.parse::<ReserveSlots>()?;
+            request.location_count()?;
+            request.locations(drop)?;
+        }
+        Type::COMMIT_FILES => {
+            let request = message.parse::<CommitFiles>()?;
+            texts(&request, CommitFiles::PRIMARY_IDS);
+            texts(&request, CommitFiles::REPLICA_IDS);
+            numbers(&request, CommitFiles::MAP_ATTEMPTS);
+        }
+        Type::DESTROY => {
+            let request = message.parse::<DestroyWorkerSlots>()?;
+            texts(&request, DestroyWorkerSlots::PRIMARY_LOCATIONS);
+            texts(&request, DestroyWorkerSlots::REPLICA_LOCATION);
+        }
+        Type::BATCH_OPEN_STREAM => {
+            let request = message.parse::<OpenStreamList>()?;
+            texts(&request, OpenStreamList::FILE_NAME);
+            numbers(&request, OpenStreamList::START_INDEX);
+            numbers(&request, OpenStreamList::END_INDEX);
+        }
+        Type::WORKER_REGISTER => report(message.parse::<WorkerRegister>()?.part(WorkerRegister::REPORT)?),
+        Type::WORKER_HEARTBEAT => report(message.parse::<WorkerHeartbeat>()?.part(WorkerHeartbeat::REPORT)?),
+        Type::WORKER_REGISTERED => messages(&message.parse()?, WorkerRegistered::EXPIRED),
+        Type::WORKER_HEARTBEAT_REPLY => messages(&message.parse()?, WorkerHeartbeatReply::EXPIRED),
+        Type::WORKER_ORDERS => messages(&message.parse()?, WorkerOrders::EXPIRED),
+        Type::REQUEST_SLOTS_RESPONSE => {
+            let answer = message.parse::<RequestSlotsResponse>()?;
+            for entry in answer.messages(RequestSlotsResponse::PACKED_WORKER_RESOURCE) {
+                use received::request_slots_response::PackedWorkerResourceEntry as Entry;
+                let resource = entry?.part(Entry::VALUE)?.unwrap_or_default();
+                let pair = resource.part(PackedWorkerResource::LOCATION_PAIRS)?.unwrap_or_default();
+                Location::unpack(&pair, drop)?;
+            }
+        }
+        Type::COMMIT_FILES_RESPONSE => {
+            let answer = message.parse::<CommitFilesResponse>()?;
+            texts(&answer, CommitFilesResponse::COMMITTED_PRIMARY_IDS);
+            texts(&answer, CommitFilesResponse::FAILED_REPLICA_IDS);
+        }
+        Type::HEARTBEAT_FROM_APPLICATION_RESPONSE => fields::<HeartbeatFromApplicationResponse>(message)?,
+        Type::OPEN_STREAM => fields::<OpenStream>(message)?,
+        Type::STREAM_HANDLER => fields::<StreamHandler>(message)?,
+        Type::CHUNK_FETCH_REQUEST => fields::<ChunkFetchRequest>(message)?,
+        Type::BUFFER_STREAM_END => fields::<BufferStreamEnd>(message)?,
+        Type::UNREGISTER_SHUFFLE => fields::<UnregisterShuffle>(message)?,
+        Type::APPLICATION_LOST => fields::<ApplicationLost>(message)?,
+        Type::CHECK_QUOTA => fields::<CheckQuota>(message)?,
+        Type::WORKER_WATCH => fields::<WorkerWatch>(message)?,
+        Type::WORKER_LEAVE => fields::<WorkerLeave>(message)?,
+        Type::RESERVE_SLOTS_RESPONSE => fields::<ReserveSlotsResponse>(message)?,
+        _ => {}
+    }
+    Ok(())
+}
+
+fn fields<M: Receivable>(message: &Message) -> Result<(), DecodeError> {
+    message.parse::<M>().map(drop)
+}
+
+fn report(report: Option<Received<WorkerReport>>) {
+    let report = report.unwrap_or_default();
+    messages(&report, WorkerReport::DIRECTORIES);
+    messages(&report, WorkerReport::SHUFFLES);
+}
+
+fn workers<M>(message: &Received<M>, list: Messages<M, WorkerInfo>) {
+    use yeoul_shuffle::ids::WorkerId;
+    message.messages(list).flatten().for_each(|info| drop(WorkerId::try_from(&info)));
+}
+
+fn messages<M, T: prost::Message + Default>(message: &Received<M>, list: Messages<M, T>) {
+    message.messages(list).for_each(drop);
+}
+
+fn texts<M>(message: &Received<M>, list: Texts<M>) {
+    message.texts(list).flatten().for_each(|text| drop(text.parse::<yeoul_shuffle::ids::LocationId>()));
+}
+
+fn numbers<M>(message: &Received<M>, list: Numbers<M, i32>) {
+    message.numbers(list).for_each(drop);
+}

@@ -10,10 +10,10 @@ use tokio::task::JoinSet;
 use yeoul_shuffle::ids::{AttemptId, BatchId, LocationId, MapId, Mode, ShuffleKey, WorkerId};
 use yeoul_shuffle::net::{Client, Payload};
 use yeoul_shuffle::wire::batch::{BatchHeader, Batches, ByteOrder};
-use yeoul_shuffle::wire::message::{Message, Typed};
+use yeoul_shuffle::wire::message::{Message, Receivable, Typed};
 use yeoul_shuffle::wire::packed::Location;
 use yeoul_shuffle::wire::rpc::{Answer, Request, WORKER};
-use yeoul_shuffle::wire::{ChunkSlice, Header, proto};
+use yeoul_shuffle::wire::{ChunkSlice, Header, Received, proto, received};
 
 const WITHIN: Duration = Duration::from_secs(240);
 const IN_FLIGHT: usize = 32;
@@ -41,7 +41,7 @@ async fn main() {
         split_threshold: 1 << 40,
         ..Default::default()
     };
-    let _: proto::ReserveSlotsResponse = rpc(&id, &reserve).await;
+    rpc::<_, received::ReserveSlotsResponse>(&id, &reserve).await;
 
     let seed: Vec<u8> =
         (0..batch_len as u32 * 2).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
@@ -84,7 +84,7 @@ async fn main() {
         ..Default::default()
     };
     let begin = Instant::now();
-    let _: proto::CommitFilesResponse = rpc(&id, &commit).await;
+    rpc::<_, received::CommitFilesResponse>(&id, &commit).await;
     println!("commit {:?}", begin.elapsed());
 
     let begin = Instant::now();
@@ -135,9 +135,8 @@ async fn fetch(client: &Client, id: &WorkerId, key: &ShuffleKey, partition: i32)
     };
     let open = Message::of(&open).to_bare();
     let opened = client.request(&address, Header::RpcRequest { request_id: 0 }, open, WITHIN).await;
-    let stream: proto::StreamHandler = Message::decode_bare(opened.expect("a stream"))
-        .and_then(|message| message.parse())
-        .expect("a stream");
+    let opened = Message::decode_bare(opened.expect("a stream"));
+    let stream = opened.and_then(|message| message.parse::<received::StreamHandler>()).expect("a stream");
     let mut batches = 0;
     for chunk_index in 0..stream.num_chunks {
         let slice =
@@ -151,7 +150,7 @@ async fn fetch(client: &Client, id: &WorkerId, key: &ShuffleKey, partition: i32)
     batches
 }
 
-async fn rpc<Q: Typed, A: Typed>(id: &WorkerId, question: &Q) -> A {
+async fn rpc<Q: Typed, A: Receivable>(id: &WorkerId, question: &Q) -> Received<A> {
     let address = format!("{}:{}", id.host, id.rpc_port);
     let request = Request::encode_native(WORKER, &Message::of(question));
     let header = Header::RpcRequest { request_id: 0 };

@@ -32,7 +32,8 @@ impl Peer {
         let header = Header::RpcRequest { request_id: 0 };
         let answer = self.client.request(&self.address, header, body, WITHIN).await;
         let answer = answer.map_err(|error| error.to_string())?;
-        Answer::decode_message(answer).and_then(|answer| answer.parse()).map_err(|error| error.to_string())
+        let answer = Answer::decode_message(answer).map_err(|error| error.to_string())?;
+        A::decode(answer.payload.unwrap_or_default()).map_err(|error| error.to_string())
     }
 
     async fn ask<Q: Typed, A: Typed>(&self, question: &Q) -> A {

@@ -59,7 +59,7 @@ impl Cluster {
         let request = Request::encode_native(WORKER, &Message::of(question));
         let answer =
             self.client.request(&address, Header::RpcRequest { request_id: 0 }, request, WITHIN).await?;
-        Ok(Answer::decode_message(answer).unwrap().parse().unwrap())
+        Ok(A::decode(Answer::decode_message(answer).unwrap().payload.unwrap_or_default()).unwrap())
     }
 
     async fn reserve(&self, key: &ShuffleKey, locations: &[Location], split: (i64, i32)) -> i32 {
@@ -132,13 +132,13 @@ impl Cluster {
         format!("{}:{}", self.id(worker).host, self.id(worker).fetch_port)
     }
 
-    async fn ask_fetch(&self, worker: usize, message: &Message) -> Result<Message, RequestError> {
+    async fn ask_fetch<A: Typed>(&self, worker: usize, message: &Message) -> Result<A, RequestError> {
         let address = self.fetch_address(worker);
         let answer = self
             .client
             .request(&address, Header::RpcRequest { request_id: 0 }, message.to_bare(), WITHIN)
             .await?;
-        Ok(Message::decode_bare(answer).unwrap())
+        Ok(A::decode(Message::decode_bare(answer).unwrap().payload.unwrap_or_default()).unwrap())
     }
 
     async fn open(
@@ -155,7 +155,7 @@ impl Cluster {
             end_index: range.1,
             ..Default::default()
         };
-        Ok(self.ask_fetch(worker, &Message::of(&open)).await?.parse().unwrap())
+        self.ask_fetch(worker, &Message::of(&open)).await
     }
 
     async fn read(
@@ -248,8 +248,7 @@ async fn a_shuffle_goes_in_and_comes_out() {
         initial_credit: vec![0; 3],
         read_local_shuffle: vec![false; 3],
     };
-    let opened: proto::OpenStreamListResponse =
-        cluster.ask_fetch(0, &Message::of(&open)).await.unwrap().parse().unwrap();
+    let opened: proto::OpenStreamListResponse = cluster.ask_fetch(0, &Message::of(&open)).await.unwrap();
     let statuses: Vec<_> = opened.stream_handler_opt.iter().map(|one| one.status).collect();
     assert_eq!(statuses, [0, Status::OpenStreamFailed.code(), 0]);
 

@@ -11,9 +11,9 @@ use super::shuffle::Shuffle;
 use crate::error::{Error, Kind, Result};
 use crate::ids::{ApplicationId, ShuffleId, WorkerId};
 use crate::net::{Client, ClientOptions, RequestError};
-use crate::wire::message::{Message, Typed};
+use crate::wire::message::{Message, Receivable, Typed};
 use crate::wire::rpc::{self, Answer, Request};
-use crate::wire::{Header, proto};
+use crate::wire::{Header, Received, proto, received};
 
 /// What happens to a location that has reached the split threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -165,7 +165,7 @@ impl Application {
             app_id: self.session.id.to_string(),
             request_id: self.session.request_id(),
         };
-        self.session.ask_master::<_, proto::ApplicationLostResponse>(&request).await.map(|_| ())
+        self.session.ask_master::<_, received::ApplicationLostResponse>(&request).await.map(|_| ())
     }
 }
 
@@ -193,11 +193,11 @@ impl Session {
             should_response: true,
             ..Default::default()
         };
-        self.ask_master::<_, proto::HeartbeatFromApplicationResponse>(&request).await.map(|_| ())
+        self.ask_master::<_, received::HeartbeatFromApplicationResponse>(&request).await.map(|_| ())
     }
 
     /// Asks the masters in turn, beginning with the one that answered last, until one answers.
-    pub async fn ask_master<Q: Typed, A: Typed>(&self, request: &Q) -> Result<A> {
+    pub async fn ask_master<Q: Typed, A: Receivable>(&self, request: &Q) -> Result<Received<A>> {
         let message = Message::of(request);
         let masters = &self.options.masters;
         let mut last = None;
@@ -220,7 +220,11 @@ impl Session {
     }
 
     /// Asks a worker's rpc endpoint.
-    pub async fn ask_worker<Q: Typed, A: Typed>(&self, worker: &WorkerId, request: &Q) -> Result<A> {
+    pub async fn ask_worker<Q: Typed, A: Receivable>(
+        &self,
+        worker: &WorkerId,
+        request: &Q,
+    ) -> Result<Received<A>> {
         let address = format!("{}:{}", worker.host, worker.rpc_port);
         let answer = self.ask(&address, rpc::WORKER, &Message::of(request)).await?;
         Ok(answer.parse()?)

@@ -9,7 +9,7 @@ use super::shuffle::Inner;
 use crate::error::{Error, Kind, Result};
 use crate::ids::{AttemptId, FileName, LocationId, Mode, PartitionId, WorkerId};
 use crate::wire::packed::Location;
-use crate::wire::proto;
+use crate::wire::{Received, proto, received};
 
 /// A location with data, and where its copies can be read, the primary first.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,7 +66,7 @@ impl Committed {
             requests.spawn(async move {
                 let mut answer = Err(Error::new(Kind::Internal, "not asked"));
                 for _ in 0..3 {
-                    answer = session.ask_worker::<_, proto::CommitFilesResponse>(&worker, &request).await;
+                    answer = session.ask_worker::<_, received::CommitFilesResponse>(&worker, &request).await;
                     if answer.is_ok() {
                         break;
                     }
@@ -94,16 +94,21 @@ impl Committed {
 }
 
 /// Sorts the ids of an answer. Ids in none of its lists are empty, which is neither good nor bad.
-fn classify(answer: &proto::CommitFilesResponse, good: &mut Copies, failed: &mut Copies) -> Result<()> {
+fn classify(
+    answer: &Received<received::CommitFilesResponse>,
+    good: &mut Copies,
+    failed: &mut Copies,
+) -> Result<()> {
+    type Answer = received::CommitFilesResponse;
     let lists = [
-        (&answer.committed_primary_ids, Mode::Primary, true),
-        (&answer.committed_replica_ids, Mode::Replica, true),
-        (&answer.failed_primary_ids, Mode::Primary, false),
-        (&answer.failed_replica_ids, Mode::Replica, false),
+        (Answer::COMMITTED_PRIMARY_IDS, Mode::Primary, true),
+        (Answer::COMMITTED_REPLICA_IDS, Mode::Replica, true),
+        (Answer::FAILED_PRIMARY_IDS, Mode::Primary, false),
+        (Answer::FAILED_REPLICA_IDS, Mode::Replica, false),
     ];
     for (ids, mode, committed) in lists {
-        for id in ids {
-            let name = FileName { location: id.parse()?, mode };
+        for id in answer.texts(ids) {
+            let name = FileName { location: id?.parse()?, mode };
             if committed {
                 good.insert(name)
             } else {

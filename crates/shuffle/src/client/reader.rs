@@ -14,7 +14,7 @@ use crate::error::{Error, Kind, Result};
 use crate::ids::{BatchId, FileName, MapId, PartitionId, WorkerId};
 use crate::wire::batch::{Batch, Batches, ByteOrder};
 use crate::wire::message::Message;
-use crate::wire::{ChunkSlice, Header, proto};
+use crate::wire::{ChunkSlice, Header, Received, proto, received};
 
 /// Gives the batches of a partition, each once, those of winning attempts only.
 pub struct Reader {
@@ -149,7 +149,11 @@ impl Reader {
         Err(Error::new(Kind::DataLoss, text))
     }
 
-    async fn open_copy(&self, worker: &WorkerId, name: FileName) -> Result<proto::StreamHandler> {
+    async fn open_copy(
+        &self,
+        worker: &WorkerId,
+        name: FileName,
+    ) -> Result<Received<received::StreamHandler>> {
         let request = proto::OpenStream {
             shuffle_key: self.inner.key.to_string(),
             file_name: name.to_string(),

@@ -16,7 +16,8 @@ use super::writer::Writer;
 use crate::error::{Error, Kind, Result};
 use crate::ids::{AttemptId, Epoch, MapId, Mode, PartitionId, ShuffleId, ShuffleKey, WorkerId};
 use crate::wire::packed::Location;
-use crate::wire::{Status, proto};
+use crate::wire::received::request_slots_response::PackedWorkerResourceEntry;
+use crate::wire::{Received, Status, proto, received};
 
 /// A registered shuffle. Cheap to clone.
 #[derive(Clone)]
@@ -61,18 +62,23 @@ impl Shuffle {
             packed: true,
             ..Default::default()
         };
-        let answer: proto::RequestSlotsResponse = session.ask_master(&request).await?;
+        let answer: Received<received::RequestSlotsResponse> = session.ask_master(&request).await?;
         if answer.status != Status::Success.code() {
             let text = format!("the master has no places for shuffle {shuffle}: status {}", answer.status);
             return Err(Error::new(Kind::ResourceExhausted, text).with_hint("start workers, or wait for one"));
         }
         let mut candidates = Vec::new();
         let mut primaries = Vec::new();
-        for (worker, resource) in &answer.packed_worker_resource {
-            candidates.push(worker.parse()?);
-            let locations =
-                resource.location_pairs.as_ref().map(Location::unpack).transpose()?.unwrap_or_default();
-            primaries.extend(locations.into_iter().filter(|location| location.mode == Mode::Primary));
+        for entry in answer.messages(received::RequestSlotsResponse::PACKED_WORKER_RESOURCE) {
+            let entry = entry?;
+            candidates.push(entry.key.parse()?);
+            let resource = entry.part(PackedWorkerResourceEntry::VALUE)?.unwrap_or_default();
+            let pair = resource.part(received::PackedWorkerResource::LOCATION_PAIRS)?.unwrap_or_default();
+            Location::unpack(&pair, |location| {
+                if location.mode == Mode::Primary {
+                    primaries.push(location);
+                }
+            })?;
         }
         let routes = Routes::new(primaries, partitions, candidates, options.replicate).ok_or_else(|| {
             Error::new(Kind::Internal, "the master did not give one place to each partition")
@@ -137,7 +143,7 @@ impl Shuffle {
             shuffle_id: self.inner.key.shuffle.0,
             request_id: session.request_id(),
         };
-        session.ask_master::<_, proto::UnregisterShuffleResponse>(&request).await.map(|_| ())
+        session.ask_master::<_, received::UnregisterShuffleResponse>(&request).await.map(|_| ())
     }
 
     /// Reserves the first locations on their workers, and other ones for those whose workers do not take them.
@@ -221,7 +227,7 @@ impl Inner {
             };
             let session = self.session.clone();
             requests.spawn(async move {
-                let answer = session.ask_worker::<_, proto::ReserveSlotsResponse>(&worker, &request).await;
+                let answer = session.ask_worker::<_, received::ReserveSlotsResponse>(&worker, &request).await;
                 let refusal = match answer {
                     Ok(answer) if answer.status == Status::Success.code() => None,
                     Ok(answer) => Some(format!("status {} {}", answer.status, answer.reason)),

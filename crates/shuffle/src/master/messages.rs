@@ -6,8 +6,9 @@ use super::record::User;
 use super::report::{Command, Directory, Health, HeldShuffle, Phase, Registration, Report};
 use super::state::{ApplicationHealth, ApplicationPulse, OrderBatch, SlotGrant, SlotRequest};
 use crate::ids::{ApplicationId, Epoch, LocationId, Mode, PartitionId, ShuffleId, ShuffleKey, WorkerId};
+use crate::wire::lists::{Messages, exactly};
 use crate::wire::packed::Location;
-use crate::wire::{DecodeError, Problem, Status, internal, proto};
+use crate::wire::{DecodeError, Problem, Received, Status, internal, proto, received};
 
 /// The longest application id: it is kept, and named in every frame of a push.
 const APPLICATION_ID_LEN_MAX: usize = 1024;
@@ -26,7 +27,7 @@ pub fn application_id(text: &str) -> Result<ApplicationId, DecodeError> {
 }
 
 /// The user out of a message; without one it is the default user.
-pub fn user(message: Option<&proto::UserIdentifier>) -> User {
+pub fn user(message: Option<&received::UserIdentifier>) -> User {
     let given = |text: &str, default: String| {
         if text.is_empty() || text.len() > WORKER_TEXT_LEN_MAX { default } else { text.to_owned() }
     };
@@ -43,12 +44,14 @@ pub fn user(message: Option<&proto::UserIdentifier>) -> User {
 ///
 /// # Errors
 /// An id is malformed.
-pub fn pulse(message: &proto::HeartbeatFromApplication) -> Result<ApplicationPulse, DecodeError> {
+pub fn pulse(
+    message: &Received<received::HeartbeatFromApplication>,
+) -> Result<ApplicationPulse, DecodeError> {
     Ok(ApplicationPulse {
         application: application_id(&message.app_id)?,
         bytes_written: message.total_written.try_into().unwrap_or(0),
         files_written: message.file_count.try_into().unwrap_or(0),
-        workers: workers(&message.need_checked_worker_list)?,
+        workers: workers(message, received::HeartbeatFromApplication::NEED_CHECKED_WORKER_LIST)?,
     })
 }
 
@@ -69,26 +72,31 @@ pub fn health(health: &ApplicationHealth) -> proto::HeartbeatFromApplicationResp
 ///
 /// # Errors
 /// A port is out of its range.
-pub fn workers(infos: &[proto::WorkerInfo]) -> Result<Vec<WorkerId>, DecodeError> {
-    infos.iter().map(WorkerId::try_from).collect()
+pub fn workers<M>(
+    message: &Received<M>,
+    list: Messages<M, received::WorkerInfo>,
+) -> Result<Vec<WorkerId>, DecodeError> {
+    message.messages(list).map(|info| WorkerId::try_from(&info?)).collect()
 }
 
 /// A request for slots.
 ///
 /// # Errors
 /// An id is malformed.
-pub fn slot_request(message: &proto::RequestSlots) -> Result<SlotRequest, DecodeError> {
-    if message.partition_id_list.iter().any(|id| *id < 0) {
-        return Err(malformed("partition id", "a number from 0"));
-    }
+pub fn slot_request(message: &Received<received::RequestSlots>) -> Result<SlotRequest, DecodeError> {
+    let ids = || message.numbers(received::RequestSlots::PARTITION_ID_LIST);
+    let partition = |id: Result<i32, DecodeError>| match id? {
+        ..0 => Err(malformed("partition id", "a number from 0")),
+        id => Ok(PartitionId(id)),
+    };
     Ok(SlotRequest {
         application: application_id(&message.application_id)?,
         shuffle: shuffle_id(message.shuffle_id)?,
-        partitions: message.partition_id_list.iter().map(|id| PartitionId(*id)).collect(),
+        partitions: exactly(ids().count(), ids().map(partition))?,
         replicate: message.should_replicate,
         rack_aware: message.should_rack_aware,
         workers_max: message.max_workers.try_into().unwrap_or(0),
-        excluded: BTreeSet::from_iter(workers(&message.excluded_worker_set)?),
+        excluded: BTreeSet::from_iter(workers(message, received::RequestSlots::EXCLUDED_WORKER_SET)?),
         driver: message.hostname.clone(),
     })
 }
@@ -147,24 +155,15 @@ pub fn shuffle_id(number: i32) -> Result<ShuffleId, DecodeError> {
 ///
 /// # Errors
 /// It is missing, or a port is out of its range.
-pub fn worker(identity: Option<&internal::WorkerIdentity>) -> Result<WorkerId, DecodeError> {
-    let Some(identity) = identity else { return Err(malformed("worker", "its identity")) };
-    let info = proto::WorkerInfo {
-        host: identity.host.clone(),
-        rpc_port: identity.rpc_port,
-        push_port: identity.push_port,
-        fetch_port: identity.fetch_port,
-        replicate_port: identity.replicate_port,
-        ..proto::WorkerInfo::default()
-    };
-    WorkerId::try_from(&info)
+pub fn worker(identity: Option<&received::WorkerIdentity>) -> Result<WorkerId, DecodeError> {
+    WorkerId::try_from(identity.ok_or_else(|| malformed("worker", "its identity"))?)
 }
 
 /// A worker's registration.
 ///
 /// # Errors
 /// An id is malformed or a text too long.
-pub fn registration(message: internal::WorkerRegister) -> Result<Registration, DecodeError> {
+pub fn registration(message: &Received<received::WorkerRegister>) -> Result<Registration, DecodeError> {
     let worker = worker(message.worker.as_ref())?;
     if message.network_location.len().max(message.version.len()) > WORKER_TEXT_LEN_MAX {
         return Err(malformed("network location or version", "at most 1024 bytes"));
@@ -173,31 +172,36 @@ pub fn registration(message: internal::WorkerRegister) -> Result<Registration, D
         worker,
         incarnation: message.incarnation,
         http_port: message.http_port.try_into().unwrap_or(0),
-        network_location: message.network_location,
-        version: message.version,
-        report: report(message.report.unwrap_or_default())?,
+        network_location: message.network_location.clone(),
+        version: message.version.clone(),
+        report: report(message.part(received::WorkerRegister::REPORT)?)?,
     })
 }
 
-/// A worker's report.
+/// A worker's report; without one nothing is there.
 ///
 /// # Errors
 /// An id is malformed.
-pub fn report(message: internal::WorkerReport) -> Result<Report, DecodeError> {
+pub fn report(message: Option<Received<received::WorkerReport>>) -> Result<Report, DecodeError> {
+    let message = message.unwrap_or_default();
     let count = |number: i64| u64::try_from(number).unwrap_or(0);
     let phase = phase(message.phase());
-    let directory = |report: internal::DirectoryReport| Directory {
-        health: match report.health() {
-            internal::DirectoryHealth::DirectoryHealthy => Health::Healthy,
-            internal::DirectoryHealth::DirectoryFull => Health::Full,
-            internal::DirectoryHealth::DirectoryFailed => Health::Failed,
-        },
-        path: report.path,
-        bytes_total: count(report.bytes_total),
-        bytes_usable: count(report.bytes_usable),
-        locations: count(report.locations),
+    let directory = |report: Result<Received<received::DirectoryReport>, _>| {
+        let report = report?;
+        Ok(Directory {
+            health: match report.health() {
+                received::DirectoryHealth::DirectoryHealthy => Health::Healthy,
+                received::DirectoryHealth::DirectoryFull => Health::Full,
+                received::DirectoryHealth::DirectoryFailed => Health::Failed,
+            },
+            path: report.path.clone(),
+            bytes_total: count(report.bytes_total),
+            bytes_usable: count(report.bytes_usable),
+            locations: count(report.locations),
+        })
     };
-    let held = |held: &internal::HeldShuffle| {
+    let held = |held: Result<Received<received::HeldShuffle>, _>| {
+        let held = held?;
         let name = held.name.as_ref().ok_or_else(|| malformed("held shuffle", "its name"))?;
         Ok(HeldShuffle {
             shuffle: ShuffleKey {
@@ -212,20 +216,26 @@ pub fn report(message: internal::WorkerReport) -> Result<Report, DecodeError> {
         phase,
         memory_limit_bytes: count(message.memory_limit_bytes),
         memory_used_bytes: count(message.memory_used_bytes),
-        shuffles: message.shuffles.iter().map(held).collect::<Result<_, DecodeError>>()?,
+        shuffles: message
+            .messages(received::WorkerReport::SHUFFLES)
+            .map(held)
+            .collect::<Result<_, DecodeError>>()?,
         saturated: message.saturated,
         bytes_appended: count(message.bytes_appended),
         open_locations: count(message.open_locations),
-        directories: message.directories.into_iter().map(directory).collect(),
+        directories: message
+            .messages(received::WorkerReport::DIRECTORIES)
+            .map(directory)
+            .collect::<Result<_, DecodeError>>()?,
     })
 }
 
 /// A worker's phase.
-pub fn phase(phase: internal::WorkerPhase) -> Phase {
+pub fn phase(phase: received::WorkerPhase) -> Phase {
     match phase {
-        internal::WorkerPhase::WorkerNormal => Phase::Normal,
-        internal::WorkerPhase::WorkerStopping => Phase::Stopping,
-        internal::WorkerPhase::WorkerDecommissioning => Phase::Decommissioning,
+        received::WorkerPhase::WorkerNormal => Phase::Normal,
+        received::WorkerPhase::WorkerStopping => Phase::Stopping,
+        received::WorkerPhase::WorkerDecommissioning => Phase::Decommissioning,
     }
 }
 
@@ -255,9 +265,16 @@ pub fn orders(batch: &OrderBatch) -> internal::WorkerOrders {
     }
 }
 
-/// Properties of an application.
-pub fn properties(extra: &BTreeMap<String, String>) -> Vec<(String, String)> {
-    extra.iter().map(|(key, value)| (key.clone(), value.clone())).collect()
+/// Properties of an application, the later of two with one key, in the order of their keys.
+///
+/// # Errors
+/// They are malformed.
+pub fn properties(
+    message: &Received<received::RegisterApplicationInfo>,
+) -> Result<Vec<(String, String)>, DecodeError> {
+    let extra = message.messages(received::RegisterApplicationInfo::EXTRA_INFO);
+    let extra = extra.map(|entry| entry.map(|entry| (entry.key.clone(), entry.value.clone())));
+    Ok(extra.collect::<Result<BTreeMap<_, _>, _>>()?.into_iter().collect())
 }
 
 fn malformed(field: &'static str, expected: &'static str) -> DecodeError {
@@ -267,6 +284,7 @@ fn malformed(field: &'static str, expected: &'static str) -> DecodeError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::message::Message;
 
     fn grant() -> SlotGrant {
         let worker =
@@ -277,43 +295,65 @@ mod tests {
         }
     }
 
+    /// The locations of each worker, as a client reads them.
+    fn read(response: &proto::RequestSlotsResponse) -> BTreeMap<String, (String, Vec<Location>)> {
+        type Response = received::RequestSlotsResponse;
+        let response: Received<Response> = Message::of(response).parse().unwrap();
+        let mut workers = BTreeMap::new();
+        for entry in response.messages(Response::PACKED_WORKER_RESOURCE) {
+            let entry = entry.unwrap();
+            let resource = entry.part(received::request_slots_response::PackedWorkerResourceEntry::VALUE);
+            let resource = resource.unwrap().unwrap();
+            let pair = resource.part(received::PackedWorkerResource::LOCATION_PAIRS).unwrap().unwrap();
+            let mut locations = Vec::new();
+            Location::unpack(&pair, |location| locations.push(location)).unwrap();
+            workers.insert(entry.key.clone(), (resource.network_location.clone(), locations));
+        }
+        for entry in response.messages(Response::WORKER_RESOURCE) {
+            let entry = entry.unwrap();
+            let resource = entry.part(received::request_slots_response::WorkerResourceEntry::VALUE);
+            let resource = resource.unwrap().unwrap();
+            let primaries = resource.messages(received::WorkerResource::PRIMARY_PARTITIONS);
+            let both = primaries.chain(resource.messages(received::WorkerResource::REPLICA_PARTITIONS));
+            let locations = both.map(|location| Location::of_message(&location.unwrap()).unwrap());
+            workers.insert(entry.key.clone(), (resource.network_location.clone(), locations.collect()));
+        }
+        workers
+    }
+
     #[test]
     fn packed_and_unpacked_replies_say_the_same() {
         let packed = slots(&grant(), true);
         let plain = slots(&grant(), false);
         assert!(packed.worker_resource.is_empty() && plain.packed_worker_resource.is_empty());
-        assert_eq!(packed.packed_worker_resource.len(), 3, "the spare worker is listed");
-        for (worker, resource) in &packed.packed_worker_resource {
-            let locations = Location::unpack(resource.location_pairs.as_ref().unwrap()).unwrap();
-            let same = &plain.worker_resource[worker];
-            let both = same.primary_partitions.iter().chain(&same.replica_partitions);
-            let mut same_locations: Vec<Location> =
-                both.map(|location| Location::from_proto(location).unwrap()).collect();
-            same_locations.sort_by_key(|location| location.id);
-            let mut locations = locations;
+        let (packed, mut plain) = (read(&packed), read(&plain));
+        assert_eq!(packed.len(), 3, "the spare worker is listed");
+        for (_, locations) in plain.values_mut() {
             locations.sort_by_key(|location| location.id);
-            assert_eq!(locations, same_locations, "{worker}");
-            assert_eq!(resource.network_location, same.network_location);
         }
-        let first = &packed.packed_worker_resource["w0:1:2:3:0"];
-        let locations = Location::unpack(first.location_pairs.as_ref().unwrap()).unwrap();
+        assert_eq!(packed, plain);
+        let (rack, locations) = &packed["w0:1:2:3:0"];
         let modes: Vec<(i32, Mode)> = locations.iter().map(|l| (l.id.partition.0, l.mode)).collect();
         assert_eq!(modes, [(4, Mode::Primary), (9, Mode::Replica)]);
+        assert_eq!(rack, "/rack0");
     }
 
     #[test]
     fn malformed_ids_are_refused() {
-        let request = |app: &str, shuffle, partition| proto::RequestSlots {
-            application_id: app.to_owned(),
-            shuffle_id: shuffle,
-            partition_id_list: vec![partition],
-            ..proto::RequestSlots::default()
+        let request = |app: &str, shuffle, partition| {
+            let request = proto::RequestSlots {
+                application_id: app.to_owned(),
+                shuffle_id: shuffle,
+                partition_id_list: vec![partition],
+                ..proto::RequestSlots::default()
+            };
+            Message::of(&request).parse().unwrap()
         };
         assert!(slot_request(&request("app", 0, 0)).is_ok());
         assert!(slot_request(&request("", 0, 0)).is_err());
         assert!(slot_request(&request(&"a".repeat(1025), 0, 0)).is_err());
         assert!(slot_request(&request("app", -1, 0)).is_err());
         assert!(slot_request(&request("app", 0, -1)).is_err());
-        assert!(registration(internal::WorkerRegister::default()).is_err());
+        assert!(registration(&Received::default()).is_err());
     }
 }

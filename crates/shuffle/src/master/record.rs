@@ -2,6 +2,9 @@
 
 use crate::ids::{ApplicationId, ShuffleKey, WorkerId};
 
+/// The most properties of an application that are kept.
+pub const PROPERTIES_MAX: usize = 64;
+
 /// One durable change. The state after a restart is what the records in order make of an empty one; applying a record
 /// twice is the same as once.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,9 +9,10 @@ use super::server::Shared;
 use super::state::{SlotRefusal, Unregistered};
 use crate::ids::ShuffleId;
 use crate::net::{Body, ConnectionId, Reply, Service};
+use crate::wire::lists::Numbers;
 use crate::wire::message::{Message, MessageType, Typed};
 use crate::wire::rpc::{self, Answer, Call, Request};
-use crate::wire::{DecodeError, Head, Header, Status, internal, proto};
+use crate::wire::{DecodeError, Head, Header, Received, Status, internal, proto, received};
 
 /// How long a watch without orders waits, so that a worker notices a master that is gone without a word.
 const WATCH_MAX: Duration = Duration::from_secs(20);
@@ -30,7 +31,7 @@ impl MasterService {
         let shared = &self.shared;
         Ok(match message.kind {
             MessageType::HEARTBEAT_FROM_APPLICATION => {
-                let request: proto::HeartbeatFromApplication = message.parse()?;
+                let request = message.parse::<received::HeartbeatFromApplication>()?;
                 let pulse = messages::pulse(&request)?;
                 let health = shared.decide(|state, now| state.application_heartbeat(now, pulse)).await;
                 match health {
@@ -43,45 +44,47 @@ impl MasterService {
                 }
             }
             MessageType::CHECK_QUOTA => {
-                message.parse::<proto::CheckQuota>()?;
+                message.parse::<received::CheckQuota>()?;
                 Answer::of(&proto::CheckQuotaResponse { available: true, reason: String::new() })
             }
             MessageType::CHECK_WORKERS_AVAILABLE => {
-                message.parse::<proto::CheckWorkersAvailable>()?;
+                message.parse::<received::CheckWorkersAvailable>()?;
                 let available = shared.read(|state| state.has_available_worker());
                 Answer::of(&proto::CheckWorkersAvailableResponse { available })
             }
             MessageType::REQUEST_SLOTS => self.request_slots(&message.parse()?).await?,
             MessageType::UNREGISTER_SHUFFLE => {
-                let request: proto::UnregisterShuffle = message.parse()?;
-                self.unregister(&request.app_id, &[request.shuffle_id]).await?;
+                let request = message.parse::<received::UnregisterShuffle>()?;
+                self.unregister(&request.app_id, vec![messages::shuffle_id(request.shuffle_id)?]).await?;
                 Answer::of(&proto::UnregisterShuffleResponse { status: Status::Success.code() })
             }
             MessageType::BATCH_UNREGISTER_SHUFFLES => {
-                let request: proto::BatchUnregisterShuffles = message.parse()?;
-                self.unregister(&request.app_id, &request.shuffle_ids).await?;
+                let request = message.parse::<received::BatchUnregisterShuffles>()?;
+                let shuffles = shuffle_ids(&request, received::BatchUnregisterShuffles::SHUFFLE_IDS)?;
+                let shuffle_ids = shuffles.iter().map(|shuffle| shuffle.0).collect();
+                self.unregister(&request.app_id, shuffles).await?;
                 Answer::of(&proto::BatchUnregisterShufflesResponse {
                     status: Status::Success.code(),
-                    shuffle_ids: request.shuffle_ids,
+                    shuffle_ids,
                 })
             }
             MessageType::APPLICATION_LOST => {
-                let request: proto::ApplicationLost = message.parse()?;
+                let request = message.parse::<received::ApplicationLost>()?;
                 let application = messages::application_id(&request.app_id)?;
                 shared.decide(|state, now| state.remove_application(now, &application)).await;
                 Answer::of(&proto::ApplicationLostResponse { status: Status::Success.code() })
             }
             MessageType::REPORT_WORKER_FAILURE => {
-                let request: proto::ReportWorkerUnavailable = message.parse()?;
-                let workers = messages::workers(&request.unavailable)?;
+                let request = message.parse::<received::ReportWorkerUnavailable>()?;
+                let workers = messages::workers(&request, received::ReportWorkerUnavailable::UNAVAILABLE)?;
                 shared.change(|state| state.workers_reported_failed(&workers));
                 Message::ONE_WAY_RESPONSE.into()
             }
             MessageType::REGISTER_APPLICATION_INFO => {
-                let request: proto::RegisterApplicationInfo = message.parse()?;
+                let request = message.parse::<received::RegisterApplicationInfo>()?;
                 let application = messages::application_id(&request.app_id)?;
                 let user = messages::user(request.user_identifier.as_ref());
-                let properties = messages::properties(&request.extra_info);
+                let properties = messages::properties(&request)?;
                 let registered = shared
                     .decide(|state, now| state.register_application(now, &application, user, properties))
                     .await;
@@ -91,9 +94,9 @@ impl MasterService {
                 Message::ONE_WAY_RESPONSE.into()
             }
             MessageType::REVISE_LOST_SHUFFLES => {
-                let request: proto::ReviseLostShuffles = message.parse()?;
+                let request = message.parse::<received::ReviseLostShuffles>()?;
                 let application = messages::application_id(&request.app_id)?;
-                let shuffles = shuffle_ids(&request.lost_shuffles)?;
+                let shuffles = shuffle_ids(&request, received::ReviseLostShuffles::LOST_SHUFFLES)?;
                 let success =
                     shared.decide(|state, now| state.revise_shuffles(now, &application, &shuffles)).await;
                 let message = if success { "" } else { "the master's limit is reached" }.to_owned();
@@ -103,10 +106,10 @@ impl MasterService {
             MessageType::RELEASE_SLOTS => {
                 Answer::of(&proto::ReleaseSlotsResponse { status: Status::Success.code() })
             }
-            MessageType::WORKER_REGISTER => self.register_worker(connection, message.parse()?).await?,
-            MessageType::WORKER_HEARTBEAT => self.worker_heartbeat(connection, message.parse()?).await?,
+            MessageType::WORKER_REGISTER => self.register_worker(connection, &message.parse()?).await?,
+            MessageType::WORKER_HEARTBEAT => self.worker_heartbeat(connection, &message.parse()?).await?,
             MessageType::WORKER_LEAVE => {
-                let request: internal::WorkerLeave = message.parse()?;
+                let request = message.parse::<received::WorkerLeave>()?;
                 let worker = messages::worker(request.worker.as_ref())?;
                 let phase = messages::phase(request.phase());
                 let (incarnation, gone) = (request.incarnation, request.gone);
@@ -120,7 +123,7 @@ impl MasterService {
         })
     }
 
-    async fn request_slots(&self, request: &proto::RequestSlots) -> Result<Answer, DecodeError> {
+    async fn request_slots(&self, request: &Received<received::RequestSlots>) -> Result<Answer, DecodeError> {
         let wanted = messages::slot_request(request)?;
         let random = self.shared.random();
         let started = std::time::Instant::now();
@@ -145,9 +148,8 @@ impl MasterService {
         Ok(Answer::of(&response))
     }
 
-    async fn unregister(&self, application: &str, shuffles: &[i32]) -> Result<(), DecodeError> {
+    async fn unregister(&self, application: &str, shuffles: Vec<ShuffleId>) -> Result<(), DecodeError> {
         let application = messages::application_id(application)?;
-        let shuffles = shuffle_ids(shuffles)?;
         self.shared.decide(|state, now| state.unregister_shuffles(now, &application, &shuffles)).await;
         Ok(())
     }
@@ -155,7 +157,7 @@ impl MasterService {
     async fn register_worker(
         &self,
         connection: ConnectionId,
-        request: internal::WorkerRegister,
+        request: &Received<received::WorkerRegister>,
     ) -> Result<Answer, DecodeError> {
         let registration = messages::registration(request)?;
         let worker = registration.worker.clone();
@@ -187,10 +189,10 @@ impl MasterService {
     async fn worker_heartbeat(
         &self,
         connection: ConnectionId,
-        request: internal::WorkerHeartbeat,
+        request: &Received<received::WorkerHeartbeat>,
     ) -> Result<Answer, DecodeError> {
         let worker = messages::worker(request.worker.as_ref())?;
-        let report = messages::report(request.report.unwrap_or_default())?;
+        let report = messages::report(request.part(received::WorkerHeartbeat::REPORT)?)?;
         let incarnation = request.incarnation;
         let expired = self
             .shared
@@ -257,7 +259,7 @@ impl Service for MasterService {
 }
 
 /// Answers a watch when there are orders, or when it has waited long enough.
-async fn watch_orders(shared: Arc<Shared>, watch: internal::WorkerWatch, reply: Reply) {
+async fn watch_orders(shared: Arc<Shared>, watch: Received<received::WorkerWatch>, reply: Reply) {
     let worker = match messages::worker(watch.worker.as_ref()) {
         Ok(worker) => worker,
         Err(error) => return reply.fail(error.to_string()),
@@ -290,8 +292,8 @@ fn status<T>(registered: Result<T, Unregistered>) -> Status {
     if registered.is_ok() { Status::Success } else { Status::WorkerUnknown }
 }
 
-fn shuffle_ids(numbers: &[i32]) -> Result<Vec<ShuffleId>, DecodeError> {
-    numbers.iter().map(|number| messages::shuffle_id(*number)).collect()
+fn shuffle_ids<M>(message: &Received<M>, list: Numbers<M, i32>) -> Result<Vec<ShuffleId>, DecodeError> {
+    message.numbers(list).map(|number| messages::shuffle_id(number?)).collect()
 }
 
 fn unknown(kind: MessageType) -> DecodeError {

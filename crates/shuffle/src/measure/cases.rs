@@ -13,7 +13,7 @@ use crate::client::Shuffle;
 use crate::ids::{AttemptId, MapId, PartitionId, ShuffleId};
 use crate::net::{Client, ClientOptions};
 use crate::wire::message::Message;
-use crate::wire::{Header, proto};
+use crate::wire::{Header, Received, proto, received};
 use crate::{Error, Kind, Result};
 
 /// Map tasks and readers at a time.
@@ -127,7 +127,7 @@ pub(super) async fn range_opens(plan: &Plan) -> Result<Finding> {
             .await;
         times.push(started.elapsed().as_secs_f64() * 1e3);
         let answer = answer.map_err(|error| Error::new(Kind::Unavailable, error.to_string()))?;
-        let handle: proto::StreamHandler = Message::decode_bare(answer)?.parse()?;
+        let handle: Received<received::StreamHandler> = Message::decode_bare(answer)?.parse()?;
         if handle.num_chunks != 1 {
             return Err(lost(format!(
                 "partition {partition} has {} chunks of map 1, not 1",

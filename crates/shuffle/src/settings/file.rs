@@ -14,16 +14,29 @@ pub struct Entry {
 /// Reads a file's text. `#` and `!` begin a comment; key and value are separated by blanks, `=` or `:`; a backslash at
 /// the end continues a line. Later entries win, so the last of a key is the one that counts.
 pub fn parse(text: &str) -> Vec<Entry> {
-    let mut entries = Vec::new();
+    entries(text).collect()
+}
+
+/// The entries of a file's text, one after the other.
+pub fn entries(text: &str) -> impl Iterator<Item = Entry> {
     let mut lines = text.lines().enumerate();
-    while let Some((number, line)) = lines.next() {
-        let mut whole = line.trim_start().to_owned();
-        if whole.is_empty() || whole.starts_with(['#', '!']) {
-            continue;
+    std::iter::from_fn(move || {
+        let (number, line) = lines.find(|(_, line)| {
+            let line = line.trim_start();
+            !line.is_empty() && !line.starts_with(['#', '!'])
+        })?;
+        let line = line.trim_start();
+        // As long as it will be, because text that grows takes up to three times its length.
+        let (mut len, mut last, mut ahead) = (line.len(), line, lines.clone());
+        while last.ends_with('\\') {
+            last = ahead.next().map_or("", |(_, line)| line.trim_start());
+            len += last.len();
         }
-        while let Some(stripped) = whole.strip_suffix('\\') {
-            let more = lines.next().map_or("", |(_, line)| line.trim_start());
-            whole = format!("{stripped}{more}");
+        let mut whole = String::with_capacity(len);
+        whole.push_str(line);
+        while whole.ends_with('\\') {
+            whole.pop();
+            whole.push_str(lines.next().map_or("", |(_, line)| line.trim_start()));
         }
         let blank_or_sign = |c: char| c.is_whitespace() || c == '=' || c == ':';
         let (key, rest) = match whole.find(blank_or_sign) {
@@ -32,13 +45,14 @@ pub fn parse(text: &str) -> Vec<Entry> {
         };
         let rest = rest.trim_start();
         let value = rest.strip_prefix(['=', ':']).unwrap_or(rest).trim();
-        entries.push(Entry { key: key.to_owned(), value: value.to_owned(), line: number + 1 });
-    }
-    entries
+        Some(Entry { key: key.to_owned(), value: value.to_owned(), line: number + 1 })
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -65,5 +79,23 @@ mod tests {
         assert_eq!(parse("key\\").len(), 1);
         assert_eq!(parse("\\\n\\\n")[0].key, "");
         assert!(parse("").is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn entries_read_back(
+            pairs in prop::collection::vec(("[a-z.]{1,12}", "[a-z0-9]([a-z0-9=: ]{0,8}[a-z0-9])?"), 0..8),
+            sign in "[ =:]| = | : ",
+        ) {
+            let text: String = pairs.iter().map(|(key, value)| format!("{key}{sign}{value}\n")).collect();
+            let read: Vec<_> = entries(&text).map(|entry| (entry.key, entry.value)).collect();
+            prop_assert_eq!(read, pairs);
+        }
+
+        #[test]
+        fn arbitrary_text_never_panics(text in "(?s)[a\\\\ =#\n\r\u{2003}é]{0,40}") {
+            let lines = text.lines().count();
+            prop_assert!(entries(&text).all(|entry| (1..=lines).contains(&entry.line)));
+        }
     }
 }

@@ -5,6 +5,8 @@
 //! grammar ("Java Object Serialization Specification", section 6.4) instead of comparing prefixes; what it writes are
 //! templates in the shape of 0.5.4, which every client reads.
 
+use std::rc::Rc;
+
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::cursor::{Cursor, DecodeError, Problem};
@@ -34,9 +36,11 @@ const SC_WRITE_METHOD: u8 = 0x01;
 const SC_SERIALIZABLE: u8 = 0x02;
 const FIRST_HANDLE: i32 = 0x007e_0000;
 
-/// Limits of the reader. A real message has 5 handles, 3 fields a class, and nests 3 deep.
+/// Limits of the reader. A real message has 5 handles, 3 fields a class, and nests 3 deep. A field without a name has three
+/// bytes on the wire and forty here, so they are limited in all as well as for each class.
 const HANDLES_MAX: usize = 256;
 const FIELDS_MAX: usize = 32;
+const FIELDS_IN_ALL_MAX: usize = 256;
 const DEPTH_MAX: usize = 12;
 
 /// An object from a peer.
@@ -59,7 +63,7 @@ impl Object {
     /// The bytes do not follow the grammar, or exceed the reader's limits.
     pub fn decode(bytes: Bytes) -> Result<Self, DecodeError> {
         let cursor = Cursor::new(bytes);
-        let mut reader = Reader { cursor, handles: Vec::new() };
+        let mut reader = Reader { cursor, handles: Vec::new(), fields: 0 };
         let magic = reader.cursor.i32("java stream header")?;
         if magic != STREAM_HEADER {
             return Err(reader.cursor.error("java stream header", Problem::Unexpected(magic.into())));
@@ -146,11 +150,13 @@ struct Class {
 
 struct Reader {
     cursor: Cursor,
-    handles: Vec<(Handle, Option<Class>)>,
+    handles: Vec<(Handle, Option<Rc<Class>>)>,
+    /// Of all classes so far.
+    fields: usize,
 }
 
 impl Reader {
-    fn assign(&mut self, handle: Handle, class: Option<Class>) -> Result<usize, DecodeError> {
+    fn assign(&mut self, handle: Handle, class: Option<Rc<Class>>) -> Result<usize, DecodeError> {
         if self.handles.len() == HANDLES_MAX {
             let problem = Problem::TooLong { found: HANDLES_MAX as u64 + 1, max: HANDLES_MAX as u64 };
             return Err(self.cursor.error("java handles", problem));
@@ -236,10 +242,12 @@ impl Reader {
         let index = self.assign(Handle::Other, None)?;
         let flags = self.cursor.u8("java class flags")?;
         let count = usize::from(self.cursor.u16("java field count")?);
-        if count > FIELDS_MAX {
-            let problem = Problem::TooLong { found: count as u64, max: FIELDS_MAX as u64 };
+        let max = FIELDS_MAX.min(FIELDS_IN_ALL_MAX - self.fields);
+        if count > max {
+            let problem = Problem::TooLong { found: count as u64, max: max as u64 };
             return Err(self.cursor.error("java field count", problem));
         }
+        self.fields += count;
         let mut fields = Vec::with_capacity(count);
         for _ in 0..count {
             let kind = self.cursor.u8("java field type")?;
@@ -252,7 +260,8 @@ impl Reader {
         self.annotation(depth)?;
         let superclass = self.class(depth + 1)?;
         // A class may not be its own ancestor: its description is complete only from here on.
-        self.handles[index] = (Handle::Class(index), Some(Class { name, flags, fields, superclass }));
+        let class = Class { name, flags, fields, superclass };
+        self.handles[index] = (Handle::Class(index), Some(Rc::new(class)));
         Ok(index)
     }
 
@@ -290,17 +299,17 @@ impl Reader {
             if class.flags & SC_SERIALIZABLE == 0 {
                 return Err(self.cursor.error("java class flags", Problem::Unexpected(class.flags.into())));
             }
-            for (kind, field) in class.fields {
-                let value = self.field(kind, depth)?;
+            for (kind, field) in &class.fields {
+                let value = self.field(*kind, depth)?;
                 // Fields of nested objects and of long chains are of no use to anybody here.
                 if depth == 0 && values.len() < FIELDS_MAX {
-                    values.push((field, value));
+                    values.push((field.clone(), value));
                 }
             }
             if class.flags & SC_WRITE_METHOD != 0 {
                 self.annotation(depth)?;
             }
-            name = class.name;
+            name = class.name.clone();
         }
         Ok(Value::Object(Fields { class: name, values }))
     }
@@ -570,5 +579,29 @@ mod tests {
             deep.extend_from_slice(&[TC_ENUM, TC_NULL]);
         }
         assert!(Object::decode(deep.into()).is_err());
+    }
+
+    /// The text of a description of a class, with `fields` bytes without names.
+    fn put_wide_class(fields: u16, dst: &mut BytesMut) {
+        put_class_desc(dst, "C", 0, SC_SERIALIZABLE, fields);
+        for _ in 0..fields {
+            dst.put_slice(b"B\0\0");
+        }
+        dst.put_u8(TC_ENDBLOCKDATA);
+    }
+
+    #[test]
+    fn fields_are_bounded_over_all_classes() {
+        let chain = |classes: usize| {
+            encoded(|dst| {
+                dst.put_i32(STREAM_HEADER);
+                dst.put_u8(TC_OBJECT);
+                (0..classes).for_each(|_| put_wide_class(32, dst));
+                dst.put_u8(TC_NULL);
+                dst.put_bytes(0, 32 * classes);
+            })
+        };
+        assert_eq!(Object::decode(chain(8)), Ok(Object::Other("C".into())));
+        assert_eq!(Object::decode(chain(9)).unwrap_err().field, "java field count");
     }
 }

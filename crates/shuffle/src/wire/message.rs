@@ -10,8 +10,8 @@
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::cursor::{Cursor, DecodeError, Problem};
-use super::density;
-use super::{internal, proto};
+use super::lists::Received;
+use super::{internal, proto, received};
 
 /// Says which protobuf message a payload is. The names up to 9999 are Celeborn's; the others are between our own servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -23,8 +23,11 @@ pub trait Typed: prost::Message + Default {
     const TYPE: MessageType;
 }
 
+/// A protobuf message as it is received: it has no lists that could swell.
+pub trait Receivable: Typed {}
+
 macro_rules! message_types {
-    ($($name:ident = $number:literal $(: $message:path)?,)*) => {
+    ($($name:ident = $number:literal $(: $package:ident::$message:ident)?,)*) => {
         impl MessageType {
             $(#[doc = concat!("Number ", $number, ".")] pub const $name: Self = Self($number);)*
 
@@ -36,9 +39,15 @@ macro_rules! message_types {
                 }
             }
         }
-        $($(impl Typed for $message {
-            const TYPE: MessageType = MessageType::$name;
-        })?)*
+        $($(
+            impl Typed for $package::$message {
+                const TYPE: MessageType = MessageType::$name;
+            }
+            impl Typed for received::$message {
+                const TYPE: MessageType = MessageType::$name;
+            }
+            impl Receivable for received::$message {}
+        )?)*
     };
 }
 
@@ -108,18 +117,12 @@ impl Message {
     ///
     /// # Errors
     /// The payload is not an `M`, or the kind is not `M`'s.
-    pub fn parse<M: Typed>(&self) -> Result<M, DecodeError> {
+    pub fn parse<M: Receivable>(&self) -> Result<Received<M>, DecodeError> {
         if self.kind != M::TYPE {
             let problem = Problem::Unexpected(self.kind.0.into());
             return Err(DecodeError { field: "message type", offset: 0, problem });
         }
-        let payload = self.payload.clone().unwrap_or_default();
-        density::check(self.kind, &payload)?;
-        M::decode(payload).map_err(|error| DecodeError {
-            field: "payload",
-            offset: 0,
-            problem: Problem::Protobuf(error.to_string()),
-        })
+        Received::decode(self.payload.clone().unwrap_or_default())
     }
 
     /// Reads the bare form, which fills `bytes` whole.
@@ -168,8 +171,8 @@ mod tests {
         let message = Message::of(&end);
         assert_eq!(message.to_bare(), [&[0, 0, 0, 60, 0, 0, 0, 3, 0x10, 0xe7, 0x24][..]].concat());
         let back = Message::decode_bare(message.to_bare()).unwrap();
-        assert_eq!(back.parse::<proto::BufferStreamEnd>().unwrap(), end);
-        assert!(back.parse::<proto::OpenStream>().is_err(), "another message's number");
+        assert_eq!(back.parse::<received::BufferStreamEnd>().unwrap().stream_id, 4711);
+        assert!(back.parse::<received::OpenStream>().is_err(), "another message's number");
         assert_eq!(MessageType::BATCH_OPEN_STREAM.name(), Some("BATCH_OPEN_STREAM"));
     }
 

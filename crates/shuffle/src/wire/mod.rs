@@ -1,15 +1,15 @@
 //! Celeborn's wire format: bytes to values and back, without I/O.
 //!
 //! Layers, outermost first: a [`Frame`] carries either a push, a chunk, or an RPC payload. On the `rpc` ports the payload
-//! is an [`rpc::Envelope`]; on the push and fetch ports it is a bare [`message::Message`]. Both end in one of the
-//! protobuf messages of [`proto`].
+//! is an [`rpc::Request`]; on the push and fetch ports it is a bare [`message::Message`]. Both end in one of the
+//! protobuf messages of [`proto`], which is decoded as its twin in [`received`].
 
 pub mod batch;
 mod cursor;
-mod density;
 pub mod frame;
 pub mod java;
 mod limits;
+pub mod lists;
 pub mod message;
 pub mod packed;
 #[cfg(test)]
@@ -29,6 +29,16 @@ pub mod internal {
     include!(concat!(env!("OUT_DIR"), "/yeoul.shuffle.internal.rs"));
 }
 
+/// The messages of [`proto`] and [`internal`] without their lists, which [`lists`] reads where they were received.
+#[allow(missing_docs, clippy::all)]
+pub mod received {
+    use super::lists::{Messages, Numbers, Part, Texts};
+
+    include!(concat!(env!("OUT_DIR"), "/received/celeborn.rs"));
+    include!(concat!(env!("OUT_DIR"), "/received/yeoul.shuffle.internal.rs"));
+    include!(concat!(env!("OUT_DIR"), "/received/lists.rs"));
+}
+
 /// The records of a master's journal, generated from `proto/journal.proto`.
 #[allow(missing_docs, clippy::all)]
 pub(crate) mod journal {
@@ -38,4 +48,5 @@ pub(crate) mod journal {
 pub use cursor::{DecodeError, Problem};
 pub use frame::{ChunkSlice, Frame, FrameType, Head, Header};
 pub use limits::Limits;
+pub use lists::Received;
 pub use status::Status;

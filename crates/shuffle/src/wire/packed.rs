@@ -8,11 +8,19 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 
 use super::cursor::{DecodeError, Problem};
-use super::proto;
+use super::lists::{Received, exactly};
+use super::{proto, received};
 use crate::ids::{LocationId, Mode, WorkerId};
+
+type Pair = received::PackedPartitionLocationsPair;
+type Packed = received::PackedPartitionLocations;
 
 /// The peer index that stands for "no peer".
 pub const NO_PEER: i32 = i32::MAX;
+
+/// The least bytes of a worker or a location on the wire: a real one has at least a host and four ports. Shorter ones are
+/// refused, so that what a server makes of them stays in proportion to what was sent.
+pub(super) const LEN_MIN: usize = 14;
 
 /// Where a location's bytes are, as numbered in [`proto::StorageInfo`]. Larger numbers make a 0.5.4 client fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -73,13 +81,13 @@ impl Location {
     ///
     /// # Errors
     /// A number is out of its range.
-    pub fn from_proto(message: &proto::PartitionLocation) -> Result<Self, DecodeError> {
-        let peer = message.peer.as_deref().map(worker_of_location).transpose()?;
+    pub fn of_message(message: &Received<received::PartitionLocation>) -> Result<Self, DecodeError> {
+        let peer = message.part(received::PartitionLocation::PEER)?;
         Ok(Self {
             id: location_id(message.id, message.epoch)?,
             mode: mode(message.mode)?,
             worker: worker_of_location(message)?,
-            peer,
+            peer: peer.as_ref().map(worker_of_location).transpose()?,
         })
     }
 
@@ -129,32 +137,37 @@ impl Location {
         }
     }
 
-    /// Unpacks the list, without the peers behind it.
+    /// Unpacks the list, without the peers behind it, one location after the other.
     ///
     /// # Errors
     /// The arrays do not agree, or an index or a number is out of its range.
-    pub fn unpack(pair: &proto::PackedPartitionLocationsPair) -> Result<Vec<Self>, DecodeError> {
-        let empty = proto::PackedPartitionLocations::default();
-        let packed = pair.locations.as_ref().unwrap_or(&empty);
-        let total = packed.ids.len();
-        let lens = [packed.epoches.len(), packed.worker_ids.len(), packed.modes.len()];
-        if lens.iter().any(|len| *len != total) {
+    pub fn unpack(pair: &Received<Pair>, mut each: impl FnMut(Self)) -> Result<(), DecodeError> {
+        let packed = pair.part(Pair::LOCATIONS)?.unwrap_or_default();
+        let total = packed.numbers(Packed::IDS).count();
+        let others = [Packed::EPOCHES, Packed::WORKER_IDS, Packed::MODES];
+        if others.into_iter().any(|list| packed.numbers(list).count() != total) {
             return Err(error("packed locations", Problem::Malformed("arrays of one length")));
         }
         let size = usize::try_from(pair.input_location_size).ok().filter(|size| *size <= total);
         let size = size.ok_or_else(|| {
             error("input location size", Problem::Unexpected(pair.input_location_size.into()))
         })?;
-        let workers: Vec<WorkerId> =
-            packed.worker_ids_set.iter().map(|id| worker_of_text(id)).collect::<Result<_, _>>()?;
-        let worker_at = |index: usize| {
-            let worker = packed.worker_ids[index];
-            let found = usize::try_from(worker).ok().and_then(|worker| workers.get(worker));
-            found.cloned().ok_or_else(|| error("worker index", Problem::Unexpected(worker.into())))
+        // A worker takes more as an id than as text, so the texts are kept: a peer's place may be anywhere.
+        for text in packed.texts(Packed::WORKER_IDS_SET) {
+            worker_of_text(text?)?;
+        }
+        let workers = packed.texts(Packed::WORKER_IDS_SET).count();
+        let workers = exactly(workers, packed.texts(Packed::WORKER_IDS_SET))?;
+        let indexes: Vec<i32> = exactly(total, packed.numbers(Packed::WORKER_IDS))?;
+        let worker_at = |place: usize| {
+            let index = indexes[place];
+            let found = usize::try_from(index).ok().and_then(|index| workers.get(index));
+            worker_of_text(found.ok_or_else(|| error("worker index", Problem::Unexpected(index.into())))?)
         };
-        let mut locations = Vec::with_capacity(size);
-        for index in 0..size {
-            let peer = match pair.peer_indexes.get(index).copied().unwrap_or(NO_PEER) {
+        let ids = packed.numbers(Packed::IDS).zip(packed.numbers(Packed::EPOCHES));
+        let mut peers = pair.numbers(Pair::PEER_INDEXES);
+        for (place, ((id, epoch), number)) in ids.zip(packed.numbers(Packed::MODES)).take(size).enumerate() {
+            let peer = match peers.next().transpose()?.unwrap_or(NO_PEER) {
                 NO_PEER => None,
                 peer => {
                     let place = usize::try_from(peer).ok().filter(|place| *place < total);
@@ -162,36 +175,63 @@ impl Location {
                     Some(worker_at(place)?)
                 }
             };
-            locations.push(Self {
-                id: location_id(packed.ids[index], packed.epoches[index])?,
-                mode: mode(packed.modes[index])?,
-                worker: worker_at(index)?,
-                peer,
-            });
+            let (id, mode) = (location_id(id?, epoch?)?, mode(number?)?);
+            each(Self { id, mode, worker: worker_at(place)?, peer });
         }
-        Ok(locations)
+        Ok(())
     }
 }
 
-impl proto::ReserveSlots {
+impl Received<received::ReserveSlots> {
+    /// How many locations the request has at most.
+    ///
+    /// # Errors
+    /// They are malformed.
+    pub fn location_count(&self) -> Result<usize, DecodeError> {
+        Ok(match self.packed()? {
+            Some(pair) => {
+                let there =
+                    pair.part(Pair::LOCATIONS)?.map_or(0, |packed| packed.numbers(Packed::IDS).count());
+                there.min(pair.input_location_size.try_into().unwrap_or(0))
+            }
+            None => self.plain().count(),
+        })
+    }
+
     /// All locations of the request, primaries and replicas, however they came.
     ///
     /// # Errors
     /// They are malformed.
-    pub fn locations(&self) -> Result<Vec<Location>, DecodeError> {
-        match &self.partition_locations_pair {
-            Some(pair) if self.primary_locations.is_empty() && self.replica_locations.is_empty() => {
-                Location::unpack(pair)
-            }
-            _ => {
-                let primaries = self.primary_locations.iter().map(|location| (Mode::Primary, location));
-                let replicas = self.replica_locations.iter().map(|location| (Mode::Replica, location));
-                let locations = primaries
-                    .chain(replicas)
-                    .map(|(mode, location)| Ok(Location { mode, ..Location::from_proto(location)? }));
-                locations.collect()
-            }
+    pub fn locations(&self, mut each: impl FnMut(Location)) -> Result<(), DecodeError> {
+        if let Some(pair) = self.packed()? {
+            return Location::unpack(&pair, each);
         }
+        for location in self.plain() {
+            let (mode, message) = location?;
+            if message.wire_len() < LEN_MIN {
+                return Err(too_short(message.wire_len()));
+            }
+            each(Location { mode, ..Location::of_message(&message)? });
+        }
+        Ok(())
+    }
+
+    /// The packed list, which counts if there is no other.
+    fn packed(&self) -> Result<Option<Received<Pair>>, DecodeError> {
+        let pair = self.part(received::ReserveSlots::PARTITION_LOCATIONS_PAIR)?;
+        Ok(pair.filter(|_| self.plain().next().is_none()))
+    }
+
+    fn plain(
+        &self,
+    ) -> impl Iterator<Item = Result<(Mode, Received<received::PartitionLocation>), DecodeError>> {
+        let lists = [
+            (Mode::Primary, received::ReserveSlots::PRIMARY_LOCATIONS),
+            (Mode::Replica, received::ReserveSlots::REPLICA_LOCATIONS),
+        ];
+        lists.into_iter().flat_map(|(mode, list)| {
+            self.messages(list).map(move |location| location.map(|location| (mode, location)))
+        })
     }
 }
 
@@ -208,16 +248,27 @@ impl From<&WorkerId> for proto::WorkerInfo {
     }
 }
 
-impl TryFrom<&proto::WorkerInfo> for WorkerId {
+impl TryFrom<&Received<received::WorkerInfo>> for WorkerId {
     type Error = DecodeError;
 
-    fn try_from(info: &proto::WorkerInfo) -> Result<Self, Self::Error> {
-        let ports = [info.rpc_port, info.push_port, info.fetch_port, info.replicate_port];
-        worker(&info.host, ports)
+    fn try_from(info: &Received<received::WorkerInfo>) -> Result<Self, Self::Error> {
+        if info.wire_len() < LEN_MIN {
+            return Err(too_short(info.wire_len()));
+        }
+        worker(&info.host, [info.rpc_port, info.push_port, info.fetch_port, info.replicate_port])
     }
 }
 
-fn worker_of_location(message: &proto::PartitionLocation) -> Result<WorkerId, DecodeError> {
+impl TryFrom<&received::WorkerIdentity> for WorkerId {
+    type Error = DecodeError;
+
+    fn try_from(identity: &received::WorkerIdentity) -> Result<Self, Self::Error> {
+        let received::WorkerIdentity { host, rpc_port, push_port, fetch_port, replicate_port } = identity;
+        worker(host, [*rpc_port, *push_port, *fetch_port, *replicate_port])
+    }
+}
+
+fn worker_of_location(message: &Received<received::PartitionLocation>) -> Result<WorkerId, DecodeError> {
     worker(&message.host, [message.rpc_port, message.push_port, message.fetch_port, message.replicate_port])
 }
 
@@ -249,6 +300,10 @@ fn mode(number: i32) -> Result<Mode, DecodeError> {
     Mode::from_wire(number).ok_or_else(|| error("mode", Problem::Unexpected(number.into())))
 }
 
+fn too_short(found: usize) -> DecodeError {
+    error("worker or location", Problem::Truncated { needed: LEN_MIN, found })
+}
+
 fn error(field: &'static str, problem: Problem) -> DecodeError {
     DecodeError { field, offset: 0, problem }
 }
@@ -260,6 +315,16 @@ fn count(number: usize) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// As it is received.
+    fn received<M: prost::Message + Default>(message: &impl prost::Message) -> Received<M> {
+        Received::decode(message.encode_to_vec().into()).unwrap()
+    }
+
+    fn unpack(pair: &proto::PackedPartitionLocationsPair) -> Result<Vec<Location>, DecodeError> {
+        let mut locations = Vec::new();
+        Location::unpack(&received(pair), |location| locations.push(location)).map(|()| locations)
+    }
 
     fn worker_at(port: u16) -> WorkerId {
         WorkerId {
@@ -297,13 +362,13 @@ mod tests {
             (packed.map_id_bitmap.len(), packed.file_paths.len(), packed.final_result.len()),
             (5, 5, 5)
         );
-        assert_eq!(Location::unpack(&pair).unwrap(), locations());
+        assert_eq!(unpack(&pair), Ok(locations()));
     }
 
     #[test]
     fn a_location_survives_its_own_message() {
         for location in locations() {
-            assert_eq!(Location::from_proto(&location.to_proto()), Ok(location));
+            assert_eq!(Location::of_message(&received(&location.to_proto())), Ok(location));
         }
     }
 
@@ -313,7 +378,7 @@ mod tests {
         let broken = |change: &dyn Fn(&mut proto::PackedPartitionLocationsPair)| {
             let mut pair = pair.clone();
             change(&mut pair);
-            Location::unpack(&pair).unwrap_err().field
+            unpack(&pair).unwrap_err().field
         };
         assert_eq!(broken(&|pair| pair.input_location_size = 6), "input location size");
         assert_eq!(broken(&|pair| pair.peer_indexes[0] = 5), "peer index");
@@ -324,5 +389,26 @@ mod tests {
             broken(&|pair| pair.locations.as_mut().unwrap().worker_ids_set[0] = "x".into()),
             "worker id"
         );
+    }
+
+    #[test]
+    fn what_is_too_short_to_be_real_is_refused() {
+        let smallest = WorkerId { rpc_port: 1024, push_port: 1024, ..worker_at(1024) };
+        let info = |worker: &WorkerId| received(&proto::WorkerInfo::from(worker));
+        assert_eq!(WorkerId::try_from(&info(&smallest)), Ok(smallest));
+        let error = WorkerId::try_from(&received(&proto::WorkerInfo::default())).unwrap_err();
+        assert_eq!(error.field, "worker or location");
+        let request = |location| proto::ReserveSlots {
+            primary_locations: vec![location],
+            ..proto::ReserveSlots::default()
+        };
+        let read = |request: &proto::ReserveSlots| {
+            let mut locations = Vec::new();
+            let request: Received<received::ReserveSlots> = received(request);
+            assert_eq!(request.location_count(), Ok(1));
+            request.locations(|location| locations.push(location)).map(|()| locations)
+        };
+        assert_eq!(read(&request(locations()[1].to_proto())), Ok(vec![locations()[1].clone()]));
+        assert!(read(&request(proto::PartitionLocation::default())).is_err());
     }
 }

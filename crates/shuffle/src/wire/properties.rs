@@ -4,13 +4,15 @@
 use bytes::{Bytes, BytesMut};
 use proptest::collection::vec;
 use proptest::prelude::*;
+use prost::Message as _;
 
 use super::batch::{BATCH_HEADER_LEN, BatchHeader, Batches, ByteOrder};
 use super::java::{self, Object};
+use super::lists::Received;
 use super::message::{Message, MessageType};
-use super::packed::Location;
+use super::packed::{LEN_MIN, Location};
 use super::rpc::{Answer, Call, Request};
-use super::{ChunkSlice, Frame, Head, Header, Limits, proto};
+use super::{ChunkSlice, DecodeError, Frame, Head, Header, Limits, proto, received};
 use crate::ids::{AttemptId, BatchId, LocationId, MapId, Mode, ShuffleKey, WorkerId};
 
 /// Every frame type, so that one test covers them all.
@@ -109,6 +111,41 @@ fn worker() -> impl Strategy<Value = WorkerId> {
     })
 }
 
+fn read_locations(request: &proto::ReserveSlots) -> Result<Vec<Location>, DecodeError> {
+    let request: Received<received::ReserveSlots> = Message::of(request).parse()?;
+    let mut locations = Vec::new();
+    request.locations(|location| locations.push(location))?;
+    assert_eq!(request.location_count(), Ok(locations.len()));
+    Ok(locations)
+}
+
+/// Walks through a message with everything in it, and returns one of its lists.
+fn walk(payload: Bytes) -> Result<Vec<String>, DecodeError> {
+    let request = Received::<received::ReserveSlots>::decode(payload)?;
+    let _ = request.location_count();
+    let _ = request.locations(|_| {});
+    let primaries = request.messages(received::ReserveSlots::PRIMARY_LOCATIONS);
+    primaries.map(|location| Ok(location?.host.clone())).collect()
+}
+
+fn request_with_everything() -> Bytes {
+    let worker: WorkerId = "first:1091:1092:1093:1094".parse().unwrap();
+    let location = |partition| Location {
+        id: LocationId::new(partition, 1),
+        mode: Mode::Primary,
+        worker: worker.clone(),
+        peer: Some("second:2091:2092:2093:2094".parse().unwrap()),
+    };
+    let locations = [location(0), location(300)];
+    let request = proto::ReserveSlots {
+        application_id: "app-1".to_owned(),
+        primary_locations: locations.iter().map(Location::to_proto).collect(),
+        partition_locations_pair: Some(Location::pack(&locations)),
+        ..proto::ReserveSlots::default()
+    };
+    request.encode_to_vec().into()
+}
+
 /// Bytes that begin like something valid, with a few of them changed, cut off or repeated.
 fn mutated(valid: impl Strategy<Value = Bytes>) -> impl Strategy<Value = Bytes> {
     (valid, vec((any::<prop::sample::Index>(), any::<u8>()), 0..6), any::<prop::sample::Index>()).prop_map(
@@ -186,6 +223,7 @@ proptest! {
         let _ = Object::decode([&[0xac, 0xed, 0, 5, 0x73][..], &bytes].concat().into());
         let _ = Batches::new(bytes.clone(), ByteOrder::Big).count();
         let _ = ByteOrder::of_single_batch(&bytes);
+        let _ = walk(bytes);
     }
 
     #[test]
@@ -233,10 +271,73 @@ proptest! {
             partition_locations_pair: Some(Location::pack(&locations)),
             ..proto::ReserveSlots::default()
         };
-        let back: proto::ReserveSlots = Message::of(&request).parse().unwrap();
-        prop_assert_eq!(back.locations(), Ok(locations.clone()));
-        for location in locations {
-            prop_assert_eq!(Location::from_proto(&location.to_proto()), Ok(location));
+        prop_assert_eq!(read_locations(&request), Ok(locations.clone()));
+        // One by one they come with their modes, primaries first.
+        let messages = |mode| {
+            let of_mode = locations.iter().filter(move |location| location.mode == mode);
+            of_mode.map(Location::to_proto).collect()
+        };
+        let request = proto::ReserveSlots {
+            primary_locations: messages(Mode::Primary),
+            replica_locations: messages(Mode::Replica),
+            ..proto::ReserveSlots::default()
+        };
+        let mut sorted = locations.clone();
+        sorted.sort_by_key(|location| location.mode);
+        let short = |location: &Location| location.to_proto().encoded_len() < LEN_MIN;
+        prop_assert!(read_locations(&request) == Ok(sorted) || locations.iter().any(short));
+    }
+
+    #[test]
+    fn lists_read_back(
+        ids in vec(".{0,12}", 0..20),
+        attempts in vec(any::<i32>(), 0..40),
+        offsets in vec(any::<i64>(), 0..10),
+        flags in vec(any::<bool>(), 0..10),
+        packed: bool,
+        end in any::<prop::sample::Index>(),
+    ) {
+        let request = proto::CommitFiles {
+            primary_ids: ids.clone(),
+            map_attempts: if packed { attempts.clone() } else { Vec::new() },
+            epoch: 5,
+            ..proto::CommitFiles::default()
+        };
+        let mut bytes = request.encode_to_vec();
+        if !packed {
+            prost::encoding::int32::encode_repeated(5, &attempts, &mut bytes);
+        }
+        let bytes = Bytes::from(bytes);
+        let read: Received<received::CommitFiles> = Received::decode(bytes.clone()).unwrap();
+        prop_assert_eq!(read.epoch, 5);
+        let texts: Result<Vec<&str>, _> = read.texts(received::CommitFiles::PRIMARY_IDS).collect();
+        prop_assert_eq!(texts, Ok(ids.iter().map(String::as_str).collect()));
+        let numbers: Result<Vec<i32>, _> = read.numbers(received::CommitFiles::MAP_ATTEMPTS).collect();
+        prop_assert_eq!(numbers, Ok(attempts));
+
+        let list = proto::OpenStreamList { read_local_shuffle: flags.clone(), ..Default::default() };
+        let read: Received<received::OpenStreamList> = Received::decode(list.encode_to_vec().into()).unwrap();
+        let read: Result<Vec<bool>, _> = read.numbers(received::OpenStreamList::READ_LOCAL_SHUFFLE).collect();
+        prop_assert_eq!(read, Ok(flags));
+        let handler = proto::StreamHandler { chunk_offsets: offsets.clone(), ..Default::default() };
+        let read: Received<received::StreamHandler> =
+            Received::decode(handler.encode_to_vec().into()).unwrap();
+        let read: Result<Vec<i64>, _> = read.numbers(received::StreamHandler::CHUNK_OFFSETS).collect();
+        prop_assert_eq!(read, Ok(offsets));
+
+        // A prefix of protobuf may be a message too, but never one with an element that was not there.
+        let len = end.index(bytes.len().max(1)).min(bytes.len());
+        if let Ok(read) = Received::<received::CommitFiles>::decode(bytes.slice(..len)) {
+            let texts: Vec<&str> = read.texts(received::CommitFiles::PRIMARY_IDS).map_while(Result::ok).collect();
+            prop_assert!(ids.iter().map(String::as_str).collect::<Vec<_>>().starts_with(&texts));
+        }
+    }
+
+    #[test]
+    fn what_full_protobuf_reads_is_read_the_same(bytes in mutated(Just(request_with_everything()))) {
+        if let (Ok(full), Ok(hosts)) = (proto::ReserveSlots::decode(bytes.clone()), walk(bytes)) {
+            let expected: Vec<String> = full.primary_locations.into_iter().map(|location| location.host).collect();
+            prop_assert_eq!(hosts, expected);
         }
     }
 

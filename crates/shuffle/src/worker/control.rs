@@ -13,10 +13,11 @@ use super::store::shuffle::{Contents, Shuffle};
 use crate::error::{Error, Kind, Result};
 use crate::ids::{AttemptId, FileName, LocationId, Mode, ShuffleKey, WorkerId};
 use crate::net::{Body, Reply, Service};
+use crate::wire::lists::{Texts, exactly};
 use crate::wire::message::{Message, MessageType};
 use crate::wire::packed::Location;
 use crate::wire::rpc::{self, Answer, Call, Request};
-use crate::wire::{Head, Header, Status, proto};
+use crate::wire::{Head, Header, Received, Status, proto, received};
 
 const LEAVING: &str = "the worker is leaving";
 const NO_SPACE: &str = "neither memory nor a directory has room";
@@ -47,7 +48,7 @@ impl ControlService {
         }
         Ok(Answer::Message(match message.kind {
             MessageType::RESERVE_SLOTS => Message::of(&self.reserve(&message.parse()?)?),
-            MessageType::COMMIT_FILES => Message::of(&self.commit(message.parse()?)?),
+            MessageType::COMMIT_FILES => Message::of(&self.commit(&message.parse()?)?),
             MessageType::DESTROY => Message::of(&self.destroy(&message.parse()?)?),
             other => {
                 let text = format!("a worker does not answer {}", rpc::describe(other));
@@ -56,7 +57,7 @@ impl ControlService {
         }))
     }
 
-    fn reserve(&self, request: &proto::ReserveSlots) -> Result<proto::ReserveSlotsResponse> {
+    fn reserve(&self, request: &Received<received::ReserveSlots>) -> Result<proto::ReserveSlotsResponse> {
         let key = ShuffleKey::new(request.application_id.as_str(), request.shuffle_id);
         let refuse = |status: Status, reason: &str| proto::ReserveSlotsResponse {
             status: status.code(),
@@ -72,15 +73,21 @@ impl ControlService {
             mode: if request.split_mode == 1 { SplitMode::Hard } else { SplitMode::Soft },
             hard_bytes: self.node.options.split_bytes_max,
         };
-        let reservations: Vec<Reservation> = request
-            .locations()?
-            .into_iter()
-            .map(|Location { id, mode, peer, .. }| Reservation {
+        let too_many =
+            || refuse(Status::ReserveSlotsFailed, "the shuffle has too many locations on this worker");
+        // Before they are made, because a reservation takes far more than its bytes in the request.
+        let count = request.location_count()?;
+        if count > self.node.options.locations_max {
+            return Ok(too_many());
+        }
+        let mut reservations = Vec::with_capacity(count);
+        request.locations(|Location { id, mode, peer, .. }| {
+            reservations.push(Reservation {
                 file: FileName { location: id, mode },
                 peer: peer.filter(|_| mode == Mode::Primary).map(|peer| replicate_address(&peer).into()),
                 split,
-            })
-            .collect();
+            });
+        })?;
         let pressure = self.node.pressure();
         // Before the shuffle is made: a refused one would stay behind empty.
         if pressure.leaving {
@@ -100,27 +107,27 @@ impl ControlService {
             Ok(_) => proto::ReserveSlotsResponse { status: Status::Success.code(), reason: String::new() },
             Err(ReserveRefusal::Leaving) => refuse(Status::WorkerShutdown, LEAVING),
             Err(ReserveRefusal::NoSpace) => refuse(Status::NoAvailableWorkingDir, NO_SPACE),
-            Err(ReserveRefusal::TooMany) => {
-                refuse(Status::ReserveSlotsFailed, "the shuffle has too many locations on this worker")
-            }
+            Err(ReserveRefusal::TooMany) => too_many(),
         })
     }
 
-    fn commit(&self, request: proto::CommitFiles) -> Result<proto::CommitFilesResponse> {
+    fn commit(&self, request: &Received<received::CommitFiles>) -> Result<proto::CommitFilesResponse> {
         let key = ShuffleKey::new(request.application_id.as_str(), request.shuffle_id);
+        let attempts = || request.numbers(received::CommitFiles::MAP_ATTEMPTS);
+        let commit = Commit {
+            primaries: locations(request, received::CommitFiles::PRIMARY_IDS)?,
+            replicas: locations(request, received::CommitFiles::REPLICA_IDS)?,
+            attempts: exactly(attempts().count(), attempts().map(|attempt| attempt.map(AttemptId)))?,
+            epoch: request.epoch,
+        };
         let Some(shuffle) = self.node.store.find(&key) else {
+            let texts = |ids: &[LocationId]| ids.iter().map(LocationId::to_string).collect();
             return Ok(proto::CommitFilesResponse {
                 status: Status::ShuffleNotRegistered.code(),
-                failed_primary_ids: request.primary_ids,
-                failed_replica_ids: request.replica_ids,
+                failed_primary_ids: texts(&commit.primaries),
+                failed_replica_ids: texts(&commit.replicas),
                 ..proto::CommitFilesResponse::default()
             });
-        };
-        let commit = Commit {
-            primaries: locations(&request.primary_ids)?,
-            replicas: locations(&request.replica_ids)?,
-            attempts: request.map_attempts.into_iter().map(AttemptId).collect(),
-            epoch: request.epoch,
         };
         let mut contents = shuffle.lock();
         let outcome = contents.state.commit(&commit);
@@ -132,10 +139,13 @@ impl ControlService {
         Ok(response)
     }
 
-    fn destroy(&self, request: &proto::DestroyWorkerSlots) -> Result<proto::DestroyWorkerSlotsResponse> {
+    fn destroy(
+        &self,
+        request: &Received<received::DestroyWorkerSlots>,
+    ) -> Result<proto::DestroyWorkerSlotsResponse> {
         let key: ShuffleKey = request.shuffle_key.parse()?;
-        let primaries = locations(&request.primary_locations)?;
-        let replicas = locations(&request.replica_location)?;
+        let primaries = locations(request, received::DestroyWorkerSlots::PRIMARY_LOCATIONS)?;
+        let replicas = locations(request, received::DestroyWorkerSlots::REPLICA_LOCATION)?;
         if let Some(shuffle) = self.node.store.find(&key) {
             let files = files(primaries, Mode::Primary).chain(files(replicas, Mode::Replica));
             destroy(&shuffle, files);
@@ -148,8 +158,8 @@ fn files(locations: Vec<LocationId>, mode: Mode) -> impl Iterator<Item = FileNam
     locations.into_iter().map(move |location| FileName { location, mode })
 }
 
-fn locations(ids: &[String]) -> Result<Vec<LocationId>> {
-    ids.iter().map(|id| Ok(id.parse()?)).collect()
+fn locations<M>(request: &Received<M>, list: Texts<M>) -> Result<Vec<LocationId>> {
+    exactly(request.texts(list).count(), request.texts(list).map(|id| Ok(id?.parse()?)))
 }
 
 /// `host:port` of a worker's replicate listener.

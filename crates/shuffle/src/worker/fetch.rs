@@ -10,7 +10,7 @@ use crate::error::{Error, Kind, Result};
 use crate::ids::{FileName, ShuffleKey};
 use crate::net::{Body, Payload, PieceFuture, PieceSource, Reply, Service};
 use crate::wire::message::{Message, MessageType};
-use crate::wire::{ChunkSlice, Head, Header, Status, proto, rpc};
+use crate::wire::{ChunkSlice, Head, Header, Received, Status, proto, received, rpc};
 
 /// Streams that are opened before the other connections get their turn.
 const OPENED_IN_A_ROW: usize = 16;
@@ -29,7 +29,7 @@ impl FetchService {
     async fn request(&self, message: &Message, reply: Reply) -> Result<()> {
         match message.kind {
             MessageType::OPEN_STREAM => {
-                let request: proto::OpenStream = message.parse()?;
+                let request = message.parse::<received::OpenStream>()?;
                 let range = MapRange::from_wire(request.start_index, request.end_index);
                 match self.open(&request.shuffle_key, &request.file_name, range) {
                     Ok(handler) => reply.message(&Message::of(&handler)),
@@ -38,16 +38,19 @@ impl FetchService {
             }
             MessageType::BATCH_OPEN_STREAM => {
                 let request = message.parse()?;
-                reply.message(&Message::of(&self.open_all(&request).await));
+                match self.open_all(&request).await {
+                    Ok(opened) => reply.message(&Message::of(&opened)),
+                    Err(error) => reply.fail(error.to_string()),
+                }
             }
             MessageType::CHUNK_FETCH_REQUEST => {
-                let request: proto::ChunkFetchRequest = message.parse()?;
+                let request = message.parse::<received::ChunkFetchRequest>()?;
                 let slice = request.stream_chunk_slice.unwrap_or_default();
-                let proto::StreamChunkSlice { stream_id, chunk_index, offset, len } = slice;
+                let received::StreamChunkSlice { stream_id, chunk_index, offset, len } = slice;
                 self.chunk(ChunkSlice { stream_id, chunk_index, offset, len }, reply);
             }
             MessageType::BUFFER_STREAM_END => {
-                let request: proto::BufferStreamEnd = message.parse()?;
+                let request = message.parse::<received::BufferStreamEnd>()?;
                 self.node.streams.remove(request.stream_id);
             }
             other => reply.fail(format!("the fetch port does not answer {}", rpc::describe(other))),
@@ -69,13 +72,18 @@ impl FetchService {
     }
 
     /// One answer for each file that was asked for, in the same order: the client pairs them by place.
-    async fn open_all(&self, request: &proto::OpenStreamList) -> proto::OpenStreamListResponse {
-        let mut opened = Vec::with_capacity(request.file_name.len());
-        for (at, file) in request.file_name.iter().enumerate() {
-            let bound = |bounds: &[i32], whole| bounds.get(at).copied().unwrap_or(whole);
-            let range =
-                MapRange::from_wire(bound(&request.start_index, 0), bound(&request.end_index, i32::MAX));
-            opened.push(match self.open(&request.shuffle_key, file, range) {
+    async fn open_all(
+        &self,
+        request: &Received<received::OpenStreamList>,
+    ) -> Result<proto::OpenStreamListResponse> {
+        type Request = received::OpenStreamList;
+        let mut opened = Vec::with_capacity(request.texts(Request::FILE_NAME).count());
+        let mut starts = request.numbers(Request::START_INDEX);
+        let mut ends = request.numbers(Request::END_INDEX);
+        for (at, file) in request.texts(Request::FILE_NAME).enumerate() {
+            let (start, end) = (starts.next().transpose()?, ends.next().transpose()?);
+            let range = MapRange::from_wire(start.unwrap_or(0), end.unwrap_or(i32::MAX));
+            opened.push(match self.open(&request.shuffle_key, file?, range) {
                 Ok(handler) => proto::StreamHandlerOpt {
                     status: Status::Success.code(),
                     stream_handler: Some(handler),
@@ -91,7 +99,7 @@ impl FetchService {
                 tokio::task::yield_now().await;
             }
         }
-        proto::OpenStreamListResponse { stream_handler_opt: opened }
+        Ok(proto::OpenStreamListResponse { stream_handler_opt: opened })
     }
 
     fn chunk(&self, slice: ChunkSlice, reply: Reply) {

@@ -11,13 +11,16 @@ use crate::error::{Error, Kind, Result};
 use crate::ids::ShuffleKey;
 use crate::net::{Client, ClientOptions};
 use crate::wire::internal::{
-    DirectoryHealth, DirectoryReport, HeldShuffle, ShuffleName, WorkerCommand, WorkerHeartbeat,
-    WorkerHeartbeatReply, WorkerIdentity, WorkerLeave, WorkerLeaveReply, WorkerOrders, WorkerPhase,
-    WorkerRegister, WorkerRegistered, WorkerReport, WorkerWatch,
+    DirectoryHealth, DirectoryReport, HeldShuffle, ShuffleName, WorkerHeartbeat, WorkerIdentity, WorkerLeave,
+    WorkerPhase, WorkerRegister, WorkerReport, WorkerWatch,
 };
-use crate::wire::message::{Message, Typed};
+use crate::wire::lists::Messages;
+use crate::wire::message::{Message, Receivable, Typed};
+use crate::wire::received::{
+    self, WorkerCommand, WorkerHeartbeatReply, WorkerLeaveReply, WorkerOrders, WorkerRegistered,
+};
 use crate::wire::rpc::{self, Answer, Request};
-use crate::wire::{Header, Status};
+use crate::wire::{Header, Received, Status};
 
 /// How long a master may take to answer.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
@@ -72,7 +75,7 @@ impl Registration {
 
     /// One conversation with one master, until it fails or wants a new registration.
     async fn serve(&self, master: &str, backoff: &mut Duration) -> Result<()> {
-        let registered: WorkerRegistered = self
+        let registered: Received<WorkerRegistered> = self
             .ask(
                 master,
                 &WorkerRegister {
@@ -92,7 +95,7 @@ impl Registration {
         }
         tracing::info!(%master, worker = %self.node.id, "registered");
         *backoff = BACKOFF;
-        self.expire(registered.expired);
+        self.expire(&registered, WorkerRegistered::EXPIRED)?;
         let interval_ms = u64::try_from(registered.heartbeat_interval_ms).unwrap_or(0).clamp(100, 60_000);
         tokio::select! {
             ended = self.heartbeats(master, Duration::from_millis(interval_ms)) => ended,
@@ -109,11 +112,11 @@ impl Registration {
                 incarnation: self.node.incarnation,
                 report: Some(self.report()),
             };
-            let reply: WorkerHeartbeatReply = self.ask(master, &beat, ANSWER_MAX).await?;
+            let reply: Received<WorkerHeartbeatReply> = self.ask(master, &beat, ANSWER_MAX).await?;
             if reply.status != Status::Success.code() {
                 return Ok(()); // it does not know us any more: register again
             }
-            self.expire(reply.expired);
+            self.expire(&reply, WorkerHeartbeatReply::EXPIRED)?;
         }
     }
 
@@ -122,12 +125,12 @@ impl Registration {
         loop {
             let watch =
                 WorkerWatch { worker: Some(self.identity()), incarnation: self.node.incarnation, seen };
-            let orders: WorkerOrders = self.ask(master, &watch, WATCH_MAX).await?;
+            let orders: Received<WorkerOrders> = self.ask(master, &watch, WATCH_MAX).await?;
             if orders.status != Status::Success.code() {
                 return Ok(());
             }
             let command = orders.command();
-            self.expire(orders.expired);
+            self.expire(&orders, WorkerOrders::EXPIRED)?;
             // The lifecycle holds few orders and takes each at once; a full queue repeats what is on its way.
             let _ = match command {
                 WorkerCommand::CommandNone => Ok(()),
@@ -149,20 +152,27 @@ impl Registration {
             gone,
         };
         for master in &self.node.options.masters {
-            let answer: Result<WorkerLeaveReply> = self.ask(master, &leave, ANSWER_MAX).await;
+            let answer: Result<Received<WorkerLeaveReply>> = self.ask(master, &leave, ANSWER_MAX).await;
             if answer.is_ok() {
                 return;
             }
         }
     }
 
-    fn expire(&self, names: Vec<ShuffleName>) {
-        for name in names {
-            self.node.expire(&ShuffleKey::new(name.application, name.shuffle));
+    fn expire<M>(&self, reply: &Received<M>, names: Messages<M, received::ShuffleName>) -> Result<()> {
+        for name in reply.messages(names) {
+            let name = name?;
+            self.node.expire(&ShuffleKey::new(name.application.as_str(), name.shuffle));
         }
+        Ok(())
     }
 
-    async fn ask<Q: Typed, A: Typed>(&self, master: &str, question: &Q, within: Duration) -> Result<A> {
+    async fn ask<Q: Typed, A: Receivable>(
+        &self,
+        master: &str,
+        question: &Q,
+        within: Duration,
+    ) -> Result<Received<A>> {
         let request = Request::encode_native(rpc::MASTER, &Message::of(question));
         let answer = self.client.request(master, Header::RpcRequest { request_id: 0 }, request, within).await;
         let answer =

@@ -321,7 +321,11 @@ impl ShuffleState {
         if self.commits.len() == COMMITS_KEPT_MAX {
             self.commits.pop_front();
         }
-        self.commits.push_back((commit.clone(), outcome.clone()));
+        // The winners have been merged, and each commit brings all of them again: they are not kept once more.
+        let Commit { primaries, replicas, epoch, .. } = commit;
+        let (primaries, replicas) = (primaries.clone(), replicas.clone());
+        let asked = Commit { primaries, replicas, attempts: Vec::new(), epoch: *epoch };
+        self.commits.push_back((asked, outcome.clone()));
         outcome
     }
 

@@ -17,10 +17,12 @@
 use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message as _;
 
-use super::super::record::{Record, User};
+use super::super::record::{PROPERTIES_MAX, Record, User};
 use crate::ids::{ShuffleId, ShuffleKey, WorkerId};
+use crate::wire::DecodeError;
 use crate::wire::journal as proto;
 use crate::wire::journal::record::Change;
+use crate::wire::lists::{Messages, Part, Received};
 
 const MAGIC: &[u8; 4] = b"YJR1";
 const HEAD: usize = 20;
@@ -29,16 +31,25 @@ const PAYLOAD_MAX: usize = 1 << 20;
 
 /// A record, or the end of a snapshot with the number of records before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Entry {
+pub enum Entry {
+    /// A change.
     Record(Record),
+    /// The end, with the number of records before it.
     SnapshotEnd(u64),
 }
 
 /// What stands at a place in a file.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Frame {
-    /// A frame that is whole, with its sequence number and its length in the file.
-    Whole { sequence: u64, entry: Entry, len: usize },
+pub enum Frame {
+    /// A frame that is whole.
+    Whole {
+        /// Its number in the file.
+        sequence: u64,
+        /// What it holds.
+        entry: Entry,
+        /// Its bytes in the file.
+        len: usize,
+    },
     /// Too few bytes for a frame, or a checksum that does not agree.
     Broken,
     /// A whole frame whose record this version does not know.
@@ -46,7 +57,10 @@ pub(crate) enum Frame {
 }
 
 /// Appends a frame.
-pub(crate) fn encode(sequence: u64, entry: &Entry, dst: &mut BytesMut) {
+///
+/// # Panics
+/// If the record exceeds the limits on its parts.
+pub fn encode(sequence: u64, entry: &Entry, dst: &mut BytesMut) {
     let payload = to_proto(entry).encode_to_vec();
     assert!(payload.len() <= PAYLOAD_MAX, "a record is limited by the limits on its parts");
     let start = dst.len();
@@ -62,17 +76,30 @@ pub(crate) fn encode(sequence: u64, entry: &Entry, dst: &mut BytesMut) {
 }
 
 /// Reads the frame at the front of `bytes`, which is not empty.
-pub(crate) fn decode(bytes: &[u8]) -> Frame {
+pub fn decode(bytes: &[u8]) -> Frame {
     let Some((sequence, payload)) = verify(bytes) else { return Frame::Broken };
-    let entry = proto::Record::decode(Bytes::copy_from_slice(payload)).ok().and_then(from_proto);
+    let payload = Bytes::copy_from_slice(payload);
+    let entry = if properties_of(&payload).is_ok_and(|count| count <= PROPERTIES_MAX) {
+        proto::Record::decode(payload.clone()).ok().and_then(from_proto)
+    } else {
+        None
+    };
     match entry {
         Some(entry) => Frame::Whole { sequence, entry, len: HEAD + payload.len() },
         None => Frame::Foreign,
     }
 }
 
+/// How many properties a record has, before they are made: an empty one has two bytes in the file and fifty here.
+fn properties_of(payload: &Bytes) -> Result<usize, DecodeError> {
+    const APPLICATION_REGISTERED: Part<(), ()> = Part::of(1);
+    const PROPERTIES: Messages<(), ()> = Messages::of(4);
+    let application = Received::<()>::decode(payload.clone())?.part(APPLICATION_REGISTERED)?;
+    Ok(application.map_or(0, |application| application.messages(PROPERTIES).count()))
+}
+
 /// Whether a whole frame begins anywhere in `bytes` behind the first byte.
-pub(crate) fn holds_frame_later(bytes: &[u8]) -> bool {
+pub fn holds_frame_later(bytes: &[u8]) -> bool {
     let starts = bytes.windows(MAGIC.len()).enumerate().skip(1).filter(|(_, window)| *window == MAGIC);
     starts.into_iter().any(|(at, _)| verify(&bytes[at..]).is_some())
 }
@@ -191,9 +218,12 @@ fn from_proto(record: proto::Record) -> Option<Entry> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
     use super::*;
 
-    pub fn one_of_each() -> Vec<Record> {
+    fn one_of_each() -> Vec<Record> {
         let worker: WorkerId = "fe80::1:1:2:3:4".parse().unwrap();
         let user = User { tenant: "t".to_owned(), name: "u".to_owned() };
         vec![
@@ -247,5 +277,39 @@ mod tests {
         assert!(holds_frame_later(&bytes));
         bytes.truncate(bytes.len() - 1);
         assert!(!holds_frame_later(&bytes));
+    }
+
+    /// A frame of any payload, with the checksum that it should have.
+    fn frame(payload: &[u8]) -> BytesMut {
+        let mut bytes = BytesMut::from(&MAGIC[..]);
+        bytes.put_u32(payload.len() as u32);
+        bytes.put_u64(7);
+        let mut crc = crc32fast::Hasher::new();
+        crc.update(&bytes[4..]);
+        crc.update(payload);
+        bytes.put_u32(crc.finalize());
+        bytes.put_slice(payload);
+        bytes
+    }
+
+    #[test]
+    fn more_properties_than_are_kept_are_not_ours() {
+        let registered = |count| {
+            let properties = vec![("k".to_owned(), "v".to_owned()); count];
+            let (application, user) = ("app-1".into(), User::default());
+            Entry::Record(Record::ApplicationRegistered { application, user, properties, at_unix_ms: 1 })
+        };
+        let read = |count| decode(&frame(&to_proto(&registered(count)).encode_to_vec()));
+        assert!(matches!(read(PROPERTIES_MAX), Frame::Whole { .. }));
+        assert_eq!(read(PROPERTIES_MAX + 1), Frame::Foreign);
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes in vec(any::<u8>(), 1..200)) {
+            prop_assert_eq!(decode(&bytes), Frame::Broken);
+            holds_frame_later(&bytes);
+            prop_assert_ne!(decode(&frame(&bytes)), Frame::Broken, "behind the checksum, too");
+        }
     }
 }

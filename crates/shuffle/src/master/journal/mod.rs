@@ -1,7 +1,7 @@
 //! Where records are kept so that they outlive the process.
 
 mod file;
-pub(crate) mod layout;
+pub mod layout;
 
 use std::future::Future;
 use std::pin::Pin;

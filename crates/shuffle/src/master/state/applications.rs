@@ -2,12 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::super::record::{Record, User};
+use super::super::record::{PROPERTIES_MAX, Record, User};
 use super::{Application, Decision, Link, Now, Shuffle, State};
 use crate::ids::{ApplicationId, ShuffleId, ShuffleKey, WorkerId};
 
-/// The most properties of an application that are kept, and the most bytes of each half of one.
-const PROPERTIES_MAX: usize = 64;
+/// The most bytes of each half of a property that is kept.
 const PROPERTY_BYTES_MAX: usize = 4096;
 
 /// What an application's heartbeat says.

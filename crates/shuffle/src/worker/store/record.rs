@@ -22,6 +22,8 @@
 //! records. The order of the runs of a location does not matter, `first` says where each belongs; a location without a
 //! seal, or whose runs do not cover the seal's count, was not committed on disk and is not offered.
 
+use std::io;
+
 use bytes::{Buf, BufMut};
 
 use crate::ids::{AttemptId, BatchId, FileName, LocationId, MapId, Mode};
@@ -198,6 +200,58 @@ pub fn decode_run(head: &RecordHead, mut table: &[u8]) -> Result<Vec<RunRow>, Re
     if bytes == head.bytes { Ok(rows) } else { Err(RecordError::Table) }
 }
 
+/// A record as recovery reads it: without the batches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Record {
+    /// Batches of one location.
+    Run {
+        /// Of which copy of which location.
+        file: FileName,
+        /// Which of the locations that had this name.
+        life: u64,
+        /// The number of the first batch within the location.
+        first: u32,
+        /// Where the batches begin in the file.
+        at: u64,
+        /// What the table says about each.
+        rows: Vec<RunRow>,
+    },
+    /// A location is committed and wholly on disk.
+    Seal(Seal),
+    /// Which attempts won.
+    Winners(Vec<AttemptId>),
+}
+
+/// Reads the record at offset `at` of a file of `len` bytes, through `read`, which returns as many bytes from an offset as
+/// it is asked for. Returns where the next record begins, too.
+///
+/// # Errors
+/// What `read` says; `UnexpectedEof` for a record that ends behind the file, other kinds for one that is damaged.
+pub fn read(
+    at: u64,
+    len: u64,
+    mut read: impl FnMut(u64, usize) -> io::Result<Vec<u8>>,
+) -> io::Result<(Record, u64)> {
+    let torn = || io::Error::from(io::ErrorKind::UnexpectedEof);
+    let table_at = at.checked_add(HEAD_LEN as u64).filter(|table_at| *table_at <= len).ok_or_else(torn)?;
+    let head = read(at, HEAD_LEN)?;
+    let head = RecordHead::decode(head.first_chunk().ok_or_else(torn)?).map_err(io::Error::other)?;
+    let data_at = table_at + head.table_len();
+    let end = data_at.checked_add(head.data_len()).filter(|end| *end <= len).ok_or_else(torn)?;
+    // The file is at least as long as the table, so its length may size an allocation.
+    let table = read(table_at, head.table_len() as usize)?;
+    let RecordHead { file, first, count, bytes, life, .. } = head;
+    let record = match head.kind {
+        RecordKind::Run => {
+            let rows = decode_run(&head, &table).map_err(io::Error::other)?;
+            Record::Run { file, life, first, at: data_at, rows }
+        }
+        RecordKind::Seal => Record::Seal(Seal { file, life, count, bytes }),
+        RecordKind::Winners => Record::Winners(decode_winners(&head, &table).map_err(io::Error::other)?),
+    };
+    Ok((record, end))
+}
+
 /// A location that is committed and wholly on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seal {
@@ -253,25 +307,57 @@ mod tests {
         })
     }
 
+    /// Every record up to the first that is torn or damaged, and where that one begins.
+    fn read_all(file: &[u8]) -> (Vec<Record>, usize) {
+        let (mut records, mut at) = (Vec::new(), 0);
+        while let Ok((record, next)) = read(at, file.len() as u64, |at, len| {
+            let at = at as usize;
+            Ok(file[at..at + len].to_vec())
+        }) {
+            records.push(record);
+            at = next;
+        }
+        (records, at as usize)
+    }
+
     proptest! {
         #[test]
-        fn runs_and_winners_read_back(
+        fn records_read_back_and_torn_ones_do_not(
             rows in prop::collection::vec(row(), 0..20),
             attempts in prop::collection::vec(any::<i32>(), 0..20),
             (partition, epoch, first, life) in any::<(i32, i32, u32, u64)>(),
+            end in any::<prop::sample::Index>(),
         ) {
             let file = FileName { location: LocationId::new(partition, epoch), mode: Mode::Replica };
+            let attempts: Vec<_> = attempts.into_iter().map(AttemptId).collect();
+            let seal = Seal { file, life, count: first, bytes: life };
             let mut bytes = Vec::new();
             encode_run(file, life, first, &rows, &mut bytes);
-            let head = RecordHead::decode(bytes.first_chunk().unwrap()).unwrap();
-            prop_assert_eq!((head.kind, head.file, head.first, head.life), (RecordKind::Run, file, first, life));
-            prop_assert_eq!(decode_run(&head, &bytes[HEAD_LEN..]), Ok(rows));
-
-            let attempts: Vec<_> = attempts.into_iter().map(AttemptId).collect();
-            let mut bytes = Vec::new();
+            let at = bytes.len() as u64;
+            bytes.extend(rows.iter().flat_map(|row| (0..row.len).map(|at| at as u8)));
             encode_winners(&attempts, &mut bytes);
-            let head = RecordHead::decode(bytes.first_chunk().unwrap()).unwrap();
-            prop_assert_eq!(decode_winners(&head, &bytes[HEAD_LEN..]), Ok(attempts));
+            encode_seal(&seal, &mut bytes);
+            let expected = [Record::Run { file, life, first, at, rows }, Record::Winners(attempts), Record::Seal(seal)];
+            prop_assert_eq!(read_all(&bytes), (expected.to_vec(), bytes.len()));
+
+            // A file that was cut ends in a record that is torn, and what lies before it is read.
+            let len = end.index(bytes.len());
+            let (read, whole) = read_all(&bytes[..len]);
+            prop_assert_eq!(&read[..], &expected[..read.len()]);
+            prop_assert!(whole <= len && read.len() < expected.len());
+        }
+
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), kind in 0..4u8) {
+            let (records, whole) = read_all(&bytes);
+            prop_assert!(records.is_empty() && whole == 0, "nothing has a checksum by chance");
+            // Behind the checksum, too.
+            let Some(bytes) = bytes.first_chunk::<{ HEAD_LEN - 8 }>() else { return Ok(()) };
+            let mut head = bytes.to_vec();
+            head[..5].copy_from_slice(&[b'Y', b'S', b'R', b'1', kind]);
+            head.put_u32(crc32fast::hash(&[]));
+            head.put_u32(crc32fast::hash(&head));
+            read_all(&head);
         }
 
         /// Any flipped bit of a head or a table is noticed.

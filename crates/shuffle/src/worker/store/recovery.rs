@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use super::Store;
 use super::copy::LocationCopy;
 use super::directory::Directory;
-use super::record::{self, HEAD_LEN, RecordHead, RecordKind, RunRow};
+use super::record::{self, Record, RunRow};
 use super::segment::{self, Segment};
 use crate::ids::{AttemptId, FileName, ShuffleKey};
 
@@ -138,29 +138,17 @@ impl FoundShuffle {
     }
 
     fn scan_record(&mut self, segment: &Arc<Segment>, at: u64) -> io::Result<u64> {
-        let head = segment.read(at, HEAD_LEN)?;
-        let head = head.first_chunk().expect("read returns as many bytes as asked for");
-        let head = RecordHead::decode(head).map_err(io::Error::other)?;
-        let table_at = at + HEAD_LEN as u64;
-        let data_at = table_at + head.table_len();
-        let end = data_at.saturating_add(head.data_len());
-        if end > segment.len() {
-            return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
-        }
-        let table = segment.read(table_at, head.table_len() as usize)?;
-        match head.kind {
-            RecordKind::Run => {
-                let rows = record::decode_run(&head, &table).map_err(io::Error::other)?;
-                let location = self.locations.entry((head.file, head.life)).or_default();
-                location.runs.insert(head.first, (Arc::clone(segment), data_at, rows));
+        let (record, end) = record::read(at, segment.len(), |at, len| segment.read(at, len))?;
+        match record {
+            Record::Run { file, life, first, at, rows } => {
+                let location = self.locations.entry((file, life)).or_default();
+                location.runs.insert(first, (Arc::clone(segment), at, rows));
             }
-            RecordKind::Seal => {
-                let location = self.locations.entry((head.file, head.life)).or_default();
-                location.seal = Some((head.count, head.bytes));
+            Record::Seal(seal) => {
+                let location = self.locations.entry((seal.file, seal.life)).or_default();
+                location.seal = Some((seal.count, seal.bytes));
             }
-            RecordKind::Winners => {
-                self.winners.push(record::decode_winners(&head, &table).map_err(io::Error::other)?);
-            }
+            Record::Winners(attempts) => self.winners.push(attempts),
         }
         Ok(end)
     }

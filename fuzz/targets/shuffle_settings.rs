@@ -1,0 +1,17 @@
+//! `celeborn-defaults.conf`: the file, and its entries put into a master's and a worker's options.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use yeoul_shuffle::settings::{apply, file};
+use yeoul_shuffle::{master, worker};
+
+/// For short keys.
+const SLACK: u64 = 64;
+
+fuzz_target!(|data: &[u8]| {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    yeoul_fuzz::bounded_by(SLACK, text.len(), || file::entries(text).for_each(drop));
+    let entries: Vec<_> = file::entries(text).collect();
+    let _ = apply::to_master(&entries, &mut master::Options::default());
+    let _ = apply::to_worker(&entries, &mut worker::Options::default());
+});
