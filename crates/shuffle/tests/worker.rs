@@ -1,207 +1,18 @@
 //! A worker and a master over real sockets: what clients send, byte by byte as they send it, and what they get back.
 
+mod cluster;
+
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use yeoul_shuffle::ids::{AttemptId, BatchId, LocationId, MapId, Mode, ShuffleKey, WorkerId};
+use cluster::{Cluster, SOFT_1G, WHOLE, WITHIN, batch, jvm, noise, primary};
+use yeoul_shuffle::ids::{LocationId, Mode, ShuffleKey};
 use yeoul_shuffle::net::{Client, RequestError};
-use yeoul_shuffle::wire::batch::{BATCH_HEADER_LEN, BatchHeader, Batches, ByteOrder};
-use yeoul_shuffle::wire::message::{Message, Typed};
+use yeoul_shuffle::wire::batch::{BATCH_HEADER_LEN, Batches, ByteOrder};
+use yeoul_shuffle::wire::message::Message;
 use yeoul_shuffle::wire::packed::Location;
-use yeoul_shuffle::wire::rpc::{Answer, Request, WORKER};
 use yeoul_shuffle::wire::{ChunkSlice, Header, Status, proto};
-use yeoul_shuffle::{master, worker};
-
-const WITHIN: Duration = Duration::from_secs(20);
-
-struct Cluster {
-    _master: master::Handle,
-    workers: Vec<worker::Handle>,
-    places: Vec<tempfile::TempDir>,
-    options: worker::Options,
-    client: Client,
-}
-
-impl Cluster {
-    async fn start(workers: usize, memory_bytes: u64) -> Self {
-        let master = master::Server::start(master::Options::embedded()).await.unwrap();
-        let options = worker::Options {
-            masters: vec![master.address().to_string()],
-            memory_bytes,
-            disk_reserve_bytes: Some(0),
-            stop_timeout: Duration::from_secs(5),
-            ..worker::Options::default()
-        };
-        let mut cluster = Self {
-            _master: master,
-            workers: Vec::new(),
-            places: Vec::new(),
-            options,
-            client: Client::default(),
-        };
-        for _ in 0..workers {
-            let place = tempfile::tempdir().unwrap();
-            let options =
-                worker::Options { directories: vec![place.path().into()], ..cluster.options.clone() };
-            cluster.workers.push(worker::Server::start(options).await.unwrap());
-            cluster.places.push(place);
-        }
-        cluster
-    }
-
-    fn id(&self, worker: usize) -> &WorkerId {
-        self.workers[worker].id()
-    }
-
-    async fn rpc<Q: Typed, A: Typed>(&self, worker: usize, question: &Q) -> Result<A, RequestError> {
-        let id = self.id(worker);
-        let address = format!("{}:{}", id.host, id.rpc_port);
-        let request = Request::encode_native(WORKER, &Message::of(question));
-        let answer =
-            self.client.request(&address, Header::RpcRequest { request_id: 0 }, request, WITHIN).await?;
-        Ok(A::decode(Answer::decode_message(answer).unwrap().payload.unwrap_or_default()).unwrap())
-    }
-
-    async fn reserve(&self, key: &ShuffleKey, locations: &[Location], split: (i64, i32)) -> i32 {
-        let holders = locations.iter().map(|location| location.worker.clone());
-        let mut status = 0;
-        for (at, worker) in self.workers.iter().enumerate() {
-            if !holders.clone().any(|holder| holder == *worker.id()) {
-                continue;
-            }
-            let mine: Vec<_> =
-                locations.iter().filter(|location| location.worker == *worker.id()).cloned().collect();
-            let request = proto::ReserveSlots {
-                application_id: key.application.to_string(),
-                shuffle_id: key.shuffle.0,
-                partition_locations_pair: Some(Location::pack(&mine)),
-                split_threshold: split.0,
-                split_mode: split.1,
-                partition_split_enabled: true,
-                ..Default::default()
-            };
-            let answer: proto::ReserveSlotsResponse = self.rpc(at, &request).await.unwrap();
-            status = status.max(answer.status);
-        }
-        status
-    }
-
-    async fn send_push(&self, worker: usize, header: Header, body: Bytes) -> Result<Bytes, RequestError> {
-        let id = self.id(worker);
-        let address = format!("{}:{}", id.host, id.push_port);
-        self.client.request(&address, header, body, WITHIN).await
-    }
-
-    async fn push(
-        &self,
-        worker: usize,
-        key: &ShuffleKey,
-        location: LocationId,
-        batch: &Bytes,
-    ) -> Result<Status, String> {
-        let header = Header::PushData { request_id: 0, mode: Mode::Primary, shuffle: key.clone(), location };
-        match self.send_push(worker, header, batch.clone()).await {
-            Ok(answer) => Ok(Status::from_code(answer[0].into()).unwrap()),
-            Err(RequestError::Failed { text, .. }) => Err(text),
-            Err(error) => panic!("{error}"),
-        }
-    }
-
-    async fn commit(
-        &self,
-        worker: usize,
-        key: &ShuffleKey,
-        primaries: &[LocationId],
-        replicas: &[LocationId],
-        attempts: &[i32],
-    ) -> proto::CommitFilesResponse {
-        let ids = |ids: &[LocationId]| ids.iter().map(LocationId::to_string).collect();
-        let request = proto::CommitFiles {
-            application_id: key.application.to_string(),
-            shuffle_id: key.shuffle.0,
-            primary_ids: ids(primaries),
-            replica_ids: ids(replicas),
-            map_attempts: attempts.to_vec(),
-            epoch: 1,
-            mock_failure: false,
-        };
-        self.rpc(worker, &request).await.unwrap()
-    }
-
-    fn fetch_address(&self, worker: usize) -> String {
-        format!("{}:{}", self.id(worker).host, self.id(worker).fetch_port)
-    }
-
-    async fn ask_fetch<A: Typed>(&self, worker: usize, message: &Message) -> Result<A, RequestError> {
-        let address = self.fetch_address(worker);
-        let answer = self
-            .client
-            .request(&address, Header::RpcRequest { request_id: 0 }, message.to_bare(), WITHIN)
-            .await?;
-        Ok(A::decode(Message::decode_bare(answer).unwrap().payload.unwrap_or_default()).unwrap())
-    }
-
-    async fn open(
-        &self,
-        worker: usize,
-        key: &ShuffleKey,
-        file: &str,
-        range: (i32, i32),
-    ) -> Result<proto::StreamHandler, RequestError> {
-        let open = proto::OpenStream {
-            shuffle_key: key.to_string(),
-            file_name: file.to_owned(),
-            start_index: range.0,
-            end_index: range.1,
-            ..Default::default()
-        };
-        self.ask_fetch(worker, &Message::of(&open)).await
-    }
-
-    async fn read(
-        &self,
-        worker: usize,
-        key: &ShuffleKey,
-        file: &str,
-        range: (i32, i32),
-    ) -> Result<Vec<Bytes>, RequestError> {
-        let stream = self.open(worker, key, file, range).await?;
-        let mut batches = Vec::new();
-        for chunk_index in 0..stream.num_chunks {
-            let slice =
-                ChunkSlice { stream_id: stream.stream_id, chunk_index, offset: 0, len: ChunkSlice::TO_END };
-            let address = self.fetch_address(worker);
-            let header = Header::ChunkFetchRequest(slice);
-            let chunk = self.client.request(&address, header, Bytes::new(), WITHIN).await?;
-            batches.extend(Batches::new(chunk, ByteOrder::Little).map(|batch| batch.unwrap().payload));
-        }
-        Ok(batches)
-    }
-}
-
-fn batch(order: ByteOrder, map: i32, attempt: i32, number: i32, payload: &[u8]) -> Bytes {
-    let header = BatchHeader {
-        map: MapId(map),
-        attempt: AttemptId(attempt),
-        batch: BatchId(number),
-        len: payload.len() as u32,
-    };
-    let mut bytes = BytesMut::new();
-    header.encode(order, &mut bytes);
-    bytes.extend_from_slice(payload);
-    bytes.freeze()
-}
-
-fn jvm(map: i32, attempt: i32, number: i32, payload: &str) -> Bytes {
-    batch(ByteOrder::Little, map, attempt, number, payload.as_bytes())
-}
-
-const WHOLE: (i32, i32) = (0, i32::MAX);
-const SOFT_1G: (i64, i32) = (1 << 30, 0);
-
-fn primary(worker: &WorkerId, partition: i32) -> Location {
-    Location { id: LocationId::new(partition, 0), mode: Mode::Primary, worker: worker.clone(), peer: None }
-}
+use yeoul_shuffle::worker;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_shuffle_goes_in_and_comes_out() {
@@ -441,15 +252,6 @@ async fn more_than_memory_goes_through_and_comes_out_right() {
     assert!(BATCH_HEADER_LEN == 16);
 }
 
-fn noise(number: i32, len: usize) -> Vec<u8> {
-    let mut state = number as u64 * 0x9E37_79B9_7F4A_7C15 + 1;
-    let next = |_| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 56) as u8
-    };
-    (0..len).map(next).collect()
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_batch_larger_than_memory_allows_goes_to_disk_on_both_workers_while_it_arrives() {
     let mut cluster = Cluster::start(2, 64 << 20).await;
@@ -490,7 +292,7 @@ async fn a_batch_larger_than_memory_allows_goes_to_disk_on_both_workers_while_it
     let options =
         worker::Options { directories: vec![cluster.places[0].path().into()], ..cluster.options.clone() };
     drop(handle);
-    let back = worker::Server::start(options).await.unwrap();
+    let back = restart(&options).await;
     cluster.workers.insert(0, back);
     let read = cluster.read(0, &key, "0-0-0", WHOLE).await.unwrap();
     assert!(read.iter().zip(&payloads).all(|(found, payload)| found == payload));
@@ -593,6 +395,18 @@ async fn a_worker_that_stops_gracefully_comes_back_with_its_data() {
         replicate_port: id.replicate_port,
         ..cluster.options.clone()
     };
+    let back = restart(&options).await;
+    assert_eq!(*back.id(), id);
+    cluster.workers.push(back);
+    cluster.client = Client::default();
+    let read = cluster.read(0, &key, "0-0-0", WHOLE).await.unwrap();
+    assert!(read.iter().all(|payload| payload == "kept" || payload == "refused"), "{read:?}");
+    assert_eq!(read[0], "kept");
+    assert_eq!(cluster.push(0, &key, location, &jvm(0, 0, 9, "late")).await, Ok(Status::MapEnded));
+}
+
+/// Starts a worker where one has just ended: the last of its tasks lets go of the directory a moment later.
+async fn restart(options: &worker::Options) -> worker::Handle {
     let back = async {
         loop {
             match worker::Server::start(options.clone()).await {
@@ -601,12 +415,5 @@ async fn a_worker_that_stops_gracefully_comes_back_with_its_data() {
             }
         }
     };
-    let back = tokio::time::timeout(WITHIN, back).await.expect("the directory and the ports are free again");
-    assert_eq!(*back.id(), id);
-    cluster.workers.push(back);
-    cluster.client = Client::default();
-    let read = cluster.read(0, &key, "0-0-0", WHOLE).await.unwrap();
-    assert!(read.iter().all(|payload| payload == "kept" || payload == "refused"), "{read:?}");
-    assert_eq!(read[0], "kept");
-    assert_eq!(cluster.push(0, &key, location, &jvm(0, 0, 9, "late")).await, Ok(Status::MapEnded));
+    tokio::time::timeout(WITHIN, back).await.expect("the directory and the ports are free again")
 }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
-use super::memory::{Charge, Memory};
+use super::memory::{Charge, Memory, Party};
 
 /// Below this a buffer is of its exact size and not kept.
 const SHELF_BYTES_MIN: usize = 4 << 10;
@@ -73,9 +73,10 @@ impl Buffers {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until `memory` has room for a buffer of `len` bytes, and takes one. It is empty, with that capacity.
-    pub async fn take(&self, len: usize, memory: &Memory) -> Buffer {
-        let charge = memory.acquire(cost(len)).await;
+    /// Waits until `memory` has room for a buffer of `len` bytes for a party, and takes one. It is empty, with that
+    /// capacity.
+    pub async fn take(&self, len: usize, memory: &Memory, party: &Party) -> Buffer {
+        let charge = memory.acquire(party, cost(len)).await;
         self.take_charged(len, charge, memory)
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::memory::Party;
 use super::node::Node;
 use super::state::{Commit, CommitOutcome, Reservation, ReserveRefusal, Slot, SplitMode, SplitPolicy};
 use super::store::segment;
@@ -88,7 +89,7 @@ impl ControlService {
                 split,
             });
         })?;
-        let pressure = self.node.pressure();
+        let pressure = self.node.pressure(&Party::pushes(&key.application));
         // Before the shuffle is made: a refused one would stay behind empty.
         if pressure.leaving {
             return Ok(refuse(Status::WorkerShutdown, LEAVING));

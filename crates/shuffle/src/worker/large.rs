@@ -80,7 +80,7 @@ pub async fn push(
         return Ok(());
     };
     let copy = start_copy(node, shuffle, &push, len);
-    let received = receive(node, segment, len, body, copy.as_ref().map(|copy| &copy.pieces)).await;
+    let received = receive(node, segment, &push, body, copy.as_ref().map(|copy| &copy.pieces)).await;
     let (received, copied) = match (received, copy) {
         (Err(error), _) => return Err(error),
         (Ok(received), None) => (received, None),
@@ -111,7 +111,9 @@ pub async fn push(
 async fn new_file(node: &Arc<Node>, shuffle: &Arc<Shuffle>, len: usize) -> Option<Arc<Segment>> {
     let directory = node.store.healthiest().filter(|directory| directory.usable() > len as u64)?;
     let (key, number) = (shuffle.key().clone(), shuffle.lock().next_segment_number());
-    let made = tokio::task::spawn_blocking(move || Segment::create_for_one(&directory, &key, number));
+    let _turn = directory.large_writes.acquire().await;
+    let place = Arc::clone(&directory);
+    let made = tokio::task::spawn_blocking(move || Segment::create_for_one(&place, &key, number));
     made.await.ok()?.ok().map(Arc::new)
 }
 
@@ -136,17 +138,17 @@ fn start_copy(node: &Arc<Node>, shuffle: &Shuffle, push: &Push, len: usize) -> O
 async fn receive(
     node: &Arc<Node>,
     segment: Arc<Segment>,
-    len: usize,
+    push: &Push,
     body: &mut Body<'_>,
     copy: Option<&mpsc::Sender<Bytes>>,
 ) -> io::Result<io::Result<Received>> {
     let store = &node.store;
     let file = Unfinished(Some(segment));
     let mut at = Segment::LARGE_BATCH_AT;
-    let (mut front, mut checksum, mut left) = (Bytes::new(), crc32fast::Hasher::new(), len);
+    let (mut front, mut checksum, mut left) = (Bytes::new(), crc32fast::Hasher::new(), body.remaining());
     while left > 0 {
         let step = left.min(PIECE_BYTES);
-        let mut buffer = store.buffers().take(step, store.memory()).await;
+        let mut buffer = store.buffers().take(step, store.memory(), &push.party()).await;
         body.read_into(buffer.bytes_mut(), step).await?;
         let piece = buffer.share();
         if front.is_empty() {
@@ -158,6 +160,8 @@ async fn receive(
             let _ = copy.send(piece.clone()).await;
         }
         let target = file.segment();
+        let directory = Arc::clone(target.directory());
+        let _turn = directory.large_writes.acquire().await;
         let written = tokio::task::spawn_blocking(move || target.write_part(at, &piece)).await;
         if let Err(error) = written.unwrap_or_else(|panic| Err(io::Error::other(panic))) {
             return Ok(Err(error));
@@ -179,7 +183,7 @@ async fn append(
 ) -> Result<Appended, Rejection> {
     let Received { segment, front, checksum } = received;
     let unfinished = Unfinished(Some(segment));
-    let pressure = node.pressure();
+    let pressure = node.pressure(&push.party());
     let (appended, run, segment) = {
         let mut contents = shuffle.lock();
         if contents.gone {

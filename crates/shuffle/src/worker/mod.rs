@@ -1,10 +1,10 @@
 //! The worker: takes batches, keeps them, and gives them back.
 //!
 //! - [`state`], [`index`]: what a worker decides about a shuffle and what it knows about each batch; no I/O.
-//! - [`memory`]: the ledger that every kept byte is charged to; [`buffers`]: what they lie in; [`governor`]: the ledger's
-//!   limit follows the process.
+//! - [`memory`]: the ledger that every kept byte is charged to; [`shares`]: who may take of it next; [`buffers`]: what
+//!   they lie in; [`governor`]: the ledger's limit follows the process.
 //! - [`store`]: batches in memory and in segments on disk.
-//! - [`control`], [`push`] (and `large`), [`replicate`], [`fetch`], [`streams`]: the four listeners.
+//! - [`control`], [`push`] (and `large`), [`replicate`] (and [`peers`]), [`fetch`], [`streams`]: the four listeners.
 //! - [`registration`]: the conversation with the master; [`node`], [`server`], [`options`]: the worker as a whole.
 
 pub mod buffers;
@@ -16,10 +16,12 @@ mod large;
 pub mod memory;
 pub mod node;
 pub mod options;
+pub mod peers;
 pub mod push;
 pub mod registration;
 pub mod replicate;
 pub mod server;
+pub mod shares;
 pub mod state;
 pub mod store;
 pub mod streams;

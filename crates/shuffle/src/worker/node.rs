@@ -6,13 +6,15 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use tokio::sync::Notify;
 
+use super::memory::Party;
 use super::options::Options;
+use super::peers::Peers;
 use super::state::Pressure;
 use super::store::Store;
+use super::store::shuffle::Shuffle;
 use super::streams::Streams;
 use crate::error::Result;
 use crate::ids::{ShuffleKey, WorkerId};
-use crate::net::Client;
 
 /// What a worker is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +40,7 @@ pub struct Node {
     /// What is read from it.
     pub streams: Streams,
     /// Its connections to other workers.
-    pub peers: Client,
+    pub peers: Peers,
     /// Wakes who reports to the master: something changed that it should know at once.
     pub news: Notify,
     phase: AtomicU8,
@@ -61,7 +63,7 @@ impl Node {
             incarnation,
             store: Arc::new(store),
             streams: Streams::new(incarnation),
-            peers: Client::default(),
+            peers: Peers::default(),
             news: Notify::new(),
             phase: AtomicU8::new(Phase::Normal as u8),
             appended: AtomicU64::new(0),
@@ -85,9 +87,15 @@ impl Node {
         self.news.notify_one();
     }
 
-    /// What decisions have to take into account.
-    pub fn pressure(&self) -> Pressure {
-        self.store.pressure(self.phase() != Phase::Normal)
+    /// What decisions about a party's batches have to take into account.
+    pub fn pressure(&self, party: &Party) -> Pressure {
+        let level = self.store.memory().level_for(party);
+        self.store.pressure(self.phase() != Phase::Normal, level)
+    }
+
+    /// What the worker as a whole is going through.
+    pub fn pressure_of_all(&self) -> Pressure {
+        self.store.pressure(self.phase() != Phase::Normal, self.store.memory().level())
     }
 
     /// Counts appended bytes.
@@ -112,6 +120,10 @@ impl Node {
                     store.measure();
                 }));
             }
+        }
+        let is_of_application = |shuffle: &Arc<Shuffle>| shuffle.key().application == key.application;
+        if !self.store.all().iter().any(is_of_application) {
+            self.peers.forget(&key.application);
         }
     }
 

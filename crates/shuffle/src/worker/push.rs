@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::memory::Charge;
+use super::memory::{Charge, Party};
 use super::node::Node;
 use super::replicate;
 use super::state::{PushKind, Refusal};
@@ -83,7 +83,7 @@ impl PushService {
         if large::is_large(len, self.node.store.memory().limit()) {
             return large::push(&self.node, &shuffle, push, body, reply).await;
         }
-        let Some(charge) = self.wait_for_memory(buffers::cost(len)).await else {
+        let Some(charge) = self.wait_for_memory(&push.party(), buffers::cost(len)).await else {
             reply.push(Status::HardSplit);
             return Ok(());
         };
@@ -96,6 +96,7 @@ impl PushService {
             Ok(appended @ Appended { peer: None, .. }) => reply.push(appended.status()),
             Ok(Appended { soft_split, peer: Some((peer, within)) }) => {
                 let own = Appended::new(soft_split).status();
+                let peers = self.node.peers.of(&push.shuffle.application);
                 let Push { shuffle, kind, locations, offsets, .. } = push;
                 let mode = Mode::Replica;
                 // The client numbers the request itself.
@@ -105,9 +106,8 @@ impl PushService {
                     }
                     _ => Header::PushMergedData { request_id: 0, mode, shuffle, locations, offsets },
                 };
-                let node = Arc::clone(&self.node);
                 tokio::spawn(async move {
-                    let copied = replicate::send(&node.peers, &peer, header, body, within).await;
+                    let copied = replicate::send(&peers, &peer, header, body, within).await;
                     replicate::answer(reply, own, copied);
                 });
             }
@@ -117,19 +117,19 @@ impl PushService {
 
     /// Whether the push would be appended if it were here. It is asked again when it is.
     fn would_take(&self, shuffle: &Shuffle, push: &Push) -> bool {
-        let pressure = self.node.pressure();
+        let pressure = self.node.pressure(&push.party());
         let contents = shuffle.lock();
         !contents.gone && push.files().all(|file| contents.state.is_writable(file, pressure))
     }
 
     /// Waits for room; `None` when there is none to wait for.
-    async fn wait_for_memory(&self, bytes: u64) -> Option<Charge> {
-        let acquire = self.node.store.memory().acquire(bytes);
+    async fn wait_for_memory(&self, party: &Party, bytes: u64) -> Option<Charge> {
+        let acquire = self.node.store.memory().acquire(party, bytes);
         tokio::pin!(acquire);
         loop {
             match tokio::time::timeout(PATIENCE, &mut acquire).await {
                 Ok(charge) => return Some(charge),
-                Err(_) if self.node.pressure().exhausted => return None,
+                Err(_) if self.node.pressure(party).exhausted => return None,
                 Err(_) => {}
             }
         }
@@ -148,13 +148,13 @@ impl PushService {
             Some(mut contents) if !contents.gone => {
                 let order = contents.order.unwrap_or(ByteOrder::Little);
                 let map = BatchHeader::decode(&front, order).map_or(MapId(-1), |header| header.map);
-                let pressure = self.node.pressure();
+                let pressure = self.node.pressure(&push.party());
                 let refused =
                     push.files().find_map(|file| contents.state.judge(file, map, push.kind, pressure).err());
                 // It may have become writable meanwhile; then the client simply comes again.
                 refused.unwrap_or(Refusal::HardSplit)
             }
-            _ if self.node.pressure().leaving => Refusal::HardSplit,
+            _ if self.node.pressure(&push.party()).leaving => Refusal::HardSplit,
             _ => Refusal::NotFound,
         };
         Rejection::Refused(refusal).answer(reply);
@@ -163,7 +163,7 @@ impl PushService {
 
     /// Appends all batches of the push or none.
     fn append(&self, shuffle: &Arc<Shuffle>, push: &Push, body: &Bytes) -> Result<Appended, Rejection> {
-        let pressure = self.node.pressure();
+        let pressure = self.node.pressure(&push.party());
         let mut contents = shuffle.lock();
         if contents.gone {
             return Err(Rejection::Refused(Refusal::NotFound));
@@ -195,6 +195,14 @@ impl PushService {
 }
 
 impl Push {
+    /// Who brings it, for the ledger.
+    pub fn party(&self) -> Party {
+        match self.mode {
+            Mode::Primary => Party::pushes(&self.shuffle.application),
+            Mode::Replica => Party::copies(&self.shuffle.application),
+        }
+    }
+
     fn files(&self) -> impl Iterator<Item = FileName> + '_ {
         self.locations.iter().map(|location| FileName { location: *location, mode: self.mode })
     }

@@ -219,7 +219,7 @@ impl Registration {
             .into(),
             locations: 0,
         });
-        let pressure = self.node.pressure();
+        let pressure = self.node.pressure_of_all();
         WorkerReport {
             phase: phase(self.node.phase()).into(),
             directories: directories.collect(),

@@ -15,6 +15,10 @@ use crate::error::{Error, Kind, Result};
 /// Reads of one directory that run at the same time; the others wait without holding a thread.
 const READS_MAX: usize = 8;
 
+/// Writes of large batches to one directory at the same time: a disk that stands still does not take the threads with
+/// which the others are read.
+const LARGE_WRITES_MAX: usize = 4;
+
 /// Where shuffles lie below a worker's directory, so that a directory may be shared with other programs.
 const HOME: &str = "yeoul-shuffle";
 
@@ -47,6 +51,7 @@ pub struct Directory {
     /// One spill at a time keeps the writes of a disk sequential.
     pub(super) writes: Semaphore,
     pub(super) reads: Semaphore,
+    pub(in crate::worker) large_writes: Semaphore,
     /// Held for as long as the process lives: two workers with one directory would delete each other's files.
     _lock: File,
 }
@@ -98,6 +103,7 @@ impl Directory {
             usable: AtomicU64::new(0),
             writes: Semaphore::new(1),
             reads: Semaphore::new(READS_MAX),
+            large_writes: Semaphore::new(LARGE_WRITES_MAX),
             _lock: lock,
         };
         directory.measure().map_err(about)?;
@@ -161,6 +167,11 @@ impl Directory {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Keeps batches from being written here until the result is dropped: a disk that stands still. What is here is read.
+    pub async fn stand_still(&self) -> impl Drop + '_ {
+        self.writes.acquire().await.expect("the semaphore is never closed")
     }
 
     /// Takes in a failed write or read.

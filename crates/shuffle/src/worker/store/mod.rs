@@ -166,9 +166,8 @@ impl Store {
         Some(Removed { segments })
     }
 
-    /// What the worker is going through, for decisions.
-    pub fn pressure(&self, leaving: bool) -> Pressure {
-        let level = self.memory.level();
+    /// What the worker is going through, for decisions about who finds memory at `level`.
+    pub fn pressure(&self, leaving: bool, level: Level) -> Pressure {
         let room = || self.directories.iter().any(|directory| directory.health() == Health::Healthy);
         let exhausted = level >= Level::Tight && (!room() || self.memory.is_mostly_fixed());
         Pressure { leaving, memory_tight: level >= Level::Tight, exhausted }

@@ -332,10 +332,10 @@ fn memory_pressure_spills_and_a_failed_directory_keeps_the_batches() {
         );
         shuffle.lock().copies.values_mut().for_each(|copy| copy.spill_failed());
         let charge = store.memory().charge(store.memory().limit());
-        assert!(store.pressure(false).exhausted);
+        assert!(store.pressure(false, store.memory().level()).exhausted);
         assert_eq!(store.flush().await.len(), 1, "it cannot leave memory");
         store.directories()[0].probe().unwrap();
-        assert!(!store.pressure(false).exhausted);
+        assert!(!store.pressure(false, store.memory().level()).exhausted);
         let spiller = tokio::spawn(Arc::clone(&store).run_spiller());
         while shuffle.resident() > 0 {
             tokio::task::yield_now().await;

@@ -18,7 +18,7 @@ use crate::ids::{FileName, Mode};
 use crate::wire::batch::ByteOrder;
 use crate::worker::buffers::{Buffer, Buffers};
 use crate::worker::index::{Chunk, MapRange, Selection};
-use crate::worker::memory::Memory;
+use crate::worker::memory::{Memory, Party};
 use crate::worker::state::Slot;
 
 /// Bytes that are read and written at a time.
@@ -30,7 +30,8 @@ const SMALL_BATCH_BYTES: usize = 4 << 10;
 /// How many small batches are many.
 const SMALL_BATCHES_MIN: usize = 8;
 
-/// A batch on disk above this is read twice, once to compare its checksum and once to send it, instead of being held.
+/// A batch on disk above this, or above an eighth of the memory for reads, is read twice, once to compare its checksum
+/// and once to send it, instead of being held.
 const WHOLE_BATCH_BYTES_MAX: u64 = 4 << 20;
 
 /// What a reader opened: the batches that it gets and how they are cut into chunks. Whoever knows its number may read it,
@@ -240,9 +241,10 @@ impl ChunkReader {
     }
 
     async fn next_batches(&mut self) -> Result<Vec<Bytes>> {
-        let batches = self.locate()?;
+        let whole_bytes_max = WHOLE_BATCH_BYTES_MAX.min(self.memory.limit() / 8);
+        let batches = self.locate(whole_bytes_max)?;
         if let [(Place::Disk { segment, at, checksum }, len)] = batches.as_slice()
-            && *len > WHOLE_BATCH_BYTES_MAX
+            && *len > whole_bytes_max
         {
             let large = Large {
                 segment: Arc::clone(segment),
@@ -265,7 +267,7 @@ impl ChunkReader {
         let from_disk = |(place, len): &(Place, u64)| matches!(place, Place::Disk { .. }).then_some(*len);
         let len: u64 = batches.iter().filter_map(from_disk).sum();
         // One buffer, for which one turn is waited: who held a part of what it needs could wait for ever for the rest.
-        let buffer = self.buffers.take(len as usize, &self.memory).await;
+        let buffer = self.buffer(len as usize).await;
         let stream = Arc::clone(&self.stream);
         let directory = batches.iter().find_map(|(place, _)| match place {
             Place::Disk { segment, .. } => Some(Arc::clone(segment.directory())),
@@ -281,6 +283,11 @@ impl ChunkReader {
             .map_err(|error| about(&stream, error))
     }
 
+    /// Waits for a buffer. Readers of other applications that read slowly are nothing to this one.
+    async fn buffer(&self, len: usize) -> Buffer {
+        self.buffers.take(len, &self.memory, &Party::reads(&self.stream.shuffle.key().application)).await
+    }
+
     /// Copies small neighbours into one part: a system call for every hundred bytes would cost more than the copy.
     async fn join_small(&self, parts: Vec<Bytes>) -> Vec<Bytes> {
         let is_small = |part: &&Bytes| part.len() < SMALL_BATCH_BYTES;
@@ -288,7 +295,7 @@ impl ChunkReader {
             return parts;
         }
         let len = parts.iter().filter(is_small).map(Bytes::len).sum();
-        let mut buffer = self.buffers.take(len, &self.memory).await;
+        let mut buffer = self.buffer(len).await;
         parts.iter().filter(is_small).for_each(|part| buffer.bytes_mut().extend_from_slice(part));
         let mut small = buffer.share();
         let mut joined: Vec<Bytes> = Vec::new();
@@ -309,8 +316,8 @@ impl ChunkReader {
         joined
     }
 
-    /// Where the next batches are: as many as make a piece.
-    fn locate(&mut self) -> Result<Vec<(Place, u64)>> {
+    /// Where the next batches are: as many as make a piece, or one above `whole_bytes_max`.
+    fn locate(&mut self, whole_bytes_max: u64) -> Result<Vec<(Place, u64)>> {
         let contents = self.stream.shuffle.lock();
         let Some(copy) = contents.copies.get(&self.stream.slot) else {
             let text = format!("shuffle {} was deleted while it was read", self.stream.shuffle.key());
@@ -320,13 +327,13 @@ impl ChunkReader {
         while self.position < self.end && (batches.is_empty() || bytes < PIECE_BYTES) {
             let entry = self.stream.selection.entry(self.position);
             let len = u64::from(copy.index().entries()[entry as usize].len);
-            if len > WHOLE_BATCH_BYTES_MAX && !batches.is_empty() {
+            if len > whole_bytes_max && !batches.is_empty() {
                 break;
             }
             batches.push((copy.place(entry), len));
             bytes += len;
             self.position += 1;
-            if len > WHOLE_BATCH_BYTES_MAX {
+            if len > whole_bytes_max {
                 break;
             }
         }
@@ -355,7 +362,8 @@ impl ChunkReader {
         let Some(large) = &mut self.large else { return Ok(Vec::new()) };
         let (segment, at) = (Arc::clone(&large.segment), large.at);
         let len = PIECE_BYTES.min(large.left);
-        let mut buffer = self.buffers.take(len as usize, &self.memory).await;
+        let party = Party::reads(&self.stream.shuffle.key().application);
+        let mut buffer = self.buffers.take(len as usize, &self.memory, &party).await;
         let read = tokio::task::spawn_blocking(move || {
             buffer.bytes_mut().resize(len as usize, 0);
             segment.read_into(at, buffer.bytes_mut()).map(|()| buffer)

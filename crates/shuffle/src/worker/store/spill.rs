@@ -1,5 +1,6 @@
 //! Moves batches from memory to segments when memory is short: the largest and oldest first.
 
+use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use super::directory::{Directory, Health};
 use super::record::Seal;
 use super::segment::{RunToWrite, Segment};
 use super::shuffle::{Contents, Shuffle};
-use crate::ids::ShuffleKey;
+use crate::ids::{ApplicationId, ShuffleKey};
 use crate::wire::batch::ByteOrder;
 use crate::worker::state::Slot;
 
@@ -79,14 +80,24 @@ impl Store {
 
     /// Picks what leaves memory next. Of the shuffles that hold at least half of what the largest one holds, the one that
     /// has been quiet for longest; of its locations, the largest.
+    ///
+    /// While someone waits it is a shuffle of the application that holds most: who waits longest is who holds most, and
+    /// would wait for ever if only what others hold went to disk.
     pub fn plan(&self, bytes_max: u64) -> Option<SpillJob> {
         let mut shuffles = self.all();
         shuffles.retain(|shuffle| shuffle.resident() > 0);
-        shuffles.sort_by_key(|shuffle| std::cmp::Reverse(shuffle.resident()));
-        let largest = shuffles.first()?.resident();
-        let near = shuffles.partition_point(|shuffle| shuffle.resident() >= largest / 2);
-        shuffles[..near].sort_by_key(|shuffle| shuffle.touched_ms());
-        shuffles.into_iter().find_map(|shuffle| plan_of(shuffle, bytes_max))
+        if self.memory().waiting() == 0 {
+            return plan_among(shuffles, bytes_max);
+        }
+        let mut applications: HashMap<ApplicationId, (u64, Vec<Arc<Shuffle>>)> = HashMap::new();
+        for shuffle in shuffles {
+            let (held, own) = applications.entry(shuffle.key().application.clone()).or_default();
+            *held += shuffle.resident();
+            own.push(shuffle);
+        }
+        let mut applications: Vec<_> = applications.into_values().collect();
+        applications.sort_by_key(|(held, _)| std::cmp::Reverse(*held));
+        applications.into_iter().find_map(|(_, shuffles)| plan_among(shuffles, bytes_max))
     }
 
     /// Writes a job's runs to a directory and lets go of the memory. A failed write leaves the batches in memory.
@@ -249,6 +260,14 @@ fn segment_of(
         Ok(segment) => Ok(segment),
         Err(number) => Segment::create(directory, key, number).map(Arc::new),
     }
+}
+
+fn plan_among(mut shuffles: Vec<Arc<Shuffle>>, bytes_max: u64) -> Option<SpillJob> {
+    shuffles.sort_by_key(|shuffle| std::cmp::Reverse(shuffle.resident()));
+    let largest = shuffles.first()?.resident();
+    let near = shuffles.partition_point(|shuffle| shuffle.resident() >= largest / 2);
+    shuffles[..near].sort_by_key(|shuffle| shuffle.touched_ms());
+    shuffles.into_iter().find_map(|shuffle| plan_of(shuffle, bytes_max))
 }
 
 fn plan_of(shuffle: Arc<Shuffle>, bytes_max: u64) -> Option<SpillJob> {

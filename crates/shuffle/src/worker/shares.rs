@@ -1,0 +1,642 @@
+//! Who may take memory next. Every byte that the ledger knows is counted here, most of it for the [`Party`] that brought
+//! it, and who has to wait stands in a line.
+//!
+//! A party's share is what can be shared, less a seat for who comes next, divided by the parties that are active. Three
+//! rules follow:
+//! - Within its share a party takes what is free, and comes before everyone beyond theirs.
+//! - Beyond its share it takes nothing above the mark at which spilling begins, which is half of what can be shared. Up
+//!   to there memory is for whoever comes first, because memory that nobody uses helps nobody; the other half is kept
+//!   for those within their shares, so that none of them waits for what others hold, until they together hold that half.
+//! - Who holds more waits longer: a request is passed by until others got as many bytes as its party holds more than
+//!   theirs. Within a party it is passed by until each of its connections that wait got about as much as it brings; each
+//!   has one request in line, because a connection reads one frame at a time.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+
+use crate::ids::ApplicationId;
+
+/// A party that asked for nothing for so long has no share, until it asks again.
+pub const ACTIVE_MS: u64 = 10_000;
+
+/// Spilling begins above this part of the limit, in 1/16, and above it nobody goes beyond his share.
+const SPILL_SIXTEENTHS: u64 = 8;
+/// Spilling ends below this part.
+const REST_SIXTEENTHS: u64 = 4;
+/// Nothing new is taken above this part of what no spill gives back.
+const FIXED_SIXTEENTHS: u64 = 10;
+/// Locations split above this part.
+const TIGHT_SIXTEENTHS: u64 = 13;
+/// Pushes leave this part to copies.
+const COPIES_SIXTEENTHS: u64 = 1;
+/// The seat that is kept for a party that is not here yet.
+const SEAT_SIXTEENTHS: u64 = 2;
+
+/// How full the ledger is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Below the spill mark.
+    Calm,
+    /// The spiller moves cold batches to disk.
+    Spilling,
+    /// The spiller does not keep up: large locations should split.
+    Tight,
+    /// Someone is waiting.
+    Full,
+}
+
+/// What an application wants memory for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Purpose {
+    Pushes,
+    Copies,
+    Reads,
+}
+
+/// An application, and what it wants memory for.
+///
+/// Pushes and copies are two parties, because what was pushed may stay in memory until another worker has taken its
+/// copy: if copies had to wait for pushes, two workers could wait for each other for ever. As it is, pushes leave a
+/// sixteenth of the limit to copies, which wait for nothing but this worker's disks.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Party {
+    application: ApplicationId,
+    purpose: Purpose,
+}
+
+impl Party {
+    /// What clients push.
+    pub fn pushes(application: &ApplicationId) -> Self {
+        Self { application: application.clone(), purpose: Purpose::Pushes }
+    }
+
+    /// What other workers send on.
+    pub fn copies(application: &ApplicationId) -> Self {
+        Self { application: application.clone(), purpose: Purpose::Copies }
+    }
+
+    /// What readers are sent.
+    pub fn reads(application: &ApplicationId) -> Self {
+        Self { application: application.clone(), purpose: Purpose::Reads }
+    }
+}
+
+impl fmt::Display for Party {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} of {}", self.purpose, self.application)
+    }
+}
+
+/// A place in the line of a party: the least is served first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket {
+    /// What the party will have got by then.
+    order: u64,
+    /// Unlike any other.
+    number: u64,
+}
+
+/// A request that has got its turn: its bytes are counted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Grant {
+    /// Whose turn it was.
+    pub ticket: Ticket,
+    /// For which party.
+    pub party: Party,
+    /// How many bytes.
+    pub bytes: u64,
+}
+
+/// What one party has and wants.
+#[derive(Debug, Default)]
+struct Account {
+    /// Bytes that are charged to it and that a spill or a reader gives back.
+    held: u64,
+    /// When it last asked.
+    asked_ms: u64,
+    /// What all parties had got when this one was served last, or began to wait.
+    mark: u64,
+    /// What it got so far: the clock of its own connections.
+    got: u64,
+    /// The bytes that each request waits for.
+    line: BTreeMap<Ticket, u64>,
+}
+
+/// How the memory divides among the parties that are active.
+#[derive(Debug, Clone, Copy)]
+struct Division {
+    /// What each may hold whatever the others hold.
+    share: u64,
+    /// What may be in use by the time that someone goes beyond his share.
+    open: u64,
+}
+
+/// The numbers of a ledger, and its line.
+#[derive(Debug)]
+pub struct Shares {
+    limit: u64,
+    used: u64,
+    /// The part of it that no spill gives back.
+    fixed: u64,
+    high_water: u64,
+    accounts: HashMap<Party, Account>,
+    /// What all parties got so far: the clock of patience.
+    got: u64,
+    waiting: usize,
+    next_ticket: u64,
+}
+
+impl Account {
+    fn is_active(&self, now_ms: u64) -> bool {
+        !self.line.is_empty() || now_ms.saturating_sub(self.asked_ms) < ACTIVE_MS
+    }
+}
+
+impl Shares {
+    /// Lets `limit` bytes be in use.
+    pub fn new(limit: u64) -> Self {
+        Self {
+            limit,
+            used: 0,
+            fixed: 0,
+            high_water: 0,
+            accounts: HashMap::new(),
+            got: 0,
+            waiting: 0,
+            next_ticket: 0,
+        }
+    }
+
+    /// Bytes in use.
+    pub fn used(&self) -> u64 {
+        self.used
+    }
+
+    /// Bytes that may be in use.
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// The most bytes that ever were in use.
+    pub fn high_water(&self) -> u64 {
+        self.high_water
+    }
+
+    /// Bytes that are charged to a party, without those that no spill gives back.
+    pub fn held(&self, party: &Party) -> u64 {
+        self.accounts.get(party).map_or(0, |account| account.held)
+    }
+
+    /// Requests in line.
+    pub fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// Changes the limit, and forgets parties that are gone.
+    pub fn set_limit(&mut self, limit: u64, now_ms: u64) {
+        self.limit = limit;
+        self.accounts.retain(|_, account| account.held > 0 || account.is_active(now_ms));
+    }
+
+    /// How full the ledger is as a whole.
+    pub fn level(&self) -> Level {
+        match self.used {
+            _ if self.waiting > 0 => Level::Full,
+            used if used > part(self.limit, TIGHT_SIXTEENTHS) => Level::Tight,
+            used if used > part(self.limit, SPILL_SIXTEENTHS) => Level::Spilling,
+            _ => Level::Calm,
+        }
+    }
+
+    /// How full it is for one party: beyond its share it is full earlier, and who waits besides does not matter.
+    pub fn level_for(&self, party: &Party, now_ms: u64) -> Level {
+        let waits = self.accounts.get(party).is_some_and(|account| !account.line.is_empty());
+        let held = self.held(party);
+        let is_at_its_end = || {
+            // Half of the limit is open to everyone: far below it there is nothing to divide.
+            let is_open = self.used <= part(self.limit / 2, TIGHT_SIXTEENTHS);
+            let Division { share, open } = if is_open { return false } else { self.divide(now_ms) };
+            held > part(share, TIGHT_SIXTEENTHS) && self.used > part(open, TIGHT_SIXTEENTHS)
+        };
+        match self.used {
+            _ if waits => Level::Full,
+            used if used > part(self.limit, TIGHT_SIXTEENTHS) || is_at_its_end() => Level::Tight,
+            used if used > part(self.limit, SPILL_SIXTEENTHS) => Level::Spilling,
+            _ => Level::Calm,
+        }
+    }
+
+    /// Bytes that must be given back until the spiller may rest; zero below the mark at which it begins.
+    pub fn excess(&self) -> u64 {
+        if self.waiting == 0 && self.used <= part(self.limit, SPILL_SIXTEENTHS) {
+            return 0;
+        }
+        self.used.saturating_sub(part(self.limit, REST_SIXTEENTHS))
+    }
+
+    /// Whether what no spill gives back takes most of the limit.
+    pub fn is_mostly_fixed(&self) -> bool {
+        self.fixed > part(self.limit, FIXED_SIXTEENTHS)
+    }
+
+    /// Whether the spiller has work.
+    pub fn wants_spill(&self) -> bool {
+        self.waiting > 0 || self.used > part(self.limit, SPILL_SIXTEENTHS)
+    }
+
+    /// Joins the line; [`Shares::next`] says when it is its turn, which may be at once.
+    pub fn join(&mut self, party: &Party, bytes: u64, now_ms: u64) -> Ticket {
+        let account = self.accounts.entry(party.clone()).or_default();
+        account.asked_ms = now_ms;
+        if account.line.is_empty() {
+            account.mark = self.got;
+        }
+        // By the time that the party got so much, each of those in line got about as much as this one brings.
+        let passed = bytes.saturating_mul(account.line.len() as u64 + 1);
+        let ticket = Ticket { order: account.got.saturating_add(passed), number: self.next_ticket };
+        account.line.insert(ticket, bytes);
+        self.next_ticket += 1;
+        self.waiting += 1;
+        ticket
+    }
+
+    /// Takes bytes if it can be at once, with nobody in line: [`Shares::join`] and [`Shares::next`] in one.
+    pub fn take_at_once(&mut self, party: &Party, bytes: u64, now_ms: u64) -> bool {
+        if self.waiting > 0 {
+            return false;
+        }
+        // Who asks is active, and has a share.
+        let account = self.accounts.entry(party.clone()).or_default();
+        account.asked_ms = now_ms;
+        let held = account.held;
+        let is_open = self.used.saturating_add(bytes) <= part(self.limit, SPILL_SIXTEENTHS);
+        if !is_open && !self.fits(party, held, bytes, self.divide(now_ms)) {
+            return false;
+        }
+        self.take(party, bytes);
+        true
+    }
+
+    /// Leaves the line.
+    pub fn leave(&mut self, party: &Party, ticket: Ticket) {
+        let account = self.accounts.get_mut(party);
+        if account.is_some_and(|account| account.line.remove(&ticket).is_some()) {
+            self.waiting -= 1;
+        }
+    }
+
+    /// The next in line, if there is room for it. Nobody passes it by: then it would wait for ever.
+    pub fn next(&mut self, now_ms: u64) -> Option<Grant> {
+        if self.waiting == 0 {
+            return None;
+        }
+        let division = self.divide(now_ms);
+        let heads = self.accounts.iter().filter_map(|(party, account)| {
+            let (ticket, bytes) = account.line.first_key_value()?;
+            let is_beyond = account.held.saturating_add(*bytes) > division.share;
+            let order = (is_beyond, account.held.saturating_add(account.mark), ticket.number);
+            Some((order, party, account.held, *ticket, *bytes))
+        });
+        let (_, party, held, ticket, bytes) = heads.min_by_key(|(order, ..)| *order)?;
+        if !self.fits(party, held, bytes, division) {
+            return None;
+        }
+        let party = party.clone();
+        self.leave(&party, ticket);
+        self.take(&party, bytes);
+        Some(Grant { ticket, party, bytes })
+    }
+
+    /// Counts bytes of a party, without asking whether there is room.
+    pub fn take(&mut self, party: &Party, bytes: u64) {
+        self.got += bytes;
+        let account = self.accounts.entry(party.clone()).or_default();
+        account.held += bytes;
+        account.got += bytes;
+        account.mark = self.got;
+        self.count(bytes);
+    }
+
+    /// Counts bytes that are nobody's, without asking whether there is room.
+    pub fn count(&mut self, bytes: u64) {
+        self.used = self.used.saturating_add(bytes);
+        self.high_water = self.high_water.max(self.used);
+    }
+
+    /// Counts bytes that no spill gives back, without asking whether there is room.
+    pub fn count_fixed(&mut self, bytes: u64) {
+        self.fixed += bytes;
+        self.count(bytes);
+    }
+
+    /// Takes back what a party took.
+    pub fn give_back(&mut self, party: &Party, bytes: u64) {
+        if let Some(account) = self.accounts.get_mut(party) {
+            debug_assert!(account.held >= bytes, "{party} gives back more than it has");
+            account.held = account.held.saturating_sub(bytes);
+        }
+        self.uncount(bytes);
+    }
+
+    /// Takes back what [`Shares::count`] counted.
+    pub fn uncount(&mut self, bytes: u64) {
+        debug_assert!(self.used >= bytes, "more given back than taken");
+        self.used = self.used.saturating_sub(bytes);
+    }
+
+    /// Takes back what [`Shares::count_fixed`] counted.
+    pub fn uncount_fixed(&mut self, bytes: u64) {
+        self.fixed -= bytes;
+        self.uncount(bytes);
+    }
+
+    fn fits(&self, party: &Party, held: u64, bytes: u64, division: Division) -> bool {
+        if self.used == self.fixed {
+            return true; // nothing will be given back: there will never be more room
+        }
+        let end = match party.purpose {
+            _ if held.saturating_add(bytes) > division.share => division.open,
+            Purpose::Pushes => self.limit - part(self.limit, COPIES_SIXTEENTHS),
+            Purpose::Copies | Purpose::Reads => self.limit,
+        };
+        self.used.saturating_add(bytes) <= end
+    }
+
+    /// Divides what can be shared: all but what no spill gives back, what is nobody's, and what parties hold that are
+    /// not active, until it is spilled.
+    fn divide(&self, now_ms: u64) -> Division {
+        let (mut count, mut held) = (0, 0);
+        for account in self.accounts.values().filter(|account| account.is_active(now_ms)) {
+            count += 1;
+            held += account.held;
+        }
+        let shared = self.limit.saturating_sub(self.used - held);
+        Division {
+            share: (shared - part(shared, SEAT_SIXTEENTHS)) / count.max(1),
+            open: self.limit - (shared - part(shared, SPILL_SIXTEENTHS)),
+        }
+    }
+}
+
+fn part(of: u64, sixteenths: u64) -> u64 {
+    of / 16 * sixteenths
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn app(number: usize) -> Party {
+        Party::pushes(&ApplicationId::from(format!("app-{number}")))
+    }
+
+    /// Serves the line as far as it goes.
+    fn serve(shares: &mut Shares, now_ms: u64) -> Vec<Grant> {
+        std::iter::from_fn(|| shares.next(now_ms)).collect()
+    }
+
+    #[test]
+    fn who_is_alone_leaves_a_seat() {
+        let mut shares = Shares::new(1600);
+        assert!(shares.take_at_once(&app(0), 1400, 0));
+        assert!(!shares.take_at_once(&app(0), 1, 0));
+        assert!(shares.take_at_once(&app(1), 100, 0), "it finds its seat");
+        assert!(!shares.take_at_once(&app(1), 1, 0), "which has room for copies, too");
+        let copies = Party::copies(&ApplicationId::from("app-0"));
+        assert!(shares.take_at_once(&copies, 100, 0));
+        assert_eq!([app(0), app(1), copies].map(|party| shares.held(&party)), [1400, 100, 100]);
+    }
+
+    #[test]
+    fn beyond_its_share_an_application_takes_half_of_the_memory_and_no_more() {
+        let mut shares = Shares::new(1600);
+        assert!((0..4).all(|number| shares.take_at_once(&app(number), 0, 0)), "four are active");
+        assert!(shares.take_at_once(&app(0), 800, 0), "up to the mark all of it is for whoever comes");
+        let greedy = shares.join(&app(0), 1, 0);
+        assert_eq!(serve(&mut shares, 0), []);
+        for number in 1..3 {
+            let modest = shares.join(&app(number), 350, 0);
+            assert_eq!(serve(&mut shares, 0).first().map(|grant| grant.ticket), Some(modest), "its share");
+        }
+        assert_eq!(shares.level_for(&app(0), 0), Level::Full);
+        assert_eq!(
+            shares.level_for(&app(3), 0),
+            Level::Tight,
+            "of itself it waits for nobody, but room is short"
+        );
+        shares.give_back(&app(1), 350);
+        assert_eq!(serve(&mut shares, 0), [], "what a modest one gives back is not for the greedy one");
+        shares.give_back(&app(0), 451);
+        assert_eq!(serve(&mut shares, 0).first().map(|grant| grant.ticket), Some(greedy));
+    }
+
+    #[test]
+    fn an_application_that_asks_for_nothing_any_more_has_no_share() {
+        let mut shares = Shares::new(1600);
+        assert!(shares.take_at_once(&app(1), 100, 0));
+        assert!(shares.take_at_once(&app(0), 700, 0));
+        shares.join(&app(0), 100, 0);
+        assert_eq!(serve(&mut shares, ACTIVE_MS - 1), []);
+        assert_eq!(
+            serve(&mut shares, ACTIVE_MS).len(),
+            1,
+            "it may have all but the seat and what the other holds"
+        );
+    }
+
+    #[test]
+    fn connections_that_bring_more_wait_longer_and_get_about_as_many_bytes() {
+        for others in [1, 31] {
+            let mut shares = Shares::new(16_000);
+            assert!(shares.take_at_once(&app(0), 14_000, 0));
+            // One connection brings 40 bytes at a time, the others 10; as soon as one is served it comes again.
+            let mut large = shares.join(&app(0), 40, 0);
+            for _ in 0..others {
+                shares.join(&app(0), 10, 0);
+            }
+            let (mut large_bytes, mut small_bytes) = (0, 0);
+            for _ in 0..10_000 {
+                shares.give_back(&app(0), 10);
+                for grant in serve(&mut shares, 0) {
+                    if grant.ticket == large {
+                        large_bytes += grant.bytes;
+                        large = shares.join(&app(0), 40, 0);
+                    } else {
+                        small_bytes += grant.bytes;
+                        shares.join(&app(0), 10, 0);
+                    }
+                }
+            }
+            assert!(
+                large_bytes + small_bytes > 99_950,
+                "what is given back is granted, but for what is too little"
+            );
+            let each = small_bytes / others;
+            assert!(
+                (each / 2..each * 2).contains(&large_bytes),
+                "{large_bytes}, and {each} each of {others} others"
+            );
+        }
+    }
+
+    #[test]
+    fn who_holds_more_is_passed_by_for_no_more_than_the_difference() {
+        let mut shares = Shares::new(16_000);
+        assert!((0..4).all(|number| shares.take_at_once(&app(number), 0, 0)), "four are active");
+        assert!(shares.take_at_once(&app(0), 3_600, 0));
+        shares.count(4_000);
+        // Both ask for more than their shares. What the light one gets is spilled at once, so it never holds anything.
+        let heavy = shares.join(&app(0), 3_100, 0);
+        shares.join(&app(1), 3_100, 0);
+        assert_eq!(shares.next(0), None);
+        shares.uncount(2_000);
+        let mut passed = 0;
+        loop {
+            let grant = shares.next(0).expect("there is room for one");
+            if grant.ticket == heavy {
+                break;
+            }
+            assert_eq!(shares.next(0), None, "but not for two");
+            shares.give_back(&grant.party, grant.bytes);
+            passed += grant.bytes;
+            shares.join(&app(1), 3_100, 0);
+        }
+        assert!((3_600..3_600 + 3_100).contains(&passed), "{passed} bytes passed by");
+    }
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Ask(usize, u64),
+        GiveBack(usize),
+        Leave(usize),
+        Wait(u64),
+    }
+
+    fn steps(applications: usize) -> impl Strategy<Value = Vec<Step>> {
+        let step = prop_oneof![
+            // The first of them is greedy: it asks as often as all the others together.
+            4 => (1..applications.max(2), 1..200u64).prop_map(|(number, bytes)| Step::Ask(number, bytes)),
+            4 => (1..200u64).prop_map(|bytes| Step::Ask(0, bytes)),
+            4 => (0..64usize).prop_map(Step::GiveBack),
+            1 => (0..64usize).prop_map(Step::Leave),
+            1 => (0..ACTIVE_MS).prop_map(Step::Wait),
+        ];
+        prop::collection::vec(step, 1..300)
+    }
+
+    /// What the ledger should know: a plain list of who holds and who waits.
+    #[derive(Default)]
+    struct Model {
+        held: Vec<(usize, u64)>,
+        waiting: Vec<(Ticket, usize, u64)>,
+    }
+
+    impl Model {
+        fn held_by(&self, number: usize) -> u64 {
+            self.held.iter().filter(|(holder, _)| *holder == number).map(|(_, bytes)| bytes).sum()
+        }
+
+        fn step(&mut self, shares: &mut Shares, step: &Step, now_ms: &mut u64) {
+            match *step {
+                Step::Ask(number, bytes) => {
+                    if shares.take_at_once(&app(number), bytes, *now_ms) {
+                        self.held.push((number, bytes));
+                    } else {
+                        self.waiting.push((shares.join(&app(number), bytes, *now_ms), number, bytes));
+                    }
+                }
+                Step::GiveBack(which) if !self.held.is_empty() => {
+                    let (number, bytes) = self.held.swap_remove(which % self.held.len());
+                    shares.give_back(&app(number), bytes);
+                }
+                Step::Leave(which) if !self.waiting.is_empty() => {
+                    let (ticket, number, _) = self.waiting.swap_remove(which % self.waiting.len());
+                    shares.leave(&app(number), ticket);
+                }
+                Step::Wait(by_ms) => *now_ms += by_ms,
+                _ => {}
+            }
+        }
+
+        fn granted(&mut self, grant: &Grant) -> (usize, u64) {
+            let at = self.waiting.iter().position(|(ticket, ..)| *ticket == grant.ticket).expect("it waited");
+            let (_, number, bytes) = self.waiting.swap_remove(at);
+            assert_eq!((&grant.party, grant.bytes), (&app(number), bytes));
+            self.held.push((number, bytes));
+            (number, bytes)
+        }
+    }
+
+    const LIMIT: u64 = 1600;
+
+    proptest! {
+        /// Whatever comes and goes: what is counted is what is held and never above the limit, nobody beyond his share
+        /// is served while somebody within his waits, and all are served when all is given back.
+        #[test]
+        fn the_line_is_just_and_ends(steps in steps(5)) {
+            let (mut shares, mut model, mut now_ms) = (Shares::new(LIMIT), Model::default(), 0);
+            for step in &steps {
+                model.step(&mut shares, step, &mut now_ms);
+                loop {
+                    let share = shares.divide(now_ms).share;
+                    let is_within = |number, bytes| model.held_by(number) + bytes <= share;
+                    let within_wait = (0..5).any(|number| {
+                        let account = shares.accounts.get(&app(number));
+                        let head = account.and_then(|account| account.line.first_key_value());
+                        head.is_some_and(|(_, bytes)| is_within(number, *bytes))
+                    });
+                    let Some(grant) = shares.next(now_ms) else { break };
+                    let held = model.held_by((0..5).find(|number| app(*number) == grant.party).unwrap());
+                    prop_assert!(held + grant.bytes <= share || !within_wait, "{grant:?} passed by");
+                    model.granted(&grant);
+                }
+                prop_assert_eq!(shares.used(), model.held.iter().map(|(_, bytes)| bytes).sum::<u64>());
+                prop_assert_eq!(shares.waiting(), model.waiting.len());
+                prop_assert!((0..5).all(|number| shares.held(&app(number)) == model.held_by(number)));
+                prop_assert!(shares.used() <= LIMIT);
+            }
+            while !model.waiting.is_empty() {
+                let before = model.waiting.len();
+                for (number, bytes) in std::mem::take(&mut model.held) {
+                    shares.give_back(&app(number), bytes);
+                }
+                for grant in serve(&mut shares, now_ms) {
+                    model.granted(&grant);
+                }
+                prop_assert!(model.waiting.len() < before, "nothing is held, and still they wait");
+            }
+        }
+
+        /// Among applications that are active all the time, nobody within his share waits before those within theirs
+        /// together hold what is kept for them: what the others hold is nothing to him. For two that means never.
+        #[test]
+        fn within_its_share_nobody_waits_for_another(applications in 1..6usize, steps in steps(5)) {
+            let (mut shares, mut model, mut now_ms) = (Shares::new(LIMIT), Model::default(), 0);
+            (0..applications).for_each(|number| assert!(shares.take_at_once(&app(number), 0, 0)));
+            let share = shares.divide(0).share;
+            for step in &steps {
+                match step {
+                    Step::Ask(number, _) if *number >= applications => continue,
+                    Step::Wait(_) => continue,
+                    step => model.step(&mut shares, step, &mut now_ms),
+                }
+                for grant in serve(&mut shares, 0) {
+                    model.granted(&grant);
+                }
+                let modest = |number: &usize| model.held_by(*number) <= share;
+                let modest_hold: u64 = (0..applications).filter(modest).map(|number| model.held_by(number)).sum();
+                // Behind the head of its line a request waits for its own application.
+                let heads = shares.accounts.values().filter_map(|account| {
+                    let (_, bytes) = account.line.first_key_value()?;
+                    (account.held + bytes <= share).then_some(*bytes)
+                });
+                if let Some(most) = heads.max() {
+                    prop_assert!(applications > 2, "one of two waits within its share");
+                    prop_assert!(modest_hold + most > LIMIT / 16 * 7, "{modest_hold} and {most} of {LIMIT}");
+                }
+            }
+        }
+    }
+}
