@@ -10,8 +10,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Files that decide: by name wherever they stand, and by place where the name alone would say too little.
-const DECISIONS: [&str; 8] =
-    ["state.rs", "namespace.rs", "slots.rs", "shares.rs", "index.rs", "policy.rs", "compare.rs", "statement.rs"];
+const DECISIONS: [&str; 8] = [
+    "state.rs",
+    "namespace.rs",
+    "slots.rs",
+    "shares.rs",
+    "index.rs",
+    "policy.rs",
+    "compare.rs",
+    "statement.rs",
+];
 
 /// What neither a codec nor a decision imports or names.
 const IO: [&str; 8] = [
