@@ -42,7 +42,10 @@ enum Verb {
 fn main() -> ExitCode {
     match Cli::parse().verb {
         Verb::Sql(args) => sql::run(args),
-        Verb::Shuffle(args) => shuffle::run(args),
+        Verb::Shuffle(args) => {
+            allocator::take_small_pages();
+            shuffle::run(args)
+        }
         Verb::Generate(args) => bench::generate(args),
         Verb::Bench(args) => bench::run(args),
         Verb::BenchContestant => bench::contestant(),

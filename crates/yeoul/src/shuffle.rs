@@ -10,8 +10,6 @@ use tokio::signal::unix::{SignalKind, signal};
 use yeoul_shuffle::settings::{self, apply, file};
 use yeoul_shuffle::{Error, Kind, Result, master, worker};
 
-use crate::allocator::take_small_pages;
-
 const EXAMPLES: &str = "\
 Examples:
   yeoul shuffle master --dir /var/lib/yeoul/master
@@ -125,7 +123,6 @@ fn size(text: &str) -> Result<u64, String> {
 
 /// Runs the verb until the server has ended or was told to.
 pub fn run(args: ShuffleArgs) -> ExitCode {
-    take_small_pages();
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     // Each blocked thread may hold a piece of a segment: their number is part of what a worker needs.
     runtime.enable_all().max_blocking_threads(32).thread_name("shuffle");
