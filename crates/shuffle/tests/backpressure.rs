@@ -133,9 +133,10 @@ async fn a_modest_application_pushes_and_fetches_while_a_greedy_one_waits() {
     until(all_wait).await;
     assert!(flood.answered() > 0);
 
-    // Within its share the modest one is answered at once, whatever waits, and its batches are not split away.
+    // Within its share the modest one is answered at once, whatever waits, and its batches are not split away. That is
+    // more than the seat that is kept for who comes next: it needs its share.
     let modest_party = Party::pushes(&ApplicationId::from("modest"));
-    for number in 12..60 {
+    for number in 12..224 {
         if number % PARTITIONS != 0 {
             assert_eq!(push(number).await, Ok(Status::Success));
         }
@@ -144,7 +145,7 @@ async fn a_modest_application_pushes_and_fetches_while_a_greedy_one_waits() {
             read.iter().map(|found| &found[..]).eq([0, 4, 8].map(payload).iter().map(|found| &found[..]))
         );
     }
-    assert!(store.memory().held(&modest_party) > 2 << 20, "nothing of it has left memory");
+    assert!(store.memory().held(&modest_party) > 10 << 20, "nothing of it has left memory");
     // More of it may have come in where the process needed less besides, but every connection still waits.
     until(all_wait).await;
 
