@@ -32,8 +32,8 @@ impl<'a> Body<'a> {
         self.reader.take(len).await
     }
 
-    /// The next `len` bytes, or the rest if it is shorter, into an empty vector. Where the vector's capacity is large enough
-    /// it stays where it is.
+    /// The next `len` bytes, or the rest if it is shorter, behind what a vector has. Where the vector's capacity is large
+    /// enough it stays where it is.
     ///
     /// # Errors
     /// As for [`Body::whole`].

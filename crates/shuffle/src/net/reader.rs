@@ -89,10 +89,11 @@ impl FrameReader {
         Ok(Bytes::from(body))
     }
 
-    /// Exactly `len` bytes of a body into an empty vector, which grows as in [`FrameReader::take`] where its capacity is
-    /// too small.
+    /// Exactly `len` more bytes of a body into a vector, which grows as in [`FrameReader::take`] where its capacity is too
+    /// small.
     pub async fn take_into(&mut self, body: &mut Vec<u8>, len: usize) -> io::Result<()> {
         let ahead = len.min(self.buffer.len());
+        let len = body.len() + len;
         grow(body, ahead, len);
         body.put_slice(&self.buffer[..ahead]);
         self.buffer.advance(ahead);

@@ -4,12 +4,13 @@
 //! - [`memory`]: the ledger that every kept byte is charged to; [`shares`]: who may take of it next; [`buffers`]: what
 //!   they lie in; [`governor`]: the ledger's limit follows the process.
 //! - [`store`]: batches in memory and in segments on disk.
-//! - [`control`], [`push`] (and `large`), [`replicate`] (and [`peers`]), [`fetch`], [`streams`]: the four listeners.
+//! - [`control`], [`push`] (and `large`), [`replicate`] (and `forward`, [`peers`]), [`fetch`], [`streams`]: the four listeners.
 //! - [`registration`]: the conversation with the master; [`node`], [`server`], [`options`]: the worker as a whole.
 
 pub mod buffers;
 pub mod control;
 pub mod fetch;
+mod forward;
 pub mod governor;
 pub mod index;
 mod large;

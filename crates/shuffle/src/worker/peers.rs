@@ -7,12 +7,23 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::ids::ApplicationId;
 use crate::net::Client;
 
+/// Connections for one request at a time that are kept for the next one.
+const IDLE_MAX: usize = 16;
+
 /// The connections to other workers.
 #[derive(Default)]
-pub struct Peers(Mutex<HashMap<ApplicationId, Client>>);
+pub struct Peers(Mutex<HashMap<ApplicationId, Clients>>);
+
+#[derive(Default)]
+struct Clients {
+    /// For any number of requests at the same time.
+    shared: Client,
+    /// For one at a time, and at the moment for none.
+    idle: Vec<Client>,
+}
 
 impl Peers {
-    fn clients(&self) -> MutexGuard<'_, HashMap<ApplicationId, Client>> {
+    fn clients(&self) -> MutexGuard<'_, HashMap<ApplicationId, Clients>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -20,14 +31,29 @@ impl Peers {
     pub fn of(&self, application: &ApplicationId) -> Client {
         let mut clients = self.clients();
         match clients.get(application) {
-            Some(client) => client.clone(),
-            None => clients.entry(application.clone()).or_default().clone(),
+            Some(clients) => clients.shared.clone(),
+            None => clients.entry(application.clone()).or_default().shared.clone(),
+        }
+    }
+
+    /// A connection for a request that is not to share one.
+    pub fn lend(&self, application: &ApplicationId) -> Client {
+        let idle = self.clients().get_mut(application).and_then(|clients| clients.idle.pop());
+        idle.unwrap_or_default()
+    }
+
+    /// Keeps a connection whose request was answered for the next one.
+    pub fn take_back(&self, application: &ApplicationId, client: Client) {
+        let mut clients = self.clients();
+        let idle = &mut clients.entry(application.clone()).or_default().idle;
+        if idle.len() < IDLE_MAX {
+            idle.push(client);
         }
     }
 
     /// Closes the connections of an application that has left, as soon as its last request is answered.
     pub fn forget(&self, application: &ApplicationId) {
-        let client = self.clients().remove(application);
-        drop(client); // outside the lock
+        let clients = self.clients().remove(application);
+        drop(clients); // outside the lock
     }
 }

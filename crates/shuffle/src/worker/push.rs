@@ -1,8 +1,9 @@
 //! The push and the replicate listener: batches on their way in.
 //!
 //! A frame's head is looked at first: what will be refused is not kept. Then the frame waits for memory, which holds up
-//! its own connection and no other, and its body is read into the allocation in which it stays. The answer leaves as soon
-//! as the batches are appended, or, for a location with a replica, as soon as the other worker has them too.
+//! its own connection and no other, and its body is read into the allocation in which it stays, and sent on meanwhile if it
+//! is long and its location has a replica. The answer leaves as soon as the batches are appended, or, for a location with
+//! a replica, as soon as the other worker has them too.
 
 use std::io;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::forward::{self, Forward};
 use super::memory::{Charge, Party};
 use super::node::Node;
 use super::replicate;
@@ -83,12 +85,22 @@ impl PushService {
         if large::is_large(len, self.node.store.memory().limit()) {
             return large::push(&self.node, &shuffle, push, body, reply).await;
         }
-        let Some(charge) = self.wait_for_memory(&push.party(), buffers::cost(len)).await else {
+        let peer = if forward::is_worth_it(len) { self.peer_of(&shuffle, &push) } else { None };
+        let cost = buffers::cost(len) + peer.as_ref().map_or(0, |_| forward::COST_BYTES);
+        let Some(mut charge) = self.wait_for_memory(&push.party(), cost).await else {
             reply.push(Status::HardSplit);
             return Ok(());
         };
+        let mut copy = peer.map(|peer| {
+            let charge = charge.split(forward::COST_BYTES);
+            Forward::begin(&self.node, peer, &push.shuffle, push.copy_header(), len, charge)
+        });
         let store = &self.node.store;
         let mut buffer = store.buffers().take_charged(len, charge, store.memory());
+        while let Some(copy) = copy.as_mut().filter(|_| body.remaining() > forward::PIECE_BYTES) {
+            body.read_into(buffer.bytes_mut(), forward::PIECE_BYTES).await?;
+            copy.arrived(buffer.as_ref());
+        }
         body.read_into(buffer.bytes_mut(), len).await?;
         let body = buffer.share();
         match self.append(&shuffle, &push, &body) {
@@ -97,22 +109,25 @@ impl PushService {
             Ok(Appended { soft_split, peer: Some((peer, within)) }) => {
                 let own = Appended::new(soft_split).status();
                 let peers = self.node.peers.of(&push.shuffle.application);
-                let Push { shuffle, kind, locations, offsets, .. } = push;
-                let mode = Mode::Replica;
-                // The client numbers the request itself.
-                let header = match (kind, locations.as_slice()) {
-                    (PushKind::Single, [location]) => {
-                        Header::PushData { request_id: 0, mode, shuffle, location: *location }
-                    }
-                    _ => Header::PushMergedData { request_id: 0, mode, shuffle, locations, offsets },
-                };
                 tokio::spawn(async move {
-                    let copied = replicate::send(&peers, &peer, header, body, within).await;
+                    let copied = match copy {
+                        Some(copy) => copy.finish(body).await,
+                        None => replicate::send(&peers, &peer, push.copy_header(), body, within).await,
+                    };
                     replicate::answer(reply, own, copied);
                 });
             }
         }
         Ok(())
+    }
+
+    /// Where the other copies of a push go, and how long that may take.
+    fn peer_of(&self, shuffle: &Shuffle, push: &Push) -> Option<(Arc<str>, Duration)> {
+        let contents = shuffle.lock();
+        // All locations of a frame have the same pair of workers: that is how clients group them.
+        let slot = contents.state.find(push.files().next()?)?;
+        let within = contents.push_timeout.unwrap_or(self.node.options.push_timeout);
+        Some((contents.state.peer(slot)?.clone(), within))
     }
 
     /// Whether the push would be appended if it were here. It is asked again when it is.
@@ -200,6 +215,23 @@ impl Push {
         match self.mode {
             Mode::Primary => Party::pushes(&self.shuffle.application),
             Mode::Replica => Party::copies(&self.shuffle.application),
+        }
+    }
+
+    /// The head of its copy. The client of the connection numbers the request itself.
+    pub fn copy_header(&self) -> Header {
+        let (mode, shuffle) = (Mode::Replica, self.shuffle.clone());
+        match (self.kind, self.locations.as_slice()) {
+            (PushKind::Single, [location]) => {
+                Header::PushData { request_id: 0, mode, shuffle, location: *location }
+            }
+            _ => Header::PushMergedData {
+                request_id: 0,
+                mode,
+                shuffle,
+                locations: self.locations.clone(),
+                offsets: self.offsets.clone(),
+            },
         }
     }
 

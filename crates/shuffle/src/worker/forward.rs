@@ -1,0 +1,113 @@
+//! A copy that is sent on while its body still arrives, so that the other worker has most of it by the time that it is
+//! whole here. That is worth it for bodies that come in many reads; smaller ones are sent on when they are here.
+//!
+//! The end of a body is held back until this worker has appended it: what it refuses, the other one does not take either.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use super::memory::Charge;
+use super::node::Node;
+use super::replicate::{self, Copied};
+use crate::ids::ShuffleKey;
+use crate::net::{Payload, PieceFuture, PieceSource};
+use crate::wire::{Header, Status};
+
+/// A body above this is sent on while it arrives. The stock client sends 64 KiB, and more only for a large row; Sail sends
+/// whole record batches, one at a time, and waits for each.
+const FORWARD_BYTES_MIN: usize = 256 << 10;
+
+/// Bytes that are received and sent on at a time.
+pub const PIECE_BYTES: usize = 128 << 10;
+
+/// Pieces that wait for the connection. What does not find a place is sent when the body is whole: a slow copy does not
+/// hold up the client's other pushes.
+const PIECES_WAITING: usize = 2;
+
+/// Bytes of memory that a copy needs besides the body: the pieces that wait, and the one that is being sent.
+pub const COST_BYTES: u64 = (PIECE_BYTES * (PIECES_WAITING + 1)) as u64;
+
+/// Whether a body is worth it.
+pub fn is_worth_it(len: usize) -> bool {
+    len > FORWARD_BYTES_MIN
+}
+
+/// A copy on its way. Dropped before the end, it breaks off, and the other worker takes nothing.
+pub struct Forward {
+    pieces: mpsc::Sender<Bytes>,
+    rest: oneshot::Sender<Bytes>,
+    sent: usize,
+    copied: JoinHandle<Copied>,
+}
+
+/// The pieces, and behind them the rest.
+struct Pieces {
+    pieces: mpsc::Receiver<Bytes>,
+    rest: Option<oneshot::Receiver<Bytes>>,
+}
+
+impl PieceSource for Pieces {
+    fn next(&mut self) -> PieceFuture<'_> {
+        Box::pin(async {
+            if let Some(piece) = self.pieces.recv().await {
+                return Ok(Some(vec![piece]));
+            }
+            let Some(rest) = self.rest.take() else { return Ok(None) };
+            // Without the rest the body comes out short, which ends the connection.
+            Ok(rest.await.ok().map(|rest| vec![rest]))
+        })
+    }
+}
+
+impl Forward {
+    /// Begins to send a body of `len` bytes, over a connection of its own: what breaks off or is slow in arriving is
+    /// nothing to others. `charge` is for [`COST_BYTES`].
+    pub fn begin(
+        node: &Arc<Node>,
+        (peer, within): (Arc<str>, Duration),
+        shuffle: &ShuffleKey,
+        header: Header,
+        len: usize,
+        charge: Charge,
+    ) -> Self {
+        let (pieces, waiting) = mpsc::channel(PIECES_WAITING);
+        let (rest, last) = oneshot::channel();
+        let source = Pieces { pieces: waiting, rest: Some(last) };
+        let body = Payload::pull(len, Box::new(source)).with_guard(charge);
+        let (node, application) = (Arc::clone(node), shuffle.application.clone());
+        let copied = tokio::spawn(async move {
+            let client = node.peers.lend(&application);
+            let copied = replicate::send(&client, &peer, header, body, within).await;
+            if matches!(copied, Copied::Status(_)) {
+                node.peers.take_back(&application, client);
+            }
+            copied
+        });
+        Self { pieces, rest, sent: 0, copied }
+    }
+
+    /// Sends on what has arrived of the body, as far as the connection keeps up.
+    pub fn arrived(&mut self, body: &[u8]) {
+        while body.len() - self.sent >= PIECE_BYTES {
+            let Ok(place) = self.pieces.try_reserve() else { return };
+            let piece = &body[self.sent..self.sent + PIECE_BYTES];
+            self.sent += piece.len();
+            place.send(Bytes::copy_from_slice(piece));
+        }
+    }
+
+    /// Sends the rest of the body, and waits for the answer.
+    pub async fn finish(self, body: Bytes) -> Copied {
+        let Self { pieces, rest, sent, copied } = self;
+        // The other worker may be gone: then its answer says so.
+        let _ = rest.send(body.slice(sent..));
+        drop(pieces);
+        copied.await.unwrap_or_else(|panic| {
+            Copied::Failed(Status::PushDataFailNonCriticalCauseReplica, panic.to_string())
+        })
+    }
+}
