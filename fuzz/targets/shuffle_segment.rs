@@ -15,16 +15,20 @@ fuzz_target!(|data: &[u8]| {
     let mut file = data.to_vec();
     mend(&mut file);
     for file in [data, &file] {
-        yeoul_fuzz::bounded_by(SLACK, file.len(), || {
-            let (mut at, len) = (0, file.len() as u64);
-            while let Ok((record, next)) = read(at, len, |at, len| piece(file, at, len)) {
-                assert!(next > at && next <= len);
-                at = next;
-                again(&record);
-            }
-        });
+        yeoul_fuzz::bounded_by(SLACK, file.len(), || walk(file, drop));
+        walk(file, |record| again(&record));
     }
 });
+
+/// Reads every record up to the first that is torn or damaged.
+fn walk(file: &[u8], mut each: impl FnMut(Record)) {
+    let (mut at, len) = (0, file.len() as u64);
+    while let Ok((record, next)) = read(at, len, |at, len| piece(file, at, len)) {
+        assert!(next > at && next <= len);
+        at = next;
+        each(record);
+    }
+}
 
 fn piece(file: &[u8], at: u64, len: usize) -> io::Result<Vec<u8>> {
     let at = usize::try_from(at).expect("within the file");
