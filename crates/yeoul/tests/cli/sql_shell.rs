@@ -73,7 +73,17 @@ impl Terminal {
     }
 
     fn ends(mut self) {
-        let status = self.child.wait().unwrap();
+        let deadline = Instant::now() + WAIT_MAX;
+        let status = loop {
+            match self.child.try_wait().unwrap() {
+                Some(status) => break status,
+                None if Instant::now() < deadline => thread::sleep(Duration::from_millis(10)),
+                None => {
+                    self.child.kill().unwrap();
+                    panic!("the shell does not end; what it shows: {:?}", self.screen);
+                }
+            }
+        };
         assert!(status.success(), "{status}");
     }
 }
@@ -94,6 +104,8 @@ fn lines_are_edited_until_the_semicolon_and_kept_in_the_history() {
     terminal.shows("yeoul> ");
     terminal.types(".tabels\r");
     terminal.shows("did you mean .tables?");
+    // Before the prompt the terminal is not yet the editor's, and would keep Ctrl-D to itself.
+    terminal.shows("yeoul> ");
     terminal.types("\x04");
     terminal.ends();
     let history = std::fs::read_to_string(folder.path().join("state/yeoul/history")).unwrap();
