@@ -91,10 +91,16 @@ fn apply(entries: &[Entry], mut set: impl FnMut(&Entry) -> Result<()>) -> Result
     Ok(notices)
 }
 
-/// A documented key at a distance of at most three letters.
+/// Letters by which a key may differ from one that was meant.
+const DISTANCE_MAX: usize = 3;
+
+/// A documented key that is nearly the same.
 fn similar(key: &str) -> Option<&'static str> {
-    let distances = table().iter().map(|setting| (strsim::levenshtein(setting.key, key), setting.key));
-    distances.min().filter(|(distance, _)| *distance <= 3).map(|(_, key)| key)
+    // A file of anything but settings has thousands of keys, and each distance takes the product of two lengths.
+    let len = key.chars().count();
+    let near = table().iter().filter(|setting| setting.key.len().abs_diff(len) <= DISTANCE_MAX);
+    let distances = near.map(|setting| (strsim::levenshtein(setting.key, key), setting.key));
+    distances.min().filter(|(distance, _)| *distance <= DISTANCE_MAX).map(|(_, key)| key)
 }
 
 /// Sets what a master honours; other honoured keys are a worker's or the client's.
@@ -220,6 +226,14 @@ mod tests {
                 "line 13: unknown key completely.other",
             ]
         );
+    }
+
+    #[test]
+    fn a_key_is_compared_with_those_of_about_its_length() {
+        assert_eq!(similar("celeborn.master.portxxx"), Some("celeborn.master.port"));
+        assert_eq!(similar("celeborn.master.p"), Some("celeborn.master.port"));
+        assert_eq!(similar("celeborn.mäster.pört"), Some("celeborn.master.port"));
+        assert_eq!(similar("celeborn.master."), None);
     }
 
     #[test]
