@@ -103,7 +103,7 @@ impl fmt::Display for ByteSize {
             GIB..TIB => (GIB, "GiB"),
             _ => (TIB, "TiB"),
         };
-        let text = if self.0 % scale == 0 {
+        let text = if self.0.is_multiple_of(scale) {
             format!("{} {unit}", self.0 / scale)
         } else {
             format!("{:.1} {unit}", self.0 as f64 / scale as f64)

@@ -256,7 +256,7 @@ impl Gate {
 async fn write_map(shuffle: Shuffle, map: i32, script: Script, mut gate: Gate) -> Result<()> {
     let mut writer = shuffle.writer(MapId(map), AttemptId(0));
     for (partition, seed, len) in batches_of(&script, map) {
-        writer.push(PartitionId(partition), &payload(seed, len)).await?;
+        writer.push(PartitionId(partition), payload(seed, len)).await?;
         gate.pass(len as u64).await?;
     }
     writer.finish().await

@@ -66,7 +66,7 @@ async fn write(shuffle: &Shuffle, map: i32, attempt: i32, partitions: i32, batch
     for sequence in 0..batches {
         for partition in 0..partitions {
             let bytes = payload(map, partition, sequence, len + sequence as usize);
-            writer.push(PartitionId(partition), &bytes).await.unwrap();
+            writer.push(PartitionId(partition), bytes).await.unwrap();
         }
     }
     writer.finish().await.unwrap();
@@ -95,8 +95,8 @@ async fn what_is_written_is_read_with_and_without_copies() {
         let shuffle = application.register(ShuffleId(0), 4, 6).await.unwrap();
         // A losing attempt's batches are nobody's.
         let mut loser = shuffle.writer(MapId(1), AttemptId(0));
-        loser.push(PartitionId(2), b"lost").await.unwrap();
-        loser.push(PartitionId(2), &[7; 100_000]).await.unwrap();
+        loser.push(PartitionId(2), &b"lost"[..]).await.unwrap();
+        loser.push(PartitionId(2), vec![7; 100_000]).await.unwrap();
         drop(loser);
         for map in 0..4 {
             write(&shuffle, map, i32::from(map == 1), 5, 20, 3_000 * map as usize).await;

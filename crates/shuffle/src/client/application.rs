@@ -40,6 +40,8 @@ pub struct Options {
     pub split_threshold: i64,
     /// How it splits then.
     pub split_mode: SplitMode,
+    /// Connections to one server.
+    pub connections: usize,
     /// Batches on their way to one worker; one more waits.
     pub window: usize,
     /// Batches smaller than this wait to be pushed together, until they have this size, in bytes.
@@ -68,6 +70,7 @@ impl Options {
             workers_max: 0,
             split_threshold: 1 << 30,
             split_mode: SplitMode::Soft,
+            connections: 2,
             window: 32,
             merge_len: 64 << 10,
             revives_max: 5,
@@ -124,7 +127,10 @@ impl Application {
         }
         let session = Arc::new(Session {
             id: options.application.clone().unwrap_or_else(new_name).into(),
-            client: Client::new(ClientOptions::default()),
+            client: Client::new(ClientOptions {
+                connections: options.connections,
+                ..ClientOptions::default()
+            }),
             master: AtomicUsize::new(0),
             next_number: AtomicI64::new(1),
             options,

@@ -7,7 +7,7 @@
 //! let application = Application::start(Options::new(["127.0.0.1:9097"])).await?;
 //! let shuffle = application.register(ShuffleId(0), 1, 8).await?;
 //! let mut writer = shuffle.writer(MapId(0), AttemptId(0));
-//! writer.push(PartitionId(3), b"rows").await?;
+//! writer.push(PartitionId(3), &b"rows"[..]).await?;
 //! writer.finish().await?;
 //! shuffle.commit().await?;
 //! let mut reader = shuffle.reader(PartitionId(3), ..)?;

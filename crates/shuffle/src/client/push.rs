@@ -2,20 +2,42 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{BufMut, Bytes, BytesMut};
 
 use super::shuffle::Inner;
 use crate::error::{Error, Kind, Result};
 use crate::ids::{AttemptId, LocationId, MapId, Mode, PartitionId, WorkerId};
 use crate::net::{Payload, RequestError};
+use crate::wire::batch::{BATCH_HEADER_LEN, BatchHeader, ByteOrder};
 use crate::wire::packed::Location;
 use crate::wire::{Header, Status};
 
-/// A batch on its way: header and payload, as they are stored.
+/// A payload below this is copied behind its header: a part more to hand to the kernel would cost as much.
+const COPIED_BELOW: usize = 4 << 10;
+
+/// A batch on its way.
 #[derive(Debug, Clone)]
 pub(super) struct Batch {
     pub partition: PartitionId,
-    pub bytes: Bytes,
+    /// The header, and the payload if it is short.
+    front: Bytes,
+    /// The payload if it is long.
+    rest: Bytes,
+}
+
+impl Batch {
+    pub fn new(partition: PartitionId, header: &BatchHeader, payload: Bytes) -> Self {
+        let copied = if payload.len() < COPIED_BELOW { payload.len() } else { 0 };
+        let mut front = BytesMut::with_capacity(BATCH_HEADER_LEN + copied);
+        header.encode(ByteOrder::Little, &mut front);
+        front.put_slice(&payload[..copied]);
+        Self { partition, front: front.freeze(), rest: payload.slice(copied..) }
+    }
+
+    /// Bytes as they are stored.
+    pub fn len(&self) -> usize {
+        self.front.len() + self.rest.len()
+    }
 }
 
 /// What a worker said to a push.
@@ -135,7 +157,7 @@ impl Inner {
                 let mut end = 0;
                 let offsets = batches.iter().map(|batch| {
                     let begin = end;
-                    end += u32::try_from(batch.bytes.len()).expect("merged batches are small");
+                    end += u32::try_from(batch.len()).expect("merged batches are small");
                     begin
                 });
                 let offsets = offsets.collect();
@@ -143,7 +165,9 @@ impl Inner {
             }
         };
         let address = format!("{}:{}", location.worker.host, location.worker.push_port);
-        let payload = Payload::parts(batches.iter().map(|batch| batch.bytes.clone()).collect());
+        let payload = Payload::parts(
+            batches.iter().flat_map(|batch| [batch.front.clone(), batch.rest.clone()]).collect(),
+        );
         let place = self.window(&location.worker).acquire_owned().await;
         let answer =
             self.session.client.request(&address, header, payload, self.session.options.push_max).await;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bytes::{BufMut, BytesMut};
+use bytes::Bytes;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
@@ -11,7 +11,7 @@ use super::push::Batch;
 use super::shuffle::Shuffle;
 use crate::error::{Error, Kind, Result};
 use crate::ids::{AttemptId, BatchId, MapId, PartitionId, WorkerId};
-use crate::wire::batch::{BATCH_HEADER_LEN, BatchHeader, ByteOrder};
+use crate::wire::batch::BatchHeader;
 
 /// Writes batches. What was pushed counts when [`Writer::finish`] has returned; a writer that is dropped has written
 /// nothing that anybody reads.
@@ -50,12 +50,13 @@ impl Writer {
         }
     }
 
-    /// Writes a batch to a partition; waits while too many are on their way.
+    /// Writes a batch to a partition, without copying a long payload; waits while too many are on their way.
     ///
     /// # Errors
     /// `Invalid` for a partition that does not exist or a batch of 2 GiB; `Conflict` if the map has ended with another
     /// attempt; `Unavailable` if an earlier batch found no worker that takes it.
-    pub async fn push(&mut self, partition: PartitionId, payload: &[u8]) -> Result<()> {
+    pub async fn push(&mut self, partition: PartitionId, payload: impl Into<Bytes>) -> Result<()> {
+        let payload = payload.into();
         let inner = &self.shuffle.inner;
         let (merge_len, pair) = {
             let state = inner.state();
@@ -77,15 +78,12 @@ impl Writer {
         let header =
             BatchHeader { map: self.map, attempt: self.attempt, batch: BatchId(self.next_batch), len };
         self.next_batch += 1;
-        let mut bytes = BytesMut::with_capacity(BATCH_HEADER_LEN + payload.len());
-        header.encode(ByteOrder::Little, &mut bytes);
-        bytes.put_slice(payload);
-        let batch = Batch { partition, bytes: bytes.freeze() };
-        if batch.bytes.len() >= merge_len {
+        let batch = Batch::new(partition, &header, payload);
+        if batch.len() >= merge_len {
             return self.begin(vec![batch]).await;
         }
         let gathered = self.gathered.entry(pair).or_default();
-        gathered.len += batch.bytes.len();
+        gathered.len += batch.len();
         gathered.batches.push(batch);
         if gathered.len >= merge_len {
             let batches = std::mem::take(gathered).batches;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use tokio::task::JoinSet;
 
 use super::baseline::{PIECE, disk_read, disk_write, forget_cached, rate, tcp_copy};
@@ -102,7 +103,7 @@ pub(super) async fn range_opens(plan: &Plan) -> Result<Finding> {
     for map in 0..TASKS {
         let mut writer = shuffle.writer(MapId(map), AttemptId(0));
         for partition in 0..OPENED {
-            writer.push(PartitionId(partition), &[map as u8; 200]).await?;
+            writer.push(PartitionId(partition), vec![map as u8; 200]).await?;
         }
         writer.finish().await?;
     }
@@ -156,7 +157,7 @@ pub(super) async fn small_shuffle(plan: &Plan) -> Result<Finding> {
         let started = Instant::now();
         let mut writer = shuffle.writer(MapId(0), AttemptId(0));
         for partition in 0..SMALL {
-            writer.push(PartitionId(partition), &[(round + partition) as u8; 50]).await?;
+            writer.push(PartitionId(partition), vec![(round + partition) as u8; 50]).await?;
         }
         writer.finish().await?;
         shuffle.commit().await?;
@@ -195,12 +196,12 @@ impl Busy {
         let (flag, own) = (stopped.clone(), shuffle.clone());
         let task = tokio::spawn(async move {
             let mut writer = own.writer(MapId(0), AttemptId(0));
-            let payload = piece(0, 0);
+            let payload = Bytes::from(piece(0, 0));
             let mut partition = 0;
             // The pause keeps the worker's memory from being the subject: some 60 MiB a second.
             while !flag.load(Ordering::Relaxed) {
                 partition = (partition + 1) % PARTITIONS;
-                writer.push(PartitionId(partition), &payload).await?;
+                writer.push(PartitionId(partition), payload.clone()).await?;
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
             writer.finish().await
@@ -217,17 +218,18 @@ impl Busy {
 
 /// Batches of 64 KiB from several map tasks at a time; returns the MiB a second.
 async fn push_all(shuffle: &Shuffle, bytes: u64) -> Result<f64> {
+    let batches = bytes / PIECE as u64 / TASKS as u64;
+    let pieces_of = |map| -> Vec<Bytes> { (0..PARTITIONS).map(|to| piece(map, to).into()).collect() };
+    let pieces: Vec<Vec<Bytes>> = (0..TASKS).map(pieces_of).collect();
     let started = Instant::now();
     let mut tasks = JoinSet::new();
-    let batches = bytes / PIECE as u64 / TASKS as u64;
-    for map in 0..TASKS {
+    for (map, pieces) in (0..TASKS).zip(pieces) {
         let shuffle = shuffle.clone();
         tasks.spawn(async move {
             let mut writer = shuffle.writer(MapId(map), AttemptId(0));
-            let pieces: Vec<Vec<u8>> = (0..PARTITIONS).map(|partition| piece(map, partition)).collect();
             for batch in 0..batches {
                 let partition = (batch % PARTITIONS as u64) as i32;
-                writer.push(PartitionId(partition), &pieces[partition as usize]).await?;
+                writer.push(PartitionId(partition), pieces[partition as usize].clone()).await?;
             }
             writer.finish().await
         });

@@ -1,8 +1,8 @@
-//! Requests to servers, over one connection to each, shared by any number of requests.
+//! Requests to servers, over one connection to each or a few, shared by any number of requests.
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -16,6 +16,10 @@ use super::payload::Payload;
 use super::reader::FrameReader;
 use super::writer::{Outgoing, write_frames};
 use crate::wire::{ChunkSlice, Header, Limits};
+
+/// Bytes of an answer that are allocated at once. Whoever asks for a chunk expects one, and moving it about as it grows
+/// would cost more than the fetch.
+const ANSWER_BEGIN: usize = 16 << 20;
 
 /// Why there is no answer. The first three differ for a replicated push, whose client acts on the difference.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -61,7 +65,9 @@ pub struct ClientOptions {
     pub limits: Limits,
     /// How long a connection may take to come about.
     pub connect_max: Duration,
-    /// Requests in flight to one server; one more waits.
+    /// Connections to one server, used in turn. Each of them keeps one thread busy at either end.
+    pub connections: usize,
+    /// Requests in flight over one connection; one more waits.
     pub requests_max: usize,
     /// How long a frame that has begun may stand still, in either direction.
     pub idle_max: Duration,
@@ -72,13 +78,14 @@ impl Default for ClientOptions {
         Self {
             limits: Limits::ANSWERS,
             connect_max: Duration::from_secs(10),
+            connections: 1,
             requests_max: 1024,
             idle_max: Duration::from_secs(120),
         }
     }
 }
 
-/// Keeps a connection to each server that was asked, and makes a new one when it ends. Cheap to clone.
+/// Keeps its connections to each server that was asked, and makes a new one when one ends. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Client {
     inner: Arc<Inner>,
@@ -88,10 +95,11 @@ pub struct Client {
 struct Inner {
     options: ClientOptions,
     next_request: AtomicI64,
-    links: Mutex<HashMap<String, Arc<Slot>>>,
+    next_link: AtomicUsize,
+    links: Mutex<HashMap<String, Vec<Arc<Slot>>>>,
 }
 
-/// The place of one server's connection. The lock is held while connecting, so that everybody waits for one attempt.
+/// The place of one connection. The lock is held while connecting, so that everybody waits for one attempt.
 type Slot = tokio::sync::Mutex<Option<Arc<Link>>>;
 
 impl Client {
@@ -144,7 +152,7 @@ impl Client {
         link.queue.send(outgoing).map_err(|_| link.lost())
     }
 
-    /// Closes the connection to a server, if there is one; its requests end as lost.
+    /// Closes the connections to a server, if there are any; their requests end as lost.
     pub fn disconnect(&self, address: &str) {
         self.inner.links.lock().unwrap_or_else(PoisonError::into_inner).remove(address);
     }
@@ -166,9 +174,17 @@ impl Client {
     async fn link(&self, address: &str) -> Result<Arc<Link>, RequestError> {
         let slot = {
             let mut links = self.inner.links.lock().unwrap_or_else(PoisonError::into_inner);
-            match links.get(address) {
+            let slots = match links.get_mut(address) {
+                Some(slots) => slots,
+                None => links.entry(address.to_owned()).or_default(),
+            };
+            let turn = self.inner.next_link.fetch_add(1, Ordering::Relaxed);
+            match slots.get(turn % self.inner.options.connections.max(1)) {
                 Some(slot) => slot.clone(),
-                None => links.entry(address.to_owned()).or_default().clone(),
+                None => {
+                    slots.push(Arc::default());
+                    slots[slots.len() - 1].clone()
+                }
             }
         };
         let mut link = slot.lock().await;
@@ -223,7 +239,7 @@ impl Link {
             tasks: Mutex::default(),
         });
         let idle_max = options.idle_max;
-        let reader = FrameReader::new(read, options.limits.clone(), idle_max);
+        let reader = FrameReader::new(read, options.limits.clone(), ANSWER_BEGIN, idle_max);
         // The tasks hold the link weakly: it ends when its client and its requests are gone.
         let weak = Arc::downgrade(&link);
         let writing = tokio::spawn(async move {

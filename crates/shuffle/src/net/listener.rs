@@ -11,7 +11,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{JoinHandle, JoinSet};
 use tracing::debug;
 
-use super::reader::FrameReader;
+use super::reader::{BODY_BEGIN, FrameReader};
 use super::reply::Reply;
 use super::service::{ConnectionId, Service};
 use super::writer::write_frames;
@@ -169,7 +169,7 @@ async fn connection<S: Service>(
     stream.set_nodelay(true)?;
     let (read, write) = stream.into_split();
     let (queue, outgoing) = mpsc::unbounded_channel();
-    let mut reader = FrameReader::new(read, options.limits.clone(), options.idle_max);
+    let mut reader = FrameReader::new(read, options.limits.clone(), BODY_BEGIN, options.idle_max);
     let in_flight = Arc::new(Semaphore::new(options.requests_max));
     let reading = async move {
         while let Some(head) = reader.head().await? {

@@ -9,8 +9,8 @@ use bytes::Bytes;
 /// What [`PieceSource::next`] returns.
 pub type PieceFuture<'a> = Pin<Box<dyn Future<Output = io::Result<Option<Vec<Bytes>>>> + Send + 'a>>;
 
-/// Gives a body piece by piece. A piece is asked for when the one before has left, so a peer that does not read pins one
-/// piece and not the whole body.
+/// Gives a body piece by piece. A piece is asked for while the one before leaves, so a peer that does not read pins two
+/// pieces and not the whole body.
 pub trait PieceSource: Send {
     /// The parts of the next piece, or `None` behind the last. An error ends the connection, because the frame cannot be finished.
     fn next(&mut self) -> PieceFuture<'_>;

@@ -1,6 +1,8 @@
 //! The reading half of a connection: heads through a small buffer, bodies straight to where they stay.
 
+use std::future::{Future, poll_fn};
 use std::io;
+use std::pin::pin;
 use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
@@ -15,20 +17,22 @@ use crate::wire::{Head, Limits};
 /// Bytes read at once in front of a head. What of a body comes along is copied, the rest of it is not.
 const READ_AHEAD: usize = 8 * 1024;
 
-/// Bytes of a body that are allocated before any of them has come.
-const BODY_BEGIN: usize = 64 * 1024;
+/// Bytes of a body that are allocated before any of them has come, for whoever connects.
+pub(super) const BODY_BEGIN: usize = 64 * 1024;
 
 pub(super) struct FrameReader {
     half: OwnedReadHalf,
     buffer: BytesMut,
     limits: Limits,
+    /// Bytes of a body that are allocated before any of them has come.
+    body_begin: usize,
     /// How long a frame that has begun may stand still.
     idle_max: Duration,
 }
 
 impl FrameReader {
-    pub fn new(half: OwnedReadHalf, limits: Limits, idle_max: Duration) -> Self {
-        Self { half, buffer: BytesMut::new(), limits, idle_max }
+    pub fn new(half: OwnedReadHalf, limits: Limits, body_begin: usize, idle_max: Duration) -> Self {
+        Self { half, buffer: BytesMut::new(), limits, body_begin, idle_max }
     }
 
     /// The next frame's head; `None` when the peer has closed between two frames.
@@ -55,23 +59,21 @@ impl FrameReader {
     }
 
     async fn wait_for_bytes(&mut self) -> io::Result<()> {
-        self.acknowledge_at_once();
         self.buffer = BytesMut::new();
-        self.half.readable().await
-    }
-
-    /// Sail writes a frame in several small parts with Nagle's algorithm on, and the second leaves when the first is
-    /// acknowledged: a delayed acknowledgement costs it 40 ms a frame. The kernel forgets the option, so it is set again
-    /// before each wait.
-    fn acknowledge_at_once(&self) {
-        #[cfg(target_os = "linux")]
-        let _ = SockRef::from(self.half.as_ref()).set_tcp_quickack(true); // a hint: its failure changes no answer
+        let mut readable = pin!(self.half.readable());
+        poll_fn(|context| {
+            let polled = readable.as_mut().poll(context);
+            if polled.is_pending() {
+                acknowledge_at_once(&self.half);
+            }
+            polled
+        })
+        .await
     }
 
     async fn fill(&mut self) -> io::Result<usize> {
         self.buffer.reserve(READ_AHEAD);
-        self.acknowledge_at_once();
-        self.half.read_buf(&mut (&mut self.buffer).limit(READ_AHEAD)).await
+        read(&mut self.half, &mut (&mut self.buffer).limit(READ_AHEAD)).await
     }
 
     async fn in_time<T>(&mut self, read: impl AsyncFnOnce(&mut Self) -> io::Result<T>) -> io::Result<T> {
@@ -82,9 +84,10 @@ impl FrameReader {
         })
     }
 
-    /// Exactly `len` bytes of a body, in an allocation of their own that never exceeds twice what has come plus 64 KiB.
+    /// Exactly `len` bytes of a body, in an allocation of their own that never exceeds twice what has come plus what is
+    /// allocated before.
     pub async fn take(&mut self, len: usize) -> io::Result<Bytes> {
-        let mut body = Vec::with_capacity(len.min(BODY_BEGIN));
+        let mut body = Vec::with_capacity(len.min(self.body_begin));
         self.take_into(&mut body, len).await?;
         Ok(Bytes::from(body))
     }
@@ -102,11 +105,10 @@ impl FrameReader {
                 let more = body.len();
                 grow(body, more, len);
             }
-            let room = body.capacity().min(len) - body.len();
-            self.acknowledge_at_once();
+            // The buffer is empty by now. What of the capacity is left over takes the next head along, in the same call.
+            let room = body.capacity().min(len + READ_AHEAD) - body.len();
             let mut rest = (&mut *body).limit(room);
-            let read = timeout(self.idle_max, self.half.read_buf(&mut rest)).await;
-            match read {
+            match timeout(self.idle_max, read(&mut self.half, &mut rest)).await {
                 Ok(Ok(0)) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(Ok(_)) => {}
                 Ok(Err(error)) => return Err(error),
@@ -116,6 +118,8 @@ impl FrameReader {
                 }
             }
         }
+        self.buffer.extend_from_slice(&body[len..]);
+        body.truncate(len);
         Ok(())
     }
 
@@ -133,6 +137,26 @@ impl FrameReader {
             }
         }
     }
+}
+
+/// Reads what is there, or waits for it.
+async fn read(half: &mut OwnedReadHalf, into: &mut impl BufMut) -> io::Result<usize> {
+    poll_fn(|context| {
+        let polled = pin!(half.read_buf(into)).poll(context);
+        if polled.is_pending() {
+            acknowledge_at_once(half);
+        }
+        polled
+    })
+    .await
+}
+
+/// Called when there is nothing left to read: a peer that has to wait for the acknowledgement is not to wait longer. Sail
+/// writes a frame in several small parts with Nagle's algorithm on, and the second leaves when the first is acknowledged:
+/// a delayed acknowledgement costs it 40 ms a frame. The kernel forgets the option, so each wait sets it again.
+fn acknowledge_at_once(half: &OwnedReadHalf) {
+    #[cfg(target_os = "linux")]
+    let _ = SockRef::from(half.as_ref()).set_tcp_quickack(true); // a hint: its failure changes no answer
 }
 
 /// Makes room for `more` bytes, and for no more than `len` altogether.

@@ -49,12 +49,17 @@ pub(super) async fn write_frames(
                 }
                 Source::Pull(mut source) => {
                     let mut left = len;
-                    while let Some(parts) = source.next().await? {
+                    let mut piece = source.next().await?;
+                    while let Some(parts) = piece {
                         for part in parts {
                             left = left.checked_sub(part.len()).ok_or_else(|| wrong_total(len))?;
                             gathered.push(part);
                         }
-                        gathered.write(&mut half, idle_max).await?;
+                        // The next piece comes from its disk while this one leaves.
+                        let (written, next) =
+                            tokio::join!(gathered.write(&mut half, idle_max), source.next());
+                        written?;
+                        piece = next?;
                     }
                     if left != 0 {
                         return Err(wrong_total(len));

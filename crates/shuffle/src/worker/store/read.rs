@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use super::Store;
 use super::copy::Place;
-use super::segment::Segment;
+use super::segment::{Segment, Wait};
 use super::shuffle::{Contents, Shuffle};
 use crate::error::{Error, Kind, Result};
 use crate::ids::{FileName, Mode};
@@ -267,8 +267,12 @@ impl ChunkReader {
         let from_disk = |(place, len): &(Place, u64)| matches!(place, Place::Disk { .. }).then_some(*len);
         let len: u64 = batches.iter().filter_map(from_disk).sum();
         // One buffer, for which one turn is waited: who held a part of what it needs could wait for ever for the rest.
-        let buffer = self.buffer(len as usize).await;
+        let mut buffer = self.buffer(len as usize).await;
         let stream = Arc::clone(&self.stream);
+        // What the system has in its cache, by reading ahead or from the write, is worth no change of threads.
+        if fill(&batches, &mut buffer, Wait::Never).is_ok() {
+            return split_checked(&batches, buffer).map_err(|error| about(&stream, error));
+        }
         let directory = batches.iter().find_map(|(place, _)| match place {
             Place::Disk { segment, .. } => Some(Arc::clone(segment.directory())),
             Place::Memory(_) => None,
@@ -277,7 +281,10 @@ impl ChunkReader {
             Some(directory) => Some(directory.reads.acquire().await),
             None => None,
         };
-        let read = tokio::task::spawn_blocking(move || read_batches(&batches, buffer));
+        let read = tokio::task::spawn_blocking(move || {
+            fill(&batches, &mut buffer, Wait::ForTheDisk)?;
+            split_checked(&batches, buffer)
+        });
         read.await
             .map_err(|panic| Error::new(Kind::Internal, panic.to_string()))?
             .map_err(|error| about(&stream, error))
@@ -385,23 +392,16 @@ impl ChunkReader {
     }
 }
 
-/// Reads the batches that are on disk into the buffer, neighbours in one read, and compares each with its checksum.
-fn read_batches(batches: &[(Place, u64)], mut buffer: Buffer) -> io::Result<Vec<Bytes>> {
-    /// A batch in memory, or how many bytes of the buffer come next.
-    enum Part {
-        Memory(Bytes),
-        Disk(usize),
-    }
-    let mut parts = Vec::with_capacity(batches.len());
+/// Reads the batches that are on disk into the buffer, neighbours in one read. The buffer may hold the first bytes of
+/// them already, and does after an error: what has been read is not read again.
+fn fill(batches: &[(Place, u64)], buffer: &mut Buffer, wait: Wait) -> io::Result<()> {
+    let buffer = buffer.bytes_mut();
+    let mut begin = 0;
     let mut rest = batches;
     while let Some((place, len)) = rest.first() {
-        let (segment, at) = match place {
-            Place::Disk { segment, at, .. } => (segment, *at),
-            Place::Memory(batch) => {
-                parts.push(Part::Memory(batch.clone()));
-                rest = &rest[1..];
-                continue;
-            }
+        let Place::Disk { segment, at, .. } = place else {
+            rest = &rest[1..];
+            continue;
         };
         let (mut count, mut end) = (1, at + len);
         while let Some((Place::Disk { segment: next, at, .. }, len)) = rest.get(count) {
@@ -411,28 +411,46 @@ fn read_batches(batches: &[(Place, u64)], mut buffer: Buffer) -> io::Result<Vec<
             end += len;
             count += 1;
         }
-        let mut from = buffer.as_ref().len();
         let len = (end - at) as usize;
-        buffer.bytes_mut().resize(from + len, 0);
-        segment.read_into(at, &mut buffer.bytes_mut()[from..])?;
-        for (place, len) in &rest[..count] {
-            let to = from + *len as usize;
-            if let Place::Disk { checksum, at, .. } = place
-                && crc32fast::hash(&buffer.as_ref()[from..to]) != *checksum
-            {
-                return Err(rotten(segment, *at));
-            }
-            from = to;
+        while buffer.len() < begin + len {
+            let from = buffer.len();
+            buffer.resize(begin + len, 0);
+            let read = segment.read_some(at + (from - begin) as u64, &mut buffer[from..], wait);
+            buffer.truncate(from + read.as_ref().copied().unwrap_or(0));
+            read?;
         }
-        parts.push(Part::Disk(len));
+        begin += len;
         rest = &rest[count..];
     }
+    Ok(())
+}
+
+/// Cuts a filled buffer into batches, and puts those in memory between them. Each is compared with its checksum.
+fn split_checked(batches: &[(Place, u64)], buffer: Buffer) -> io::Result<Vec<Bytes>> {
+    let mut parts: Vec<Bytes> = Vec::with_capacity(batches.len());
     let mut bytes = buffer.share();
-    let parts = parts.into_iter().map(|part| match part {
-        Part::Memory(batch) => batch,
-        Part::Disk(len) => bytes.split_to(len),
-    });
-    Ok(parts.collect())
+    let mut run = 0;
+    for (place, len) in batches {
+        match place {
+            Place::Disk { segment, at, checksum } => {
+                let from = run;
+                run += *len as usize;
+                if crc32fast::hash(&bytes[from..run]) != *checksum {
+                    return Err(rotten(segment, *at));
+                }
+            }
+            Place::Memory(batch) => {
+                if run > 0 {
+                    parts.push(bytes.split_to(std::mem::take(&mut run)));
+                }
+                parts.push(batch.clone());
+            }
+        }
+    }
+    if run > 0 {
+        parts.push(bytes);
+    }
+    Ok(parts)
 }
 
 fn rotten(segment: &Segment, at: u64) -> io::Error {

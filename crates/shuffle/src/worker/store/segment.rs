@@ -1,13 +1,14 @@
 //! A segment: one append-only file for the cold batches of one shuffle in one directory.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
+use rustix::io::{ReadWriteFlags, preadv2};
 
 use super::directory::Directory;
 use super::record::{self, RunRow, Seal};
@@ -38,6 +39,15 @@ pub struct WrittenRun {
     pub at: u64,
     /// CRC-32 of each batch.
     pub checksums: Box<[u32]>,
+}
+
+/// Whether a read may block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// It gives what the system has in its cache.
+    Never,
+    /// On a thread that may wait.
+    ForTheDisk,
 }
 
 /// One file of batches.
@@ -231,6 +241,18 @@ impl Segment {
     /// As for [`Segment::read`].
     pub fn read_into(&self, at: u64, bytes: &mut [u8]) -> io::Result<()> {
         self.file.read_exact_at(bytes, at)
+    }
+
+    /// Reads as many bytes as come at once, at least one. Does not block if it must not.
+    ///
+    /// # Errors
+    /// As for [`Segment::read`]; and where it must not block, whatever the reason, that it would.
+    pub fn read_some(&self, at: u64, bytes: &mut [u8], wait: Wait) -> io::Result<usize> {
+        let read = match wait {
+            Wait::ForTheDisk => self.file.read_at(bytes, at)?,
+            Wait::Never => preadv2(&self.file, &mut [IoSliceMut::new(bytes)], at, ReadWriteFlags::NOWAIT)?,
+        };
+        if read == 0 { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(read) }
     }
 
     /// Brings everything to the disk. Blocks.
