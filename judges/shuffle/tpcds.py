@@ -1,10 +1,12 @@
 """TPC-DS in PySpark 3.5.9 through ours and through Spark's own shuffle, query by query in turn (bar 8).
 
-Usage: tpcds.py [--scale N] [--passes N] [--only q1,q2,…] [--memory SIZE] [--json FILE]    exits 1 if an answer differs
+Usage: tpcds.py [--scale N] [--passes N] [--clients A,B] [--only q1,q2,…] [--memory SIZE] [--json FILE]
+exits 1 if an answer differs
 
-Three sessions of `local-cluster[2,1,3072]` stay up for the whole run: Spark's own sort shuffle; the stock client with its
-settings untouched; and the stock client with its two waits of 50 ms at 1 ms. Each client has a master and two workers of
-its own. The first pass warms up; of the others the best counts. About an hour; needs 20 GiB.
+Two clients after one another: the stock client with its settings untouched, and with its two waits of 50 ms at 1 ms. Each
+has a master and two workers of its own, and stays up beside a session of Spark's own sort shuffle, both of them
+`local-cluster[2,1,3072]`. The first pass warms up; of the others the best counts. About an hour; needs 16 GiB for itself:
+three such sessions at a time would make the system fetch pages back from the disk, and the shortest waits seconds.
 """
 
 import argparse
@@ -14,15 +16,17 @@ import pathlib
 import subprocess
 import sys
 import time
-from contextlib import ExitStack
 
 import fetch
 import stock_spark
 from cluster import Cluster, command
 
-WAITS = {
-    "spark.celeborn.client.push.limit.inFlight.sleepInterval": "1ms",
-    "spark.celeborn.client.push.takeTaskWaitInterval": "1ms",
+CLIENTS = {
+    "untouched": {},
+    "1 ms waits": {
+        "spark.celeborn.client.push.limit.inFlight.sleepInterval": "1ms",
+        "spark.celeborn.client.push.takeTaskWaitInterval": "1ms",
+    },
 }
 SPARK = {"spark.master": "local-cluster[2,1,3072]", "spark.executor.memory": "3072m"}
 # Queries that take longer than this natively must not take much longer through ours.
@@ -39,6 +43,7 @@ class Session:
         self.process = stock_spark.run_inside("spark_turns.py", SPARK | conf, tables, f"/dev/fd/{out}", self.log, **pipes)
         os.close(out)
         self.answers = open(answers)
+        time.sleep(2)  # sessions that begin within one second take the same name
 
     def ask(self, query: str) -> dict:
         self.process.stdin.write(f"{query}\n".encode())
@@ -84,61 +89,64 @@ def main() -> int:
     parser.add_argument("--scale", type=float, default=1)
     parser.add_argument("--passes", type=int, default=2)
     parser.add_argument("--only", default="")
-    parser.add_argument("--memory", default="256MiB")
+    parser.add_argument("--clients", default=",".join(CLIENTS), help="one or both of: " + ", ".join(CLIENTS))
+    parser.add_argument("--memory", default="64MiB")
     parser.add_argument("--json", type=pathlib.Path)
     options = parser.parse_args()
     data = tables(options.scale)
     queries = stock_spark.queries("tpcds")
     if options.only:
         queries = [query for query in queries if pathlib.Path(query).stem in options.only.split(",")]
-    times = {}
-    answers = {pathlib.Path(query).stem: {} for query in queries}
-    with ExitStack() as stack:
-        clusters = {who: stack.enter_context(Cluster(2, memory=options.memory)) for who in ["untouched", "1 ms waits"]}
-        folder = clusters["untouched"].folder
-        confs = {"native": {}}
-        confs |= {who: stock_spark.celeborn(cluster.endpoint, False) for who, cluster in clusters.items()}
-        confs["1 ms waits"] |= WAITS
-        sessions = [stack.enter_context(Session(who, conf, data, folder)) for who, conf in confs.items()]
-        for turn in range(1 + options.passes):
-            begin = time.monotonic()
-            for number, query in enumerate(queries):
-                name = pathlib.Path(query).stem
-                # Who begins changes, so that nobody always has what another one has warmed.
-                for session in sessions[number % 3 :] + sessions[: number % 3]:
-                    answer = session.ask(query)
-                    answers[name].setdefault(session.name, []).append(answer)
-                    if turn > 0:
-                        times.setdefault((name, session.name), []).append(answer["seconds"])
-            print(f"pass {turn}{' (warm-up)' * (turn == 0)}: {time.monotonic() - begin:.0f} s", flush=True)
-        servers = {
-            who: [(server.name, server.rss_max() >> 20, round(server.cpu_seconds(), 1)) for server in cluster.servers()]
-            for who, cluster in clusters.items()
-        }
-    best = {key: min(seconds) for key, seconds in times.items()}
-    wrong = [finding for name, given in answers.items() for finding in judge(name, given)]
-    report(best, servers)
+    rows, wrong = [], []
+    for client in options.clients.split(","):
+        with Cluster(2, memory=options.memory) as cluster:
+            times, answers = contest(client, cluster, data, queries, options.passes)
+            servers = [(server.name, server.rss_max() >> 20, round(server.cpu_seconds(), 1)) for server in cluster.servers()]
+        wrong += [finding for name, given in answers.items() for finding in judge(name, given)]
+        report(client, times, servers)
+        rows += [{"query": name, "who": who, "against": client, "seconds": taken} for (name, who), taken in times.items()]
+        rows += [{"server": name, "client": client, "rss_mib": rss, "cpu_seconds": cpu} for name, rss, cpu in servers]
     if options.json:
-        rows = [{"query": name, "who": who, "seconds": seconds} for (name, who), seconds in times.items()]
-        options.json.write_text(json.dumps({"times": rows, "servers": servers, "wrong": wrong}, indent=1))
+        options.json.write_text(json.dumps({"rows": rows, "wrong": wrong}, indent=1))
     print("\n".join(wrong))
     return 1 if wrong else 0
 
 
-def report(best: dict, servers: dict):
+def contest(client: str, cluster: Cluster, data: pathlib.Path, queries: list[str], passes: int):
+    """The seconds and the answers of Spark's own shuffle and of a client, query by query in turn."""
+    times, answers = {}, {pathlib.Path(query).stem: {} for query in queries}
+    ours = stock_spark.celeborn(cluster.endpoint, False) | CLIENTS[client]
+    with (
+        Session("native", {}, data, cluster.folder) as native,
+        Session(client, ours, data, cluster.folder) as through_ours,
+    ):
+        for turn in range(1 + passes):
+            begin = time.monotonic()
+            for number, query in enumerate(queries):
+                name = pathlib.Path(query).stem
+                # Who begins changes, so that nobody always has what the other one has warmed.
+                for session in (native, through_ours)[:: 1 if (number + turn) % 2 else -1]:
+                    answer = session.ask(query)
+                    print(f"{name} {session.name} {answer['seconds']:.2f} s", file=sys.stderr)
+                    answers[name].setdefault(session.name, []).append(answer)
+                    if turn > 0:
+                        times.setdefault((name, session.name), []).append(answer["seconds"])
+            print(f"{client}, pass {turn}{' (warm-up)' * (turn == 0)}: {time.monotonic() - begin:.0f} s", flush=True)
+    return times, answers
+
+
+def report(client: str, times: dict, servers: list):
+    best = {key: min(seconds) for key, seconds in times.items()}
     names = list(dict.fromkeys(name for name, _ in best))
-    native = sum(best[name, "native"] for name in names)
-    print(f"native: {native:.1f} s")
-    for who, processes in servers.items():
-        ratios = {name: best[name, who] / best[name, "native"] for name in names}
-        ours = sum(best[name, who] for name in names)
-        slower = sum(ratio > 1.1 for ratio in ratios.values())
-        print(f"{who}: {ours:.1f} s, {ours / native:.3f} of native; {slower} of {len(names)} more than 10 % slower")
-        long = {name: ratio for name, ratio in ratios.items() if best[name, "native"] > LONG_SECONDS}
-        for name, ratio in sorted(long.items(), key=lambda item: -item[1])[:3]:
-            print(f"  worst above {LONG_SECONDS} s: {name} {best[name, 'native']:.2f} s, {ratio:.2f} of native")
-        for name, rss, cpu in processes:
-            print(f"  {name}: {rss} MiB at most, {cpu} CPU-s")
+    native, ours = (sum(best[name, who] for name in names) for who in ("native", client))
+    ratios = {name: best[name, client] / best[name, "native"] for name in names}
+    slower = sum(ratio > 1.1 for ratio in ratios.values())
+    print(f"{client}: {ours:.1f} s, native {native:.1f} s: {ours / native:.3f}; {slower} of {len(names)} more than 10 % slower")
+    long = {name: ratio for name, ratio in ratios.items() if best[name, "native"] > LONG_SECONDS}
+    for name, ratio in sorted(long.items(), key=lambda item: -item[1])[:3]:
+        print(f"  worst above {LONG_SECONDS} s: {name} {best[name, 'native']:.2f} s, {ratio:.2f} of native")
+    for name, rss, cpu in servers:
+        print(f"  {name}: {rss} MiB at most, {cpu} CPU-s", flush=True)
 
 
 if __name__ == "__main__":

@@ -59,6 +59,12 @@ impl Service for Letters {
                     rest.slice(rest.len() / 2..),
                 ]));
             }
+            b'v' => {
+                // Room behind the body, as a worker's buffers have it.
+                let mut rest = Vec::with_capacity(body.remaining() + 10_000);
+                body.read_into(&mut rest, usize::MAX).await?;
+                reply.respond(Bytes::from(rest));
+            }
             b's' => reply.respond(Bytes::from_static(b"skipped")),
             b'h' => self.held.lock().unwrap().push(reply),
             b'r' => {
@@ -225,4 +231,31 @@ async fn a_peer_that_reads_nothing_pins_no_more_than_what_the_sockets_hold() {
     service.released.notified().await;
     let given = service.pieces.load(Ordering::Relaxed) * 1000;
     assert!(given > 100_000 && given < 20_000_000, "{given} of 40,000,000 bytes were pulled");
+}
+
+#[tokio::test]
+async fn what_comes_along_with_a_body_is_the_next_frame() {
+    let (_, _server, address) = server().await;
+    let client = Client::new(ClientOptions::default());
+    let mut asked = tokio::task::JoinSet::new();
+    for number in 0..200 {
+        let body = varied(if number % 3 == 0 { b'e' } else { b'v' }, number * 977 % 40_000);
+        let (client, address) = (client.clone(), address.clone());
+        asked.spawn(async move { (ask(&client, &address, body.clone()).await.unwrap(), body) });
+    }
+    while let Some(answered) = asked.join_next().await {
+        let (answer, body) = answered.unwrap();
+        assert_eq!(answer, body.slice(1..));
+    }
+}
+
+#[tokio::test]
+async fn a_client_uses_its_connections_in_turn() {
+    let (_, server, address) = server().await;
+    let client = Client::new(ClientOptions { connections: 2, ..ClientOptions::default() });
+    for number in 0..6 {
+        let body = varied(b'e', number);
+        assert_eq!(ask(&client, &address, body.clone()).await.unwrap(), body.slice(1..));
+    }
+    assert_eq!(server.connections(), 2);
 }

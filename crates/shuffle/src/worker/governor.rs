@@ -3,7 +3,8 @@
 //! The ledger knows every byte of batches, indexes and buffers; the allocator's slack, stacks, connections and code it
 //! does not know. So the ledger's limit follows what the process really uses besides.
 
-use std::fs;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,8 +12,12 @@ use super::buffers;
 use super::memory;
 use super::node::Node;
 
-/// How often the process is measured. Between two measurements no more comes in than a loopback connection carries.
+/// How often the process is measured while memory is short. Between two measurements no more comes in than a loopback
+/// connection carries.
 const INTERVAL: Duration = Duration::from_millis(50);
+
+/// How often it is measured at most while there is plenty.
+const INTERVAL_AT_EASE: Duration = Duration::from_millis(500);
 
 /// How long empty buffers are kept when nobody wants one.
 const IDLE: Duration = Duration::from_secs(1);
@@ -37,31 +42,49 @@ pub fn limit(memory_bytes: u64, rss: u64, accounted: u64) -> u64 {
     memory_bytes.saturating_sub(margin).saturating_sub(besides).max(memory_bytes / 4)
 }
 
-/// The resident set of this process, in bytes.
-pub fn resident_set() -> Option<u64> {
-    let statm = fs::read_to_string("/proc/self/statm").ok()?;
-    let pages: u64 = statm.split(' ').nth(1)?.parse().ok()?;
-    Some(pages * PAGE_BYTES)
+/// The resident set of this process, as the kernel counts it.
+struct ResidentSet(File);
+
+impl ResidentSet {
+    fn of_this_process() -> Option<Self> {
+        File::open("/proc/self/statm").ok().map(Self)
+    }
+
+    /// Bytes now. The file is the kernel's, not a disk's: it is read at once.
+    fn bytes(&self) -> Option<u64> {
+        let mut text = [0; 128];
+        let len = self.0.read_at(&mut text, 0).ok()?;
+        let pages: u64 = std::str::from_utf8(&text[..len]).ok()?.split(' ').nth(1)?.parse().ok()?;
+        Some(pages * PAGE_BYTES)
+    }
+}
+
+/// Whether the process is so far below its limit that it need not be measured often.
+fn is_at_ease(memory_bytes: u64, rss: u64) -> bool {
+    rss <= memory_bytes / 2
 }
 
 /// Follows the process for as long as the worker lives.
 pub async fn run(node: Arc<Node>) {
+    let Some(resident_set) = ResidentSet::of_this_process() else { return };
+    let (memory_bytes, memory, buffers) =
+        (node.options.memory_bytes, node.store.memory(), node.store.buffers());
     let mut looked = Instant::now();
-    let mut ticks = tokio::time::interval(INTERVAL);
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
-        ticks.tick().await;
-        // A file of the kernel, not of a disk: it is read at once.
-        let Some(rss) = resident_set() else { return };
-        let (before, accounted) = (node.store.memory().limit(), memory::accounted() + buffers::shelved());
-        let limit = limit(node.options.memory_bytes, rss, accounted);
+        let Some(rss) = resident_set.bytes() else { return };
+        let (before, accounted) = (memory.limit(), memory::accounted() + buffers::shelved());
+        let limit = limit(memory_bytes, rss, accounted);
         tracing::trace!(rss, accounted, before, limit, "measured");
         node.store.set_memory_bytes(limit);
-        let (memory, buffers) = (node.store.memory(), node.store.buffers());
         buffers.shrink_to(memory.limit().saturating_sub(memory.used()));
         if looked.elapsed() >= IDLE {
             looked = Instant::now();
             buffers.shrink_if_idle();
+        }
+        tokio::time::sleep(INTERVAL).await;
+        if is_at_ease(memory_bytes, rss) && memory.excess() == 0 {
+            // Whoever brings the ledger to the mark at which it is spilled ends this.
+            let _ = tokio::time::timeout(INTERVAL_AT_EASE - INTERVAL, memory.runs_short()).await;
         }
     }
 }
@@ -76,6 +99,15 @@ mod tests {
         assert_eq!(limit(256 * mib, 20 * mib, 0), 220 * mib);
         assert_eq!(limit(256 * mib, 200 * mib, 150 * mib), 190 * mib);
         assert_eq!(limit(256 * mib, 900 * mib, 150 * mib), 64 * mib);
-        assert!(resident_set().is_some_and(|rss| rss > mib));
+    }
+
+    #[test]
+    fn the_resident_set_is_that_of_now() {
+        let bytes = ResidentSet::of_this_process().unwrap().bytes().unwrap();
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        let kib: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+        // Other tests run beside this one.
+        assert!(bytes.abs_diff(kib << 10) < 256 << 20 && bytes > 1 << 20, "{bytes} and {line}");
     }
 }

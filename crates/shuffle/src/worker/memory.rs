@@ -38,7 +38,16 @@ pub struct Memory(Arc<Shared>);
 struct Shared {
     ledger: Mutex<Ledger>,
     spill: Notify,
+    short: Notify,
     started: Instant,
+}
+
+impl Shared {
+    /// The ledger is at the mark at which it is spilled.
+    fn has_run_short(&self) {
+        self.spill.notify_one();
+        self.short.notify_one();
+    }
 }
 
 /// Whose bytes a charge counts.
@@ -62,7 +71,8 @@ impl Memory {
     /// A ledger that lets `limit` bytes be in use.
     pub fn new(limit: u64) -> Self {
         let ledger = Ledger { shares: Shares::new(limit), waiters: HashMap::new() };
-        Self(Arc::new(Shared { ledger: Mutex::new(ledger), spill: Notify::new(), started: Instant::now() }))
+        let (spill, short) = (Notify::new(), Notify::new());
+        Self(Arc::new(Shared { ledger: Mutex::new(ledger), spill, short, started: Instant::now() }))
     }
 
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
@@ -103,13 +113,15 @@ impl Memory {
     /// the shares change with time, too.
     pub fn set_limit(&self, limit: u64) {
         let now_ms = self.now_ms();
-        let granted = {
+        let (granted, crossed) = {
             let mut ledger = self.ledger();
             ledger.shares.set_limit(limit, now_ms);
-            self.grant(&mut ledger, now_ms)
+            (self.grant(&mut ledger, now_ms), ledger.shares.wants_spill())
         };
         deliver(granted);
-        self.0.spill.notify_one();
+        if crossed {
+            self.0.has_run_short();
+        }
     }
 
     /// How full the ledger is.
@@ -137,6 +149,11 @@ impl Memory {
         self.0.spill.notified().await;
     }
 
+    /// Returns when the ledger has come to the mark at which it is spilled; may return early.
+    pub async fn runs_short(&self) {
+        self.0.short.notified().await;
+    }
+
     /// Waits for room for bytes of a party. A request for more than the whole limit gets its turn when nothing else
     /// is in use.
     pub async fn acquire(&self, party: &Party, bytes: u64) -> Charge {
@@ -157,7 +174,7 @@ impl Memory {
         };
         deliver(granted);
         if crossed {
-            self.0.spill.notify_one();
+            self.0.has_run_short();
         }
         let Some(mut turn) = turn else { return self.granted(party.clone(), bytes) };
         let charge = (&mut turn.receiver).await.expect("the ledger keeps a waiter until it grants it");
@@ -271,7 +288,7 @@ impl Charge {
         };
         ACCOUNTED.fetch_add(bytes, Ordering::Relaxed);
         if crossed {
-            self.memory.0.spill.notify_one();
+            self.memory.0.has_run_short();
         }
         self.bytes += bytes;
     }

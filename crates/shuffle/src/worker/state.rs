@@ -456,6 +456,17 @@ mod tests {
     }
 
     #[test]
+    fn commits_are_remembered_without_the_attempts_that_each_brings_again() {
+        let mut state = ShuffleState::default();
+        state.reserve(&[reservation(primary(0, 0), 1 << 30, SplitMode::Soft)], CALM, 10).unwrap();
+        push(&mut state, primary(0, 0), 0, 1).unwrap();
+        let asked = commit(&[0], &[0; 1000], 1);
+        assert_eq!(state.commit(&asked), state.commit(&asked), "the same request has the same answer");
+        assert_eq!(state.commits.len(), 1);
+        assert!(state.commits.iter().all(|(kept, _)| kept.attempts.is_empty()));
+    }
+
+    #[test]
     fn a_push_to_a_location_that_is_not_writable_is_told_why() {
         let mut state = ShuffleState::default();
         assert_eq!(push(&mut state, primary(0, 0), 0, 1), Err(Refusal::NotFound));
