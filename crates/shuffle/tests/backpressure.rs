@@ -2,6 +2,8 @@
 //! fills and stays full for as long as a test wants; then who is answered meanwhile is a matter of order, not of time.
 //! A process of its own, because the memory that these workers may use is what the process does not need besides.
 
+#![allow(clippy::unwrap_used)] // what helps a test fails it
+
 mod cluster;
 
 use std::sync::Arc;

@@ -1,6 +1,8 @@
 //! Goal: what our client writes is what it reads, each batch once, while locations split, attempts lose and workers die.
 //! Method: a master and workers in this process; every payload follows from its map, partition and sequence.
 
+#![allow(clippy::unwrap_used)] // what helps a test fails it
+
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 

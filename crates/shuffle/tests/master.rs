@@ -4,6 +4,8 @@
 //! Method: our own messages from a client and from workers that hold nothing. The kill is a real one, of a child process
 //! that is this test binary again.
 
+#![allow(clippy::unwrap_used)] // what helps a test fails it
+
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,8 @@
 //! Goal: a large body is sent on while it arrives, and a replica never has what its primary did not take. Method: a client
 //! that stops in the middle of a body, and a replica that is this test, which sees what has come by then.
 
+#![allow(clippy::unwrap_used)] // what helps a test fails it
+
 mod cluster;
 
 use std::time::Duration;

@@ -187,8 +187,7 @@ async fn serve_master(args: MasterArgs) -> Result<()> {
 async fn serve_worker(args: WorkerArgs) -> Result<()> {
     let mut options = worker::Options::default();
     args.conf.read(|entries| apply::to_worker(entries, &mut options))?;
-    let given = |list: Vec<_>, otherwise| if list.is_empty() { otherwise } else { list };
-    options.masters = given(args.master, options.masters);
+    options.masters = if args.master.is_empty() { options.masters } else { args.master };
     options.directories = if args.dir.is_empty() { options.directories } else { args.dir };
     options.memory_bytes = args.memory.unwrap_or(options.memory_bytes);
     options.host = args.host.unwrap_or(options.host);

@@ -55,6 +55,17 @@ pub enum Place {
     },
 }
 
+/// A run that lay on disk when the worker started.
+#[derive(Debug)]
+pub struct FoundRun {
+    /// The file.
+    pub segment: Arc<Segment>,
+    /// Where its first batch begins.
+    pub at: u64,
+    /// What the index knows about each batch.
+    pub rows: Vec<RunRow>,
+}
+
 /// The batches of one copy of one location.
 #[derive(Debug)]
 pub struct LocationCopy {
@@ -92,15 +103,10 @@ impl LocationCopy {
     }
 
     /// One that lay on disk when the worker started. The runs are given in the order of their batches.
-    pub fn recovered(
-        file: FileName,
-        life: u64,
-        runs: Vec<(Arc<Segment>, u64, Vec<RunRow>)>,
-        memory: &Memory,
-    ) -> Self {
+    pub fn recovered(file: FileName, life: u64, runs: Vec<FoundRun>, memory: &Memory) -> Self {
         let mut copy = Self::new(file, life, memory);
         copy.seal_written = true;
-        for (segment, at, rows) in runs {
+        for FoundRun { segment, at, rows } in runs {
             let first = copy.index.entries().len() as u32;
             for row in &rows {
                 copy.index.push(row.map, row.attempt, row.batch, row.len);

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Store;
-use super::copy::LocationCopy;
+use super::copy::{FoundRun, LocationCopy};
 use super::directory::Directory;
-use super::record::{self, Record, RunRow};
+use super::record::{self, Record};
 use super::segment::{self, Segment};
 use crate::ids::{AttemptId, FileName, ShuffleKey};
 
@@ -30,7 +30,7 @@ pub struct Recovered {
 #[derive(Debug, Default)]
 struct Found {
     /// By the number of the first batch.
-    runs: BTreeMap<u32, (Arc<Segment>, u64, Vec<RunRow>)>,
+    runs: BTreeMap<u32, FoundRun>,
     seal: Option<(u32, u64)>,
 }
 
@@ -107,10 +107,10 @@ impl Store {
 
 impl Found {
     /// The runs, if they are exactly the batches that the seal speaks of.
-    fn into_whole(self) -> Option<Vec<(Arc<Segment>, u64, Vec<RunRow>)>> {
+    fn into_whole(self) -> Option<Vec<FoundRun>> {
         let (count, bytes) = self.seal?;
         let (mut next, mut found_bytes) = (0, 0);
-        for (first, (_, _, rows)) in &self.runs {
+        for (first, FoundRun { rows, .. }) in &self.runs {
             if *first != next {
                 return None;
             }
@@ -142,7 +142,7 @@ impl FoundShuffle {
         match record {
             Record::Run { file, life, first, at, rows } => {
                 let location = self.locations.entry((file, life)).or_default();
-                location.runs.insert(first, (Arc::clone(segment), at, rows));
+                location.runs.insert(first, FoundRun { segment: Arc::clone(segment), at, rows });
             }
             Record::Seal(seal) => {
                 let location = self.locations.entry((seal.file, seal.life)).or_default();
@@ -176,7 +176,7 @@ fn segment_files(directory: &Directory) -> io::Result<Vec<(ShuffleKey, PathBuf, 
             }
         }
     }
-    files.sort_by(|(_, _, left), (_, _, right)| left.cmp(right));
+    files.sort_by_key(|(_, _, number)| *number);
     Ok(files)
 }
 
