@@ -11,6 +11,7 @@ FAULT: kill-replicated   kill -9 of a random worker, with replication: right ans
 
 import argparse
 import concurrent.futures
+import os
 import pathlib
 import random
 import subprocess
@@ -25,6 +26,11 @@ from cluster import Cluster
 LOSS = ["SHUFFLE_DATA_LOST", "FetchFailed", "CelebornIOException", "lost", "PartitionUnRetryAbleException", "REVIVE_FAILED"]
 LOSS += ["createPartitionReader", "Push data"]
 
+# The file system of a worker whose disk fills up.
+FULL_BYTES = 64 << 20
+# Rows of a shuffle that fill it, and the memory of all workers.
+FULL_ROWS = 2_400_000
+
 # A dead worker's connection is refused at once; the client need not wait for 15 s between its tries.
 QUICK_RETRIES = {"celeborn.client.fetch.retryWait": "1s", "celeborn.data.io.retryWait": "1s"}
 
@@ -33,22 +39,22 @@ class SparkJob:
     """`long_shuffle` in Spark, a minute and more."""
 
     @staticmethod
-    def prepare(turns: int):
+    def prepare(turns: int, rows: int = 480_000):
         """What the job works on, and what it must answer."""
-        conf = {"spark.judge.turns": str(turns), "spark.master": "local-cluster[2,1,1024]"}
+        conf = {"spark.judge.turns": str(turns), "spark.judge.rows": str(rows), "spark.master": "local-cluster[2,1,1024]"}
         conf |= {"spark.executor.memory": "1g", "spark.driver.memory": "1g"}
         tables = fetch.tpch(0.01)
         return tables, conf, stock_spark.expected(["long_shuffle"], tables, conf)["long_shuffle"]["rows"]
 
-    def __init__(self, cluster: Cluster, replicate: bool, turns: int):
-        self.tables, conf, self.expected = self.prepare(turns)
+    def __init__(self, cluster: Cluster, replicate: bool, *size: int):
+        self.tables, conf, self.expected = self.prepare(*size)
         self.out, self.log = cluster.folder / "out", cluster.folder / "spark.log"
         conf |= stock_spark.celeborn(cluster.endpoint, replicate)
         conf |= {"spark.task.maxFailures": "8", "spark.stage.maxConsecutiveAttempts": "8"}
         conf |= {"spark.celeborn.client.spark.fetch.throwsFetchFailure": "true"}
         conf |= {f"spark.{key}": value for key, value in QUICK_RETRIES.items()}
         self.process = stock_spark.start(conf, ["long_shuffle"], self.tables, self.out, self.log)
-        self.span = (0, 25 * turns)
+        self.span = (0, 25 * size[0])
 
     def outcome(self) -> tuple[bool, str]:
         self.process.wait(900)
@@ -84,10 +90,10 @@ def run(fault: str, job_kind, chance: random.Random, turns: int) -> tuple[bool, 
     replicate = fault not in ("kill-alone", "disk-full")
     options = {}
     if fault == "disk-full":
-        options = {"memory": "96MiB"}
+        options = {"memory": "64MiB"}  # so that what is shuffled goes to disk
     with Cluster(3, **options) as cluster:
         if fault == "disk-full":
-            return disk_full(cluster, job_kind, turns)
+            return disk_full(cluster)
         job = job_kind(cluster, replicate, turns)
         # The clock starts with the first shuffle, so that the fault falls into the job and not into its start.
         while not cluster.get("/api/v1/shuffles")["shuffleIds"] and job.process.poll() is None:
@@ -118,19 +124,25 @@ def run(fault: str, job_kind, chance: random.Random, turns: int) -> tuple[bool, 
         return right, f"{what} at {moment:.1f} s{'' if right else ': ' + error}"
 
 
-def disk_full(cluster: Cluster, job_kind, turns: int) -> tuple[bool, str]:
-    """Worker 0 comes back on a file system of 64 MiB, which the job is to fill."""
+def disk_full(cluster: Cluster) -> tuple[bool, str]:
+    """Worker 0 comes back on a file system of 64 MiB, which a job of Spark is to fill."""
     victim = cluster.workers[0]
     folder = pathlib.Path(victim.arguments[victim.arguments.index("--dir") + 1])
     victim.kill()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "none", folder], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={FULL_BYTES}", "none", folder], check=True)
     try:
         victim.start()
         time.sleep(3)
-        job = job_kind(cluster, False, turns)
+        job = SparkJob(cluster, False, 1, FULL_ROWS)
+        least_free = FULL_BYTES
+        while job.process.poll() is None:
+            space = os.statvfs(folder)
+            least_free = min(least_free, space.f_bavail * space.f_frsize)
+            time.sleep(0.05)
         right, error = job.outcome()
-        usage = subprocess.run(["df", "--output=pcent", folder], capture_output=True, text=True).stdout.split()[-1]
-        return right, f"the tmpfs is {usage} full{'' if right else ': ' + error}"
+        # What is left when it is full is less than one write.
+        fired = "" if least_free < FULL_BYTES // 4 else "NOT FIRED: "
+        return right, f"{fired}at times {least_free >> 20} of 64 MiB were free{'' if right else ': ' + error}"
     finally:
         victim.process.kill()
         victim.process.wait()

@@ -121,9 +121,10 @@ def long_shuffle(spark):
     """A job for faults to happen in: shuffles that are written and read for about a minute, with pauses in between, so that
     several such jobs fit on a machine."""
     results = []
+    count = int(spark.conf.get("spark.judge.rows", "480000"))
     for turn in range(int(spark.conf.get("spark.judge.turns", "2"))):
-        pause = "if({} % 1000 = 0, reflect('java.lang.Thread', 'sleep', 60L), '')"
-        rows = numbers(spark, 480_000, 12).selectExpr(
+        pause = f"if({{}} % {count // 480} = 0, reflect('java.lang.Thread', 'sleep', 60L), '')"
+        rows = numbers(spark, count, 12).selectExpr(
             f"id * {turn + 1} as id",
             "id * 7919 % 100003 as k",
             "concat(sha2(cast(id as string), 512), sha2(cast(-id as string), 512)) as s",
