@@ -65,9 +65,15 @@ def skew_join(spark):
 
 def local_reader(spark):
     """A sort merge join that adaptive execution turns into a broadcast, so that the shuffle is read by map range."""
+    # What is known before it runs must not make it a broadcast at once.
+    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
+    spark.conf.set("spark.sql.adaptive.autoBroadcastJoinThreshold", "10m")
     left = numbers(spark, 1_000_000).selectExpr("id % 5000 as k", "id as a", "md5(cast(id as string)) as s")
     right = numbers(spark, 200_000).selectExpr("id % 5000 as k", "id as b").where("b < 300").repartition(20, "k")
-    return digest(left.join(right, "k"), plan_has="AQEShuffleRead local")
+    result = digest(left.join(right, "k"), plan_has="AQEShuffleRead local")
+    for key in ["spark.sql.autoBroadcastJoinThreshold", "spark.sql.adaptive.autoBroadcastJoinThreshold"]:
+        spark.conf.unset(key)
+    return result
 
 
 def large_rows(spark):
