@@ -56,10 +56,8 @@ pub(super) async fn write_frames(
                             gathered.push(part);
                         }
                         // The next piece comes from its disk while this one leaves.
-                        let (written, next) =
-                            tokio::join!(gathered.write(&mut half, idle_max), source.next());
-                        written?;
-                        piece = next?;
+                        let write = gathered.write(&mut half, idle_max);
+                        ((), piece) = tokio::try_join!(write, source.next())?;
                     }
                     if left != 0 {
                         return Err(wrong_total(len));

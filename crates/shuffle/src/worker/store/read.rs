@@ -417,7 +417,10 @@ fn fill(batches: &[(Place, u64)], buffer: &mut Buffer, wait: Wait) -> io::Result
             buffer.resize(begin + len, 0);
             let read = segment.read_some(at + (from - begin) as u64, &mut buffer[from..], wait);
             buffer.truncate(from + read.as_ref().copied().unwrap_or(0));
-            read?;
+            match read {
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+                _ => {}
+            }
         }
         begin += len;
         rest = &rest[count..];
