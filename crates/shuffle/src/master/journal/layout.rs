@@ -63,6 +63,11 @@ pub enum Frame {
 pub fn encode(sequence: u64, entry: &Entry, dst: &mut BytesMut) {
     let payload = to_proto(entry).encode_to_vec();
     assert!(payload.len() <= PAYLOAD_MAX, "a record is limited by the limits on its parts");
+    frame(sequence, &payload, dst);
+}
+
+/// Appends a frame around a payload, whatever it is.
+pub fn frame(sequence: u64, payload: &[u8], dst: &mut BytesMut) {
     let start = dst.len();
     dst.reserve(HEAD + payload.len());
     dst.put_slice(MAGIC);
@@ -70,9 +75,9 @@ pub fn encode(sequence: u64, entry: &Entry, dst: &mut BytesMut) {
     dst.put_u64(sequence);
     let mut crc = crc32fast::Hasher::new();
     crc.update(&dst[start + 4..]);
-    crc.update(&payload);
+    crc.update(payload);
     dst.put_u32(crc.finalize());
-    dst.put_slice(&payload);
+    dst.put_slice(payload);
 }
 
 /// Reads the frame at the front of `bytes`, which is not empty.
@@ -279,19 +284,6 @@ mod tests {
         assert!(!holds_frame_later(&bytes));
     }
 
-    /// A frame of any payload, with the checksum that it should have.
-    fn frame(payload: &[u8]) -> BytesMut {
-        let mut bytes = BytesMut::from(&MAGIC[..]);
-        bytes.put_u32(payload.len() as u32);
-        bytes.put_u64(7);
-        let mut crc = crc32fast::Hasher::new();
-        crc.update(&bytes[4..]);
-        crc.update(payload);
-        bytes.put_u32(crc.finalize());
-        bytes.put_slice(payload);
-        bytes
-    }
-
     #[test]
     fn more_properties_than_are_kept_are_not_ours() {
         let registered = |count| {
@@ -299,7 +291,11 @@ mod tests {
             let (application, user) = ("app-1".into(), User::default());
             Entry::Record(Record::ApplicationRegistered { application, user, properties, at_unix_ms: 1 })
         };
-        let read = |count| decode(&frame(&to_proto(&registered(count)).encode_to_vec()));
+        let read = |count| {
+            let mut bytes = BytesMut::new();
+            encode(7, &registered(count), &mut bytes);
+            decode(&bytes)
+        };
         assert!(matches!(read(PROPERTIES_MAX), Frame::Whole { .. }));
         assert_eq!(read(PROPERTIES_MAX + 1), Frame::Foreign);
     }
@@ -309,7 +305,9 @@ mod tests {
         fn arbitrary_bytes_never_panic(bytes in vec(any::<u8>(), 1..200)) {
             prop_assert_eq!(decode(&bytes), Frame::Broken);
             holds_frame_later(&bytes);
-            prop_assert_ne!(decode(&frame(&bytes)), Frame::Broken, "behind the checksum, too");
+            let mut whole = BytesMut::new();
+            frame(7, &bytes, &mut whole);
+            prop_assert_ne!(decode(&whole), Frame::Broken, "behind the checksum, too");
         }
     }
 }
