@@ -98,9 +98,23 @@ const DISTANCE_MAX: usize = 3;
 fn similar(key: &str) -> Option<&'static str> {
     // A file of anything but settings has thousands of keys, and each distance takes the product of two lengths.
     let len = key.chars().count();
-    let near = table().iter().filter(|setting| setting.key.len().abs_diff(len) <= DISTANCE_MAX);
+    let near = table()
+        .iter()
+        .filter(|setting| setting.key.len().abs_diff(len) <= DISTANCE_MAX)
+        .filter(|setting| letters_apart(setting.key, key) <= DISTANCE_MAX);
     let distances = near.map(|setting| (strsim::levenshtein(setting.key, key), setting.key));
     distances.min().filter(|(distance, _)| *distance <= DISTANCE_MAX).map(|(_, key)| key)
+}
+
+/// Letters that one has and the other lacks, wherever they stand: never more than the edits between the two.
+fn letters_apart(one: &str, other: &str) -> usize {
+    let mut more = [0_isize; 64];
+    let place = |letter: char| letter as usize % 64;
+    one.chars().for_each(|letter| more[place(letter)] += 1);
+    other.chars().for_each(|letter| more[place(letter)] -= 1);
+    let ours: isize = more.iter().filter(|count| **count > 0).sum();
+    let theirs: isize = more.iter().filter(|count| **count < 0).sum();
+    ours.max(-theirs).unsigned_abs()
 }
 
 /// Sets what a master honours; other honoured keys are a worker's or the client's.
@@ -234,6 +248,16 @@ mod tests {
         assert_eq!(similar("celeborn.master.p"), Some("celeborn.master.port"));
         assert_eq!(similar("celeborn.mäster.pört"), Some("celeborn.master.port"));
         assert_eq!(similar("celeborn.master."), None);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn letters_apart_are_never_more_than_edits(one in ".{0,12}", other in "[a-c.]{0,12}", edit in ".{0,3}") {
+            let near = format!("{edit}{one}");
+            for (one, other) in [(&one, &other), (&one, &near), (&near, &other)] {
+                proptest::prop_assert!(letters_apart(one, other) <= strsim::levenshtein(one, other));
+            }
+        }
     }
 
     #[test]
