@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Kind, Result};
 
 /// The least memory with which a worker works: below it, read buffers and a few batches leave no room to spill.
-pub const MEMORY_BYTES_MIN: u64 = 64 << 20;
+pub const MEMORY_BYTES_MIN: u64 = 48 << 20;
 
 /// How a worker is started. A port of 0 takes a free one; a worker that is to come back after a graceful stop needs all
 /// four fixed.
@@ -112,7 +112,7 @@ impl Options {
         }
         if self.memory_bytes < MEMORY_BYTES_MIN {
             let text = format!("memory of {} bytes, expected at least {MEMORY_BYTES_MIN}", self.memory_bytes);
-            return invalid(&text, "give at least --memory 64MiB");
+            return invalid(&text, "give at least --memory 48MiB");
         }
         Ok(())
     }
