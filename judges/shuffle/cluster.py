@@ -16,10 +16,14 @@ from common import free_ports
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
+def binary() -> str:
+    """$YEOUL, or the built one."""
+    return os.environ.get("YEOUL", f"{ROOT}/target/release/yeoul")
+
+
 def command() -> list[str]:
-    """How `yeoul shuffle` is called: the binary is $YEOUL, or the built one; YEOUL_SHUFFLE replaces the whole call."""
-    binary = os.environ.get("YEOUL", f"{ROOT}/target/release/yeoul")
-    return shlex.split(os.environ.get("YEOUL_SHUFFLE", f"{shlex.quote(binary)} shuffle"))
+    """How `yeoul shuffle` is called; YEOUL_SHUFFLE replaces the whole call, as in "nice -n -10 yeoul shuffle"."""
+    return shlex.split(os.environ.get("YEOUL_SHUFFLE", f"{shlex.quote(binary())} shuffle"))
 
 
 class Process:

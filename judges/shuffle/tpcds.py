@@ -19,7 +19,7 @@ import time
 
 import fetch
 import stock_spark
-from cluster import Cluster, command
+from cluster import Cluster, binary
 
 CLIENTS = {
     "untouched": {},
@@ -66,7 +66,7 @@ class Session:
 
 def tables(scale: float) -> pathlib.Path:
     folder = fetch.CACHE / "data" / f"tpcds-{scale:g}"
-    subprocess.run([command()[0], "generate", "tpcds", "--scale", f"{scale:g}", "--out", folder], check=True)
+    subprocess.run([binary(), "generate", "tpcds", "--scale", f"{scale:g}", "--out", folder], check=True)
     return folder
 
 
