@@ -134,7 +134,7 @@ async fn deletions_reach_a_watching_worker_at_once() {
 }
 
 #[tokio::test]
-async fn a_worker_whose_connection_ended_gets_nothing() {
+async fn a_worker_whose_connection_ended_gets_nothing_while_there_are_others() {
     let master = master().await;
     let client = Peer::of(master.address());
     assert_eq!(client.slots(0, 4, false).await.status, 27, "no worker yet");
@@ -146,8 +146,12 @@ async fn a_worker_whose_connection_ended_gets_nothing() {
     first.client.disconnect(&first.address);
     eventually("the end of the connection", || master.workers_available() == 1).await;
     assert_eq!(names(&client.slots(1, 100, false).await), ["w:2:2:2:2".parse().unwrap()]);
+    second.client.disconnect(&second.address);
+    eventually("the end of the other connection", || master.workers_available() == 0).await;
+    assert_eq!(names(&client.slots(2, 100, true).await).len(), 2, "clients find out");
     first.register(1).await;
-    assert_eq!(names(&client.slots(2, 100, false).await).len(), 2);
+    second.register(2).await;
+    assert_eq!((master.workers_available(), names(&client.slots(3, 100, false).await).len()), (2, 2));
 }
 
 #[tokio::test]

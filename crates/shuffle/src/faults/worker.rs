@@ -145,7 +145,7 @@ impl Worker {
                 match copies.remove(&slot).filter(|copy| copy.seal_on_disk && !disk_lost) {
                     None => drop(self.lost.insert((key.clone(), file))),
                     Some(copy) => {
-                        let slot = kept.state.restore(file, copy.index.bytes());
+                        let slot = kept.state.restore(file, copy.index.bytes(), state.has_peer(slot));
                         kept.copies.insert(slot, copy);
                     }
                 }

@@ -182,7 +182,7 @@ impl World {
             14..18 => Command::Recommission,
             _ => return,
         };
-        let _ = self.master.decide(scene, |state, _| state.command_workers(command, &worker));
+        let _ = self.master.decide(scene, |state, now| state.command_workers(now, command, &worker));
     }
 
     /// Who was not heard for the timeout may lose everything, whatever happens afterwards.
@@ -322,7 +322,7 @@ impl World {
         self.master.paused_until = Duration::ZERO;
         self.pass(1);
         let (scene, ids) = (&mut self.scene, &self.ids);
-        let _ = self.master.decide(scene, |state, _| state.command_workers(Command::Recommission, ids));
+        let _ = self.master.decide(scene, |state, now| state.command_workers(now, Command::Recommission, ids));
         let _ = self.master.decide(scene, |state, now| state.exclude_workers(now, &[], ids));
         let mut seconds = 0;
         while self.applications.iter().any(|application| application.works() && !application.is_over()) {

@@ -79,12 +79,19 @@ pub fn workers<M>(
     message.messages(list).map(|info| WorkerId::try_from(&info?)).collect()
 }
 
+/// The most partitions of one request for slots, as many as a worker takes of one shuffle.
+const PARTITIONS_MAX: usize = 1 << 20;
+
 /// A request for slots.
 ///
 /// # Errors
 /// An id is malformed.
 pub fn slot_request(message: &Received<received::RequestSlots>) -> Result<SlotRequest, DecodeError> {
     let ids = || message.numbers(received::RequestSlots::PARTITION_ID_LIST);
+    // Counted before they are made: a location takes a hundred times the byte of its partition's number.
+    if ids().count() > PARTITIONS_MAX {
+        return Err(malformed("partitions", "at most 1048576"));
+    }
     let partition = |id: Result<i32, DecodeError>| match id? {
         ..0 => Err(malformed("partition id", "a number from 0")),
         id => Ok(PartitionId(id)),
@@ -319,6 +326,30 @@ mod tests {
             workers.insert(entry.key.clone(), (resource.network_location.clone(), locations.collect()));
         }
         workers
+    }
+
+    #[test]
+    fn a_request_for_more_partitions_than_there_can_be_is_refused_before_it_takes_memory() {
+        let asked = |count: usize| {
+            let request = proto::RequestSlots {
+                application_id: "app".to_owned(),
+                partition_id_list: vec![7; count],
+                ..Default::default()
+            };
+            slot_request(&Message::of(&request).parse().unwrap())
+        };
+        assert_eq!(asked(PARTITIONS_MAX).unwrap().partitions.len(), PARTITIONS_MAX);
+        assert!(asked(PARTITIONS_MAX + 1).is_err());
+    }
+
+    #[test]
+    fn a_worker_that_the_journal_could_not_name_is_refused() {
+        let named = |host: &str| {
+            let identity = received::WorkerIdentity { host: host.to_owned(), ..Default::default() };
+            worker(Some(&identity)).is_ok()
+        };
+        assert!(named("w") && named(&"w".repeat(255)));
+        assert!(!named("") && !named(&"w".repeat(256)));
     }
 
     #[test]

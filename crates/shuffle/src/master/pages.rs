@@ -103,7 +103,7 @@ impl MasterPages {
                 return Err(handled_with(400, false, message));
             }
         };
-        let unknown = self.shared.decide(|state, _| state.command_workers(command, &workers)).await;
+        let unknown = self.shared.decide(|state, now| state.command_workers(now, command, &workers)).await;
         if unknown.is_empty() {
             Ok(handled(true, format!("told {} to {event_type}", list(&workers))))
         } else {

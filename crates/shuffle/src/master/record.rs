@@ -69,6 +69,16 @@ pub enum Record {
         /// Which.
         worker: WorkerId,
     },
+    /// Somebody told a worker to leave for good.
+    WorkerDecommissioned {
+        /// Which.
+        worker: WorkerId,
+    },
+    /// Somebody told a worker that was to leave to stay.
+    WorkerRecommissioned {
+        /// Which.
+        worker: WorkerId,
+    },
     /// Somebody cleared a worker from the list of the lost and the gone.
     WorkerForgotten {
         /// Which.

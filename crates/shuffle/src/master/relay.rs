@@ -14,6 +14,7 @@ use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::Result;
+use crate::net::notice_vanished_peers;
 
 /// How long the leader may take to accept a connection.
 const CONNECT_MAX: Duration = Duration::from_secs(3);
@@ -77,7 +78,9 @@ async fn accept(socket: TcpListener, leader: Arc<str>, connections_max: usize) {
 async fn pass_on(mut near: TcpStream, leader: &str) -> std::io::Result<()> {
     let connect = tokio::time::timeout(CONNECT_MAX, TcpStream::connect(leader));
     let mut far = connect.await.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()))?;
-    near.set_nodelay(true)?;
-    far.set_nodelay(true)?;
+    for side in [&near, &far] {
+        side.set_nodelay(true)?;
+        notice_vanished_peers(side)?;
+    }
     copy_bidirectional(&mut near, &mut far).await.map(|_| ())
 }

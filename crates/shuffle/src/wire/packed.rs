@@ -272,9 +272,15 @@ fn worker_of_location(message: &Received<received::PartitionLocation>) -> Result
     worker(&message.host, [message.rpc_port, message.push_port, message.fetch_port, message.replicate_port])
 }
 
+/// The longest name of a host, as DNS has it.
+const HOST_LEN_MAX: usize = 255;
+
 fn worker(host: &str, ports: [i32; 4]) -> Result<WorkerId, DecodeError> {
     let port =
         |number: i32| u16::try_from(number).map_err(|_| error("port", Problem::Unexpected(number.into())));
+    if host.is_empty() || host.len() > HOST_LEN_MAX {
+        return Err(error("host", Problem::Malformed("1 to 255 bytes")));
+    }
     let [rpc, push, fetch, replicate] = ports;
     Ok(WorkerId {
         host: host.into(),

@@ -47,6 +47,8 @@ pub struct FileJournal {
     first: u64,
     len: u64,
     next: u64,
+    /// The file lacks records that could not be written to it; no more go there, for none behind a gap is read.
+    has_gap: bool,
     snapshot_len: Arc<Mutex<u64>>,
     retry_at: Instant,
     syncer: Arc<Syncer>,
@@ -92,6 +94,7 @@ impl FileJournal {
             first,
             len,
             next,
+            has_gap: false,
             snapshot_len: Arc::new(Mutex::new(snapshot_len)),
             retry_at: Instant::now(),
             syncer,
@@ -109,6 +112,7 @@ impl FileJournal {
         if let Err(error) = (&*self.file).write_all(&bytes) {
             // What was written of it would hide the records behind it.
             let cut = self.file.set_len(self.len);
+            self.has_gap = true;
             self.retry_at = Instant::now() + RETRY;
             let path = journal_path(&self.options.dir, self.first);
             let error = match cut {
@@ -122,17 +126,28 @@ impl FileJournal {
         self.syncer.request(&self.file);
         Ok(())
     }
+
+    /// Goes on in a file that begins at `first`, and returns the one before, which is the same if it holds nothing yet.
+    fn begin_file(&mut self, first: u64) -> Result<Arc<File>> {
+        if first == self.first {
+            return Ok(self.file.clone());
+        }
+        let path = journal_path(&self.options.dir, first);
+        let file = OpenOptions::new().append(true).create(true).open(&path).map_err(at(&path))?;
+        (self.first, self.len, self.has_gap) = (first, 0, false);
+        Ok(std::mem::replace(&mut self.file, Arc::new(file)))
+    }
 }
 
 impl Journal for FileJournal {
     fn append(&mut self, records: &[Record]) -> Kept {
-        let written = match self.syncer.fault() {
-            // Records behind a gap are worth nothing: the next snapshot has them.
-            Some(_) => {
-                self.next += records.len() as u64;
-                Ok(())
-            }
-            None => self.write(records),
+        // Where nothing more can be kept, the next snapshot has the records. The file that such a snapshot begins takes
+        // what is decided while it is written, although the fault still stands.
+        let written = if self.has_gap || self.syncer.fault().is_some_and(|fault| fault.forever) {
+            self.next += records.len() as u64;
+            Ok(())
+        } else {
+            self.write(records)
         };
         Box::pin(std::future::ready(written))
     }
@@ -153,21 +168,15 @@ impl Journal for FileJournal {
     fn snapshot(&mut self, records: Vec<Record>) -> Box<dyn FnOnce() + Send> {
         self.retry_at = Instant::now() + RETRY;
         let (dir, first) = (self.options.dir.clone(), self.next);
-        if first == self.first {
-            return Box::new(|| {});
-        }
-        let path = journal_path(&dir, first);
-        let file = match OpenOptions::new().append(true).create(true).open(&path).map_err(at(&path)) {
-            Ok(file) => Arc::new(file),
+        let before = match self.begin_file(first) {
+            Ok(before) => before,
             Err(error) => {
                 self.syncer.fail(format!("cannot begin a journal file: {error}"), false);
                 return Box::new(|| {});
             }
         };
-        let before = std::mem::replace(&mut self.file, file);
-        (self.first, self.len) = (first, 0);
-        let (syncer, snapshot_len) = (self.syncer.clone(), self.snapshot_len.clone());
-        syncer.set_busy(true);
+        let snapshot_len = self.snapshot_len.clone();
+        let busy = Busy::begin(&self.syncer);
         Box::new(move || {
             let written = before.sync_data().map_err(at(&dir)).and_then(|()| {
                 let len = write_snapshot(&dir, first, &records)?;
@@ -177,11 +186,10 @@ impl Journal for FileJournal {
             match written {
                 Ok(len) => {
                     *snapshot_len.lock().unwrap_or_else(PoisonError::into_inner) = len;
-                    syncer.recover();
+                    busy.recover();
                 }
-                Err(error) => syncer.fail(format!("cannot write a snapshot: {error}"), false),
+                Err(error) => busy.syncer.fail(format!("cannot write a snapshot: {error}"), false),
             }
-            syncer.set_busy(false);
         })
     }
 
@@ -210,6 +218,8 @@ struct Syncer {
 struct SyncState {
     due: Option<Arc<File>>,
     fault: Option<Fault>,
+    /// Faults so far: a snapshot repairs those that were there when it was begun.
+    faults: u64,
     busy: bool,
     stopped: bool,
 }
@@ -254,8 +264,8 @@ impl Syncer {
 
     fn request(&self, file: &Arc<File>) {
         let mut state = self.lock();
-        if state.due.is_none() {
-            state.due = Some(file.clone());
+        // One that was due before is brought to the disk by the snapshot that ended it.
+        if state.due.replace(file.clone()).is_none() {
             self.changed.notify_all();
         }
     }
@@ -267,22 +277,11 @@ impl Syncer {
         }
         let forever = forever || state.fault.as_ref().is_some_and(|fault| fault.forever);
         state.fault = Some(Fault { text, forever });
-    }
-
-    fn recover(&self) {
-        let mut state = self.lock();
-        if state.fault.as_ref().is_some_and(|fault| !fault.forever) {
-            tracing::info!("the journal is whole again");
-            state.fault = None;
-        }
+        state.faults += 1;
     }
 
     fn fault(&self) -> Option<Fault> {
         self.lock().fault.clone()
-    }
-
-    fn set_busy(&self, busy: bool) {
-        self.lock().busy = busy;
     }
 
     fn is_busy(&self) -> bool {
@@ -296,6 +295,35 @@ impl Syncer {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, SyncState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// While a snapshot is written, however that ends.
+struct Busy {
+    syncer: Arc<Syncer>,
+    faults: u64,
+}
+
+impl Busy {
+    fn begin(syncer: &Arc<Syncer>) -> Self {
+        let mut state = syncer.lock();
+        state.busy = true;
+        Self { syncer: syncer.clone(), faults: state.faults }
+    }
+
+    /// The snapshot is there: what failed before it was begun is repaired, and nothing that failed since.
+    fn recover(&self) {
+        let mut state = self.syncer.lock();
+        if state.faults == self.faults && state.fault.as_ref().is_some_and(|fault| !fault.forever) {
+            tracing::info!("the journal is whole again");
+            state.fault = None;
+        }
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.syncer.lock().busy = false;
     }
 }
 
@@ -586,8 +614,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (mut journal, _) = open(dir.path());
         append(&mut journal, 0..3);
-        // A file that cannot be written stands for a full disk.
-        journal.file = Arc::new(File::open(last_file(dir.path())).unwrap());
+        fill_disk(&mut journal);
         drop(journal.append(&[registered(3)]));
         assert!(journal.fault().is_some());
         drop(journal.append(&[registered(4)]));
@@ -598,6 +625,61 @@ mod tests {
         append(&mut journal, 5..6);
         drop(journal);
         assert_eq!(open(dir.path()).1, (0..6).map(registered).collect::<Vec<_>>());
+    }
+
+    /// A file that cannot be written stands for a full disk.
+    fn fill_disk(journal: &mut FileJournal) {
+        journal.file = Arc::new(File::open(last_file(&journal.options.dir)).unwrap());
+    }
+
+    #[test]
+    fn what_is_decided_while_the_journal_is_repaired_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut journal, _) = open(dir.path());
+        append(&mut journal, 0..3);
+        fill_disk(&mut journal);
+        drop(journal.append(&[registered(3)]));
+        let repair = journal.snapshot((0..4).map(registered).collect());
+        drop(journal.append(&[registered(4)]));
+        assert!(journal.fault().is_some(), "the snapshot is not there yet");
+        repair();
+        append(&mut journal, 5..6);
+        drop(journal);
+        assert_eq!(open(dir.path()).1, (0..6).map(registered).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_snapshot_does_not_repair_what_failed_after_it_was_begun() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut journal, _) = open(dir.path());
+        append(&mut journal, 0..3);
+        let snapshot = journal.snapshot((0..3).map(registered).collect());
+        fill_disk(&mut journal);
+        drop(journal.append(&[registered(3)]));
+        snapshot();
+        assert!(journal.fault().is_some());
+        journal.retry_at = Instant::now();
+        assert!(journal.wants_snapshot());
+        journal.snapshot((0..4).map(registered).collect())();
+        append(&mut journal, 4..5);
+        drop(journal);
+        assert_eq!(open(dir.path()).1, (0..5).map(registered).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_repair_that_failed_is_tried_again_though_nothing_was_decided_since() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut journal, _) = open(dir.path());
+        append(&mut journal, 0..3);
+        fill_disk(&mut journal);
+        drop(journal.append(&[registered(3)]));
+        drop(journal.snapshot((0..4).map(registered).collect())); // Not written, as on a disk that is still full.
+        journal.retry_at = Instant::now();
+        assert!(journal.wants_snapshot(), "the one that was given up is not in the way");
+        journal.snapshot((0..4).map(registered).collect())();
+        assert_eq!(journal.fault(), None);
+        drop(journal);
+        assert_eq!(open(dir.path()).1, (0..4).map(registered).collect::<Vec<_>>());
     }
 
     #[test]

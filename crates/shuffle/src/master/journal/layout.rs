@@ -176,6 +176,8 @@ fn to_proto(entry: &Entry) -> proto::Record {
             Record::WorkerExcluded { worker } => Change::WorkerExcluded(worker.to_string()),
             Record::WorkerIncluded { worker } => Change::WorkerIncluded(worker.to_string()),
             Record::WorkerForgotten { worker } => Change::WorkerForgotten(worker.to_string()),
+            Record::WorkerDecommissioned { worker } => Change::WorkerDecommissioned(worker.to_string()),
+            Record::WorkerRecommissioned { worker } => Change::WorkerRecommissioned(worker.to_string()),
         },
     };
     proto::Record { change: Some(change) }
@@ -217,6 +219,8 @@ fn from_proto(record: proto::Record) -> Option<Entry> {
         Change::WorkerExcluded(id) => Record::WorkerExcluded { worker: worker(id)? },
         Change::WorkerIncluded(id) => Record::WorkerIncluded { worker: worker(id)? },
         Change::WorkerForgotten(id) => Record::WorkerForgotten { worker: worker(id)? },
+        Change::WorkerDecommissioned(id) => Record::WorkerDecommissioned { worker: worker(id)? },
+        Change::WorkerRecommissioned(id) => Record::WorkerRecommissioned { worker: worker(id)? },
     };
     Some(Entry::Record(record))
 }
@@ -249,7 +253,9 @@ mod tests {
             Record::WorkerRemoved { worker: worker.clone(), at_unix_ms: 5, left: true },
             Record::WorkerExcluded { worker: worker.clone() },
             Record::WorkerIncluded { worker: worker.clone() },
-            Record::WorkerForgotten { worker },
+            Record::WorkerForgotten { worker: worker.clone() },
+            Record::WorkerDecommissioned { worker: worker.clone() },
+            Record::WorkerRecommissioned { worker },
         ]
     }
 

@@ -49,7 +49,8 @@ pub struct Limits {
     pub application_timeout: Duration,
     /// Silence after which a worker is lost (`celeborn.master.heartbeat.worker.timeout`).
     pub worker_timeout: Duration,
-    /// Silence after which nothing is granted on a worker until it is heard again: several heartbeats.
+    /// Silence after which nothing is granted on a worker until it is heard again, unless there is nobody else: several
+    /// heartbeats.
     pub worker_quiet: Duration,
     /// How long a lost worker is remembered (`celeborn.master.workerUnavailableInfo.expireTimeout`).
     pub unavailable_kept: Duration,
@@ -182,6 +183,8 @@ pub struct State {
     shuffle_count: usize,
     workers: BTreeMap<WorkerId, Worker>,
     excluded_by_hand: BTreeSet<WorkerId>,
+    /// Told to leave for good and not gone yet.
+    leaving_by_hand: BTreeSet<WorkerId>,
     departed: BTreeMap<WorkerId, Departure>,
     tombstones: Tombstones,
     /// The last moment in which this process is known to have run.
@@ -190,7 +193,7 @@ pub struct State {
     expire_not_before: Duration,
 }
 
-/// The longest list of departed workers and of excluded ones.
+/// The longest list of departed workers, of excluded ones and of those that are to leave.
 const DEPARTED_MAX: usize = 10_000;
 
 impl State {
@@ -202,6 +205,7 @@ impl State {
             shuffle_count: 0,
             workers: BTreeMap::new(),
             excluded_by_hand: BTreeSet::new(),
+            leaving_by_hand: BTreeSet::new(),
             departed: BTreeMap::new(),
             tombstones: Tombstones::default(),
             ran_last: None,
@@ -269,6 +273,9 @@ impl State {
                 entry.network_location.clone_from(network_location);
             }
             Record::WorkerRemoved { worker, at_unix_ms, left } => {
+                if *left {
+                    self.leaving_by_hand.remove(worker);
+                }
                 if self.workers.remove(worker).is_some() && self.departed.len() < DEPARTED_MAX {
                     let departure = Departure { at_unix_ms: *at_unix_ms, left: *left, seen: now.monotonic };
                     self.departed.insert(worker.clone(), departure);
@@ -282,8 +289,17 @@ impl State {
             Record::WorkerIncluded { worker } => {
                 self.excluded_by_hand.remove(worker);
             }
+            Record::WorkerDecommissioned { worker } => {
+                if self.leaving_by_hand.len() < DEPARTED_MAX {
+                    self.leaving_by_hand.insert(worker.clone());
+                }
+            }
+            Record::WorkerRecommissioned { worker } => {
+                self.leaving_by_hand.remove(worker);
+            }
             Record::WorkerForgotten { worker } => {
                 self.departed.remove(worker);
+                self.leaving_by_hand.remove(worker);
             }
         }
     }
@@ -320,6 +336,8 @@ impl State {
         }
         let excluded = self.excluded_by_hand.iter();
         records.extend(excluded.map(|worker| Record::WorkerExcluded { worker: worker.clone() }));
+        let leaving = self.leaving_by_hand.iter();
+        records.extend(leaving.map(|worker| Record::WorkerDecommissioned { worker: worker.clone() }));
         records.extend(self.tombstones.records());
         records
     }

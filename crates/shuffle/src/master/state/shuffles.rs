@@ -55,7 +55,9 @@ pub enum SlotRefusal {
 impl State {
     /// Whether a shuffle could be registered now.
     pub fn has_available_worker(&self) -> bool {
-        self.workers.iter().any(|(worker, held)| self.is_eligible(worker, held))
+        // A client asks this once for a shuffle, and does without us if the answer is no. A connection that was lost
+        // comes back within seconds, and whoever does not is removed.
+        self.workers.iter().any(|(worker, held)| self.may_serve(worker, held))
     }
 
     /// Grants locations and registers the shuffle. `random` is drawn anew for each request.
@@ -112,14 +114,19 @@ impl State {
     }
 
     fn grant(&self, request: &SlotRequest, random: u64) -> Result<SlotGrant, SlotRefusal> {
-        let wanted = |worker: &&WorkerId| !request.excluded.contains(*worker);
-        let eligible = || self.workers.iter().filter(|(worker, held)| self.is_eligible(worker, held));
+        let wanted = |worker: &WorkerId| !request.excluded.contains(worker);
         let workers_min = if request.replicate { 2 } else { 1 };
-        // Workers under pressure are left alone unless there is nobody else.
-        let mut pool: Vec<(&WorkerId, &Worker)> =
-            eligible().filter(|(worker, held)| wanted(worker) && !held.report.saturated).collect();
+        let who = |may: &dyn Fn(&WorkerId, &Worker) -> bool| -> Vec<(&WorkerId, &Worker)> {
+            self.workers.iter().filter(|(worker, held)| wanted(worker) && may(worker, held)).collect()
+        };
+        // Workers under pressure are left alone unless there is nobody else, and then those of whom we do not know
+        // whether they can be reached: the client finds out.
+        let mut pool = who(&|worker, held| self.is_eligible(worker, held) && !held.report.saturated);
         if pool.len() < workers_min {
-            pool = eligible().filter(|(worker, _)| wanted(worker)).collect();
+            pool = who(&|worker, held| self.is_eligible(worker, held));
+        }
+        if pool.len() < workers_min {
+            pool = who(&|worker, held| self.may_serve(worker, held));
         }
         if pool.is_empty() {
             return Err(SlotRefusal::NoWorker);
@@ -161,10 +168,14 @@ impl State {
         Ok(SlotGrant { workers: workers.collect(), placements })
     }
 
-    /// Whether a worker may get partitions at all.
+    /// Whether a worker may get partitions and can be reached, as far as known.
     pub(super) fn is_eligible(&self, worker: &WorkerId, held: &Worker) -> bool {
-        held.link != Link::Broken
-            && !held.is_leaving()
+        held.link != Link::Broken && self.may_serve(worker, held)
+    }
+
+    /// Whether a worker may get partitions at all.
+    fn may_serve(&self, worker: &WorkerId, held: &Worker) -> bool {
+        !held.is_leaving()
             && !held.report.is_without_storage()
             && !self.excluded_by_hand.contains(worker)
     }

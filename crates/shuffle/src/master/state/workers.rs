@@ -68,6 +68,10 @@ impl State {
         held.incarnation = Some(incarnation);
         held.version = version;
         held.link = Link::Up(connection);
+        if self.leaving_by_hand.contains(&worker) && report.phase == Phase::Normal {
+            held.orders.command(Command::Decommission);
+            decision.wake.push(worker.clone());
+        }
         decision.reply = Some(self.take_report(now, &worker, report, &mut decision.records));
         decision
     }
@@ -83,6 +87,11 @@ impl State {
     ) -> Decision<Result<Vec<ShuffleKey>, Unregistered>> {
         let mut decision = Decision::of(Err(Unregistered));
         let Ok(held) = self.registered_mut(worker, incarnation) else { return decision };
+        // Connections are numbered as they come. What is left on its way of an older one says what was.
+        if matches!(held.link, Link::Up(newest) if connection < newest) {
+            decision.reply = Ok(Vec::new());
+            return decision;
+        }
         held.link = Link::Up(connection);
         decision.reply = Ok(self.take_report(now, worker, report, &mut decision.records));
         decision
@@ -125,8 +134,8 @@ impl State {
         decision
     }
 
-    /// The connection on which a worker was last heard ended: nothing is granted on it until it is heard again. Its
-    /// data counts as there until it was silent for the worker timeout.
+    /// The connection on which a worker was last heard ended: nothing is granted on it until it is heard again, unless
+    /// there is nobody else. Its data counts as there until it was silent for the worker timeout.
     /// Returns the workers that it concerns.
     pub fn worker_link_lost(&mut self, connection: u64) -> Vec<WorkerId> {
         let mut lost = Vec::new();
@@ -140,7 +149,7 @@ impl State {
     }
 
     /// A client could not reach these workers. The master believes its own connection more than a client's, but
-    /// grants nothing on them until they are heard again.
+    /// grants nothing on them until they are heard again, unless there is nobody else.
     pub fn workers_reported_failed(&mut self, workers: &[WorkerId]) {
         for worker in workers {
             if let Some(held) = self.workers.get_mut(worker) {
@@ -176,16 +185,32 @@ impl State {
         decision
     }
 
-    /// Tells workers what to do with themselves; unknown ones are returned.
-    pub fn command_workers(&mut self, command: Command, workers: &[WorkerId]) -> Decision<Vec<WorkerId>> {
+    /// Tells workers what to do with themselves; unknown ones are returned. To leave for good is told again to each
+    /// process that begins under the worker's name, until it has left or is told to stay.
+    pub fn command_workers(
+        &mut self,
+        now: Now,
+        command: Command,
+        workers: &[WorkerId],
+    ) -> Decision<Vec<WorkerId>> {
         let mut decision = Decision::of(Vec::new());
         for worker in workers {
-            match self.workers.get_mut(worker) {
-                Some(held) => {
-                    held.orders.command(command);
-                    decision.wake.push(worker.clone());
+            let Some(held) = self.workers.get_mut(worker) else {
+                decision.reply.push(worker.clone());
+                continue;
+            };
+            held.orders.command(command);
+            decision.wake.push(worker.clone());
+            let leaves = self.leaving_by_hand.contains(worker);
+            let worker = worker.clone();
+            match command {
+                Command::Decommission if !leaves => {
+                    self.commit(now, &mut decision, Record::WorkerDecommissioned { worker });
                 }
-                None => decision.reply.push(worker.clone()),
+                Command::Recommission if leaves => {
+                    self.commit(now, &mut decision, Record::WorkerRecommissioned { worker });
+                }
+                _ => {}
             }
         }
         decision
@@ -358,18 +383,72 @@ mod tests {
     }
 
     #[test]
-    fn a_quiet_worker_gets_nothing_until_it_is_heard() {
-        let mut state = state_of(1);
+    fn a_quiet_worker_gets_nothing_while_there_are_others() {
+        let mut state = state_of(2);
         let quiet = state.limits().worker_quiet.as_secs();
-        for second in (0..quiet).step_by(5) {
+        let beat = |state: &mut State, second, number: u16| {
+            let report = Report { memory_limit_bytes: 1 << 30, ..Report::default() };
+            let beat = state.worker_heartbeat(at(second), number.into(), &id(number), number.into(), report);
+            assert_eq!(beat.reply, Ok(Vec::new()));
             let _ = state.expire(at(second));
-            assert!(state.has_available_worker(), "after {second} s");
+        };
+        for second in (0..quiet).step_by(5) {
+            beat(&mut state, second, 1);
+            assert_eq!(state.workers_available(), 2, "after {second} s");
         }
-        let _ = state.expire(at(quiet));
-        assert!(!state.has_available_worker());
-        let beat = state.worker_heartbeat(at(quiet), 1, &id(0), 0, Report::default());
-        assert_eq!(beat.reply, Ok(Vec::new()));
+        beat(&mut state, quiet, 1);
+        let granted = grant(&mut state, BTreeSet::new()).unwrap();
+        assert!(granted.workers.iter().all(|(worker, _)| *worker == id(1)));
+        // A client that hears of no worker at all does without us, so it hears of this one.
         assert!(state.has_available_worker());
+        let granted = grant(&mut state, BTreeSet::from([id(1)])).unwrap();
+        assert!(granted.workers.iter().all(|(worker, _)| *worker == id(0)));
+        beat(&mut state, quiet, 0);
+        assert_eq!(state.workers_available(), 2);
+        let lost = quiet + state.limits().worker_timeout.as_secs();
+        (quiet..=lost).step_by(5).for_each(|second| drop(state.expire(at(second))));
+        assert!(!state.has_available_worker(), "both are lost");
+    }
+
+    #[test]
+    fn what_was_late_on_an_older_connection_changes_nothing() {
+        let mut state = state_of(1);
+        let _ = state.register_worker(at(1), 5, registration(id(0), 0));
+        let late = Report { memory_limit_bytes: 1, ..Report::default() };
+        assert_eq!(state.worker_heartbeat(at(2), 3, &id(0), 0, late).reply, Ok(Vec::new()));
+        assert_eq!(state.worker_link_lost(3), []);
+        assert_eq!(state.standing(&id(0)), Some(WorkerStanding::Available));
+        assert_eq!(state.workers[&id(0)].report.memory_limit_bytes, 1 << 30);
+        assert_eq!(state.worker_link_lost(5), [id(0)]);
+    }
+
+    #[test]
+    fn whoever_is_to_leave_for_good_is_told_in_each_life_of_both_sides() {
+        let told = |state: &mut State, life| {
+            let registered = state.register_worker(at(life), life, registration(id(0), life));
+            assert!(registered.reply.is_some());
+            let orders = state.worker_orders(&id(0), life, 0).expect("it is registered");
+            // Confirmed: the process has begun to drain.
+            let command = orders.as_ref().and_then(|orders| orders.command);
+            let _ = state.worker_orders(&id(0), life, orders.map_or(0, |orders| orders.sequence));
+            command
+        };
+        let mut state = state_of(1);
+        let _ = state.command_workers(at(0), Command::Decommission, &[id(0)]);
+        assert_eq!(told(&mut state, 0), Some(Command::Decommission));
+        assert_eq!(told(&mut state, 1), Some(Command::Decommission), "another process of the worker");
+        let mut restarted = State::new(Limits::default());
+        state.records().iter().for_each(|record| restarted.apply(at(2), record));
+        assert_eq!(told(&mut restarted, 2), Some(Command::Decommission), "another process of the master");
+        let stays = restarted.command_workers(at(3), Command::Recommission, &[id(0)]);
+        assert_eq!(stays.records.len(), 1);
+        let _ = told(&mut restarted, 3);
+        assert_eq!(told(&mut restarted, 4), None);
+        // One that has left may come back under its name.
+        assert_eq!(told(&mut state, 5), Some(Command::Decommission));
+        let left = state.worker_leaves(at(6), &id(0), 5, Phase::Decommissioning, true);
+        assert_eq!(left.reply, Ok(()));
+        assert_eq!(told(&mut state, 7), None);
     }
 
     #[test]
@@ -380,7 +459,7 @@ mod tests {
             orders.and_then(|orders| orders.command)
         };
         for (life, stop) in [(0, Command::StopNow), (1, Command::StopGracefully)] {
-            let _ = state.command_workers(stop, &[id(0)]);
+            let _ = state.command_workers(at(0), stop, &[id(0)]);
             assert_eq!(told(&mut state, life), Some(stop));
             // A new connection of the same process may not have heard it yet.
             let _ = state.register_worker(at(1), 7, registration(id(0), life));
@@ -389,7 +468,7 @@ mod tests {
             assert_eq!(told(&mut state, life + 1), None);
         }
         // Whoever is to leave for good is still to leave when it comes back.
-        let _ = state.command_workers(Command::Decommission, &[id(0)]);
+        let _ = state.command_workers(at(3), Command::Decommission, &[id(0)]);
         let _ = state.register_worker(at(3), 9, registration(id(0), 3));
         assert_eq!(told(&mut state, 3), Some(Command::Decommission));
     }
