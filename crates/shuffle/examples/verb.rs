@@ -20,8 +20,5 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
-    let level = std::env::var("YEOUL_LOG").ok().and_then(|level| level.parse().ok());
-    let level = level.unwrap_or(tracing_subscriber::filter::LevelFilter::INFO);
-    tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(level).init();
     shuffle::run(Cli::parse().args)
 }

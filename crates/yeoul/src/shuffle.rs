@@ -1,12 +1,13 @@
 //! `yeoul shuffle`: the servers that a stock Celeborn client uses.
 
 use std::error::Error as _;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use tokio::signal::unix::{SignalKind, signal};
+use tracing::level_filters::LevelFilter;
 use yeoul_shuffle::settings::{self, apply, file};
 use yeoul_shuffle::{Error, Kind, Result, master, worker};
 
@@ -28,6 +29,10 @@ What each of Celeborn's settings does here: docs/reference/shuffle-settings.md";
 pub struct ShuffleArgs {
     #[command(subcommand)]
     role: Role,
+
+    /// What to say on stderr: error, warn, info, debug, trace or off
+    #[arg(long, global = true, value_name = "LEVEL", env = "YEOUL_LOG", default_value = "info")]
+    log: LevelFilter,
 }
 
 #[derive(Subcommand, Debug)]
@@ -123,6 +128,8 @@ fn size(text: &str) -> Result<u64, String> {
 
 /// Runs the verb until the server has ended or was told to.
 pub fn run(args: ShuffleArgs) -> ExitCode {
+    let ansi = std::io::stderr().is_terminal();
+    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(ansi).with_max_level(args.log).init();
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     // Each blocked thread may hold a piece of a segment: their number is part of what a worker needs.
     runtime.enable_all().max_blocking_threads(32).thread_name("shuffle");
@@ -187,7 +194,8 @@ async fn serve_master(args: MasterArgs) -> Result<()> {
 async fn serve_worker(args: WorkerArgs) -> Result<()> {
     let mut options = worker::Options::default();
     args.conf.read(|entries| apply::to_worker(entries, &mut options))?;
-    options.masters = if args.master.is_empty() { options.masters } else { args.master };
+    let masters: Vec<String> = args.master.iter().map(|text| settings::master_endpoint(text)).collect();
+    options.masters = if masters.is_empty() { options.masters } else { masters };
     options.directories = if args.dir.is_empty() { options.directories } else { args.dir };
     options.memory_bytes = args.memory.unwrap_or(options.memory_bytes);
     options.host = args.host.unwrap_or(options.host);

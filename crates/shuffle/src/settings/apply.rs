@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use super::file::Entry;
-use super::{Level, find, table, value};
+use super::{Level, find, master_endpoint, table, value};
 use crate::master::slots::Balance;
 use crate::{Error, Kind, Result, master, worker};
 
@@ -151,7 +151,9 @@ fn set_worker(entry: &Entry, options: &mut worker::Options) -> Result<()> {
     let port = || parse(entry, "a port", |text| text.parse().ok());
     let size = || parse(entry, "a size such as 8m", value::bytes);
     match entry.key.as_str() {
-        "celeborn.master.endpoints" => options.masters = list(&entry.value),
+        "celeborn.master.endpoints" => {
+            options.masters = list(&entry.value).iter().map(|text| master_endpoint(text)).collect();
+        }
         "celeborn.worker.rpc.port" => options.rpc_port = port()?,
         "celeborn.worker.push.port" => options.push_port = port()?,
         "celeborn.worker.fetch.port" => options.fetch_port = port()?,
@@ -215,7 +217,7 @@ mod tests {
 
     #[test]
     fn a_file_of_celeborns_sets_both_servers() {
-        let text = "celeborn.master.endpoints m1:9097,m2:9097\nceleborn.master.port 9100\n\
+        let text = "celeborn.master.endpoints m1:9097,m2\nceleborn.master.port 9100\n\
             celeborn.master.heartbeat.worker.timeout 30s\nceleborn.master.slot.assign.policy roundrobin\n\
             celeborn.worker.storage.dirs /a:disktype=SSD:capacity=1T,/b\nceleborn.worker.push.port 9092\n\
             celeborn.worker.storage.disk.reserve.size 1G\nceleborn.worker.flusher.threads 32\n\

@@ -13,6 +13,11 @@ use std::sync::LazyLock;
 
 pub use self::value::{bytes, duration};
 
+/// `host:port` of a master, with Celeborn's port where a text names none.
+pub fn master_endpoint(text: &str) -> String {
+    if text.contains(':') { text.to_owned() } else { format!("{text}:9097") }
+}
+
 /// What a key does here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {

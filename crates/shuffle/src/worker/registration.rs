@@ -1,7 +1,7 @@
 //! The worker's side of its conversation with the master: register, heartbeat, watch for orders, leave.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 
@@ -30,6 +30,8 @@ const WATCH_MAX: Duration = Duration::from_secs(60);
 const BACKOFF: Duration = Duration::from_millis(100);
 /// The longest wait between two attempts.
 const BACKOFF_MAX: Duration = Duration::from_secs(2);
+/// How often a worker without a master says so.
+const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
 /// An order of the master.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,11 +62,16 @@ impl Registration {
     /// Registers with whichever master answers, again whenever it has to. Runs until it is dropped.
     pub async fn run(self: Arc<Self>) {
         let mut backoff = BACKOFF;
+        let mut reported: Option<Instant> = None;
         loop {
             for master in &self.node.options.masters {
-                match self.serve(master, &mut backoff).await {
-                    Ok(()) => {}
-                    Err(error) => tracing::debug!(%master, %error, "not registered"),
+                if let Err(error) = self.serve(master, &mut backoff).await {
+                    tracing::debug!(%master, %error, "not registered");
+                    // Not of each of several masters in each turn.
+                    if reported.is_none_or(|last| last.elapsed() >= REPORT_INTERVAL) {
+                        tracing::warn!(%master, %error, "not registered, trying again");
+                        reported = Some(Instant::now());
+                    }
                 }
                 self.client.disconnect(master);
             }
