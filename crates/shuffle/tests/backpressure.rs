@@ -163,6 +163,57 @@ async fn a_modest_application_pushes_and_fetches_while_a_greedy_one_waits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn who_cannot_wait_is_sent_elsewhere_and_who_has_gone_brings_nothing() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let cluster = Cluster::start(1, 64 << 20).await;
+    let store = Arc::clone(&cluster.workers[0].node().store);
+    let [greedy, brief, gone] = [0, 1, 2].map(|shuffle| ShuffleKey::new("greedy", shuffle));
+    let place = LocationId::new(0, 0);
+    reserve(&cluster, &greedy, 0).await;
+    reserve(&cluster, &gone, 0).await;
+    let split = cluster.reserve_within(&brief, &[primary(cluster.id(0), 0)], SOFT_1G, 300).await;
+    assert_eq!(split, 0);
+    let still = store.directories()[0].stand_still().await;
+    let flood = Flood::start(cluster.id(0), &greedy, 16, 100);
+    until(|| store.memory().waiting() > 0 && store.memory().waiting() == flood.unfinished()).await;
+
+    // A few may find room where the process needed less besides. Whoever does not is told so long before its client would
+    // take the worker for dead.
+    let batch_of = |map| batch(ByteOrder::Little, map, 0, 1, &noise(map, BATCH_BYTES));
+    let mut map = 0;
+    while cluster.push(0, &brief, place, &batch_of(map)).await != Ok(Status::HardSplit) {
+        map += 1;
+        assert!(map < 1000, "there is always room");
+    }
+
+    let leaver = Client::default();
+    let address = format!("{}:{}", cluster.id(0).host, cluster.id(0).push_port);
+    let waiting = store.memory().waiting();
+    let mut taken = Vec::new();
+    loop {
+        let map = taken.len() as i32;
+        let header =
+            Header::PushData { request_id: 0, mode: Mode::Primary, shuffle: gone.clone(), location: place };
+        tokio::select! {
+            answer = leaver.request(&address, header, batch_of(map), WITHIN) => {
+                assert_eq!(answer.unwrap()[0], Status::Success as u8);
+                taken.push(noise(map, BATCH_BYTES));
+            }
+            () = until(|| store.memory().waiting() > waiting) => break,
+        }
+    }
+    leaver.disconnect(&address);
+    drop(still);
+    flood.end().await;
+    until(|| store.memory().waiting() == 0).await;
+    assert_eq!(cluster.push(0, &gone, place, &batch_of(500)).await, Ok(Status::Success));
+    taken.push(noise(500, BATCH_BYTES));
+    cluster.commit(0, &gone, &[place], &[], &[0; 501]).await;
+    let read = cluster.read(0, &gone, "0-0-0", WHOLE).await.unwrap();
+    assert_eq!(read, taken, "what its client had given up is not there");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn copies_of_a_modest_application_do_not_wait_behind_those_of_a_greedy_one() {
     let _turn = ONE_AT_A_TIME.lock().await;
     let mut cluster = Cluster::start(1, 512 << 20).await;

@@ -158,7 +158,11 @@ impl Application {
     /// # Errors
     /// `Unavailable` or `ResourceExhausted` if there are no workers for it.
     pub async fn register(&self, shuffle: ShuffleId, maps: usize, partitions: usize) -> Result<Shuffle> {
-        Shuffle::register(self.session.clone(), shuffle, maps, partitions).await
+        Shuffle::register(self.clone(), shuffle, maps, partitions).await
+    }
+
+    pub(super) fn session(&self) -> &Arc<Session> {
+        &self.session
     }
 
     /// Says goodbye: the service forgets the application with all its shuffles.

@@ -8,7 +8,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tracing::debug;
 
-use super::application::{Session, SplitMode};
+use super::application::{Application, Session, SplitMode};
 use super::commit::Committed;
 use super::reader::Reader;
 use super::routes::Routes;
@@ -27,6 +27,8 @@ pub struct Shuffle {
 
 pub(super) struct Inner {
     pub session: Arc<Session>,
+    /// Its heartbeat goes on for as long as somebody has the shuffle.
+    _application: Application,
     pub key: ShuffleKey,
     state: Mutex<State>,
     /// Held while a new location is made for a partition, so that its batches wait for one and not for many.
@@ -43,13 +45,14 @@ pub(super) struct State {
 
 impl Shuffle {
     pub(super) async fn register(
-        session: Arc<Session>,
+        application: Application,
         shuffle: ShuffleId,
         maps: usize,
         partitions: usize,
     ) -> Result<Self> {
         let count = i32::try_from(partitions)
             .map_err(|_| Error::new(Kind::Invalid, format!("{partitions} partitions are too many")))?;
+        let session = application.session();
         let options = &session.options;
         let request = proto::RequestSlots {
             application_id: session.id.to_string(),
@@ -87,8 +90,9 @@ impl Shuffle {
         let winners = vec![AttemptId::NONE; maps];
         let state = Mutex::new(State { routes, winners, committed: None });
         let reviving = (0..partitions).map(|_| tokio::sync::Mutex::default()).collect();
-        let shuffle =
-            Self { inner: Arc::new(Inner { session, key, state, reviving, windows: Mutex::default() }) };
+        let (session, windows) = (session.clone(), Mutex::default());
+        let inner = Inner { session, _application: application, key, state, reviving, windows };
+        let shuffle = Self { inner: Arc::new(inner) };
         shuffle.reserve_all().await?;
         Ok(shuffle)
     }

@@ -56,6 +56,11 @@ impl<'a> Body<'a> {
         self.reader.take(len).await.map(Some)
     }
 
+    /// Whether the peer has closed the connection and nothing is left on it: nobody waits for an answer.
+    pub fn is_orphaned(&self) -> bool {
+        self.remaining == 0 && self.reader.is_at_end()
+    }
+
     /// Reads the rest and forgets it.
     ///
     /// # Errors

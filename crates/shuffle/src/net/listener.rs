@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{JoinHandle, JoinSet};
-use tracing::debug;
+use tracing::{debug, warn};
 
 use super::reader::{BODY_BEGIN, FrameReader};
 use super::reply::Reply;
@@ -17,6 +18,11 @@ use super::service::{ConnectionId, Service};
 use super::writer::write_frames;
 use crate::error::Result;
 use crate::wire::Limits;
+
+/// The silence after which the kernel asks a peer whether it is there, and how often it does before it gives it up.
+const KEEPALIVE_SILENCE: Duration = Duration::from_secs(60);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+const KEEPALIVE_RETRIES: u32 = 6;
 
 /// How a listener treats its connections.
 #[derive(Debug, Clone)]
@@ -111,6 +117,16 @@ impl Drop for ListenerHandle {
     }
 }
 
+/// Has the kernel ask peers that are silent for long whether they are still there. One whose machine died between two
+/// frames says nothing, and would count against `connections_max` for ever.
+///
+/// # Errors
+/// The socket is of no use any more.
+pub fn notice_vanished_peers(stream: &TcpStream) -> io::Result<()> {
+    let ask = TcpKeepalive::new().with_time(KEEPALIVE_SILENCE).with_interval(KEEPALIVE_INTERVAL);
+    SockRef::from(stream).set_tcp_keepalive(&ask.with_retries(KEEPALIVE_RETRIES))
+}
+
 /// Counts a connection while it lives, and tells the service when it ends, however it ends.
 struct Counted<S: Service> {
     connections: Arc<AtomicUsize>,
@@ -129,6 +145,7 @@ async fn accept<S: Service>(listener: Listener, service: Arc<S>, connections: Ar
     let Listener { socket, address, options } = listener;
     // The tasks end with this one, which owns them.
     let mut tasks = JoinSet::new();
+    let mut is_full = false;
     loop {
         let accepted = tokio::select! {
             accepted = socket.accept() => accepted,
@@ -144,9 +161,13 @@ async fn accept<S: Service>(listener: Listener, service: Arc<S>, connections: Ar
             }
         };
         if connections.load(Ordering::Relaxed) >= options.connections_max {
-            debug!(%address, %peer, limit = options.connections_max, "too many connections, closed a new one");
+            let limit = options.connections_max;
+            if !std::mem::replace(&mut is_full, true) {
+                warn!(%address, %peer, limit, "too many connections: new ones are closed until others end");
+            }
             continue;
         }
+        is_full = false;
         connections.fetch_add(1, Ordering::Relaxed);
         let id = ConnectionId::next();
         let counted = Counted { connections: connections.clone(), service: service.clone(), id };
@@ -167,6 +188,7 @@ async fn connection<S: Service>(
     options: &Options,
 ) -> io::Result<()> {
     stream.set_nodelay(true)?;
+    notice_vanished_peers(&stream)?;
     let (read, write) = stream.into_split();
     let (queue, outgoing) = mpsc::unbounded_channel();
     let mut reader = FrameReader::new(read, options.limits.clone(), BODY_BEGIN, options.idle_max);

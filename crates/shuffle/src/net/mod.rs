@@ -16,7 +16,7 @@ mod writer;
 
 pub use body::Body;
 pub use client::{Client, ClientOptions, RequestError};
-pub use listener::{Listener, ListenerHandle, Options};
+pub use listener::{Listener, ListenerHandle, Options, notice_vanished_peers};
 pub use payload::{Payload, PieceFuture, PieceSource};
 pub use reply::Reply;
 pub use service::{ConnectionId, Service};

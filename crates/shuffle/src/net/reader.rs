@@ -2,6 +2,7 @@
 
 use std::future::{Future, poll_fn};
 use std::io;
+use std::mem::MaybeUninit;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -51,6 +52,16 @@ impl FrameReader {
             } else if self.in_time(Self::fill).await? == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
+        }
+    }
+
+    /// Whether the peer has closed its side, or is gone, and all that it sent has been read.
+    pub fn is_at_end(&self) -> bool {
+        let mut byte = [MaybeUninit::uninit()];
+        match self.buffer.is_empty().then(|| SockRef::from(self.half.as_ref()).peek(&mut byte)) {
+            Some(Ok(len)) => len == 0,
+            Some(Err(error)) => !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted),
+            None => false,
         }
     }
 

@@ -3,13 +3,16 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use super::buffers;
+use super::memory::Party;
 use super::node::Node;
-use super::push::{Appended, Push, Rejection};
+use super::push::{Appended, Push, Rejection, wait_for_memory};
 use super::replicate::{self, Copied};
 use super::state::{PushKind, Refusal};
 use super::store::record::RunRow;
@@ -66,6 +69,7 @@ pub async fn push(
     node: &Arc<Node>,
     shuffle: &Arc<Shuffle>,
     push: Push,
+    patience: Duration,
     body: &mut Body<'_>,
     reply: Reply,
 ) -> io::Result<()> {
@@ -80,7 +84,8 @@ pub async fn push(
         return Ok(());
     };
     let copy = start_copy(node, shuffle, &push, len);
-    let received = receive(node, segment, &push, body, copy.as_ref().map(|copy| &copy.pieces)).await;
+    let pieces = copy.as_ref().map(|copy| &copy.pieces);
+    let received = receive(node, segment, &push.party(), patience, body, pieces).await;
     let (received, copied) = match (received, copy) {
         (Err(error), _) => return Err(error),
         (Ok(received), None) => (received, None),
@@ -134,11 +139,12 @@ fn start_copy(node: &Arc<Node>, shuffle: &Shuffle, push: &Push, len: usize) -> O
     Some(Copy { pieces, copied })
 }
 
-/// Receives the body into the file. The outer error is the client's connection, the inner one the disk.
+/// Receives the body into the file. The outer error is the client's connection, the inner one the disk or memory.
 async fn receive(
     node: &Arc<Node>,
     segment: Arc<Segment>,
-    push: &Push,
+    party: &Party,
+    patience: Duration,
     body: &mut Body<'_>,
     copy: Option<&mpsc::Sender<Bytes>>,
 ) -> io::Result<io::Result<Received>> {
@@ -148,7 +154,10 @@ async fn receive(
     let (mut front, mut checksum, mut left) = (Bytes::new(), crc32fast::Hasher::new(), body.remaining());
     while left > 0 {
         let step = left.min(PIECE_BYTES);
-        let mut buffer = store.buffers().take(step, store.memory(), &push.party()).await;
+        let Some(charge) = wait_for_memory(node, party, buffers::cost(step), patience).await else {
+            return Ok(Err(io::ErrorKind::OutOfMemory.into()));
+        };
+        let mut buffer = store.buffers().take_charged(step, charge, store.memory());
         body.read_into(buffer.bytes_mut(), step).await?;
         let piece = buffer.share();
         if front.is_empty() {
@@ -168,6 +177,9 @@ async fn receive(
         }
         at += step as u64;
         left -= step;
+    }
+    if body.is_orphaned() {
+        return Err(io::ErrorKind::ConnectionAborted.into());
     }
     Ok(Ok(Received { segment: file.finish(), front, checksum: checksum.finalize() }))
 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::time::Instant;
 
 use super::forward::{self, Forward};
 use super::memory::{Charge, Party};
@@ -24,7 +25,11 @@ use crate::wire::batch::{BATCH_HEADER_LEN, BatchHeader, ByteOrder};
 use crate::wire::{Head, Header, Status};
 
 /// How often a push that waits for memory looks whether there will ever be any.
-const PATIENCE: Duration = Duration::from_millis(200);
+const LOOK: Duration = Duration::from_millis(200);
+
+/// A push waits for memory for this part of the time after which its client gives it up. The copy on the other worker may
+/// have to wait as long, and an answer that comes too late costs more than a split: the client takes the worker for dead.
+const WAIT_PART: u32 = 3;
 
 /// Takes pushes to one kind of copy.
 pub struct PushService {
@@ -78,16 +83,16 @@ impl PushService {
         let Some(shuffle) = self.node.store.find(&push.shuffle) else {
             return self.refuse(&push, None, body, reply).await;
         };
-        if !self.would_take(&shuffle, &push) {
+        let Some(patience) = self.would_take(&shuffle, &push) else {
             return self.refuse(&push, Some(&shuffle), body, reply).await;
-        }
+        };
         let len = body.remaining();
         if large::is_large(len, self.node.store.memory().limit()) {
-            return large::push(&self.node, &shuffle, push, body, reply).await;
+            return large::push(&self.node, &shuffle, push, patience, body, reply).await;
         }
         let peer = if forward::is_worth_it(len) { self.peer_of(&shuffle, &push) } else { None };
         let cost = buffers::cost(len) + peer.as_ref().map_or(0, |_| forward::COST_BYTES);
-        let Some(mut charge) = self.wait_for_memory(&push.party(), cost).await else {
+        let Some(mut charge) = wait_for_memory(&self.node, &push.party(), cost, patience).await else {
             reply.push(Status::HardSplit);
             return Ok(());
         };
@@ -102,6 +107,10 @@ impl PushService {
             copy.arrived(buffer.as_ref());
         }
         body.read_into(buffer.bytes_mut(), len).await?;
+        // A client that gave up while the push waited has brought it to another worker, and Sail reads what both have.
+        if body.is_orphaned() {
+            return Err(io::ErrorKind::ConnectionAborted.into());
+        }
         let body = buffer.share();
         match self.append(&shuffle, &push, &body) {
             Err(rejection) => rejection.answer(reply),
@@ -130,24 +139,12 @@ impl PushService {
         Some((contents.state.peer(slot)?.clone(), within))
     }
 
-    /// Whether the push would be appended if it were here. It is asked again when it is.
-    fn would_take(&self, shuffle: &Shuffle, push: &Push) -> bool {
+    /// How long the push may wait for memory, if it would be appended were it here. It is asked again when it is.
+    fn would_take(&self, shuffle: &Shuffle, push: &Push) -> Option<Duration> {
         let pressure = self.node.pressure(&push.party());
         let contents = shuffle.lock();
-        !contents.gone && push.files().all(|file| contents.state.is_writable(file, pressure))
-    }
-
-    /// Waits for room; `None` when there is none to wait for.
-    async fn wait_for_memory(&self, party: &Party, bytes: u64) -> Option<Charge> {
-        let acquire = self.node.store.memory().acquire(party, bytes);
-        tokio::pin!(acquire);
-        loop {
-            match tokio::time::timeout(PATIENCE, &mut acquire).await {
-                Ok(charge) => return Some(charge),
-                Err(_) if self.node.pressure(party).exhausted => return None,
-                Err(_) => {}
-            }
-        }
+        let takes = !contents.gone && push.files().all(|file| contents.state.is_writable(file, pressure));
+        takes.then(|| contents.push_timeout.unwrap_or(self.node.options.push_timeout) / WAIT_PART)
     }
 
     /// Answers a push that is not kept. What the client does depends on its map, which stands in front of the batch.
@@ -206,6 +203,26 @@ impl PushService {
         shuffle.grew(bytes, self.node.store.now_ms());
         self.node.count_appended(bytes);
         Ok(Appended { soft_split, peer: peer.map(|peer| (peer, within)) })
+    }
+}
+
+/// Waits for room; `None` when there is none to wait for, or not in time.
+pub(super) async fn wait_for_memory(
+    node: &Node,
+    party: &Party,
+    bytes: u64,
+    patience: Duration,
+) -> Option<Charge> {
+    let acquire = node.store.memory().acquire(party, bytes);
+    tokio::pin!(acquire);
+    let until = Instant::now() + patience;
+    loop {
+        let look = until.min(Instant::now() + LOOK);
+        match tokio::time::timeout_at(look, &mut acquire).await {
+            Ok(charge) => return Some(charge),
+            Err(_) if look == until || node.pressure(party).exhausted => return None,
+            Err(_) => {}
+        }
     }
 }
 

@@ -67,6 +67,17 @@ impl Cluster {
     }
 
     pub async fn reserve(&self, key: &ShuffleKey, locations: &[Location], split: (i64, i32)) -> i32 {
+        self.reserve_within(key, locations, split, 0).await
+    }
+
+    /// For a client that gives up a push after so long; 0 says nothing about that.
+    pub async fn reserve_within(
+        &self,
+        key: &ShuffleKey,
+        locations: &[Location],
+        split: (i64, i32),
+        push_timeout_ms: i64,
+    ) -> i32 {
         let holders = locations.iter().map(|location| location.worker.clone());
         let mut status = 0;
         for (at, worker) in self.workers.iter().enumerate() {
@@ -82,6 +93,7 @@ impl Cluster {
                 split_threshold: split.0,
                 split_mode: split.1,
                 partition_split_enabled: true,
+                push_data_timeout: push_timeout_ms,
                 ..Default::default()
             };
             let answer: proto::ReserveSlotsResponse = self.rpc(at, &request).await.unwrap();
