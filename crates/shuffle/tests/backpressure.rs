@@ -210,7 +210,7 @@ async fn who_cannot_wait_is_sent_elsewhere_and_who_has_gone_brings_nothing() {
     taken.push(noise(500, BATCH_BYTES));
     cluster.commit(0, &gone, &[place], &[], &[0; 501]).await;
     let read = cluster.read(0, &gone, "0-0-0", WHOLE).await.unwrap();
-    assert_eq!(read, taken, "what its client had given up is not there");
+    assert!(read == taken, "what its client had given up is there, or something else is not");
 }
 
 #[tokio::test(flavor = "multi_thread")]
