@@ -29,15 +29,19 @@ pub(super) struct FrameReader {
     body_begin: usize,
     /// How long a frame that has begun may stand still.
     idle_max: Duration,
+    /// The peer was seen to send a head in parts: it may wait for an acknowledgement between any two.
+    sends_parts: bool,
 }
 
 impl FrameReader {
     pub fn new(half: OwnedReadHalf, limits: Limits, body_begin: usize, idle_max: Duration) -> Self {
-        Self { half, buffer: BytesMut::new(), limits, body_begin, idle_max }
+        Self { half, buffer: BytesMut::new(), limits, body_begin, idle_max, sends_parts: false }
     }
 
     /// The next frame's head; `None` when the peer has closed between two frames.
     pub async fn head(&mut self) -> io::Result<Option<Head>> {
+        // Whether a read began with this head.
+        let mut begun = false;
         loop {
             let head = Head::decode(&mut self.buffer, &self.limits);
             if let Some(head) = head.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))? {
@@ -49,8 +53,12 @@ impl FrameReader {
                 if self.fill().await? == 0 {
                     return Ok(None);
                 }
-            } else if self.in_time(Self::fill).await? == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
+                begun = true;
+            } else {
+                self.sends_parts |= begun;
+                if self.in_time(Self::fill).await? == 0 {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
             }
         }
     }
@@ -74,7 +82,7 @@ impl FrameReader {
         let mut readable = pin!(self.half.readable());
         poll_fn(|context| {
             let polled = readable.as_mut().poll(context);
-            if polled.is_pending() {
+            if polled.is_pending() && self.sends_parts {
                 acknowledge_at_once(&self.half);
             }
             polled
@@ -84,7 +92,7 @@ impl FrameReader {
 
     async fn fill(&mut self) -> io::Result<usize> {
         self.buffer.reserve(READ_AHEAD);
-        read(&mut self.half, &mut (&mut self.buffer).limit(READ_AHEAD)).await
+        read(&mut self.half, &mut (&mut self.buffer).limit(READ_AHEAD), self.sends_parts).await
     }
 
     async fn in_time<T>(&mut self, read: impl AsyncFnOnce(&mut Self) -> io::Result<T>) -> io::Result<T> {
@@ -119,7 +127,7 @@ impl FrameReader {
             // The buffer is empty by now. What of the capacity is left over takes the next head along, in the same call.
             let room = body.capacity().min(len + READ_AHEAD) - body.len();
             let mut rest = (&mut *body).limit(room);
-            match timeout(self.idle_max, read(&mut self.half, &mut rest)).await {
+            match timeout(self.idle_max, read(&mut self.half, &mut rest, self.sends_parts)).await {
                 Ok(Ok(0)) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(Ok(_)) => {}
                 Ok(Err(error)) => return Err(error),
@@ -151,10 +159,10 @@ impl FrameReader {
 }
 
 /// Reads what is there, or waits for it.
-async fn read(half: &mut OwnedReadHalf, into: &mut impl BufMut) -> io::Result<usize> {
+async fn read(half: &mut OwnedReadHalf, into: &mut impl BufMut, sends_parts: bool) -> io::Result<usize> {
     poll_fn(|context| {
         let polled = pin!(half.read_buf(into)).poll(context);
-        if polled.is_pending() {
+        if polled.is_pending() && sends_parts {
             acknowledge_at_once(half);
         }
         polled
@@ -164,7 +172,8 @@ async fn read(half: &mut OwnedReadHalf, into: &mut impl BufMut) -> io::Result<us
 
 /// Called when there is nothing left to read: a peer that has to wait for the acknowledgement is not to wait longer. Sail
 /// writes a frame in several small parts with Nagle's algorithm on, and the second leaves when the first is acknowledged:
-/// a delayed acknowledgement costs it 40 ms a frame. The kernel forgets the option, so each wait sets it again.
+/// a delayed acknowledgement costs it 40 ms a frame. The kernel forgets the option, so each wait sets it again, for a peer
+/// that sends so; to others it would be a packet and a call for nothing.
 fn acknowledge_at_once(half: &OwnedReadHalf) {
     #[cfg(target_os = "linux")]
     let _ = SockRef::from(half.as_ref()).set_tcp_quickack(true); // a hint: its failure changes no answer

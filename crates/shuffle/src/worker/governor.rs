@@ -25,6 +25,9 @@ const IDLE: Duration = Duration::from_secs(1);
 /// Left alone below the limit, in 1/32, for what comes between two measurements.
 const MARGIN_32NDS: u64 = 2;
 
+/// What is left alone at least: connections, threads and code that is used for the first time do not grow with the limit.
+const MARGIN_BYTES_MIN: u64 = 8 << 20;
+
 /// What a page has on the systems that we run on; the kernel counts RSS in pages.
 const PAGE_BYTES: u64 = 4096;
 
@@ -38,7 +41,7 @@ pub fn first_limit(memory_bytes: u64) -> u64 {
 /// Never below a quarter: a process that needs more than that besides has too small a limit, and still has to go on.
 pub fn limit(memory_bytes: u64, rss: u64, accounted: u64) -> u64 {
     let besides = rss.saturating_sub(accounted);
-    let margin = memory_bytes / 32 * MARGIN_32NDS;
+    let margin = (memory_bytes / 32 * MARGIN_32NDS).max(MARGIN_BYTES_MIN);
     memory_bytes.saturating_sub(margin).saturating_sub(besides).max(memory_bytes / 4)
 }
 
@@ -99,6 +102,7 @@ mod tests {
         assert_eq!(limit(256 * mib, 20 * mib, 0), 220 * mib);
         assert_eq!(limit(256 * mib, 200 * mib, 150 * mib), 190 * mib);
         assert_eq!(limit(256 * mib, 900 * mib, 150 * mib), 64 * mib);
+        assert_eq!(limit(64 * mib, 30 * mib, 10 * mib), 36 * mib);
     }
 
     #[test]
