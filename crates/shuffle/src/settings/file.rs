@@ -1,5 +1,8 @@
 //! `celeborn-defaults.conf`: one `key value` a line, as Java's properties files.
 
+use std::iter::Enumerate;
+use std::str::Lines;
+
 /// An entry of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
@@ -27,17 +30,10 @@ pub fn entries(text: &str) -> impl Iterator<Item = Entry> {
         })?;
         let line = line.trim_start();
         // As long as it will be, because text that grows takes up to three times its length.
-        let (mut len, mut last, mut ahead) = (line.len(), line, lines.clone());
-        while last.ends_with('\\') {
-            last = ahead.next().map_or("", |(_, line)| line.trim_start());
-            len += last.len();
-        }
+        let mut len = 0;
+        parts(line, &mut lines.clone(), |part| len += part.len());
         let mut whole = String::with_capacity(len);
-        whole.push_str(line);
-        while whole.ends_with('\\') {
-            whole.pop();
-            whole.push_str(lines.next().map_or("", |(_, line)| line.trim_start()));
-        }
+        parts(line, &mut lines, |part| whole.push_str(part));
         let blank_or_sign = |c: char| c.is_whitespace() || c == '=' || c == ':';
         let (key, rest) = match whole.find(blank_or_sign) {
             Some(at) => whole.split_at(at),
@@ -47,6 +43,21 @@ pub fn entries(text: &str) -> impl Iterator<Item = Entry> {
         let value = rest.strip_prefix(['=', ':']).unwrap_or(rest).trim();
         Some(Entry { key: key.to_owned(), value: value.to_owned(), line: number + 1 })
     })
+}
+
+/// A line and those that continue it, without what joins them.
+fn parts<'t>(mut line: &'t str, lines: &mut Enumerate<Lines<'t>>, mut part: impl FnMut(&'t str)) {
+    while let Some(begun) = continued(line) {
+        part(begun);
+        line = lines.next().map_or("", |(_, line)| line.trim_start());
+    }
+    part(line);
+}
+
+/// What stands before the backslash of a line that the next one continues. Of two backslashes the first is for the second.
+fn continued(line: &str) -> Option<&str> {
+    let backslashes = line.len() - line.trim_end_matches('\\').len();
+    (backslashes % 2 == 1).then(|| &line[..line.len() - 1])
 }
 
 #[cfg(test)]
@@ -78,6 +89,8 @@ mod tests {
     fn odd_ends_do_no_harm() {
         assert_eq!(parse("key\\").len(), 1);
         assert_eq!(parse("\\\n\\\n")[0].key, "");
+        let two = parse("a b\\\\\nc\\\\\\\n d");
+        assert_eq!((two[0].value.as_str(), two[1].key.as_str()), ("b\\\\", "c\\\\d"));
         assert!(parse("").is_empty());
     }
 
