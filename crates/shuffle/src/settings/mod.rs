@@ -9,6 +9,7 @@ pub mod file;
 pub mod reference;
 mod value;
 
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 pub use self::value::{bytes, duration};
@@ -122,6 +123,12 @@ static TABLE: LazyLock<Vec<Setting>> = LazyLock::new(|| {
     table
 });
 
+static EXACT: LazyLock<BTreeMap<&str, &Setting>> =
+    LazyLock::new(|| TABLE.iter().map(|setting| (setting.key, setting)).collect());
+
+static WITH_PLACEHOLDER: LazyLock<Vec<&Setting>> =
+    LazyLock::new(|| TABLE.iter().filter(|setting| setting.key.contains('<')).collect());
+
 /// All documented keys, by group and name.
 pub fn table() -> &'static [Setting] {
     &TABLE
@@ -129,8 +136,8 @@ pub fn table() -> &'static [Setting] {
 
 /// The setting of a key, if it is documented. A key that is written out wins over one with a placeholder.
 pub fn find(key: &str) -> Option<&'static Setting> {
-    let exact = table().iter().find(|setting| setting.key == key);
-    exact.or_else(|| table().iter().find(|setting| setting.is(key)))
+    let exact = EXACT.get(key).copied();
+    exact.or_else(|| WITH_PLACEHOLDER.iter().copied().find(|setting| setting.is(key)))
 }
 
 #[cfg(test)]
