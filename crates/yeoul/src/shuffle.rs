@@ -134,7 +134,12 @@ pub fn run(args: ShuffleArgs) -> ExitCode {
     // Each blocked thread may hold a piece of a segment: their number is part of what a worker needs.
     runtime.enable_all().max_blocking_threads(32).thread_name("shuffle");
     let served = match runtime.build() {
-        Ok(runtime) => runtime.block_on(serve(args)),
+        Ok(runtime) => {
+            let served = runtime.block_on(serve(args));
+            // What still waits for a disk that hangs does not keep the process.
+            runtime.shutdown_background();
+            served
+        }
         Err(error) => Err(error.into()),
     };
     match served {
