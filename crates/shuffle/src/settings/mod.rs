@@ -136,6 +136,10 @@ pub fn table() -> &'static [Setting] {
 
 /// The setting of a key, if it is documented. A key that is written out wins over one with a placeholder.
 pub fn find(key: &str) -> Option<&'static Setting> {
+    // All of them begin so, and a file of something else has thousands that do not.
+    if !key.starts_with("celeborn.") {
+        return None;
+    }
     let exact = EXACT.get(key).copied();
     exact.or_else(|| WITH_PLACEHOLDER.iter().copied().find(|setting| setting.is(key)))
 }
