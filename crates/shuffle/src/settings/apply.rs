@@ -65,12 +65,15 @@ pub fn to_worker(entries: &[Entry], options: &mut worker::Options) -> Result<Vec
 fn apply(entries: &[Entry], mut set: impl FnMut(&Entry) -> Result<()>) -> Result<Vec<Notice>> {
     let mut notices = Vec::new();
     let mut seen = BTreeSet::new();
+    let mut unknown = 0;
     for entry in entries {
         let first = seen.insert(&entry.key);
         let (key, line) = (entry.key.clone(), entry.line);
         let Some(setting) = find(&entry.key) else {
             if first {
-                notices.push(Notice::Unknown { key, line, similar: similar(&entry.key) });
+                unknown += 1;
+                let similar = if unknown <= SUGGESTIONS_MAX { similar(&entry.key) } else { None };
+                notices.push(Notice::Unknown { key, line, similar });
             }
             continue;
         };
@@ -91,12 +94,15 @@ fn apply(entries: &[Entry], mut set: impl FnMut(&Entry) -> Result<()>) -> Result
     Ok(notices)
 }
 
+/// Unknown keys for which one that was meant is looked for: a file with more is hardly one of settings.
+const SUGGESTIONS_MAX: usize = 8;
+
 /// Letters by which a key may differ from one that was meant.
 const DISTANCE_MAX: usize = 3;
 
 /// A documented key that is nearly the same.
 fn similar(key: &str) -> Option<&'static str> {
-    // A file of anything but settings has thousands of keys, and each distance takes the product of two lengths.
+    // Each distance takes the product of two lengths.
     let len = key.chars().count();
     let near = table()
         .iter()
