@@ -179,7 +179,8 @@ fn main() -> std::io::Result<()> {
     encode_run(file, 1, 0, &[row(3, 0), row(0, 1)], &mut segment);
     segment.extend_from_slice(b"abc");
     encode_winners(&[AttemptId(0), AttemptId::NONE], &mut segment);
-    encode_seal(&Seal { file, life: 1, count: 2, bytes: 3 }, &mut segment);
+    let seal = Seal { file, life: 1, count: 2, bytes: 3, order: Some(ByteOrder::Big), replicated: true };
+    encode_seal(&seal, &mut segment);
     write("shuffle_segment", 0, &segment)?;
 
     let settings = "# comment\nceleborn.master.port 9097\nceleborn.worker.storage.dirs = /a,\\\n /b\n\

@@ -111,15 +111,9 @@ impl Node {
     /// Forgets a shuffle: its batches, its streams, its files.
     pub fn expire(&self, key: &ShuffleKey) {
         self.streams.remove_shuffle(key);
-        if let Some(removed) = self.store.remove(key) {
+        if let Some(files) = self.store.remove(key) {
             tracing::debug!(shuffle = %key, "deleted");
-            if removed.has_files() {
-                let store = Arc::clone(&self.store);
-                drop(tokio::task::spawn_blocking(move || {
-                    removed.delete_files();
-                    store.measure();
-                }));
-            }
+            self.store.delete(files);
         }
         let is_of_application = |shuffle: &Arc<Shuffle>| shuffle.key().application == key.application;
         if !self.store.all().iter().any(is_of_application) {

@@ -238,8 +238,8 @@ async fn probe(node: Arc<Node>) {
                 }
                 if directory.health() != health {
                     node.news.notify_one();
-                    node.store.memory().wake_spiller();
                 }
+                node.store.memory().wake_spiller(); // what found no room may find it now
             }
         });
     }

@@ -147,6 +147,8 @@ struct Location {
     bytes: u64,
     split: SplitPolicy,
     peer: Option<Arc<str>>,
+    /// It has another copy, even where nobody knows any more on whom.
+    replicated: bool,
 }
 
 /// The decisions about one shuffle on one worker.
@@ -193,6 +195,7 @@ impl ShuffleState {
                     bytes: 0,
                     split: reservation.split,
                     peer: reservation.peer.clone(),
+                    replicated: reservation.peer.is_some(),
                 });
                 (slot, true)
             }
@@ -208,10 +211,11 @@ impl ShuffleState {
         slot
     }
 
-    /// Takes in a location that was committed before the worker restarted.
-    pub fn restore(&mut self, file: FileName, bytes: u64) -> Slot {
+    /// Takes in a location that was committed before the worker restarted, and whether it has another copy.
+    pub fn restore(&mut self, file: FileName, bytes: u64, replicated: bool) -> Slot {
         self.recovered = true;
-        self.insert(Location { file, phase: Phase::Sealed, bytes, split: SplitPolicy::default(), peer: None })
+        let (phase, split) = (Phase::Sealed, SplitPolicy::default());
+        self.insert(Location { file, phase, bytes, split, peer: None, replicated })
     }
 
     /// Takes in the winners that a commit before the restart told.
@@ -353,7 +357,7 @@ impl ShuffleState {
 
     /// Whether a location is replicated, so that its other copy may hold other batches.
     pub fn has_peer(&self, slot: Slot) -> bool {
-        self.locations.get(&slot).is_some_and(|location| location.peer.is_some())
+        self.locations.get(&slot).is_some_and(|location| location.replicated)
     }
 
     /// The winners that commits told so far.
@@ -477,7 +481,7 @@ mod tests {
         assert_eq!(push(&mut state, primary(0, 0), 1, 1), Err(Refusal::HardSplit));
         assert_eq!(push(&mut state, primary(9, 0), 1, 1), Err(Refusal::HardSplit), "unknown, maps known");
         let mut recovered = ShuffleState::default();
-        recovered.restore(primary(0, 0), 5);
+        recovered.restore(primary(0, 0), 5, false);
         assert_eq!(push(&mut recovered, primary(1, 0), 0, 1), Err(Refusal::HardSplit));
     }
 

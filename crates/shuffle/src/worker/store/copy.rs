@@ -12,10 +12,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::directory::Directory;
 use super::record::{RunRow, Seal};
 use super::segment::{RunToWrite, Segment, WrittenRun};
 use crate::ids::FileName;
-use crate::wire::batch::BatchHeader;
+use crate::wire::batch::{BatchHeader, ByteOrder};
 use crate::worker::index::Index;
 use crate::worker::memory::{Charge, Memory};
 
@@ -53,6 +54,16 @@ pub enum Place {
         /// CRC-32 that it must have.
         checksum: u32,
     },
+}
+
+impl Place {
+    /// The directory of a batch on disk.
+    pub fn directory(&self) -> Option<&Arc<Directory>> {
+        match self {
+            Self::Memory(_) => None,
+            Self::Disk { segment, .. } => Some(segment.directory()),
+        }
+    }
 }
 
 /// A run that lay on disk when the worker started.
@@ -153,6 +164,11 @@ impl LocationCopy {
     /// Bytes in memory that a spill may take now.
     pub fn spillable(&self) -> u64 {
         if self.spilling { 0 } else { self.resident }
+    }
+
+    /// Whether a run is on its way to disk.
+    pub fn is_spilling(&self) -> bool {
+        self.spilling
     }
 
     /// Adds a batch that is in memory.
@@ -271,10 +287,10 @@ impl LocationCopy {
         self.resident == 0 && !self.index.is_empty() && !self.seal_written
     }
 
-    /// The seal that says so.
-    pub fn seal(&self) -> Seal {
+    /// The seal that says so, of a location in a shuffle whose batch headers have that order.
+    pub fn seal(&self, order: Option<ByteOrder>, replicated: bool) -> Seal {
         let count = self.index.entries().len() as u32;
-        Seal { file: self.file, life: self.life, count, bytes: self.index.bytes() }
+        Seal { file: self.file, life: self.life, count, bytes: self.index.bytes(), order, replicated }
     }
 
     /// Remembers that the seal is on disk.

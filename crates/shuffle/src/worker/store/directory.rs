@@ -4,7 +4,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,6 +18,14 @@ const READS_MAX: usize = 8;
 /// Writes of large batches to one directory at the same time: a disk that stands still does not take the threads with
 /// which the others are read.
 const LARGE_WRITES_MAX: usize = 4;
+
+/// How long one write job, the seals of one shuffle or the sync of one file may take. A directory that takes longer stands
+/// still, and counts as failed.
+pub(super) const STEP_MAX: Duration = Duration::from_secs(120);
+
+/// What must be free in a full directory for seals to go there: the reserve is left alone by batches, but they would be
+/// lost with the restart without their seals, which are small.
+const SEALS_FREE_BYTES_MIN: u64 = 1 << 20;
 
 /// Where shuffles lie below a worker's directory, so that a directory may be shared with other programs.
 const HOME: &str = "yeoul-shuffle";
@@ -48,9 +56,13 @@ pub struct Directory {
     written: AtomicU64,
     total: AtomicU64,
     usable: AtomicU64,
+    /// Bytes free with the reserve, when last measured; none since a write found no space.
+    free: AtomicU64,
     /// One spill at a time keeps the writes of a disk sequential.
-    pub(super) writes: Semaphore,
+    pub(super) writes: Arc<Semaphore>,
     pub(super) reads: Semaphore,
+    /// One deletion at a time: a disk that stands still takes one thread, however much is to be deleted there.
+    pub(super) deletions: Semaphore,
     pub(in crate::worker) large_writes: Semaphore,
     /// Held for as long as the process lives: two workers with one directory would delete each other's files.
     _lock: File,
@@ -101,8 +113,10 @@ impl Directory {
             written: AtomicU64::new(0),
             total: AtomicU64::new(total),
             usable: AtomicU64::new(0),
-            writes: Semaphore::new(1),
+            free: AtomicU64::new(0),
+            writes: Arc::new(Semaphore::new(1)),
             reads: Semaphore::new(READS_MAX),
+            deletions: Semaphore::new(1),
             large_writes: Semaphore::new(LARGE_WRITES_MAX),
             _lock: lock,
         };
@@ -139,6 +153,25 @@ impl Directory {
         self.usable.load(Ordering::Relaxed)
     }
 
+    /// Bytes free, the reserve among them.
+    pub(super) fn free(&self) -> u64 {
+        self.free.load(Ordering::Relaxed)
+    }
+
+    /// Whether nothing is being written to it.
+    pub(super) fn is_idle(&self) -> bool {
+        self.writes.available_permits() > 0
+    }
+
+    /// Whether seals may be written: one that is full only by its reserve takes them.
+    pub(super) fn takes_seals(&self) -> bool {
+        match self.health() {
+            Health::Healthy => true,
+            Health::Full => self.free() >= SEALS_FREE_BYTES_MIN,
+            Health::Failed => false,
+        }
+    }
+
     /// Bytes written since the start.
     pub fn written(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
@@ -159,6 +192,7 @@ impl Directory {
         let space = rustix::fs::statvfs(&self.home)?;
         self.total.store(space.f_blocks * space.f_frsize, Ordering::Relaxed);
         let free = space.f_bavail * space.f_frsize;
+        self.free.store(free, Ordering::Relaxed);
         self.usable.store(free.saturating_sub(self.reserve_bytes), Ordering::Relaxed);
         let full = free <= self.reserve_bytes;
         match (self.health(), full) {
@@ -179,7 +213,18 @@ impl Directory {
         let full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
         let health = if full { Health::Full } else { Health::Failed };
         tracing::warn!(directory = %self.root.display(), %error, ?health, "directory excluded");
+        if full {
+            self.free.store(0, Ordering::Relaxed);
+        }
         self.set_health(health);
+    }
+
+    /// Takes in that batches do not fit above the reserve, without having tried.
+    pub(super) fn lacks_room(&self) {
+        tracing::warn!(directory = %self.root.display(), usable = self.usable(), "directory excluded: it is full");
+        if self.health() == Health::Healthy {
+            self.set_health(Health::Full);
+        }
     }
 
     /// Writes, syncs, reads and deletes a small file, and measures the space. Blocks; a caller on a runtime puts it on a
@@ -248,6 +293,20 @@ mod tests {
         assert_eq!(directory.health(), Health::Failed);
         directory.probe().unwrap();
         assert_eq!(directory.health(), Health::Healthy);
+    }
+
+    #[test]
+    fn seals_go_into_the_reserve_and_not_where_a_write_found_no_space() {
+        let place = tempfile::tempdir().unwrap();
+        let directory = Directory::open(place.path(), Some(0)).unwrap();
+        directory.lacks_room();
+        assert_eq!((directory.health(), directory.takes_seals()), (Health::Full, true));
+        directory.failed(&io::ErrorKind::StorageFull.into());
+        assert_eq!((directory.health(), directory.takes_seals()), (Health::Full, false));
+        directory.measure().unwrap();
+        assert!(directory.takes_seals(), "there is space again");
+        directory.hangs();
+        assert!(!directory.takes_seals());
     }
 
     #[test]

@@ -2,17 +2,22 @@
 //!
 //! - [`shuffle`]: one shuffle behind its lock; [`copy`]: one copy of a location: index, runs on disk, batches in memory.
 //! - [`record`]: the layout of a segment file; [`segment`]: writing and reading one; [`directory`]: the disks.
-//! - [`spill`]: memory to disk; [`read`]: both to a reader; [`recovery`]: what a restarted worker finds.
+//! - [`spill`]: memory to disk; [`seal`]: what makes it readable after a restart; [`flush`]: all of that before a worker
+//!   stops; [`read`]: both to a reader; [`recovery`]: what a restarted worker finds.
 
 pub mod copy;
 pub mod directory;
+pub mod flush;
 pub mod read;
 pub mod record;
 pub mod recovery;
+pub mod seal;
 pub mod segment;
 pub mod shuffle;
 pub mod spill;
 
+#[cfg(test)]
+mod disks;
 #[cfg(test)]
 mod model;
 
@@ -23,6 +28,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 use std::time::Instant;
 
 use directory::{Directory, Health};
+use segment::Segment;
 use shuffle::{Contents, Shuffle};
 
 use super::buffers::Buffers;
@@ -42,7 +48,7 @@ pub struct Store {
     buffers: Buffers,
     directories: Vec<Arc<Directory>>,
     shuffles: RwLock<HashMap<ShuffleKey, Arc<Shuffle>>>,
-    /// Committed shuffles whose seals are to be written.
+    /// Committed shuffles whose seals are to be written, see [`seal`].
     unsealed: Mutex<Vec<Arc<Shuffle>>>,
     /// The number of the next copy of a location; larger than any on disk.
     lives: Arc<AtomicU64>,
@@ -96,16 +102,6 @@ impl Store {
         &self.directories
     }
 
-    /// Asks every directory how much space there is now. Blocks.
-    pub fn measure(&self) {
-        for directory in &self.directories {
-            if let Err(error) = directory.measure() {
-                tracing::warn!(directory = %directory.root().display(), %error, "cannot be measured");
-            }
-        }
-        self.memory.wake_spiller();
-    }
-
     /// Milliseconds since the store was opened.
     pub fn now_ms(&self) -> u64 {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
@@ -153,8 +149,8 @@ impl Store {
         self.shuffles().values().cloned().collect()
     }
 
-    /// Forgets a shuffle and gives back its memory; its files are deleted by the caller of [`Removed::delete_files`].
-    pub fn remove(&self, key: &ShuffleKey) -> Option<Removed> {
+    /// Forgets a shuffle and gives back its memory. Returns its files, which nobody needs any more: see [`Store::delete`].
+    pub fn remove(&self, key: &ShuffleKey) -> Option<Vec<Arc<Segment>>> {
         let shuffle = self.shuffles_mut().remove(key)?;
         let (copies, segments) = {
             let mut contents = shuffle.lock();
@@ -162,8 +158,39 @@ impl Store {
             (std::mem::take(&mut contents.copies), std::mem::take(&mut contents.segments))
         };
         shuffle.shrank(shuffle.resident());
+        self.unsealed().retain(|waiting| !Arc::ptr_eq(waiting, &shuffle));
         drop(copies); // outside the lock: giving back memory wakes who waits for it
-        Some(Removed { segments })
+        Some(segments)
+    }
+
+    /// Deletes files, those of each directory in their turn and by themselves: a disk that stands still holds up nothing
+    /// but its own.
+    pub fn delete(self: &Arc<Self>, segments: Vec<Arc<Segment>>) {
+        let mut lots: Vec<(Arc<Directory>, Vec<Arc<Segment>>)> = Vec::new();
+        for segment in segments {
+            match lots.iter_mut().find(|(directory, _)| Arc::ptr_eq(directory, segment.directory())) {
+                Some((_, lot)) => lot.push(segment),
+                None => lots.push((Arc::clone(segment.directory()), vec![segment])),
+            }
+        }
+        for (directory, lot) in lots {
+            tokio::spawn(Arc::clone(self).delete_lot(directory, lot));
+        }
+    }
+
+    async fn delete_lot(self: Arc<Self>, directory: Arc<Directory>, lot: Vec<Arc<Segment>>) {
+        let _turn = directory.deletions.acquire().await;
+        let place = Arc::clone(&directory);
+        let deleted = tokio::task::spawn_blocking(move || {
+            for segment in lot {
+                segment.delete();
+            }
+            place.measure()
+        });
+        if let Ok(Err(error)) = deleted.await {
+            tracing::warn!(directory = %directory.root().display(), %error, "cannot be measured");
+        }
+        self.memory.wake_spiller(); // there may be space again
     }
 
     /// What the worker is going through, for decisions about who finds memory at `level`.
@@ -175,35 +202,5 @@ impl Store {
 
     fn unsealed(&self) -> MutexGuard<'_, Vec<Arc<Shuffle>>> {
         self.unsealed.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Has the spiller write the seals of a shuffle that was committed.
-    pub fn seal_later(&self, shuffle: &Arc<Shuffle>) {
-        let mut unsealed = self.unsealed();
-        if !unsealed.iter().any(|waiting| Arc::ptr_eq(waiting, shuffle)) {
-            unsealed.push(Arc::clone(shuffle));
-            drop(unsealed);
-            self.memory.wake_spiller();
-        }
-    }
-}
-
-/// A shuffle that is no longer here.
-#[derive(Debug)]
-pub struct Removed {
-    segments: Vec<Arc<segment::Segment>>,
-}
-
-impl Removed {
-    /// Whether there are files to delete.
-    pub fn has_files(&self) -> bool {
-        !self.segments.is_empty()
-    }
-
-    /// Deletes the files. Blocks.
-    pub fn delete_files(self) {
-        for segment in self.segments {
-            segment.delete();
-        }
     }
 }

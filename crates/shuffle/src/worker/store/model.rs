@@ -16,13 +16,13 @@ use crate::wire::batch::{BATCH_HEADER_LEN, BatchHeader, ByteOrder};
 use crate::worker::index::MapRange;
 use crate::worker::state::{Commit, Pressure, PushKind, Reservation, SplitPolicy};
 
-const CALM: Pressure = Pressure { leaving: false, memory_tight: false, exhausted: false };
+pub(super) const CALM: Pressure = Pressure { leaving: false, memory_tight: false, exhausted: false };
 
-fn file(partition: i32) -> FileName {
+pub(super) fn file(partition: i32) -> FileName {
     FileName { location: LocationId::new(partition, 0), mode: Mode::Primary }
 }
 
-fn batch(map: i32, attempt: i32, number: i32, len: usize) -> Bytes {
+pub(super) fn batch(map: i32, attempt: i32, number: i32, len: usize) -> Bytes {
     let header = BatchHeader {
         map: MapId(map),
         attempt: AttemptId(attempt),
@@ -38,7 +38,7 @@ fn batch(map: i32, attempt: i32, number: i32, len: usize) -> Bytes {
     bytes.freeze()
 }
 
-fn append(store: &Store, shuffle: &Arc<Shuffle>, partition: i32, batch: &Bytes) -> bool {
+pub(super) fn append(store: &Store, shuffle: &Arc<Shuffle>, partition: i32, batch: &Bytes) -> bool {
     let mut contents = shuffle.lock();
     let header = BatchHeader::decode(batch, ByteOrder::Little).unwrap();
     let Ok(admission) = contents.state.judge(file(partition), header.map, PushKind::Single, CALM) else {
@@ -59,7 +59,7 @@ async fn read_chunk(store: &Store, stream: &Arc<Stream>, chunk: u32) -> crate::R
     Ok(bytes)
 }
 
-async fn read_all(
+pub(super) async fn read_all(
     store: &Store,
     shuffle: &Arc<Shuffle>,
     partition: i32,
@@ -120,16 +120,16 @@ impl Model {
     }
 }
 
-fn runtime() -> tokio::runtime::Runtime {
+pub(super) fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-fn open(place: &tempfile::TempDir) -> Arc<Store> {
+pub(super) fn open(place: &tempfile::TempDir) -> Arc<Store> {
     let paths = [place.path().join("a"), place.path().join("b")];
     Arc::new(Store::open(&paths, 1 << 20, Some(0)).unwrap())
 }
 
-fn reserve(shuffle: &Shuffle, partitions: impl Iterator<Item = i32>) {
+pub(super) fn reserve(shuffle: &Shuffle, partitions: impl Iterator<Item = i32>) {
     let wanted: Vec<_> = partitions
         .map(|id| Reservation { file: file(id), peer: None, split: SplitPolicy::default() })
         .collect();

@@ -4,13 +4,16 @@
 //! What comes from a segment is compared with its checksum before it leaves.
 
 use std::collections::HashSet;
+use std::future;
 use std::io;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use tokio::sync::SemaphorePermit;
 
 use super::Store;
 use super::copy::Place;
+use super::directory::Directory;
 use super::segment::{Segment, Wait};
 use super::shuffle::{Contents, Shuffle};
 use crate::error::{Error, Kind, Result};
@@ -273,14 +276,10 @@ impl ChunkReader {
         if fill(&batches, &mut buffer, Wait::Never).is_ok() {
             return split_checked(&batches, buffer).map_err(|error| about(&stream, error));
         }
-        let directory = batches.iter().find_map(|(place, _)| match place {
-            Place::Disk { segment, .. } => Some(Arc::clone(segment.directory())),
-            Place::Memory(_) => None,
-        });
-        let _turn = match &directory {
-            Some(directory) => Some(directory.reads.acquire().await),
-            None => None,
+        let Some(directory) = batches.iter().find_map(|(place, _)| place.directory()).cloned() else {
+            return Err(Error::new(Kind::Internal, "a batch is neither in memory nor on disk"));
         };
+        let (_turn, mut buffer) = self.turn_and_buffer(&directory, buffer).await;
         let read = tokio::task::spawn_blocking(move || {
             fill(&batches, &mut buffer, Wait::ForTheDisk)?;
             split_checked(&batches, buffer)
@@ -288,6 +287,31 @@ impl ChunkReader {
         read.await
             .map_err(|panic| Error::new(Kind::Internal, panic.to_string()))?
             .map_err(|error| about(&stream, error))
+    }
+
+    /// A turn to read from a directory, for who has a buffer, and that buffer or one like it.
+    ///
+    /// Nobody waits for one of the two while it holds the other: a disk that stands still would keep the memory of all
+    /// readers, and clients that take their time the turns of a disk.
+    async fn turn_and_buffer<'a>(
+        &self,
+        directory: &'a Directory,
+        mut buffer: Buffer,
+    ) -> (SemaphorePermit<'a>, Buffer) {
+        let len = buffer.bytes_mut().capacity();
+        loop {
+            if let Ok(turn) = directory.reads.try_acquire() {
+                return (turn, buffer);
+            }
+            drop(buffer);
+            let turn = directory.reads.acquire().await.expect("it is never closed");
+            tokio::select! {
+                biased;
+                buffer = self.buffer(len) => return (turn, buffer),
+                () = future::ready(()) => drop(turn), // there is none at once
+            }
+            buffer = self.buffer(len).await;
+        }
     }
 
     /// Waits for a buffer. Readers of other applications that read slowly are nothing to this one.
@@ -331,13 +355,21 @@ impl ChunkReader {
             return Err(Error::new(Kind::NotFound, text));
         };
         let (mut batches, mut bytes) = (Vec::new(), 0);
+        let mut directory = None;
         while self.position < self.end && (batches.is_empty() || bytes < PIECE_BYTES) {
             let entry = self.stream.selection.entry(self.position);
             let len = u64::from(copy.index().entries()[entry as usize].len);
             if len > whole_bytes_max && !batches.is_empty() {
                 break;
             }
-            batches.push((copy.place(entry), len));
+            let place = copy.place(entry);
+            // What is read in the turn of one directory must not wait for another.
+            match (&directory, place.directory()) {
+                (None, Some(first)) => directory = Some(Arc::clone(first)),
+                (Some(first), Some(next)) if !Arc::ptr_eq(first, next) => break,
+                _ => {}
+            }
+            batches.push((place, len));
             bytes += len;
             self.position += 1;
             if len > whole_bytes_max {
@@ -350,6 +382,8 @@ impl ChunkReader {
     async fn check_large(&self, large: &Large) -> Result<()> {
         let (segment, mut at, checksum) = (Arc::clone(&large.segment), large.at, large.checksum);
         let end = at + large.left;
+        let directory = Arc::clone(segment.directory());
+        let _turn = directory.reads.acquire().await;
         let checked = tokio::task::spawn_blocking(move || {
             let mut seen = crc32fast::Hasher::new();
             while at < end {
@@ -366,11 +400,12 @@ impl ChunkReader {
     }
 
     async fn next_of_large(&mut self) -> Result<Vec<Bytes>> {
-        let Some(large) = &mut self.large else { return Ok(Vec::new()) };
+        let Some(large) = &self.large else { return Ok(Vec::new()) };
         let (segment, at) = (Arc::clone(&large.segment), large.at);
         let len = PIECE_BYTES.min(large.left);
-        let party = Party::reads(&self.stream.shuffle.key().application);
-        let mut buffer = self.buffers.take(len as usize, &self.memory, &party).await;
+        let directory = Arc::clone(segment.directory());
+        let buffer = self.buffer(len as usize).await;
+        let (_turn, mut buffer) = self.turn_and_buffer(&directory, buffer).await;
         let read = tokio::task::spawn_blocking(move || {
             buffer.bytes_mut().resize(len as usize, 0);
             segment.read_into(at, buffer.bytes_mut()).map(|()| buffer)
@@ -379,6 +414,7 @@ impl ChunkReader {
             .await
             .map_err(|panic| Error::new(Kind::Internal, panic.to_string()))?
             .map_err(|error| about(&self.stream, error))?;
+        let Some(large) = &mut self.large else { return Ok(Vec::new()) };
         large.seen.update(buffer.as_ref());
         large.at += len;
         large.left -= len;

@@ -5,7 +5,8 @@
 //! 0       4          magic "YSR1"
 //! 4       1          kind: 1 run, 2 seal, 3 winners
 //! 5       1          mode of the location: 0 primary, 1 replica
-//! 6       2          zero
+//! 6       1          byte order of the batch headers, for a seal: 1 little-endian, 2 big-endian, 0 not known
+//! 7       1          whether the location has another copy, for a seal: 1 if so
 //! 8       4          partition
 //! 12      4          epoch
 //! 16      4          first: number of the run's first batch within the location (0 for other kinds)
@@ -20,13 +21,15 @@
 //! ```
 //! A file describes itself, so that a worker that was killed finds what it had committed by reading the heads of the
 //! records. The order of the runs of a location does not matter, `first` says where each belongs; a location without a
-//! seal, or whose runs do not cover the seal's count, was not committed on disk and is not offered.
+//! seal, or whose runs do not cover the seal's count, was not committed on disk and is not offered. Bytes 6 and 7 are zero
+//! for other kinds, and in the seals of earlier versions.
 
 use std::io;
 
 use bytes::{Buf, BufMut};
 
 use crate::ids::{AttemptId, BatchId, FileName, LocationId, MapId, Mode};
+use crate::wire::batch::ByteOrder;
 
 /// Bytes of a record before its table.
 pub const HEAD_LEN: usize = 48;
@@ -57,6 +60,10 @@ pub struct RecordHead {
     pub kind: RecordKind,
     /// Of which copy of which location.
     pub file: FileName,
+    /// The byte order of the batch headers, if a seal knows it.
+    pub order: Option<ByteOrder>,
+    /// Whether a seal is for a location that has another copy.
+    pub replicated: bool,
     /// Number of the first batch.
     pub first: u32,
     /// Rows of the table, or batches that a seal vouches for.
@@ -106,7 +113,12 @@ impl RecordHead {
             RecordKind::Winners => 3,
         });
         dst.put_u8(self.file.mode.to_wire());
-        dst.put_u16(0);
+        dst.put_u8(match self.order {
+            None => 0,
+            Some(ByteOrder::Little) => 1,
+            Some(ByteOrder::Big) => 2,
+        });
+        dst.put_u8(self.replicated.into());
         dst.put_i32(self.file.location.partition.0);
         dst.put_i32(self.file.location.epoch.0);
         dst.put_u32(self.first);
@@ -135,14 +147,21 @@ impl RecordHead {
             _ => return Err(RecordError::Head),
         };
         let mode = Mode::from_wire(src.get_u8().into()).ok_or(RecordError::Head)?;
-        src.advance(2);
+        let (order, replicated) = match (src.get_u8(), src.get_u8()) {
+            _ if kind != RecordKind::Seal => (None, false),
+            (0, replicated) => (None, replicated == 1),
+            (1, replicated) => (Some(ByteOrder::Little), replicated == 1),
+            (2, replicated) => (Some(ByteOrder::Big), replicated == 1),
+            _ => return Err(RecordError::Head),
+        };
         let location = LocationId::new(src.get_i32(), src.get_i32());
         let (first, count, bytes, life) = (src.get_u32(), src.get_u32(), src.get_u64(), src.get_u64());
         if count > ROWS_MAX && kind != RecordKind::Seal {
             return Err(RecordError::Head);
         }
         let file = FileName { location, mode };
-        Ok(Self { kind, file, first, count, bytes, life, table_checksum: src.get_u32() })
+        let table_checksum = src.get_u32();
+        Ok(Self { kind, file, order, replicated, first, count, bytes, life, table_checksum })
     }
 
     /// Bytes of the table behind the head.
@@ -174,7 +193,9 @@ pub fn encode_run(file: FileName, life: u64, first: u32, rows: &[RunRow], dst: &
     }
     let table_checksum = crc32fast::hash(&table);
     let count = rows.len() as u32;
-    RecordHead { kind: RecordKind::Run, file, first, count, bytes, life, table_checksum }.encode(dst);
+    let kind = RecordKind::Run;
+    RecordHead { kind, file, order: None, replicated: false, first, count, bytes, life, table_checksum }
+        .encode(dst);
     dst.put_slice(&table);
 }
 
@@ -240,13 +261,13 @@ pub fn read(
     let end = data_at.checked_add(head.data_len()).filter(|end| *end <= len).ok_or_else(torn)?;
     // The file is at least as long as the table, so its length may size an allocation.
     let table = read(table_at, head.table_len() as usize)?;
-    let RecordHead { file, first, count, bytes, life, .. } = head;
+    let RecordHead { file, order, replicated, first, count, bytes, life, .. } = head;
     let record = match head.kind {
         RecordKind::Run => {
             let rows = decode_run(&head, &table).map_err(io::Error::other)?;
             Record::Run { file, life, first, at: data_at, rows }
         }
-        RecordKind::Seal => Record::Seal(Seal { file, life, count, bytes }),
+        RecordKind::Seal => Record::Seal(Seal { file, life, count, bytes, order, replicated }),
         RecordKind::Winners => Record::Winners(decode_winners(&head, &table).map_err(io::Error::other)?),
     };
     Ok((record, end))
@@ -263,23 +284,34 @@ pub struct Seal {
     pub count: u32,
     /// Their bytes.
     pub bytes: u64,
+    /// The byte order of its batch headers, which readers' repeated batches depend on; `None` if no batch told.
+    pub order: Option<ByteOrder>,
+    /// It has another copy, which need not hold the same batches.
+    pub replicated: bool,
 }
 
 /// Appends a seal.
 pub fn encode_seal(seal: &Seal, dst: &mut Vec<u8>) {
-    let Seal { file, life, count, bytes } = *seal;
-    let table_checksum = crc32fast::hash(&[]);
-    RecordHead { kind: RecordKind::Seal, file, first: 0, count, bytes, life, table_checksum }.encode(dst);
+    let Seal { file, life, count, bytes, order, replicated } = *seal;
+    let (kind, table_checksum) = (RecordKind::Seal, crc32fast::hash(&[]));
+    RecordHead { kind, file, order, replicated, first: 0, count, bytes, life, table_checksum }.encode(dst);
 }
 
 /// Appends the winners.
 pub fn encode_winners(attempts: &[AttemptId], dst: &mut Vec<u8>) {
     let table: Vec<u8> = attempts.iter().flat_map(|attempt| attempt.0.to_be_bytes()).collect();
-    let (file, table_checksum) =
-        (FileName { location: LocationId::default(), mode: Mode::Primary }, crc32fast::hash(&table));
-    let count = attempts.len() as u32;
-    RecordHead { kind: RecordKind::Winners, file, first: 0, count, bytes: 0, life: 0, table_checksum }
-        .encode(dst);
+    RecordHead {
+        kind: RecordKind::Winners,
+        file: FileName { location: LocationId::default(), mode: Mode::Primary },
+        order: None,
+        replicated: false,
+        first: 0,
+        count: attempts.len() as u32,
+        bytes: 0,
+        life: 0,
+        table_checksum: crc32fast::hash(&table),
+    }
+    .encode(dst);
     dst.put_slice(&table);
 }
 
@@ -320,17 +352,33 @@ mod tests {
         (records, at as usize)
     }
 
+    #[test]
+    fn a_seal_of_an_earlier_version_knows_neither_order_nor_other_copies() {
+        let file = FileName { location: LocationId::new(1, 2), mode: Mode::Primary };
+        let seal = Seal { file, life: 9, count: 3, bytes: 70, order: Some(ByteOrder::Big), replicated: true };
+        let mut bytes = Vec::new();
+        encode_seal(&seal, &mut bytes);
+        assert_eq!(bytes[6..8], [2, 1]);
+        bytes[6..8].fill(0);
+        let checksum = crc32fast::hash(&bytes[..HEAD_LEN - 4]);
+        bytes[HEAD_LEN - 4..].copy_from_slice(&checksum.to_be_bytes());
+        let earlier = Seal { order: None, replicated: false, ..seal };
+        assert_eq!(read_all(&bytes), (vec![Record::Seal(earlier)], HEAD_LEN));
+    }
+
     proptest! {
         #[test]
         fn records_read_back_and_torn_ones_do_not(
             rows in prop::collection::vec(row(), 0..20),
             attempts in prop::collection::vec(any::<i32>(), 0..20),
             (partition, epoch, first, life) in any::<(i32, i32, u32, u64)>(),
+            order in prop::sample::select(vec![None, Some(ByteOrder::Little), Some(ByteOrder::Big)]),
+            replicated in any::<bool>(),
             end in any::<prop::sample::Index>(),
         ) {
             let file = FileName { location: LocationId::new(partition, epoch), mode: Mode::Replica };
             let attempts: Vec<_> = attempts.into_iter().map(AttemptId).collect();
-            let seal = Seal { file, life, count: first, bytes: life };
+            let seal = Seal { file, life, count: first, bytes: life, order, replicated };
             let mut bytes = Vec::new();
             encode_run(file, life, first, &rows, &mut bytes);
             let at = bytes.len() as u64;

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use super::Store;
 use super::copy::{FoundRun, LocationCopy};
 use super::directory::Directory;
-use super::record::{self, Record};
+use super::record::{self, Record, Seal};
 use super::segment::{self, Segment};
 use crate::ids::{AttemptId, FileName, ShuffleKey};
 
@@ -31,7 +31,7 @@ pub struct Recovered {
 struct Found {
     /// By the number of the first batch.
     runs: BTreeMap<u32, FoundRun>,
-    seal: Option<(u32, u64)>,
+    seal: Option<Seal>,
 }
 
 #[derive(Debug, Default)]
@@ -78,7 +78,7 @@ impl Store {
             self.lives.fetch_max(life.saturating_add(1), Ordering::Relaxed);
             match location.into_whole() {
                 // The lives of a location come in order, so the youngest whole one stays.
-                Some(runs) => drop(whole.insert(file, (life, runs))),
+                Some((seal, runs)) => drop(whole.insert(file, (seal, runs))),
                 None => recovered.incomplete += 1,
             }
         }
@@ -97,18 +97,19 @@ impl Store {
         for (segment, number) in found.segments {
             contents.restore_segment(segment, number);
         }
-        for (file, (life, runs)) in whole {
-            let copy = LocationCopy::recovered(file, life, runs, self.memory());
-            let slot = contents.state.restore(file, copy.index().bytes());
+        for (file, (seal, runs)) in whole {
+            contents.order = contents.order.or(seal.order);
+            let copy = LocationCopy::recovered(file, seal.life, runs, self.memory());
+            let slot = contents.state.restore(file, copy.index().bytes(), seal.replicated);
             contents.copies.insert(slot, copy);
         }
     }
 }
 
 impl Found {
-    /// The runs, if they are exactly the batches that the seal speaks of.
-    fn into_whole(self) -> Option<Vec<FoundRun>> {
-        let (count, bytes) = self.seal?;
+    /// The seal and the runs, if these are exactly the batches that it speaks of.
+    fn into_whole(self) -> Option<(Seal, Vec<FoundRun>)> {
+        let seal = self.seal?;
         let (mut next, mut found_bytes) = (0, 0);
         for (first, FoundRun { rows, .. }) in &self.runs {
             if *first != next {
@@ -117,7 +118,8 @@ impl Found {
             next += rows.len() as u32;
             found_bytes += rows.iter().map(|row| u64::from(row.len)).sum::<u64>();
         }
-        (next == count && found_bytes == bytes).then(|| self.runs.into_values().collect())
+        let is_whole = next == seal.count && found_bytes == seal.bytes;
+        is_whole.then(|| (seal, self.runs.into_values().collect()))
     }
 }
 
@@ -146,7 +148,7 @@ impl FoundShuffle {
             }
             Record::Seal(seal) => {
                 let location = self.locations.entry((seal.file, seal.life)).or_default();
-                location.seal = Some((seal.count, seal.bytes));
+                location.seal = Some(seal);
             }
             Record::Winners(attempts) => self.winners.push(attempts),
         }

@@ -17,6 +17,9 @@ use crate::ids::{AttemptId, FileName, ShuffleKey};
 /// Bytes that are gathered before they are written. Larger batches are written from where they lie.
 const GATHER_BYTES: usize = 1 << 20;
 
+/// How often a file is made again whose folder went meanwhile, as folders do with the last file in them.
+const CREATE_ATTEMPTS_MAX: usize = 4;
+
 /// Batches of one location that leave memory together.
 #[derive(Debug)]
 pub struct RunToWrite {
@@ -74,7 +77,14 @@ impl Segment {
             fs::create_dir_all(&folder)?;
             File::options().create_new(true).read(true).write(true).open(&path)
         };
-        let file = open().inspect_err(|error| directory.failed(error))?;
+        let mut opened = open();
+        for _ in 1..CREATE_ATTEMPTS_MAX {
+            match &opened {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => opened = open(),
+                _ => break,
+            }
+        }
+        let file = opened.inspect_err(|error| directory.failed(error))?;
         Ok(Self::of(directory, path, file, 0))
     }
 
@@ -282,6 +292,33 @@ impl Segment {
     }
 }
 
+/// Writes to a shuffle's file, which is made if `target` is only a number for it. A new one to which nothing could be
+/// written is deleted: nobody would know of it. Blocks.
+///
+/// # Errors
+/// As for [`Segment::create`] and `write`.
+pub fn write_to<T>(
+    target: Result<Arc<Segment>, u32>,
+    directory: &Arc<Directory>,
+    key: &ShuffleKey,
+    write: impl FnOnce(&Segment) -> io::Result<T>,
+) -> io::Result<(Arc<Segment>, T)> {
+    let is_new = target.is_err();
+    let segment = match target {
+        Ok(segment) => segment,
+        Err(number) => Arc::new(Segment::create(directory, key, number)?),
+    };
+    match write(&segment) {
+        Ok(written) => Ok((segment, written)),
+        Err(error) => {
+            if is_new {
+                segment.delete();
+            }
+            Err(error)
+        }
+    }
+}
+
 /// Gathers small pieces into large writes.
 struct Writer<'a> {
     file: &'a File,
@@ -412,6 +449,26 @@ mod tests {
         segment.delete();
         assert_eq!(fs::read_dir(directory.home()).unwrap().count(), 1, "only the lock is left");
         assert!(segment.read(written[0].at, 1).is_ok(), "who reads goes on");
+    }
+
+    #[test]
+    fn a_new_file_to_which_nothing_could_be_written_goes() {
+        let place = tempfile::tempdir().unwrap();
+        let directory = Arc::new(Directory::open(place.path(), Some(0)).unwrap());
+        let key = ShuffleKey::new("app", 3);
+        let mut runs = [run(0, 0, &[40])];
+        let (segment, _) = write_to(Err(0), &directory, &key, |segment| segment.append(&mut runs)).unwrap();
+        let tried = std::cell::RefCell::new(Vec::new());
+        let fail = |segment: &Segment| -> io::Result<()> {
+            assert!(segment.path().exists());
+            tried.borrow_mut().push(segment.path().to_owned());
+            Err(io::ErrorKind::StorageFull.into())
+        };
+        assert!(write_to(Err(1), &directory, &key, fail).is_err());
+        assert!(write_to(Ok(Arc::clone(&segment)), &directory, &key, fail).is_err());
+        let tried = tried.into_inner();
+        assert_eq!(tried.iter().map(|path| path.exists()).collect::<Vec<_>>(), [false, true]);
+        assert_eq!(tried[1], segment.path(), "what others were written to stays");
     }
 
     #[test]

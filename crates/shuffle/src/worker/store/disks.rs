@@ -1,0 +1,480 @@
+//! Goal: a disk that fails, fills up, stands still or forgets with a restart costs what lies on it, and nothing else.
+//! Method: turns of directories that the test holds, so that what waits for them waits for as long as it wants, and
+//! directories that are told that they failed.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::SemaphorePermit;
+use tokio::task::{JoinHandle, JoinSet};
+
+use super::Store;
+use super::directory::{Directory, Health, STEP_MAX};
+use super::model::{CALM, append, batch, file, open, read_all, reserve, runtime};
+use super::read::ChunkReader;
+use super::shuffle::Shuffle;
+use crate::error::Kind;
+use crate::ids::{FileName, LocationId, MapId, Mode, ShuffleKey};
+use crate::wire::batch::{BatchHeader, ByteOrder};
+use crate::worker::index::MapRange;
+use crate::worker::state::{Commit, PushKind, Reservation, SplitPolicy};
+
+/// For what must come to pass.
+const WITHIN: Duration = Duration::from_secs(20);
+
+/// For what must not.
+const SOON: Duration = Duration::from_millis(50);
+
+async fn until(mut condition: impl FnMut() -> bool) {
+    let holds = async {
+        while !condition() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(WITHIN, holds).await.expect("it comes to pass");
+}
+
+/// Lets every task run until it waits for something else than its turn.
+async fn settle() {
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// A shuffle with a batch of each length in memory, each in a partition of its own.
+fn pushed(store: &Store, name: &str, lens: &[usize]) -> (Arc<Shuffle>, Vec<Bytes>) {
+    let shuffle = store.find_or_insert(&ShuffleKey::new(name, 1));
+    reserve(&shuffle, 0..lens.len() as i32);
+    let batches: Vec<_> = lens.iter().enumerate().map(|(at, len)| batch(at as i32, 0, 1, *len)).collect();
+    for (partition, batch) in batches.iter().enumerate() {
+        assert!(append(store, &shuffle, partition as i32, batch));
+    }
+    (shuffle, batches)
+}
+
+fn commit(shuffle: &Shuffle, partitions: i32) {
+    let primaries = (0..partitions).map(|id| file(id).location).collect();
+    shuffle.lock().state.commit(&Commit { primaries, ..Commit::default() });
+}
+
+/// Spills everything in memory to a directory, as a task.
+fn spill(store: &Arc<Store>, directory: usize) -> JoinHandle<bool> {
+    let job = store.plan(u64::MAX).expect("there is something to spill");
+    let (store, directory) = (Arc::clone(store), Arc::clone(&store.directories()[directory]));
+    tokio::spawn(async move { store.spill(job, directory).await })
+}
+
+/// Ends the store, as a worker's end does, and gives what the next one finds.
+fn restart(place: &tempfile::TempDir, store: Arc<Store>, shuffle: Arc<Shuffle>) -> (Arc<Store>, usize) {
+    drop((store, shuffle));
+    let store = open(place);
+    let recovered = store.recover().unwrap();
+    assert_eq!(recovered.damaged_files, 0);
+    (store, recovered.locations)
+}
+
+fn segments_below(path: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
+    let below = |path: PathBuf| match path.is_dir() {
+        true => segments_below(&path),
+        false => vec![path],
+    };
+    let mut found: Vec<_> = entries.flat_map(below).collect();
+    found.retain(|path| path.extension().is_some_and(|extension| extension == "segment"));
+    found
+}
+
+fn no_space() -> std::io::Error {
+    std::io::ErrorKind::StorageFull.into()
+}
+
+#[test]
+fn a_flush_waits_for_what_is_on_its_way() {
+    runtime().block_on(async {
+        let place = tempfile::tempdir().unwrap();
+        let store = open(&place);
+        let (shuffle, batches) = pushed(&store, "app", &[1000, 70_000]);
+        commit(&shuffle, 2);
+        let directory = Arc::clone(&store.directories()[0]);
+        let still = directory.stand_still().await;
+        let spilled = spill(&store, 0);
+        let flushing = Arc::clone(&store);
+        let flushed = tokio::spawn(async move { flushing.flush().await.len() });
+        settle().await;
+        assert!(!flushed.is_finished(), "it gave up what is on its way");
+        drop(still);
+        assert_eq!((flushed.await.unwrap(), spilled.await.unwrap()), (0, true));
+        drop(directory);
+        let (store, locations) = restart(&place, store, shuffle);
+        assert_eq!(locations, 2);
+        let shuffle = store.find(&ShuffleKey::new("app", 1)).unwrap();
+        for (partition, batch) in batches.iter().enumerate() {
+            let found = read_all(&store, &shuffle, partition as i32, MapRange::Whole).await.unwrap();
+            assert_eq!(found, std::slice::from_ref(batch));
+        }
+    });
+}
+
+#[test]
+fn a_flush_writes_again_what_the_spiller_could_not() {
+    runtime().block_on(async {
+        let place = tempfile::tempdir().unwrap();
+        let store = open(&place);
+        let (shuffle, _) = pushed(&store, "app", &[1000]);
+        commit(&shuffle, 1);
+        let broken = store.directories()[0].root().join("yeoul-shuffle");
+        std::fs::remove_dir_all(&broken).unwrap();
+        std::fs::write(&broken, "").unwrap();
+        let directory = Arc::clone(&store.directories()[0]);
+        let still = directory.stand_still().await;
+        let spilled = spill(&store, 0);
+        let flushing = Arc::clone(&store);
+        let flushed = tokio::spawn(async move { flushing.flush().await.len() });
+        settle().await;
+        drop(still);
+        assert_eq!((spilled.await.unwrap(), flushed.await.unwrap()), (false, 0));
+        std::fs::remove_file(&broken).unwrap();
+        drop(directory);
+        assert_eq!(restart(&place, store, shuffle).1, 1);
+    });
+}
+
+#[test]
+fn a_flush_leaves_out_a_disk_that_stands_still() {
+    runtime().block_on(async {
+        let place = tempfile::tempdir().unwrap();
+        let store = open(&place);
+        let (stuck, _) = pushed(&store, "stuck", &[1000]);
+        commit(&stuck, 1);
+        let directory = Arc::clone(&store.directories()[0]);
+        let still = directory.stand_still().await;
+        let spilled = spill(&store, 0);
+        settle().await;
+        let others = ["a", "b", "c"].map(|name| pushed(&store, name, &[1000]).0);
+        others.iter().for_each(|shuffle| commit(shuffle, 1));
+        let failed = tokio::time::timeout(WITHIN, store.flush_in_steps(SOON)).await.expect("it ends");
+        assert_eq!(failed.iter().map(|shuffle| shuffle.key()).collect::<Vec<_>>(), [stuck.key()]);
+        assert!(others.iter().all(|shuffle| shuffle.resident() == 0 && !shuffle.lock().wants_seals()));
+        directory.hangs();
+        let failed = tokio::time::timeout(WITHIN, store.flush()).await.expect("it knows and does not wait");
+        assert_eq!(failed.len(), 1);
+        drop(still);
+        assert!(spilled.await.unwrap());
+        assert!(store.write_seals(&stuck, STEP_MAX).await);
+        assert_eq!(store.flush().await.len(), 1, "what has failed is not synced");
+        directory.probe().unwrap();
+        assert!(store.flush().await.is_empty());
+
+        // With nowhere else to go it counts as failed once it was waited for, and what it answers late is taken in.
+        store.directories()[1].failed(&no_space());
+        let still = directory.stand_still().await;
+        let late = ["d", "e"].map(|name| pushed(&store, name, &[1000]).0);
+        let failed = tokio::time::timeout(WITHIN, store.flush_in_steps(SOON)).await.expect("it ends");
+        assert!(late.iter().all(|shuffle| failed.iter().any(|failed| Arc::ptr_eq(failed, shuffle))));
+        assert_eq!(directory.health(), Health::Failed);
+        drop(still);
+        until(|| late.iter().any(|shuffle| shuffle.resident() == 0)).await;
+    });
+}
+
+#[test]
+fn seals_that_could_not_be_written_are_when_a_disk_comes_back() {
+    runtime().block_on(async {
+        let place = tempfile::tempdir().unwrap();
+        let store = open(&place);
+        let (shuffle, _) = pushed(&store, "app", &[1000]);
+        assert!(spill(&store, 0).await.unwrap());
+        commit(&shuffle, 1);
+        // One has no space, the other cannot be written to, and nobody knows yet.
+        let [full, broken] = [0, 1].map(|at| Arc::clone(&store.directories()[at]));
+        full.failed(&no_space());
+        let home = broken.root().join("yeoul-shuffle");
+        std::fs::remove_dir_all(&home).unwrap();
+        std::fs::write(&home, "").unwrap();
+        let spiller = tokio::spawn(Arc::clone(&store).run_spiller());
+        store.seal_later(&shuffle);
+        until(|| broken.health() == Health::Failed && !store.unsealed().is_empty()).await;
+        spiller.abort();
+        assert!(spiller.await.is_err());
+        assert!(!store.write_waiting_seals(&mut JoinSet::new()), "nothing takes them, and nobody tries");
+        assert_eq!(store.flush().await.len(), 1, "a restart would not find it");
+        assert!(shuffle.lock().wants_seals());
+        let spiller = tokio::spawn(Arc::clone(&store).run_spiller());
+        settle().await;
+        full.measure().unwrap();
+        store.memory().wake_spiller();
+        until(|| !shuffle.lock().wants_seals()).await;
+        spiller.abort();
+        assert!(spiller.await.is_err());
+        std::fs::remove_file(&home).unwrap();
+        drop((full, broken));
+        assert_eq!(restart(&place, store, shuffle).1, 1);
+    });
+}
+
+#[test]
+fn seals_do_not_wait_for_a_disk_that_stands_still() {
+    runtime().block_on(async {
+        let place = tempfile::tempdir().unwrap();
+        let store = open(&place);
+        let (shuffle, _) = pushed(&store, "app", &[1000]);
+        assert!(spill(&store, 0).await.unwrap());
+        commit(&shuffle, 1);
+        let [first, second] = [0, 1].map(|at| Arc::clone(&store.directories()[at]));
+        second.failed(&no_space());
+        let still = first.stand_still().await;
+        let written = tokio::time::timeout(WITHIN, store.write_seals(&shuffle, SOON)).await;
+        assert_eq!((written, first.health()), (Ok(false), Health::Failed));
+        second.measure().unwrap();
+        assert!(store.write_seals(&shuffle, STEP_MAX).await, "the other one takes them");
+        drop(still);
+        settle().await; // the attempt that was late finds nothing to do
+        drop((first, second));
+        assert_eq!(restart(&place, store, shuffle).1, 1);
+    });
+}
+
+#[test]
+fn seals_go_into_the_reserve_and_batches_do_not() {
+    runtime().block_on(async {
+        let place = tempfile::tempdir().unwrap();
+        let store = open(&place);
+        let (shuffle, _) = pushed(&store, "app", &[1000]);
+        assert!(spill(&store, 0).await.unwrap());
+        commit(&shuffle, 1);
+        store.directories().iter().for_each(|directory| directory.lacks_room());
+        let (other, _) = pushed(&store, "other", &[1000]);
+        let failed = store.flush().await;
+        assert_eq!(failed.iter().map(|shuffle| shuffle.key()).collect::<Vec<_>>(), [other.key()]);
+        drop((failed, other));
+        assert_eq!(restart(&place, store, shuffle).1, 1);
+    });
+}
+
+#[test]
+fn a_job_that_does_not_fit_leaves_no_file() {
+    runtime().block_on(async {
+        let place = tempfile::tempdir().unwrap();
+        let store = Arc::new(Store::open(&[place.path().into()], 1 << 20, Some(u64::MAX)).unwrap());
+        let (shuffle, _) = pushed(&store, "app", &[1000]);
+        assert!(!spill(&store, 0).await.unwrap());
+        assert_eq!((shuffle.resident(), store.directories()[0].health()), (1000, Health::Full));
+        assert_eq!(segments_below(place.path()), Vec::<PathBuf>::new());
+    });
+}
+
+#[test]
+fn a_shuffle_that_goes_under_a_job_costs_no_directory() {
+    runtime().block_on(async {
+        let place = tempfile::tempdir().unwrap();
+        let store = open(&place);
+        let (shuffle, _) = pushed(&store, "app", &[1000]);
+        assert!(spill(&store, 0).await.unwrap());
+        assert!(append(&store, &shuffle, 0, &batch(1, 0, 1, 1000)));
+        let directory = Arc::clone(&store.directories()[0]);
+        let still = directory.stand_still().await;
+        let spilled = spill(&store, 0);
+        settle().await;
+        store.seal_later(&shuffle);
+        store.delete(store.remove(shuffle.key()).unwrap());
+        assert!(store.unsealed().is_empty(), "nobody waits for it");
+        until(|| segments_below(place.path()).is_empty()).await;
+        drop(still);
+        assert!(spilled.await.unwrap());
+        assert_eq!(directory.health(), Health::Healthy);
+        assert_eq!(segments_below(place.path()), Vec::<PathBuf>::new());
+    });
+}
+
+#[test]
+fn a_directory_has_one_job_at_a_time() {
+    runtime().block_on(async {
+        let place = tempfile::tempdir().unwrap();
+        let store = open(&place);
+        let (shuffle, _) = pushed(&store, "app", &[9 << 20; 6]);
+        let _short = store.memory().charge(store.memory().limit());
+        let mut jobs = JoinSet::new();
+        let started = [0; 3].map(|_| store.start_job(&mut jobs));
+        assert_eq!(started, [true, true, false], "one for each");
+        let spilling = shuffle.lock().copies.values().filter(|copy| copy.is_spilling()).count();
+        assert_eq!(spilling, 4, "what nobody writes yet can go anywhere");
+        while jobs.join_next().await.is_some() {}
+        assert_eq!(shuffle.resident(), 18 << 20);
+    });
+}
+
+#[test]
+fn what_is_deleted_waits_for_its_own_disk_only() {
+    runtime().block_on(async {
+        let place = tempfile::tempdir().unwrap();
+        let store = open(&place);
+        let (shuffle, _) = pushed(&store, "app", &[1000]);
+        for (map, directory) in [(1, 0), (2, 1)] {
+            assert!(append(&store, &shuffle, 0, &batch(map, 0, 1, 1000)));
+            assert!(spill(&store, directory).await.unwrap());
+        }
+        let below = |at: usize| segments_below(store.directories()[at].root()).len();
+        assert_eq!((below(0), below(1)), (1, 1));
+        let turn = store.directories()[0].deletions.acquire().await.unwrap();
+        store.delete(store.remove(shuffle.key()).unwrap());
+        until(|| below(1) == 0).await;
+        settle().await;
+        assert_eq!(below(0), 1);
+        drop(turn);
+        until(|| below(0) == 0).await;
+    });
+}
+
+/// All turns to read from a directory.
+async fn read_turns(directory: &Directory) -> SemaphorePermit<'_> {
+    let all = directory.reads.available_permits() as u32;
+    directory.reads.acquire_many(all).await.unwrap()
+}
+
+#[test]
+fn who_waits_to_read_holds_neither_memory_nor_a_turn() {
+    // With one thread for files, what was put on it earlier has been done when it has done something later.
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build().unwrap();
+    runtime.block_on(async {
+        let place = tempfile::tempdir().unwrap();
+        let store = open(&place);
+        let (shuffle, batches) = pushed(&store, "app", &[600_000]);
+        commit(&shuffle, 1);
+        assert!(spill(&store, 0).await.unwrap());
+        let directory = Arc::clone(&store.directories()[0]);
+        let stream = Arc::new(store.open_stream(&shuffle, file(0), MapRange::Whole, 1 << 20).unwrap());
+        let mut reader = ChunkReader::new(&stream, &store, 0, 0, u64::MAX).unwrap();
+        let (go, mut wanted) = tokio::sync::mpsc::channel(1);
+        let (pieces, mut read) = tokio::sync::mpsc::channel(1);
+        let reading = tokio::spawn(async move {
+            while wanted.recv().await.is_some() {
+                let piece = reader.next().await.unwrap().expect("there is more").concat();
+                pieces.send(piece).await.unwrap();
+            }
+            assert_eq!(reader.left(), 0);
+        });
+        let idle = async || {
+            for _ in 0..10 {
+                tokio::task::spawn_blocking(|| ()).await.unwrap();
+                settle().await;
+            }
+        };
+        // Its checksum is compared first. What is rotten shows when that has happened.
+        let path = segments_below(directory.root()).pop().unwrap();
+        let whole = std::fs::read(&path).unwrap();
+        let mut rotten = whole.clone();
+        *rotten.last_mut().unwrap() ^= 1;
+        std::fs::write(&path, &rotten).unwrap();
+        let mut finder = ChunkReader::new(&stream, &store, 0, 0, u64::MAX).unwrap();
+        let turns = read_turns(&directory).await;
+        let found = tokio::spawn(async move { finder.next().await.unwrap_err().kind() });
+        idle().await;
+        assert!(!found.is_finished(), "it was compared without a turn");
+        drop(turns);
+        assert_eq!(found.await.unwrap(), Kind::Corrupt);
+        std::fs::write(&path, &whole).unwrap();
+
+        // Then it is read in three pieces.
+        let all = directory.reads.available_permits();
+        let mut found = Vec::new();
+        for piece in 0..3 {
+            let turns = read_turns(&directory).await;
+            go.send(()).await.unwrap();
+            idle().await;
+            assert!(read.try_recv().is_err(), "piece {piece} came without a turn");
+            assert_eq!(store.read_memory().used(), 0, "piece {piece} waits with a buffer");
+            // The turn comes, and there is no memory: others may have the turn.
+            let memory = store.read_memory().charge(store.read_memory().limit());
+            drop(turns);
+            idle().await;
+            assert!(read.try_recv().is_err());
+            assert_eq!(directory.reads.available_permits(), all, "piece {piece} waits with a turn");
+            drop(memory);
+            found.extend(read.recv().await.unwrap());
+        }
+        assert!(found == batches[0]);
+        drop(go);
+        reading.await.unwrap();
+    });
+}
+
+#[test]
+fn a_piece_comes_from_one_directory() {
+    runtime().block_on(async {
+        let place = tempfile::tempdir().unwrap();
+        let store = open(&place);
+        let (shuffle, mut batches) = pushed(&store, "app", &[1000]);
+        for (map, directory) in [(1, 0), (2, 1), (3, 0)] {
+            batches.push(batch(map, 0, 1, 1000));
+            assert!(append(&store, &shuffle, 0, batches.last().unwrap()));
+            assert!(spill(&store, directory).await.unwrap());
+        }
+        batches.push(batch(4, 0, 1, 1000)); // stays in memory
+        assert!(append(&store, &shuffle, 0, batches.last().unwrap()));
+        commit(&shuffle, 1);
+        let stream = Arc::new(store.open_stream(&shuffle, file(0), MapRange::Whole, 1 << 20).unwrap());
+        let mut reader = ChunkReader::new(&stream, &store, 0, 0, u64::MAX).unwrap();
+        let mut pieces = Vec::new();
+        while let Some(parts) = reader.next().await.unwrap() {
+            pieces.push(parts.concat());
+        }
+        let expected = [&batches[..2], &batches[2..3], &batches[3..]].map(|part| part.concat());
+        assert_eq!(pieces, expected);
+    });
+}
+
+/// Sail's readers leave it to the worker to drop what an earlier epoch of the partition has already, which is wrong where
+/// they may read that epoch from its other copy.
+#[test]
+fn a_restart_remembers_which_batches_earlier_epochs_have() {
+    runtime().block_on(async {
+        for (peer, expected) in [(None, [40, 40]), (Some("host:1"), [40, 80])] {
+            let place = tempfile::tempdir().unwrap();
+            let mut store = open(&place);
+            let key = ShuffleKey::new("app", 1);
+            let epochs =
+                [0, 1].map(|epoch| FileName { location: LocationId::new(0, epoch), mode: Mode::Primary });
+            let shuffle = store.find_or_insert(&key);
+            let wanted = epochs.map(|file| Reservation {
+                file,
+                peer: peer.map(Into::into),
+                split: SplitPolicy::default(),
+            });
+            {
+                let mut contents = shuffle.lock();
+                contents.order = Some(ByteOrder::Big); // as the first push told
+                contents.state.reserve(&wanted, CALM, 10).unwrap();
+                for (file, number) in [(epochs[0], 0), (epochs[1], 0), (epochs[1], 1)] {
+                    let header =
+                        BatchHeader { map: MapId(1), attempt: 0.into(), batch: number.into(), len: 24 };
+                    let mut bytes = bytes::BytesMut::new();
+                    header.encode(ByteOrder::Big, &mut bytes);
+                    bytes.resize(40, number as u8);
+                    let admission = contents.state.judge(file, header.map, PushKind::Single, CALM).unwrap();
+                    contents.state.appended(admission.slot, 40);
+                    contents.copy_mut(admission.slot, file).append(&header, bytes.freeze());
+                    shuffle.grew(40, 0);
+                }
+                let primaries = epochs.map(|file| file.location).to_vec();
+                contents.state.commit(&Commit { primaries, ..Commit::default() });
+            }
+            let read = |store: &Store| {
+                let shuffle = store.find(&key).unwrap();
+                epochs.map(|file| {
+                    let stream = store.open_stream(&shuffle, file, MapRange::Whole, 900).unwrap();
+                    stream.chunks().iter().map(|chunk| chunk.bytes).sum::<u64>()
+                })
+            };
+            assert_eq!(read(&store), expected);
+            assert!(store.flush().await.is_empty());
+            let locations;
+            (store, locations) = restart(&place, store, shuffle);
+            assert_eq!((locations, read(&store)), (2, expected));
+            let order = store.find(&key).unwrap().lock().order;
+            assert_eq!(order, Some(ByteOrder::Big), "late pushes are understood");
+        }
+    });
+}

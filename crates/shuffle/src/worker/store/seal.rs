@@ -1,0 +1,137 @@
+//! Writes what a restarted worker needs besides the batches: which attempts won, and which committed locations are wholly
+//! on disk.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+
+use super::Store;
+use super::directory::{Directory, Health, STEP_MAX};
+use super::record::Seal;
+use super::segment;
+use super::shuffle::{Contents, Shuffle};
+use crate::worker::state::Slot;
+
+impl Store {
+    /// Has the spiller write the seals of a shuffle that was committed.
+    pub fn seal_later(&self, shuffle: &Arc<Shuffle>) {
+        let mut unsealed = self.unsealed();
+        if !unsealed.iter().any(|waiting| Arc::ptr_eq(waiting, shuffle)) {
+            unsealed.push(Arc::clone(shuffle));
+            drop(unsealed);
+            self.memory().wake_spiller();
+        }
+    }
+
+    /// Begins to write the seals that wait. Returns whether any do and a directory takes them; one that comes back wakes
+    /// the spiller.
+    pub(super) fn write_waiting_seals(self: &Arc<Self>, jobs: &mut JoinSet<()>) -> bool {
+        if !self.directories().iter().any(|directory| directory.takes_seals()) {
+            return false;
+        }
+        let waiting = std::mem::take(&mut *self.unsealed());
+        if waiting.is_empty() {
+            return false;
+        }
+        let store = Arc::clone(self);
+        jobs.spawn(async move {
+            for shuffle in waiting {
+                store.write_seals(&shuffle, STEP_MAX).await;
+            }
+        });
+        true
+    }
+
+    /// Writes the winners, and the seals of committed locations that are wholly on disk, so that a restarted worker serves
+    /// them. Returns whether that is done; what no directory takes waits for one that does, and is served from here
+    /// meanwhile. A directory that takes longer than `within` counts as failed.
+    pub(super) async fn write_seals(self: &Arc<Self>, shuffle: &Arc<Shuffle>, within: Duration) -> bool {
+        while shuffle.lock().wants_seals() {
+            let Some(directory) = self.directory_for_seals() else {
+                self.seal_later(shuffle);
+                return false;
+            };
+            // A task of its own: whenever the disk answers, somebody takes in what was written.
+            let store = Arc::clone(self);
+            let written = tokio::spawn(store.write_seals_to(Arc::clone(&directory), Arc::clone(shuffle)));
+            if !matches!(tokio::time::timeout(within, written).await, Ok(Ok(()))) {
+                directory.hangs();
+            }
+            // A directory that failed takes no seals any more, so this ends.
+        }
+        true
+    }
+
+    /// Where seals go: a healthy directory before a full one, an idle one before one that may be slow.
+    fn directory_for_seals(&self) -> Option<Arc<Directory>> {
+        let takes_them = self.directories().iter().filter(|directory| directory.takes_seals());
+        takes_them
+            .max_by_key(|directory| {
+                (directory.health() == Health::Healthy, directory.is_idle(), directory.free())
+            })
+            .cloned()
+    }
+
+    async fn write_seals_to(self: Arc<Self>, directory: Arc<Directory>, shuffle: Arc<Shuffle>) {
+        let _turn = directory.writes.acquire().await;
+        let (seals, winners, is_news, target) = {
+            let mut contents = shuffle.lock();
+            if !contents.wants_seals() {
+                return; // written meanwhile
+            }
+            let seals: Vec<(Slot, Seal)> = contents.seals().collect();
+            let winners = contents.state.winners().clone();
+            let is_news = winners != contents.winners_on_disk;
+            (seals, winners, is_news, contents.writable_segment(&directory))
+        };
+        let (key, place) = (shuffle.key().clone(), Arc::clone(&directory));
+        let rows: Vec<_> = seals.iter().map(|(_, seal)| *seal).collect();
+        let written = tokio::task::spawn_blocking(move || {
+            let attempts = is_news.then(|| winners.attempts());
+            let (segment, ()) =
+                segment::write_to(target, &place, &key, |segment| segment.seal(attempts, &rows))?;
+            io::Result::Ok((segment, winners))
+        });
+        let written = written.await.unwrap_or_else(|panic| Err(io::Error::other(panic)));
+        let mut contents = shuffle.lock();
+        match written {
+            Ok((segment, _)) if contents.gone => {
+                drop(contents);
+                self.delete(vec![segment]);
+            }
+            Ok((segment, winners)) => {
+                contents.adopt(&segment);
+                contents.winners_on_disk = winners;
+                for (slot, _) in &seals {
+                    if let Some(copy) = contents.copies.get_mut(slot) {
+                        copy.sealed_on_disk();
+                    }
+                }
+            }
+            Err(_) if contents.gone => {} // its file was deleted meanwhile
+            Err(error) => {
+                tracing::warn!(shuffle = %shuffle.key(), directory = %directory.root().display(), %error, "cannot seal");
+                if directory.takes_seals() {
+                    directory.failed(&error); // whatever it was, the next attempt must not meet it at once
+                }
+            }
+        }
+    }
+}
+
+impl Contents {
+    /// What seals would say now.
+    pub(super) fn seals(&self) -> impl Iterator<Item = (Slot, Seal)> + '_ {
+        let wanting =
+            self.copies.iter().filter(|(slot, copy)| copy.wants_seal() && self.state.is_sealed(**slot));
+        wanting.map(|(slot, copy)| (*slot, copy.seal(self.order, self.state.has_peer(*slot))))
+    }
+
+    /// Whether a restarted worker would not find something that is wholly on disk, or not read it as it is read now.
+    pub(super) fn wants_seals(&self) -> bool {
+        let is_on_disk = !self.gone && !self.segments.is_empty();
+        is_on_disk && (*self.state.winners() != self.winners_on_disk || self.seals().next().is_some())
+    }
+}
