@@ -322,7 +322,8 @@ impl World {
         self.master.paused_until = Duration::ZERO;
         self.pass(1);
         let (scene, ids) = (&mut self.scene, &self.ids);
-        let _ = self.master.decide(scene, |state, now| state.command_workers(now, Command::Recommission, ids));
+        let _ =
+            self.master.decide(scene, |state, now| state.command_workers(now, Command::Recommission, ids));
         let _ = self.master.decide(scene, |state, now| state.exclude_workers(now, &[], ids));
         let mut seconds = 0;
         while self.applications.iter().any(|application| application.works() && !application.is_over()) {

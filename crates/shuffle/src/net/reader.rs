@@ -68,7 +68,9 @@ impl FrameReader {
         let mut byte = [MaybeUninit::uninit()];
         match self.buffer.is_empty().then(|| SockRef::from(self.half.as_ref()).peek(&mut byte)) {
             Some(Ok(len)) => len == 0,
-            Some(Err(error)) => !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted),
+            Some(Err(error)) => {
+                !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+            }
             None => false,
         }
     }

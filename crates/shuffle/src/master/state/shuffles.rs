@@ -175,9 +175,7 @@ impl State {
 
     /// Whether a worker may get partitions at all.
     fn may_serve(&self, worker: &WorkerId, held: &Worker) -> bool {
-        !held.is_leaving()
-            && !held.report.is_without_storage()
-            && !self.excluded_by_hand.contains(worker)
+        !held.is_leaving() && !held.report.is_without_storage() && !self.excluded_by_hand.contains(worker)
     }
 }
 
