@@ -131,8 +131,8 @@ pub fn run(args: ShuffleArgs) -> ExitCode {
     let ansi = std::io::stderr().is_terminal();
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(ansi).with_max_level(args.log).init();
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    // Each blocked thread may hold a piece of a segment: their number is part of what a worker needs.
-    runtime.enable_all().max_blocking_threads(32).thread_name("shuffle");
+    // A disk that hangs keeps up to sixteen of them, and those of the others are not to wait for it.
+    runtime.enable_all().max_blocking_threads(128).thread_name("shuffle");
     let served = match runtime.build() {
         Ok(runtime) => {
             let served = runtime.block_on(serve(args));

@@ -15,6 +15,7 @@ use super::node::Node;
 use super::push::{Appended, Push, Rejection, wait_for_memory};
 use super::replicate::{self, Copied};
 use super::state::{PushKind, Refusal};
+use super::store::Store;
 use super::store::record::RunRow;
 use super::store::segment::Segment;
 use super::store::shuffle::Shuffle;
@@ -149,7 +150,7 @@ async fn receive(
     copy: Option<&mpsc::Sender<Bytes>>,
 ) -> io::Result<io::Result<Received>> {
     let store = &node.store;
-    let file = Unfinished(Some(segment));
+    let file = Unfinished::new(node, segment);
     let mut at = Segment::LARGE_BATCH_AT;
     let (mut front, mut checksum, mut left) = (Bytes::new(), crc32fast::Hasher::new(), body.remaining());
     while left > 0 {
@@ -194,7 +195,7 @@ async fn append(
     received: Received,
 ) -> Result<Appended, Rejection> {
     let Received { segment, front, checksum } = received;
-    let unfinished = Unfinished(Some(segment));
+    let unfinished = Unfinished::new(node, segment);
     let pressure = node.pressure(&push.party());
     let (appended, run, segment) = {
         let mut contents = shuffle.lock();
@@ -222,27 +223,37 @@ async fn append(
     node.count_appended(len as u64);
     let (life, first, row) = run;
     // It can be read without; only a restart needs it.
-    let _ = tokio::task::spawn_blocking(move || segment.finish_one(file, life, first, row)).await;
+    let directory = Arc::clone(segment.directory());
+    let _turn = directory.large_writes.acquire().await;
+    let finished = tokio::task::spawn_blocking(move || segment.finish_one(file, life, first, row)).await;
+    if let Err(error) = finished.unwrap_or_else(|panic| Err(io::Error::other(panic))) {
+        tracing::warn!(shuffle = %shuffle.key(), %error, "a restart will not find a large batch");
+    }
     Ok(appended)
 }
 
 /// A file that is deleted unless it is finished.
-struct Unfinished(Option<Arc<Segment>>);
+struct Unfinished {
+    store: Arc<Store>,
+    segment: Option<Arc<Segment>>,
+}
 
 impl Unfinished {
+    fn new(node: &Node, segment: Arc<Segment>) -> Self {
+        Self { store: Arc::clone(&node.store), segment: Some(segment) }
+    }
+
     fn segment(&self) -> Arc<Segment> {
-        Arc::clone(self.0.as_ref().expect("it is there until it is finished"))
+        Arc::clone(self.segment.as_ref().expect("it is there until it is finished"))
     }
 
     fn finish(mut self) -> Arc<Segment> {
-        self.0.take().expect("it is finished once")
+        self.segment.take().expect("it is finished once")
     }
 }
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        if let Some(segment) = self.0.take() {
-            drop(tokio::task::spawn_blocking(move || segment.delete()));
-        }
+        self.store.delete(self.segment.take().into_iter().collect());
     }
 }
