@@ -142,11 +142,11 @@ fn share_kept(
             return Ok(TreeNodeRecursion::Continue);
         };
         filter.current()?.apply(|known| {
-            if let Some(list) = known.downcast_ref::<InListExpr>().filter(|list| !list.negated()) {
-                if let Some(column) = list.expr().downcast_ref::<Column>() {
-                    // One list a partition of the join; together they are the keys.
-                    *keys.entry(column.name().to_owned()).or_default() += list.len();
-                }
+            if let Some(list) = known.downcast_ref::<InListExpr>().filter(|list| !list.negated())
+                && let Some(column) = list.expr().downcast_ref::<Column>()
+            {
+                // One list a partition of the join; together they are the keys.
+                *keys.entry(column.name().to_owned()).or_default() += list.len();
             }
             Ok(TreeNodeRecursion::Continue)
         })?;
