@@ -99,7 +99,7 @@ pub fn run(args: SqlArgs) -> ExitCode {
     let ended = panic::catch_unwind(AssertUnwindSafe(|| run_to_end(&args))).unwrap_or_else(|_| {
         let report = Report::new("unforeseen failure")
             .hint(Some("RUST_BACKTRACE=1 shows where; please report it".to_owned()));
-        Err(Refusal { report, usage: false })
+        Err(Refusal::new(report, false))
     });
     match ended {
         Ok(outcome) => exit_code(outcome),
@@ -122,25 +122,29 @@ fn exit_code(outcome: Outcome) -> ExitCode {
 
 /// Why nothing was run, or no more.
 struct Refusal {
-    report: Report,
+    report: Box<Report>,
     /// Whether the command line is at fault.
     usage: bool,
 }
 
 impl Refusal {
+    fn new(report: Report, usage: bool) -> Self {
+        Self { report: Box::new(report), usage }
+    }
+
     fn usage(message: String, hint: &str) -> Self {
-        Self { report: Report::new(message).hint(Some(hint.to_owned())), usage: true }
+        Self::new(Report::new(message).hint(Some(hint.to_owned())), true)
     }
 
     fn io(what: &str, path: &Path, error: &io::Error) -> Self {
-        Self { report: Report::new(format!("cannot {what} '{}': {error}", path.display())), usage: false }
+        Self::new(Report::new(format!("cannot {what} '{}': {error}", path.display())), false)
     }
 }
 
 impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
         let report = Report::new(error.to_string()).hint(error.hint().map(str::to_owned));
-        Self { report, usage: error.kind() == ErrorKind::Invalid }
+        Self::new(report, error.kind() == ErrorKind::Invalid)
     }
 }
 
@@ -225,7 +229,7 @@ async fn run_input(
             let _ = console.err.write_all(greeting.as_bytes());
         }
         let ended = shell.interact(console).await;
-        return ended.map_err(|error| Refusal { report: Report::from_error(&error), usage: false });
+        return ended.map_err(|error| Refusal::new(Report::from_error(&error), false));
     }
     Ok(shell.run_script(BufReader::new(io::stdin()), Some("stdin"), console).await)
 }
