@@ -134,9 +134,8 @@ impl ControlService {
         let outcome = contents.state.commit(&commit);
         let response = response(&contents, &outcome);
         drop(contents);
-        if !outcome.committed.is_empty() {
-            self.node.store.seal_later(&shuffle);
-        }
+        // The winners, too, which may come without a location.
+        self.node.store.seal_later(&shuffle);
         Ok(response)
     }
 
