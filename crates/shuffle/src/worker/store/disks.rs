@@ -66,6 +66,14 @@ fn spill(store: &Arc<Store>, directory: usize) -> JoinHandle<bool> {
     tokio::spawn(async move { store.spill(job, directory).await })
 }
 
+/// A committed shuffle whose batch is on disk, without the seal that a restart needs.
+async fn without_seal(store: &Arc<Store>) -> Arc<Shuffle> {
+    let (shuffle, _) = pushed(store, "app", &[1000]);
+    assert!(spill(store, 0).await.unwrap());
+    commit(&shuffle, 1);
+    shuffle
+}
+
 /// Ends the store, as a worker's end does, and gives what the next one finds.
 fn restart(place: &tempfile::TempDir, store: Arc<Store>, shuffle: Arc<Shuffle>) -> (Arc<Store>, usize) {
     drop((store, shuffle));
@@ -184,9 +192,7 @@ fn seals_that_could_not_be_written_are_when_a_disk_comes_back() {
     runtime().block_on(async {
         let place = tempfile::tempdir().unwrap();
         let store = open(&place);
-        let (shuffle, _) = pushed(&store, "app", &[1000]);
-        assert!(spill(&store, 0).await.unwrap());
-        commit(&shuffle, 1);
+        let shuffle = without_seal(&store).await;
         // One has no space, the other cannot be written to, and nobody knows yet.
         let [full, broken] = [0, 1].map(|at| Arc::clone(&store.directories()[at]));
         full.failed(&no_space());
@@ -219,9 +225,7 @@ fn seals_do_not_wait_for_a_disk_that_stands_still() {
     runtime().block_on(async {
         let place = tempfile::tempdir().unwrap();
         let store = open(&place);
-        let (shuffle, _) = pushed(&store, "app", &[1000]);
-        assert!(spill(&store, 0).await.unwrap());
-        commit(&shuffle, 1);
+        let shuffle = without_seal(&store).await;
         let [first, second] = [0, 1].map(|at| Arc::clone(&store.directories()[at]));
         second.failed(&no_space());
         let still = first.stand_still().await;
@@ -241,9 +245,7 @@ fn seals_go_into_the_reserve_and_batches_do_not() {
     runtime().block_on(async {
         let place = tempfile::tempdir().unwrap();
         let store = open(&place);
-        let (shuffle, _) = pushed(&store, "app", &[1000]);
-        assert!(spill(&store, 0).await.unwrap());
-        commit(&shuffle, 1);
+        let shuffle = without_seal(&store).await;
         store.directories().iter().for_each(|directory| directory.lacks_room());
         let (other, _) = pushed(&store, "other", &[1000]);
         let failed = store.flush().await;
