@@ -399,11 +399,13 @@ mod tests {
         beat(&mut state, quiet, 1);
         let granted = grant(&mut state, BTreeSet::new()).unwrap();
         assert!(granted.workers.iter().all(|(worker, _)| *worker == id(1)));
-        // A client that hears of no worker at all does without us, so it hears of this one.
-        assert!(state.has_available_worker());
+        // A client that hears of no worker at all does without us, so it hears of these.
+        assert_eq!(state.worker_link_lost(1), [id(1)]);
+        assert_eq!((state.workers_available(), state.has_available_worker()), (0, true));
         let granted = grant(&mut state, BTreeSet::from([id(1)])).unwrap();
         assert!(granted.workers.iter().all(|(worker, _)| *worker == id(0)));
         beat(&mut state, quiet, 0);
+        beat(&mut state, quiet, 1);
         assert_eq!(state.workers_available(), 2);
         let lost = quiet + state.limits().worker_timeout.as_secs();
         (quiet..=lost).step_by(5).for_each(|second| drop(state.expire(at(second))));
