@@ -27,6 +27,15 @@ const WITHIN: Duration = Duration::from_secs(20);
 /// For what must not.
 const SOON: Duration = Duration::from_millis(50);
 
+/// Runs a test on a new store with the directories of the model.
+fn with_store(test: impl AsyncFnOnce(tempfile::TempDir, Arc<Store>)) {
+    runtime().block_on(async {
+        let place = tempfile::tempdir().unwrap();
+        let store = open(&place);
+        test(place, store).await;
+    });
+}
+
 async fn until(mut condition: impl FnMut() -> bool) {
     let holds = async {
         while !condition() {
@@ -100,9 +109,7 @@ fn no_space() -> std::io::Error {
 
 #[test]
 fn a_flush_waits_for_what_is_on_its_way() {
-    runtime().block_on(async {
-        let place = tempfile::tempdir().unwrap();
-        let store = open(&place);
+    with_store(async |place, store| {
         let (shuffle, batches) = pushed(&store, "app", &[1000, 70_000]);
         commit(&shuffle, 2);
         let directory = Arc::clone(&store.directories()[0]);
@@ -127,9 +134,7 @@ fn a_flush_waits_for_what_is_on_its_way() {
 
 #[test]
 fn a_flush_writes_again_what_the_spiller_could_not() {
-    runtime().block_on(async {
-        let place = tempfile::tempdir().unwrap();
-        let store = open(&place);
+    with_store(async |place, store| {
         let (shuffle, _) = pushed(&store, "app", &[1000]);
         commit(&shuffle, 1);
         let broken = store.directories()[0].root().join("yeoul-shuffle");
@@ -151,9 +156,7 @@ fn a_flush_writes_again_what_the_spiller_could_not() {
 
 #[test]
 fn a_flush_leaves_out_a_disk_that_stands_still() {
-    runtime().block_on(async {
-        let place = tempfile::tempdir().unwrap();
-        let store = open(&place);
+    with_store(async |_place, store| {
         let (stuck, _) = pushed(&store, "stuck", &[1000]);
         commit(&stuck, 1);
         let directory = Arc::clone(&store.directories()[0]);
@@ -189,9 +192,7 @@ fn a_flush_leaves_out_a_disk_that_stands_still() {
 
 #[test]
 fn seals_that_could_not_be_written_are_when_a_disk_comes_back() {
-    runtime().block_on(async {
-        let place = tempfile::tempdir().unwrap();
-        let store = open(&place);
+    with_store(async |place, store| {
         let shuffle = without_seal(&store).await;
         // One has no space, the other cannot be written to, and nobody knows yet.
         let [full, broken] = [0, 1].map(|at| Arc::clone(&store.directories()[at]));
@@ -222,9 +223,7 @@ fn seals_that_could_not_be_written_are_when_a_disk_comes_back() {
 
 #[test]
 fn seals_do_not_wait_for_a_disk_that_stands_still() {
-    runtime().block_on(async {
-        let place = tempfile::tempdir().unwrap();
-        let store = open(&place);
+    with_store(async |place, store| {
         let shuffle = without_seal(&store).await;
         let [first, second] = [0, 1].map(|at| Arc::clone(&store.directories()[at]));
         second.failed(&no_space());
@@ -242,9 +241,7 @@ fn seals_do_not_wait_for_a_disk_that_stands_still() {
 
 #[test]
 fn seals_go_into_the_reserve_and_batches_do_not() {
-    runtime().block_on(async {
-        let place = tempfile::tempdir().unwrap();
-        let store = open(&place);
+    with_store(async |place, store| {
         let shuffle = without_seal(&store).await;
         store.directories().iter().for_each(|directory| directory.lacks_room());
         let (other, _) = pushed(&store, "other", &[1000]);
@@ -269,9 +266,7 @@ fn a_job_that_does_not_fit_leaves_no_file() {
 
 #[test]
 fn a_shuffle_that_goes_under_a_job_costs_no_directory() {
-    runtime().block_on(async {
-        let place = tempfile::tempdir().unwrap();
-        let store = open(&place);
+    with_store(async |place, store| {
         let (shuffle, _) = pushed(&store, "app", &[1000]);
         assert!(spill(&store, 0).await.unwrap());
         assert!(append(&store, &shuffle, 0, &batch(1, 0, 1, 1000)));
@@ -292,9 +287,7 @@ fn a_shuffle_that_goes_under_a_job_costs_no_directory() {
 
 #[test]
 fn a_directory_has_one_job_at_a_time() {
-    runtime().block_on(async {
-        let place = tempfile::tempdir().unwrap();
-        let store = open(&place);
+    with_store(async |_place, store| {
         let (shuffle, _) = pushed(&store, "app", &[9 << 20; 6]);
         let _short = store.memory().charge(store.memory().limit());
         let mut jobs = JoinSet::new();
@@ -309,9 +302,7 @@ fn a_directory_has_one_job_at_a_time() {
 
 #[test]
 fn what_is_deleted_waits_for_its_own_disk_only() {
-    runtime().block_on(async {
-        let place = tempfile::tempdir().unwrap();
-        let store = open(&place);
+    with_store(async |_place, store| {
         let (shuffle, _) = pushed(&store, "app", &[1000]);
         for (map, directory) in [(1, 0), (2, 1)] {
             assert!(append(&store, &shuffle, 0, &batch(map, 0, 1, 1000)));
@@ -405,9 +396,7 @@ fn who_waits_to_read_holds_neither_memory_nor_a_turn() {
 
 #[test]
 fn a_piece_comes_from_one_directory() {
-    runtime().block_on(async {
-        let place = tempfile::tempdir().unwrap();
-        let store = open(&place);
+    with_store(async |_place, store| {
         let (shuffle, mut batches) = pushed(&store, "app", &[1000]);
         for (map, directory) in [(1, 0), (2, 1), (3, 0)] {
             batches.push(batch(map, 0, 1, 1000));
