@@ -12,6 +12,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{JoinHandle, JoinSet};
 use tracing::{debug, warn};
 
+use super::duplex::until_either;
 use super::reader::{BODY_BEGIN, FrameReader};
 use super::reply::Reply;
 use super::service::{ConnectionId, Service};
@@ -206,8 +207,5 @@ async fn connection<S: Service>(
     };
     // A peer that has closed its side is gone: no client of this protocol closes one direction only. Answers that are
     // still to come have nobody to go to, and the service learns at once that the connection has ended.
-    tokio::select! {
-        ended = reading => ended,
-        ended = write_frames(write, outgoing, options.idle_max) => ended,
-    }
+    until_either(reading, write_frames(write, outgoing, options.idle_max)).await
 }

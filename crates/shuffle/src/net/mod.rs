@@ -7,6 +7,7 @@
 
 mod body;
 mod client;
+mod duplex;
 mod listener;
 mod payload;
 mod reader;

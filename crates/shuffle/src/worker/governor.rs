@@ -12,12 +12,15 @@ use super::buffers;
 use super::memory;
 use super::node::Node;
 
-/// How often the process is measured while memory is short. Between two measurements no more comes in than a loopback
-/// connection carries.
+/// How often the process is measured while much comes in or somebody waits. Between two measurements no more comes in than
+/// a loopback connection carries.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// How often it is measured at most while there is plenty.
+/// How often it is measured while little comes in: each time wakes threads, and an idle worker has nothing else to do.
 const INTERVAL_AT_EASE: Duration = Duration::from_millis(500);
+
+/// The part of the memory that is not little.
+const MUCH: u64 = 64;
 
 /// How long empty buffers are kept when nobody wants one.
 const IDLE: Duration = Duration::from_secs(1);
@@ -62,11 +65,6 @@ impl ResidentSet {
     }
 }
 
-/// Whether the process is so far below its limit that it need not be measured often.
-fn is_at_ease(memory_bytes: u64, rss: u64) -> bool {
-    rss <= memory_bytes / 2
-}
-
 /// Follows the process for as long as the worker lives.
 pub async fn run(node: Arc<Node>) {
     let Some(resident_set) = ResidentSet::of_this_process() else { return };
@@ -74,6 +72,7 @@ pub async fn run(node: Arc<Node>) {
         (node.options.memory_bytes, node.store.memory(), node.store.buffers());
     let mut looked = Instant::now();
     loop {
+        let taken = memory.taken();
         let Some(rss) = resident_set.bytes() else { return };
         let (before, accounted) = (memory.limit(), memory::accounted() + buffers::shelved());
         let limit = limit(memory_bytes, rss, accounted);
@@ -85,9 +84,9 @@ pub async fn run(node: Arc<Node>) {
             buffers.shrink_if_idle();
         }
         tokio::time::sleep(INTERVAL).await;
-        if is_at_ease(memory_bytes, rss) && memory.excess() == 0 {
-            // Whoever brings the ledger to the mark at which it is spilled ends this.
-            let _ = tokio::time::timeout(INTERVAL_AT_EASE - INTERVAL, memory.runs_short()).await;
+        if memory.excess() == 0 {
+            let pressed = memory.is_pressed(taken + memory_bytes / MUCH);
+            let _ = tokio::time::timeout(INTERVAL_AT_EASE - INTERVAL, pressed).await;
         }
     }
 }

@@ -38,15 +38,22 @@ pub struct Memory(Arc<Shared>);
 struct Shared {
     ledger: Mutex<Ledger>,
     spill: Notify,
-    short: Notify,
+    /// Bytes that were ever taken, and how many [`Memory::is_pressed`] waits for.
+    taken: AtomicU64,
+    awaited: AtomicU64,
+    pressed: Notify,
     started: Instant,
 }
 
 impl Shared {
-    /// The ledger is at the mark at which it is spilled.
-    fn has_run_short(&self) {
-        self.spill.notify_one();
-        self.short.notify_one();
+    fn count_taken(&self, bytes: u64) {
+        ACCOUNTED.fetch_add(bytes, Ordering::Relaxed);
+        // In one order with who waits: it sets what it waits for before it looks at what was taken.
+        let before = self.taken.fetch_add(bytes, Ordering::SeqCst);
+        let awaited = self.awaited.load(Ordering::SeqCst);
+        if before < awaited && before + bytes >= awaited {
+            self.pressed.notify_one();
+        }
     }
 }
 
@@ -71,8 +78,14 @@ impl Memory {
     /// A ledger that lets `limit` bytes be in use.
     pub fn new(limit: u64) -> Self {
         let ledger = Ledger { shares: Shares::new(limit), waiters: HashMap::new() };
-        let (spill, short) = (Notify::new(), Notify::new());
-        Self(Arc::new(Shared { ledger: Mutex::new(ledger), spill, short, started: Instant::now() }))
+        Self(Arc::new(Shared {
+            ledger: Mutex::new(ledger),
+            spill: Notify::new(),
+            taken: AtomicU64::new(0),
+            awaited: AtomicU64::new(u64::MAX),
+            pressed: Notify::new(),
+            started: Instant::now(),
+        }))
     }
 
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
@@ -120,7 +133,7 @@ impl Memory {
         };
         deliver(granted);
         if crossed {
-            self.0.has_run_short();
+            self.0.spill.notify_one();
         }
     }
 
@@ -149,9 +162,17 @@ impl Memory {
         self.0.spill.notified().await;
     }
 
-    /// Returns when the ledger has come to the mark at which it is spilled; may return early.
-    pub async fn runs_short(&self) {
-        self.0.short.notified().await;
+    /// Bytes that were ever taken, whatever was given back since.
+    pub fn taken(&self) -> u64 {
+        self.0.taken.load(Ordering::Relaxed)
+    }
+
+    /// Returns when so many bytes have ever been taken, or somebody waits for more. For one caller at a time.
+    pub async fn is_pressed(&self, taken: u64) {
+        self.0.awaited.store(taken, Ordering::SeqCst);
+        while self.0.taken.load(Ordering::SeqCst) < taken && self.waiting() == 0 {
+            self.0.pressed.notified().await;
+        }
     }
 
     /// Waits for room for bytes of a party. A request for more than the whole limit gets its turn when nothing else
@@ -161,20 +182,21 @@ impl Memory {
         let (turn, granted, crossed) = {
             let mut ledger = self.ledger();
             if ledger.shares.take_at_once(party, bytes, now_ms) {
-                ACCOUNTED.fetch_add(bytes, Ordering::Relaxed);
+                self.0.count_taken(bytes);
                 (None, Vec::new(), ledger.shares.wants_spill())
             } else {
                 let ticket = ledger.shares.join(party, bytes, now_ms);
                 let (sender, receiver) = oneshot::channel();
                 ledger.waiters.insert(ticket, sender);
                 let turn = Turn { memory: self, party, ticket, receiver, has_come: false };
+                self.0.pressed.notify_one();
                 // It need not wait for those that are in line before it.
                 (Some(turn), self.grant(&mut ledger, now_ms), true)
             }
         };
         deliver(granted);
         if crossed {
-            self.0.has_run_short();
+            self.0.spill.notify_one();
         }
         let Some(mut turn) = turn else { return self.granted(party.clone(), bytes) };
         let charge = (&mut turn.receiver).await.expect("the ledger keeps a waiter until it grants it");
@@ -223,7 +245,7 @@ impl Memory {
     fn grant(&self, ledger: &mut Ledger, now_ms: u64) -> Vec<(oneshot::Sender<Charge>, Charge)> {
         let mut granted = Vec::new();
         while let Some(grant) = ledger.shares.next(now_ms) {
-            ACCOUNTED.fetch_add(grant.bytes, Ordering::Relaxed);
+            self.0.count_taken(grant.bytes);
             let sender = ledger.waiters.remove(&grant.ticket).expect("who is in line has a sender");
             granted.push((sender, self.granted(grant.party, grant.bytes)));
         }
@@ -286,9 +308,9 @@ impl Charge {
             }
             ledger.shares.wants_spill()
         };
-        ACCOUNTED.fetch_add(bytes, Ordering::Relaxed);
+        self.memory.0.count_taken(bytes);
         if crossed {
-            self.memory.0.has_run_short();
+            self.memory.0.spill.notify_one();
         }
         self.bytes += bytes;
     }
@@ -378,6 +400,28 @@ mod tests {
         drop(small);
         assert_eq!(poll(giant.as_mut()).map(|charge| charge.bytes()), Some(500));
         assert_eq!((memory.used(), memory.high_water()), (0, 500));
+    }
+
+    #[test]
+    fn who_follows_the_ledger_is_told_when_much_was_taken_or_somebody_waits() {
+        let (memory, app) = (Memory::new(1600), app("app"));
+        let mut pressed = pin!(memory.is_pressed(1000));
+        assert!(poll(pressed.as_mut()).is_none());
+        drop(poll(pin!(memory.acquire(&app, 600))).expect("there is room"));
+        assert!(poll(pressed.as_mut()).is_none());
+        drop(memory.charge(400));
+        assert!(poll(pressed.as_mut()).is_some());
+        assert_eq!((memory.taken(), memory.used()), (1000, 0));
+        // What was taken before it waits counts, too.
+        drop(memory.charge(500));
+        assert!(poll(pin!(memory.is_pressed(1500))).is_some());
+        let mut pressed = pin!(memory.is_pressed(5000));
+        assert!(poll(pressed.as_mut()).is_none());
+        let _most = poll(pin!(memory.acquire(&app, 1400))).expect("there is room");
+        assert!(poll(pressed.as_mut()).is_none());
+        let mut waits = pin!(memory.acquire(&app, 1000));
+        assert!(poll(waits.as_mut()).is_none());
+        assert!(poll(pressed.as_mut()).is_some());
     }
 
     #[test]

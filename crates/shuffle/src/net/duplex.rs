@@ -1,0 +1,170 @@
+//! The two halves of a connection as one future.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+
+/// Runs `reading` and `writing` until one of them ends.
+///
+/// Each answer that `reading` gives wakes `writing`. Were that the task's own waker, the runtime would queue the task once
+/// more for each answer, and wake another thread to see whether it has time for it, while this one could simply go on. So
+/// `writing` has a waker of its own: it is polled after `reading` in the same turn, and the task is woken only for what
+/// comes from elsewhere.
+pub(super) async fn until_either<T>(
+    reading: impl Future<Output = T>,
+    writing: impl Future<Output = T>,
+) -> T {
+    let (mut reading, mut writing) = (pin!(reading), pin!(writing));
+    let wish = Arc::new(Wish(Mutex::new(Turn { wanted: true, here: false, task: Waker::noop().clone() })));
+    let waker = Waker::from(Arc::clone(&wish));
+    poll_fn(|context| {
+        wish.turn().begin(context.waker());
+        if let Poll::Ready(ended) = reading.as_mut().poll(context) {
+            return Poll::Ready(ended);
+        }
+        if std::mem::take(&mut wish.turn().wanted)
+            && let Poll::Ready(ended) = writing.as_mut().poll(&mut Context::from_waker(&waker))
+        {
+            return Poll::Ready(ended);
+        }
+        let mut turn = wish.turn();
+        turn.here = false;
+        if turn.wanted {
+            // It has used up its share of this turn, or something came while it looked elsewhere.
+            context.waker().wake_by_ref();
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+/// That `writing` is to be polled.
+struct Wish(Mutex<Turn>);
+
+struct Turn {
+    wanted: bool,
+    /// The task is being polled, and will look whether it is wanted before it ends.
+    here: bool,
+    task: Waker,
+}
+
+impl Turn {
+    fn begin(&mut self, task: &Waker) {
+        self.here = true;
+        self.task.clone_from(task);
+    }
+}
+
+impl Wish {
+    fn turn(&self) -> MutexGuard<'_, Turn> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Wake for Wish {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let task = {
+            let mut turn = self.turn();
+            turn.wanted = true;
+            (!turn.here).then(|| turn.task.clone())
+        };
+        if let Some(task) = task {
+            task.wake(); // outside the lock: it may run anything
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::Pin;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    struct Task<F> {
+        future: Pin<Box<F>>,
+        wakes: Arc<Wakes>,
+    }
+
+    impl<F: Future> Task<F> {
+        fn new(future: F) -> Self {
+            Self { future: Box::pin(future), wakes: Arc::default() }
+        }
+
+        fn poll(&mut self) -> Poll<F::Output> {
+            self.future.as_mut().poll(&mut Context::from_waker(&Waker::from(Arc::clone(&self.wakes))))
+        }
+
+        fn wakes(&self) -> usize {
+            self.wakes.0.swap(0, Ordering::Relaxed)
+        }
+    }
+
+    #[test]
+    fn an_answer_leaves_in_the_turn_in_which_it_is_given_and_wakes_nobody() {
+        let (requests, mut requested) = mpsc::unbounded_channel::<u32>();
+        let (answers, mut answered) = mpsc::unbounded_channel::<u32>();
+        let (elsewhere, left) = (answers.clone(), AtomicUsize::new(0));
+        let mut task = Task::new(until_either(
+            async {
+                while let Some(request) = requested.recv().await {
+                    answers.send(request).unwrap();
+                }
+            },
+            async {
+                while let Some(answer) = answered.recv().await {
+                    left.store(answer as usize, Ordering::Relaxed);
+                }
+            },
+        ));
+        let left = || left.load(Ordering::Relaxed);
+        assert!(task.poll().is_pending());
+        for request in 1..=3 {
+            requests.send(request).unwrap();
+            assert_eq!(task.wakes(), 1);
+            assert!(task.poll().is_pending());
+            assert_eq!((left(), task.wakes()), (request as usize, 0));
+        }
+        // One that another task gives wakes it.
+        elsewhere.send(7).unwrap();
+        assert_eq!(task.wakes(), 1);
+        assert!(task.poll().is_pending());
+        assert_eq!((left(), task.wakes()), (7, 0));
+        drop(requests);
+        assert!(task.poll().is_ready());
+    }
+
+    #[test]
+    fn who_wakes_itself_gets_another_turn() {
+        let mut polls = 0;
+        let mut task = Task::new(until_either(
+            std::future::pending(),
+            poll_fn(|context| {
+                polls += 1;
+                context.waker().wake_by_ref();
+                if polls < 3 { Poll::Pending } else { Poll::Ready(()) }
+            }),
+        ));
+        assert!(task.poll().is_pending());
+        assert_eq!(task.wakes(), 1);
+        assert!(task.poll().is_pending());
+        assert_eq!(task.wakes(), 1);
+        assert!(task.poll().is_ready());
+    }
+}
