@@ -22,6 +22,9 @@ const TASKS: i32 = 4;
 const PARTITIONS: i32 = 16;
 /// What a worker of the memory tier may use: the shuffle, and room.
 const MEMORY_FACTOR: u64 = 3;
+/// What is brought to the disk where it is measured more than once: enough that what the worker keeps in memory does not
+/// count for much, nor what the disk of a virtual machine keeps in its host's.
+const DISK_BYTES_MIN: u64 = 2 << 30;
 /// What a worker of the disk tier may use: the least.
 const MEMORY_LEAST: u64 = 64 << 20;
 
@@ -59,8 +62,7 @@ pub(super) async fn memory(plan: &Plan) -> Result<Vec<Finding>> {
 /// kernel has cached of either is let go before it is read.
 pub(super) async fn disk(plan: &Plan) -> Result<Vec<Finding>> {
     let cluster = Cluster::start(plan, "disk", MEMORY_LEAST).await?;
-    // Enough that what stays in memory does not count for much.
-    let bytes = plan.bytes.max(if plan.rounds > 1 { 8 * MEMORY_LEAST } else { 0 });
+    let bytes = plan.bytes.max(if plan.rounds > 1 { DISK_BYTES_MIN } else { 0 });
     let path = plan.dir.join("plain-file");
     let (mut push, mut fetch, mut write, mut read) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for round in 0..plan.rounds {

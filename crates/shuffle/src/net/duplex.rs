@@ -11,10 +11,7 @@ use std::task::{Context, Poll, Wake, Waker};
 /// more for each answer, and wake another thread to see whether it has time for it, while this one could simply go on. So
 /// `writing` has a waker of its own: it is polled after `reading` in the same turn, and the task is woken only for what
 /// comes from elsewhere.
-pub(super) async fn until_either<T>(
-    reading: impl Future<Output = T>,
-    writing: impl Future<Output = T>,
-) -> T {
+pub(super) async fn until_either<T>(reading: impl Future<Output = T>, writing: impl Future<Output = T>) -> T {
     let (mut reading, mut writing) = (pin!(reading), pin!(writing));
     let wish = Arc::new(Wish(Mutex::new(Turn { wanted: true, here: false, task: Waker::noop().clone() })));
     let waker = Waker::from(Arc::clone(&wish));

@@ -16,13 +16,13 @@ use yeoul_shuffle::{Error, Result};
 #[command(after_help = "\
 Examples:
   yeoul bench shuffle                                # a minute or two
-  yeoul bench shuffle --dir /data/1 --bytes 2GiB     # on the disk that the worker will use
+  yeoul bench shuffle --dir /data/1 --bytes 8GiB     # on the disk that the worker will use
   yeoul bench shuffle --json - | jq .findings
 
 The worker is a process of its own. Ours and the plain copy take turns on the same bytes; medians are compared. Everything
 that is read back is checked: the exit code is 1 if a byte is wrong or missing.")]
 pub struct ShuffleArgs {
-    /// Bytes of each throughput measurement
+    /// Bytes of each throughput measurement; the disk gets at least 2GiB, unless --rounds is 1
     #[arg(long, value_name = "SIZE", default_value = "512MiB")]
     bytes: ByteSize,
 

@@ -27,6 +27,9 @@ use crate::worker::state::Slot;
 /// Bytes that are read and written at a time.
 const PIECE_BYTES: u64 = 256 << 10;
 
+/// Bytes behind a piece for which the disk had to be waited that the system is asked to fetch meanwhile.
+const AHEAD_BYTES: u64 = 2 << 20;
+
 /// Batches in memory below this are joined before they are sent, if there are many of them.
 const SMALL_BATCH_BYTES: usize = 4 << 10;
 
@@ -164,6 +167,20 @@ struct Large {
     seen: crc32fast::Hasher,
 }
 
+/// Neighbours in a segment.
+#[derive(Debug)]
+struct Run {
+    segment: Arc<Segment>,
+    at: u64,
+    len: u64,
+}
+
+impl Run {
+    fn continues(&self, segment: &Arc<Segment>, at: u64) -> bool {
+        Arc::ptr_eq(&self.segment, segment) && self.at + self.len == at
+    }
+}
+
 /// Reads a chunk, or a part of one, piece by piece.
 #[derive(Debug)]
 pub struct ChunkReader {
@@ -280,7 +297,9 @@ impl ChunkReader {
             return Err(Error::new(Kind::Internal, "a batch is neither in memory nor on disk"));
         };
         let (_turn, mut buffer) = self.turn_and_buffer(&directory, buffer).await;
+        let ahead = self.ahead(&directory);
         let read = tokio::task::spawn_blocking(move || {
+            ahead.iter().for_each(|run| run.segment.fetch(run.at, run.len));
             fill(&batches, &mut buffer, Wait::ForTheDisk)?;
             split_checked(&batches, buffer)
         });
@@ -377,6 +396,29 @@ impl ChunkReader {
             }
         }
         Ok(batches)
+    }
+
+    /// Where the batches behind those that were located are in a directory.
+    fn ahead(&self, directory: &Arc<Directory>) -> Vec<Run> {
+        let contents = self.stream.shuffle.lock();
+        let Some(copy) = contents.copies.get(&self.stream.slot) else { return Vec::new() };
+        let (mut runs, mut bytes): (Vec<Run>, u64) = (Vec::new(), 0);
+        for position in self.position..self.end {
+            let entry = self.stream.selection.entry(position);
+            let len = u64::from(copy.index().entries()[entry as usize].len);
+            match (copy.place(entry), runs.last_mut()) {
+                (Place::Disk { segment, at, .. }, Some(run)) if run.continues(&segment, at) => run.len += len,
+                (Place::Disk { segment, at, .. }, _) if Arc::ptr_eq(segment.directory(), directory) => {
+                    runs.push(Run { segment, at, len });
+                }
+                _ => {}
+            }
+            bytes += len;
+            if bytes >= AHEAD_BYTES {
+                break;
+            }
+        }
+        runs
     }
 
     async fn check_large(&self, large: &Large) -> Result<()> {

@@ -2,12 +2,14 @@
 
 use std::fs::{self, File};
 use std::io::{self, IoSliceMut};
+use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
+use rustix::fs::{Advice, fadvise};
 use rustix::io::{ReadWriteFlags, preadv2};
 
 use super::directory::Directory;
@@ -263,6 +265,12 @@ impl Segment {
             Wait::Never => preadv2(&self.file, &mut [IoSliceMut::new(bytes)], at, ReadWriteFlags::NOWAIT)?,
         };
         if read == 0 { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(read) }
+    }
+
+    /// Has the system fetch bytes that will be read soon. It waits for the disk only where that has too much to do.
+    pub fn fetch(&self, at: u64, len: u64) {
+        // A hint: without it the bytes come later.
+        let _ = fadvise(&self.file, at, NonZeroU64::new(len), Advice::WillNeed);
     }
 
     /// Brings everything to the disk. Blocks.
