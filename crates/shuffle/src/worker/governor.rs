@@ -16,8 +16,11 @@ use super::node::Node;
 /// a loopback connection carries.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// How often it is measured while little comes in: each time wakes threads, and an idle worker has nothing else to do.
+/// How often it is measured while little comes in: each time wakes threads.
 const INTERVAL_AT_EASE: Duration = Duration::from_millis(500);
+
+/// How often it is measured while nothing comes in at all.
+const INTERVAL_IDLE: Duration = Duration::from_secs(5);
 
 /// The part of the memory that is not little.
 const MUCH: u64 = 64;
@@ -71,6 +74,7 @@ pub async fn run(node: Arc<Node>) {
     let (memory_bytes, memory, buffers) =
         (node.options.memory_bytes, node.store.memory(), node.store.buffers());
     let mut looked = Instant::now();
+    let mut taken_before = 0;
     loop {
         let taken = memory.taken();
         let Some(rss) = resident_set.bytes() else { return };
@@ -85,9 +89,12 @@ pub async fn run(node: Arc<Node>) {
         }
         tokio::time::sleep(INTERVAL).await;
         if memory.excess() == 0 {
+            let is_idle = taken == taken_before && buffers::shelved() == 0;
+            let interval = if is_idle { INTERVAL_IDLE } else { INTERVAL_AT_EASE };
             let pressed = memory.is_pressed(taken + memory_bytes / MUCH);
-            let _ = tokio::time::timeout(INTERVAL_AT_EASE - INTERVAL, pressed).await;
+            let _ = tokio::time::timeout(interval - INTERVAL, pressed).await;
         }
+        taken_before = taken;
     }
 }
 
