@@ -5,35 +5,64 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// Runs `reading` and `writing` until one of them ends.
+/// Runs the two halves of a connection as one future.
 ///
-/// Each answer that `reading` gives wakes `writing`. Were that the task's own waker, the runtime would queue the task once
-/// more for each answer, and wake another thread to see whether it has time for it, while this one could simply go on. So
-/// `writing` has a waker of its own: it is polled after `reading` in the same turn, and the task is woken only for what
-/// comes from elsewhere.
-pub(super) async fn until_either<T>(reading: impl Future<Output = T>, writing: impl Future<Output = T>) -> T {
-    let (mut reading, mut writing) = (pin!(reading), pin!(writing));
-    let wish = Arc::new(Wish(Mutex::new(Turn { wanted: true, here: false, task: Waker::noop().clone() })));
-    let waker = Waker::from(Arc::clone(&wish));
-    poll_fn(|context| {
-        wish.turn().begin(context.waker());
-        if let Poll::Ready(ended) = reading.as_mut().poll(context) {
-            return Poll::Ready(ended);
-        }
-        if std::mem::take(&mut wish.turn().wanted)
-            && let Poll::Ready(ended) = writing.as_mut().poll(&mut Context::from_waker(&waker))
-        {
-            return Poll::Ready(ended);
-        }
-        let mut turn = wish.turn();
-        turn.here = false;
-        if turn.wanted {
-            // It has used up its share of this turn, or something came while it looked elsewhere.
-            context.waker().wake_by_ref();
-        }
-        Poll::Pending
-    })
-    .await
+/// Each answer that the reading half gives wakes the writing half. Were that the task's own waker, the runtime would queue
+/// the task once more for each answer, and wake another thread to see whether it has time for it, while this one could
+/// simply go on. So the writing half has a waker of its own: it is polled after the reading half in the same turn, and the
+/// task is woken only for what comes from elsewhere.
+pub(super) struct Duplex(Arc<Wish>);
+
+impl Duplex {
+    pub fn new() -> Self {
+        let turn = Turn { wanted: true, again: false, here: false, task: Waker::noop().clone() };
+        Self(Arc::new(Wish(Mutex::new(turn))))
+    }
+
+    /// For the reading half: lets leave what it has answered so far, although there is more to read.
+    pub async fn let_write(&self) {
+        let mut has_waited = false;
+        poll_fn(|_| {
+            let mut turn = self.0.turn();
+            if has_waited || !turn.wanted {
+                return Poll::Ready(());
+            }
+            has_waited = true;
+            turn.again = true;
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Runs `reading` and `writing` until one of them ends.
+    pub async fn run<T>(&self, reading: impl Future<Output = T>, writing: impl Future<Output = T>) -> T {
+        let (mut reading, mut writing) = (pin!(reading), pin!(writing));
+        let waker = Waker::from(Arc::clone(&self.0));
+        poll_fn(|context| {
+            self.0.turn().begin(context.waker());
+            loop {
+                if let Poll::Ready(ended) = reading.as_mut().poll(context) {
+                    return Poll::Ready(ended);
+                }
+                let wanted = std::mem::take(&mut self.0.turn().wanted);
+                if wanted && let Poll::Ready(ended) = writing.as_mut().poll(&mut Context::from_waker(&waker))
+                {
+                    return Poll::Ready(ended);
+                }
+                let mut turn = self.0.turn();
+                if std::mem::take(&mut turn.again) {
+                    continue;
+                }
+                turn.here = false;
+                if turn.wanted {
+                    // It has used up its share of this turn, or something came while it looked elsewhere.
+                    context.waker().wake_by_ref();
+                }
+                return Poll::Pending;
+            }
+        })
+        .await
+    }
 }
 
 /// That `writing` is to be polled.
@@ -41,6 +70,8 @@ struct Wish(Mutex<Turn>);
 
 struct Turn {
     wanted: bool,
+    /// The reading half has more to do when `writing` has been polled.
+    again: bool,
     /// The task is being polled, and will look whether it is wanted before it ends.
     here: bool,
     task: Waker,
@@ -117,8 +148,8 @@ mod tests {
     fn an_answer_leaves_in_the_turn_in_which_it_is_given_and_wakes_nobody() {
         let (requests, mut requested) = mpsc::unbounded_channel::<u32>();
         let (answers, mut answered) = mpsc::unbounded_channel::<u32>();
-        let (elsewhere, left) = (answers.clone(), AtomicUsize::new(0));
-        let mut task = Task::new(until_either(
+        let (elsewhere, left, duplex) = (answers.clone(), AtomicUsize::new(0), Duplex::new());
+        let mut task = Task::new(duplex.run(
             async {
                 while let Some(request) = requested.recv().await {
                     answers.send(request).unwrap();
@@ -148,9 +179,35 @@ mod tests {
     }
 
     #[test]
+    fn answers_leave_before_all_is_read_if_the_reader_lets_them() {
+        let (answers, mut answered) = mpsc::unbounded_channel::<u32>();
+        let (left, duplex) = (Mutex::new(Vec::new()), Duplex::new());
+        let mut task = Task::new(duplex.run(
+            async {
+                for request in 0..6 {
+                    answers.send(request).unwrap();
+                    if request % 2 == 1 {
+                        duplex.let_write().await;
+                        // What there was has left, and there is nothing to wait for.
+                        assert_eq!(left.lock().unwrap().len(), request as usize + 1);
+                        duplex.let_write().await;
+                    }
+                }
+            },
+            async {
+                while let Some(answer) = answered.recv().await {
+                    left.lock().unwrap().push(answer);
+                }
+            },
+        ));
+        assert!(task.poll().is_ready());
+        assert_eq!(task.wakes(), 0);
+    }
+
+    #[test]
     fn who_wakes_itself_gets_another_turn() {
-        let mut polls = 0;
-        let mut task = Task::new(until_either(
+        let (mut polls, duplex) = (0, Duplex::new());
+        let mut task = Task::new(duplex.run(
             std::future::pending(),
             poll_fn(|context| {
                 polls += 1;
