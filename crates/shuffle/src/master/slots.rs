@@ -45,14 +45,17 @@ impl Default for SlotPolicy {
 const WORKER_BYTES: u64 = 64 << 20;
 
 impl SlotPolicy {
-    /// The policy for partitions of a size, if that is known: large ones spread, small ones gather. It stays within a
-    /// quarter and twice of what is set, for an application's next shuffle may be unlike those before.
+    /// The policy for partitions of a size, if that is known: large ones spread, down to a quarter of what is set, for an
+    /// application's next shuffle may be unlike those before.
+    ///
+    /// Small ones do not gather beyond what is set. Few bytes may have been many pushes, of which the stock client has 32
+    /// in flight to each worker and sleeps for 50 ms at the next: TPC-DS Q95 pushes 64 KiB that compress to 500 bytes, and
+    /// took 1.9 times as long as Spark's own shuffle with all 16 partitions on one worker, 1.2 times with them on two.
     pub fn for_size(&self, partition_bytes: Option<u64>) -> Self {
         let Some(bytes) = partition_bytes else { return self.clone() };
-        let (least, most) =
-            (self.partitions_per_worker.div_ceil(4), self.partitions_per_worker.saturating_mul(2));
+        let most = self.partitions_per_worker;
         let fitting = usize::try_from(WORKER_BYTES / bytes.max(1)).unwrap_or(usize::MAX);
-        Self { partitions_per_worker: fitting.clamp(least, most), ..self.clone() }
+        Self { partitions_per_worker: fitting.clamp(most.div_ceil(4), most), ..self.clone() }
     }
 }
 
@@ -344,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn large_partitions_spread_and_small_ones_gather() {
+    fn large_partitions_spread_and_small_ones_do_not_gather() {
         let partitions = partitions(16);
         let workers = |bytes| {
             let policy = SlotPolicy::default().for_size(bytes);
@@ -352,7 +355,7 @@ mod tests {
         };
         assert_eq!(
             [workers(None), workers(Some(1000)), workers(Some(16 << 20)), workers(Some(9 << 30))],
-            [2, 1, 4, 8]
+            [2, 2, 4, 8]
         );
     }
 
