@@ -50,7 +50,7 @@ impl SlotPolicy {
     ///
     /// Small ones do not gather beyond what is set. Few bytes may have been many pushes, of which the stock client has 32
     /// in flight to each worker and sleeps for 50 ms at the next: TPC-DS Q95 pushes 64 KiB that compress to 500 bytes, and
-    /// took 1.9 times as long as Spark's own shuffle with all 16 partitions on one worker, 1.2 times with them on two.
+    /// took 1.9 times as long as Spark's own shuffle with all 16 partitions on one worker, 1.2 to 1.4 with them on two.
     pub fn for_size(&self, partition_bytes: Option<u64>) -> Self {
         let Some(bytes) = partition_bytes else { return self.clone() };
         let most = self.partitions_per_worker;

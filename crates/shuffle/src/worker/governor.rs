@@ -22,7 +22,7 @@ const INTERVAL_AT_EASE: Duration = Duration::from_millis(500);
 /// How often it is measured while nothing comes in at all.
 const INTERVAL_IDLE: Duration = Duration::from_secs(5);
 
-/// The part of the memory that is not little.
+/// One part in so many of the memory is much.
 const MUCH: u64 = 64;
 
 /// How long empty buffers are kept when nobody wants one.
@@ -91,7 +91,7 @@ pub async fn run(node: Arc<Node>) {
         if memory.excess() == 0 {
             let is_idle = taken == taken_before && buffers::shelved() == 0;
             let interval = if is_idle { INTERVAL_IDLE } else { INTERVAL_AT_EASE };
-            let pressed = memory.is_pressed(taken + memory_bytes / MUCH);
+            let pressed = memory.until_pressed(taken + memory_bytes / MUCH);
             let _ = tokio::time::timeout(interval - INTERVAL, pressed).await;
         }
         taken_before = taken;

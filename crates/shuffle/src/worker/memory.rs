@@ -38,7 +38,7 @@ pub struct Memory(Arc<Shared>);
 struct Shared {
     ledger: Mutex<Ledger>,
     spill: Notify,
-    /// Bytes that were ever taken, and how many [`Memory::is_pressed`] waits for.
+    /// Bytes that were ever taken, and how many [`Memory::until_pressed`] waits for.
     taken: AtomicU64,
     awaited: AtomicU64,
     pressed: Notify,
@@ -168,7 +168,7 @@ impl Memory {
     }
 
     /// Returns when so many bytes have ever been taken, or somebody waits for more. For one caller at a time.
-    pub async fn is_pressed(&self, taken: u64) {
+    pub async fn until_pressed(&self, taken: u64) {
         self.0.awaited.store(taken, Ordering::SeqCst);
         while self.0.taken.load(Ordering::SeqCst) < taken && self.waiting() == 0 {
             self.0.pressed.notified().await;
@@ -405,7 +405,7 @@ mod tests {
     #[test]
     fn who_follows_the_ledger_is_told_when_much_was_taken_or_somebody_waits() {
         let (memory, app) = (Memory::new(1600), app("app"));
-        let mut pressed = pin!(memory.is_pressed(1000));
+        let mut pressed = pin!(memory.until_pressed(1000));
         assert!(poll(pressed.as_mut()).is_none());
         drop(poll(pin!(memory.acquire(&app, 600))).expect("there is room"));
         assert!(poll(pressed.as_mut()).is_none());
@@ -414,8 +414,8 @@ mod tests {
         assert_eq!((memory.taken(), memory.used()), (1000, 0));
         // What was taken before it waits counts, too.
         drop(memory.charge(500));
-        assert!(poll(pin!(memory.is_pressed(1500))).is_some());
-        let mut pressed = pin!(memory.is_pressed(5000));
+        assert!(poll(pin!(memory.until_pressed(1500))).is_some());
+        let mut pressed = pin!(memory.until_pressed(5000));
         assert!(poll(pressed.as_mut()).is_none());
         let _most = poll(pin!(memory.acquire(&app, 1400))).expect("there is room");
         assert!(poll(pressed.as_mut()).is_none());
