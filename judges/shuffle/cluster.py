@@ -80,7 +80,8 @@ class Cluster:
         )
         self.workers = []
         for index in range(workers):
-            rpc, push, fetch, replicate = free_ports(4)
+            rpc, fetch, replicate, *push = free_ports(11)
+            push = ",".join(map(str, push))
             ports = ["--rpc-port", rpc, "--push-port", push, "--fetch-port", fetch, "--replicate-port", replicate]
             folder = dirs[index] if dirs else f"{self.folder}/worker-{index}"
             arguments = ["worker", "--host", "127.0.0.1", "--master", self.endpoint, "--dir", folder, "--memory", memory]

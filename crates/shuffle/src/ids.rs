@@ -257,6 +257,11 @@ pub struct WorkerId {
     pub replicate_port: u16,
 }
 
+impl WorkerId {
+    /// The most ports for pushes that a worker has.
+    pub const PUSH_PORTS_MAX: usize = 64;
+}
+
 impl fmt::Display for WorkerId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { host, rpc_port, push_port, fetch_port, replicate_port } = self;

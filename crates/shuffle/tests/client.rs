@@ -39,10 +39,10 @@ impl Cluster {
         cluster
     }
 
-    /// Ends a worker without any goodbye.
+    /// Ends a worker without any goodbye. The client may know it by another of its ports for pushes.
     fn kill(&mut self, id: &WorkerId) {
-        let worker =
-            self.workers.iter_mut().find(|worker| worker.as_ref().is_some_and(|worker| worker.id() == id));
+        let is_meant = |worker: &worker::Handle| worker.id().rpc_port == id.rpc_port;
+        let worker = self.workers.iter_mut().find(|worker| worker.as_ref().is_some_and(is_meant));
         drop(worker.expect("a worker of this cluster").take());
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use cluster::{Cluster, SOFT_1G, WHOLE, WITHIN, batch, jvm, noise, primary};
-use yeoul_shuffle::ids::{LocationId, Mode, ShuffleKey};
+use yeoul_shuffle::ids::{LocationId, Mode, ShuffleKey, WorkerId};
 use yeoul_shuffle::net::{Client, RequestError};
 use yeoul_shuffle::wire::batch::{Batches, ByteOrder};
 use yeoul_shuffle::wire::message::Message;
@@ -215,7 +215,7 @@ async fn more_than_memory_goes_through_and_comes_out_right() {
     let locations: Vec<_> = (0..partitions).map(|id| primary(cluster.id(0), id)).collect();
     cluster.reserve(&key, &locations, SOFT_1G).await;
     let payload = |number: i32| -> Vec<u8> {
-        let mut state = number as u64 * 0x9E37_79B9_7F4A_7C15 + 1;
+        let mut state = (number as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(1);
         let next = |_| {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             (state >> 56) as u8
@@ -250,6 +250,73 @@ async fn more_than_memory_goes_through_and_comes_out_right() {
         for (found, number) in read.iter().zip(numbers) {
             assert!(*found == payload(number), "batch {number}");
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_takes_pushes_on_each_port_that_the_master_names() {
+    let cluster = Cluster::start(1, 64 << 20).await;
+    let key = ShuffleKey::new("app-1", 0);
+    let request = proto::RequestSlots {
+        application_id: key.application.to_string(),
+        shuffle_id: 0,
+        partition_id_list: (0..16).collect(),
+        packed: true,
+        ..Default::default()
+    };
+    let granted = async {
+        loop {
+            // Until the worker has registered there is nobody.
+            let granted: proto::RequestSlotsResponse = cluster.ask_master(&request).await.unwrap();
+            if granted.status == Status::Success.code() {
+                return granted;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let granted = tokio::time::timeout(WITHIN, granted).await.unwrap();
+    let named: Vec<(WorkerId, Vec<LocationId>)> = granted
+        .packed_worker_resource
+        .iter()
+        .map(|(name, resource)| {
+            let packed = resource.location_pairs.as_ref().unwrap().locations.as_ref().unwrap();
+            let ids = packed.ids.iter().map(|id| LocationId::new(*id, 0));
+            (name.parse().unwrap(), ids.collect())
+        })
+        .collect();
+    assert_eq!(named.len(), 8, "as many as a client can use");
+    // To the client they are workers, each reserved and committed by itself.
+    for (worker, locations) in &named {
+        assert_eq!((worker.rpc_port, worker.fetch_port), (cluster.id(0).rpc_port, cluster.id(0).fetch_port));
+        let reserved: Vec<Location> = locations.iter().map(|id| primary(worker, id.partition.0)).collect();
+        let request = proto::ReserveSlots {
+            application_id: key.application.to_string(),
+            shuffle_id: key.shuffle.0,
+            partition_locations_pair: Some(Location::pack(&reserved)),
+            ..Default::default()
+        };
+        let answer: proto::ReserveSlotsResponse = cluster.rpc(0, &request).await.unwrap();
+        assert_eq!(answer.status, 0);
+        for location in locations {
+            let batch = jvm(location.partition.0, 0, 1, &location.to_string());
+            let (shuffle, location) = (key.clone(), *location);
+            let header = Header::PushData { request_id: 0, mode: Mode::Primary, shuffle, location };
+            let address = format!("{}:{}", worker.host, worker.push_port);
+            let answer = cluster.client.request(&address, header, batch, WITHIN).await.unwrap();
+            assert_eq!(answer[0], 0);
+        }
+    }
+    for (_, locations) in &named {
+        let answer = cluster.commit(0, &key, locations, &[], &[0; 16]).await;
+        let mut committed = answer.committed_primary_ids;
+        committed.sort();
+        let mut expected: Vec<String> = locations.iter().map(LocationId::to_string).collect();
+        expected.sort();
+        assert_eq!(committed, expected);
+    }
+    for partition in 0..16 {
+        let read = cluster.read(0, &key, &format!("{partition}-0-0"), WHOLE).await.unwrap();
+        assert_eq!(read, [format!("{partition}-0")]);
     }
 }
 
@@ -391,7 +458,7 @@ async fn a_worker_that_stops_gracefully_comes_back_with_its_data() {
     let options = worker::Options {
         directories: vec![cluster.places[0].path().into()],
         rpc_port: id.rpc_port,
-        push_port: id.push_port,
+        push_ports: vec![id.push_port],
         fetch_port: id.fetch_port,
         replicate_port: id.replicate_port,
         ..cluster.options.clone()

@@ -87,13 +87,14 @@ struct WorkerArgs {
     #[arg(long, value_name = "HOST", env = "YEOUL_SHUFFLE_HOST")]
     host: Option<String>,
 
-    /// For the driver; a worker that is to come back with its data needs all four ports fixed [default: 0, a free one]
+    /// For the driver; a worker that is to come back with its data needs its ports fixed [default: 0, a free one]
     #[arg(long, value_name = "PORT")]
     rpc_port: Option<u16>,
 
-    /// For pushes
-    #[arg(long, value_name = "PORT")]
-    push_port: Option<u16>,
+    /// For pushes; the stock client keeps 32 in flight to each port and then sleeps, so several make few workers quicker
+    /// [default: 0,0,0,0,0,0,0,0, eight free ones]
+    #[arg(long, value_name = "PORT,…", value_delimiter = ',')]
+    push_port: Vec<u16>,
 
     /// For reads
     #[arg(long, value_name = "PORT")]
@@ -205,7 +206,7 @@ async fn serve_worker(args: WorkerArgs) -> Result<()> {
     options.memory_bytes = args.memory.unwrap_or(options.memory_bytes);
     options.host = args.host.unwrap_or(options.host);
     options.rpc_port = args.rpc_port.unwrap_or(options.rpc_port);
-    options.push_port = args.push_port.unwrap_or(options.push_port);
+    options.push_ports = if args.push_port.is_empty() { options.push_ports } else { args.push_port };
     options.fetch_port = args.fetch_port.unwrap_or(options.fetch_port);
     options.replicate_port = args.replicate_port.unwrap_or(options.replicate_port);
     options.network_location = args.rack.unwrap_or(options.network_location);

@@ -83,6 +83,7 @@ impl Shuffle {
                 }
             })?;
         }
+        use_one_address(&mut candidates, &mut primaries);
         let routes = Routes::new(primaries, partitions, candidates, options.replicate).ok_or_else(|| {
             Error::new(Kind::Internal, "the master did not give one place to each partition")
         })?;
@@ -181,6 +182,25 @@ impl Shuffle {
             }
         }
         Err(Error::new(Kind::Unavailable, "workers refused the locations of three rounds"))
+    }
+}
+
+/// A worker that takes pushes on several ports is listed once for each, for clients with a limit for each address. Ours has
+/// one for the worker, and merges what goes to it: the first address serves for all.
+fn use_one_address(candidates: &mut Vec<WorkerId>, primaries: &mut [Location]) {
+    let listener = |worker: &WorkerId| {
+        let WorkerId { host, rpc_port, push_port: _, fetch_port, replicate_port } = worker;
+        (host.clone(), *rpc_port, *fetch_port, *replicate_port)
+    };
+    let mut first = HashMap::new();
+    for worker in candidates.iter() {
+        first.entry(listener(worker)).or_insert_with(|| worker.clone());
+    }
+    candidates.retain(|worker| first.get(&listener(worker)) == Some(worker));
+    for location in primaries {
+        if let Some(worker) = first.get(&listener(&location.worker)) {
+            location.worker = worker.clone();
+        }
     }
 }
 

@@ -247,6 +247,7 @@ impl Worker {
         if self.conversation.connection == 0 {
             self.conversation.connection = scene.number();
             let registration = Registration {
+                push_ports: Vec::new(),
                 worker: self.id.clone(),
                 incarnation: self.life,
                 http_port: 9096,

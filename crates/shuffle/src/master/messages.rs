@@ -175,6 +175,15 @@ pub fn registration(message: &Received<received::WorkerRegister>) -> Result<Regi
     if message.network_location.len().max(message.version.len()) > WORKER_TEXT_LEN_MAX {
         return Err(malformed("network location or version", "at most 1024 bytes"));
     }
+    let ports = || message.numbers(received::WorkerRegister::PUSH_PORTS);
+    let count = ports().count();
+    if count > WorkerId::PUSH_PORTS_MAX {
+        return Err(malformed("push ports", "at most 64"));
+    }
+    let port = |number: Result<i32, DecodeError>| {
+        number?.try_into().map_err(|_| malformed("push port", "a number below 65536"))
+    };
+    let push_ports = exactly(count, ports().map(port))?;
     Ok(Registration {
         worker,
         incarnation: message.incarnation,
@@ -182,6 +191,7 @@ pub fn registration(message: &Received<received::WorkerRegister>) -> Result<Regi
         network_location: message.network_location.clone(),
         version: message.version.clone(),
         report: report(message.part(received::WorkerRegister::REPORT)?)?,
+        push_ports,
     })
 }
 

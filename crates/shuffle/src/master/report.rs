@@ -17,6 +17,8 @@ pub struct Registration {
     pub version: String,
     /// Its state.
     pub report: Report,
+    /// Ports that take pushes besides the one of its identity.
+    pub push_ports: Vec<u16>,
 }
 
 /// A worker's state at one moment; each report replaces the one before.

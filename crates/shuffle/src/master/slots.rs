@@ -33,11 +33,20 @@ pub struct SlotPolicy {
     pub spare_workers: usize,
     /// The most workers that one shuffle gets, spares aside.
     pub workers_max: usize,
+    /// Addresses for pushes that a shuffle without replicas gets, if its workers have as many. The stock client has 32
+    /// pushes in flight to each and 256 altogether, and sleeps for 50 ms at the next.
+    pub push_addresses: usize,
 }
 
 impl Default for SlotPolicy {
     fn default() -> Self {
-        Self { balance: Balance::Load, partitions_per_worker: 8, spare_workers: 2, workers_max: 10_000 }
+        Self {
+            balance: Balance::Load,
+            partitions_per_worker: 8,
+            spare_workers: 2,
+            workers_max: 10_000,
+            push_addresses: 8,
+        }
     }
 }
 

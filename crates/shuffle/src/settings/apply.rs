@@ -161,7 +161,7 @@ fn set_worker(entry: &Entry, options: &mut worker::Options) -> Result<()> {
             options.masters = list(&entry.value).iter().map(|text| master_endpoint(text)).collect();
         }
         "celeborn.worker.rpc.port" => options.rpc_port = port()?,
-        "celeborn.worker.push.port" => options.push_port = port()?,
+        "celeborn.worker.push.port" => options.push_ports = vec![port()?],
         "celeborn.worker.fetch.port" => options.fetch_port = port()?,
         "celeborn.worker.replicate.port" => options.replicate_port = port()?,
         "celeborn.worker.storage.dirs" => {
@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(master.limits.slots.balance, Balance::Even);
         assert_eq!(worker.masters, ["m1:9097", "m2:9097"]);
         assert_eq!(worker.directories, [PathBuf::from("/a"), PathBuf::from("/b")]);
-        assert_eq!((worker.push_port, worker.disk_reserve_bytes), (9092, Some(1 << 30)));
+        assert_eq!((worker.push_ports, worker.disk_reserve_bytes), (vec![9092], Some(1 << 30)));
         let texts: Vec<String> = notices.iter().map(Notice::to_string).collect();
         assert_eq!(
             texts,

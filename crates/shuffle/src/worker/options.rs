@@ -7,12 +7,17 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Kind, Result};
+use crate::ids::WorkerId;
 
 /// The least memory with which a worker works: below it, read buffers and a few batches leave no room to spill.
 pub const MEMORY_BYTES_MIN: u64 = 48 << 20;
 
+/// Ports for pushes of a worker that was given none: as many as a map task of the stock client can use, which has 256
+/// pushes in flight altogether and 32 to each address.
+const PUSH_PORTS: usize = 8;
+
 /// How a worker is started. A port of 0 takes a free one; a worker that is to come back after a graceful stop needs all
-/// four fixed.
+/// fixed but the further ones for pushes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Options {
@@ -22,8 +27,9 @@ pub struct Options {
     pub bind: IpAddr,
     /// For reserve, commit and destroy.
     pub rpc_port: u16,
-    /// For pushes.
-    pub push_port: u16,
+    /// For pushes; the first is part of the worker's identity. The stock client has its limit on pushes in flight for each
+    /// address, so that a map task gets further with several.
+    pub push_ports: Vec<u16>,
     /// For reads.
     pub fetch_port: u16,
     /// For copies from other workers.
@@ -66,7 +72,7 @@ impl Default for Options {
             host: "127.0.0.1".to_owned(),
             bind: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
             rpc_port: 0,
-            push_port: 0,
+            push_ports: vec![0; PUSH_PORTS],
             fetch_port: 0,
             replicate_port: 0,
             masters: vec!["127.0.0.1:9097".to_owned()],
@@ -109,6 +115,11 @@ impl Options {
                 "the host is empty",
                 "give the name that clients reach this worker by, with --host",
             );
+        }
+        const PORTS_MAX: usize = WorkerId::PUSH_PORTS_MAX;
+        if !(1..=PORTS_MAX).contains(&self.push_ports.len()) {
+            let text = format!("{} ports for pushes, expected 1 to {PORTS_MAX}", self.push_ports.len());
+            return invalid(&text, "give them with --push-port, separated by commas; 0 takes a free one");
         }
         if self.memory_bytes < MEMORY_BYTES_MIN {
             let text = format!("memory of {} bytes, expected at least {MEMORY_BYTES_MIN}", self.memory_bytes);

@@ -49,14 +49,17 @@ pub enum Command {
 /// The connection to the masters.
 pub struct Registration {
     node: Arc<Node>,
+    /// Ports for pushes besides the one of its identity.
+    push_ports: Vec<u16>,
     client: Client,
     orders: mpsc::Sender<Command>,
 }
 
 impl Registration {
-    /// A registration that is not begun. Orders for the worker as a whole go to `orders`.
-    pub fn new(node: Arc<Node>, orders: mpsc::Sender<Command>) -> Self {
-        Self { node, client: Client::new(ClientOptions::default()), orders }
+    /// A registration that is not begun. `push_ports` take pushes besides the port of the worker's identity; orders for the
+    /// worker as a whole go to `orders`.
+    pub fn new(node: Arc<Node>, push_ports: Vec<u16>, orders: mpsc::Sender<Command>) -> Self {
+        Self { node, push_ports, client: Client::new(ClientOptions::default()), orders }
     }
 
     /// Registers with whichever master answers, again whenever it has to. Runs until it is dropped.
@@ -92,6 +95,7 @@ impl Registration {
                     network_location: self.node.options.network_location.clone(),
                     version: env!("CARGO_PKG_VERSION").to_owned(),
                     report: Some(self.report()),
+                    push_ports: self.push_ports.iter().map(|port| (*port).into()).collect(),
                 },
                 ANSWER_MAX,
             )

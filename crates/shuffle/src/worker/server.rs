@@ -45,7 +45,7 @@ pub struct Handle {
 
 struct Listeners {
     control: ListenerHandle,
-    push: ListenerHandle,
+    push: Vec<ListenerHandle>,
     fetch: ListenerHandle,
     replicate: ListenerHandle,
 }
@@ -63,13 +63,17 @@ impl Server {
             bind((options.bind, port), what, net).await
         };
         let control = bind(options.rpc_port, "rpc", Limits::CONTROL).await?;
-        let push = bind(options.push_port, "push", Limits::PUSH).await?;
+        let mut push = Vec::with_capacity(options.push_ports.len());
+        for port in &options.push_ports {
+            push.push(bind(*port, "push", Limits::PUSH).await?);
+        }
+        let push_ports: Vec<u16> = push.iter().map(Listener::port).collect();
         let fetch = bind(options.fetch_port, "fetch", Limits::FETCH).await?;
         let replicate = bind(options.replicate_port, "replicate", Limits::PUSH).await?;
         let id = WorkerId {
             host: options.host.as_str().into(),
             rpc_port: control.port(),
-            push_port: push.port(),
+            push_port: push_ports[0],
             fetch_port: fetch.port(),
             replicate_port: replicate.port(),
         };
@@ -77,15 +81,17 @@ impl Server {
         let opened = tokio::task::spawn_blocking(move || Node::open(options, id, first_limit));
         let node = opened.await.map_err(|panic| Error::new(Kind::Internal, panic.to_string()))??;
         let node = Arc::new(node);
+        let pushes = Arc::new(PushService::new(Arc::clone(&node), Mode::Primary));
         let listeners = Listeners {
             control: control.serve(Arc::new(ControlService::new(Arc::clone(&node)))),
-            push: push.serve(Arc::new(PushService::new(Arc::clone(&node), Mode::Primary))),
+            push: push.into_iter().map(|listener| listener.serve(Arc::clone(&pushes))).collect(),
             fetch: fetch.serve(Arc::new(FetchService::new(Arc::clone(&node)))),
             replicate: replicate.serve(Arc::new(PushService::new(Arc::clone(&node), Mode::Replica))),
         };
         let (orders, received) = mpsc::channel(ORDERS_MAX);
         let (end, ended) = watch::channel(false);
-        let registration = Arc::new(Registration::new(Arc::clone(&node), orders.clone()));
+        let further = push_ports[1..].to_vec();
+        let registration = Arc::new(Registration::new(Arc::clone(&node), further, orders.clone()));
         let mut tasks = JoinSet::new();
         let spiller = Arc::clone(&node.store);
         tasks.spawn(spiller.run_spiller());
@@ -217,7 +223,11 @@ impl Lifecycle {
 
     async fn close(self) {
         let Listeners { control, push, fetch, replicate } = self.listeners;
-        tokio::join!(control.stop(), push.stop(), fetch.stop(), replicate.stop());
+        let mut closing = JoinSet::new();
+        for listener in push.into_iter().chain([control, fetch, replicate]) {
+            closing.spawn(listener.stop());
+        }
+        closing.join_all().await;
     }
 }
 

@@ -11,7 +11,7 @@ use yeoul_shuffle::net::{Client, RequestError};
 use yeoul_shuffle::wire::batch::{BatchHeader, Batches, ByteOrder};
 use yeoul_shuffle::wire::message::{Message, Typed};
 use yeoul_shuffle::wire::packed::Location;
-use yeoul_shuffle::wire::rpc::{Answer, Request, WORKER};
+use yeoul_shuffle::wire::rpc::{Answer, MASTER, Request, WORKER};
 use yeoul_shuffle::wire::{ChunkSlice, Header, Status, proto};
 use yeoul_shuffle::{master, worker};
 
@@ -19,7 +19,7 @@ pub const WITHIN: Duration = Duration::from_secs(20);
 
 /// A master and workers, and a client that speaks to them.
 pub struct Cluster {
-    _master: master::Handle,
+    master: master::Handle,
     pub workers: Vec<worker::Handle>,
     pub places: Vec<tempfile::TempDir>,
     pub options: worker::Options,
@@ -36,13 +36,8 @@ impl Cluster {
             stop_timeout: Duration::from_secs(5),
             ..worker::Options::default()
         };
-        let mut cluster = Self {
-            _master: master,
-            workers: Vec::new(),
-            places: Vec::new(),
-            options,
-            client: Client::default(),
-        };
+        let mut cluster =
+            Self { master, workers: Vec::new(), places: Vec::new(), options, client: Client::default() };
         for _ in 0..workers {
             let place = tempfile::tempdir().unwrap();
             let options =
@@ -61,6 +56,14 @@ impl Cluster {
         let id = self.id(worker);
         let address = format!("{}:{}", id.host, id.rpc_port);
         let request = Request::encode_native(WORKER, &Message::of(question));
+        let answer =
+            self.client.request(&address, Header::RpcRequest { request_id: 0 }, request, WITHIN).await?;
+        Ok(A::decode(Answer::decode_message(answer).unwrap().payload.unwrap_or_default()).unwrap())
+    }
+
+    pub async fn ask_master<Q: Typed, A: Typed>(&self, question: &Q) -> Result<A, RequestError> {
+        let address = self.master.address().to_string();
+        let request = Request::encode_native(MASTER, &Message::of(question));
         let answer =
             self.client.request(&address, Header::RpcRequest { request_id: 0 }, request, WITHIN).await?;
         Ok(A::decode(Answer::decode_message(answer).unwrap().payload.unwrap_or_default()).unwrap())
@@ -220,7 +223,7 @@ pub fn primary(worker: &WorkerId, partition: i32) -> Location {
 }
 
 pub fn noise(number: i32, len: usize) -> Vec<u8> {
-    let mut state = number as u64 * 0x9E37_79B9_7F4A_7C15 + 1;
+    let mut state = (number as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(1);
     let next = |_| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 56) as u8

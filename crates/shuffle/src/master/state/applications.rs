@@ -56,16 +56,15 @@ impl State {
         let mut health = ApplicationHealth { shuffles, ..ApplicationHealth::default() };
         for (worker, held) in &self.workers {
             if held.is_leaving() {
-                health.shutting.push(worker.clone());
+                health.shutting.extend(held.names(worker));
             } else if self.excluded_by_hand.contains(worker)
                 || held.link == Link::Broken
                 || held.report.is_without_storage()
             {
-                health.excluded.push(worker.clone());
+                health.excluded.extend(held.names(worker));
             }
         }
-        health.unknown =
-            pulse.workers.into_iter().filter(|worker| !self.workers.contains_key(worker)).collect();
+        health.unknown = pulse.workers.into_iter().filter(|worker| self.known_as(worker).is_none()).collect();
         decision.reply = Some(health);
         decision
     }

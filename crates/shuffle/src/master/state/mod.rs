@@ -9,6 +9,7 @@
 //! silent. What the master merely does not know (its journal lost a tail, a worker comes from elsewhere) it adopts if
 //! the application is alive, and leaves alone for as long as an application may be silent otherwise.
 
+mod addresses;
 mod applications;
 mod orders;
 mod shuffles;
@@ -147,6 +148,8 @@ pub struct Worker {
     pub link: Link,
     /// Locations granted since its last report.
     pub locations_granted: u64,
+    /// Ports that take pushes besides the one of its identity, once it registered in this master's life.
+    push_ports: Vec<u16>,
     incarnation: Option<u64>,
     heard: Duration,
     orders: Orders,
@@ -264,6 +267,7 @@ impl State {
                     heartbeat_unix_ms: 0,
                     link: Link::Unconfirmed,
                     locations_granted: 0,
+                    push_ports: Vec::new(),
                     incarnation: None,
                     heard: now.monotonic,
                     orders: Orders::starting_at(now.unix_ms),

@@ -32,7 +32,8 @@ pub struct SlotRequest {
 /// Granted locations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlotGrant {
-    /// The workers of the reply with their racks: those used, then the spare ones.
+    /// The workers of the reply with their racks: those used, then the spare ones. One that is used through several of its
+    /// addresses comes once for each.
     pub workers: Vec<(WorkerId, String)>,
     /// For each partition its primary and its replica, as indexes into `workers`.
     pub placements: Vec<(PartitionId, usize, Option<usize>)>,
@@ -68,6 +69,7 @@ impl State {
         request: SlotRequest,
     ) -> Decision<Result<SlotGrant, SlotRefusal>> {
         let mut decision = Decision::of(Err(SlotRefusal::Full));
+        let replicate = request.replicate;
         let grant = match self.grant(&request, random) {
             Ok(grant) => grant,
             Err(refusal) => {
@@ -104,7 +106,8 @@ impl State {
                 }
             }
         }
-        decision.reply = Ok(grant);
+        // Clients choose a lost location's new workers themselves, and would take two addresses for two workers.
+        decision.reply = Ok(if replicate { grant } else { self.over_addresses(grant) });
         decision
     }
 
@@ -114,7 +117,9 @@ impl State {
     }
 
     fn grant(&self, request: &SlotRequest, random: u64) -> Result<SlotGrant, SlotRefusal> {
-        let wanted = |worker: &WorkerId| !request.excluded.contains(worker);
+        let excluded: BTreeSet<&WorkerId> =
+            request.excluded.iter().filter_map(|named| self.known_as(named)).collect();
+        let wanted = |worker: &WorkerId| !excluded.contains(worker);
         let workers_min = if request.replicate { 2 } else { 1 };
         let who = |may: &dyn Fn(&WorkerId, &Worker) -> bool| -> Vec<(&WorkerId, &Worker)> {
             self.workers.iter().filter(|(worker, held)| wanted(worker) && may(worker, held)).collect()

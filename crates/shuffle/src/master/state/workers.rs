@@ -52,7 +52,8 @@ impl State {
         registration: Registration,
     ) -> Decision<Option<Vec<ShuffleKey>>> {
         let mut decision = Decision::of(None);
-        let Registration { worker, incarnation, http_port, network_location, version, report } = registration;
+        let Registration { worker, incarnation, http_port, network_location, version, report, push_ports } =
+            registration;
         let known = self.workers.get(&worker);
         if known.is_none() && self.workers.len() >= self.limits.workers_max {
             return decision;
@@ -67,6 +68,7 @@ impl State {
         }
         held.incarnation = Some(incarnation);
         held.version = version;
+        held.push_ports = push_ports;
         held.link = Link::Up(connection);
         if self.leaving_by_hand.contains(&worker) && report.phase == Phase::Normal {
             held.orders.command(Command::Decommission);
@@ -152,7 +154,8 @@ impl State {
     /// grants nothing on them until they are heard again, unless there is nobody else.
     pub fn workers_reported_failed(&mut self, workers: &[WorkerId]) {
         for worker in workers {
-            if let Some(held) = self.workers.get_mut(worker) {
+            let known = self.known_as(worker).cloned();
+            if let Some(held) = known.and_then(|worker| self.workers.get_mut(&worker)) {
                 held.link = Link::Broken;
             }
         }
@@ -355,6 +358,7 @@ mod tests {
             network_location: String::new(),
             version: String::new(),
             report: Report { memory_limit_bytes: 1 << 30, ..Report::default() },
+            push_ports: Vec::new(),
         }
     }
 
