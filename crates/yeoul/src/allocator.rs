@@ -6,23 +6,25 @@ use std::process::Command;
 
 use yeoul_sql::RETURN_MEMORY;
 
-/// Keeps an idle server small: of huge pages, the first few objects would already take 8 MiB.
-const SMALL_PAGES: (&str, &str) = ("MIMALLOC_ALLOW_THP", "0");
+/// Keep a server small: of huge pages, the first few objects would already take 8 MiB, and pages kept for each size of
+/// object by each thread come to 5 MiB.
+const SMALL: [(&str, &str); 2] = [("MIMALLOC_ALLOW_THP", "0"), ("MIMALLOC_PAGE_FULL_RETAIN", "0")];
 
 /// Returns freed memory to the system at once, which a memory limit needs.
 pub fn return_memory_at_once() {
-    start_again_with(RETURN_MEMORY);
+    start_again_with(&[RETURN_MEMORY]);
 }
 
-/// Takes memory in small pages.
+/// Takes memory in small pages, and keeps none that are empty.
 pub fn take_small_pages() {
-    start_again_with(SMALL_PAGES);
+    start_again_with(&SMALL);
 }
 
-/// Starts this program again in place of itself with one more setting. Does nothing where it is set already, and goes on
-/// without it where that fails: then more memory is held than need be, and every limit still holds.
-fn start_again_with((key, value): (&str, &str)) {
-    if env::var_os(key).is_some() {
+/// Starts this program again in place of itself with more settings, but for those that are set already. Goes on without
+/// them where that fails: then more memory is held than need be, and every limit still holds.
+fn start_again_with(settings: &[(&str, &str)]) {
+    let missing: Vec<_> = settings.iter().filter(|(key, _)| env::var_os(key).is_none()).copied().collect();
+    if missing.is_empty() {
         return;
     }
     let Ok(program) = env::current_exe() else { return };
@@ -32,5 +34,5 @@ fn start_again_with((key, value): (&str, &str)) {
         again.arg0(name);
     }
     // It only comes back if it failed.
-    let _failed = again.args(arguments).env(key, value).exec();
+    let _failed = again.args(arguments).envs(missing).exec();
 }

@@ -44,11 +44,12 @@ pub fn first_limit(memory_bytes: u64) -> u64 {
 
 /// The ledger's limit, for a process that uses `rss` bytes of which the ledgers know `accounted`.
 ///
-/// Never below a quarter: a process that needs more than that besides has too small a limit, and still has to go on.
+/// Never below an eighth: a process that needs more than that besides has too small a limit, and still has to go on. What
+/// an allocator keeps of small batches that have gone can be more than half of a small limit, so it must not be much.
 pub fn limit(memory_bytes: u64, rss: u64, accounted: u64) -> u64 {
     let besides = rss.saturating_sub(accounted);
     let margin = (memory_bytes / 32 * MARGIN_32NDS).max(MARGIN_BYTES_MIN);
-    memory_bytes.saturating_sub(margin).saturating_sub(besides).max(memory_bytes / 4)
+    memory_bytes.saturating_sub(margin).saturating_sub(besides).max(memory_bytes / 8)
 }
 
 /// The resident set of this process, as the kernel counts it.
@@ -107,7 +108,7 @@ mod tests {
         let mib = 1 << 20;
         assert_eq!(limit(256 * mib, 20 * mib, 0), 220 * mib);
         assert_eq!(limit(256 * mib, 200 * mib, 150 * mib), 190 * mib);
-        assert_eq!(limit(256 * mib, 900 * mib, 150 * mib), 64 * mib);
+        assert_eq!(limit(256 * mib, 900 * mib, 150 * mib), 32 * mib);
         assert_eq!(limit(64 * mib, 30 * mib, 10 * mib), 36 * mib);
     }
 
