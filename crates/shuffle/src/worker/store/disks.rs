@@ -191,6 +191,56 @@ fn a_flush_leaves_out_a_disk_that_stands_still() {
 }
 
 #[test]
+fn locations_to_which_nobody_pushed_come_back_empty() {
+    with_store(async |place, store| {
+        let (partly, batches) = pushed(&store, "partly", &[1000]);
+        reserve(&partly, 1..3);
+        let empty = store.find_or_insert(&ShuffleKey::new("empty", 1));
+        reserve(&empty, 0..2);
+        [&partly, &empty].into_iter().for_each(|shuffle| commit(shuffle, 2));
+        // What lives and dies in memory costs no file.
+        assert!(store.write_seals(&partly, STEP_MAX).await && store.write_seals(&empty, STEP_MAX).await);
+        assert!(segments_below(place.path()).is_empty());
+
+        assert!(store.flush().await.is_empty());
+        let written = segments_below(place.path());
+        assert!(store.flush().await.is_empty());
+        assert_eq!((written.len(), segments_below(place.path())), (2, written), "they are sealed once");
+        drop(partly);
+        let (store, locations) = restart(&place, store, empty);
+        assert_eq!(locations, 4);
+        for (name, expected) in [("partly", &batches[..]), ("empty", &[])] {
+            let shuffle = store.find(&ShuffleKey::new(name, 1)).unwrap();
+            let whole = MapRange::Whole;
+            assert_eq!(read_all(&store, &shuffle, 0, whole).await.unwrap(), expected, "{name}");
+            assert!(read_all(&store, &shuffle, 1, whole).await.unwrap().is_empty(), "{name}");
+            let open = read_all(&store, &shuffle, 2, whole).await.unwrap_err();
+            assert_eq!(open.kind(), Kind::NotFound, "{name}: it was never committed");
+        }
+    });
+}
+
+#[test]
+fn an_earlier_location_is_not_taken_for_one_that_is_incomplete() {
+    with_store(async |place, store| {
+        let (shuffle, _) = pushed(&store, "app", &[1000]);
+        reserve(&shuffle, 1..2);
+        assert!(spill(&store, 0).await.unwrap());
+        commit(&shuffle, 2);
+        assert!(store.write_seals(&shuffle, STEP_MAX).await);
+        shuffle.lock().state.destroy([file(1)]);
+        reserve(&shuffle, 1..2);
+        assert!(append(&store, &shuffle, 1, &batch(0, 0, 1, 500)));
+        assert!(spill(&store, 0).await.unwrap());
+        let (store, locations) = restart(&place, store, shuffle);
+        assert_eq!(locations, 1);
+        let shuffle = store.find(&ShuffleKey::new("app", 1)).unwrap();
+        let error = read_all(&store, &shuffle, 1, MapRange::Whole).await.unwrap_err();
+        assert_eq!(error.kind(), Kind::NotFound);
+    });
+}
+
+#[test]
 fn seals_that_could_not_be_written_are_when_a_disk_comes_back() {
     with_store(async |place, store| {
         let shuffle = without_seal(&store).await;

@@ -64,6 +64,7 @@ impl Store {
             // A directory that fails is not healthy any more, so this ends.
         }
         // Locations that are wholly on disk come back, whatever became of the others.
+        shuffle.lock().stopping = true;
         self.write_seals(shuffle, step_max).await && shuffle.resident() == 0
     }
 

@@ -181,11 +181,8 @@ async fn run(steps: Vec<Step>) {
                 store = open(&place);
                 let recovered = store.recover().unwrap();
                 assert_eq!(recovered.damaged_files, 0);
-                // Open locations and those without a batch do not come back; the driver was never told they would.
-                model
-                    .batches
-                    .retain(|partition, batches| model.committed.contains(partition) && !batches.is_empty());
-                model.committed.retain(|partition| model.batches.contains_key(partition));
+                // Open locations do not come back; the driver was never told they would.
+                model.batches.retain(|partition, _| model.committed.contains(partition));
                 assert_eq!(recovered.locations, model.committed.len());
                 shuffle = store.find_or_insert(&key);
                 if recovered.locations == 0 {

@@ -77,9 +77,13 @@ impl Store {
         for ((file, life), location) in found.locations {
             self.lives.fetch_max(life.saturating_add(1), Ordering::Relaxed);
             match location.into_whole() {
-                // The lives of a location come in order, so the youngest whole one stays.
+                // The lives of a location come in order, so the youngest one counts.
                 Some((seal, runs)) => drop(whole.insert(file, (seal, runs))),
-                None => recovered.incomplete += 1,
+                None => {
+                    // An earlier one, which may be empty, is not to be taken for it.
+                    whole.remove(&file);
+                    recovered.incomplete += 1;
+                }
             }
         }
         if whole.is_empty() {

@@ -8,10 +8,12 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 
 use super::Store;
+use super::copy::LocationCopy;
 use super::directory::{Directory, Health, STEP_MAX};
 use super::record::Seal;
 use super::segment;
 use super::shuffle::{Contents, Shuffle};
+use crate::ids::FileName;
 use crate::worker::state::Slot;
 
 impl Store {
@@ -81,6 +83,7 @@ impl Store {
             if !contents.wants_seals() {
                 return; // written meanwhile
             }
+            contents.add_empty_copies();
             let seals: Vec<(Slot, Seal)> = contents.seals().collect();
             let winners = contents.state.winners().clone();
             let is_news = winners != contents.winners_on_disk;
@@ -122,16 +125,38 @@ impl Store {
 }
 
 impl Contents {
-    /// What seals would say now.
-    pub(super) fn seals(&self) -> impl Iterator<Item = (Slot, Seal)> + '_ {
-        let wanting =
-            self.copies.iter().filter(|(slot, copy)| copy.wants_seal() && self.state.is_sealed(**slot));
-        wanting.map(|(slot, copy)| (*slot, copy.seal(self.order, self.state.has_peer(*slot))))
+    /// Whether a restarted worker would not find something that is wholly on disk, or not read it as it is read now. Where
+    /// nothing of the shuffle is on disk nothing is wanted there, unless the worker is about to stop.
+    pub(super) fn wants_seals(&self) -> bool {
+        let has_files = !self.segments.is_empty();
+        let has_news = || has_files && *self.state.winners() != self.winners_on_disk;
+        !self.gone && (has_files || self.stopping) && (has_news() || self.has_unsealed())
     }
 
-    /// Whether a restarted worker would not find something that is wholly on disk, or not read it as it is read now.
-    pub(super) fn wants_seals(&self) -> bool {
-        let is_on_disk = !self.gone && !self.segments.is_empty();
-        is_on_disk && (*self.state.winners() != self.winners_on_disk || self.seals().next().is_some())
+    /// Whether a committed location is wholly on disk, or empty, and no seal says so.
+    pub(super) fn has_unsealed(&self) -> bool {
+        self.sealed_slots().any(|(_, slot)| self.copies.get(&slot).is_none_or(LocationCopy::wants_seal))
+    }
+
+    /// Makes the copies of committed locations to which nobody has pushed, so that they have a life and are sealed once:
+    /// readers open them as any other.
+    fn add_empty_copies(&mut self) {
+        let is_missing = |(_, slot): &(FileName, Slot)| !self.copies.contains_key(slot);
+        let missing: Vec<_> = self.sealed_slots().filter(is_missing).collect();
+        for (file, slot) in missing {
+            self.copy_mut(slot, file);
+        }
+    }
+
+    /// What seals would say now.
+    fn seals(&self) -> impl Iterator<Item = (Slot, Seal)> + '_ {
+        self.sealed_slots().filter_map(|(_, slot)| {
+            let copy = self.copies.get(&slot).filter(|copy| copy.wants_seal())?;
+            Some((slot, copy.seal(self.order, self.state.has_peer(slot))))
+        })
+    }
+
+    fn sealed_slots(&self) -> impl Iterator<Item = (FileName, Slot)> + '_ {
+        self.state.slots().filter(|(_, slot)| self.state.is_sealed(*slot))
     }
 }

@@ -40,6 +40,9 @@ pub struct Contents {
     pub push_timeout: Option<Duration>,
     /// The shuffle has been deleted: whoever still holds it stores nothing any more.
     pub gone: bool,
+    /// The worker is about to stop: what is committed is to be found by the next one, empty locations of a shuffle without
+    /// files, too.
+    pub stopping: bool,
     /// Files, the newest of each directory last.
     pub segments: Vec<Arc<Segment>>,
     /// What the files say about winners.
@@ -59,6 +62,7 @@ impl Shuffle {
             wants_map_bitmap: false,
             push_timeout: None,
             gone: false,
+            stopping: false,
             segments: Vec::new(),
             winners_on_disk: Winners::default(),
             next_segment: 0,

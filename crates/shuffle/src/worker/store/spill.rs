@@ -154,7 +154,7 @@ impl Store {
                         shuffle.shrank(before - copy.resident());
                     }
                 }
-                let wants_seals = contents.seals().next().is_some();
+                let wants_seals = contents.has_unsealed();
                 drop(contents);
                 if wants_seals {
                     self.seal_later(&shuffle);
