@@ -33,6 +33,9 @@ const PIECES_WAITING: usize = 2;
 /// A body above this is large, unless the memory is so small that less is.
 const LARGE_BYTES: u64 = 8 << 20;
 
+/// How long after a failed write the head of a batch is written again.
+const FINISH_RETRY: Duration = Duration::from_secs(5);
+
 /// Whether a body is to be written while it arrives.
 pub fn is_large(len: usize, memory_limit: u64) -> bool {
     len as u64 > LARGE_BYTES.min(memory_limit / 8)
@@ -96,7 +99,7 @@ pub async fn push(
         }
     };
     let appended = match received {
-        Ok(received) => append(node, shuffle, &push, file, len, received).await,
+        Ok(received) => append(node, shuffle, &push, file, len, received),
         Err(_) => Err(Rejection::Refused(Refusal::HardSplit)),
     };
     match (appended, copied) {
@@ -185,8 +188,8 @@ async fn receive(
     Ok(Ok(Received { segment: file.finish(), front, checksum: checksum.finalize() }))
 }
 
-/// Decides about what arrived, and writes in front of it what it is.
-async fn append(
+/// Decides about what arrived, and has written in front of it what it is.
+fn append(
     node: &Arc<Node>,
     shuffle: &Arc<Shuffle>,
     push: &Push,
@@ -197,7 +200,7 @@ async fn append(
     let Received { segment, front, checksum } = received;
     let unfinished = Unfinished::new(node, segment);
     let pressure = node.pressure(&push.party());
-    let (appended, run, segment) = {
+    let (appended, head, segment) = {
         let mut contents = shuffle.lock();
         if contents.gone {
             return Err(Rejection::Refused(Refusal::NotFound));
@@ -218,18 +221,41 @@ async fn append(
         let copy = contents.copy_mut(admission.slot, file);
         let first =
             copy.append_on_disk(&header, len as u32, Arc::clone(&segment), Segment::LARGE_BATCH_AT, checksum);
-        (Appended::new(admission.soft_split), (copy.life(), first, row), segment)
+        let head = Head { file, life: copy.life(), first, row };
+        (Appended::new(admission.soft_split), head, segment)
     };
     node.count_appended(len as u64);
-    let (life, first, row) = run;
-    // It can be read without; only a restart needs it.
-    let directory = Arc::clone(segment.directory());
-    let _turn = directory.large_writes.acquire().await;
-    let finished = tokio::task::spawn_blocking(move || segment.finish_one(file, life, first, row)).await;
-    if let Err(error) = finished.unwrap_or_else(|panic| Err(io::Error::other(panic))) {
-        tracing::warn!(shuffle = %shuffle.key(), %error, "a restart will not find a large batch");
-    }
+    // A task of its own: the batch counts from now on, whatever becomes of the connection that brought it.
+    tokio::spawn(finish(Arc::clone(&node.store), Arc::clone(shuffle), segment, head));
     Ok(appended)
+}
+
+/// What stands in front of a large batch. It can be read without; a restart needs it.
+#[derive(Clone, Copy)]
+struct Head {
+    file: FileName,
+    life: u64,
+    first: u32,
+    row: RunRow,
+}
+
+/// Writes the head of a large batch, for which the seal of its location waits.
+async fn finish(store: Arc<Store>, shuffle: Arc<Shuffle>, segment: Arc<Segment>, head: Head) {
+    let Head { file, life, first, row } = head;
+    let directory = Arc::clone(segment.directory());
+    loop {
+        let turn = directory.large_writes.acquire().await;
+        let target = Arc::clone(&segment);
+        let finished = tokio::task::spawn_blocking(move || target.finish_one(file, life, first, row)).await;
+        drop(turn);
+        let Err(error) = finished.unwrap_or_else(|panic| Err(io::Error::other(panic))) else { break };
+        if shuffle.lock().gone {
+            return;
+        }
+        tracing::warn!(shuffle = %shuffle.key(), %error, "a restart would not find a large batch; it is tried again");
+        tokio::time::sleep(FINISH_RETRY).await;
+    }
+    store.seal_later(&shuffle);
 }
 
 /// A file that is deleted unless it is finished.
@@ -255,5 +281,73 @@ impl Unfinished {
 impl Drop for Unfinished {
     fn drop(&mut self) {
         self.store.delete(self.segment.take().into_iter().collect());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::{AttemptId, BatchId, LocationId, MapId, ShuffleKey, WorkerId};
+    use crate::wire::batch::{BatchHeader, ByteOrder};
+    use crate::worker::index::MapRange;
+    use crate::worker::options::Options;
+    use crate::worker::state::{Commit, Pressure, Reservation, SplitPolicy};
+
+    fn node(place: &tempfile::TempDir) -> Arc<Node> {
+        let directories = ["a", "b"].map(|name| place.path().join(name)).to_vec();
+        let options = Options { directories, disk_reserve_bytes: Some(0), ..Options::default() };
+        let id = WorkerId { host: "h".into(), rpc_port: 1, push_port: 2, fetch_port: 3, replicate_port: 4 };
+        Arc::new(Node::open(options, id, 64 << 20).unwrap())
+    }
+
+    /// The seal of a location counts every batch that was acknowledged, and a restarted worker offers it only if it finds
+    /// that many: it must not be written before the batch has its head, whatever becomes of who pushed.
+    #[tokio::test]
+    async fn a_seal_waits_for_the_head_of_a_large_batch() {
+        let place = tempfile::tempdir().unwrap();
+        let node_before = node(&place);
+        let store = &node_before.store;
+        let push = Push {
+            shuffle: ShuffleKey::new("app", 1),
+            mode: Mode::Primary,
+            kind: PushKind::Single,
+            locations: vec![LocationId::new(0, 0)],
+            offsets: vec![0],
+        };
+        let file = FileName { location: push.locations[0], mode: push.mode };
+        let shuffle = store.find_or_insert(&push.shuffle);
+        let wanted = [Reservation { file, peer: None, split: SplitPolicy::default() }];
+        shuffle.lock().state.reserve(&wanted, Pressure::default(), 1).unwrap();
+
+        let mut batch = bytes::BytesMut::new();
+        let header = BatchHeader { map: MapId(3), attempt: AttemptId(0), batch: BatchId(1), len: 1000 };
+        header.encode(ByteOrder::Little, &mut batch);
+        batch.extend((0..1000).map(|at| (at * at / 7) as u8));
+        let segment = new_file(&node_before, &shuffle, batch.len()).await.unwrap();
+        segment.write_part(Segment::LARGE_BATCH_AT, &batch).unwrap();
+        let directory = Arc::clone(segment.directory());
+        let turns = directory.large_writes.available_permits();
+        let still = directory.large_writes.acquire_many(turns as u32).await.unwrap();
+        let front = Bytes::copy_from_slice(&batch[..BATCH_HEADER_LEN]);
+        let received = Received { segment, front, checksum: crc32fast::hash(&batch) };
+        assert!(append(&node_before, &shuffle, &push, file, batch.len(), received).is_ok());
+
+        shuffle.lock().state.commit(&Commit { primaries: push.locations.clone(), ..Commit::default() });
+        directory.hangs();
+        assert_eq!(store.flush().await.len(), 1, "the head is not on disk, and may never be");
+        assert_eq!(shuffle.lock().segments.len(), 1, "and there is no seal on the other disk");
+        directory.probe().unwrap();
+        let flushing = Arc::clone(store);
+        let flushed = tokio::spawn(async move { flushing.flush().await.len() });
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert!(!flushed.is_finished(), "it gave up what is on its way");
+        drop(still);
+        assert_eq!(flushed.await.unwrap(), 0);
+        drop((directory, shuffle, node_before));
+
+        let node = node(&place);
+        let shuffle = node.store.find(&push.shuffle).expect("the location was committed");
+        let stream = node.store.open_stream(&shuffle, file, MapRange::Whole, 1 << 20).unwrap();
+        assert_eq!(stream.chunks().iter().map(|chunk| chunk.bytes).sum::<u64>(), batch.len() as u64);
     }
 }

@@ -282,9 +282,9 @@ impl LocationCopy {
         self.spilling = false;
     }
 
-    /// Whether every batch is on disk, if there is any, and no seal says so yet.
+    /// Whether every batch is on disk, if there is any, where a restarted worker finds it, and no seal says so yet.
     pub fn wants_seal(&self) -> bool {
-        self.resident == 0 && !self.seal_written
+        self.resident == 0 && !self.seal_written && self.segments().all(|segment| segment.is_finished())
     }
 
     /// The seal that says so, of a location in a shuffle whose batch headers have that order.

@@ -63,9 +63,10 @@ impl Store {
             }
             // A directory that fails is not healthy any more, so this ends.
         }
+        let finished = self.large_batches_end(shuffle, step_max).await;
         // Locations that are wholly on disk come back, whatever became of the others.
         shuffle.lock().stopping = true;
-        self.write_seals(shuffle, step_max).await && shuffle.resident() == 0
+        self.write_seals(shuffle, step_max).await && finished && shuffle.resident() == 0
     }
 
     /// Waits for the jobs that have batches of a shuffle, for as long as there is hope. Returns whether there were any and
@@ -90,6 +91,27 @@ impl Store {
             tokio::time::sleep(JOB_POLL).await;
         }
         true
+    }
+
+    /// Waits until the large batches of a shuffle are finished, for as long as there is hope. Returns whether they are.
+    async fn large_batches_end(&self, shuffle: &Shuffle, step_max: Duration) -> bool {
+        let began = Instant::now();
+        loop {
+            let mut unfinished = shuffle.lock().segments.clone();
+            unfinished.retain(|segment| !segment.is_finished());
+            if unfinished.is_empty() {
+                return true;
+            }
+            unfinished.retain(|segment| segment.directory().health() != Health::Failed);
+            if unfinished.is_empty() {
+                return false;
+            }
+            if began.elapsed() >= step_max {
+                unfinished.iter().for_each(|segment| segment.directory().hangs());
+                return false;
+            }
+            tokio::time::sleep(JOB_POLL).await;
+        }
     }
 }
 

@@ -65,6 +65,8 @@ pub struct Segment {
     tail: Mutex<u64>,
     len: AtomicU64,
     poisoned: AtomicBool,
+    /// A file for one whose batch has no head yet.
+    headless: AtomicBool,
 }
 
 impl Segment {
@@ -97,6 +99,7 @@ impl Segment {
     pub fn create_for_one(directory: &Arc<Directory>, key: &ShuffleKey, number: u32) -> io::Result<Self> {
         let segment = Self::create(directory, key, number)?;
         segment.poisoned.store(true, Ordering::Relaxed);
+        segment.headless.store(true, Ordering::Relaxed);
         Ok(segment)
     }
 
@@ -121,7 +124,14 @@ impl Segment {
     pub fn finish_one(&self, file: FileName, life: u64, first: u32, row: RunRow) -> io::Result<()> {
         let mut head = Vec::with_capacity(Self::LARGE_BATCH_AT as usize);
         record::encode_run(file, life, first, &[row], &mut head);
-        self.write_part(0, &head)
+        self.write_part(0, &head)?;
+        self.headless.store(false, Ordering::Release);
+        Ok(())
+    }
+
+    /// Whether a restarted worker finds what is in it: a file for one has to be finished first.
+    pub fn is_finished(&self) -> bool {
+        !self.headless.load(Ordering::Acquire)
     }
 
     /// Opens a file of an earlier run of this worker, which is read and never written again.
@@ -144,6 +154,7 @@ impl Segment {
             tail: Mutex::new(len),
             len: AtomicU64::new(len),
             poisoned: AtomicBool::new(false),
+            headless: AtomicBool::new(false),
         }
     }
 
