@@ -221,6 +221,35 @@ fn locations_to_which_nobody_pushed_come_back_empty() {
 }
 
 #[test]
+fn a_file_that_cannot_be_read_costs_nothing_that_another_restart_would_find() {
+    with_store(async |place, store| {
+        let (shuffle, batches) = pushed(&store, "app", &[1000]);
+        assert!(spill(&store, 0).await.unwrap());
+        commit(&shuffle, 1);
+        store.directories()[0].hangs();
+        assert!(store.write_seals(&shuffle, STEP_MAX).await);
+        let [run, seal] = [0, 1].map(|at| shuffle.lock().segments[at].path().to_owned());
+        let before = std::fs::read(&run).unwrap();
+        // A folder opens as a file does, and every read of it fails.
+        let aside = seal.with_extension("aside");
+        std::fs::rename(&seal, &aside).unwrap();
+        std::fs::create_dir(&seal).unwrap();
+        drop((store, shuffle));
+        let store = open(&place);
+        let recovered = store.recover().unwrap();
+        assert_eq!((recovered.locations, recovered.unreadable_files, recovered.damaged_files), (0, 1, 0));
+        assert_eq!(std::fs::read(&run).unwrap(), before);
+        drop(store);
+        std::fs::remove_dir(&seal).unwrap();
+        std::fs::rename(&aside, &seal).unwrap();
+        let store = open(&place);
+        assert_eq!(store.recover().unwrap().locations, 1);
+        let shuffle = store.find(&ShuffleKey::new("app", 1)).unwrap();
+        assert_eq!(read_all(&store, &shuffle, 0, MapRange::Whole).await.unwrap(), batches);
+    });
+}
+
+#[test]
 fn an_earlier_location_is_not_taken_for_one_that_is_incomplete() {
     with_store(async |place, store| {
         let (shuffle, _) = pushed(&store, "app", &[1000]);

@@ -247,16 +247,17 @@ pub enum Record {
 /// it is asked for. Returns where the next record begins, too.
 ///
 /// # Errors
-/// What `read` says; `UnexpectedEof` for a record that ends behind the file, other kinds for one that is damaged.
+/// What `read` says; `UnexpectedEof` for a record that ends behind the file, `InvalidData` for one that is damaged.
 pub fn read(
     at: u64,
     len: u64,
     mut read: impl FnMut(u64, usize) -> io::Result<Vec<u8>>,
 ) -> io::Result<(Record, u64)> {
     let torn = || io::Error::from(io::ErrorKind::UnexpectedEof);
+    let damaged = |error: RecordError| io::Error::new(io::ErrorKind::InvalidData, error);
     let table_at = at.checked_add(HEAD_LEN as u64).filter(|table_at| *table_at <= len).ok_or_else(torn)?;
     let head = read(at, HEAD_LEN)?;
-    let head = RecordHead::decode(head.first_chunk().ok_or_else(torn)?).map_err(io::Error::other)?;
+    let head = RecordHead::decode(head.first_chunk().ok_or_else(torn)?).map_err(damaged)?;
     let data_at = table_at + head.table_len();
     let end = data_at.checked_add(head.data_len()).filter(|end| *end <= len).ok_or_else(torn)?;
     // The file is at least as long as the table, so its length may size an allocation.
@@ -264,11 +265,11 @@ pub fn read(
     let RecordHead { file, order, replicated, first, count, bytes, life, .. } = head;
     let record = match head.kind {
         RecordKind::Run => {
-            let rows = decode_run(&head, &table).map_err(io::Error::other)?;
+            let rows = decode_run(&head, &table).map_err(damaged)?;
             Record::Run { file, life, first, at: data_at, rows }
         }
         RecordKind::Seal => Record::Seal(Seal { file, life, count, bytes, order, replicated }),
-        RecordKind::Winners => Record::Winners(decode_winners(&head, &table).map_err(io::Error::other)?),
+        RecordKind::Winners => Record::Winners(decode_winners(&head, &table).map_err(damaged)?),
     };
     Ok((record, end))
 }

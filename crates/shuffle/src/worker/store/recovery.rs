@@ -25,6 +25,8 @@ pub struct Recovered {
     pub incomplete: usize,
     /// Files with a torn or damaged record; what lies before it is used.
     pub damaged_files: usize,
+    /// Files that the system did not let us read to their end. They stay, for a restart that can.
+    pub unreadable_files: usize,
 }
 
 #[derive(Debug, Default)]
@@ -40,11 +42,23 @@ struct FoundShuffle {
     locations: BTreeMap<(FileName, u64), Found>,
     winners: Vec<Vec<AttemptId>>,
     segments: Vec<(Arc<Segment>, u32)>,
+    /// There may be more than was found.
+    is_unreadable: bool,
+}
+
+/// How the records of a file end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    Whole,
+    /// In one that is torn or damaged, as it is at any other time.
+    Damaged,
+    /// Where the system failed; it may not at another time.
+    Unreadable,
 }
 
 impl Store {
-    /// Takes in what the directories hold, before the worker serves anyone. Deletes files in which nothing is whole.
-    /// Blocks.
+    /// Takes in what the directories hold, before the worker serves anyone. Deletes the files of a shuffle in which nothing
+    /// is whole, if all of them could be read. Blocks.
     ///
     /// # Errors
     /// A directory that cannot be listed. Files that cannot be read are left out and counted.
@@ -54,16 +68,20 @@ impl Store {
         for directory in self.directories() {
             for (key, path, number) in segment_files(directory)? {
                 let found = shuffles.entry(key).or_default();
-                match Segment::open(directory, &path).map(Arc::new) {
+                let ending = match Segment::open(directory, &path).map(Arc::new) {
                     Ok(segment) => {
-                        recovered.damaged_files += usize::from(!found.scan(&segment));
+                        let ending = found.scan(&segment);
                         found.segments.push((segment, number));
+                        ending
                     }
                     Err(error) => {
                         tracing::warn!(path = %path.display(), %error, "cannot open a segment");
-                        recovered.damaged_files += 1;
+                        Ending::Unreadable
                     }
-                }
+                };
+                recovered.damaged_files += usize::from(ending == Ending::Damaged);
+                recovered.unreadable_files += usize::from(ending == Ending::Unreadable);
+                found.is_unreadable |= ending == Ending::Unreadable;
             }
         }
         for (key, found) in shuffles {
@@ -87,6 +105,9 @@ impl Store {
             }
         }
         if whole.is_empty() {
+            if found.is_unreadable {
+                return; // what is missing may be in the file that could not be read
+            }
             found.segments.iter().for_each(|(segment, _)| segment.delete());
             return;
         }
@@ -128,19 +149,22 @@ impl Found {
 }
 
 impl FoundShuffle {
-    /// Reads the records of a file; false if they end before the file does.
-    fn scan(&mut self, segment: &Arc<Segment>) -> bool {
+    /// Reads the records of a file, as far as they go.
+    fn scan(&mut self, segment: &Arc<Segment>) -> Ending {
         let mut at = 0;
         while at < segment.len() {
             match self.scan_record(segment, at) {
                 Ok(next) => at = next,
                 Err(error) => {
-                    tracing::warn!(path = %segment.path().display(), at, %error, "a segment ends in a torn record");
-                    return false;
+                    let is_damage =
+                        matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData);
+                    let ending = if is_damage { Ending::Damaged } else { Ending::Unreadable };
+                    tracing::warn!(path = %segment.path().display(), at, %error, ?ending, "a segment is not whole");
+                    return ending;
                 }
             }
         }
-        true
+        Ending::Whole
     }
 
     fn scan_record(&mut self, segment: &Arc<Segment>, at: u64) -> io::Result<u64> {
