@@ -250,6 +250,35 @@ fn a_file_that_cannot_be_read_costs_nothing_that_another_restart_would_find() {
 }
 
 #[test]
+fn a_shuffle_that_comes_back_has_files_of_its_own() {
+    with_store(async |place, store| {
+        let key = ShuffleKey::new("app", 1);
+        let (shuffle, _) = pushed(&store, "app", &[1000]);
+        assert!(spill(&store, 0).await.unwrap());
+        let earlier = store.remove(&key).unwrap();
+        drop(shuffle);
+        // The disk takes its time to delete them.
+        let (shuffle, batches) = pushed(&store, "app", &[2000]);
+        assert!(spill(&store, 0).await.unwrap());
+        assert_eq!(store.directories()[0].health(), Health::Healthy);
+        earlier.into_iter().for_each(|segment| segment.delete());
+        commit(&shuffle, 1);
+        assert!(store.flush().await.is_empty());
+        let (store, locations) = restart(&place, store, shuffle);
+        assert_eq!(locations, 1);
+        // Nor does one that comes back after a restart.
+        let earlier = store.remove(&key).unwrap();
+        let (shuffle, later) = pushed(&store, "app", &[3000]);
+        assert!(spill(&store, 0).await.unwrap());
+        earlier.iter().for_each(|segment| segment.delete());
+        commit(&shuffle, 1);
+        assert!(batches != later);
+        assert_eq!(read_all(&store, &shuffle, 0, MapRange::Whole).await.unwrap(), later);
+        assert_eq!(segments_below(place.path()).len(), 1);
+    });
+}
+
+#[test]
 fn an_earlier_location_is_not_taken_for_one_that_is_incomplete() {
     with_store(async |place, store| {
         let (shuffle, _) = pushed(&store, "app", &[1000]);

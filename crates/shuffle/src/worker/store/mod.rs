@@ -23,13 +23,12 @@ mod model;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Instant;
 
 use directory::{Directory, Health};
 use segment::Segment;
-use shuffle::{Contents, Shuffle};
+use shuffle::{Contents, Numbers, Shuffle};
 
 use super::buffers::Buffers;
 use super::memory::{Level, Memory};
@@ -50,8 +49,7 @@ pub struct Store {
     shuffles: RwLock<HashMap<ShuffleKey, Arc<Shuffle>>>,
     /// Committed shuffles whose seals are to be written, see [`seal`].
     unsealed: Mutex<Vec<Arc<Shuffle>>>,
-    /// The number of the next copy of a location; larger than any on disk.
-    lives: Arc<AtomicU64>,
+    numbers: Arc<Numbers>,
     started: Instant,
 }
 
@@ -70,7 +68,7 @@ impl Store {
             buffers: Buffers::default(),
             shuffles: RwLock::default(),
             unsealed: Mutex::default(),
-            lives: Arc::new(AtomicU64::new(1)),
+            numbers: Arc::default(),
             started: Instant::now(),
         })
     }
@@ -127,7 +125,7 @@ impl Store {
         }
         let mut shuffles = self.shuffles_mut();
         let shuffle = shuffles.entry(key.clone()).or_insert_with(|| {
-            Arc::new(Shuffle::new(key.clone(), self.memory.clone(), Arc::clone(&self.lives)))
+            Arc::new(Shuffle::new(key.clone(), self.memory.clone(), Arc::clone(&self.numbers)))
         });
         Arc::clone(shuffle)
     }

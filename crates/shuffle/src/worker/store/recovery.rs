@@ -5,7 +5,6 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use super::Store;
 use super::copy::{FoundRun, LocationCopy};
@@ -41,7 +40,7 @@ struct FoundShuffle {
     /// By name and life.
     locations: BTreeMap<(FileName, u64), Found>,
     winners: Vec<Vec<AttemptId>>,
-    segments: Vec<(Arc<Segment>, u32)>,
+    segments: Vec<Arc<Segment>>,
     /// There may be more than was found.
     is_unreadable: bool,
 }
@@ -67,11 +66,12 @@ impl Store {
         let mut shuffles: HashMap<ShuffleKey, FoundShuffle> = HashMap::new();
         for directory in self.directories() {
             for (key, path, number) in segment_files(directory)? {
+                self.numbers.found_segment(number);
                 let found = shuffles.entry(key).or_default();
                 let ending = match Segment::open(directory, &path).map(Arc::new) {
                     Ok(segment) => {
                         let ending = found.scan(&segment);
-                        found.segments.push((segment, number));
+                        found.segments.push(segment);
                         ending
                     }
                     Err(error) => {
@@ -93,7 +93,7 @@ impl Store {
     fn restore(&self, key: &ShuffleKey, found: FoundShuffle, recovered: &mut Recovered) {
         let mut whole = BTreeMap::new();
         for ((file, life), location) in found.locations {
-            self.lives.fetch_max(life.saturating_add(1), Ordering::Relaxed);
+            self.numbers.found_life(life);
             match location.into_whole() {
                 // The lives of a location come in order, so the youngest one counts.
                 Some((seal, runs)) => drop(whole.insert(file, (seal, runs))),
@@ -108,7 +108,7 @@ impl Store {
             if found.is_unreadable {
                 return; // what is missing may be in the file that could not be read
             }
-            found.segments.iter().for_each(|(segment, _)| segment.delete());
+            found.segments.iter().for_each(|segment| segment.delete());
             return;
         }
         recovered.shuffles += 1;
@@ -119,9 +119,7 @@ impl Store {
             contents.state.restore_winners(&winners);
         }
         contents.winners_on_disk = contents.state.winners().clone();
-        for (segment, number) in found.segments {
-            contents.restore_segment(segment, number);
-        }
+        contents.segments = found.segments;
         for (file, (seal, runs)) in whole {
             contents.order = contents.order.or(seal.order);
             let copy = LocationCopy::recovered(file, seal.life, runs, self.memory());

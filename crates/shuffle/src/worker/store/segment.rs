@@ -70,7 +70,7 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Makes a new file for a shuffle. `number` is unique within the shuffle and directory.
+    /// Makes a new file for a shuffle. `number` is unique within the store.
     ///
     /// # Errors
     /// What the file system says; the directory is told.

@@ -1,7 +1,7 @@
 //! One shuffle on this worker: what it decides, and the batches that it decided about, behind one lock.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -47,14 +47,43 @@ pub struct Contents {
     pub segments: Vec<Arc<Segment>>,
     /// What the files say about winners.
     pub winners_on_disk: Winners,
-    next_segment: u32,
     memory: Memory,
-    lives: Arc<AtomicU64>,
+    numbers: Arc<Numbers>,
+}
+
+/// The last numbers that a store gave, at least as large as any on disk. A shuffle may come back under its name while what
+/// it had before is still being deleted, so they do not begin again with it.
+#[derive(Debug, Default)]
+pub struct Numbers {
+    last_life: AtomicU64,
+    last_segment: AtomicU32,
+}
+
+impl Numbers {
+    /// For a new copy of a location.
+    fn life(&self) -> u64 {
+        self.last_life.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
+    }
+
+    /// For a new file.
+    fn segment(&self) -> u32 {
+        self.last_segment.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
+    }
+
+    /// Takes in a copy of an earlier run of this worker.
+    pub fn found_life(&self, life: u64) {
+        self.last_life.fetch_max(life, Ordering::Relaxed);
+    }
+
+    /// Takes in a file of an earlier run of this worker.
+    pub fn found_segment(&self, number: u32) {
+        self.last_segment.fetch_max(number, Ordering::Relaxed);
+    }
 }
 
 impl Shuffle {
-    /// An empty shuffle. `lives` numbers the copies of the whole store.
-    pub fn new(key: ShuffleKey, memory: Memory, lives: Arc<AtomicU64>) -> Self {
+    /// An empty shuffle.
+    pub fn new(key: ShuffleKey, memory: Memory, numbers: Arc<Numbers>) -> Self {
         let contents = Contents {
             state: ShuffleState::default(),
             copies: HashMap::new(),
@@ -65,9 +94,8 @@ impl Shuffle {
             stopping: false,
             segments: Vec::new(),
             winners_on_disk: Winners::default(),
-            next_segment: 0,
             memory,
-            lives,
+            numbers,
         };
         Self { key, inner: Mutex::new(contents), resident: AtomicU64::new(0), touched_ms: AtomicU64::new(0) }
     }
@@ -108,13 +136,11 @@ impl Shuffle {
 impl Contents {
     /// The copy of a slot, made when it is first written to.
     pub fn copy_mut(&mut self, slot: Slot, file: crate::ids::FileName) -> &mut LocationCopy {
-        self.copies.entry(slot).or_insert_with(|| {
-            LocationCopy::new(file, self.lives.fetch_add(1, Ordering::Relaxed), &self.memory)
-        })
+        self.copies.entry(slot).or_insert_with(|| LocationCopy::new(file, self.numbers.life(), &self.memory))
     }
 
     /// The file of a directory that still takes runs, and the number for a new one.
-    pub fn writable_segment(&mut self, directory: &Arc<Directory>) -> Result<Arc<Segment>, u32> {
+    pub fn writable_segment(&self, directory: &Arc<Directory>) -> Result<Arc<Segment>, u32> {
         let found = self.segments.iter().rev().find(|segment| Arc::ptr_eq(segment.directory(), directory));
         match found {
             Some(segment) if segment.is_writable() => Ok(Arc::clone(segment)),
@@ -123,10 +149,8 @@ impl Contents {
     }
 
     /// The number of a new file.
-    pub fn next_segment_number(&mut self) -> u32 {
-        let number = self.next_segment;
-        self.next_segment += 1;
-        number
+    pub fn next_segment_number(&self) -> u32 {
+        self.numbers.segment()
     }
 
     /// Takes in a file, if it is not here yet.
@@ -134,12 +158,6 @@ impl Contents {
         if !self.segments.iter().any(|known| Arc::ptr_eq(known, segment)) {
             self.segments.push(Arc::clone(segment));
         }
-    }
-
-    /// Takes in a file of an earlier run of this worker; new files get larger numbers.
-    pub fn restore_segment(&mut self, segment: Arc<Segment>, number: u32) {
-        self.next_segment = self.next_segment.max(number.saturating_add(1));
-        self.segments.push(segment);
     }
 
     /// Bytes of all batches, in memory and on disk.

@@ -115,7 +115,7 @@ impl Store {
     ) -> bool {
         let SpillJob { shuffle, slots, mut runs } = job;
         let target = {
-            let mut contents = shuffle.lock();
+            let contents = shuffle.lock();
             if contents.gone {
                 return true;
             }
