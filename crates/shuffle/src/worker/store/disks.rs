@@ -14,6 +14,7 @@ use super::Store;
 use super::directory::{Directory, Health, STEP_MAX};
 use super::model::{CALM, append, batch, file, open, read_all, reserve, runtime};
 use super::read::ChunkReader;
+use super::segment::Segment;
 use super::shuffle::Shuffle;
 use crate::error::Kind;
 use crate::ids::{FileName, LocationId, MapId, Mode, ShuffleKey};
@@ -275,6 +276,21 @@ fn a_shuffle_that_comes_back_has_files_of_its_own() {
         assert!(batches != later);
         assert_eq!(read_all(&store, &shuffle, 0, MapRange::Whole).await.unwrap(), later);
         assert_eq!(segments_below(place.path()).len(), 1);
+    });
+}
+
+#[test]
+fn runs_go_on_behind_a_file_for_one() {
+    with_store(async |_place, store| {
+        let (shuffle, _) = pushed(&store, "app", &[1000]);
+        assert!(spill(&store, 0).await.unwrap());
+        let directory = &store.directories()[0];
+        let mut contents = shuffle.lock();
+        let number = contents.next_segment_number();
+        contents.adopt(&Arc::new(Segment::create_for_one(directory, shuffle.key(), number).unwrap()));
+        let found = contents.writable_segment(directory).expect("the first one takes more");
+        assert!(Arc::ptr_eq(&found, &contents.segments[0]));
+        assert!(contents.writable_segment(&store.directories()[1]).is_err(), "another disk has none");
     });
 }
 

@@ -141,11 +141,11 @@ impl Contents {
 
     /// The file of a directory that still takes runs, and the number for a new one.
     pub fn writable_segment(&self, directory: &Arc<Directory>) -> Result<Arc<Segment>, u32> {
-        let found = self.segments.iter().rev().find(|segment| Arc::ptr_eq(segment.directory(), directory));
-        match found {
-            Some(segment) if segment.is_writable() => Ok(Arc::clone(segment)),
-            _ => Err(self.next_segment_number()),
-        }
+        // The newest may be a large batch's own.
+        let takes_runs =
+            |segment: &&Arc<Segment>| Arc::ptr_eq(segment.directory(), directory) && segment.is_writable();
+        let found = self.segments.iter().rev().find(takes_runs);
+        found.cloned().ok_or_else(|| self.next_segment_number())
     }
 
     /// The number of a new file.
