@@ -98,17 +98,23 @@ impl ControlService {
             return Ok(refuse(Status::NoAvailableWorkingDir, NO_SPACE));
         }
         let reserved = self.node.store.with_shuffle(&key, |contents| {
+            contents.state.reserve(&reservations, pressure, self.node.options.locations_max)?;
             contents.wants_map_bitmap |= request.range_read_filter;
             if let Ok(timeout_ms @ 1..) = u64::try_from(request.push_data_timeout) {
                 contents.push_timeout = Some(Duration::from_millis(timeout_ms));
             }
-            contents.state.reserve(&reservations, pressure, self.node.options.locations_max)
+            Ok(())
         });
         Ok(match reserved {
-            Ok(_) => proto::ReserveSlotsResponse { status: Status::Success.code(), reason: String::new() },
+            Ok(()) => proto::ReserveSlotsResponse { status: Status::Success.code(), reason: String::new() },
             Err(ReserveRefusal::Leaving) => refuse(Status::WorkerShutdown, LEAVING),
             Err(ReserveRefusal::NoSpace) => refuse(Status::NoAvailableWorkingDir, NO_SPACE),
             Err(ReserveRefusal::TooMany) => too_many(),
+            Err(ReserveRefusal::OtherPeer(file)) => {
+                let reason =
+                    format!("location {file} is here already, and its other copy is on another worker");
+                refuse(Status::ReserveSlotsFailed, &reason)
+            }
         })
     }
 

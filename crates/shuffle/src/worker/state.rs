@@ -106,6 +106,8 @@ pub enum ReserveRefusal {
     NoSpace,
     /// The shuffle would hold more locations than a worker allows.
     TooMany,
+    /// A location is here that has batches, or is committed, and its other copy is on another worker than the one named.
+    OtherPeer(FileName),
 }
 
 /// A commit request.
@@ -151,6 +153,19 @@ struct Location {
     replicated: bool,
 }
 
+impl Location {
+    /// Whether it is as it was when it was reserved.
+    fn is_untouched(&self) -> bool {
+        self.phase == Phase::Open && self.bytes == 0
+    }
+
+    /// Whether its other copy, if it has one, is where a reservation says. After a restart nobody knows where it is.
+    fn has_peer(&self, wanted: Option<&Arc<str>>) -> bool {
+        let is_forgotten = self.replicated && self.peer.is_none();
+        if is_forgotten { wanted.is_some() } else { self.peer.as_ref() == wanted }
+    }
+}
+
 /// The decisions about one shuffle on one worker.
 #[derive(Debug, Default)]
 pub struct ShuffleState {
@@ -166,11 +181,12 @@ pub struct ShuffleState {
 }
 
 impl ShuffleState {
-    /// Reserves all locations or none. One that exists keeps what it has. Returns the slots in the order asked for, each
-    /// with whether it is new.
+    /// Reserves all locations or none. One that exists keeps what it has, and while it has nothing it takes what is asked
+    /// for now. Returns the slots in the order asked for, each with whether it is new.
     ///
     /// # Errors
-    /// Nothing changes when the worker leaves, has no room, or would hold more than `locations_max` for this shuffle.
+    /// Nothing changes when the worker leaves, has no room, or would hold more than `locations_max` for this shuffle; and
+    /// where batches would be here that the other copy, now elsewhere, does not have.
     pub fn reserve(
         &mut self,
         reservations: &[Reservation],
@@ -186,21 +202,27 @@ impl ShuffleState {
         if self.slots.len().saturating_add(reservations.len()) > locations_max {
             return Err(ReserveRefusal::TooMany);
         }
-        let slots = reservations.iter().map(|reservation| match self.slots.get(&reservation.file) {
-            Some(slot) => (*slot, false),
-            None => {
-                let slot = self.insert(Location {
-                    file: reservation.file,
-                    phase: Phase::Open,
-                    bytes: 0,
-                    split: reservation.split,
-                    peer: reservation.peer.clone(),
-                    replicated: reservation.peer.is_some(),
-                });
-                (slot, true)
-            }
+        let conflict = reservations.iter().find(|reservation| {
+            let location = self.slots.get(&reservation.file).and_then(|slot| self.locations.get(slot));
+            location.is_some_and(|location| {
+                !location.is_untouched() && !location.has_peer(reservation.peer.as_ref())
+            })
         });
-        Ok(slots.collect())
+        if let Some(Reservation { file, .. }) = conflict {
+            return Err(ReserveRefusal::OtherPeer(*file));
+        }
+        Ok(reservations.iter().map(|reservation| self.reserve_one(reservation)).collect())
+    }
+
+    fn reserve_one(&mut self, reservation: &Reservation) -> (Slot, bool) {
+        let Reservation { file, ref peer, split } = *reservation;
+        let (peer, replicated) = (peer.clone(), peer.is_some());
+        let wanted = Location { file, phase: Phase::Open, bytes: 0, split, peer, replicated };
+        let Some(slot) = self.slots.get(&file).copied() else { return (self.insert(wanted), true) };
+        if let Some(location) = self.locations.get_mut(&slot).filter(|location| location.is_untouched()) {
+            *location = wanted;
+        }
+        (slot, false)
     }
 
     fn insert(&mut self, location: Location) -> Slot {
@@ -457,6 +479,39 @@ mod tests {
             [primary(0, 0)],
             "the bytes are still there"
         );
+    }
+
+    #[test]
+    fn a_location_changes_its_other_copy_only_while_it_has_nothing() {
+        let mut state = ShuffleState::default();
+        let at = |partition, peer: &str, threshold| Reservation {
+            peer: Some(peer.into()),
+            ..reservation(primary(partition, 0), threshold, SplitMode::Soft)
+        };
+        let peer = |state: &ShuffleState, slot| state.peer(Slot(slot)).map(|peer| peer.to_string());
+        state.reserve(&[at(0, "a:1", 1 << 30), at(1, "a:1", 1 << 30)], CALM, 10).unwrap();
+        let again = state.reserve(&[at(0, "b:1", 0)], CALM, 10);
+        assert_eq!((again, peer(&state, 0).unwrap().as_str()), (Ok(vec![(Slot(0), false)]), "b:1"));
+        push(&mut state, primary(0, 0), 0, 7).unwrap();
+        assert_eq!(push(&mut state, primary(0, 0), 0, 7), Ok(true), "it splits as asked for last");
+
+        let refused = Err(ReserveRefusal::OtherPeer(primary(0, 0)));
+        assert_eq!(state.reserve(&[at(1, "b:1", 0), at(2, "c:1", 0), at(0, "c:1", 0)], CALM, 10), refused);
+        assert_eq!((state.len(), peer(&state, 1).unwrap().as_str()), (2, "a:1"), "nothing has changed");
+        assert_eq!(state.reserve(&[at(0, "b:1", 0)], CALM, 10), Ok(vec![(Slot(0), false)]), "asked again");
+        let alone = reservation(primary(0, 0), 0, SplitMode::Soft);
+        assert_eq!(state.reserve(std::slice::from_ref(&alone), CALM, 10), refused);
+
+        state.commit(&commit(&[1], &[], 1));
+        let refused = Err(ReserveRefusal::OtherPeer(primary(1, 0)));
+        assert_eq!(state.reserve(&[at(1, "b:1", 0)], CALM, 10), refused, "an empty one that is committed");
+        assert_eq!(state.reserve(&[at(1, "a:1", 0)], CALM, 10), Ok(vec![(Slot(1), false)]));
+
+        let mut recovered = ShuffleState::default();
+        recovered.restore(primary(0, 0), 5, true);
+        assert_eq!(recovered.reserve(&[at(0, "a:1", 0)], CALM, 10), Ok(vec![(Slot(0), false)]));
+        let refused = Err(ReserveRefusal::OtherPeer(primary(0, 0)));
+        assert_eq!(recovered.reserve(&[alone], CALM, 10), refused, "it had another copy");
     }
 
     #[test]
