@@ -36,6 +36,15 @@ impl PieceSource for Pieces {
     }
 }
 
+/// A source on a disk that stands still.
+struct Never;
+
+impl PieceSource for Never {
+    fn next(&mut self) -> PieceFuture<'_> {
+        Box::pin(std::future::pending())
+    }
+}
+
 #[derive(Default)]
 struct Letters {
     held: Mutex<Vec<Reply>>,
@@ -85,6 +94,7 @@ impl Service for Letters {
                 let source = Pieces { count: 3, given: 0, total: self.pieces.clone() };
                 reply.respond(Payload::pull(3001, Box::new(source)));
             }
+            b'n' => reply.respond(Payload::pull(1000, Box::new(Never))),
             b'x' => return Err(io::Error::other("asked to")),
             _ => reply.fail("another letter"),
         }
@@ -231,6 +241,27 @@ async fn a_peer_that_reads_nothing_pins_no_more_than_what_the_sockets_hold() {
     service.released.notified().await;
     let given = service.pieces.load(Ordering::Relaxed) * 1000;
     assert!(given > 100_000 && given < 20_000_000, "{given} of 40,000,000 bytes were pulled");
+}
+
+#[tokio::test]
+async fn a_body_that_stands_still_holds_up_no_answer_before_it_and_ends_in_time() {
+    let (_service, _handle, address) = server().await;
+    let mut socket = TcpStream::connect(&address).await.unwrap();
+    let asked = varied(b'e', 100);
+    let mut frames = BytesMut::new();
+    // All of them are answered in one turn, so that the answers are gathered behind each other.
+    for (request_id, body) in [asked.clone(), asked.clone(), varied(b'n', 0)].into_iter().enumerate() {
+        Frame::new(Header::RpcRequest { request_id: request_id as i64 }, body).encode(&mut frames);
+    }
+    socket.write_all(&frames).await.unwrap();
+    let mut expected = BytesMut::new();
+    for request_id in 0..2 {
+        Frame::new(Header::RpcResponse { request_id }, asked.slice(1..)).encode(&mut expected);
+    }
+    let mut answered = Vec::new();
+    let end = tokio::time::timeout(WITHIN, socket.read_to_end(&mut answered)).await;
+    end.expect("the connection ends").unwrap();
+    assert!(answered == expected, "{} of {} bytes", answered.len(), expected.len());
 }
 
 #[tokio::test]

@@ -1,7 +1,10 @@
 //! The writing half of a connection.
 
 use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -10,7 +13,7 @@ use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::timeout;
 
-use super::payload::{Payload, Source};
+use super::payload::{Payload, PieceSource, Source};
 use crate::wire::Header;
 
 /// Bytes that are gathered for one write, as far as frames are waiting.
@@ -27,7 +30,8 @@ pub(super) struct Outgoing {
     pub permit: Option<OwnedSemaphorePermit>,
 }
 
-/// Writes the frames of `queue` until it is closed, or until the peer is gone or reads nothing for `idle_max`.
+/// Writes the frames of `queue` until it is closed, or until the peer is gone or reads nothing for `idle_max`, or a body
+/// that is pulled stands still for as long.
 pub(super) async fn write_frames(
     mut half: OwnedWriteHalf,
     mut queue: mpsc::UnboundedReceiver<Outgoing>,
@@ -40,16 +44,21 @@ pub(super) async fn write_frames(
         while let Some(Outgoing { header, payload, permit }) = next.take() {
             let len = payload.len();
             header.encode(len, &mut heads);
-            gathered.push(heads.split().freeze());
-            gathered.permits.extend(permit);
+            let head = heads.split().freeze();
             match payload.source {
                 Source::Bytes(ref parts) => {
+                    gathered.push(head);
+                    gathered.permits.extend(permit);
                     parts.iter().for_each(|part| gathered.push(part.clone()));
                     gathered.payloads.push(payload);
                 }
                 Source::Pull(mut source) => {
                     let mut left = len;
-                    let mut piece = source.next().await?;
+                    // What others asked for does not wait for this one's disk.
+                    let first = next_of(source.as_mut(), idle_max);
+                    let mut piece = gathered.write_while_waiting(first, &mut half, idle_max).await?;
+                    gathered.push(head);
+                    gathered.permits.extend(permit);
                     while let Some(parts) = piece {
                         for part in parts {
                             left = left.checked_sub(part.len()).ok_or_else(|| wrong_total(len))?;
@@ -57,7 +66,7 @@ pub(super) async fn write_frames(
                         }
                         // The next piece comes from its disk while this one leaves.
                         let write = gathered.write(&mut half, idle_max);
-                        ((), piece) = tokio::try_join!(write, source.next())?;
+                        ((), piece) = tokio::try_join!(write, next_of(source.as_mut(), idle_max))?;
                     }
                     if left != 0 {
                         return Err(wrong_total(len));
@@ -71,6 +80,14 @@ pub(super) async fn write_frames(
         gathered.write(&mut half, idle_max).await?;
     }
     half.shutdown().await
+}
+
+/// The next piece of a body, which has begun to take up the connection: it may not stand still for ever.
+async fn next_of(source: &mut dyn PieceSource, idle_max: Duration) -> io::Result<Option<Vec<Bytes>>> {
+    timeout(idle_max, source.next()).await.unwrap_or_else(|_| {
+        let text = format!("a body that is sent had no next piece for {idle_max:?}");
+        Err(io::Error::new(io::ErrorKind::TimedOut, text))
+    })
 }
 
 fn wrong_total(len: usize) -> io::Error {
@@ -91,6 +108,20 @@ impl Gathered {
         if !part.is_empty() {
             self.len += part.len();
             self.parts.push_back(part);
+        }
+    }
+
+    /// Waits for a piece. What is gathered goes out meanwhile, or together with a piece that is at hand.
+    async fn write_while_waiting<T>(
+        &mut self,
+        piece: impl Future<Output = io::Result<T>>,
+        half: &mut OwnedWriteHalf,
+        idle_max: Duration,
+    ) -> io::Result<T> {
+        let mut piece = pin!(piece);
+        match poll_fn(|context| Poll::Ready(piece.as_mut().poll(context))).await {
+            Poll::Ready(piece) => piece,
+            Poll::Pending => tokio::try_join!(self.write(half, idle_max), piece).map(|((), piece)| piece),
         }
     }
 
