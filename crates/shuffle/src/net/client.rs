@@ -12,6 +12,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout_at};
 
+use super::listener::notice_vanished_peers;
 use super::payload::Payload;
 use super::reader::FrameReader;
 use super::writer::{Outgoing, write_frames};
@@ -99,8 +100,21 @@ struct Inner {
     links: Mutex<HashMap<String, Vec<Arc<Slot>>>>,
 }
 
-/// The place of one connection. The lock is held while connecting, so that everybody waits for one attempt.
-type Slot = tokio::sync::Mutex<Option<Arc<Link>>>;
+/// The place of one connection.
+#[derive(Default)]
+struct Slot {
+    /// Attempts that failed.
+    failures: AtomicUsize,
+    /// The lock is held while connecting, so that everybody waits for one attempt.
+    made: tokio::sync::Mutex<Made>,
+}
+
+/// What the last attempt made.
+#[derive(Default)]
+struct Made {
+    link: Option<Arc<Link>>,
+    failure: Option<RequestError>,
+}
 
 impl Client {
     /// A client without connections.
@@ -187,20 +201,35 @@ impl Client {
                 }
             }
         };
-        let mut link = slot.lock().await;
-        if let Some(link) = link.as_ref().filter(|link| link.is_alive()) {
+        let failures = slot.failures.load(Ordering::Relaxed);
+        let mut made = slot.made.lock().await;
+        if let Some(link) = made.link.as_ref().filter(|link| link.is_alive()) {
             return Ok(link.clone());
         }
-        let options = &self.inner.options;
-        let connect = tokio::time::timeout(options.connect_max, TcpStream::connect(address));
-        let stream = connect.await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
-        let stream = stream.and_then(|stream| stream.set_nodelay(true).map(|()| stream));
-        let stream = stream.map_err(|error| RequestError::Connect {
-            address: address.to_owned(),
-            source: Arc::new(error),
-        })?;
-        Ok(link.insert(Link::start(address, stream, options)).clone())
+        if slot.failures.load(Ordering::Relaxed) != failures
+            && let Some(failure) = &made.failure
+        {
+            // Who waited for an attempt that failed does not make one more, each behind the other.
+            return Err(failure.clone());
+        }
+        match connect(address, self.inner.options.connect_max).await {
+            Ok(stream) => Ok(made.link.insert(Link::start(address, stream, &self.inner.options)).clone()),
+            Err(error) => {
+                let failure = RequestError::Connect { address: address.to_owned(), source: Arc::new(error) };
+                made.failure = Some(failure.clone());
+                slot.failures.fetch_add(1, Ordering::Relaxed);
+                Err(failure)
+            }
+        }
     }
+}
+
+async fn connect(address: &str, within: Duration) -> io::Result<TcpStream> {
+    let connect = tokio::time::timeout(within, TcpStream::connect(address));
+    let stream = connect.await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?;
+    stream.set_nodelay(true)?;
+    notice_vanished_peers(&stream)?;
+    Ok(stream)
 }
 
 /// By what an answer finds its request.
@@ -346,5 +375,53 @@ async fn read_answer(reader: &mut FrameReader) -> io::Result<Option<(Key, Result
             Header::ChunkFetchFailure { slice, error } => (Key::Slice(slice), Err(error)),
             _ => continue,
         }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn who_waits_for_an_attempt_that_fails_shares_its_failure() {
+        // A listener whose line is full: the system drops what comes then, as a machine that is gone does.
+        let full = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        full.bind(&std::net::SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+        full.listen(0).unwrap();
+        let address = full.local_addr().unwrap().as_socket().unwrap().to_string();
+        let connect_max = Duration::from_millis(300);
+        let mut in_line = Vec::new();
+        while let Ok(stream) = connect(&address, connect_max).await {
+            in_line.push(stream);
+        }
+
+        let client = Client::new(ClientOptions { connect_max, ..ClientOptions::default() });
+        let mut asked = tokio::task::JoinSet::new();
+        for _ in 0..8 {
+            let (client, address) = (client.clone(), address.clone());
+            asked.spawn(async move {
+                let header = Header::RpcRequest { request_id: 0 };
+                client.request(&address, header, Bytes::new(), Duration::from_secs(60)).await.unwrap_err()
+            });
+        }
+        let attempt = |error| match error {
+            RequestError::Connect { source, .. } => source,
+            other => panic!("{other}"),
+        };
+        let attempts: Vec<_> = asked.join_all().await.into_iter().map(attempt).collect();
+        assert!(attempts.iter().all(|one| Arc::ptr_eq(one, &attempts[0])), "they made several");
+
+        drop((full, in_line));
+        let socket = tokio::net::TcpListener::bind(&address).await.unwrap();
+        assert!(client.link(&address).await.is_ok(), "who comes later tries again");
+        drop(socket);
+    }
+
+    #[tokio::test]
+    async fn a_server_whose_machine_is_gone_is_noticed() {
+        let socket = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = socket.local_addr().unwrap().to_string();
+        let stream = connect(&address, Duration::from_secs(10)).await.unwrap();
+        assert!(socket2::SockRef::from(&stream).keepalive().unwrap());
     }
 }
