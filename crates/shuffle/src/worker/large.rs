@@ -14,7 +14,7 @@ use super::memory::Party;
 use super::node::Node;
 use super::push::{Appended, Push, Rejection, wait_for_memory};
 use super::replicate::{self, Copied};
-use super::state::{PushKind, Refusal};
+use super::state::Refusal;
 use super::store::Store;
 use super::store::record::RunRow;
 use super::store::segment::Segment;
@@ -41,6 +41,12 @@ pub fn is_large(len: usize, memory_limit: u64) -> bool {
     len as u64 > LARGE_BYTES.min(memory_limit / 8)
 }
 
+/// The longest body with batches of several locations. It is held in memory whole, however large: clients merge batches up
+/// to the size of a buffer, of which the last may be one large row.
+pub fn merged_bytes_max(memory_limit: u64) -> u64 {
+    memory_limit / 4
+}
+
 /// The copy of a body on its way to the replica's worker.
 struct Copy {
     pieces: mpsc::Sender<Bytes>,
@@ -65,7 +71,7 @@ impl PieceSource for Pieces {
     }
 }
 
-/// Receives a large push, appends it and answers.
+/// Receives a large push for one location, appends it and answers.
 ///
 /// # Errors
 /// The client's connection failed.
@@ -78,8 +84,8 @@ pub async fn push(
     reply: Reply,
 ) -> io::Result<()> {
     let len = body.remaining();
-    let (PushKind::Single, [location]) = (push.kind, push.locations.as_slice()) else {
-        reply.fail(format!("a merged push of {len} bytes: send batches of this size by themselves"));
+    let [location] = push.locations.as_slice() else {
+        reply.fail("a large push is for one location");
         return Ok(());
     };
     let file = FileName { location: *location, mode: push.mode };
@@ -287,18 +293,11 @@ impl Drop for Unfinished {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::{AttemptId, BatchId, LocationId, MapId, ShuffleKey, WorkerId};
+    use crate::ids::{AttemptId, BatchId, LocationId, MapId, ShuffleKey};
     use crate::wire::batch::{BatchHeader, ByteOrder};
     use crate::worker::index::MapRange;
-    use crate::worker::options::Options;
-    use crate::worker::state::{Commit, Pressure, Reservation, SplitPolicy};
-
-    fn node(place: &tempfile::TempDir) -> Arc<Node> {
-        let directories = ["a", "b"].map(|name| place.path().join(name)).to_vec();
-        let options = Options { directories, disk_reserve_bytes: Some(0), ..Options::default() };
-        let id = WorkerId { host: "h".into(), rpc_port: 1, push_port: 2, fetch_port: 3, replicate_port: 4 };
-        Arc::new(Node::open(options, id, 64 << 20).unwrap())
-    }
+    use crate::worker::node::tests::node;
+    use crate::worker::state::{Commit, Pressure, PushKind, Reservation, SplitPolicy};
 
     /// The seal of a location counts every batch that was acknowledged, and a restarted worker offers it only if it finds
     /// that many: it must not be written before the batch has its head, whatever becomes of who pushed.

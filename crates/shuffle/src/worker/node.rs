@@ -126,3 +126,16 @@ impl Node {
         self.store.all().iter().map(|shuffle| shuffle.lock().state.open_locations()).sum()
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A node with two directories and 64 MiB, and whatever an earlier one left there.
+    pub fn node(place: &tempfile::TempDir) -> Arc<Node> {
+        let directories = ["a", "b"].map(|name| place.path().join(name)).to_vec();
+        let options = Options { directories, disk_reserve_bytes: Some(0), ..Options::default() };
+        let id = WorkerId { host: "h".into(), rpc_port: 1, push_port: 2, fetch_port: 3, replicate_port: 4 };
+        Arc::new(Node::open(options, id, 64 << 20).unwrap())
+    }
+}

@@ -87,7 +87,12 @@ impl PushService {
             return self.refuse(&push, Some(&shuffle), body, reply).await;
         };
         let len = body.remaining();
-        if large::is_large(len, self.node.store.memory().limit()) {
+        let limit = self.node.store.memory().limit();
+        if push.kind == PushKind::Merged && len as u64 > large::merged_bytes_max(limit) {
+            reply.fail(format!("a merged push of {len} bytes: send batches of this size by themselves"));
+            return Ok(());
+        }
+        if push.kind == PushKind::Single && large::is_large(len, limit) {
             return large::push(&self.node, &shuffle, push, patience, body, reply).await;
         }
         let peer = if forward::is_worth_it(len) { self.peer_of(&shuffle, &push) } else { None };
@@ -329,5 +334,53 @@ impl Service for PushService {
             return Ok(());
         }
         self.push(push, body, reply).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::{AttemptId, BatchId};
+    use crate::net::{Client, Listener, Options as NetOptions, RequestError};
+    use crate::wire::Limits;
+    use crate::worker::node::tests::node;
+    use crate::worker::state::{Pressure, Reservation, SplitPolicy};
+
+    /// A client that merges batches merges them up to the size of a buffer, of which the last may be any row.
+    #[tokio::test]
+    async fn a_merged_push_may_be_larger_than_what_goes_to_a_file_of_its_own() {
+        let place = tempfile::tempdir().unwrap();
+        let node = node(&place);
+        let listener = Listener::bind("127.0.0.1:0", NetOptions::new(Limits::PUSH)).await.unwrap();
+        let address = listener.address().to_string();
+        let _handle = listener.serve(Arc::new(PushService::new(Arc::clone(&node), Mode::Primary)));
+        let key = ShuffleKey::new("app", 1);
+        let shuffle = node.store.find_or_insert(&key);
+        let locations = [0, 1].map(|partition| LocationId::new(partition, 0));
+        let files = locations.map(|location| FileName { location, mode: Mode::Primary });
+        let wanted = files.map(|file| Reservation { file, peer: None, split: SplitPolicy::default() });
+        shuffle.lock().state.reserve(&wanted, Pressure::default(), 2).unwrap();
+
+        let limit = node.store.memory().limit();
+        let push = async |large: u64| {
+            let mut body = bytes::BytesMut::new();
+            let mut offsets = Vec::new();
+            for (map, len) in [(0, 100), (1, large as usize)] {
+                offsets.push(body.len() as u32);
+                let (map, attempt, batch) = (MapId(map), AttemptId(0), BatchId(1));
+                let end = body.len() + len;
+                let len = (len - BATCH_HEADER_LEN) as u32;
+                BatchHeader { map, attempt, batch, len }.encode(ByteOrder::Little, &mut body);
+                body.resize(end, 7);
+            }
+            let (request_id, mode, shuffle, locations) = (0, Mode::Primary, key.clone(), locations.to_vec());
+            let header = Header::PushMergedData { request_id, mode, shuffle, locations, offsets };
+            Client::default().request(&address, header, body.freeze(), Duration::from_secs(20)).await
+        };
+        let large = limit / 8 + 1;
+        assert!(large::is_large(large as usize, limit));
+        assert_eq!(push(large).await.unwrap()[..], [0]);
+        assert_eq!(shuffle.lock().bytes(), large + 100);
+        assert!(matches!(push(limit / 4).await, Err(RequestError::Failed { .. })), "there is a bound");
     }
 }
