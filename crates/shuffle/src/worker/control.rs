@@ -181,8 +181,8 @@ fn destroy(shuffle: &Shuffle, files: impl Iterator<Item = FileName>) {
     let mut contents = shuffle.lock();
     let slots: Vec<Slot> = contents.state.destroy(files);
     let copies: Vec<_> = slots.iter().filter_map(|slot| contents.copies.remove(slot)).collect();
-    drop(contents);
     shuffle.shrank(copies.iter().map(|copy| copy.resident()).sum());
+    drop(contents);
     drop(copies); // outside the lock: giving back memory wakes who waits for it
 }
 

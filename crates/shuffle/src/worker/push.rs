@@ -203,9 +203,10 @@ impl PushService {
             contents.state.appended(slot, batch.len() as u64);
             contents.copy_mut(slot, file).append(&header, batch);
         }
-        drop(contents);
         let bytes = body.len() as u64;
+        // Under the lock: who takes them away again must find them counted.
         shuffle.grew(bytes, self.node.store.now_ms());
+        drop(contents);
         self.node.count_appended(bytes);
         Ok(Appended { soft_split, peer: peer.map(|peer| (peer, within)) })
     }

@@ -153,9 +153,9 @@ impl Store {
         let (copies, segments) = {
             let mut contents = shuffle.lock();
             contents.gone = true;
+            shuffle.shrank(shuffle.resident());
             (std::mem::take(&mut contents.copies), std::mem::take(&mut contents.segments))
         };
-        shuffle.shrank(shuffle.resident());
         self.unsealed().retain(|waiting| !Arc::ptr_eq(waiting, &shuffle));
         drop(copies); // outside the lock: giving back memory wakes who waits for it
         Some(segments)

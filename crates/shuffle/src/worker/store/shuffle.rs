@@ -116,13 +116,13 @@ impl Shuffle {
         self.resident.load(Ordering::Relaxed)
     }
 
-    /// Counts bytes that came into memory.
+    /// Counts bytes that came into memory, under the lock.
     pub fn grew(&self, bytes: u64, now_ms: u64) {
         self.resident.fetch_add(bytes, Ordering::Relaxed);
         self.touched_ms.store(now_ms, Ordering::Relaxed);
     }
 
-    /// Counts bytes that left memory.
+    /// Counts bytes that left memory, under the lock.
     pub fn shrank(&self, bytes: u64) {
         self.resident.fetch_sub(bytes, Ordering::Relaxed);
     }
