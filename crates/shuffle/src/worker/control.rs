@@ -244,3 +244,47 @@ impl Service for ControlService {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::{BatchId, MapId};
+    use crate::wire::batch::{BatchHeader, ByteOrder};
+    use crate::worker::node::tests::node;
+    use crate::worker::state::Pressure;
+
+    #[tokio::test]
+    async fn a_commit_that_is_repeated_after_a_restart_says_which_maps_wrote() {
+        let place = tempfile::tempdir().unwrap();
+        let before = node(&place);
+        let key = ShuffleKey::new("app", 1);
+        let file = FileName { location: LocationId::new(0, 0), mode: Mode::Primary };
+        let commit = Commit { primaries: vec![file.location], ..Commit::default() };
+        let shuffle = before.store.find_or_insert(&key);
+        let answer = |shuffle: &Shuffle| {
+            let mut contents = shuffle.lock();
+            let outcome = contents.state.commit(&commit);
+            response(&contents, &outcome)
+        };
+        let first = {
+            let mut contents = shuffle.lock();
+            contents.wants_map_bitmap = true;
+            let wanted = [Reservation { file, peer: None, split: SplitPolicy::default() }];
+            let slot = contents.state.reserve(&wanted, Pressure::default(), 1).unwrap()[0].0;
+            let header = BatchHeader { map: MapId(3), attempt: AttemptId(0), batch: BatchId(1), len: 4 };
+            let mut batch = bytes::BytesMut::new();
+            header.encode(ByteOrder::Little, &mut batch);
+            batch.extend_from_slice(b"1234");
+            contents.state.appended(slot, batch.len() as u64);
+            shuffle.grew(batch.len() as u64, 0);
+            contents.copy_mut(slot, file).append(&header, batch.freeze());
+            drop(contents);
+            answer(&shuffle)
+        };
+        assert_eq!(first.map_id_bitmap.len(), 1);
+        assert!(before.store.flush().await.is_empty());
+        drop((shuffle, before));
+        let node = node(&place);
+        assert_eq!(answer(&node.store.find(&key).unwrap()), first);
+    }
+}

@@ -115,6 +115,8 @@ impl Store {
         recovered.locations += whole.len();
         let shuffle = self.find_or_insert(key);
         let mut contents = shuffle.lock();
+        // Not known any more: a driver that did not ask for it leaves it alone.
+        contents.wants_map_bitmap = true;
         for winners in found.winners {
             contents.state.restore_winners(&winners);
         }
