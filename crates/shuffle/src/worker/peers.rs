@@ -45,8 +45,10 @@ impl Peers {
     /// Keeps a connection whose request was answered for the next one.
     pub fn take_back(&self, application: &ApplicationId, client: Client) {
         let mut clients = self.clients();
-        let idle = &mut clients.entry(application.clone()).or_default().idle;
-        if idle.len() < IDLE_MAX {
+        // An application that has left meanwhile is not to come back with it.
+        if let Some(Clients { idle, .. }) = clients.get_mut(application)
+            && idle.len() < IDLE_MAX
+        {
             idle.push(client);
         }
     }
@@ -55,5 +57,23 @@ impl Peers {
     pub fn forget(&self, application: &ApplicationId) {
         let clients = self.clients().remove(application);
         drop(clients); // outside the lock
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_is_kept_for_as_long_as_its_application_is_here() {
+        let peers = Peers::default();
+        let application = ApplicationId::from("app");
+        let (_shared, lent) = (peers.of(&application), peers.lend(&application));
+        peers.take_back(&application, lent);
+        let lent = peers.lend(&application);
+        assert!(peers.clients()[&application].idle.is_empty(), "it was lent again");
+        peers.forget(&application);
+        peers.take_back(&application, lent);
+        assert!(peers.clients().is_empty());
     }
 }
