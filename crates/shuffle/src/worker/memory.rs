@@ -445,6 +445,7 @@ mod tests {
         assert!(memory.is_mostly_fixed());
         drop(batch);
         assert_eq!((memory.is_mostly_fixed(), memory.used()), (true, 1001));
+        assert_eq!((memory.level(), memory.excess()), (Level::Spilling, 0), "nothing is left to spill");
         drop(index);
         assert_eq!((memory.is_mostly_fixed(), memory.used()), (false, 0));
     }

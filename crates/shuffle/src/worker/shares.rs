@@ -231,7 +231,8 @@ impl Shares {
         if self.waiting == 0 && self.used <= part(self.limit, SPILL_SIXTEENTHS) {
             return 0;
         }
-        self.used.saturating_sub(part(self.limit, REST_SIXTEENTHS))
+        // Where there is more of what no spill gives back, the rest is all that there is to spill.
+        self.used.saturating_sub(part(self.limit, REST_SIXTEENTHS).max(self.fixed))
     }
 
     /// Whether what no spill gives back takes most of the limit.
