@@ -2,6 +2,7 @@
 
 use std::error::Error as StdError;
 use std::fmt;
+use std::sync::Arc;
 
 pub use yeoul_base::ErrorKind as Kind;
 
@@ -9,13 +10,15 @@ pub use yeoul_base::ErrorKind as Kind;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What went wrong, in lower case and without a full stop, with what was expected and found.
+#[derive(Clone)]
 pub struct Error(Box<Inner>);
 
+#[derive(Clone)]
 struct Inner {
     kind: Kind,
     message: String,
     hint: Option<String>,
-    source: Option<Box<dyn StdError + Send + Sync>>,
+    source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
 impl Error {
@@ -34,7 +37,7 @@ impl Error {
     /// Adds the cause.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        self.0.source = Some(source.into());
+        self.0.source = Some(Arc::from(source.into()));
         self
     }
 

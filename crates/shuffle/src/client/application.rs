@@ -54,6 +54,9 @@ pub struct Options {
     pub request_max: Duration,
     /// How often a request to the masters is repeated before it fails, 100 ms longer apart each time.
     pub attempts_max: usize,
+    /// How long before a worker that could not be reached is asked again for what only it has; it is asked three times
+    /// more, each time after twice as long.
+    pub retry_wait: Duration,
     /// Chunks requested ahead of the reader.
     pub chunks_ahead: usize,
     /// The interval of the heartbeat.
@@ -77,6 +80,7 @@ impl Options {
             push_max: Duration::from_secs(120),
             request_max: Duration::from_secs(60),
             attempts_max: 15,
+            retry_wait: Duration::from_secs(1),
             chunks_ahead: 3,
             heartbeat: Duration::from_secs(10),
         }

@@ -27,7 +27,11 @@ pub(crate) mod commit;
 pub(crate) mod push;
 mod reader;
 pub(crate) mod routes;
+#[cfg(test)]
+mod scripted;
 mod shuffle;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 pub use application::{Application, Options, SplitMode};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 
 use super::push::Batch;
@@ -25,6 +25,8 @@ pub struct Writer {
     pushes: JoinSet<Result<()>>,
     /// Bounds the pushes that this writer has begun, so that a writer without backpressure does not hold all its data.
     begun: Arc<Semaphore>,
+    /// The first failure of a push: batches are missing, whatever comes behind it.
+    failed: Option<Error>,
 }
 
 #[derive(Default)]
@@ -47,15 +49,19 @@ impl Writer {
             gathered: BTreeMap::new(),
             pushes: JoinSet::new(),
             begun: Arc::new(Semaphore::new(window * BEGUN_PER_WINDOW)),
+            failed: None,
         }
     }
 
-    /// Writes a batch to a partition, without copying a long payload; waits while too many are on their way.
+    /// Writes a batch to a partition, without copying a long payload; waits while too many are on their way. If it is
+    /// cancelled while it waits, the batch is not written, and those before it are.
     ///
     /// # Errors
-    /// `Invalid` for a partition that does not exist or a batch of 2 GiB; `Conflict` if the map has ended with another
-    /// attempt; `Unavailable` if an earlier batch found no worker that takes it.
+    /// `Invalid` for a partition that does not exist or a batch of 1 GiB, which is not written then; `Conflict` if the map
+    /// has ended with another attempt; `Unavailable` if an earlier batch found no worker that takes it. After these two the
+    /// writer has failed: each further call gives the same error, [`Writer::finish`] too.
     pub async fn push(&mut self, partition: PartitionId, payload: impl Into<Bytes>) -> Result<()> {
+        self.check()?;
         let payload = payload.into();
         let inner = &self.shuffle.inner;
         let (merge_len, pair) = {
@@ -72,32 +78,58 @@ impl Writer {
         };
         let len = u32::try_from(payload.len()).ok().filter(|len| *len < 1 << 30);
         let len = len.ok_or_else(|| {
-            let text = format!("a batch of {} bytes is too large, the most is 1 GiB", payload.len());
+            let text = format!("a batch of {} bytes is too large, expected less than 1 GiB", payload.len());
             Error::new(Kind::Invalid, text)
         })?;
         let header =
             BatchHeader { map: self.map, attempt: self.attempt, batch: BatchId(self.next_batch), len };
-        self.next_batch += 1;
         let batch = Batch::new(partition, &header, payload);
-        if batch.len() >= merge_len {
-            return self.begin(vec![batch]).await;
-        }
-        let gathered = self.gathered.entry(pair).or_default();
-        gathered.len += batch.len();
-        gathered.batches.push(batch);
-        if gathered.len >= merge_len {
-            let batches = std::mem::take(gathered).batches;
-            return self.begin(batches).await;
+        let gathered_len = self.gathered.get(&pair).map_or(0, |gathered| gathered.len);
+        let alone = batch.len() >= merge_len;
+        let place = if alone || gathered_len + batch.len() >= merge_len {
+            // Nothing is taken out of the writer before this: the call may be cancelled here.
+            Some(self.place().await?)
+        } else {
+            None
+        };
+        self.next_batch += 1;
+        match place {
+            Some(place) if alone => self.begin(vec![batch], place),
+            Some(place) => {
+                let mut batches = self.gathered.remove(&pair).unwrap_or_default().batches;
+                batches.push(batch);
+                self.begin(batches, place);
+            }
+            None => {
+                let gathered = self.gathered.entry(pair).or_default();
+                gathered.len += batch.len();
+                gathered.batches.push(batch);
+            }
         }
         Ok(())
     }
 
-    /// Hands batches over to a task that pushes them.
-    async fn begin(&mut self, batches: Vec<Batch>) -> Result<()> {
+    /// Waits for the place of one more push.
+    async fn place(&mut self) -> Result<OwnedSemaphorePermit> {
         while let Some(ended) = self.pushes.try_join_next() {
-            joined(ended)?;
+            self.note(ended);
         }
-        let place = self.begun.clone().acquire_owned().await.expect("the semaphore is never closed");
+        self.check()?;
+        Ok(self.begun.clone().acquire_owned().await.expect("the semaphore is never closed"))
+    }
+
+    fn note(&mut self, ended: Result<Result<()>, tokio::task::JoinError>) {
+        if let Err(error) = joined(ended) {
+            self.failed.get_or_insert(error);
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        self.failed.clone().map_or(Ok(()), Err)
+    }
+
+    /// Hands batches over to a task that pushes them.
+    fn begin(&mut self, batches: Vec<Batch>, place: OwnedSemaphorePermit) {
         let (inner, map, attempt) = (self.shuffle.inner.clone(), self.map, self.attempt);
         self.pushes.spawn(async move {
             let _place = place;
@@ -106,7 +138,6 @@ impl Writer {
                 _ => inner.push_merged(&batches, map, attempt).await,
             }
         });
-        Ok(())
     }
 
     /// Pushes what is left, waits until all is taken, and ends the map: if no other attempt was first, this one is read.
@@ -115,11 +146,13 @@ impl Writer {
     /// As for [`Writer::push`].
     pub async fn finish(mut self) -> Result<()> {
         for gathered in std::mem::take(&mut self.gathered).into_values() {
-            self.begin(gathered.batches).await?;
+            let place = self.place().await?;
+            self.begin(gathered.batches, place);
         }
         while let Some(ended) = self.pushes.join_next().await {
-            joined(ended)?;
+            self.note(ended);
         }
+        self.check()?;
         let mut state = self.shuffle.inner.state();
         let maps = state.winners.len();
         let winner = usize::try_from(self.map.0).ok().and_then(|map| state.winners.get_mut(map));
@@ -129,6 +162,14 @@ impl Writer {
             *winner = self.attempt;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+impl Writer {
+    /// Whether all pushes that were begun have ended.
+    pub(super) fn is_idle(&self) -> bool {
+        self.begun.available_permits() == self.shuffle.inner.session.options.window * BEGUN_PER_WINDOW
     }
 }
 
