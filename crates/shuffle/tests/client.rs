@@ -47,7 +47,11 @@ impl Cluster {
     }
 
     fn options(&self) -> Options {
-        Options { request_max: Duration::from_secs(5), ..Options::new([self.master.address().to_string()]) }
+        Options {
+            request_max: Duration::from_secs(5),
+            retry_wait: Duration::from_millis(50),
+            ..Options::new([self.master.address().to_string()])
+        }
     }
 }
 
@@ -166,8 +170,8 @@ async fn a_worker_that_dies_costs_nothing_where_there_are_copies_and_is_named_wh
             }
         } else {
             let error = committed.expect_err("two maps were on the dead worker");
-            assert_eq!(error.kind(), Kind::DataLoss);
-            assert!(error.to_string().contains("has lost location"), "{error}");
+            assert_eq!(error.kind(), Kind::Unavailable);
+            assert!(error.to_string().contains("does not commit location"), "{error}");
         }
     }
 }

@@ -42,7 +42,7 @@ pub struct Options {
     pub split_mode: SplitMode,
     /// Connections to one server.
     pub connections: usize,
-    /// Batches on their way to one worker; one more waits.
+    /// Batches on their way to one worker, at least 1; one more waits.
     pub window: usize,
     /// Batches smaller than this wait to be pushed together, until they have this size, in bytes.
     pub merge_len: usize,
@@ -87,6 +87,9 @@ impl Options {
     }
 }
 
+/// How often a worker that could not be reached is asked again.
+pub(super) const RETRIES_MAX: u32 = 3;
+
 /// A registered application. Shuffles hold it; the heartbeat ends with the last of them or with [`Application::stop`].
 #[derive(Clone)]
 pub struct Application {
@@ -124,7 +127,8 @@ impl Application {
     /// Registers with a master and begins to send heartbeats.
     ///
     /// # Errors
-    /// `Invalid` without masters; `Unavailable` if none answers.
+    /// `Invalid` without masters or with a window of nothing; `Unavailable` if no master answers; `ResourceExhausted` if one
+    /// has no room for the application.
     pub async fn start(options: Options) -> Result<Self> {
         if options.masters.is_empty() {
             return Err(Error::new(Kind::Invalid, "no master is given, expected `host:port`"));
@@ -242,6 +246,11 @@ impl Session {
         let address = format!("{}:{}", worker.host, worker.rpc_port);
         let answer = self.ask(&address, rpc::WORKER, &Message::of(request)).await?;
         Ok(answer.parse()?)
+    }
+
+    /// Waits before the how-manieth retry, from 1.
+    pub async fn wait_to_retry(&self, retry: u32) {
+        tokio::time::sleep(self.options.retry_wait * (1 << (retry - 1))).await;
     }
 
     async fn ask(&self, address: &str, endpoint: &str, message: &Message) -> Result<Message> {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tokio::task::JoinSet;
 use tracing::debug;
 
+use super::application::RETRIES_MAX;
 use super::shuffle::Inner;
 use crate::error::{Error, Kind, Result};
 use crate::ids::{AttemptId, FileName, LocationId, Mode, PartitionId, WorkerId};
@@ -47,50 +48,90 @@ impl Committed {
                 by_worker.entry(copy.worker).or_default().push(name);
             }
         }
-        let mut requests = JoinSet::new();
-        for (worker, names) in by_worker {
-            let ids = |mode| {
-                let names = names.iter().filter(|name| name.mode == mode);
-                names.map(|name| name.location.to_string()).collect()
-            };
-            let request = proto::CommitFiles {
-                application_id: inner.key.application.to_string(),
-                shuffle_id: inner.key.shuffle.0,
-                primary_ids: ids(Mode::Primary),
-                replica_ids: ids(Mode::Replica),
-                map_attempts: winners.iter().map(|winner| winner.0).collect(),
-                epoch: inner.session.number(),
-                mock_failure: false,
-            };
-            let session = inner.session.clone();
-            requests.spawn(async move {
-                let mut answer = Err(Error::new(Kind::Internal, "not asked"));
-                for _ in 0..3 {
-                    answer = session.ask_worker::<_, received::CommitFilesResponse>(&worker, &request).await;
-                    if answer.is_ok() {
-                        break;
+        let (mut good, mut failed) = (Copies::new(), Copies::new());
+        // The same in each attempt: a worker knows the request again.
+        let epoch = inner.session.number();
+        let mut retries = 0;
+        loop {
+            let mut unreached = BTreeMap::new();
+            for (worker, names, answer) in ask(inner, by_worker, &winners, epoch).await {
+                match answer {
+                    Ok(answer) => classify(&answer, &mut good, &mut failed)?,
+                    Err(error) => {
+                        debug!(shuffle = %inner.key, %worker, ?error, "a worker did not commit");
+                        if error.kind() == Kind::Unavailable {
+                            unreached.insert(worker, (names, error));
+                        } else {
+                            failed.extend(names);
+                        }
                     }
                 }
-                (names, answer.map_err(|error| (worker, error)))
-            });
-        }
-        let (mut good, mut failed) = (Copies::new(), Copies::new());
-        for (names, answer) in requests.join_all().await {
-            match answer {
-                Ok(answer) => classify(&answer, &mut good, &mut failed)?,
-                Err((worker, error)) => {
-                    debug!(shuffle = %inner.key, %worker, ?error, "a worker did not commit");
-                    failed.extend(names);
-                }
             }
+            let mut missing = failed.clone();
+            missing.extend(unreached.values().flat_map(|(names, _)| names));
+            let files = locations.iter().map(|locations| readable(locations, &good, &missing));
+            let lost = match files.collect::<Result<_, LocationId>>() {
+                Ok(files) => return Ok(Self { files, winners }),
+                Err(lost) => lost,
+            };
+            // The workers are asked again only while something that nobody else has depends on them.
+            let holder =
+                unreached.iter().find(|(_, (names, _))| names.iter().any(|name| name.location == lost));
+            match holder {
+                None => return Err(lost_error(inner, lost)),
+                Some((worker, (_, error))) if retries == RETRIES_MAX => {
+                    let text =
+                        format!("worker {worker} does not commit location {lost} of shuffle {}", inner.key);
+                    let hint = "commit again when the worker is back";
+                    return Err(Error::new(Kind::Unavailable, text)
+                        .with_hint(hint)
+                        .with_source(error.clone()));
+                }
+                Some(_) => {}
+            }
+            retries += 1;
+            inner.session.wait_to_retry(retries).await;
+            by_worker = unreached.into_iter().map(|(worker, (names, _))| (worker, names)).collect();
         }
-        let files = locations.iter().map(|locations| readable(locations, &good, &failed));
-        let files = files.collect::<Result<_, LocationId>>().map_err(|lost| {
-            let text = format!("shuffle {} has lost location {lost}: no copy of it was committed", inner.key);
-            Error::new(Kind::DataLoss, text)
-        })?;
-        Ok(Self { files, winners })
     }
+}
+
+fn lost_error(inner: &Inner, lost: LocationId) -> Error {
+    let text = format!("shuffle {} has lost location {lost}: no copy of it was committed", inner.key);
+    Error::new(Kind::DataLoss, text)
+}
+
+type Asked = (WorkerId, Vec<FileName>, Result<Received<received::CommitFilesResponse>>);
+
+/// Asks each worker once to commit its copies.
+async fn ask(
+    inner: &Inner,
+    by_worker: BTreeMap<WorkerId, Vec<FileName>>,
+    winners: &[AttemptId],
+    epoch: i64,
+) -> Vec<Asked> {
+    let mut requests = JoinSet::new();
+    for (worker, names) in by_worker {
+        let ids = |mode| {
+            let names = names.iter().filter(|name| name.mode == mode);
+            names.map(|name| name.location.to_string()).collect()
+        };
+        let request = proto::CommitFiles {
+            application_id: inner.key.application.to_string(),
+            shuffle_id: inner.key.shuffle.0,
+            primary_ids: ids(Mode::Primary),
+            replica_ids: ids(Mode::Replica),
+            map_attempts: winners.iter().map(|winner| winner.0).collect(),
+            epoch,
+            mock_failure: false,
+        };
+        let session = inner.session.clone();
+        requests.spawn(async move {
+            let answer = session.ask_worker::<_, received::CommitFilesResponse>(&worker, &request).await;
+            (worker, names, answer)
+        });
+    }
+    requests.join_all().await
 }
 
 /// Sorts the ids of an answer. Ids in none of its lists are empty, which is neither good nor bad.

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use tokio::task::JoinHandle;
 use tracing::debug;
 
+use super::application::RETRIES_MAX;
 use super::commit::{Committed, Readable};
 use super::shuffle::{Inner, Shuffle};
 use crate::error::{Error, Kind, Result};
@@ -20,16 +21,30 @@ use crate::wire::{ChunkSlice, Header, Received, proto, received};
 pub struct Reader {
     inner: Arc<Inner>,
     committed: Arc<Committed>,
+    /// The first is being read, until its stream has ended.
     files: VecDeque<Readable>,
     maps: (i32, i32),
     open: Option<Stream>,
     batches: Option<Batches>,
     seen: HashSet<(MapId, BatchId)>,
+    /// The copies of the first file that are not to be tried now.
+    failed: Vec<Failure>,
+    /// How often its copies have been tried again.
+    retries: u32,
+    /// Why there is no more to read.
+    broken: Option<Error>,
+}
+
+/// A copy that could not be read.
+struct Failure {
+    worker: WorkerId,
+    error: Error,
+    /// Whether it may be there later.
+    is_passing: bool,
 }
 
 /// An open stream of one copy of one location.
 struct Stream {
-    file: Readable,
     worker: WorkerId,
     id: i64,
     chunks: i32,
@@ -73,14 +88,28 @@ impl Reader {
             open: None,
             batches: None,
             seen: HashSet::new(),
+            failed: Vec::new(),
+            retries: 0,
+            broken: None,
         })
     }
 
-    /// The next batch, or `None` behind the last.
+    /// The next batch, or `None` behind the last. If it is cancelled, the following call goes on where it was.
     ///
     /// # Errors
-    /// `DataLoss` if no copy of a location can be read.
+    /// `Unavailable` if no copy of a location can be reached, after several attempts; `DataLoss` if all can be and none can
+    /// be read; `Corrupt` if what was read is no batch. Each further call gives the same error.
     pub async fn next(&mut self) -> Result<Option<Batch>> {
+        if let Some(error) = &self.broken {
+            return Err(error.clone());
+        }
+        let next = self.advance().await;
+        self.broken = next.as_ref().err().cloned();
+        next
+    }
+
+    /// Whatever a call has begun stays in `self` while it waits: it may be cancelled there.
+    async fn advance(&mut self) -> Result<Option<Batch>> {
         loop {
             if let Some(batches) = &mut self.batches {
                 match batches.next() {
@@ -92,27 +121,22 @@ impl Reader {
                         }
                     }
                 }
-                continue;
-            }
-            let Some(mut stream) = self.open.take() else {
-                if self.maps.0 == self.maps.1 {
-                    return Ok(None);
+            } else if let Some(stream) = &mut self.open {
+                match stream.chunk(&self.inner).await {
+                    Ok(Some(chunk)) => self.batches = Some(Batches::new(chunk, ByteOrder::Little)),
+                    Ok(None) => self.end_file().await,
+                    // What was read of this copy is read again, and recognised. A worker that was started again does not
+                    // know the stream, and may have the copy all the same.
+                    Err(error) => {
+                        let worker = stream.worker.clone();
+                        self.failed.push(Failure { worker, error, is_passing: true });
+                        self.open = None;
+                    }
                 }
-                let Some(file) = self.files.pop_front() else { return Ok(None) };
-                self.open = Some(self.open(file, Vec::new()).await?);
-                continue;
-            };
-            match stream.chunk(&self.inner).await {
-                Ok(Some(chunk)) => {
-                    self.batches = Some(Batches::new(chunk, ByteOrder::Little));
-                    self.open = Some(stream);
-                }
-                Ok(None) => stream.end(&self.inner).await,
-                // What was read of this copy is read again from another, and recognised.
-                Err(error) => {
-                    self.open =
-                        Some(self.open(stream.file.clone(), vec![(stream.worker.clone(), error)]).await?)
-                }
+            } else if self.maps.0 == self.maps.1 || self.files.is_empty() {
+                return Ok(None);
+            } else {
+                self.open().await?;
             }
         }
     }
@@ -122,31 +146,56 @@ impl Reader {
         winner == Some(&batch.header.attempt) && self.seen.insert((batch.header.map, batch.header.batch))
     }
 
-    /// Opens a copy of a location, beginning behind those that have failed.
-    async fn open(&self, mut file: Readable, mut failed: Vec<(WorkerId, Error)>) -> Result<Stream> {
-        file.copies.retain(|(worker, _)| failed.iter().all(|(other, _)| other != worker));
-        while !file.copies.is_empty() {
-            let (worker, name) = file.copies[0].clone();
-            match self.open_copy(&worker, name).await {
-                Ok(handler) => {
-                    let (id, chunks) = (handler.stream_id, handler.num_chunks);
-                    return Ok(Stream { file, worker, id, chunks, next: 0, ahead: VecDeque::new() });
-                }
-                Err(error) => {
-                    debug!(shuffle = %self.inner.key, %worker, %name, ?error, "cannot open a copy");
-                    file.copies.remove(0);
-                    failed.push((worker, error));
-                }
+    /// Goes to the next file.
+    async fn end_file(&mut self) {
+        self.files.pop_front();
+        self.failed.clear();
+        self.retries = 0;
+        if let Some(stream) = self.open.take() {
+            stream.end(&self.inner).await;
+        }
+    }
+
+    /// Opens the next copy of the first file; behind the last copy waits for those that may be there later.
+    async fn open(&mut self) -> Result<()> {
+        let untried = |worker: &WorkerId| self.failed.iter().all(|failure| failure.worker != *worker);
+        let copy = self.files[0].copies.iter().find(|(worker, _)| untried(worker)).cloned();
+        let Some((worker, name)) = copy else { return self.wait().await };
+        match self.open_copy(&worker, name).await {
+            Ok(handler) => {
+                let (id, chunks) = (handler.stream_id, handler.num_chunks);
+                self.open = Some(Stream { worker, id, chunks, next: 0, ahead: VecDeque::new() });
+            }
+            Err(error) => {
+                debug!(shuffle = %self.inner.key, %worker, %name, ?error, "cannot open a copy");
+                let is_passing = error.kind() == Kind::Unavailable;
+                self.failed.push(Failure { worker, error, is_passing });
             }
         }
-        let reasons: Vec<_> = failed.iter().map(|(worker, error)| format!("{worker}: {error}")).collect();
+        Ok(())
+    }
+
+    async fn wait(&mut self) -> Result<()> {
+        if self.retries == RETRIES_MAX || !self.failed.iter().any(|failure| failure.is_passing) {
+            return Err(self.unreadable());
+        }
+        self.failed.retain(|failure| !failure.is_passing);
+        self.retries += 1;
+        self.inner.session.wait_to_retry(self.retries).await;
+        Ok(())
+    }
+
+    fn unreadable(&self) -> Error {
+        let is_unreached = self.failed.iter().any(|failure| failure.error.kind() == Kind::Unavailable);
+        let kind = if is_unreached { Kind::Unavailable } else { Kind::DataLoss };
+        let reasons = self.failed.iter().map(|failure| format!("{}: {}", failure.worker, failure.error));
         let text = format!(
             "location {} of shuffle {} cannot be read: {}",
-            file.location,
+            self.files[0].location,
             self.inner.key,
-            reasons.join("; ")
+            reasons.collect::<Vec<_>>().join("; ")
         );
-        Err(Error::new(Kind::DataLoss, text))
+        Error::new(kind, text)
     }
 
     async fn open_copy(
@@ -184,8 +233,9 @@ impl Stream {
                 Ok(inner.session.client.request(&address, header, Bytes::new(), within).await?)
             }));
         }
-        let Some(chunk) = self.ahead.pop_front() else { return Ok(None) };
+        let Some(chunk) = self.ahead.front_mut() else { return Ok(None) };
         let chunk = chunk.await;
+        self.ahead.pop_front();
         chunk
             .unwrap_or_else(|error| Err(Error::new(Kind::Internal, "a fetch did not end").with_source(error)))
             .map(Some)

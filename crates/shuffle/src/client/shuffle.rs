@@ -106,7 +106,8 @@ impl Shuffle {
     /// Makes everything that was pushed readable and everything else impossible.
     ///
     /// # Errors
-    /// `DataLoss` if no copy of a location could be committed.
+    /// `Unavailable` if a worker that has the only copy of a location cannot be reached, after several attempts;
+    /// `DataLoss` if no worker has one.
     pub async fn commit(&self) -> Result<()> {
         let committed = Committed::commit(&self.inner).await?;
         self.inner.state().committed = Some(Arc::new(committed));

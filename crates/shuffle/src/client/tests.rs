@@ -7,6 +7,7 @@ use super::scripted::{Fault, Point, Scripted, until};
 use super::*;
 use crate::error::Kind;
 use crate::ids::{AttemptId, MapId, PartitionId, ShuffleId};
+use crate::wire::message::MessageType;
 
 const NEVER: Duration = Duration::from_secs(3600);
 
@@ -73,4 +74,117 @@ async fn a_cancelled_push_takes_nothing_with_it() {
     shuffle.commit().await.unwrap();
     assert_eq!(read(&shuffle, 0).await.unwrap(), (0..4).map(long).collect::<Vec<_>>());
     assert_eq!(read(&shuffle, 1).await.unwrap(), ["gathered", "last"]);
+}
+
+#[tokio::test]
+async fn a_cancelled_read_goes_on_where_it_was() {
+    let cluster = Scripted::start(1).await;
+    let options = Options { merge_len: 0, chunks_ahead: 0, ..cluster.options() };
+    let shuffle = shuffle(options, 1).await;
+    let mut writer = writer(&shuffle);
+    for number in 0..4 {
+        writer.push(PartitionId(0), number.to_string()).await.unwrap();
+    }
+    writer.finish().await.unwrap();
+    shuffle.commit().await.unwrap();
+    let opening = Point::Message(MessageType::OPEN_STREAM);
+    cluster.fail(0, opening, &[Fault::Hang]);
+    cluster.fail(0, Point::Chunk, &[Fault::Hang]);
+    let mut reader = shuffle.reader(PartitionId(0), ..).unwrap();
+    // The first is cancelled in the opening, the second in the first chunk.
+    cancel(reader.next()).await;
+    assert_eq!(cluster.asked(0, Point::Chunk), 0);
+    cancel(reader.next()).await;
+    assert_eq!((cluster.faults_left(), cluster.asked(0, Point::Chunk)), (0, 1));
+    cluster.release();
+    let mut count = 0;
+    while let Some(batch) = reader.next().await.unwrap() {
+        count += 1;
+        assert_eq!(batch.payload.len(), 1);
+        if count == 2 {
+            cluster.fail(0, Point::Chunk, &[Fault::Hang]);
+            cancel(reader.next()).await;
+            cluster.release();
+        }
+    }
+    assert_eq!(count, 4);
+}
+
+#[tokio::test]
+async fn a_reader_that_has_failed_does_not_end_as_if_all_were_read() {
+    let cluster = Scripted::start(1).await;
+    let shuffle = shuffle(Options { merge_len: 0, ..cluster.options() }, 1).await;
+    write_one(&shuffle).await;
+    cluster.fail(0, Point::Message(MessageType::OPEN_STREAM), &[Fault::Fail]);
+    let mut reader = shuffle.reader(PartitionId(0), ..).unwrap();
+    for _ in 0..3 {
+        let error = reader.next().await.expect_err("the only copy cannot be read");
+        assert_eq!(error.kind(), Kind::DataLoss, "{error}");
+        assert!(error.to_string().contains("told to"), "{error}");
+    }
+}
+
+async fn write_one(shuffle: &Shuffle) {
+    let mut writer = writer(shuffle);
+    writer.push(PartitionId(0), &b"one"[..]).await.unwrap();
+    writer.finish().await.unwrap();
+    shuffle.commit().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_connection_that_ends_is_made_again_before_data_is_called_lost() {
+    for replicate in [false, true] {
+        let cluster = Scripted::start(2).await;
+        let shuffle = shuffle(Options { replicate, merge_len: 0, ..cluster.options() }, 1).await;
+        let commit = Point::Message(MessageType::COMMIT_FILES);
+        cluster.fail(0, commit, &[Fault::Close; 2]);
+        cluster.fail(1, commit, &[Fault::Close; 2]);
+        write_one(&shuffle).await;
+        assert_eq!(cluster.asked(0, commit), 3);
+        let opening = Point::Message(MessageType::OPEN_STREAM);
+        for (point, fault) in
+            [(opening, Fault::Close), (Point::Chunk, Fault::Close), (Point::Chunk, Fault::Fail)]
+        {
+            for server in 0..if replicate { 2 } else { 1 } {
+                cluster.fail(server, point, &[fault; 3]);
+            }
+            assert_eq!(read(&shuffle, 0).await.unwrap(), ["one"]);
+        }
+        assert_eq!(cluster.faults_left(), if replicate { 0 } else { 2 }, "each fault was one");
+    }
+}
+
+#[tokio::test]
+async fn a_worker_that_is_not_reached_is_unavailable_and_one_that_refuses_has_lost() {
+    let cluster = Scripted::start(1).await;
+    let shuffle = shuffle(Options { merge_len: 0, ..cluster.options() }, 1).await;
+    let commit = Point::Message(MessageType::COMMIT_FILES);
+    cluster.fail(0, commit, &[Fault::Close; 4]);
+    let mut writer = writer(&shuffle);
+    writer.push(PartitionId(0), &b"one"[..]).await.unwrap();
+    writer.finish().await.unwrap();
+    let error = shuffle.commit().await.expect_err("no answer");
+    assert_eq!((error.kind(), cluster.asked(0, commit)), (Kind::Unavailable, 4), "{error}");
+    cluster.fail(0, commit, &[Fault::Fail]);
+    let error = shuffle.commit().await.expect_err("refused");
+    assert_eq!((error.kind(), cluster.asked(0, commit)), (Kind::DataLoss, 5), "{error}");
+    shuffle.commit().await.unwrap();
+    let opening = Point::Message(MessageType::OPEN_STREAM);
+    cluster.fail(0, opening, &[Fault::Close; 4]);
+    let error = read(&shuffle, 0).await.expect_err("no answer");
+    assert_eq!((error.kind(), cluster.asked(0, opening)), (Kind::Unavailable, 4), "{error}");
+    cluster.fail(0, opening, &[Fault::Fail]);
+    let error = read(&shuffle, 0).await.expect_err("refused");
+    assert_eq!((error.kind(), cluster.asked(0, opening)), (Kind::DataLoss, 5), "{error}");
+    assert_eq!(read(&shuffle, 0).await.unwrap(), ["one"]);
+}
+
+#[tokio::test]
+async fn a_copy_that_is_not_needed_is_not_waited_for() {
+    let cluster = Scripted::start(2).await;
+    let options = Options { replicate: true, merge_len: 0, retry_wait: NEVER, ..cluster.options() };
+    let shuffle = shuffle(options, 1).await;
+    cluster.fail(1, Point::Message(MessageType::COMMIT_FILES), &[Fault::Close]);
+    write_one(&shuffle).await;
+    assert_eq!(cluster.faults_left(), 0);
 }
