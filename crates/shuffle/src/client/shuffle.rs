@@ -152,28 +152,33 @@ impl Shuffle {
         session.ask_master::<_, received::UnregisterShuffleResponse>(&request).await.map(|_| ())
     }
 
-    /// Reserves the first locations on their workers, and other ones for those whose workers do not take them.
+    /// Reserves the first locations on their workers, and other ones for those whose workers do not take them. If that
+    /// fails, nothing stays reserved.
     async fn reserve_all(&self) -> Result<()> {
-        let mut wanted: Vec<Location> = {
-            let state = self.inner.state();
-            (0..state.routes.partitions())
-                .map(|at| state.routes.current(PartitionId(at as i32)).clone())
-                .collect()
-        };
+        let reserved = self.try_reserve_all().await;
+        if reserved.is_err() {
+            self.inner.destroy(&self.inner.current_locations(), &BTreeMap::new());
+        }
+        reserved
+    }
+
+    async fn try_reserve_all(&self) -> Result<()> {
+        let mut wanted = self.inner.current_locations();
         for round in 0..3 {
             let refused = self.inner.reserve(&wanted).await;
             if refused.is_empty() {
                 return Ok(());
             }
             debug!(shuffle = %self.inner.key, round, ?refused, "workers did not take their locations");
-            let mut state = self.inner.state();
-            for worker in refused.keys() {
-                state.routes.exclude(worker);
-            }
             wanted.retain(|location| {
                 refused.contains_key(&location.worker)
                     || location.peer.as_ref().is_some_and(|peer| refused.contains_key(peer))
             });
+            self.inner.destroy(&wanted, &refused);
+            let mut state = self.inner.state();
+            for worker in refused.keys() {
+                state.routes.exclude(worker);
+            }
             for location in &mut wanted {
                 let draw = self.inner.session.number().cast_unsigned();
                 let proposed =
@@ -205,6 +210,18 @@ fn use_one_address(candidates: &mut Vec<WorkerId>, primaries: &mut [Location]) {
     }
 }
 
+/// Both copies of locations, by the workers that hold them.
+fn by_worker(locations: &[Location]) -> BTreeMap<WorkerId, Vec<Location>> {
+    let mut by_worker: BTreeMap<WorkerId, Vec<Location>> = BTreeMap::new();
+    for location in locations {
+        let copies = [Some(location.clone()), location.peer_location()];
+        for copy in copies.into_iter().flatten() {
+            by_worker.entry(copy.worker.clone()).or_default().push(copy);
+        }
+    }
+    by_worker
+}
+
 fn no_workers(refused: &BTreeMap<WorkerId, String>) -> Error {
     let reasons: Vec<_> = refused.iter().map(|(worker, reason)| format!("{worker}: {reason}")).collect();
     Error::new(Kind::Unavailable, format!("no worker is left for a location: {}", reasons.join("; ")))
@@ -227,17 +244,44 @@ impl Inner {
         }
     }
 
+    /// Where each partition's next batch goes.
+    fn current_locations(&self) -> Vec<Location> {
+        let state = self.state();
+        let partitions = 0..state.routes.partitions();
+        partitions.map(|at| state.routes.current(PartitionId(at as i32)).clone()).collect()
+    }
+
+    /// Gives locations up that nothing was pushed to, on all their workers but those that did not take them. A worker that
+    /// does not hear it keeps them for as long as the shuffle.
+    fn destroy(&self, locations: &[Location], refused: &BTreeMap<WorkerId, String>) {
+        for (worker, copies) in by_worker(locations) {
+            if refused.contains_key(&worker) {
+                continue;
+            }
+            let ids = |mode| {
+                let copies = copies.iter().filter(|copy| copy.mode == mode);
+                copies.map(|copy| copy.id.to_string()).collect()
+            };
+            let request = proto::DestroyWorkerSlots {
+                shuffle_key: self.key.to_string(),
+                primary_locations: ids(Mode::Primary),
+                replica_location: ids(Mode::Replica),
+                mock_failure: false,
+            };
+            let session = self.session.clone();
+            tokio::spawn(async move {
+                type Answer = received::DestroyWorkerSlotsResponse;
+                if let Err(error) = session.ask_worker::<_, Answer>(&worker, &request).await {
+                    debug!(shuffle = %request.shuffle_key, %worker, ?error, "a worker keeps unused locations");
+                }
+            });
+        }
+    }
+
     /// Reserves locations, the copies of each with it. The answer is the workers that did not take theirs, and why.
     async fn reserve(&self, locations: &[Location]) -> BTreeMap<WorkerId, String> {
-        let mut by_worker: BTreeMap<WorkerId, Vec<Location>> = BTreeMap::new();
-        for location in locations {
-            let copies = [Some(location.clone()), location.peer_location()];
-            for copy in copies.into_iter().flatten() {
-                by_worker.entry(copy.worker.clone()).or_default().push(copy);
-            }
-        }
         let mut requests = JoinSet::new();
-        for (worker, mut copies) in by_worker {
+        for (worker, mut copies) in by_worker(locations) {
             copies.sort_by_key(|copy| (copy.mode, copy.id));
             let options = &self.session.options;
             let request = proto::ReserveSlots {
@@ -285,6 +329,7 @@ impl Inner {
                 self.state().routes.adopt(proposed.clone());
                 return Ok(proposed);
             }
+            self.destroy(&[proposed], &refused);
         }
         Err(no_workers(&refused))
     }

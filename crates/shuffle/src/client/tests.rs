@@ -188,3 +188,16 @@ async fn a_copy_that_is_not_needed_is_not_waited_for() {
     write_one(&shuffle).await;
     assert_eq!(cluster.faults_left(), 0);
 }
+
+#[tokio::test]
+async fn a_registration_that_fails_leaves_nothing_reserved() {
+    let cluster = Scripted::start(2).await;
+    let options = Options { replicate: true, heartbeat: NEVER, ..cluster.options() };
+    let application = Application::start(options).await.unwrap();
+    cluster.fail(1, Point::Message(MessageType::RESERVE_SLOTS), &[Fault::Fail]);
+    let error =
+        application.register(ShuffleId(0), 1, 2).await.err().expect("there is one worker for two copies");
+    assert_eq!(error.kind(), Kind::Unavailable, "{error}");
+    let file = |text: &str| (0, text.parse().unwrap());
+    until(|| [file("0-0-0"), file("1-0-1")].iter().all(|file| cluster.destroyed().contains(file))).await;
+}
