@@ -13,7 +13,7 @@ use crate::ids::{ApplicationId, ShuffleId, WorkerId};
 use crate::net::{Client, ClientOptions, RequestError};
 use crate::wire::message::{Message, Receivable, Typed};
 use crate::wire::rpc::{self, Answer, Request};
-use crate::wire::{Header, Received, proto, received};
+use crate::wire::{Header, Received, Status, proto, received};
 
 /// What happens to a location that has reached the split threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -133,6 +133,9 @@ impl Application {
         if options.masters.is_empty() {
             return Err(Error::new(Kind::Invalid, "no master is given, expected `host:port`"));
         }
+        if options.window == 0 {
+            return Err(Error::new(Kind::Invalid, "the window is 0 batches, expected at least 1"));
+        }
         let session = Arc::new(Session {
             id: options.application.clone().unwrap_or_else(new_name).into(),
             client: Client::new(ClientOptions {
@@ -149,7 +152,8 @@ impl Application {
             loop {
                 tokio::time::sleep(beating.options.heartbeat).await;
                 if let Err(error) = beating.beat().await {
-                    warn!(application = %beating.id, ?error, "no master takes the heartbeat");
+                    let hint = error.hint();
+                    warn!(application = %beating.id, ?error, hint, "no master takes the heartbeat");
                 }
             }
         });
@@ -211,7 +215,13 @@ impl Session {
             should_response: true,
             ..Default::default()
         };
-        self.ask_master::<_, received::HeartbeatFromApplicationResponse>(&request).await.map(|_| ())
+        let answer = self.ask_master::<_, received::HeartbeatFromApplicationResponse>(&request).await?;
+        if answer.status != Status::Success.code() {
+            let text = format!("the master refuses application {}: status {}", self.id, answer.status);
+            let error = Error::new(Kind::ResourceExhausted, text);
+            return Err(error.with_hint("the master's limit on applications is reached: end some of them"));
+        }
+        Ok(())
     }
 
     /// Asks the masters in turn, beginning with the one that answered last, until one answers.
@@ -225,6 +235,10 @@ impl Session {
                 Ok(answer) => return Ok(answer.parse()?),
                 Err(error) => {
                     self.master.store(index + 1, Ordering::Relaxed);
+                    // A master that answers with a failure does so again, but another may be of another mind.
+                    if error.kind() == Kind::Conflict && attempt + 1 >= masters.len() {
+                        return Err(error);
+                    }
                     last = Some(error);
                 }
             }

@@ -201,3 +201,25 @@ async fn a_registration_that_fails_leaves_nothing_reserved() {
     let file = |text: &str| (0, text.parse().unwrap());
     until(|| [file("0-0-0"), file("1-0-1")].iter().all(|file| cluster.destroyed().contains(file))).await;
 }
+
+#[tokio::test]
+async fn an_application_that_is_refused_says_so() {
+    let cluster = Scripted::start(1).await;
+    let beat = Point::Message(MessageType::HEARTBEAT_FROM_APPLICATION);
+    cluster.fail(0, beat, &[Fault::Fail]);
+    let error = Application::start(cluster.options()).await.err().expect("refused");
+    assert_eq!(error.kind(), Kind::ResourceExhausted, "{error}");
+    assert!(error.hint().is_some());
+    let nothing = Application::start(Options { window: 0, ..cluster.options() }).await;
+    assert_eq!(nothing.err().expect("no push would begin").kind(), Kind::Invalid);
+}
+
+#[tokio::test]
+async fn a_request_that_a_master_refuses_is_not_repeated() {
+    let cluster = Scripted::start(1).await;
+    let application = Application::start(Options { heartbeat: NEVER, ..cluster.options() }).await.unwrap();
+    let slots = Point::Message(MessageType::REQUEST_SLOTS);
+    cluster.fail(0, slots, &[Fault::Fail; 2]);
+    let error = application.register(ShuffleId(0), 1, 1).await.err().expect("refused");
+    assert_eq!((error.kind(), cluster.asked(0, slots)), (Kind::Conflict, 1), "{error}");
+}
