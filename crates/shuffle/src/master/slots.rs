@@ -4,8 +4,8 @@
 //! replica) pair and every reducer one open: a shuffle of few partitions goes to few workers. The reply's workers are
 //! also the only candidates for the shuffle's later splits (client 0.5.4), so spare workers are listed with nothing.
 
-use std::cmp::Ordering;
-use std::collections::BinaryHeap;
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use serde::{Deserialize, Serialize};
 
@@ -142,7 +142,10 @@ pub fn allocate(
 
     let dealt = deal(demand.partitions.len(), &used, &weights);
     let placements = if demand.replicate {
-        pair(demand.partitions, &dealt, &used, candidates, separate_racks, policy.partitions_per_worker)
+        let racks = used.iter().map(|index| if separate_racks { candidates[*index].rack } else { "" });
+        let weights: Vec<f64> = used.iter().map(|index| weights[*index]).collect();
+        let partners = Partners::new(racks, &weights, &dealt);
+        pair(demand.partitions, &dealt, &used, partners, policy.partitions_per_worker)
     } else {
         let single = |(partition, at): (&PartitionId, &usize)| Placement {
             partition: *partition,
@@ -259,36 +262,141 @@ fn pair(
     partitions: &[PartitionId],
     dealt: &[usize],
     used: &[usize],
-    candidates: &[Candidate<'_>],
-    separate_racks: bool,
+    mut partners: Partners,
     partitions_per_pair: usize,
 ) -> Vec<Placement> {
-    let mut counts = vec![0_usize; used.len()];
-    dealt.iter().for_each(|position| counts[*position] += 1);
-    let partners: Vec<Vec<usize>> = (0..used.len())
-        .map(|position| {
-            let ring = (1..used.len()).map(|step| (position + step) % used.len());
-            let rack = candidates[used[position]].rack;
-            let mut partners: Vec<usize> = ring.clone().collect();
-            if separate_racks && ring.clone().any(|other| candidates[used[other]].rack != rack) {
-                partners.retain(|other| candidates[used[*other]].rack != rack);
-            }
-            partners.truncate(counts[position].div_ceil(partitions_per_pair.max(1)).max(1));
-            partners
-        })
-        .collect();
+    let group_len = partitions_per_pair.max(1);
+    let mut groups: Vec<Vec<usize>> = Vec::with_capacity(used.len());
+    for (position, count) in counts(dealt, used.len()).into_iter().enumerate() {
+        let lens = (0..count).step_by(group_len).map(|begin| group_len.min(count - begin));
+        groups.push(lens.map(|len| partners.choose(position, len)).collect());
+    }
     let mut turns = vec![0_usize; used.len()];
     partitions
         .iter()
         .zip(dealt)
         .map(|(partition, position)| {
-            let turn = &mut turns[*position];
-            let own = &partners[*position];
-            let replica = used[own[*turn % own.len()]];
-            *turn += 1;
+            let replica = used[groups[*position][turns[*position] / group_len]];
+            turns[*position] += 1;
             Placement { partition: *partition, primary: used[*position], replica: Some(replica) }
         })
         .collect()
+}
+
+fn counts(dealt: &[usize], positions: usize) -> Vec<usize> {
+    let mut counts = vec![0_usize; positions];
+    dealt.iter().for_each(|position| counts[*position] += 1);
+    counts
+}
+
+/// The used workers as partners of each other, by their positions. A replica goes to the worker that lacks most of its
+/// share of all copies, unless one would not come to its share any more if it went there: its own partitions, whose
+/// replicas cannot go to it, may be what is left.
+struct Partners {
+    /// By what each one lacks of its share.
+    lacking: Ranking,
+    /// By that and its own partitions without a replica.
+    pressing: Ranking,
+    /// All partitions without a replica.
+    left: i64,
+}
+
+/// The unit of what is lacking: shares are no whole numbers.
+const COPY: i64 = 1000;
+
+impl Partners {
+    /// For workers in these racks, of which two in one are partners only where all are in one.
+    fn new<'a>(racks: impl Iterator<Item = &'a str>, weights: &[f64], dealt: &[usize]) -> Self {
+        let mut numbers = BTreeMap::new();
+        let racks: Vec<usize> = racks
+            .map(|rack| {
+                let next = numbers.len();
+                *numbers.entry(rack).or_insert(next)
+            })
+            .collect();
+        let shares = shares(weights, dealt.len()).into_iter().map(|share| (share * COPY as f64) as i64);
+        let shares: Vec<i64> = shares.collect();
+        let own = counts(dealt, weights.len());
+        let lacking = shares.iter().zip(&own).map(|(share, own)| share - copies(*own)).collect();
+        let (lacking, pressing) = (Ranking::new(racks.clone(), lacking), Ranking::new(racks, shares));
+        Self { lacking, pressing, left: copies(dealt.len()) }
+    }
+
+    /// Gives the replicas of `count` of a worker's partitions to another worker.
+    fn choose(&mut self, own: usize, count: usize) -> usize {
+        let count = copies(count);
+        self.left -= count;
+        self.pressing.lower(own, count);
+        let pressing = self.pressing.first(own);
+        let is_last_chance = self.pressing.values[pressing] > self.left;
+        let partner = if is_last_chance { pressing } else { self.lacking.first(own) };
+        self.lacking.lower(partner, count);
+        self.pressing.lower(partner, count);
+        partner
+    }
+}
+
+fn copies(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX / COPY) * COPY
+}
+
+/// Positions by a value, the largest first.
+struct Ranking {
+    values: Vec<i64>,
+    /// By position, an index into `members`.
+    racks: Vec<usize>,
+    members: Vec<BTreeSet<(Reverse<i64>, usize)>>,
+    /// The racks by their first members.
+    order: BTreeSet<(Reverse<i64>, usize)>,
+}
+
+impl Ranking {
+    fn new(racks: Vec<usize>, values: Vec<i64>) -> Self {
+        let mut members = vec![BTreeSet::new(); racks.iter().max().map_or(0, |last| last + 1)];
+        for (position, (rack, value)) in racks.iter().zip(&values).enumerate() {
+            members[*rack].insert((Reverse(*value), position));
+        }
+        let firsts = members.iter().enumerate();
+        let order = firsts.filter_map(|(rack, members)| Some((members.first()?.0, rack))).collect();
+        Self { values, racks, members, order }
+    }
+
+    fn lower(&mut self, position: usize, by: i64) {
+        let rack = self.racks[position];
+        let members = &mut self.members[rack];
+        if let Some((value, _)) = members.first() {
+            self.order.remove(&(*value, rack));
+        }
+        members.remove(&(Reverse(self.values[position]), position));
+        self.values[position] -= by;
+        members.insert((Reverse(self.values[position]), position));
+        self.order.extend(members.first().map(|(value, _)| (*value, rack)));
+    }
+
+    /// The first in another rack than `own`, or in the same one where there is no other; of several with one value the
+    /// next in the ring, which spreads them.
+    fn first(&self, own: usize) -> usize {
+        let own_rack = self.racks[own];
+        let other = self.order.iter().map(|(_, rack)| *rack).find(|rack| *rack != own_rack);
+        let members = &self.members[other.unwrap_or(own_rack)];
+        let largest = members.iter().find(|(_, position)| *position != own);
+        let (largest, _) = *largest.expect("replicas are placed on two workers or more");
+        let behind = members.range((largest, own + 1)..=(largest, usize::MAX));
+        let (_, position) = *behind.chain(members.range((largest, 0)..)).next().expect("found above");
+        position
+    }
+}
+
+/// What each worker is to have of the primaries and replicas of `count` partitions: by weight, but of no partition both.
+fn shares(weights: &[f64], count: usize) -> Vec<f64> {
+    let (count, sum) = (count as f64, weights.iter().sum::<f64>());
+    let heavy = weights.iter().position(|weight| 2.0 * weight > sum);
+    let share = |(position, weight): (usize, &f64)| match heavy {
+        Some(heavy) if heavy == position => count,
+        Some(heavy) => count * weight / (sum - weights[heavy]),
+        None => 2.0 * count * weight / sum,
+    };
+    weights.iter().enumerate().map(share).collect()
 }
 
 /// SplitMix64 (Steele, Lea and Flood, 2014): a stream of well-mixed numbers from one seed.
@@ -311,8 +419,6 @@ impl SplitMix {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use proptest::prelude::*;
 
     use super::*;
@@ -401,6 +507,42 @@ mod tests {
         assert_eq!(pairs.len(), 2);
     }
 
+    fn copies_of(allocation: &Allocation, worker: usize) -> usize {
+        let of = |placement: &&Placement| placement.primary == worker || placement.replica == Some(worker);
+        allocation.placements.iter().filter(of).count()
+    }
+
+    #[test]
+    fn replicas_go_by_weight_too() {
+        let mut candidates = alike(3);
+        (candidates[0].bytes_usable, candidates[1].bytes_usable) = (100 * GIB, 100 * GIB);
+        candidates[2].bytes_usable = GIB;
+        let partitions = partitions(300);
+        let demand = Demand { replicate: true, ..demand(&partitions) };
+        for random in 0..20 {
+            let allocation = allocate(&demand, &candidates, &SlotPolicy::default(), random).unwrap();
+            let [one, other, full] = [0, 1, 2].map(|worker| copies_of(&allocation, worker));
+            assert!((10..=28).contains(&full) && one.abs_diff(other) <= 16, "{one} {other} {full}");
+        }
+        let allocation = allocate(&demand, &alike(3), &SlotPolicy::default(), 1).unwrap();
+        assert_eq!([0, 1, 2].map(|worker| copies_of(&allocation, worker)), [200, 200, 200]);
+    }
+
+    #[test]
+    fn a_million_replicas_are_dealt_within_seconds() {
+        let names: Vec<String> = (0..10_000).map(|rack| rack.to_string()).collect();
+        let mut candidates = alike(10_000);
+        for (candidate, name) in candidates.iter_mut().zip(&names) {
+            candidate.rack = name;
+        }
+        let partitions = partitions(1 << 20);
+        let demand = Demand { replicate: true, rack_aware: true, ..demand(&partitions) };
+        let started = std::time::Instant::now();
+        let allocation = allocate(&demand, &candidates, &SlotPolicy::default(), 1).unwrap();
+        assert_eq!(allocation.placements.len(), 1 << 20);
+        assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
+    }
+
     #[test]
     fn replicas_go_to_another_rack_where_there_is_one() {
         let mut candidates = alike(6);
@@ -477,6 +619,24 @@ mod tests {
                     if rack_aware && racks_used.len() > 1 {
                         prop_assert_ne!(candidates[replica].rack, candidates[placement.primary].rack);
                     }
+                }
+            }
+            if replicate {
+                let weights = weights(&candidates, policy.balance);
+                let shares: Vec<f64> = allocation.used.iter().map(|index| weights[*index]).collect();
+                let shares = super::shares(&shares, partitions.len());
+                let group_len = per_worker.max(1);
+                for (index, share) in allocation.used.iter().zip(shares) {
+                    let own = primaries_of(&allocation, *index);
+                    let partners = allocation.placements.iter().filter(|p| p.primary == *index);
+                    let partners: BTreeSet<_> = partners.map(|p| p.replica).collect();
+                    prop_assert!(partners.len() <= own.div_ceil(group_len), "merged pushes stay few");
+                    let copies = copies_of(&allocation, *index) as f64;
+                    let apart = rack_aware && racks_used.len() > 1;
+                    prop_assert!(
+                        apart || (copies - share).abs() <= 2.0 * group_len as f64 + 2.0,
+                        "{copies} copies of {share}, in groups of {group_len}"
+                    );
                 }
             }
             let again = allocate(&demand, &candidates, &policy, random).unwrap();
