@@ -6,7 +6,7 @@ use super::record::User;
 use super::report::{Command, Directory, Health, HeldShuffle, Phase, Registration, Report};
 use super::state::{ApplicationHealth, ApplicationPulse, OrderBatch, SlotGrant, SlotRequest};
 use crate::ids::{ApplicationId, Epoch, LocationId, Mode, PartitionId, ShuffleId, ShuffleKey, WorkerId};
-use crate::wire::lists::{Messages, exactly};
+use crate::wire::lists::{Messages, Numbers, exactly};
 use crate::wire::packed::Location;
 use crate::wire::{DecodeError, Problem, Received, Status, internal, proto, received};
 
@@ -195,12 +195,23 @@ pub fn registration(message: &Received<received::WorkerRegister>) -> Result<Regi
     })
 }
 
+/// The most directories of a worker, and the most shuffles of which it holds something.
+const DIRECTORIES_MAX: usize = 1024;
+const HELD_SHUFFLES_MAX: usize = 1 << 20;
+
 /// A worker's report; without one nothing is there.
 ///
 /// # Errors
-/// An id is malformed.
+/// An id is malformed, or there are too many directories or shuffles.
 pub fn report(message: Option<Received<received::WorkerReport>>) -> Result<Report, DecodeError> {
     let message = message.unwrap_or_default();
+    // Counted before they are made, as the partitions of a request for slots are.
+    if message.messages(received::WorkerReport::DIRECTORIES).count() > DIRECTORIES_MAX {
+        return Err(malformed("directories", "at most 1024"));
+    }
+    if message.messages(received::WorkerReport::SHUFFLES).count() > HELD_SHUFFLES_MAX {
+        return Err(malformed("held shuffles", "at most 1048576"));
+    }
     let count = |number: i64| u64::try_from(number).unwrap_or(0);
     let phase = phase(message.phase());
     let directory = |report: Result<Received<received::DirectoryReport>, _>| {
@@ -282,15 +293,35 @@ pub fn orders(batch: &OrderBatch) -> internal::WorkerOrders {
     }
 }
 
+/// The most shuffles that one request lists.
+const SHUFFLES_LISTED_MAX: usize = 1 << 20;
+
+/// A list of shuffles' numbers.
+///
+/// # Errors
+/// One is negative, or there are too many.
+pub fn shuffle_ids<M>(message: &Received<M>, list: Numbers<M, i32>) -> Result<Vec<ShuffleId>, DecodeError> {
+    if message.numbers(list).count() > SHUFFLES_LISTED_MAX {
+        return Err(malformed("shuffle ids", "at most 1048576"));
+    }
+    message.numbers(list).map(|number| shuffle_id(number?)).collect()
+}
+
+/// The most properties that an application may send; fewer are kept.
+const PROPERTIES_SENT_MAX: usize = 4096;
+
 /// Properties of an application, the later of two with one key, in the order of their keys.
 ///
 /// # Errors
-/// They are malformed.
+/// They are malformed or too many.
 pub fn properties(
     message: &Received<received::RegisterApplicationInfo>,
 ) -> Result<Vec<(String, String)>, DecodeError> {
-    let extra = message.messages(received::RegisterApplicationInfo::EXTRA_INFO);
-    let extra = extra.map(|entry| entry.map(|entry| (entry.key.clone(), entry.value.clone())));
+    let extra = || message.messages(received::RegisterApplicationInfo::EXTRA_INFO);
+    if extra().count() > PROPERTIES_SENT_MAX {
+        return Err(malformed("extra info", "at most 4096 entries"));
+    }
+    let extra = extra().map(|entry| entry.map(|entry| (entry.key.clone(), entry.value.clone())));
     Ok(extra.collect::<Result<BTreeMap<_, _>, _>>()?.into_iter().collect())
 }
 
@@ -350,6 +381,51 @@ mod tests {
         };
         assert_eq!(asked(PARTITIONS_MAX).unwrap().partitions.len(), PARTITIONS_MAX);
         assert!(asked(PARTITIONS_MAX + 1).is_err());
+    }
+
+    #[test]
+    fn lists_that_are_too_long_are_refused_before_they_take_memory() {
+        let with = |directories: usize| {
+            let directories = vec![internal::DirectoryReport::default(); directories];
+            let report = internal::WorkerReport { directories, ..Default::default() };
+            let beat = internal::WorkerHeartbeat { report: Some(report), ..Default::default() };
+            let beat: Received<received::WorkerHeartbeat> = Message::of(&beat).parse().unwrap();
+            report_of(&beat).map(|report| report.directories.len())
+        };
+        assert_eq!(with(DIRECTORIES_MAX).unwrap(), DIRECTORIES_MAX);
+        assert!(with(DIRECTORIES_MAX + 1).is_err());
+
+        let holding = |shuffles: usize| {
+            let name = internal::ShuffleName { application: "a".to_owned(), shuffle: 1 };
+            let held = internal::HeldShuffle { name: Some(name), ..Default::default() };
+            let report = internal::WorkerReport { shuffles: vec![held; shuffles], ..Default::default() };
+            let beat = internal::WorkerHeartbeat { report: Some(report), ..Default::default() };
+            let beat: Received<received::WorkerHeartbeat> = Message::of(&beat).parse().unwrap();
+            report_of(&beat).map(|report| report.shuffles.len())
+        };
+        assert_eq!(holding(7).unwrap(), 7);
+        assert!(holding(HELD_SHUFFLES_MAX + 1).is_err());
+
+        let listing = |shuffles: usize| {
+            let request =
+                proto::BatchUnregisterShuffles { shuffle_ids: vec![7; shuffles], ..Default::default() };
+            let request: Received<received::BatchUnregisterShuffles> = Message::of(&request).parse().unwrap();
+            shuffle_ids(&request, received::BatchUnregisterShuffles::SHUFFLE_IDS).map(|ids| ids.len())
+        };
+        assert_eq!(listing(SHUFFLES_LISTED_MAX).unwrap(), SHUFFLES_LISTED_MAX);
+        assert!(listing(SHUFFLES_LISTED_MAX + 1).is_err());
+
+        let saying = |entries: usize| {
+            let extra_info = (0..entries).map(|entry| (entry.to_string(), String::new())).collect();
+            let request = proto::RegisterApplicationInfo { extra_info, ..Default::default() };
+            properties(&Message::of(&request).parse().unwrap()).map(|properties| properties.len())
+        };
+        assert_eq!(saying(PROPERTIES_SENT_MAX).unwrap(), PROPERTIES_SENT_MAX);
+        assert!(saying(PROPERTIES_SENT_MAX + 1).is_err());
+    }
+
+    fn report_of(beat: &Received<received::WorkerHeartbeat>) -> Result<Report, DecodeError> {
+        report(beat.part(received::WorkerHeartbeat::REPORT)?)
     }
 
     #[test]

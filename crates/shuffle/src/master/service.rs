@@ -9,7 +9,6 @@ use super::server::Shared;
 use super::state::{SlotRefusal, Unregistered};
 use crate::ids::ShuffleId;
 use crate::net::{Body, ConnectionId, Reply, Service};
-use crate::wire::lists::Numbers;
 use crate::wire::message::{Message, MessageType, Typed};
 use crate::wire::rpc::{self, Answer, Call, Request};
 use crate::wire::{DecodeError, Head, Header, Received, Status, internal, proto, received};
@@ -60,7 +59,8 @@ impl MasterService {
             }
             MessageType::BATCH_UNREGISTER_SHUFFLES => {
                 let request = message.parse::<received::BatchUnregisterShuffles>()?;
-                let shuffles = shuffle_ids(&request, received::BatchUnregisterShuffles::SHUFFLE_IDS)?;
+                let shuffles =
+                    messages::shuffle_ids(&request, received::BatchUnregisterShuffles::SHUFFLE_IDS)?;
                 let shuffle_ids = shuffles.iter().map(|shuffle| shuffle.0).collect();
                 self.unregister(&request.app_id, shuffles).await?;
                 Answer::of(&proto::BatchUnregisterShufflesResponse {
@@ -96,7 +96,7 @@ impl MasterService {
             MessageType::REVISE_LOST_SHUFFLES => {
                 let request = message.parse::<received::ReviseLostShuffles>()?;
                 let application = messages::application_id(&request.app_id)?;
-                let shuffles = shuffle_ids(&request, received::ReviseLostShuffles::LOST_SHUFFLES)?;
+                let shuffles = messages::shuffle_ids(&request, received::ReviseLostShuffles::LOST_SHUFFLES)?;
                 let success =
                     shared.decide(|state, now| state.revise_shuffles(now, &application, &shuffles)).await;
                 let message = if success { "" } else { "the master's limit is reached" }.to_owned();
@@ -290,10 +290,6 @@ async fn watch_orders(shared: Arc<Shared>, watch: Received<received::WorkerWatch
 
 fn status<T>(registered: Result<T, Unregistered>) -> Status {
     if registered.is_ok() { Status::Success } else { Status::WorkerUnknown }
-}
-
-fn shuffle_ids<M>(message: &Received<M>, list: Numbers<M, i32>) -> Result<Vec<ShuffleId>, DecodeError> {
-    message.numbers(list).map(|number| messages::shuffle_id(number?)).collect()
 }
 
 fn unknown(kind: MessageType) -> DecodeError {
