@@ -72,12 +72,20 @@ impl FileJournal {
             read_snapshot(path, &mut records)?;
             (next, snapshot_len) = (*first, path.metadata().map_err(at(path))?.len());
         }
-        let last = journals.last_key_value().map(|(first, _)| *first);
+        let mut from_last = journals.keys().rev().copied();
+        let (last, before_last) = (from_last.next(), from_last.next());
         for (first, path) in journals.range(next..) {
             if *first > next {
                 tracing::warn!(path = %path.display(), expected = next, "records are missing before this journal file");
             }
-            next = read_journal(path, *first, Some(*first) == last, &mut records)?;
+            let place = if Some(*first) == last {
+                Place::Last
+            } else if Some(*first) == before_last {
+                Place::BeforeLast
+            } else {
+                Place::Earlier
+            };
+            next = read_journal(path, *first, place, &mut records)?;
         }
         // Going on in the last file keeps the number of files bounded however often the process restarts.
         let first =
@@ -422,9 +430,18 @@ fn read_snapshot(path: &Path, records: &mut Vec<Record>) -> Result<()> {
     Err(corrupt(path, at))
 }
 
+/// Where a journal file stands among the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Earlier,
+    BeforeLast,
+    Last,
+}
+
 /// Reads a journal file and returns the sequence after its last record. The end of the last file may be torn, by a
-/// process or a machine that died while writing: it is cut off.
-fn read_journal(path: &Path, first: u64, is_last: bool, records: &mut Vec<Record>) -> Result<u64> {
+/// process or a machine that died while writing: it is cut off. So may that of the one before, where a power failure came
+/// between the file that a snapshot begins and the snapshot: it lacks records of the last moment, as the last file would.
+fn read_journal(path: &Path, first: u64, place: Place, records: &mut Vec<Record>) -> Result<u64> {
     let bytes = read(path)?;
     let (mut next, mut at) = (first, 0);
     while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
@@ -434,8 +451,8 @@ fn read_journal(path: &Path, first: u64, is_last: bool, records: &mut Vec<Record
                 next += 1;
                 at += len;
             }
-            Frame::Broken if is_last && !holds_frame_later(rest) => {
-                tracing::warn!(path = %path.display(), offset = at, cut = rest.len(), "cut the torn end of the journal");
+            Frame::Broken if place != Place::Earlier && !holds_frame_later(rest) => {
+                tracing::warn!(path = %path.display(), offset = at, torn = rest.len(), "cut the torn end of a journal file");
                 cut(path, at as u64)?;
                 break;
             }
@@ -556,6 +573,44 @@ mod tests {
             drop(journal);
             assert_eq!(open(dir.path()).1.last(), Some(&registered(7)));
         }
+    }
+
+    #[test]
+    fn the_file_before_the_last_may_be_torn_too_and_no_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut journal, _) = open(dir.path());
+        append(&mut journal, 1..4);
+        drop(journal.snapshot(Vec::new())); // Power fails before it is written.
+        append(&mut journal, 4..6);
+        drop(journal);
+        let path = Files::list(dir.path()).unwrap().journals.pop_first().unwrap().1;
+        let whole = fs::read(&path).unwrap();
+        let frame = whole.len() / 3;
+        let expected =
+            |len: usize| (1..=(len / frame) as i32).chain(4..6).map(registered).collect::<Vec<_>>();
+        for len in 0..=whole.len() {
+            fs::write(&path, &whole[..len]).unwrap();
+            for _ in 0..2 {
+                let (journal, records) = open(dir.path());
+                assert_eq!((records, journal.next), (expected(len), 5), "{len} bytes");
+            }
+        }
+        // What was allocated and never written is as good as torn; a hole before whole records is rot.
+        let mut zeroed = whole.clone();
+        zeroed[2 * frame + 1..].fill(0);
+        fs::write(&path, &zeroed).unwrap();
+        assert_eq!(open(dir.path()).1, expected(2 * frame));
+        let mut rotten = whole.clone();
+        rotten[frame + 1] ^= 4;
+        fs::write(&path, &rotten).unwrap();
+        assert_eq!(FileJournal::open(options(dir.path())).err().unwrap().kind(), Kind::Corrupt);
+        fs::write(&path, &whole).unwrap();
+        let (mut journal, _) = open(dir.path());
+        drop(journal.snapshot(Vec::new()));
+        append(&mut journal, 6..7);
+        drop(journal);
+        fs::write(&path, &whole[..whole.len() - 1]).unwrap();
+        assert_eq!(FileJournal::open(options(dir.path())).err().unwrap().kind(), Kind::Corrupt);
     }
 
     #[test]
