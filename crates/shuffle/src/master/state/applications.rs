@@ -102,6 +102,20 @@ impl State {
         decision
     }
 
+    /// An application's requests for slots say whose it is, which is all that the JVM's client of 0.5 tells of that. What it
+    /// has said about itself before stands.
+    pub fn name_user(&mut self, now: Now, application: &ApplicationId, user: User) -> Decision<()> {
+        let mut decision = Decision::of(());
+        let Some(held) = self.applications.get(application) else { return decision };
+        if held.user == User::default() && user != held.user {
+            let (properties, at_unix_ms) = (held.properties.clone(), held.registered_unix_ms);
+            let application = application.clone();
+            let record = Record::ApplicationRegistered { application, user, properties, at_unix_ms };
+            self.commit(now, &mut decision, record);
+        }
+        decision
+    }
+
     /// An application ended: all its shuffles may go, at once.
     pub fn remove_application(&mut self, now: Now, application: &ApplicationId) -> Decision<()> {
         let mut decision = Decision::of(());
@@ -234,5 +248,33 @@ impl State {
                 wake.insert(worker.clone());
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::Limits;
+    use super::*;
+
+    #[test]
+    fn an_application_has_the_user_that_it_names_first() {
+        let now = Now { monotonic: Duration::from_secs(1), unix_ms: 1 };
+        let mut state = State::new(Limits::default());
+        let user = |name: &str| User { tenant: "t".to_owned(), name: name.to_owned() };
+        let app = ApplicationId::from("app");
+        assert!(state.name_user(now, &app, user("a")).records.is_empty(), "nobody has seen it");
+        let pulse = ApplicationPulse {
+            application: app.clone(),
+            bytes_written: 0,
+            files_written: 0,
+            workers: Vec::new(),
+        };
+        assert!(state.application_heartbeat(now, pulse).reply.is_some());
+        assert!(state.name_user(now, &app, User::default()).records.is_empty());
+        assert_eq!(state.name_user(now, &app, user("a")).records.len(), 1);
+        assert!(state.name_user(now, &app, user("b")).records.is_empty());
+        assert_eq!(state.applications()[&app].user, user("a"));
     }
 }
