@@ -12,13 +12,15 @@ use std::time::Duration;
 pub struct Exposition {
     text: String,
     labels: String,
+    /// What the lines before are about, which says its type once.
+    typed: String,
 }
 
 impl Exposition {
     /// For a `Master` or a `Worker` that is reached at `host:port`.
     pub fn new(role: &str, instance: &str) -> Self {
         let labels = format!("role=\"{}\",instance=\"{}\"", escaped(role), escaped(instance));
-        Self { text: String::new(), labels }
+        Self { text: String::new(), labels, typed: String::new() }
     }
 
     /// A number that goes up and down.
@@ -26,10 +28,10 @@ impl Exposition {
         self.line("gauge", name, "_Value", "", value);
     }
 
-    /// A gauge with one more label.
-    pub fn gauge_of(&mut self, name: &str, label: (&str, &str), value: impl Display) {
-        let label = format!(",{}=\"{}\"", label.0, escaped(label.1));
-        self.line("gauge", name, "_Value", &label, value);
+    /// A gauge with further labels. The lines of one name stand together, as Prometheus wants them.
+    pub fn gauge_of(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
+        let labels = labels.iter().map(|(label, text)| format!(",{label}=\"{}\"", escaped(text)));
+        self.line("gauge", name, "_Value", &labels.collect::<String>(), value);
     }
 
     /// A number that only goes up.
@@ -64,8 +66,9 @@ impl Exposition {
     fn line(&mut self, kind: &str, name: &str, suffix: &str, label: &str, value: impl Display) {
         let labels = &self.labels;
         let type_line = format!("# TYPE metrics_{name}{suffix} {kind}\n");
-        if label.is_empty() || !self.text.contains(&type_line) {
+        if self.typed != type_line {
             self.text.push_str(&type_line);
+            self.typed = type_line;
         }
         // Writing to a string cannot fail.
         let _ = writeln!(self.text, "metrics_{name}{suffix}{{{labels}{label}}} {value}");
@@ -185,15 +188,15 @@ mod tests {
         (1..=1000).for_each(|ms| timer.record(Duration::from_millis(ms)));
         let mut exposition = Exposition::new("Master", "h:9098");
         exposition.gauge("WorkerCount", 3);
-        exposition.gauge_of("diskBytesWritten", ("name", "a\"b"), 7);
-        exposition.gauge_of("diskBytesWritten", ("name", "c"), 8);
+        exposition.gauge_of("diskBytesWritten", &[("tenantId", "t"), ("name", "a\"b")], 7);
+        exposition.gauge_of("diskBytesWritten", &[("name", "c")], 8);
         exposition.timer("OfferSlotsTime", &timer);
         let text = exposition.finish();
         assert!(
             text.contains("metrics_WorkerCount_Value{role=\"Master\",instance=\"h:9098\"} 3\n"),
             "{text}"
         );
-        assert!(text.contains("instance=\"h:9098\",name=\"a\\\"b\"} 7\n"), "{text}");
+        assert!(text.contains("instance=\"h:9098\",tenantId=\"t\",name=\"a\\\"b\"} 7\n"), "{text}");
         assert_eq!(text.matches("# TYPE metrics_diskBytesWritten_Value gauge").count(), 1);
         let number = |suffix: &str| {
             let line =

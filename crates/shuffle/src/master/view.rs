@@ -117,7 +117,7 @@ fn worker_data(state: &State, worker: &WorkerId, held: &Worker, now: Now) -> Val
     let standing = state.standing(worker);
     let mut fields = worker_name(worker);
     let state_name = match standing {
-        Some(WorkerStanding::Stopping) => "InGracefulShutdown",
+        Some(WorkerStanding::Stopping) => "InGraceFul",
         Some(WorkerStanding::Decommissioning) => "InDecommission",
         _ => "Normal",
     };
@@ -213,16 +213,16 @@ pub(super) fn metrics(state: &State, exposition: &mut Exposition) {
     exposition.gauge("ActiveShuffleFileCount", reports().map(|report| report.locations_held()).sum::<u64>());
     exposition.gauge("DeviceCelebornTotalBytes", directories().map(|d| d.bytes_total).sum::<u64>());
     exposition.gauge("DeviceCelebornFreeBytes", directories().map(|d| d.bytes_usable).sum::<u64>());
-    let mut users: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    let mut users: BTreeMap<(&str, &str), (u64, u64)> = BTreeMap::new();
     for held in state.applications().values() {
-        let user = users.entry(format!("`{}`.`{}`", held.user.tenant, held.user.name)).or_default();
+        let user = users.entry((&held.user.tenant, &held.user.name)).or_default();
         user.0 = user.0.saturating_add(held.bytes_written);
         user.1 = user.1.saturating_add(held.files_written);
     }
-    for (user, (bytes, _)) in &users {
-        exposition.gauge_of("diskBytesWritten", ("userIdentifier", user), bytes);
+    for ((tenant, name), (bytes, _)) in &users {
+        exposition.gauge_of("diskBytesWritten", &[("tenantId", tenant), ("name", name)], bytes);
     }
-    for (user, (_, files)) in &users {
-        exposition.gauge_of("diskFileCount", ("userIdentifier", user), files);
+    for ((tenant, name), (_, files)) in &users {
+        exposition.gauge_of("diskFileCount", &[("tenantId", tenant), ("name", name)], files);
     }
 }
