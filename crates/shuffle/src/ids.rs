@@ -276,7 +276,7 @@ impl FromStr for WorkerId {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let parse = || {
             let mut parts = text.rsplitn(5, ':');
-            let mut port = || parts.next()?.parse::<u16>().ok();
+            let mut port = || u16::try_from(parse_ordinal(parts.next()?)?).ok();
             let (replicate_port, fetch_port, push_port, rpc_port) = (port()?, port()?, port()?, port()?);
             let host = parts.next().filter(|host| !host.is_empty())?.into();
             Some(Self { host, rpc_port, push_port, fetch_port, replicate_port })
@@ -285,12 +285,12 @@ impl FromStr for WorkerId {
     }
 }
 
-/// A non-negative number without sign or leading blanks: `"-1"` and `"+1"` are not ordinals.
+/// A non-negative number of digits alone: `"-0"` and `"+1"` are not ordinals.
 fn parse_ordinal(text: &str) -> Option<i32> {
-    if text.starts_with('+') {
+    if text.starts_with(['+', '-']) {
         return None;
     }
-    text.parse().ok().filter(|number| *number >= 0)
+    text.parse().ok()
 }
 
 #[cfg(test)]
@@ -319,7 +319,10 @@ mod tests {
         assert!("-3".parse::<ShuffleKey>().is_err());
         assert!("app--3".parse::<ShuffleKey>().is_ok(), "`app-` is a legal application id");
         assert!("app-+3".parse::<ShuffleKey>().is_err());
+        assert!("app--0".parse::<ShuffleKey>().is_ok(), "as is this one");
         assert!("3".parse::<LocationId>().is_err());
+        assert!("3--0".parse::<LocationId>().is_err());
+        assert!("h:1:2:3:+4".parse::<WorkerId>().is_err());
         assert!("3--1".parse::<LocationId>().is_err());
         assert!("3-1-2".parse::<FileName>().is_err());
         let error = "h:1:2:3:70000".parse::<WorkerId>().unwrap_err();
