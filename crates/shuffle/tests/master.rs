@@ -298,9 +298,20 @@ async fn the_http_api_shows_and_changes_what_celeborns_does() {
     let (orders, (status, _)) =
         tokio::join!(first.watch(1, 0), http(address, "POST /api/v1/workers/events", &event));
     assert_eq!((status, orders.command()), (200, internal::WorkerCommand::CommandDecommission));
+    let stranger = worker.replace("\"w\"", "\"stranger\"");
+    for (kind, workers, expected) in [
+        ("DECOMMISSION", format!("{worker},{stranger}"), (200, true)),
+        ("DECOMMISSION", stranger.clone(), (200, false)),
+        ("DECOMMISSIONTHENIDLE", worker.to_owned(), (400, false)),
+    ] {
+        let event = format!("{{\"eventType\":\"{kind}\",\"workers\":[{workers}]}}");
+        let (status, answer) = http(address, "POST /api/v1/workers/events", &event).await;
+        assert_eq!((status, answer.contains("\"success\":true")), expected, "{answer}");
+    }
     let (status, text) = http(address, "GET /metrics/prometheus", "").await;
     assert_eq!(status, 200);
     assert!(text.contains("metrics_WorkerCount_Value{role=\"Master\""), "{text}");
+    assert!(text.contains("tenantId=\"default\",name=\"default\"} 0"), "{text}");
     assert!(
         text.lines()
             .any(|line| line.starts_with("metrics_AvailableWorkerCount_Value") && line.ends_with(" 1"))

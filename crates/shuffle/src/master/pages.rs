@@ -1,4 +1,4 @@
-//! The master's HTTP: Celeborn's `/api/v1`, as its command line tool and Sail's tests use it, and Prometheus metrics.
+//! The master's HTTP: Celeborn 0.6's `/api/v1`, as its command line tool and Sail's tests use it, and Prometheus metrics.
 //!
 //! | method and path | what |
 //! | --- | --- |
@@ -94,21 +94,27 @@ impl MasterPages {
         let command = match event_type.to_ascii_uppercase().as_str() {
             "IMMEDIATELY" => Command::StopNow,
             "GRACEFUL" => Command::StopGracefully,
-            "DECOMMISSION" | "DECOMMISSIONTHENIDLE" => Command::Decommission,
+            "DECOMMISSION" => Command::Decommission,
+            "DECOMMISSIONTHENIDLE" => {
+                let message =
+                    "DECOMMISSIONTHENIDLE is not served, for a worker that has left ends: use DECOMMISSION";
+                return Err(handled_with(400, false, message.to_owned()));
+            }
             "RECOMMISSION" | "NONE" => Command::Recommission,
             other => {
-                let expected =
-                    "IMMEDIATELY, GRACEFUL, DECOMMISSION, DECOMMISSIONTHENIDLE, RECOMMISSION or NONE";
+                let expected = "IMMEDIATELY, GRACEFUL, DECOMMISSION, RECOMMISSION or NONE";
                 let message = format!("unknown eventType `{other:.40}`: expected {expected}");
                 return Err(handled_with(400, false, message));
             }
         };
         let unknown = self.shared.decide(|state, now| state.command_workers(now, command, &workers)).await;
-        if unknown.is_empty() {
-            Ok(handled(true, format!("told {} to {event_type}", list(&workers))))
-        } else {
-            Ok(handled(false, format!("{} are not registered", list(&unknown))))
+        // Celeborn 0.6 says that it succeeded in any case.
+        let told: Vec<_> = workers.iter().filter(|worker| !unknown.contains(worker)).cloned().collect();
+        let mut message = format!("told {} to {event_type}", list(&told));
+        if !unknown.is_empty() {
+            message.push_str(&format!("; not registered: {}", list(&unknown)));
         }
+        Ok(handled(unknown.is_empty() || !told.is_empty(), message))
     }
 
     async fn delete_applications(&self, body: &[u8]) -> Result<Response, Response> {
