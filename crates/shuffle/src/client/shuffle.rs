@@ -193,7 +193,7 @@ impl Shuffle {
 
 /// A worker that takes pushes on several ports is listed once for each, for clients with a limit for each address. Ours has
 /// one for the worker, and merges what goes to it: the first address serves for all.
-fn use_one_address(candidates: &mut Vec<WorkerId>, primaries: &mut [Location]) {
+pub(super) fn use_one_address(candidates: &mut Vec<WorkerId>, primaries: &mut [Location]) {
     let listener = |worker: &WorkerId| {
         let WorkerId { host, rpc_port, push_port: _, fetch_port, replicate_port } = worker;
         (host.clone(), *rpc_port, *fetch_port, *replicate_port)

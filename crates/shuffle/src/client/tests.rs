@@ -6,8 +6,9 @@ use std::time::Duration;
 use super::scripted::{Fault, Point, Scripted, until};
 use super::*;
 use crate::error::Kind;
-use crate::ids::{AttemptId, MapId, PartitionId, ShuffleId};
+use crate::ids::{AttemptId, LocationId, MapId, Mode, PartitionId, ShuffleId, WorkerId};
 use crate::wire::message::MessageType;
+use crate::wire::packed::Location;
 
 const NEVER: Duration = Duration::from_secs(3600);
 
@@ -222,4 +223,24 @@ async fn a_request_that_a_master_refuses_is_not_repeated() {
     cluster.fail(0, slots, &[Fault::Fail; 2]);
     let error = application.register(ShuffleId(0), 1, 1).await.err().expect("refused");
     assert_eq!((error.kind(), cluster.asked(0, slots)), (Kind::Conflict, 1), "{error}");
+}
+
+#[test]
+fn a_worker_with_several_addresses_is_one_worker() {
+    let worker =
+        |host: &str, push_port: u16| -> WorkerId { format!("{host}:1:{push_port}:3:4").parse().unwrap() };
+    let mut candidates = vec![worker("a", 20), worker("b", 20), worker("a", 21), worker("b", 22)];
+    let at = |partition, worker| Location {
+        id: LocationId::new(partition, 0),
+        mode: Mode::Primary,
+        worker,
+        peer: None,
+    };
+    let mut primaries = [at(0, worker("a", 21)), at(1, worker("b", 22)), at(2, worker("b", 20))];
+    super::shuffle::use_one_address(&mut candidates, &mut primaries);
+    assert_eq!(candidates, [worker("a", 20), worker("b", 20)]);
+    assert_eq!(
+        primaries.map(|location| location.worker),
+        [worker("a", 20), worker("b", 20), worker("b", 20)]
+    );
 }

@@ -250,8 +250,7 @@ mod tests {
     use super::*;
     use crate::ids::{BatchId, MapId};
     use crate::wire::batch::{BatchHeader, ByteOrder};
-    use crate::worker::node::tests::node;
-    use crate::worker::state::Pressure;
+    use crate::worker::node::tests::{node, reserved};
 
     #[tokio::test]
     async fn a_commit_that_is_repeated_after_a_restart_says_which_maps_wrote() {
@@ -260,7 +259,7 @@ mod tests {
         let key = ShuffleKey::new("app", 1);
         let file = FileName { location: LocationId::new(0, 0), mode: Mode::Primary };
         let commit = Commit { primaries: vec![file.location], ..Commit::default() };
-        let shuffle = before.store.find_or_insert(&key);
+        let shuffle = reserved(&before, &key, &[file]);
         let answer = |shuffle: &Shuffle| {
             let mut contents = shuffle.lock();
             let outcome = contents.state.commit(&commit);
@@ -269,8 +268,7 @@ mod tests {
         let first = {
             let mut contents = shuffle.lock();
             contents.wants_map_bitmap = true;
-            let wanted = [Reservation { file, peer: None, split: SplitPolicy::default() }];
-            let slot = contents.state.reserve(&wanted, Pressure::default(), 1).unwrap()[0].0;
+            let slot = contents.state.find(file).unwrap();
             let header = BatchHeader { map: MapId(3), attempt: AttemptId(0), batch: BatchId(1), len: 4 };
             let mut batch = bytes::BytesMut::new();
             header.encode(ByteOrder::Little, &mut batch);

@@ -296,8 +296,8 @@ mod tests {
     use crate::ids::{AttemptId, BatchId, LocationId, MapId, ShuffleKey};
     use crate::wire::batch::{BatchHeader, ByteOrder};
     use crate::worker::index::MapRange;
-    use crate::worker::node::tests::node;
-    use crate::worker::state::{Commit, Pressure, PushKind, Reservation, SplitPolicy};
+    use crate::worker::node::tests::{node, reserved};
+    use crate::worker::state::{Commit, PushKind};
 
     /// The seal of a location counts every batch that was acknowledged, and a restarted worker offers it only if it finds
     /// that many: it must not be written before the batch has its head, whatever becomes of who pushed.
@@ -314,9 +314,7 @@ mod tests {
             offsets: vec![0],
         };
         let file = FileName { location: push.locations[0], mode: push.mode };
-        let shuffle = store.find_or_insert(&push.shuffle);
-        let wanted = [Reservation { file, peer: None, split: SplitPolicy::default() }];
-        shuffle.lock().state.reserve(&wanted, Pressure::default(), 1).unwrap();
+        let shuffle = reserved(&node_before, &push.shuffle, &[file]);
 
         let mut batch = bytes::BytesMut::new();
         let header = BatchHeader { map: MapId(3), attempt: AttemptId(0), batch: BatchId(1), len: 1000 };

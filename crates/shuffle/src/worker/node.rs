@@ -130,6 +130,8 @@ impl Node {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::ids::FileName;
+    use crate::worker::state::{Reservation, SplitPolicy};
 
     /// A node with two directories and 64 MiB, and whatever an earlier one left there.
     pub fn node(place: &tempfile::TempDir) -> Arc<Node> {
@@ -137,5 +139,14 @@ pub(super) mod tests {
         let options = Options { directories, disk_reserve_bytes: Some(0), ..Options::default() };
         let id = WorkerId { host: "h".into(), rpc_port: 1, push_port: 2, fetch_port: 3, replicate_port: 4 };
         Arc::new(Node::open(options, id, 64 << 20).unwrap())
+    }
+
+    /// A shuffle of the node with these locations, which have no other copy.
+    pub fn reserved(node: &Node, key: &ShuffleKey, files: &[FileName]) -> Arc<Shuffle> {
+        let shuffle = node.store.find_or_insert(key);
+        let alone = |file: &FileName| Reservation { file: *file, peer: None, split: SplitPolicy::default() };
+        let wanted: Vec<_> = files.iter().map(alone).collect();
+        shuffle.lock().state.reserve(&wanted, Pressure::default(), files.len()).unwrap();
+        shuffle
     }
 }

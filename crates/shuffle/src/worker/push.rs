@@ -344,8 +344,7 @@ mod tests {
     use crate::ids::{AttemptId, BatchId};
     use crate::net::{Client, Listener, Options as NetOptions, RequestError};
     use crate::wire::Limits;
-    use crate::worker::node::tests::node;
-    use crate::worker::state::{Pressure, Reservation, SplitPolicy};
+    use crate::worker::node::tests::{node, reserved};
 
     /// A client that merges batches merges them up to the size of a buffer, of which the last may be any row.
     #[tokio::test]
@@ -356,11 +355,9 @@ mod tests {
         let address = listener.address().to_string();
         let _handle = listener.serve(Arc::new(PushService::new(Arc::clone(&node), Mode::Primary)));
         let key = ShuffleKey::new("app", 1);
-        let shuffle = node.store.find_or_insert(&key);
         let locations = [0, 1].map(|partition| LocationId::new(partition, 0));
         let files = locations.map(|location| FileName { location, mode: Mode::Primary });
-        let wanted = files.map(|file| Reservation { file, peer: None, split: SplitPolicy::default() });
-        shuffle.lock().state.reserve(&wanted, Pressure::default(), 2).unwrap();
+        let shuffle = reserved(&node, &key, &files);
 
         let limit = node.store.memory().limit();
         let push = async |large: u64| {
