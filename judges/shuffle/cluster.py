@@ -1,9 +1,10 @@
-"""A master and workers of ours, as processes of their own, for judges to use and to kill."""
+"""A master and workers, as processes of their own, for judges to use and to kill."""
 
 import json
 import os
 import pathlib
 import shlex
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -27,15 +28,15 @@ def command() -> list[str]:
 
 
 class Process:
-    """One server. It keeps its arguments, so that it can come back as the same one."""
+    """One server. It keeps its command line, so that it can come back as the same one."""
 
-    def __init__(self, name: str, arguments: list[str], log: pathlib.Path, limits=None):
-        self.name, self.arguments, self.log, self.process, self.limits = name, arguments, log, None, limits
+    def __init__(self, name: str, command_line: list[str], log: pathlib.Path):
+        self.name, self.command_line, self.log, self.process = name, command_line, log, None
         self.start()
 
     def start(self):
         with open(self.log, "ab") as log:
-            self.process = subprocess.Popen([*command(), *self.arguments], stdout=log, stderr=log)
+            self.process = subprocess.Popen(self.command_line, stdout=log, stderr=log)
 
     def kill(self):
         """kill -9, and proof that it is dead."""
@@ -65,40 +66,30 @@ class Process:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-class Cluster:
-    """A master and `workers` workers in a new folder; use it with `with`."""
+class Servers:
+    """A master and workers in a new folder; use it with `with`."""
 
-    def __init__(self, workers: int = 3, memory: str = "512MiB", master_arguments=(), worker_arguments=(), dirs=None):
+    def __init__(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="yeoul-judge-", dir=os.environ.get("YEOUL_JUDGE_TMP")))
         port, self.http_port = free_ports(2)
-        self.endpoint = f"127.0.0.1:{port}"
-        self.master = Process(
-            "master",
-            ["master", "--host", "127.0.0.1", "--port", f"{port}", "--http-port", f"{self.http_port}"]
-            + ["--dir", f"{self.folder}/master", *master_arguments],
-            self.folder / "master.log",
-        )
+        self.endpoint, self.port = f"127.0.0.1:{port}", port
         self.workers = []
-        for index in range(workers):
-            rpc, fetch, replicate, *push = free_ports(11)
-            push = ",".join(map(str, push))
-            ports = ["--rpc-port", rpc, "--push-port", push, "--fetch-port", fetch, "--replicate-port", replicate]
-            folder = dirs[index] if dirs else f"{self.folder}/worker-{index}"
-            arguments = ["worker", "--host", "127.0.0.1", "--master", self.endpoint, "--dir", folder, "--memory", memory]
-            arguments += [*map(str, ports), *worker_arguments]
-            self.workers.append(Process(f"worker-{index}", arguments, self.folder / f"worker-{index}.log"))
-        self.wait_for_workers(workers)
 
-    def get(self, path: str):
+    def page(self, path: str) -> str:
+        """What the master answers over HTTP."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.http_port}{path}", timeout=5) as answer:
-            return json.load(answer)
+            return answer.read().decode()
+
+    def registered(self) -> int:
+        """How many workers the master has."""
+        raise NotImplementedError
 
     def wait_for_workers(self, count: int, within: float = 30):
         deadline = time.monotonic() + within
         found = None
         while time.monotonic() < deadline:
             try:
-                found = len(self.get("/api/v1/workers")["workers"])
+                found = self.registered()
                 if found >= count:
                     return
             except OSError:
@@ -118,8 +109,34 @@ class Cluster:
                 server.process.kill()
                 server.process.wait()
         if kind is None:
-            import shutil
-
             shutil.rmtree(self.folder, ignore_errors=True)
         else:
             print(f"logs: {self.folder}")
+
+
+class Cluster(Servers):
+    """Ours."""
+
+    def __init__(self, workers: int = 3, memory: str = "512MiB", master_arguments=(), worker_arguments=(), dirs=None):
+        super().__init__()
+        self.master = Process(
+            "master",
+            [*command(), "master", "--host", "127.0.0.1", "--port", f"{self.port}", "--http-port", f"{self.http_port}"]
+            + ["--dir", f"{self.folder}/master", *master_arguments],
+            self.folder / "master.log",
+        )
+        for index in range(workers):
+            rpc, fetch, replicate, *push = free_ports(11)
+            push = ",".join(map(str, push))
+            ports = ["--rpc-port", rpc, "--push-port", push, "--fetch-port", fetch, "--replicate-port", replicate]
+            folder = dirs[index] if dirs else f"{self.folder}/worker-{index}"
+            line = [*command(), "worker", "--host", "127.0.0.1", "--master", self.endpoint, "--dir", folder]
+            line += ["--memory", memory, *map(str, ports), *worker_arguments]
+            self.workers.append(Process(f"worker-{index}", line, self.folder / f"worker-{index}.log"))
+        self.wait_for_workers(workers)
+
+    def get(self, path: str):
+        return json.loads(self.page(path))
+
+    def registered(self) -> int:
+        return len(self.get("/api/v1/workers")["workers"])

@@ -130,7 +130,7 @@ def run(fault: str, job_kind, chance: random.Random, turns: int) -> tuple[bool, 
 def disk_full(cluster: Cluster) -> tuple[bool, str]:
     """Worker 0 comes back on a file system of 64 MiB, which a job of Spark is to fill."""
     victim = cluster.workers[0]
-    folder = pathlib.Path(victim.arguments[victim.arguments.index("--dir") + 1])
+    folder = pathlib.Path(victim.command_line[victim.command_line.index("--dir") + 1])
     victim.kill()
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={FULL_BYTES}", "none", folder], check=True)
     try:

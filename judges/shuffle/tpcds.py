@@ -1,15 +1,19 @@
 """TPC-DS in PySpark 3.5.9 through ours and through Spark's own shuffle, query by query in turn (bar 8).
 
-Usage: tpcds.py [--scale N] [--passes N] [--clients A,B] [--only q1,q2,…] [--memory SIZE] [--json FILE]
+Usage: tpcds.py [--scale N] [--passes N] [--clients A,B] [--only q1,q2,…] [--memory SIZE] [--celeborn HOME] [--json FILE]
 exits 1 if an answer differs
 
 Two clients after one another: the stock client with its settings untouched, and with its two waits of 50 ms at 1 ms. Each
 has a master and two workers of its own, and stays up beside a session of Spark's own sort shuffle, both of them
 `local-cluster[2,1,3072]`. The first pass warms up; of the others the best counts. About an hour; needs 16 GiB for itself:
 three such sessions at a time would make the system fetch pages back from the disk, and the shortest waits seconds.
+
+With the folder of a distribution of Celeborn 0.5.4 (`jars/`, `master-jars/`, `worker-jars/`), each client then does the same with
+Celeborn's own master and two workers, in the same way beside Spark's own shuffle.
 """
 
 import argparse
+import itertools
 import json
 import os
 import pathlib
@@ -19,7 +23,8 @@ import time
 
 import fetch
 import stock_spark
-from cluster import Cluster, binary
+from cluster import Cluster, Servers, binary
+from peer import Peer
 
 CLIENTS = {
     "untouched": {},
@@ -91,6 +96,7 @@ def main() -> int:
     parser.add_argument("--only", default="")
     parser.add_argument("--clients", default=",".join(CLIENTS), help="one or both of: " + ", ".join(CLIENTS))
     parser.add_argument("--memory", default="64MiB")
+    parser.add_argument("--celeborn", type=pathlib.Path, metavar="HOME", help="a distribution of Celeborn, as a peer of ours")
     parser.add_argument("--json", type=pathlib.Path)
     options = parser.parse_args()
     data = tables(options.scale)
@@ -98,21 +104,25 @@ def main() -> int:
     if options.only:
         queries = [query for query in queries if pathlib.Path(query).stem in options.only.split(",")]
     rows, wrong = [], []
-    for client in options.clients.split(","):
-        with Cluster(2, memory=options.memory) as cluster:
+    starts = {"ours": lambda: Cluster(2, memory=options.memory)}
+    if options.celeborn:
+        starts["Celeborn"] = lambda: Peer(options.celeborn, 2)
+    for client, whose in itertools.product(options.clients.split(","), starts):
+        with starts[whose]() as cluster:
             times, answers = contest(client, cluster, data, queries, options.passes)
             servers = [(server.name, server.rss_max() >> 20, round(server.cpu_seconds(), 1)) for server in cluster.servers()]
         wrong += [finding for name, given in answers.items() for finding in judge(name, given)]
-        report(client, times, servers)
-        rows += [{"query": name, "who": who, "against": client, "seconds": taken} for (name, who), taken in times.items()]
-        rows += [{"server": name, "client": client, "rss_mib": rss, "cpu_seconds": cpu} for name, rss, cpu in servers]
+        report(client, whose, times, servers)
+        base = {"client": client, "servers": whose}
+        rows += [base | {"query": name, "who": who, "seconds": taken} for (name, who), taken in times.items()]
+        rows += [base | {"server": name, "rss_mib": rss, "cpu_seconds": cpu} for name, rss, cpu in servers]
     if options.json:
         options.json.write_text(json.dumps({"rows": rows, "wrong": wrong}, indent=1))
     print("\n".join(wrong))
     return 1 if wrong else 0
 
 
-def contest(client: str, cluster: Cluster, data: pathlib.Path, queries: list[str], passes: int):
+def contest(client: str, cluster: Servers, data: pathlib.Path, queries: list[str], passes: int):
     """The seconds and the answers of Spark's own shuffle and of a client, query by query in turn."""
     times, answers = {}, {pathlib.Path(query).stem: {} for query in queries}
     ours = stock_spark.celeborn(cluster.endpoint, False) | CLIENTS[client]
@@ -135,13 +145,13 @@ def contest(client: str, cluster: Cluster, data: pathlib.Path, queries: list[str
     return times, answers
 
 
-def report(client: str, times: dict, servers: list):
+def report(client: str, whose: str, times: dict, servers: list):
     best = {key: min(seconds) for key, seconds in times.items()}
     names = list(dict.fromkeys(name for name, _ in best))
     native, ours = (sum(best[name, who] for name in names) for who in ("native", client))
     ratios = {name: best[name, client] / best[name, "native"] for name in names}
     slower = sum(ratio > 1.1 for ratio in ratios.values())
-    print(f"{client}: {ours:.1f} s, native {native:.1f} s: {ours / native:.3f}; {slower} of {len(names)} more than 10 % slower")
+    print(f"{client}, {whose}: {ours:.1f} s, native {native:.1f} s: {ours / native:.3f}; {slower} of {len(names)} more than 10 % slower")
     long = {name: ratio for name, ratio in ratios.items() if best[name, "native"] > LONG_SECONDS}
     for name, ratio in sorted(long.items(), key=lambda item: -item[1])[:3]:
         print(f"  worst above {LONG_SECONDS} s: {name} {best[name, 'native']:.2f} s, {ratio:.2f} of native")
