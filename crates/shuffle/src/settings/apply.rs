@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::file::Entry;
 use super::{Level, find, master_endpoint, table, value};
@@ -135,7 +136,9 @@ fn set_master(entry: &Entry, options: &mut master::Options) -> Result<()> {
         "celeborn.master.ha.ratis.raft.server.storage.dir" => options.dir = Some(PathBuf::from(&entry.value)),
         "celeborn.master.heartbeat.application.timeout" => limits.application_timeout = time(entry)?,
         "celeborn.master.heartbeat.worker.timeout" => limits.worker_timeout = time(entry)?,
-        "celeborn.master.workerUnavailableInfo.expireTimeout" => limits.unavailable_kept = time(entry)?,
+        "celeborn.master.workerUnavailableInfo.expireTimeout" => {
+            limits.unavailable_kept = if entry.value == "-1" { Duration::MAX } else { time(entry)? };
+        }
         "celeborn.master.slot.assign.extraSlots" => limits.slots.spare_workers = count(entry)?,
         "celeborn.master.slot.assign.maxWorkers" => limits.slots.workers_max = count(entry)?,
         "celeborn.master.slot.assign.policy" => {
@@ -199,7 +202,7 @@ fn list(text: &str) -> Vec<String> {
     text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()
 }
 
-fn time(entry: &Entry) -> Result<std::time::Duration> {
+fn time(entry: &Entry) -> Result<Duration> {
     parse(entry, "a time such as 120s", value::duration)
 }
 
@@ -216,8 +219,6 @@ fn parse<T>(entry: &Entry, expected: &str, parse: impl FnOnce(&str) -> Option<T>
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::settings::{Group, file};
 
@@ -228,13 +229,15 @@ mod tests {
             celeborn.worker.storage.dirs /a:disktype=SSD:capacity=1T,/b\nceleborn.worker.push.port 9092\n\
             celeborn.worker.storage.disk.reserve.size 1G\nceleborn.worker.flusher.threads 32\n\
             celeborn.worker.flusher.buffer.size 256k\nceleborn.ssl.rpc.enabled false\nceleborn.mater.port 1\n\
-            celeborn.mater.port 2\ncompletely.other 3\n";
+            celeborn.mater.port 2\ncompletely.other 3\n\
+            celeborn.master.workerUnavailableInfo.expireTimeout -1\n";
         let entries = file::parse(text);
         let (mut master, mut worker) = (master::Options::default(), worker::Options::default());
         let notices = to_master(&entries, &mut master).unwrap();
         assert_eq!(to_worker(&entries, &mut worker).unwrap(), notices);
         assert_eq!(master.port, 9100);
         assert_eq!(master.limits.worker_timeout, Duration::from_secs(30));
+        assert_eq!(master.limits.unavailable_kept, Duration::MAX, "for ever");
         assert_eq!(master.limits.slots.balance, Balance::Even);
         assert_eq!(worker.masters, ["m1:9097", "m2:9097"]);
         assert_eq!(worker.directories, [PathBuf::from("/a"), PathBuf::from("/b")]);

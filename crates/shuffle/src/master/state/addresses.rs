@@ -38,13 +38,16 @@ impl State {
         grant.placements.iter().for_each(|(_, primary, _)| primaries[*primary] += 1);
         let used = primaries.iter().filter(|count| **count > 0).count();
         let each = self.limits.slots.push_addresses.div_ceil(used.max(1));
+        let most = primaries.iter().max().map_or(1, |primaries| each.min(*primaries).max(1));
         let mut workers = Vec::with_capacity(grant.workers.len());
         // For each worker of the grant where its addresses begin in `workers`, and how many it has there.
         let mut spans = Vec::with_capacity(grant.workers.len());
         for ((worker, rack), primaries) in grant.workers.iter().zip(&primaries) {
             let begin = workers.len();
             let names = self.workers[worker].names(worker);
-            workers.extend(names.take(each.min(*primaries).max(1)).map(|name| (name, rack.clone())));
+            // A driver that needs another worker draws from all addresses: a spare one is to be drawn as often.
+            let count = if *primaries == 0 { most } else { each.min(*primaries) };
+            workers.extend(names.take(count).map(|name| (name, rack.clone())));
             spans.push((begin, workers.len() - begin));
         }
         let mut dealt = vec![0; spans.len()];
@@ -153,7 +156,18 @@ mod tests {
         let grant = ask(&mut state, 3, false, &[]).unwrap();
         let used: Vec<usize> = dealt(&grant).into_values().filter(|count| *count > 0).collect();
         assert_eq!(used, [1, 1, 1]);
-        assert_eq!(grant.workers.len(), 5, "and two spare workers, each once");
+        assert_eq!(grant.workers.len(), 9, "and two spare workers, each as often");
+    }
+
+    #[test]
+    fn a_spare_worker_is_drawn_as_often_as_another() {
+        let mut state = state(3, 8);
+        let grant = ask(&mut state, 8, false, &[]).unwrap();
+        let dealt = dealt(&grant);
+        let mut of_host = BTreeMap::new();
+        dealt.keys().for_each(|worker| *of_host.entry(&*worker.host).or_insert(0) += 1);
+        assert_eq!(of_host.into_values().collect::<Vec<_>>(), [4, 4, 4]);
+        assert_eq!(dealt.values().filter(|count| **count > 0).count(), 8);
     }
 
     #[test]
@@ -181,9 +195,22 @@ mod tests {
         assert_eq!(pulse(&mut state, &[id(0, 103), id(0, 104)]).unknown, [id(0, 104)]);
         state.workers_reported_failed(&[id(0, 101)]);
         assert_eq!(pulse(&mut state, &[]).excluded, (100..104).map(|port| id(0, port)).collect::<Vec<_>>());
+        state.workers_reported_failed(&[id(1, 103)]);
+        assert_eq!(pulse(&mut state, &[]).excluded, [], "a driver without any worker fails its tasks");
         let left = state.worker_leaves(NOW, &id(1, 100), 1, Phase::Stopping, false);
         assert!(left.reply.is_ok());
         assert_eq!(pulse(&mut state, &[]).shutting, (100..104).map(|port| id(1, port)).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn an_operator_may_use_any_name_of_a_worker() {
+        let mut state = state(2, 4);
+        let _ = state.exclude_workers(NOW, &[id(0, 102)], &[]);
+        assert!(
+            ask(&mut state, 16, false, &[]).unwrap().workers.iter().all(|(worker, _)| &*worker.host == "w1")
+        );
+        let _ = state.exclude_workers(NOW, &[], &[id(0, 103)]);
+        assert_eq!(pulse(&mut state, &[]).excluded, []);
     }
 
     #[test]

@@ -54,11 +54,13 @@ impl State {
         application.files_written = application.files_written.saturating_add(pulse.files_written);
         let shuffles = application.shuffles.keys().copied().collect();
         let mut health = ApplicationHealth { shuffles, ..ApplicationHealth::default() };
+        // A driver takes nobody whom it is told to leave alone: with nobody else its tasks would fail. It finds out itself.
+        let is_any_reached = self.workers.iter().any(|(worker, held)| self.is_eligible(worker, held));
         for (worker, held) in &self.workers {
             if held.is_leaving() {
                 health.shutting.extend(held.names(worker));
             } else if self.excluded_by_hand.contains(worker)
-                || held.link == Link::Broken
+                || (held.link == Link::Broken && is_any_reached)
                 || held.report.is_without_storage()
             {
                 health.excluded.extend(held.names(worker));

@@ -42,9 +42,14 @@ impl Orders {
         }
     }
 
-    /// Takes back the order to delete a shuffle whose number is in use again.
+    /// Takes back the order to delete a shuffle that is needed after all.
     pub(super) fn keep(&mut self, shuffle: &ShuffleKey) {
         self.expired.retain(|(_, waiting)| waiting != shuffle);
+    }
+
+    /// Whether the worker may still be about to delete a shuffle.
+    pub(super) fn deletes(&self, shuffle: &ShuffleKey) -> bool {
+        self.expired.iter().any(|(_, waiting)| waiting == shuffle)
     }
 
     pub(super) fn command(&mut self, command: Command) {

@@ -87,7 +87,6 @@ impl State {
                 return decision;
             }
             let shuffle = ShuffleKey { application: request.application.clone(), shuffle: request.shuffle };
-            self.take_back_deletion(&shuffle);
             let record = Record::ShuffleRegistered { shuffle: shuffle.clone(), at_unix_ms: now.unix_ms };
             self.commit(now, &mut decision, record);
             // Registered in this life: from here on the list of its workers is complete.
@@ -119,10 +118,13 @@ impl State {
     fn grant(&self, request: &SlotRequest, random: u64) -> Result<SlotGrant, SlotRefusal> {
         let excluded: BTreeSet<&WorkerId> =
             request.excluded.iter().filter_map(|named| self.known_as(named)).collect();
-        let wanted = |worker: &WorkerId| !excluded.contains(worker);
+        let shuffle = ShuffleKey { application: request.application.clone(), shuffle: request.shuffle };
+        // Where a shuffle of this number is still to be deleted, its batches would be taken for those of this one.
+        let wanted =
+            |worker: &WorkerId, held: &Worker| !excluded.contains(worker) && !held.orders.deletes(&shuffle);
         let workers_min = if request.replicate { 2 } else { 1 };
         let who = |may: &dyn Fn(&WorkerId, &Worker) -> bool| -> Vec<(&WorkerId, &Worker)> {
-            self.workers.iter().filter(|(worker, held)| wanted(worker) && may(worker, held)).collect()
+            self.workers.iter().filter(|(worker, held)| wanted(worker, held) && may(worker, held)).collect()
         };
         // Workers under pressure are left alone unless there is nobody else, and then those of whom we do not know
         // whether they can be reached: the client finds out.

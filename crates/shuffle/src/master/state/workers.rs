@@ -161,17 +161,20 @@ impl State {
         }
     }
 
-    /// Takes workers out of service and puts others back, by hand.
+    /// Takes workers out of service and puts others back, by hand, each by any of its names.
     pub fn exclude_workers(&mut self, now: Now, add: &[WorkerId], remove: &[WorkerId]) -> Decision<()> {
         let mut decision = Decision::of(());
+        let meant = |named: &WorkerId| self.known_as(named).unwrap_or(named).clone();
+        let (add, remove): (Vec<_>, Vec<_>) =
+            (add.iter().map(meant).collect(), remove.iter().map(meant).collect());
         for worker in add.iter().filter(|worker| !remove.contains(worker)) {
             if !self.excluded_by_hand.contains(worker) {
                 self.commit(now, &mut decision, Record::WorkerExcluded { worker: worker.clone() });
             }
         }
         for worker in remove {
-            if self.excluded_by_hand.contains(worker) {
-                self.commit(now, &mut decision, Record::WorkerIncluded { worker: worker.clone() });
+            if self.excluded_by_hand.contains(&worker) {
+                self.commit(now, &mut decision, Record::WorkerIncluded { worker });
             }
         }
         decision
@@ -499,6 +502,21 @@ mod tests {
         let mut late = registration(id(7), 7);
         late.report.shuffles = vec![held];
         assert_eq!(state.register_worker(at(4), 7, late).reply, Some(vec![shuffle]));
+    }
+
+    #[test]
+    fn a_number_is_used_again_only_where_nothing_of_it_is_left() {
+        let mut state = state_of(2);
+        let application = ApplicationId::from("app");
+        let _ = grant(&mut state, BTreeSet::new()).unwrap();
+        let _ = state.unregister_shuffles(at(1), &application, &[ShuffleId(0)]);
+        let orders = |state: &State, worker: u16| state.workers[&id(worker)].orders.pending();
+        let sequence = orders(&state, 0).expect("a deletion").sequence;
+        assert_eq!(grant(&mut state, BTreeSet::new()), Err(SlotRefusal::NoWorker), "both still have it");
+        state.workers.get_mut(&id(0)).unwrap().orders.confirm(sequence);
+        let granted = grant(&mut state, BTreeSet::new()).unwrap();
+        assert!(granted.workers.iter().all(|(worker, _)| *worker == id(0)));
+        assert!(orders(&state, 1).is_some(), "the other one is still to delete it");
     }
 
     #[test]
