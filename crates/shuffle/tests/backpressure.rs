@@ -14,6 +14,7 @@ use bytes::Bytes;
 use cluster::{Cluster, SOFT_1G, WHOLE, WITHIN, batch, noise, primary};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use yeoul_shuffle::ids::{ApplicationId, LocationId, Mode, ShuffleKey, WorkerId};
 use yeoul_shuffle::net::{Client, Payload};
 use yeoul_shuffle::wire::batch::{BATCH_HEADER_LEN, ByteOrder};
@@ -185,6 +186,27 @@ async fn who_cannot_wait_is_sent_elsewhere_and_who_has_gone_brings_nothing() {
         map += 1;
         assert!(map < 1000, "there is always room");
     }
+
+    // A row that is written while it comes waits for a disk, and not for ever either.
+    let row = batch(ByteOrder::Little, 2000, 0, 1, &noise(1, 10 << 20));
+    assert_eq!(cluster.push(0, &brief, place, &row).await, Ok(Status::HardSplit));
+
+    // Who waits in line waits, too.
+    let line = ShuffleKey::new("greedy", 3);
+    assert_eq!(cluster.reserve_within(&line, &[primary(cluster.id(0), 0)], SOFT_1G, 3000).await, 0);
+    let client = Client::default();
+    let address = format!("{}:{}", cluster.id(0).host, cluster.id(0).push_port);
+    let mut pushes = JoinSet::new();
+    let begin = Instant::now();
+    for map in 0..30 {
+        let (client, address, shuffle) = (client.clone(), address.clone(), line.clone());
+        let body = batch_of(map);
+        let header = Header::PushData { request_id: 0, mode: Mode::Primary, shuffle, location: place };
+        pushes.spawn(async move { client.request(&address, header, body, 6 * WITHIN).await.unwrap()[0] });
+    }
+    let answers = pushes.join_all().await;
+    assert!(answers.contains(&(Status::HardSplit as u8)), "there is always room");
+    assert!(begin.elapsed() < Duration::from_secs(10), "each of them waited a second by itself");
 
     let leaver = Client::default();
     let address = format!("{}:{}", cluster.id(0).host, cluster.id(0).push_port);

@@ -3,6 +3,7 @@
 use std::io;
 
 use bytes::Bytes;
+use tokio::time::Instant;
 
 use super::reader::FrameReader;
 
@@ -20,6 +21,12 @@ impl<'a> Body<'a> {
     /// Bytes that have not been read yet.
     pub fn remaining(&self) -> usize {
         self.remaining
+    }
+
+    /// A bound for how long the peer has been waiting for an answer: it sent this frame later. Frames that stood in line
+    /// behind others have been waiting while those were answered.
+    pub fn arrived_after(&self) -> Instant {
+        self.reader.arrived_after()
     }
 
     /// The rest, in an allocation of its own that can be stored as it is. While it arrives it takes at most twice the bytes

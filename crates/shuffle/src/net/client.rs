@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout_at};
 use super::listener::notice_vanished_peers;
 use super::payload::Payload;
 use super::reader::FrameReader;
-use super::writer::{Outgoing, write_frames};
+use super::writer::{Outgoing, Place, write_frames};
 use crate::wire::{ChunkSlice, Header, Limits};
 
 /// Bytes of an answer that are allocated at once. Whoever asks for a chunk expects one, and moving it about as it grows
@@ -138,12 +138,13 @@ impl Client {
         let link = timeout_at(deadline, self.link(address)).await.map_err(|_| timed_out())??;
         let place =
             timeout_at(deadline, link.in_flight.clone().acquire_owned()).await.map_err(|_| timed_out())?;
-        let place = place.expect("the semaphore is never closed");
+        let place = Arc::new(place.expect("the semaphore is never closed"));
         let key = self.key(&mut header);
         let (answer, answered) = oneshot::channel();
         link.expect(key, answer)?;
         let _pending = Pending { link: &link, key };
-        let outgoing = Outgoing { header, payload: payload.into(), permit: None };
+        let outgoing =
+            Outgoing { header, payload: payload.into(), place: Place::Request(Arc::clone(&place)) };
         link.queue.send(outgoing).map_err(|_| link.lost())?;
         let answer = timeout_at(deadline, answered).await.map_err(|_| timed_out())?;
         drop(place);
@@ -162,7 +163,7 @@ impl Client {
     ) -> Result<(), RequestError> {
         let link = self.link(address).await?;
         self.key(&mut header);
-        let outgoing = Outgoing { header, payload: payload.into(), permit: None };
+        let outgoing = Outgoing { header, payload: payload.into(), place: Place::Unlimited };
         link.queue.send(outgoing).map_err(|_| link.lost())
     }
 

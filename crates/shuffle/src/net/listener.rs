@@ -16,6 +16,7 @@ use super::duplex::Duplex;
 use super::reader::{BODY_BEGIN, FrameReader};
 use super::reply::Reply;
 use super::service::{ConnectionId, Service};
+use super::unsent::Unsent;
 use super::writer::write_frames;
 use crate::error::Result;
 use crate::wire::Limits;
@@ -199,16 +200,19 @@ async fn connection<S: Service>(
     let (queue, outgoing) = mpsc::unbounded_channel();
     let mut reader = FrameReader::new(read, options.limits.clone(), BODY_BEGIN, options.idle_max);
     let in_flight = Arc::new(Semaphore::new(options.requests_max));
+    let unsent = Arc::new(Unsent::default());
     let duplex = Duplex::new();
     let reading = async {
         let mut frames: usize = 0;
         while let Some(head) = reader.head().await? {
             let permit = in_flight.clone().acquire_owned().await.expect("the semaphore is never closed");
             let request_id = head.header.request_id().unwrap_or_default();
-            let reply = Reply { queue: queue.clone(), permit, connection: counted.id, peer, request_id };
+            let (queue, connection) = (queue.clone(), counted.id);
+            let reply = Reply { queue, permit, unsent: unsent.clone(), connection, peer, request_id };
             let mut body = reader.body(head.body_len);
             counted.service.call(head, &mut body, reply).await?;
             body.skip().await?;
+            unsent.wait_for_room().await;
             frames = frames.wrapping_add(1);
             if frames.is_multiple_of(ANSWERS_TOGETHER) {
                 duplex.let_write().await;

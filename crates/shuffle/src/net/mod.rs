@@ -5,6 +5,7 @@
 //! before its body, and decides where the body goes and when there is room for it; while it waits, this connection and no
 //! other waits. A [`Client`] keeps a connection or a few to each address, and any number of requests in flight on them.
 
+mod arrivals;
 mod body;
 mod client;
 mod duplex;
@@ -13,6 +14,7 @@ mod payload;
 mod reader;
 mod reply;
 mod service;
+mod unsent;
 mod writer;
 
 pub use body::Body;

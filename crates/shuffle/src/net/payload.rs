@@ -6,14 +6,23 @@ use std::pin::Pin;
 
 use bytes::Bytes;
 
+use crate::wire::Header;
+
 /// What [`PieceSource::next`] returns.
 pub type PieceFuture<'a> = Pin<Box<dyn Future<Output = io::Result<Option<Vec<Bytes>>>> + Send + 'a>>;
 
 /// Gives a body piece by piece. A piece is asked for while the one before leaves, so a peer that does not read pins two
 /// pieces and not the whole body.
 pub trait PieceSource: Send {
-    /// The parts of the next piece, or `None` behind the last. An error ends the connection, because the frame cannot be finished.
+    /// The parts of the next piece, or `None` behind the last.
     fn next(&mut self) -> PieceFuture<'_>;
+
+    /// There is no next piece, or it did not come in time. What is returned is sent in place of the frame if this was the
+    /// first piece; otherwise the connection ends, because the frame cannot be finished.
+    fn broke(&mut self, error: &io::Error) -> Option<Header> {
+        let _ = error;
+        None
+    }
 }
 
 pub(super) enum Source {
@@ -45,16 +54,24 @@ impl Payload {
         Self { source: Source::Pull(source), len, guard: None }
     }
 
-    /// Keeps `guard` until the body has been sent or given up: a memory permit, a pinned file.
+    /// Keeps `guard`, too, until the body has been sent or given up: a memory permit, a pinned file.
     #[must_use]
     pub fn with_guard(mut self, guard: impl Send + 'static) -> Self {
-        self.guard = Some(Box::new(guard));
+        self.guard = Some(Box::new((self.guard.take(), guard)));
         self
     }
 
     /// Bytes of the body.
     pub fn len(&self) -> usize {
         self.len
+    }
+
+    /// Bytes of the body that are in memory until it has been sent.
+    pub(super) fn held(&self) -> usize {
+        match &self.source {
+            Source::Bytes(_) => self.len,
+            Source::Pull(_) => 0,
+        }
     }
 
     /// Whether there is no body.

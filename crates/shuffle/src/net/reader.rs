@@ -10,8 +10,9 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use socket2::SockRef;
 use tokio::io::AsyncReadExt;
 use tokio::net::tcp::OwnedReadHalf;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
+use super::arrivals::Arrivals;
 use super::body::Body;
 use crate::wire::{Head, Limits};
 
@@ -31,11 +32,13 @@ pub(super) struct FrameReader {
     idle_max: Duration,
     /// The peer was seen to send a head in parts: it may wait for an acknowledgement between any two.
     sends_parts: bool,
+    arrivals: Arrivals,
 }
 
 impl FrameReader {
     pub fn new(half: OwnedReadHalf, limits: Limits, body_begin: usize, idle_max: Duration) -> Self {
-        Self { half, buffer: BytesMut::new(), limits, body_begin, idle_max, sends_parts: false }
+        let (buffer, sends_parts, arrivals) = (BytesMut::new(), false, Arrivals::new(Instant::now()));
+        Self { half, buffer, limits, body_begin, idle_max, sends_parts, arrivals }
     }
 
     /// The next frame's head; `None` when the peer has closed between two frames.
@@ -45,6 +48,7 @@ impl FrameReader {
         loop {
             let head = Head::decode(&mut self.buffer, &self.limits);
             if let Some(head) = head.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))? {
+                self.arrivals.take(Instant::now());
                 return Ok(Some(head));
             }
             if self.buffer.is_empty() {
@@ -61,6 +65,11 @@ impl FrameReader {
                 }
             }
         }
+    }
+
+    /// The frame whose head was read last did not arrive before.
+    pub fn arrived_after(&self) -> Instant {
+        self.arrivals.earliest()
     }
 
     /// Whether the peer has closed its side, or is gone, and all that it sent has been read.
@@ -82,19 +91,28 @@ impl FrameReader {
     async fn wait_for_bytes(&mut self) -> io::Result<()> {
         self.buffer = BytesMut::new();
         let mut readable = pin!(self.half.readable());
-        poll_fn(|context| {
+        let mut none_since = None;
+        let ready = poll_fn(|context| {
             let polled = readable.as_mut().poll(context);
-            if polled.is_pending() && self.sends_parts {
-                acknowledge_at_once(&self.half);
+            if polled.is_pending() {
+                none_since.get_or_insert_with(Instant::now);
+                if self.sends_parts {
+                    acknowledge_at_once(&self.half);
+                }
             }
             polled
-        })
-        .await
+        });
+        ready.await?;
+        if let Some(none_since) = none_since {
+            self.arrivals.come(none_since, Instant::now());
+        }
+        Ok(())
     }
 
     async fn fill(&mut self) -> io::Result<usize> {
-        self.buffer.reserve(READ_AHEAD);
-        read(&mut self.half, &mut (&mut self.buffer).limit(READ_AHEAD), self.sends_parts).await
+        let Self { half, buffer, sends_parts, arrivals, .. } = self;
+        buffer.reserve(READ_AHEAD);
+        read(half, &mut buffer.limit(READ_AHEAD), *sends_parts, arrivals).await
     }
 
     async fn in_time<T>(&mut self, read: impl AsyncFnOnce(&mut Self) -> io::Result<T>) -> io::Result<T> {
@@ -129,7 +147,8 @@ impl FrameReader {
             // The buffer is empty by now. What of the capacity is left over takes the next head along, in the same call.
             let room = body.capacity().min(len + READ_AHEAD) - body.len();
             let mut rest = (&mut *body).limit(room);
-            match timeout(self.idle_max, read(&mut self.half, &mut rest, self.sends_parts)).await {
+            let read = read(&mut self.half, &mut rest, self.sends_parts, &mut self.arrivals);
+            match timeout(self.idle_max, read).await {
                 Ok(Ok(0)) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(Ok(_)) => {}
                 Ok(Err(error)) => return Err(error),
@@ -161,15 +180,28 @@ impl FrameReader {
 }
 
 /// Reads what is there, or waits for it.
-async fn read(half: &mut OwnedReadHalf, into: &mut impl BufMut, sends_parts: bool) -> io::Result<usize> {
-    poll_fn(|context| {
+async fn read(
+    half: &mut OwnedReadHalf,
+    into: &mut impl BufMut,
+    sends_parts: bool,
+    arrivals: &mut Arrivals,
+) -> io::Result<usize> {
+    let mut none_since = None;
+    let read = poll_fn(|context| {
         let polled = pin!(half.read_buf(into)).poll(context);
-        if polled.is_pending() && sends_parts {
-            acknowledge_at_once(half);
+        if polled.is_pending() {
+            none_since.get_or_insert_with(Instant::now);
+            if sends_parts {
+                acknowledge_at_once(half);
+            }
         }
         polled
-    })
-    .await
+    });
+    let read = read.await;
+    if let Some(none_since) = none_since {
+        arrivals.come(none_since, Instant::now());
+    }
+    read
 }
 
 /// Called when there is nothing left to read: a peer that has to wait for the acknowledgement is not to wait longer. Sail

@@ -1,13 +1,15 @@
 //! The way back to whoever sent a frame.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::payload::Payload;
 use super::service::ConnectionId;
-use super::writer::Outgoing;
+use super::unsent::Unsent;
+use super::writer::{Outgoing, Place};
 use crate::wire::message::Message;
 use crate::wire::rpc::Answer;
 use crate::wire::{ChunkSlice, Header, Status};
@@ -20,6 +22,7 @@ const ERROR_LEN_MAX: usize = 4 * 1024;
 pub struct Reply {
     pub(super) queue: mpsc::UnboundedSender<Outgoing>,
     pub(super) permit: OwnedSemaphorePermit,
+    pub(super) unsent: Arc<Unsent>,
     pub(super) connection: ConnectionId,
     pub(super) peer: SocketAddr,
     pub(super) request_id: i64,
@@ -43,7 +46,12 @@ impl Reply {
 
     /// Sends any frame. The queue cannot overflow: it has as many places as the connection may have requests in flight.
     pub fn frame(self, header: Header, payload: impl Into<Payload>) {
-        let outgoing = Outgoing { header, payload: payload.into(), permit: Some(self.permit) };
+        let place = Place::Answer { _place: self.permit };
+        let mut payload = payload.into();
+        if let Some(counted) = self.unsent.count(payload.held()) {
+            payload = payload.with_guard(counted);
+        }
+        let outgoing = Outgoing { header, payload, place };
         // The connection may have ended meanwhile; then nobody waits for this answer.
         let _ = self.queue.send(outgoing);
     }
@@ -95,9 +103,14 @@ impl Reply {
         self.frame(Header::ChunkFetchSuccess(slice), body);
     }
 
+    /// The frame that says why there is no chunk.
+    pub fn no_chunk(slice: ChunkSlice, text: impl Into<String>) -> Header {
+        Header::ChunkFetchFailure { slice, error: cut(text.into()) }
+    }
+
     /// Says why there is no chunk.
     pub fn chunk_failure(self, slice: ChunkSlice, text: impl Into<String>) {
-        self.frame(Header::ChunkFetchFailure { slice, error: cut(text.into()) }, Payload::empty());
+        self.frame(Self::no_chunk(slice, text), Payload::empty());
     }
 }
 

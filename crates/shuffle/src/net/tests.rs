@@ -45,11 +45,33 @@ impl PieceSource for Never {
     }
 }
 
+/// A source that has no first piece, and says what is sent instead.
+struct Broken {
+    request_id: i64,
+    stands_still: bool,
+}
+
+impl PieceSource for Broken {
+    fn next(&mut self) -> PieceFuture<'_> {
+        Box::pin(async {
+            if self.stands_still {
+                std::future::pending::<()>().await;
+            }
+            Err(io::Error::other("rotten"))
+        })
+    }
+
+    fn broke(&mut self, error: &io::Error) -> Option<Header> {
+        Some(Header::RpcFailure { request_id: self.request_id, error: error.to_string() })
+    }
+}
+
 #[derive(Default)]
 struct Letters {
     held: Mutex<Vec<Reply>>,
     released: Notify,
     ended: Mutex<Vec<ConnectionId>>,
+    echoed: AtomicUsize,
     pieces: Arc<AtomicUsize>,
 }
 
@@ -63,6 +85,7 @@ impl Service for Letters {
         match letter[0] {
             b'e' => {
                 let rest = body.whole().await?;
+                self.echoed.fetch_add(rest.len(), Ordering::Relaxed);
                 reply.respond(Payload::parts(vec![
                     rest.slice(..rest.len() / 2),
                     rest.slice(rest.len() / 2..),
@@ -93,6 +116,11 @@ impl Service for Letters {
             b'l' => {
                 let source = Pieces { count: 3, given: 0, total: self.pieces.clone() };
                 reply.respond(Payload::pull(3001, Box::new(source)));
+            }
+            b'b' | b't' => {
+                let request_id = head.header.request_id().unwrap();
+                let source = Broken { request_id, stands_still: letter[0] == b't' };
+                reply.respond(Payload::pull(1000, Box::new(source)));
             }
             b'n' => reply.respond(Payload::pull(1000, Box::new(Never))),
             b'x' => return Err(io::Error::other("asked to")),
@@ -182,6 +210,50 @@ async fn pulled_bodies_arrive_in_order_and_a_wrong_total_ends_the_connection() {
 }
 
 #[tokio::test]
+async fn a_body_that_cannot_begin_is_a_failure_and_costs_no_one_else_the_connection() {
+    let (service, _handle, address) = server().await;
+    let client = Client::default();
+    let asked = tokio::join!(
+        ask(&client, &address, varied(b'e', 9)),
+        ask(&client, &address, varied(b'b', 0)),
+        ask(&client, &address, varied(b'e', 9)),
+        ask(&client, &address, varied(b't', 0)),
+        ask(&client, &address, varied(b'p', 0)),
+    );
+    assert!(asked.0.is_ok() && asked.2.is_ok() && asked.4.is_ok());
+    for failed in [asked.1, asked.3] {
+        assert!(matches!(failed, Err(RequestError::Failed { .. })), "{failed:?}");
+    }
+    assert!(service.ended.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn what_nobody_waits_for_any_more_is_not_sent() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let client = Client::new(ClientOptions { requests_max: 2, ..ClientOptions::default() });
+    // The first fills the sockets. The second stands behind it, and the third finds no place.
+    let first = varied(b'e', 32 << 20);
+    for body in [first.clone(), varied(b'e', 1000), varied(b'e', 1000)] {
+        let header = Header::RpcRequest { request_id: 0 };
+        let asked = client.request(&address, header, body, Duration::from_millis(100)).await;
+        assert!(matches!(asked, Err(RequestError::TimedOut { .. })));
+    }
+    let last = varied(b'e', 10);
+    let mut expected = BytesMut::new();
+    Frame::new(Header::RpcRequest { request_id: 0 }, first).encode(&mut expected);
+    Frame::new(Header::RpcRequest { request_id: 2 }, last.clone()).encode(&mut expected);
+    let asking = tokio::spawn(async move { ask(&client, &address, last).await });
+    let (mut socket, _) = listener.accept().await.unwrap();
+    let mut received = vec![0; expected.len()];
+    let read = tokio::time::timeout(WITHIN, socket.read_exact(&mut received)).await;
+    read.expect("all of it comes").unwrap();
+    assert!(received == expected, "the second, too, or something else");
+    drop(socket);
+    assert!(matches!(asking.await.unwrap(), Err(RequestError::Lost { .. })));
+}
+
+#[tokio::test]
 async fn the_end_of_a_connection_is_told_while_answers_are_held() {
     let (service, handle, address) = server().await;
     let mut socket = TcpStream::connect(&address).await.unwrap();
@@ -241,6 +313,20 @@ async fn a_peer_that_reads_nothing_pins_no_more_than_what_the_sockets_hold() {
     service.released.notified().await;
     let given = service.pieces.load(Ordering::Relaxed) * 1000;
     assert!(given > 100_000 && given < 20_000_000, "{given} of 40,000,000 bytes were pulled");
+}
+
+#[tokio::test]
+async fn a_peer_that_reads_nothing_is_not_asked_for_more() {
+    let (service, _handle, address) = server().await;
+    let mut socket = TcpStream::connect(&address).await.unwrap();
+    let mut frames = BytesMut::new();
+    for request_id in 0..60 {
+        Frame::new(Header::RpcRequest { request_id }, varied(b'e', 2 << 20)).encode(&mut frames);
+    }
+    // The service gives up after 300 ms without progress, and closes the connection.
+    assert!(socket.write_all(&frames).await.is_err());
+    let echoed = service.echoed.load(Ordering::Relaxed);
+    assert!(echoed > 30 << 20 && echoed < 40 << 20, "{echoed} of {} bytes", frames.len());
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -22,16 +23,36 @@ const GATHER: usize = 256 * 1024;
 /// Slices handed to the kernel at once.
 const SLICES: usize = 64;
 
+/// The part of the time that a body may stand still which its first piece has: without one, another frame can go.
+const FIRST_PART: u32 = 2;
+
 /// A frame on its way out.
 pub(super) struct Outgoing {
     pub header: Header,
     pub payload: Payload,
-    /// The place among the connection's requests in flight, free again when the frame has left.
-    pub permit: Option<OwnedSemaphorePermit>,
+    pub place: Place,
+}
+
+/// A place among the connection's requests in flight.
+pub(super) enum Place {
+    /// Such a frame needs none.
+    Unlimited,
+    /// That of the answer's request. It is free again when the answer has left.
+    Answer { _place: OwnedSemaphorePermit },
+    /// That of the request itself, which whoever asked has a share in. It is free again when the frame has left and there is
+    /// an answer, or nobody waits for one.
+    Request(Arc<OwnedSemaphorePermit>),
+}
+
+impl Place {
+    /// Whether whoever asked has given up.
+    fn is_abandoned(&self) -> bool {
+        matches!(self, Self::Request(place) if Arc::strong_count(place) == 1)
+    }
 }
 
 /// Writes the frames of `queue` until it is closed, or until the peer is gone or reads nothing for `idle_max`, or a body
-/// that is pulled stands still for as long.
+/// that is pulled stands still for as long. A frame whose asker gave up before it began to leave is left out.
 pub(super) async fn write_frames(
     mut half: OwnedWriteHalf,
     mut queue: mpsc::UnboundedReceiver<Outgoing>,
@@ -41,24 +62,40 @@ pub(super) async fn write_frames(
     while let Some(first) = queue.recv().await {
         let mut gathered = Gathered::default();
         let mut next = Some(first);
-        while let Some(Outgoing { header, payload, permit }) = next.take() {
+        while let Some(Outgoing { header, payload, place }) = next.take() {
+            if place.is_abandoned() {
+                next = queue.try_recv().ok();
+                continue;
+            }
             let len = payload.len();
             header.encode(len, &mut heads);
             let head = heads.split().freeze();
             match payload.source {
                 Source::Bytes(ref parts) => {
                     gathered.push(head);
-                    gathered.permits.extend(permit);
+                    gathered.places.push(place);
                     parts.iter().for_each(|part| gathered.push(part.clone()));
                     gathered.payloads.push(payload);
                 }
                 Source::Pull(mut source) => {
                     let mut left = len;
                     // What others asked for does not wait for this one's disk.
-                    let first = next_of(source.as_mut(), idle_max);
-                    let mut piece = gathered.write_while_waiting(first, &mut half, idle_max).await?;
-                    gathered.push(head);
-                    gathered.permits.extend(permit);
+                    let first = next_of(source.as_mut(), idle_max / FIRST_PART);
+                    let first = gathered.write_while_waiting(first, &mut half, idle_max).await?;
+                    gathered.places.push(place);
+                    let mut piece = match first {
+                        Ok(piece) => {
+                            gathered.push(head);
+                            piece
+                        }
+                        Err(error) => {
+                            // Nothing of the frame has left: others on the connection need not suffer.
+                            source.broke(&error).ok_or(error)?.encode(0, &mut heads);
+                            gathered.push(heads.split().freeze());
+                            left = 0;
+                            None
+                        }
+                    };
                     while let Some(parts) = piece {
                         for part in parts {
                             left = left.checked_sub(part.len()).ok_or_else(|| wrong_total(len))?;
@@ -66,7 +103,9 @@ pub(super) async fn write_frames(
                         }
                         // The next piece comes from its disk while this one leaves.
                         let write = gathered.write(&mut half, idle_max);
-                        ((), piece) = tokio::try_join!(write, next_of(source.as_mut(), idle_max))?;
+                        let ((), next) =
+                            tokio::try_join!(write, async { Ok(next_of(source.as_mut(), idle_max).await) })?;
+                        piece = next.inspect_err(|error| _ = source.broke(error))?;
                     }
                     if left != 0 {
                         return Err(wrong_total(len));
@@ -100,7 +139,7 @@ struct Gathered {
     parts: VecDeque<Bytes>,
     len: usize,
     payloads: Vec<Payload>,
-    permits: Vec<OwnedSemaphorePermit>,
+    places: Vec<Place>,
 }
 
 impl Gathered {
@@ -114,14 +153,17 @@ impl Gathered {
     /// Waits for a piece. What is gathered goes out meanwhile, or together with a piece that is at hand.
     async fn write_while_waiting<T>(
         &mut self,
-        piece: impl Future<Output = io::Result<T>>,
+        piece: impl Future<Output = T>,
         half: &mut OwnedWriteHalf,
         idle_max: Duration,
     ) -> io::Result<T> {
         let mut piece = pin!(piece);
         match poll_fn(|context| Poll::Ready(piece.as_mut().poll(context))).await {
-            Poll::Ready(piece) => piece,
-            Poll::Pending => tokio::try_join!(self.write(half, idle_max), piece).map(|((), piece)| piece),
+            Poll::Ready(piece) => Ok(piece),
+            Poll::Pending => {
+                let (written, piece) = tokio::join!(self.write(half, idle_max), piece);
+                written.map(|()| piece)
+            }
         }
     }
 
@@ -153,7 +195,7 @@ impl Gathered {
             }
         }
         self.payloads.clear();
-        self.permits.clear();
+        self.places.clear();
         Ok(())
     }
 }

@@ -127,12 +127,13 @@ impl FetchService {
         let stream = self.node.streams.get(slice.stream_id, self.node.store.now_ms())?;
         stream.check()?;
         let reader = ChunkReader::new(&stream, &self.node.store, chunk, offset.into(), len)?;
-        Ok(ChunkSource { stream, reader })
+        Ok(ChunkSource { slice: *slice, stream, reader })
     }
 }
 
 /// A chunk that is read while it is sent.
 struct ChunkSource {
+    slice: ChunkSlice,
     stream: Arc<Stream>,
     reader: ChunkReader,
 }
@@ -142,12 +143,17 @@ impl PieceSource for ChunkSource {
         Box::pin(async {
             let piece = self.reader.next().await;
             piece.map_err(|error| {
-                tracing::warn!(%error, "a chunk broke off");
-                // The frame cannot be finished, so the connection ends; who comes back with this stream is told why.
                 self.stream.broke(&error);
                 io::Error::other(error)
             })
         })
+    }
+
+    fn broke(&mut self, error: &io::Error) -> Option<Header> {
+        tracing::warn!(%error, "a chunk broke off");
+        // Who comes back with this stream is told why; a disk that stands still has not said anything yet.
+        self.stream.broke(&Error::new(Kind::Unavailable, error.to_string()));
+        Some(Reply::no_chunk(self.slice, error.to_string()))
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout};
 
 use super::buffers;
 use super::memory::Party;
@@ -16,6 +17,7 @@ use super::push::{Appended, Push, Rejection, wait_for_memory};
 use super::replicate::{self, Copied};
 use super::state::Refusal;
 use super::store::Store;
+use super::store::directory::Directory;
 use super::store::record::RunRow;
 use super::store::segment::Segment;
 use super::store::shuffle::Shuffle;
@@ -89,13 +91,13 @@ pub async fn push(
         return Ok(());
     };
     let file = FileName { location: *location, mode: push.mode };
-    let Some(segment) = new_file(node, shuffle, len).await else {
+    let Some(file_of_its_own) = new_file(node, shuffle, len, patience).await else {
         reply.push(Status::HardSplit);
         return Ok(());
     };
     let copy = start_copy(node, shuffle, &push, len);
     let pieces = copy.as_ref().map(|copy| &copy.pieces);
-    let received = receive(node, segment, &push.party(), patience, body, pieces).await;
+    let received = receive(node, file_of_its_own, &push.party(), patience, body, pieces).await;
     let (received, copied) = match (received, copy) {
         (Err(error), _) => return Err(error),
         (Ok(received), None) => (received, None),
@@ -123,13 +125,36 @@ pub async fn push(
     Ok(())
 }
 
-async fn new_file(node: &Arc<Node>, shuffle: &Arc<Shuffle>, len: usize) -> Option<Arc<Segment>> {
+async fn new_file(
+    node: &Arc<Node>,
+    shuffle: &Arc<Shuffle>,
+    len: usize,
+    patience: Duration,
+) -> Option<Unfinished> {
     let directory = node.store.healthiest().filter(|directory| directory.usable() > len as u64)?;
     let (key, number) = (shuffle.key().clone(), shuffle.lock().next_segment_number());
-    let _turn = directory.large_writes.acquire().await;
-    let place = Arc::clone(&directory);
-    let made = tokio::task::spawn_blocking(move || Segment::create_for_one(&place, &key, number));
-    made.await.ok()?.ok().map(Arc::new)
+    let (place, store) = (Arc::clone(&directory), Arc::clone(&node.store));
+    let create = move || {
+        let segment = Arc::new(Segment::create_for_one(&place, &key, number)?);
+        Ok(Unfinished { store, segment: Some(segment) })
+    };
+    on_disk(&directory, patience, create).await.ok()
+}
+
+/// Has a disk do something, and waits no longer than that: a disk that stands still would hold up all that comes over the
+/// connection. What hangs keeps its turn, so that few threads hang, and what comes of it is dropped.
+async fn on_disk<T: Send + 'static>(
+    directory: &Arc<Directory>,
+    patience: Duration,
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    let directory = Arc::clone(directory);
+    let working = tokio::spawn(async move {
+        let _turn = directory.large_writes.acquire().await;
+        tokio::task::spawn_blocking(work).await.unwrap_or_else(|panic| Err(io::Error::other(panic)))
+    });
+    let worked = timeout(patience, working).await.map_err(|_| io::ErrorKind::TimedOut)?;
+    worked.unwrap_or_else(|panic| Err(io::Error::other(panic)))
 }
 
 /// Begins to send the body on, over a connection of its own: what is slow in arriving holds up nobody else.
@@ -152,19 +177,19 @@ fn start_copy(node: &Arc<Node>, shuffle: &Shuffle, push: &Push, len: usize) -> O
 /// Receives the body into the file. The outer error is the client's connection, the inner one the disk or memory.
 async fn receive(
     node: &Arc<Node>,
-    segment: Arc<Segment>,
+    file: Unfinished,
     party: &Party,
     patience: Duration,
     body: &mut Body<'_>,
     copy: Option<&mpsc::Sender<Bytes>>,
 ) -> io::Result<io::Result<Received>> {
     let store = &node.store;
-    let file = Unfinished::new(node, segment);
     let mut at = Segment::LARGE_BATCH_AT;
     let (mut front, mut checksum, mut left) = (Bytes::new(), crc32fast::Hasher::new(), body.remaining());
     while left > 0 {
         let step = left.min(PIECE_BYTES);
-        let Some(charge) = wait_for_memory(node, party, buffers::cost(step), patience).await else {
+        let until = Instant::now() + patience;
+        let Some(charge) = wait_for_memory(node, party, buffers::cost(step), until).await else {
             return Ok(Err(io::ErrorKind::OutOfMemory.into()));
         };
         let mut buffer = store.buffers().take_charged(step, charge, store.memory());
@@ -180,9 +205,7 @@ async fn receive(
         }
         let target = file.segment();
         let directory = Arc::clone(target.directory());
-        let _turn = directory.large_writes.acquire().await;
-        let written = tokio::task::spawn_blocking(move || target.write_part(at, &piece)).await;
-        if let Err(error) = written.unwrap_or_else(|panic| Err(io::Error::other(panic))) {
+        if let Err(error) = on_disk(&directory, patience, move || target.write_part(at, &piece)).await {
             return Ok(Err(error));
         }
         at += step as u64;
@@ -320,7 +343,8 @@ mod tests {
         let header = BatchHeader { map: MapId(3), attempt: AttemptId(0), batch: BatchId(1), len: 1000 };
         header.encode(ByteOrder::Little, &mut batch);
         batch.extend((0..1000).map(|at| (at * at / 7) as u8));
-        let segment = new_file(&node_before, &shuffle, batch.len()).await.unwrap();
+        let made = new_file(&node_before, &shuffle, batch.len(), Duration::from_secs(20)).await;
+        let segment = made.unwrap().finish();
         segment.write_part(Segment::LARGE_BATCH_AT, &batch).unwrap();
         let directory = Arc::clone(segment.directory());
         let turns = directory.large_writes.available_permits();

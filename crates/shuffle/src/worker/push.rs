@@ -27,8 +27,9 @@ use crate::wire::{Head, Header, Status};
 /// How often a push that waits for memory looks whether there will ever be any.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// A push waits for memory for this part of the time after which its client gives it up. The copy on the other worker may
-/// have to wait as long, and an answer that comes too late costs more than a split: the client takes the worker for dead.
+/// A push waits for memory, behind others of its connection or by itself, for this part of the time after which its client
+/// gives it up. The copy on the other worker may have to wait as long, and an answer that comes too late costs more than a
+/// split: the client takes the worker for dead.
 const WAIT_PART: u32 = 3;
 
 /// Takes pushes to one kind of copy.
@@ -97,7 +98,9 @@ impl PushService {
         }
         let peer = if forward::is_worth_it(len) { self.peer_of(&shuffle, &push) } else { None };
         let cost = buffers::cost(len) + peer.as_ref().map_or(0, |_| forward::COST_BYTES);
-        let Some(mut charge) = wait_for_memory(&self.node, &push.party(), cost, patience).await else {
+        // It may have been in line behind others that waited.
+        let until = body.arrived_after() + patience;
+        let Some(mut charge) = wait_for_memory(&self.node, &push.party(), cost, until).await else {
             reply.push(Status::HardSplit);
             return Ok(());
         };
@@ -217,11 +220,10 @@ pub(super) async fn wait_for_memory(
     node: &Node,
     party: &Party,
     bytes: u64,
-    patience: Duration,
+    until: Instant,
 ) -> Option<Charge> {
     let acquire = node.store.memory().acquire(party, bytes);
     tokio::pin!(acquire);
-    let until = Instant::now() + patience;
     loop {
         let look = until.min(Instant::now() + LOOK);
         match tokio::time::timeout_at(look, &mut acquire).await {

@@ -286,26 +286,44 @@ impl Shares {
         }
     }
 
-    /// The next in line, if there is room for it. Nobody passes it by: then it would wait for ever.
+    /// The next in line, if there is room for it. Nobody passes it by, because then it would wait for ever, but a copy may
+    /// pass a push: the part that pushes leave to copies is theirs.
     pub fn next(&mut self, now_ms: u64) -> Option<Grant> {
         if self.waiting == 0 {
             return None;
         }
         let division = self.divide(now_ms);
-        let heads = self.accounts.iter().filter_map(|(party, account)| {
+        let first = self.first(division, |_| true)?;
+        let grant = if self.has_room(&first, division) {
+            first
+        } else if first.party.purpose == Purpose::Pushes {
+            let copy = self.first(division, |party| party.purpose == Purpose::Copies)?;
+            let copies = self.accounts.iter().filter(|(party, _)| party.purpose == Purpose::Copies);
+            let held = copies.map(|(_, account)| account.held).sum::<u64>().saturating_add(copy.bytes);
+            let is_theirs = held <= part(self.limit, COPIES_SIXTEENTHS);
+            Some(copy).filter(|copy| is_theirs && self.has_room(copy, division))?
+        } else {
+            return None;
+        };
+        self.leave(&grant.party, grant.ticket);
+        self.take(&grant.party, grant.bytes);
+        Some(grant)
+    }
+
+    /// Whose turn it is among some parties.
+    fn first(&self, division: Division, among: impl Fn(&Party) -> bool) -> Option<Grant> {
+        let heads = self.accounts.iter().filter(|(party, _)| among(party)).filter_map(|(party, account)| {
             let (ticket, bytes) = account.line.first_key_value()?;
             let is_beyond = account.held.saturating_add(*bytes) > division.share;
             let order = (is_beyond, account.held.saturating_add(account.mark), ticket.number);
-            Some((order, party, account.held, *ticket, *bytes))
+            Some((order, party, *ticket, *bytes))
         });
-        let (_, party, held, ticket, bytes) = heads.min_by_key(|(order, ..)| *order)?;
-        if !self.fits(party, held, bytes, division) {
-            return None;
-        }
-        let party = party.clone();
-        self.leave(&party, ticket);
-        self.take(&party, bytes);
-        Some(Grant { ticket, party, bytes })
+        let (_, party, ticket, bytes) = heads.min_by_key(|(order, ..)| *order)?;
+        Some(Grant { ticket, party: party.clone(), bytes })
+    }
+
+    fn has_room(&self, grant: &Grant, division: Division) -> bool {
+        self.fits(&grant.party, self.held(&grant.party), grant.bytes, division)
     }
 
     /// Counts bytes of a party, without asking whether there is room.
@@ -408,6 +426,29 @@ mod tests {
         let copies = Party::copies(&ApplicationId::from("app-0"));
         assert!(shares.take_at_once(&copies, 100, 0));
         assert_eq!([app(0), app(1), copies].map(|party| shares.held(&party)), [1400, 100, 100]);
+    }
+
+    #[test]
+    fn copies_have_their_part_whoever_waits() {
+        let mut shares = Shares::new(16_000);
+        for number in 0..3 {
+            assert!(shares.take_at_once(&app(number), 0, 0));
+        }
+        for number in 0..3 {
+            shares.take(&app(number), 5000); // up to what pushes may take
+        }
+        let modest = shares.join(&app(3), 100, 0);
+        let copies = Party::copies(&ApplicationId::from("app-0"));
+        let waiting: Vec<_> = (0..20).map(|_| shares.join(&copies, 100, 0)).collect();
+        let granted = serve(&mut shares, 0);
+        assert_eq!(granted.iter().map(|grant| grant.ticket).collect::<Vec<_>>(), waiting[..10]);
+        assert_eq!((shares.used(), shares.waiting()), (16_000, 11));
+        shares.give_back(&app(0), 1200);
+        assert_eq!(
+            serve(&mut shares, 0).first().map(|grant| grant.ticket),
+            Some(modest),
+            "it is not forgotten"
+        );
     }
 
     #[test]

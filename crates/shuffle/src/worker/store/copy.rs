@@ -7,7 +7,7 @@
 //! place     run 0      run 1      held (memory, or a batch too large for it that went to disk by itself)
 //! ```
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -94,6 +94,8 @@ pub struct LocationCopy {
     seal_written: bool,
     overhead: Charge,
     repeated: Option<Arc<[u32]>>,
+    /// Batches that did not match their checksums, or were read together with one.
+    suspects: BTreeSet<u32>,
 }
 
 impl LocationCopy {
@@ -110,6 +112,7 @@ impl LocationCopy {
             seal_written: false,
             overhead: memory.charge_fixed(0),
             repeated: None,
+            suspects: BTreeSet::new(),
         }
     }
 
@@ -146,6 +149,16 @@ impl LocationCopy {
     /// What is known about each batch.
     pub fn index(&self) -> &Index {
         &self.index
+    }
+
+    /// Remembers that something was wrong with these batches.
+    pub fn suspect(&mut self, entries: impl Iterator<Item = u32>) {
+        self.suspects.extend(entries);
+    }
+
+    /// Batches with which something was wrong, or with one beside them.
+    pub fn suspects(&self) -> &BTreeSet<u32> {
+        &self.suspects
     }
 
     /// Reads the ids of every batch in the other byte order; see [`Index::swap_byte_order`]. What has runs on disk was

@@ -204,8 +204,9 @@ impl Directory {
     }
 
     /// Keeps batches from being written here until the result is dropped: a disk that stands still. What is here is read.
-    pub async fn stand_still(&self) -> impl Drop + '_ {
-        self.writes.acquire().await.expect("the semaphore is never closed")
+    pub async fn stand_still(&self) -> impl Sized + '_ {
+        let large = self.large_writes.acquire_many(LARGE_WRITES_MAX as u32).await;
+        (large, self.writes.acquire().await.expect("the semaphore is never closed"))
     }
 
     /// Takes in a failed write or read.

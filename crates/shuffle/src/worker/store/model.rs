@@ -255,6 +255,46 @@ fn every_flipped_bit_on_disk_is_an_error_and_not_an_answer() {
 }
 
 #[test]
+fn rot_ends_one_answer_in_the_middle_and_no_other() {
+    runtime().block_on(async {
+        let place = tempfile::tempdir().unwrap();
+        let store = open(&place);
+        let (shuffle, batches) = spilled(&store, &ShuffleKey::new("app", 1)).await;
+        let path = shuffle.lock().segments[0].path().to_owned();
+        let whole = std::fs::read(&path).unwrap();
+        let last = batches.last().unwrap();
+        let at = whole.windows(last.len()).position(|window| window == &last[..]).expect("it is there");
+        let mut rotten = whole.clone();
+        rotten[at + last.len() / 2] ^= 4;
+        let pieces = async || {
+            let stream = store.open_stream(&shuffle, file(0), MapRange::Whole, 1 << 30).unwrap();
+            let mut reader = ChunkReader::new(&Arc::new(stream), &store, 0, 0, u64::MAX).unwrap();
+            let mut pieces = Vec::new();
+            while let Some(piece) = reader.next().await.transpose() {
+                // Only its length: who keeps a piece keeps memory from the next.
+                let len = |parts: Vec<Bytes>| parts.iter().map(Bytes::len).sum::<usize>();
+                pieces.push(piece.map(len).map_err(|error| error.kind()));
+                if pieces.last().is_some_and(Result::is_err) {
+                    break;
+                }
+            }
+            pieces
+        };
+        std::fs::write(&path, &rotten).unwrap();
+        let found = pieces().await;
+        assert!(found.len() > 1 && found.last() == Some(&Err(Kind::Corrupt)));
+        assert_eq!(pieces().await, [Err(Kind::Corrupt)], "whoever comes again is told before it begins");
+        std::fs::write(&path, &whole).unwrap();
+        let bytes = pieces().await.into_iter().map(Result::unwrap).sum::<usize>();
+        assert_eq!(
+            bytes,
+            batches.iter().map(Bytes::len).sum::<usize>(),
+            "it is not held against what is whole"
+        );
+    });
+}
+
+#[test]
 fn a_torn_tail_costs_what_it_tore() {
     runtime().block_on(async {
         let place = tempfile::tempdir().unwrap();

@@ -6,6 +6,7 @@
 use std::collections::HashSet;
 use std::future;
 use std::io;
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -142,6 +143,25 @@ impl Stream {
         }
     }
 
+    /// Remembers that something is wrong at these positions of the selection, for all readers to come.
+    fn suspect(&self, positions: Range<u32>) {
+        let mut contents = self.shuffle.lock();
+        let entries = positions.map(|position| self.selection.entry(position));
+        if let Some(copy) = contents.copies.get_mut(&self.slot) {
+            copy.suspect(entries);
+        }
+    }
+
+    /// The batches of a chunk with which something was wrong.
+    fn suspects(&self, chunk: &Chunk) -> Vec<(Place, u64)> {
+        let contents = self.shuffle.lock();
+        let copy = contents.copies.get(&self.slot).filter(|copy| !copy.suspects().is_empty());
+        let Some(copy) = copy else { return Vec::new() };
+        let entries = (chunk.first..chunk.end).map(|position| self.selection.entry(position));
+        let suspects = entries.filter(|entry| copy.suspects().contains(entry));
+        suspects.map(|entry| (copy.place(entry), copy.index().entries()[entry as usize].len.into())).collect()
+    }
+
     /// Whose batches these are.
     pub fn shuffle(&self) -> &Arc<Shuffle> {
         &self.shuffle
@@ -190,6 +210,9 @@ pub struct ChunkReader {
     position: u32,
     end: u32,
     large: Option<Large>,
+    /// Batches that another reader found rotten: they are looked at before anything leaves, while there is still another
+    /// answer than the end of the connection.
+    suspects: Vec<(Place, u64)>,
     /// Bytes to leave out before the first that is sent.
     skip: u64,
     /// Bytes still to send.
@@ -217,6 +240,7 @@ impl ChunkReader {
             position: found.first,
             end: found.end,
             large: None,
+            suspects: stream.suspects(found),
             skip: offset,
             left: rest.min(len),
         })
@@ -234,12 +258,24 @@ impl ChunkReader {
     /// file system says. Nothing of the batch in question was returned, unless it is too large to hold: then the piece
     /// before the error was the last.
     pub async fn next(&mut self) -> Result<Option<Vec<Bytes>>> {
+        for (place, len) in std::mem::take(&mut self.suspects) {
+            if let Place::Disk { segment, at, checksum } = place {
+                self.check(segment, at, len, checksum).await?;
+            }
+        }
         while self.left > 0 {
+            let begin = self.position;
             let parts = match &mut self.large {
-                Some(_) => self.next_of_large().await?,
-                None => self.next_batches().await?,
+                Some(_) => self.next_of_large().await,
+                None => self.next_batches().await,
             };
-            let parts = self.clip(parts);
+            if let Err(error) = &parts
+                && error.kind() == Kind::Corrupt
+            {
+                // Parts of a large batch are read when its position is passed.
+                self.stream.suspect(begin.min(self.position - 1)..self.position);
+            }
+            let parts = self.clip(parts?);
             if !parts.is_empty() {
                 return Ok(Some(parts));
             }
@@ -273,7 +309,7 @@ impl ChunkReader {
                 checksum: *checksum,
                 seen: crc32fast::Hasher::new(),
             };
-            self.check_large(&large).await?;
+            self.check(Arc::clone(segment), *at, *len, *checksum).await?;
             self.large = Some(large);
             return Ok(Vec::new());
         }
@@ -421,9 +457,9 @@ impl ChunkReader {
         runs
     }
 
-    async fn check_large(&self, large: &Large) -> Result<()> {
-        let (segment, mut at, checksum) = (Arc::clone(&large.segment), large.at, large.checksum);
-        let end = at + large.left;
+    /// Compares a batch on disk with its checksum, without holding it.
+    async fn check(&self, segment: Arc<Segment>, mut at: u64, len: u64, checksum: u32) -> Result<()> {
+        let end = at + len;
         let directory = Arc::clone(segment.directory());
         let _turn = directory.reads.acquire().await;
         let checked = tokio::task::spawn_blocking(move || {

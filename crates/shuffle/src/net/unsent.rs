@@ -1,0 +1,50 @@
+//! The bytes of a connection's answers that its peer has not read yet.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::sync::Notify;
+
+/// Answers below this are not counted: as many as may wait for a peer come to no more than [`BYTES_MAX`].
+const COUNTED_MIN: usize = 64 << 10;
+
+/// When so many bytes wait, no further request is read. The largest answers, slots for a million partitions, come near it.
+const BYTES_MAX: usize = 32 << 20;
+
+/// Counts them.
+#[derive(Debug, Default)]
+pub(super) struct Unsent {
+    bytes: AtomicUsize,
+    less: Notify,
+}
+
+/// A large answer on its way out.
+pub(super) struct Counted {
+    unsent: Arc<Unsent>,
+    bytes: usize,
+}
+
+impl Unsent {
+    /// Counts an answer for as long as the result lives, if it is large.
+    pub fn count(self: &Arc<Self>, bytes: usize) -> Option<Counted> {
+        let counted = bytes >= COUNTED_MIN;
+        counted.then(|| {
+            self.bytes.fetch_add(bytes, Ordering::Relaxed);
+            Counted { unsent: Arc::clone(self), bytes }
+        })
+    }
+
+    /// Returns when there is room for one more answer. Only the connection's reader waits.
+    pub async fn wait_for_room(&self) {
+        while self.bytes.load(Ordering::Relaxed) >= BYTES_MAX {
+            self.less.notified().await;
+        }
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.unsent.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.unsent.less.notify_one();
+    }
+}
