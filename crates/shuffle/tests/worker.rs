@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use cluster::{Cluster, SOFT_1G, WHOLE, WITHIN, batch, jvm, noise, primary};
+use tokio::net::TcpSocket;
 use yeoul_shuffle::ids::{LocationId, Mode, ShuffleKey, WorkerId};
 use yeoul_shuffle::net::{Client, RequestError};
 use yeoul_shuffle::wire::batch::{Batches, ByteOrder};
@@ -75,6 +76,25 @@ async fn a_shuffle_goes_in_and_comes_out() {
     assert!(cluster.read(0, &key, "1-0-0", WHOLE).await.is_err());
 }
 
+/// Keeps a port that has just become free from everyone, a worker of another test included, and does not listen to it.
+async fn occupy(host: &str, port: u16) -> TcpSocket {
+    let address = format!("{host}:{port}").parse().unwrap();
+    let bind = || {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_reuseaddr(true).unwrap();
+        socket.bind(address).ok().map(|()| socket)
+    };
+    let bound = async {
+        loop {
+            match bind() {
+                Some(socket) => return socket,
+                None => tokio::time::sleep(Duration::from_millis(10)).await,
+            }
+        }
+    };
+    tokio::time::timeout(WITHIN, bound).await.expect("the worker lets go of its port")
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn both_copies_have_every_batch_and_a_dead_replica_is_named() {
     let cluster = Cluster::start(2, 256 << 20).await;
@@ -102,7 +122,8 @@ async fn both_copies_have_every_batch_and_a_dead_replica_is_named() {
     let reserved = [again.clone(), again.peer_location().unwrap()];
     assert_eq!(cluster.reserve(&key, &reserved, SOFT_1G).await, 0);
     let mut cluster = cluster;
-    drop(cluster.workers.pop());
+    let replica = cluster.workers.pop().unwrap().id().clone();
+    let _silent = occupy(&replica.host, replica.replicate_port).await;
     cluster.client.disconnect(&cluster.fetch_address(0));
     let error = cluster.push(0, &key, again.id, &jvm(30, 0, 1, "alone")).await.unwrap_err();
     let status = Status::from_text(&error);
