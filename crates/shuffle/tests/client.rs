@@ -13,25 +13,21 @@ use yeoul_shuffle::{Kind, master, worker};
 struct Cluster {
     master: master::Handle,
     workers: Vec<Option<worker::Handle>>,
-    _places: Vec<tempfile::TempDir>,
+    places: Vec<tempfile::TempDir>,
 }
 
 impl Cluster {
     async fn start(workers: usize) -> Self {
+        Self::start_with(workers, Duration::from_secs(1)).await
+    }
+
+    async fn start_with(workers: usize, stop_timeout: Duration) -> Self {
         let master = master::Server::start(master::Options::embedded()).await.unwrap();
-        let mut cluster = Self { master, workers: Vec::new(), _places: Vec::new() };
-        for _ in 0..workers {
-            let place = tempfile::tempdir().unwrap();
-            let options = worker::Options {
-                masters: vec![cluster.master.address().to_string()],
-                directories: vec![place.path().into()],
-                memory_bytes: 256 << 20,
-                disk_reserve_bytes: Some(0),
-                stop_timeout: Duration::from_secs(1),
-                ..worker::Options::default()
-            };
+        let mut cluster = Self { master, workers: Vec::new(), places: Vec::new() };
+        for at in 0..workers {
+            cluster.places.push(tempfile::tempdir().unwrap());
+            let options = cluster.worker_options(at, stop_timeout);
             cluster.workers.push(Some(worker::Server::start(options).await.unwrap()));
-            cluster._places.push(place);
         }
         while cluster.master.workers_available() < workers {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -39,11 +35,28 @@ impl Cluster {
         cluster
     }
 
-    /// Ends a worker without any goodbye. The client may know it by another of its ports for pushes.
-    fn kill(&mut self, id: &WorkerId) {
+    /// The client may know a worker by another of its ports for pushes.
+    fn position(&self, id: &WorkerId) -> usize {
         let is_meant = |worker: &worker::Handle| worker.id().rpc_port == id.rpc_port;
-        let worker = self.workers.iter_mut().find(|worker| worker.as_ref().is_some_and(is_meant));
-        drop(worker.expect("a worker of this cluster").take());
+        let at = self.workers.iter().position(|worker| worker.as_ref().is_some_and(is_meant));
+        at.expect("a worker of this cluster")
+    }
+
+    /// Ends a worker without any goodbye.
+    fn kill(&mut self, id: &WorkerId) {
+        let at = self.position(id);
+        drop(self.workers[at].take());
+    }
+
+    fn worker_options(&self, at: usize, stop_timeout: Duration) -> worker::Options {
+        worker::Options {
+            masters: vec![self.master.address().to_string()],
+            directories: vec![self.places[at].path().into()],
+            memory_bytes: 256 << 20,
+            disk_reserve_bytes: Some(0),
+            stop_timeout,
+            ..worker::Options::default()
+        }
     }
 
     fn options(&self) -> Options {
@@ -120,6 +133,15 @@ async fn what_is_written_is_read_with_and_without_copies() {
                 verify(&shuffle, partition, map..map + 1, 20, 3_000 * map as usize).await;
             }
         }
+        for (maps, count) in [(-5..-1, 0), (-5..0, 0), (i32::MIN..1, 20), (-5..2, 40)] {
+            let mut reader = shuffle.reader(PartitionId(1), maps.clone()).unwrap();
+            let mut seen = 0;
+            while let Some(batch) = reader.next().await.unwrap() {
+                assert!(maps.contains(&batch.header.map.0), "{:?} of {maps:?}", batch.header);
+                seen += 1;
+            }
+            assert_eq!(seen, count, "{maps:?}");
+        }
         let mut empty = shuffle.reader(PartitionId(5), ..).unwrap();
         assert!(empty.next().await.unwrap().is_none(), "the sixth partition is empty");
         assert_eq!(shuffle.reader(PartitionId(6), ..).err().unwrap().kind(), Kind::Invalid);
@@ -194,6 +216,64 @@ async fn a_copy_that_dies_between_two_chunks_is_replaced() {
         }
     }
     assert_eq!(count, 40);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_registration_that_fails_leaves_nothing_at_the_master() {
+    let mut cluster = Cluster::start(1).await;
+    let application = Application::start(cluster.options()).await.unwrap();
+    let shuffle = application.register(ShuffleId(0), 1, 2).await.unwrap();
+    cluster.kill(&shuffle.primary(PartitionId(0)));
+    let error = application.register(ShuffleId(1), 1, 2).await.err().expect("the only worker is dead");
+    assert_eq!(error.kind(), Kind::Unavailable, "{error}");
+    assert_eq!(cluster.master.shuffles(), 1, "the first one stays");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_stops_gracefully_keeps_what_it_has_taken() {
+    let stop_timeout = Duration::from_secs(20);
+    let mut cluster = Cluster::start_with(2, stop_timeout).await;
+    let options = Options { heartbeat: Duration::from_millis(50), ..cluster.options() };
+    let application = Application::start(options).await.unwrap();
+    let shuffle = application.register(ShuffleId(0), 3, 4).await.unwrap();
+    write(&shuffle, 0, 0, 4, 5, 9_000).await;
+    let stopping = cluster.position(&shuffle.primary(PartitionId(0)));
+    let handle = cluster.workers[stopping].take().unwrap();
+    let begin = Instant::now();
+    handle.stop();
+    // The worker may take some of it yet, until it is asked to commit.
+    write(&shuffle, 1, 0, 4, 5, 9_000).await;
+    handle.ended().await;
+    let took = begin.elapsed();
+    let id = handle.id().clone();
+    drop(handle);
+    write(&shuffle, 2, 0, 4, 5, 9_000).await;
+    assert!(shuffle.locations(PartitionId(0)) > 1, "it had a location on the worker");
+    // Nobody needs the worker for this.
+    shuffle.commit().await.unwrap();
+    assert!(took < stop_timeout, "the worker waited {took:?} for open locations");
+
+    let options = worker::Options {
+        rpc_port: id.rpc_port,
+        push_ports: vec![id.push_port],
+        fetch_port: id.fetch_port,
+        replicate_port: id.replicate_port,
+        ..cluster.worker_options(stopping, stop_timeout)
+    };
+    let back = async {
+        loop {
+            match worker::Server::start(options.clone()).await {
+                Ok(handle) => return handle,
+                // The last of its tasks lets go of the directory a moment later.
+                Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+            }
+        }
+    };
+    let back = tokio::time::timeout(Duration::from_secs(20), back).await.expect("the ports are free again");
+    cluster.workers[stopping] = Some(back);
+    for partition in 0..4 {
+        verify(&shuffle, partition, 0..3, 5, 9_000).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

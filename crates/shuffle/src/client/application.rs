@@ -1,19 +1,19 @@
 //! An application: its masters, its heartbeat, its settings.
 
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use tracing::warn;
 
-use super::shuffle::Shuffle;
+use super::shuffle::{Inner, Shuffle};
 use crate::error::{Error, Kind, Result};
 use crate::ids::{ApplicationId, ShuffleId, WorkerId};
 use crate::net::{Client, ClientOptions, RequestError};
 use crate::wire::message::{Message, Receivable, Typed};
 use crate::wire::rpc::{self, Answer, Request};
-use crate::wire::{Header, Received, Status, proto, received};
+use crate::wire::{DecodeError, Header, Received, Status, proto, received};
 
 /// What happens to a location that has reached the split threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -59,7 +59,8 @@ pub struct Options {
     pub retry_wait: Duration,
     /// Chunks requested ahead of the reader.
     pub chunks_ahead: usize,
-    /// The interval of the heartbeat.
+    /// The interval of the heartbeat, which brings the news that a worker leaves: its locations are committed then, if it
+    /// waits for them so long.
     pub heartbeat: Duration,
 }
 
@@ -121,6 +122,8 @@ pub(super) struct Session {
     /// The master that answered last.
     master: AtomicUsize,
     next_number: AtomicI64,
+    /// Those that the heartbeat has news for.
+    shuffles: Mutex<Vec<Weak<Inner>>>,
 }
 
 impl Application {
@@ -144,6 +147,7 @@ impl Application {
             }),
             master: AtomicUsize::new(0),
             next_number: AtomicI64::new(1),
+            shuffles: Mutex::default(),
             options,
         });
         session.beat().await?;
@@ -221,7 +225,29 @@ impl Session {
             let error = Error::new(Kind::ResourceExhausted, text);
             return Err(error.with_hint("the master's limit on applications is reached: end some of them"));
         }
+        let leaving = answer.messages(received::HeartbeatFromApplicationResponse::SHUTTING_WORKERS);
+        let leaving: Vec<_> =
+            leaving.map(|info| WorkerId::try_from(&info?)).collect::<Result<_, DecodeError>>()?;
+        if !leaving.is_empty() {
+            self.commit_early(&leaving);
+        }
         Ok(())
+    }
+
+    /// Tells a shuffle from now on which workers leave.
+    pub fn remember(&self, shuffle: &Arc<Inner>) {
+        let mut shuffles = self.shuffles.lock().unwrap_or_else(PoisonError::into_inner);
+        shuffles.retain(|shuffle| shuffle.strong_count() > 0);
+        shuffles.push(Arc::downgrade(shuffle));
+    }
+
+    /// The heartbeat does not wait for it: a worker may take long.
+    fn commit_early(&self, leaving: &[WorkerId]) {
+        let shuffles = self.shuffles.lock().unwrap_or_else(PoisonError::into_inner);
+        for shuffle in shuffles.iter().filter_map(Weak::upgrade) {
+            let leaving = leaving.to_vec();
+            tokio::spawn(async move { shuffle.commit_early(&leaving).await });
+        }
     }
 
     /// Asks the masters in turn, beginning with the one that answered last, until one answers.

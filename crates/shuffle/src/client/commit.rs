@@ -1,4 +1,4 @@
-//! The commit of a shuffle: which copies of which locations can be read.
+//! The commit of a shuffle, and before it of workers that leave: which copies of which locations can be read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use tracing::debug;
 use super::application::RETRIES_MAX;
 use super::shuffle::Inner;
 use crate::error::{Error, Kind, Result};
-use crate::ids::{AttemptId, FileName, LocationId, Mode, PartitionId, WorkerId};
+use crate::ids::{AttemptId, FileName, LocationId, Mode, WorkerId};
 use crate::wire::packed::Location;
 use crate::wire::{Received, proto, received};
 
@@ -28,58 +28,51 @@ pub(super) struct Committed {
     pub winners: Vec<AttemptId>,
 }
 
-/// What the workers said about one copy.
+/// Copies that the workers said the same about.
 pub(crate) type Copies = BTreeSet<FileName>;
+
+/// What the workers have said so far, in the commits of those that leave early and in that of the whole shuffle.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    good: Copies,
+    failed: Copies,
+    /// All that were asked for. Those that an answer did not name are empty, which is neither good nor failed.
+    asked: Copies,
+    /// They are repeated as they were: a worker knows them again, but may have forgotten the copies since.
+    unanswered: Vec<Request>,
+}
+
+/// A worker is asked to commit copies.
+#[derive(Debug, Clone)]
+struct Request {
+    worker: WorkerId,
+    names: Vec<FileName>,
+    epoch: i64,
+}
 
 impl Committed {
     /// Commits every location of every epoch on all of its workers.
     pub async fn commit(inner: &Inner) -> Result<Self> {
-        let (locations, winners) = {
-            let state = inner.state();
-            let partitions = 0..state.routes.partitions();
-            let locations: Vec<Vec<Location>> =
-                partitions.map(|at| state.routes.all(PartitionId(at as i32)).to_vec()).collect();
-            (locations, state.winners.clone())
-        };
-        let mut by_worker: BTreeMap<WorkerId, Vec<FileName>> = BTreeMap::new();
-        for location in locations.iter().flatten() {
-            for copy in [Some(location.clone()), location.peer_location()].into_iter().flatten() {
-                let name = FileName { location: copy.id, mode: copy.mode };
-                by_worker.entry(copy.worker).or_default().push(name);
-            }
-        }
-        let (mut good, mut failed) = (Copies::new(), Copies::new());
-        // The same in each attempt: a worker knows the request again.
-        let epoch = inner.session.number();
+        let mut progress = inner.progress.lock().await;
+        let (locations, winners) = inner.state().to_commit();
+        progress.add(inner, &locations, |_| true);
         let mut retries = 0;
         loop {
-            let mut unreached = BTreeMap::new();
-            for (worker, names, answer) in ask(inner, by_worker, &winners, epoch).await {
-                match answer {
-                    Ok(answer) => classify(&answer, &mut good, &mut failed)?,
-                    Err(error) => {
-                        debug!(shuffle = %inner.key, %worker, ?error, "a worker did not commit");
-                        if error.kind() == Kind::Unavailable {
-                            unreached.insert(worker, (names, error));
-                        } else {
-                            failed.extend(names);
-                        }
-                    }
-                }
-            }
-            let mut missing = failed.clone();
-            missing.extend(unreached.values().flat_map(|(names, _)| names));
-            let files = locations.iter().map(|locations| readable(locations, &good, &missing));
+            let failures = progress.ask(inner, &winners, |_| true).await?;
+            let mut missing = progress.failed.clone();
+            missing.extend(failures.iter().flat_map(|(request, _)| &request.names));
+            let files = locations.iter().map(|locations| readable(locations, &progress.good, &missing));
             let lost = match files.collect::<Result<_, LocationId>>() {
                 Ok(files) => return Ok(Self { files, winners }),
                 Err(lost) => lost,
             };
             // The workers are asked again only while something that nobody else has depends on them.
-            let holder =
-                unreached.iter().find(|(_, (names, _))| names.iter().any(|name| name.location == lost));
+            let holder = failures.iter().find(|(request, error)| {
+                error.kind() == Kind::Unavailable && request.names.iter().any(|name| name.location == lost)
+            });
             match holder {
                 None => return Err(lost_error(inner, lost)),
-                Some((worker, (_, error))) if retries == RETRIES_MAX => {
+                Some((Request { worker, .. }, error)) if retries == RETRIES_MAX => {
                     let text =
                         format!("worker {worker} does not commit location {lost} of shuffle {}", inner.key);
                     let hint = "commit again when the worker is back";
@@ -91,7 +84,6 @@ impl Committed {
             }
             retries += 1;
             inner.session.wait_to_retry(retries).await;
-            by_worker = unreached.into_iter().map(|(worker, (names, _))| (worker, names)).collect();
         }
     }
 }
@@ -101,63 +93,111 @@ fn lost_error(inner: &Inner, lost: LocationId) -> Error {
     Error::new(Kind::DataLoss, text)
 }
 
-type Asked = (WorkerId, Vec<FileName>, Result<Received<received::CommitFilesResponse>>);
+impl Inner {
+    /// Commits what is on workers that leave, for they keep nothing else, and makes no new locations there.
+    pub async fn commit_early(&self, leaving: &[WorkerId]) {
+        leaving.iter().for_each(|worker| self.state().routes.exclude(worker));
+        // If another is going on, it is the whole shuffle's, or the next heartbeat comes back to this.
+        let Ok(mut progress) = self.progress.try_lock() else { return };
+        let (locations, winners) = self.state().to_commit();
+        let leaves = |worker: &WorkerId| leaving.contains(worker);
+        progress.add(self, &locations, leaves);
+        if let Err(error) = progress.ask(self, &winners, leaves).await {
+            debug!(shuffle = %self.key, ?error, "a worker that leaves did not commit");
+        }
+    }
+}
 
-/// Asks each worker once to commit its copies.
-async fn ask(
-    inner: &Inner,
-    by_worker: BTreeMap<WorkerId, Vec<FileName>>,
-    winners: &[AttemptId],
-    epoch: i64,
-) -> Vec<Asked> {
-    let mut requests = JoinSet::new();
-    for (worker, names) in by_worker {
+impl Progress {
+    /// Makes requests for those copies on some workers that were not asked for yet.
+    fn add(&mut self, inner: &Inner, locations: &[Vec<Location>], wanted: impl Fn(&WorkerId) -> bool) {
+        let mut by_worker: BTreeMap<WorkerId, Vec<FileName>> = BTreeMap::new();
+        for location in locations.iter().flatten() {
+            for copy in [Some(location.clone()), location.peer_location()].into_iter().flatten() {
+                let name = FileName { location: copy.id, mode: copy.mode };
+                if wanted(&copy.worker) && self.asked.insert(name) {
+                    by_worker.entry(copy.worker).or_default().push(name);
+                }
+            }
+        }
+        let epoch = inner.session.number();
+        let requests = by_worker.into_iter().map(|(worker, names)| Request { worker, names, epoch });
+        self.unanswered.extend(requests);
+    }
+
+    /// Asks some workers once for what they have not answered. What fails is given back, and stays unanswered.
+    async fn ask(
+        &mut self,
+        inner: &Inner,
+        winners: &[AttemptId],
+        wanted: impl Fn(&WorkerId) -> bool,
+    ) -> Result<Vec<(Request, Error)>> {
+        let mut requests = JoinSet::new();
+        for request in self.unanswered.iter().filter(|request| wanted(&request.worker)).cloned() {
+            let message = request.message(inner, winners);
+            let session = inner.session.clone();
+            requests.spawn(async move {
+                let answer =
+                    session.ask_worker::<_, received::CommitFilesResponse>(&request.worker, &message);
+                (answer.await, request)
+            });
+        }
+        let mut failures = Vec::new();
+        for (answer, request) in requests.join_all().await {
+            match answer {
+                Ok(answer) => {
+                    self.classify(&answer)?;
+                    self.unanswered
+                        .retain(|known| (&known.worker, known.epoch) != (&request.worker, request.epoch));
+                }
+                Err(error) => {
+                    debug!(shuffle = %inner.key, worker = %request.worker, ?error, "a worker did not commit");
+                    failures.push((request, error));
+                }
+            }
+        }
+        Ok(failures)
+    }
+
+    /// Sorts the ids of an answer.
+    fn classify(&mut self, answer: &Received<received::CommitFilesResponse>) -> Result<()> {
+        type Answer = received::CommitFilesResponse;
+        let lists = [
+            (Answer::COMMITTED_PRIMARY_IDS, Mode::Primary, true),
+            (Answer::COMMITTED_REPLICA_IDS, Mode::Replica, true),
+            (Answer::FAILED_PRIMARY_IDS, Mode::Primary, false),
+            (Answer::FAILED_REPLICA_IDS, Mode::Replica, false),
+        ];
+        for (ids, mode, committed) in lists {
+            for id in answer.texts(ids) {
+                let name = FileName { location: id?.parse()?, mode };
+                if committed {
+                    self.good.insert(name)
+                } else {
+                    self.failed.insert(name)
+                };
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Request {
+    fn message(&self, inner: &Inner, winners: &[AttemptId]) -> proto::CommitFiles {
         let ids = |mode| {
-            let names = names.iter().filter(|name| name.mode == mode);
+            let names = self.names.iter().filter(|name| name.mode == mode);
             names.map(|name| name.location.to_string()).collect()
         };
-        let request = proto::CommitFiles {
+        proto::CommitFiles {
             application_id: inner.key.application.to_string(),
             shuffle_id: inner.key.shuffle.0,
             primary_ids: ids(Mode::Primary),
             replica_ids: ids(Mode::Replica),
             map_attempts: winners.iter().map(|winner| winner.0).collect(),
-            epoch,
+            epoch: self.epoch,
             mock_failure: false,
-        };
-        let session = inner.session.clone();
-        requests.spawn(async move {
-            let answer = session.ask_worker::<_, received::CommitFilesResponse>(&worker, &request).await;
-            (worker, names, answer)
-        });
-    }
-    requests.join_all().await
-}
-
-/// Sorts the ids of an answer. Ids in none of its lists are empty, which is neither good nor bad.
-fn classify(
-    answer: &Received<received::CommitFilesResponse>,
-    good: &mut Copies,
-    failed: &mut Copies,
-) -> Result<()> {
-    type Answer = received::CommitFilesResponse;
-    let lists = [
-        (Answer::COMMITTED_PRIMARY_IDS, Mode::Primary, true),
-        (Answer::COMMITTED_REPLICA_IDS, Mode::Replica, true),
-        (Answer::FAILED_PRIMARY_IDS, Mode::Primary, false),
-        (Answer::FAILED_REPLICA_IDS, Mode::Replica, false),
-    ];
-    for (ids, mode, committed) in lists {
-        for id in answer.texts(ids) {
-            let name = FileName { location: id?.parse()?, mode };
-            if committed {
-                good.insert(name)
-            } else {
-                failed.insert(name)
-            };
         }
     }
-    Ok(())
 }
 
 /// What can be read of a partition; the location that cannot be read any more as the error.

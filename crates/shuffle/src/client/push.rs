@@ -134,14 +134,26 @@ impl Inner {
             match verdict(self.push_to(first, &ids, batches).await, first) {
                 Verdict::Taken | Verdict::TakenMoveOn => return Ok(()),
                 Verdict::MapEnded => return Err(map_ended(map, attempt)),
-                // The same answer comes again to each batch, and is acted upon there.
-                Verdict::Again(..) => {}
+                // If it is for no worker to avoid, the same answer comes again to each batch, and is acted upon there.
+                Verdict::Again(_, avoid) if avoid.is_empty() => {}
+                Verdict::Again(_, avoid) => self.move_away(&ids, &avoid).await,
             }
         }
         for batch in batches {
             self.push(batch, map, attempt).await?;
         }
         Ok(())
+    }
+
+    /// Makes new locations for those that were tried together on a worker to avoid: each batch on its own would wait for
+    /// that worker once more, one after the other.
+    async fn move_away(&self, ids: &[LocationId], avoid: &[WorkerId]) {
+        for id in ids {
+            if self.revive(id.partition, id.epoch, avoid).await.is_err() {
+                // There is no other worker, but this one may take the batches yet; their own pushes find out.
+                return;
+            }
+        }
     }
 
     async fn push_to(

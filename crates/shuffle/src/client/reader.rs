@@ -73,7 +73,8 @@ impl Reader {
             Bound::Included(start) => *start,
             Bound::Excluded(start) => start.saturating_add(1),
             Bound::Unbounded => 0,
-        };
+        }
+        .max(0);
         let end = match maps.end_bound() {
             Bound::Included(end) => end.saturating_add(1),
             Bound::Excluded(end) => *end,
@@ -83,7 +84,7 @@ impl Reader {
             inner: shuffle.inner.clone(),
             files: files.iter().cloned().collect(),
             committed,
-            // A range that ends before it begins has another meaning on the wire.
+            // A range that ends before it begins, or before 0, means the whole location on the wire.
             maps: (start, end.max(start)),
             open: None,
             batches: None,

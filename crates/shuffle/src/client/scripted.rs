@@ -1,6 +1,6 @@
 //! A master and workers for the tests of the client, which keep what they are given and fail where they are told to.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -45,7 +45,13 @@ struct State {
     /// Requests to each server, in order.
     seen: Vec<(usize, Point)>,
     destroyed: Vec<(usize, FileName)>,
+    /// The epochs of the commits that each server was asked for, in order.
+    commits: Vec<(usize, i64)>,
+    /// The servers that the master says are leaving.
+    leaving: Vec<usize>,
     batches: BTreeMap<LocationId, Vec<Bytes>>,
+    /// Committed: they take no more.
+    sealed: BTreeSet<LocationId>,
     /// By stream id.
     streams: Vec<LocationId>,
 }
@@ -113,6 +119,17 @@ impl Scripted {
         let mut destroyed = self.state().destroyed.clone();
         destroyed.sort_unstable();
         destroyed
+    }
+
+    /// The epochs of the commits that a server was asked for, in order.
+    pub fn commits(&self, server: usize) -> Vec<i64> {
+        let state = self.state();
+        state.commits.iter().filter(|(at, _)| *at == server).map(|(_, epoch)| *epoch).collect()
+    }
+
+    /// Lets the master say that a server leaves.
+    pub fn leave(&self, server: usize) {
+        self.state().leaving.push(server);
     }
 
     /// Answers the requests that hang.
@@ -189,6 +206,9 @@ impl State {
             (Header::PushData { .. } | Header::PushMergedData { .. }, _) if fails => {
                 Box::new(|reply| reply.fail("told to"))
             }
+            (Header::PushData { location, .. }, _) if self.sealed.contains(&location) => {
+                Box::new(|reply| reply.push(Status::HardSplit))
+            }
             (Header::PushData { location, .. }, _) => {
                 self.batches.entry(location).or_default().push(body);
                 Box::new(|reply| reply.push(Status::Success))
@@ -214,18 +234,25 @@ impl State {
         let status = if fails { 2 } else { 0 };
         Some(match message.kind {
             MessageType::HEARTBEAT_FROM_APPLICATION => {
-                Message::of(&proto::HeartbeatFromApplicationResponse { status, ..Default::default() })
+                let leaving = self.leaving.iter().map(|at| proto::WorkerInfo::from(&self.workers[*at]));
+                let shutting_workers = leaving.collect();
+                Message::of(&proto::HeartbeatFromApplicationResponse {
+                    status,
+                    shutting_workers,
+                    ..Default::default()
+                })
             }
             MessageType::RESERVE_SLOTS => {
                 Message::of(&proto::ReserveSlotsResponse { status, reason: String::new() })
             }
             _ if fails => return None,
             MessageType::REQUEST_SLOTS => Message::of(&self.slots(message)),
-            MessageType::COMMIT_FILES => Message::of(&self.commit(message)),
+            MessageType::COMMIT_FILES => Message::of(&self.commit(at, message)),
             MessageType::DESTROY => {
                 self.destroy(at, message);
                 Message::of(&proto::DestroyWorkerSlotsResponse::default())
             }
+            MessageType::UNREGISTER_SHUFFLE => Message::of(&proto::UnregisterShuffleResponse::default()),
             MessageType::OPEN_STREAM => {
                 let request = message.parse::<received::OpenStream>().unwrap();
                 let file: FileName = request.file_name.parse().unwrap();
@@ -272,11 +299,17 @@ impl State {
     }
 
     /// Whatever has batches is whole.
-    fn commit(&self, message: &Message) -> proto::CommitFilesResponse {
+    fn commit(&mut self, at: usize, message: &Message) -> proto::CommitFilesResponse {
         let request = message.parse::<received::CommitFiles>().unwrap();
-        let held = |list| {
+        self.commits.push((at, request.epoch));
+        let mut held = |list| {
             let ids = request.texts(list).map(|id| id.unwrap().to_owned());
-            ids.filter(|id| self.batches.contains_key(&id.parse().unwrap())).collect()
+            let held = ids.filter(|id| {
+                let id = id.parse().unwrap();
+                self.sealed.insert(id);
+                self.batches.contains_key(&id)
+            });
+            held.collect()
         };
         proto::CommitFilesResponse {
             committed_primary_ids: held(received::CommitFiles::PRIMARY_IDS),

@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use tracing::debug;
 
 use super::application::{Application, Session, SplitMode};
-use super::commit::Committed;
+use super::commit::{Committed, Progress};
 use super::reader::Reader;
 use super::routes::Routes;
 use super::writer::Writer;
@@ -34,6 +34,8 @@ pub(super) struct Inner {
     /// Held while a new location is made for a partition, so that its batches wait for one and not for many.
     reviving: Vec<tokio::sync::Mutex<()>>,
     windows: Mutex<HashMap<WorkerId, Arc<Semaphore>>>,
+    /// Held while workers are asked to commit.
+    pub progress: tokio::sync::Mutex<Progress>,
 }
 
 pub(super) struct State {
@@ -41,6 +43,15 @@ pub(super) struct State {
     /// By map id: the attempt that ended first.
     pub winners: Vec<AttemptId>,
     pub committed: Option<Arc<Committed>>,
+}
+
+impl State {
+    /// By partition, all its locations; and the winners so far.
+    pub fn to_commit(&self) -> (Vec<Vec<Location>>, Vec<AttemptId>) {
+        let partitions = 0..self.routes.partitions();
+        let locations = partitions.map(|at| self.routes.all(PartitionId(at as i32)).to_vec());
+        (locations.collect(), self.winners.clone())
+    }
 }
 
 impl Shuffle {
@@ -91,11 +102,22 @@ impl Shuffle {
         let winners = vec![AttemptId::NONE; maps];
         let state = Mutex::new(State { routes, winners, committed: None });
         let reviving = (0..partitions).map(|_| tokio::sync::Mutex::default()).collect();
-        let (session, windows) = (session.clone(), Mutex::default());
-        let inner = Inner { session, _application: application, key, state, reviving, windows };
+        let (session, windows, progress) = (session.clone(), Mutex::default(), tokio::sync::Mutex::default());
+        let inner = Inner { session, _application: application, key, state, reviving, windows, progress };
         let shuffle = Self { inner: Arc::new(inner) };
-        shuffle.reserve_all().await?;
-        Ok(shuffle)
+        match shuffle.reserve_all().await {
+            Ok(()) => {
+                shuffle.inner.session.remember(&shuffle.inner);
+                Ok(shuffle)
+            }
+            Err(error) => {
+                // Waited for: coming later, it would end a registration of the same id that is tried next.
+                if let Err(error) = shuffle.clone().unregister().await {
+                    debug!(shuffle = %shuffle.inner.key, ?error, "a master keeps a shuffle without locations");
+                }
+                Err(error)
+            }
+        }
     }
 
     /// Writes as one attempt of one map task.

@@ -1,7 +1,7 @@
 //! Goal: what a client says of its data is so when servers fail, connections end and calls are cancelled at every place
 //! where they wait. Method: servers that fail where they are told to.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::scripted::{Fault, Point, Scripted, until};
 use super::*;
@@ -52,6 +52,28 @@ async fn a_writer_that_has_told_of_a_failure_does_not_finish() {
     }
     let error = writer.finish().await.expect_err("a batch is missing");
     assert!(error.to_string().contains("told to"), "{error}");
+}
+
+#[tokio::test]
+async fn a_worker_that_never_answers_costs_a_merged_push_one_timeout() {
+    let cluster = Scripted::start(2).await;
+    let push_max = Duration::from_millis(500);
+    let shuffle = shuffle(Options { push_max, ..cluster.options() }, 8).await;
+    let silent = [1, 3, 5, 7];
+    cluster.fail(1, Point::Push, &[Fault::Hang; 10]);
+    let mut writer = writer(&shuffle);
+    for partition in silent {
+        writer.push(PartitionId(partition), partition.to_string()).await.unwrap();
+    }
+    let begin = Instant::now();
+    writer.finish().await.unwrap();
+    let took = begin.elapsed();
+    assert!(took >= push_max && took < 4 * push_max, "{took:?} with a timeout of {push_max:?}");
+    assert_eq!(cluster.asked(1, Point::Push), 1, "one frame was lost on the silent worker");
+    shuffle.commit().await.unwrap();
+    for partition in silent {
+        assert_eq!(read(&shuffle, partition).await.unwrap(), [partition.to_string()]);
+    }
 }
 
 #[tokio::test]
@@ -191,6 +213,34 @@ async fn a_copy_that_is_not_needed_is_not_waited_for() {
 }
 
 #[tokio::test]
+async fn what_a_worker_that_leaves_has_committed_is_not_asked_for_again() {
+    let cluster = Scripted::start(2).await;
+    let (heartbeat, request_max) = (Duration::from_millis(5), Duration::from_secs(1));
+    let options = Options { heartbeat, request_max, merge_len: 0, ..cluster.options() };
+    let application = Application::start(options).await.unwrap();
+    // Server 1 has partition 1, and the empty partition 3.
+    let shuffle = application.register(ShuffleId(0), 2, 4).await.unwrap();
+    for (map, text) in [(0, "before"), (1, "after")] {
+        let mut writer = shuffle.writer(MapId(map), AttemptId(0));
+        writer.push(PartitionId(map), text).await.unwrap();
+        writer.push(PartitionId(1), text).await.unwrap();
+        writer.finish().await.unwrap();
+        if map == 0 {
+            cluster.fail(1, Point::Message(MessageType::COMMIT_FILES), &[Fault::Hang]);
+            cluster.leave(1);
+            until(|| cluster.commits(1).len() == 2).await;
+        }
+    }
+    shuffle.commit().await.unwrap();
+    assert_eq!((cluster.faults_left(), cluster.commits(0).len()), (0, 1));
+    let asked = cluster.commits(1);
+    assert_eq!((asked.len(), asked[0]), (2, asked[1]), "once, and again for the answer that was lost");
+    for (partition, texts) in [(0, &["before"][..]), (1, &["after", "after", "before"]), (3, &[])] {
+        assert_eq!(read(&shuffle, partition).await.unwrap(), texts);
+    }
+}
+
+#[tokio::test]
 async fn a_registration_that_fails_leaves_nothing_reserved() {
     let cluster = Scripted::start(2).await;
     let options = Options { replicate: true, heartbeat: NEVER, ..cluster.options() };
@@ -200,6 +250,7 @@ async fn a_registration_that_fails_leaves_nothing_reserved() {
         application.register(ShuffleId(0), 1, 2).await.err().expect("there is one worker for two copies");
     assert_eq!(error.kind(), Kind::Unavailable, "{error}");
     let file = |text: &str| (0, text.parse().unwrap());
+    assert_eq!(cluster.asked(0, Point::Message(MessageType::UNREGISTER_SHUFFLE)), 1);
     until(|| [file("0-0-0"), file("1-0-1")].iter().all(|file| cluster.destroyed().contains(file))).await;
 }
 
