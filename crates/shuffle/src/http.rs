@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,9 +13,11 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, ToSocketAddrs};
 use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::timeout;
 
 use crate::Result;
 
@@ -26,6 +29,17 @@ const BUFFER_MAX: usize = 64 << 10;
 const CONNECTIONS_MAX: usize = 128;
 /// How long a request's head or body may take to arrive, and how long a connection may idle.
 const REQUEST_MAX: Duration = Duration::from_secs(15);
+/// A peer that does not read its answers gives its place back.
+const LIFETIME: Lifetime = Lifetime { requests: Duration::from_secs(60), last_answer: REQUEST_MAX };
+
+/// How long a connection lasts at most.
+#[derive(Clone, Copy)]
+struct Lifetime {
+    /// After this time it takes no further request.
+    requests: Duration,
+    /// The answer that is under way then has this time to leave.
+    last_answer: Duration,
+}
 
 /// A request whose body has arrived whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,17 +128,31 @@ async fn accept(socket: TcpListener, pages: Arc<impl Pages>) {
         };
         let pages = pages.clone();
         connections.spawn(async move {
-            let service = service_fn(move |request| respond(pages.clone(), request));
-            let served = http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(REQUEST_MAX)
-                .max_buf_size(BUFFER_MAX)
-                .serve_connection(TokioIo::new(stream), service);
-            if let Err(error) = served.await {
-                tracing::debug!(%error, "an HTTP connection ended");
-            }
+            serve(stream, pages, LIFETIME).await;
             drop(place);
         });
+    }
+}
+
+/// Answers the requests of one connection, for a bounded time.
+async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, pages: Arc<impl Pages>, lifetime: Lifetime) {
+    let service = service_fn(move |request| respond(pages.clone(), request));
+    let mut served = pin!(
+        http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(REQUEST_MAX)
+            .max_buf_size(BUFFER_MAX)
+            .serve_connection(TokioIo::new(stream), service)
+    );
+    let mut ended = timeout(lifetime.requests, served.as_mut()).await;
+    if ended.is_err() {
+        served.as_mut().graceful_shutdown();
+        ended = timeout(lifetime.last_answer, served).await;
+    }
+    match ended {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::debug!(%error, "an HTTP connection ended"),
+        Err(_) => tracing::debug!("the peer of an HTTP connection did not read its answer"),
     }
 }
 
@@ -133,7 +161,7 @@ async fn respond(
     request: hyper::Request<Incoming>,
 ) -> Result<hyper::Response<Full<Bytes>>, Infallible> {
     let (head, body) = request.into_parts();
-    let body = tokio::time::timeout(REQUEST_MAX, Limited::new(body, BODY_MAX).collect()).await;
+    let body = timeout(REQUEST_MAX, Limited::new(body, BODY_MAX).collect()).await;
     let response = match body {
         Ok(Ok(body)) => {
             let request = Request {
@@ -152,4 +180,64 @@ async fn respond(
         .header(hyper::header::CONTENT_TYPE, response.content_type)
         .body(Full::new(response.body));
     Ok(built.expect("status and media type are ours"))
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+
+    use super::*;
+
+    const WITHIN: Duration = Duration::from_secs(20);
+    const BODY: usize = 100_000;
+
+    struct Large;
+
+    impl Pages for Large {
+        async fn answer(&self, _: Request) -> Response {
+            Response::text(200, "x".repeat(BODY))
+        }
+    }
+
+    fn connect(requests: Duration, last_answer: Duration) -> (DuplexStream, JoinHandle<()>) {
+        let (peer, here) = duplex(1000);
+        (peer, tokio::spawn(serve(here, Arc::new(Large), Lifetime { requests, last_answer })))
+    }
+
+    async fn ask(peer: &mut DuplexStream) -> std::io::Result<()> {
+        peer.write_all(b"GET /metrics HTTP/1.1\r\nhost: here\r\n\r\n").await
+    }
+
+    /// Whether an answer comes whole.
+    async fn is_answered(peer: &mut DuplexStream) -> bool {
+        let mut answer = Vec::new();
+        while !answer.ends_with(&[b'x'; 100]) || answer.len() < BODY {
+            match peer.read_buf(&mut answer).await {
+                Ok(0) | Err(_) => return false,
+                Ok(_) => {}
+            }
+        }
+        true
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_does_not_read_gives_its_place_back() {
+        let (mut peer, served) = connect(Duration::from_millis(50), Duration::from_millis(50));
+        ask(&mut peer).await.unwrap();
+        timeout(WITHIN, served).await.expect("it ends").unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_connection_answers_request_after_request_and_ends_between_two() {
+        let (mut peer, served) = connect(Duration::from_millis(200), WITHIN);
+        let mut answers = 0;
+        let all = async {
+            while ask(&mut peer).await.is_ok() && is_answered(&mut peer).await {
+                answers += 1;
+            }
+        };
+        timeout(WITHIN, all).await.expect("it ends");
+        assert!(answers > 1);
+        timeout(WITHIN, served).await.expect("it has ended").unwrap();
+    }
 }
