@@ -95,6 +95,7 @@ class Servers:
             except OSError:
                 pass
             time.sleep(0.05)
+        self.kill()
         raise SystemExit(f"{found} of {count} workers registered within {within} s, see {self.folder}")
 
     def servers(self) -> list[Process]:
@@ -103,11 +104,14 @@ class Servers:
     def __enter__(self):
         return self
 
-    def __exit__(self, kind, *_):
+    def kill(self):
         for server in self.servers():
             if server.alive():
                 server.process.kill()
                 server.process.wait()
+
+    def __exit__(self, kind, *_):
+        self.kill()
         if kind is None:
             shutil.rmtree(self.folder, ignore_errors=True)
         else:

@@ -1,4 +1,4 @@
-//! Numbers for Prometheus under Celeborn's names, so that its dashboards show them.
+//! Numbers for Prometheus under Celeborn's names, so that the dashboards of 0.5 show them.
 //!
 //! Celeborn writes a gauge `Name` as `metrics_Name_Value`, a counter as `metrics_Name_Count`, and a timer as
 //! `metrics_Name_{Count,Max,Mean,Min,50thPercentile,…}` in milliseconds, each with the labels `role` and `instance`.

@@ -230,6 +230,20 @@ async fn a_registration_that_fails_leaves_nothing_at_the_master() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_number_is_used_again_at_once_and_finds_nothing_of_before() {
+    let cluster = Cluster::start(2).await;
+    let application = Application::start(cluster.options()).await.unwrap();
+    for round in 1..20 {
+        let shuffle = application.register(ShuffleId(0), 1, 2).await.unwrap();
+        write(&shuffle, 0, 0, 2, round, 1000).await;
+        shuffle.commit().await.unwrap();
+        verify(&shuffle, 0, 0..1, round, 1000).await;
+        verify(&shuffle, 1, 0..1, round, 1000).await;
+        shuffle.unregister().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_that_stops_gracefully_keeps_what_it_has_taken() {
     let stop_timeout = Duration::from_secs(20);
     let mut cluster = Cluster::start_with(2, stop_timeout).await;

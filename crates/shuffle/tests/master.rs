@@ -301,7 +301,8 @@ async fn the_http_api_shows_and_changes_what_celeborns_does() {
     let stranger = worker.replace("\"w\"", "\"stranger\"");
     for (kind, workers, expected) in [
         ("DECOMMISSION", format!("{worker},{stranger}"), (200, true)),
-        ("DECOMMISSION", stranger.clone(), (200, false)),
+        ("DECOMMISSION", stranger.clone(), (400, false)),
+        ("DECOMMISSION", String::new(), (400, false)),
         ("DECOMMISSIONTHENIDLE", worker.to_owned(), (400, false)),
     ] {
         let event = format!("{{\"eventType\":\"{kind}\",\"workers\":[{workers}]}}");

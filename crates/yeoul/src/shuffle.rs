@@ -179,9 +179,12 @@ async fn serve_master(args: MasterArgs) -> Result<()> {
     let MasterArgs { host, port, http_port, dir, leader, conf: _ } = args;
     options.host = host.unwrap_or(options.host);
     options.port = port.unwrap_or(options.port);
+    if leader.is_some() && (dir.is_some() || http_port.is_some()) {
+        tracing::warn!("--dir and --http-port are the leader's: this master keeps nothing and shows nothing");
+    }
     options.http_port = http_port.or(options.http_port);
     options.dir = dir.or(options.dir);
-    options.leader = leader.or(options.leader);
+    options.leader = leader.as_deref().map(settings::master_endpoint).or(options.leader);
     if options.dir.is_none() && options.leader.is_none() {
         tracing::warn!(
             "without --dir the state is in memory only: a restarted master learns it from workers and drivers"

@@ -228,9 +228,7 @@ impl Session {
         let leaving = answer.messages(received::HeartbeatFromApplicationResponse::SHUTTING_WORKERS);
         let leaving: Vec<_> =
             leaving.map(|info| WorkerId::try_from(&info?)).collect::<Result<_, DecodeError>>()?;
-        if !leaving.is_empty() {
-            self.commit_early(&leaving);
-        }
+        self.leave(&leaving);
         Ok(())
     }
 
@@ -241,12 +239,16 @@ impl Session {
         shuffles.push(Arc::downgrade(shuffle));
     }
 
-    /// The heartbeat does not wait for it: a worker may take long.
-    fn commit_early(&self, leaving: &[WorkerId]) {
+    /// Has no new locations made on workers that leave, and what is there committed. The heartbeat does not wait for that:
+    /// a worker may take long.
+    fn leave(&self, leaving: &[WorkerId]) {
         let shuffles = self.shuffles.lock().unwrap_or_else(PoisonError::into_inner);
         for shuffle in shuffles.iter().filter_map(Weak::upgrade) {
-            let leaving = leaving.to_vec();
-            tokio::spawn(async move { shuffle.commit_early(&leaving).await });
+            shuffle.state().routes.leave(leaving);
+            if !leaving.is_empty() {
+                let leaving = leaving.to_vec();
+                tokio::spawn(async move { shuffle.commit_early(&leaving).await });
+            }
         }
     }
 

@@ -94,9 +94,8 @@ fn lost_error(inner: &Inner, lost: LocationId) -> Error {
 }
 
 impl Inner {
-    /// Commits what is on workers that leave, for they keep nothing else, and makes no new locations there.
+    /// Commits what is on workers that leave, for they keep nothing else.
     pub async fn commit_early(&self, leaving: &[WorkerId]) {
-        leaving.iter().for_each(|worker| self.state().routes.exclude(worker));
         // If another is going on, it is the whole shuffle's, or the next heartbeat comes back to this.
         let Ok(mut progress) = self.progress.try_lock() else { return };
         let (locations, winners) = self.state().to_commit();

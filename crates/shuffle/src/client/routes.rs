@@ -14,6 +14,7 @@ pub(crate) struct Routes {
     proposed: Vec<Epoch>,
     candidates: Vec<WorkerId>,
     excluded: BTreeSet<WorkerId>,
+    leaving: BTreeSet<WorkerId>,
     replicate: bool,
 }
 
@@ -35,7 +36,8 @@ impl Routes {
         }
         let proposed =
             locations.iter().map(|locations| Some(locations.last()?.id.epoch)).collect::<Option<_>>()?;
-        Some(Self { locations, proposed, candidates, excluded: BTreeSet::new(), replicate })
+        let (excluded, leaving) = (BTreeSet::new(), BTreeSet::new());
+        Some(Self { locations, proposed, candidates, excluded, leaving, replicate })
     }
 
     pub fn partitions(&self) -> usize {
@@ -66,15 +68,20 @@ impl Routes {
         self.excluded.insert(worker.clone());
     }
 
+    /// Keeps those workers from getting new locations that leave now, and others no more.
+    pub fn leave(&mut self, leaving: &[WorkerId]) {
+        self.leaving = leaving.iter().cloned().collect();
+    }
+
     /// A location for the partition behind its current one; `draw` chooses among the workers. `None` if there are too
-    /// few that are not excluded.
+    /// few that may get it.
     ///
     /// No epoch is proposed twice. Workers keep what they have of a location that they know: one that took part in a
     /// proposal that came to nothing would go on copying to the worker of that proposal, and the replica in use would
     /// stay empty, which in a commit means that there was nothing to lose.
     pub fn propose(&mut self, partition: PartitionId, draw: u64) -> Option<Location> {
         let open: Vec<&WorkerId> =
-            self.candidates.iter().filter(|worker| !self.excluded.contains(*worker)).collect();
+            self.candidates.iter().filter(|worker| self.may_get_more(worker)).collect();
         let primary = open.get((draw % (open.len().max(1) as u64)) as usize)?;
         let peer = if self.replicate {
             let others: Vec<_> = open.iter().filter(|worker| worker != &primary).collect();
@@ -88,6 +95,10 @@ impl Routes {
         newest.0 += 1;
         let id = LocationId { partition, epoch: *newest };
         Some(Location { id, mode: Mode::Primary, worker, peer })
+    }
+
+    fn may_get_more(&self, worker: &WorkerId) -> bool {
+        !self.excluded.contains(worker) && !self.leaving.contains(worker)
     }
 
     /// Takes a reserved location into use.
@@ -142,6 +153,18 @@ mod tests {
         assert_eq!(routes.current(PartitionId(1)).worker, worker(20), "the other partition stays");
         routes.exclude(&worker(20));
         assert_eq!(routes.propose(PartitionId(0), 3), None, "a copy needs a second worker");
+    }
+
+    #[test]
+    fn a_worker_that_has_come_back_gets_locations_again() {
+        let mut routes = routes(true);
+        routes.leave(&[worker(10), worker(30)]);
+        assert_eq!(routes.propose(PartitionId(0), 0), None);
+        routes.leave(&[worker(30)]);
+        for draw in 0..50 {
+            let next = routes.propose(PartitionId(0), draw).unwrap();
+            assert!(next.worker != worker(30) && next.peer != Some(worker(30)));
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tracing::debug;
 
-use super::application::{Application, Session, SplitMode};
+use super::application::{Application, RETRIES_MAX, Session, SplitMode};
 use super::commit::{Committed, Progress};
 use super::reader::Reader;
 use super::routes::Routes;
@@ -65,22 +65,7 @@ impl Shuffle {
             .map_err(|_| Error::new(Kind::Invalid, format!("{partitions} partitions are too many")))?;
         let session = application.session();
         let options = &session.options;
-        let request = proto::RequestSlots {
-            application_id: session.id.to_string(),
-            shuffle_id: shuffle.0,
-            partition_id_list: (0..count).collect(),
-            hostname: "localhost".to_owned(),
-            should_replicate: options.replicate,
-            request_id: session.request_id(),
-            max_workers: options.workers_max,
-            packed: true,
-            ..Default::default()
-        };
-        let answer: Received<received::RequestSlotsResponse> = session.ask_master(&request).await?;
-        if answer.status != Status::Success.code() {
-            let text = format!("the master has no places for shuffle {shuffle}: status {}", answer.status);
-            return Err(Error::new(Kind::ResourceExhausted, text).with_hint("start workers, or wait for one"));
-        }
+        let answer = ask_for_slots(session, shuffle, count).await?;
         let mut candidates = Vec::new();
         let mut primaries = Vec::new();
         for entry in answer.messages(received::RequestSlotsResponse::PACKED_WORKER_RESOURCE) {
@@ -210,6 +195,40 @@ impl Shuffle {
             }
         }
         Err(Error::new(Kind::Unavailable, "workers refused the locations of three rounds"))
+    }
+}
+
+/// Asks the master for a place of each partition.
+async fn ask_for_slots(
+    session: &Session,
+    shuffle: ShuffleId,
+    partitions: i32,
+) -> Result<Received<received::RequestSlotsResponse>> {
+    let mut retries = 0;
+    loop {
+        let request = proto::RequestSlots {
+            application_id: session.id.to_string(),
+            shuffle_id: shuffle.0,
+            partition_id_list: (0..partitions).collect(),
+            hostname: "localhost".to_owned(),
+            should_replicate: session.options.replicate,
+            request_id: session.request_id(),
+            max_workers: session.options.workers_max,
+            packed: true,
+            ..Default::default()
+        };
+        let answer: Received<received::RequestSlotsResponse> = session.ask_master(&request).await?;
+        if answer.status == Status::Success.code() {
+            return Ok(answer);
+        }
+        // A worker comes back, or has yet to delete what was unregistered under this number.
+        let passes = [Status::WorkerExcluded, Status::SlotNotAvailable].map(Status::code);
+        if retries == RETRIES_MAX || !passes.contains(&answer.status) {
+            let text = format!("the master has no places for shuffle {shuffle}: status {}", answer.status);
+            return Err(Error::new(Kind::ResourceExhausted, text).with_hint("start workers, or wait for one"));
+        }
+        retries += 1;
+        session.wait_to_retry(retries).await;
     }
 }
 

@@ -108,13 +108,16 @@ impl MasterPages {
             }
         };
         let unknown = self.shared.decide(|state, now| state.command_workers(now, command, &workers)).await;
-        // Celeborn 0.6 says that it succeeded in any case.
+        // Celeborn 0.6 says so where it knows none of them, and that it succeeded where it knows some.
         let told: Vec<_> = workers.iter().filter(|worker| !unknown.contains(worker)).cloned().collect();
         let mut message = format!("told {} to {event_type}", list(&told));
         if !unknown.is_empty() {
             message.push_str(&format!("; not registered: {}", list(&unknown)));
         }
-        Ok(handled(unknown.is_empty() || !told.is_empty(), message))
+        if told.is_empty() {
+            return Err(handled_with(400, false, message));
+        }
+        Ok(handled(true, message))
     }
 
     async fn delete_applications(&self, body: &[u8]) -> Result<Response, Response> {

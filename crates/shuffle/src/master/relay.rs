@@ -4,20 +4,30 @@
 //! here keeps what the end of a connection means. Without a leader connections are closed, upon which clients of all
 //! kinds go to the next endpoint in their list.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::io::copy_bidirectional;
-use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
+use tokio::net::{TcpListener, TcpStream, ToSocketAddrs, lookup_host};
 use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::timeout;
+use tracing::{debug, info, warn};
 
-use crate::Result;
+use crate::error::{Error, Kind, Result};
 use crate::net::notice_vanished_peers;
 
 /// How long the leader may take to accept a connection.
 const CONNECT_MAX: Duration = Duration::from_secs(3);
+
+/// A socket that passes nothing on yet.
+pub(super) struct Bound {
+    socket: TcpListener,
+    address: SocketAddr,
+}
 
 /// See the [module](self). Dropping it closes the socket and all connections.
 pub(super) struct Relay {
@@ -25,16 +35,34 @@ pub(super) struct Relay {
     task: JoinHandle<()>,
 }
 
+impl Bound {
+    /// # Errors
+    /// `Invalid` if the leader is this very socket: each connection would become a chain without an end.
+    pub(super) async fn serve(self, leader: String, connections_max: usize) -> Result<Relay> {
+        let Self { socket, address } = self;
+        let is_me = |leader: SocketAddr| {
+            let is_here = || std::net::TcpListener::bind((leader.ip(), 0)).is_ok();
+            leader.port() == address.port()
+                && (leader.ip() == address.ip() || (address.ip().is_unspecified() && is_here()))
+        };
+        // One that has no address yet may have one later.
+        let found = lookup_host(&leader).await.into_iter().flatten().any(is_me);
+        if found {
+            let text = format!("the leader {leader} is this master itself");
+            return Err(Error::new(Kind::Invalid, text).with_hint("give --leader the address of another one"));
+        }
+        info!(%leader, "passing every connection on");
+        let leader = Arc::new(Leader { address: leader, is_away: AtomicBool::new(false) });
+        let task = tokio::spawn(accept(socket, leader, connections_max));
+        Ok(Relay { address, task })
+    }
+}
+
 impl Relay {
-    pub(super) async fn start(
-        address: impl ToSocketAddrs,
-        leader: String,
-        connections_max: usize,
-    ) -> Result<Self> {
+    pub(super) async fn bind(address: impl ToSocketAddrs) -> Result<Bound> {
         let socket = TcpListener::bind(address).await?;
         let address = socket.local_addr()?;
-        let task = tokio::spawn(accept(socket, leader.into(), connections_max));
-        Ok(Self { address, task })
+        Ok(Bound { socket, address })
     }
 
     pub(super) fn address(&self) -> SocketAddr {
@@ -48,7 +76,28 @@ impl Drop for Relay {
     }
 }
 
-async fn accept(socket: TcpListener, leader: Arc<str>, connections_max: usize) {
+/// Who connections go to.
+struct Leader {
+    address: String,
+    /// It did not take the last one: said once.
+    is_away: AtomicBool,
+}
+
+impl Leader {
+    async fn connect(&self) -> io::Result<TcpStream> {
+        let connected = timeout(CONNECT_MAX, TcpStream::connect(&self.address)).await;
+        let connected = connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+        let was_away = self.is_away.swap(connected.is_err(), Ordering::Relaxed);
+        match &connected {
+            Err(error) if !was_away => warn!(leader = self.address, %error, "the leader cannot be reached"),
+            Ok(_) if was_away => info!(leader = self.address, "the leader is back"),
+            _ => {}
+        }
+        connected
+    }
+}
+
+async fn accept(socket: TcpListener, leader: Arc<Leader>, connections_max: usize) {
     let mut connections = JoinSet::new();
     let places = Arc::new(Semaphore::new(connections_max));
     loop {
@@ -59,7 +108,7 @@ async fn accept(socket: TcpListener, leader: Arc<str>, connections_max: usize) {
         let (stream, _) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                tracing::debug!(%error, "cannot accept a connection");
+                debug!(%error, "cannot accept a connection");
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             }
@@ -68,16 +117,15 @@ async fn accept(socket: TcpListener, leader: Arc<str>, connections_max: usize) {
         let leader = leader.clone();
         connections.spawn(async move {
             if let Err(error) = pass_on(stream, &leader).await {
-                tracing::debug!(%leader, %error, "a relayed connection ended");
+                debug!(leader = leader.address, %error, "a relayed connection ended");
             }
             drop(place);
         });
     }
 }
 
-async fn pass_on(mut near: TcpStream, leader: &str) -> std::io::Result<()> {
-    let connect = tokio::time::timeout(CONNECT_MAX, TcpStream::connect(leader));
-    let mut far = connect.await.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()))?;
+async fn pass_on(mut near: TcpStream, leader: &Leader) -> io::Result<()> {
+    let mut far = leader.connect().await?;
     for side in [&near, &far] {
         side.set_nodelay(true)?;
         notice_vanished_peers(side)?;

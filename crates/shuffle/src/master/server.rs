@@ -20,7 +20,7 @@ use crate::Result;
 use crate::http::HttpServer;
 use crate::ids::WorkerId;
 use crate::metrics::Timer;
-use crate::net::{Listener, ListenerHandle, Options as NetOptions};
+use crate::net::{Listener, ListenerHandle, Options as NetOptions, cannot_bind, raise_file_limit};
 use crate::wire::Limits;
 
 /// How often silence is looked at.
@@ -36,9 +36,13 @@ impl Server {
     /// `Conflict` if the directory is in use, `Corrupt` if the journal is damaged, `Unavailable` and the like if an
     /// address cannot be bound.
     pub async fn start(options: Options) -> Result<Handle> {
+        raise_file_limit();
         if let Some(leader) = options.leader.clone() {
-            let relay =
-                Relay::start((options.host.as_str(), options.port), leader, options.connections_max).await?;
+            let address = (options.host.as_str(), options.port);
+            let relay = Relay::bind(address)
+                .await
+                .map_err(|error| cannot_bind("rpc", &options.host, options.port, error))?;
+            let relay = relay.serve(leader, options.connections_max).await?;
             return Ok(Handle { running: Arc::new(Running::Follower { relay }) });
         }
         let options = options.in_agreement();
@@ -62,7 +66,8 @@ impl Server {
             None => Box::new(NoJournal),
         };
         let net = NetOptions { connections_max: options.connections_max, ..NetOptions::new(Limits::CONTROL) };
-        let listener = Listener::bind((options.host.as_str(), options.port), net).await?;
+        let listener = Listener::bind((options.host.as_str(), options.port), net).await;
+        let listener = listener.map_err(|error| cannot_bind("rpc", &options.host, options.port, error))?;
         let shared = Arc::new(Shared {
             options,
             started,
@@ -76,7 +81,8 @@ impl Server {
         let http = match shared.options.http_port {
             Some(port) => {
                 let address = (shared.options.host.as_str(), port);
-                Some(HttpServer::start(address, Arc::new(MasterPages::new(shared.clone()))).await?)
+                let server = HttpServer::start(address, Arc::new(MasterPages::new(shared.clone()))).await;
+                Some(server.map_err(|error| cannot_bind("http", &shared.options.host, port, error))?)
             }
             None => None,
         };

@@ -77,13 +77,18 @@ async fn process(
     let (program, before) = command
         .split_first()
         .ok_or_else(|| Error::new(Kind::Invalid, "the command of the servers is empty"))?;
-    let mut child = Command::new(program)
+    let settings = std::env::vars_os().map(|(name, _)| name);
+    let settings = settings.filter(|name| name.as_encoded_bytes().starts_with(b"YEOUL_SHUFFLE_"));
+    let mut command = Command::new(program);
+    // What this machine's own workers are told is not for this one.
+    settings.chain(["CELEBORN_CONF_DIR".into()]).for_each(|name| _ = command.env_remove(name));
+    let mut child = command
+        .env("YEOUL_LOG", "error")
         .args(before)
         .args(["worker", "--master", master, "--disk-reserve", "0", "--memory", &memory_bytes.to_string()])
         .arg("--dir")
         .arg(dir)
         .stdout(Stdio::piped())
-        .stderr(Stdio::null())
         .spawn()
         .map_err(|error| {
             Error::new(Kind::NotFound, format!("cannot start {program}: {error}")).with_source(error)

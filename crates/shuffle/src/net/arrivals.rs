@@ -44,8 +44,16 @@ impl Arrivals {
         self.taken.push_back(now);
     }
 
+    /// Until when the frame in hand may wait, if none is to wait longer since it arrived.
+    ///
+    /// Who has fewer in flight is not refused for that: each frame may wait its part of the patience in any case, with
+    /// which the last of a full window has waited twice of it at most.
+    pub fn deadline(&self, patience: Duration, now: Instant) -> Instant {
+        (self.earliest() + patience).max(now + patience / IN_FLIGHT as u32)
+    }
+
     /// The frame in hand did not arrive before.
-    pub fn earliest(&self) -> Instant {
+    fn earliest(&self) -> Instant {
         match self.taken.front() {
             Some(taken) if self.taken.len() > IN_FLIGHT => *taken,
             _ => self.caught_up,
@@ -68,6 +76,9 @@ mod tests {
             arrivals.take(at(number));
             assert_eq!(arrivals.earliest(), at(number.saturating_sub(IN_FLIGHT as u64)));
         }
+        let patience = Duration::from_secs(64);
+        assert_eq!(arrivals.deadline(patience, at(99)), at(67 + 64));
+        assert_eq!(arrivals.deadline(patience, at(150)), at(152), "a peer with one in flight waits, too");
         arrivals.come(at(99), at(200));
         arrivals.take(at(300));
         assert_eq!(arrivals.earliest(), at(200), "it came just then");

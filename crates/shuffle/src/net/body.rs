@@ -1,6 +1,7 @@
 //! The body of a frame on its way in.
 
 use std::io;
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::Instant;
@@ -23,10 +24,10 @@ impl<'a> Body<'a> {
         self.remaining
     }
 
-    /// A bound for how long the peer has been waiting for an answer: it sent this frame later. Frames that stood in line
-    /// behind others have been waiting while those were answered.
-    pub fn arrived_after(&self) -> Instant {
-        self.reader.arrived_after()
+    /// Until when this frame may wait, if its peer is not to wait longer for an answer than that: what stood in line behind
+    /// others has been waiting while those were answered.
+    pub fn deadline(&self, patience: Duration) -> Instant {
+        self.reader.deadline(patience)
     }
 
     /// The rest, in an allocation of its own that can be stored as it is. While it arrives it takes at most twice the bytes

@@ -1,11 +1,13 @@
 //! A listening socket and the connections that it has accepted.
 
+use std::fmt::Display;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use rustix::process::{Resource, getrlimit, setrlimit};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
 use tokio::sync::{Semaphore, mpsc};
@@ -18,7 +20,7 @@ use super::reply::Reply;
 use super::service::{ConnectionId, Service};
 use super::unsent::Unsent;
 use super::writer::write_frames;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::wire::Limits;
 
 /// The silence after which the kernel asks a peer whether it is there, and how often it does before it gives it up.
@@ -49,6 +51,22 @@ impl Options {
     pub fn new(limits: Limits) -> Self {
         Self { limits, connections_max: 8192, requests_max: 512, idle_max: Duration::from_secs(120) }
     }
+}
+
+/// Takes as many open files as the system allows: every connection is one, and every segment.
+pub fn raise_file_limit() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        debug!(%error, "the limit of open files stays as it is");
+    }
+}
+
+/// Says which of a server's ports it could not have.
+pub fn cannot_bind(what: &str, host: impl Display, port: u16, error: Error) -> Error {
+    Error::new(error.kind(), format!("cannot bind the {what} port, {port} at {host}"))
+        .with_source(error)
+        .with_hint("choose another port, or 0 for a free one, and an address of this machine")
 }
 
 /// A bound socket that does not accept yet.

@@ -67,9 +67,9 @@ impl FrameReader {
         }
     }
 
-    /// The frame whose head was read last did not arrive before.
-    pub fn arrived_after(&self) -> Instant {
-        self.arrivals.earliest()
+    /// Until when the frame whose head was read last may wait.
+    pub fn deadline(&self, patience: Duration) -> Instant {
+        self.arrivals.deadline(patience, Instant::now())
     }
 
     /// Whether the peer has closed its side, or is gone, and all that it sent has been read.

@@ -161,8 +161,9 @@ impl Gathered {
         match poll_fn(|context| Poll::Ready(piece.as_mut().poll(context))).await {
             Poll::Ready(piece) => Ok(piece),
             Poll::Pending => {
-                let (written, piece) = tokio::join!(self.write(half, idle_max), piece);
-                written.map(|()| piece)
+                // Who reads nothing any more needs no piece.
+                let ((), piece) = tokio::try_join!(self.write(half, idle_max), async { Ok(piece.await) })?;
+                Ok(piece)
             }
         }
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout_at};
 
 use super::buffers;
 use super::memory::Party;
@@ -17,7 +17,7 @@ use super::push::{Appended, Push, Rejection, wait_for_memory};
 use super::replicate::{self, Copied};
 use super::state::Refusal;
 use super::store::Store;
-use super::store::directory::Directory;
+use super::store::directory::{Directory, turn_of, with_turn};
 use super::store::record::RunRow;
 use super::store::segment::Segment;
 use super::store::shuffle::Shuffle;
@@ -34,6 +34,10 @@ const PIECES_WAITING: usize = 2;
 
 /// A body above this is large, unless the memory is so small that less is.
 const LARGE_BYTES: u64 = 8 << 20;
+
+/// A large push waits, with all its writes, for so many times what another one waits for memory. Its copy is on its way
+/// meanwhile.
+const PATIENCES: u32 = 2;
 
 /// How long after a failed write the head of a batch is written again.
 const FINISH_RETRY: Duration = Duration::from_secs(5);
@@ -91,13 +95,14 @@ pub async fn push(
         return Ok(());
     };
     let file = FileName { location: *location, mode: push.mode };
-    let Some(file_of_its_own) = new_file(node, shuffle, len, patience).await else {
+    let mut patience = Patience(patience * PATIENCES);
+    let Some(file_of_its_own) = new_file(node, shuffle, len, &mut patience).await else {
         reply.push(Status::HardSplit);
         return Ok(());
     };
     let copy = start_copy(node, shuffle, &push, len);
     let pieces = copy.as_ref().map(|copy| &copy.pieces);
-    let received = receive(node, file_of_its_own, &push.party(), patience, body, pieces).await;
+    let received = receive(node, file_of_its_own, &push.party(), &mut patience, body, pieces).await;
     let (received, copied) = match (received, copy) {
         (Err(error), _) => return Err(error),
         (Ok(received), None) => (received, None),
@@ -129,7 +134,7 @@ async fn new_file(
     node: &Arc<Node>,
     shuffle: &Arc<Shuffle>,
     len: usize,
-    patience: Duration,
+    patience: &mut Patience,
 ) -> Option<Unfinished> {
     let directory = node.store.healthiest().filter(|directory| directory.usable() > len as u64)?;
     let (key, number) = (shuffle.key().clone(), shuffle.lock().next_segment_number());
@@ -138,23 +143,31 @@ async fn new_file(
         let segment = Arc::new(Segment::create_for_one(&place, &key, number)?);
         Ok(Unfinished { store, segment: Some(segment) })
     };
-    on_disk(&directory, patience, create).await.ok()
+    patience.spend(async |until| on_disk(&directory, until, create).await).await.ok()
 }
 
 /// Has a disk do something, and waits no longer than that: a disk that stands still would hold up all that comes over the
-/// connection. What hangs keeps its turn, so that few threads hang, and what comes of it is dropped.
+/// connection. What comes of it later is dropped.
 async fn on_disk<T: Send + 'static>(
-    directory: &Arc<Directory>,
-    patience: Duration,
+    directory: &Directory,
+    until: Instant,
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
-    let directory = Arc::clone(directory);
-    let working = tokio::spawn(async move {
-        let _turn = directory.large_writes.acquire().await;
-        tokio::task::spawn_blocking(work).await.unwrap_or_else(|panic| Err(io::Error::other(panic)))
-    });
-    let worked = timeout(patience, working).await.map_err(|_| io::ErrorKind::TimedOut)?;
-    worked.unwrap_or_else(|panic| Err(io::Error::other(panic)))
+    let worked = async { with_turn(turn_of(&directory.large_writes).await, work).await };
+    timeout_at(until, worked).await.map_err(|_| io::ErrorKind::TimedOut)?
+}
+
+/// What is left of the time that a large push may wait for memory and a disk. What it takes to arrive is not waiting.
+struct Patience(Duration);
+
+impl Patience {
+    /// Waits for something that gives up when it is told to.
+    async fn spend<T>(&mut self, wait: impl AsyncFnOnce(Instant) -> T) -> T {
+        let until = Instant::now() + self.0;
+        let waited = wait(until).await;
+        self.0 = until.saturating_duration_since(Instant::now());
+        waited
+    }
 }
 
 /// Begins to send the body on, over a connection of its own: what is slow in arriving holds up nobody else.
@@ -179,7 +192,7 @@ async fn receive(
     node: &Arc<Node>,
     file: Unfinished,
     party: &Party,
-    patience: Duration,
+    patience: &mut Patience,
     body: &mut Body<'_>,
     copy: Option<&mpsc::Sender<Bytes>>,
 ) -> io::Result<io::Result<Received>> {
@@ -188,8 +201,8 @@ async fn receive(
     let (mut front, mut checksum, mut left) = (Bytes::new(), crc32fast::Hasher::new(), body.remaining());
     while left > 0 {
         let step = left.min(PIECE_BYTES);
-        let until = Instant::now() + patience;
-        let Some(charge) = wait_for_memory(node, party, buffers::cost(step), until).await else {
+        let wait = async |until| wait_for_memory(node, party, buffers::cost(step), until).await;
+        let Some(charge) = patience.spend(wait).await else {
             return Ok(Err(io::ErrorKind::OutOfMemory.into()));
         };
         let mut buffer = store.buffers().take_charged(step, charge, store.memory());
@@ -205,7 +218,8 @@ async fn receive(
         }
         let target = file.segment();
         let directory = Arc::clone(target.directory());
-        if let Err(error) = on_disk(&directory, patience, move || target.write_part(at, &piece)).await {
+        let write = move || target.write_part(at, &piece);
+        if let Err(error) = patience.spend(async |until| on_disk(&directory, until, write).await).await {
             return Ok(Err(error));
         }
         at += step as u64;
@@ -273,11 +287,9 @@ async fn finish(store: Arc<Store>, shuffle: Arc<Shuffle>, segment: Arc<Segment>,
     let Head { file, life, first, row } = head;
     let directory = Arc::clone(segment.directory());
     loop {
-        let turn = directory.large_writes.acquire().await;
-        let target = Arc::clone(&segment);
-        let finished = tokio::task::spawn_blocking(move || target.finish_one(file, life, first, row)).await;
-        drop(turn);
-        let Err(error) = finished.unwrap_or_else(|panic| Err(io::Error::other(panic))) else { break };
+        let (turn, target) = (turn_of(&directory.large_writes).await, Arc::clone(&segment));
+        let finished = with_turn(turn, move || target.finish_one(file, life, first, row)).await;
+        let Err(error) = finished else { break };
         if shuffle.lock().gone {
             return;
         }
@@ -322,6 +334,19 @@ mod tests {
     use crate::worker::node::tests::{node, reserved};
     use crate::worker::state::{Commit, PushKind};
 
+    #[tokio::test]
+    async fn what_one_wait_takes_is_not_there_for_the_next() {
+        let mut patience = Patience(Duration::from_millis(30));
+        let slept = patience.spend(async |until| {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            until
+        });
+        let until = slept.await;
+        assert!(patience.0 <= Duration::from_millis(20));
+        patience.spend(async |next| tokio::time::sleep_until(next.max(until)).await).await;
+        assert_eq!(patience.0, Duration::ZERO);
+    }
+
     /// The seal of a location counts every batch that was acknowledged, and a restarted worker offers it only if it finds
     /// that many: it must not be written before the batch has its head, whatever becomes of who pushed.
     #[tokio::test]
@@ -343,7 +368,8 @@ mod tests {
         let header = BatchHeader { map: MapId(3), attempt: AttemptId(0), batch: BatchId(1), len: 1000 };
         header.encode(ByteOrder::Little, &mut batch);
         batch.extend((0..1000).map(|at| (at * at / 7) as u8));
-        let made = new_file(&node_before, &shuffle, batch.len(), Duration::from_secs(20)).await;
+        let made =
+            new_file(&node_before, &shuffle, batch.len(), &mut Patience(Duration::from_secs(20))).await;
         let segment = made.unwrap().finish();
         segment.write_part(Segment::LARGE_BATCH_AT, &batch).unwrap();
         let directory = Arc::clone(segment.directory());

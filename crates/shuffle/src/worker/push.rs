@@ -27,9 +27,9 @@ use crate::wire::{Head, Header, Status};
 /// How often a push that waits for memory looks whether there will ever be any.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// A push waits for memory, behind others of its connection or by itself, for this part of the time after which its client
-/// gives it up. The copy on the other worker may have to wait as long, and an answer that comes too late costs more than a
-/// split: the client takes the worker for dead.
+/// A push waits for memory, behind others of its connection or by itself, for about this part of the time after which its
+/// client gives it up. The copy on the other worker may have to wait as long, and an answer that comes too late costs more
+/// than a split: the client takes the worker for dead.
 const WAIT_PART: u32 = 3;
 
 /// Takes pushes to one kind of copy.
@@ -98,8 +98,7 @@ impl PushService {
         }
         let peer = if forward::is_worth_it(len) { self.peer_of(&shuffle, &push) } else { None };
         let cost = buffers::cost(len) + peer.as_ref().map_or(0, |_| forward::COST_BYTES);
-        // It may have been in line behind others that waited.
-        let until = body.arrived_after() + patience;
+        let until = body.deadline(patience);
         let Some(mut charge) = wait_for_memory(&self.node, &push.party(), cost, until).await else {
             reply.push(Status::HardSplit);
             return Ok(());

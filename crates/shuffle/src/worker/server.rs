@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::process::{Resource, getrlimit, setrlimit};
-use tokio::net::ToSocketAddrs;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -18,7 +16,7 @@ use super::push::PushService;
 use super::registration::{Command, Registration};
 use crate::error::{Error, Kind, Result};
 use crate::ids::{Mode, WorkerId};
-use crate::net::{Listener, ListenerHandle, Options as NetOptions};
+use crate::net::{Listener, ListenerHandle, Options as NetOptions, cannot_bind, raise_file_limit};
 use crate::wire::Limits;
 
 /// Orders that wait for the lifecycle; it takes each at once.
@@ -60,7 +58,8 @@ impl Server {
         raise_file_limit();
         let bind = async |port: u16, what: &str, limits: Limits| {
             let net = NetOptions { connections_max: options.connections_max, ..NetOptions::new(limits) };
-            bind((options.bind, port), what, net).await
+            let bound = Listener::bind((options.bind, port), net).await;
+            bound.map_err(|error| cannot_bind(what, options.bind, port, error))
         };
         let control = bind(options.rpc_port, "rpc", Limits::CONTROL).await?;
         let mut push = Vec::with_capacity(options.push_ports.len());
@@ -145,24 +144,6 @@ impl Handle {
         // The lifecycle went without a word: then it has ended, too.
         let _ = ended.wait_for(|ended| *ended).await;
     }
-}
-
-/// Takes as many open files as the system allows: every connection is one, and every segment.
-fn raise_file_limit() {
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = limit.maximum;
-    if let Err(error) = setrlimit(Resource::Nofile, limit) {
-        tracing::debug!(%error, "the limit of open files stays as it is");
-    }
-}
-
-async fn bind(address: impl ToSocketAddrs, what: &str, options: NetOptions) -> Result<Listener> {
-    Listener::bind(address, options).await.map_err(|error| {
-        let text = format!("cannot bind the {what} port: {error}");
-        Error::new(error.kind(), text)
-            .with_source(error)
-            .with_hint("choose another port, or 0 for a free one")
-    })
 }
 
 /// Carries out orders from the handle and from the master.

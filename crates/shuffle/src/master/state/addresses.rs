@@ -37,7 +37,7 @@ impl State {
         let mut primaries = vec![0_usize; grant.workers.len()];
         grant.placements.iter().for_each(|(_, primary, _)| primaries[*primary] += 1);
         let used = primaries.iter().filter(|count| **count > 0).count();
-        let each = self.limits.slots.push_addresses.div_ceil(used.max(1));
+        let each = self.limits.slots.push_addresses.div_ceil(used.max(1)).max(1);
         let most = primaries.iter().max().map_or(1, |primaries| each.min(*primaries).max(1));
         let mut workers = Vec::with_capacity(grant.workers.len());
         // For each worker of the grant where its addresses begin in `workers`, and how many it has there.
@@ -211,6 +211,19 @@ mod tests {
         );
         let _ = state.exclude_workers(NOW, &[], &[id(0, 103)]);
         assert_eq!(pulse(&mut state, &[]).excluded, []);
+
+        let _ = state.exclude_workers(NOW, &[id(2, 101)], &[]);
+        register(&mut state, 2, 4);
+        let _ = state.exclude_workers(NOW, &[], &[id(2, 101)]);
+        assert!(state.excluded_by_hand.is_empty(), "it was excluded before it was a worker's name");
+    }
+
+    #[test]
+    fn without_several_addresses_each_worker_has_its_own() {
+        let mut state = state(2, 4);
+        state.limits.slots.push_addresses = 0;
+        let grant = ask(&mut state, 16, false, &[]).unwrap();
+        assert!(grant.workers.iter().map(|(worker, _)| worker).eq(&[id(0, 100), id(1, 100)]));
     }
 
     #[test]

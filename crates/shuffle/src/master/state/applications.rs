@@ -54,13 +54,15 @@ impl State {
         application.files_written = application.files_written.saturating_add(pulse.files_written);
         let shuffles = application.shuffles.keys().copied().collect();
         let mut health = ApplicationHealth { shuffles, ..ApplicationHealth::default() };
-        // A driver takes nobody whom it is told to leave alone: with nobody else its tasks would fail. It finds out itself.
-        let is_any_reached = self.workers.iter().any(|(worker, held)| self.is_eligible(worker, held));
+        // A driver takes nobody whom it is told to leave alone: with too few others its tasks would fail. It finds
+        // out itself.
+        let workers_min = application.workers_min;
+        let reached = self.workers.iter().filter(|(worker, held)| self.is_eligible(worker, held)).count();
         for (worker, held) in &self.workers {
             if held.is_leaving() {
                 health.shutting.extend(held.names(worker));
             } else if self.excluded_by_hand.contains(worker)
-                || (held.link == Link::Broken && is_any_reached)
+                || (held.link == Link::Broken && reached >= workers_min)
                 || held.report.is_without_storage()
             {
                 health.excluded.extend(held.names(worker));
@@ -118,9 +120,11 @@ impl State {
         decision
     }
 
-    /// An application ended: all its shuffles may go, at once.
+    /// An application ended: all its shuffles may go, at once, and do not come back with another one of its name.
     pub fn remove_application(&mut self, now: Now, application: &ApplicationId) -> Decision<()> {
-        let mut decision = Decision::of(());
+        let shuffles = self.applications.get(application).map(|held| held.shuffles.keys().copied().collect());
+        let shuffles: Vec<_> = shuffles.unwrap_or_default();
+        let mut decision = self.unregister_shuffles(now, application, &shuffles);
         self.bury_application(now, application, &mut decision);
         decision
     }

@@ -118,6 +118,8 @@ pub struct Application {
     heard: Duration,
     /// Bytes of a partition location of its shuffles, as workers report them; newer reports weigh more.
     location_bytes: Option<u64>,
+    /// Workers without which it can place nothing, as its last request for slots says: two for copies.
+    workers_min: usize,
 }
 
 /// A registered shuffle.
@@ -232,6 +234,7 @@ impl State {
                     shuffles: BTreeMap::new(),
                     heard: now.monotonic,
                     location_bytes: None,
+                    workers_min: 1,
                 });
                 entry.user = user.clone();
                 entry.properties.clone_from(properties);

@@ -1,6 +1,6 @@
 //! Orders to a worker: deletions and commands that go out at once, on its watch.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use super::super::report::Command;
 use crate::ids::ShuffleKey;
@@ -64,15 +64,14 @@ impl Orders {
         self.command = self.command.filter(|(_, command)| !stops(*command));
     }
 
-    /// Forgets what the worker has carried out.
-    pub(super) fn confirm(&mut self, seen: u64) {
+    /// Forgets what the worker has carried out, and says what it has deleted.
+    pub(super) fn confirm(&mut self, seen: u64) -> BTreeSet<ShuffleKey> {
         if seen > self.sequence {
-            return;
-        }
-        while self.expired.front().is_some_and(|(sequence, _)| *sequence <= seen) {
-            self.expired.pop_front();
+            return BTreeSet::new();
         }
         self.command = self.command.filter(|(sequence, _)| *sequence > seen);
+        let done = self.expired.partition_point(|(sequence, _)| *sequence <= seen);
+        self.expired.drain(..done).map(|(_, shuffle)| shuffle).collect()
     }
 
     pub(super) fn pending(&self) -> Option<OrderBatch> {

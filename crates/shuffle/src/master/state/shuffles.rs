@@ -82,6 +82,7 @@ impl State {
         }
         let application = self.applications.get_mut(&request.application).expect("ensured above");
         application.heard = now.monotonic;
+        application.workers_min = workers_min(replicate);
         if !application.shuffles.contains_key(&request.shuffle) {
             if self.shuffle_count >= self.limits.shuffles_max {
                 return decision;
@@ -120,9 +121,13 @@ impl State {
             request.excluded.iter().filter_map(|named| self.known_as(named)).collect();
         let shuffle = ShuffleKey { application: request.application.clone(), shuffle: request.shuffle };
         // Where a shuffle of this number is still to be deleted, its batches would be taken for those of this one.
-        let wanted =
-            |worker: &WorkerId, held: &Worker| !excluded.contains(worker) && !held.orders.deletes(&shuffle);
-        let workers_min = if request.replicate { 2 } else { 1 };
+        let is_over = self.tombstones.has_shuffle(&shuffle);
+        let may_have_it = |held: &Worker| {
+            let has_it = || held.report.shuffles.iter().any(|held| held.shuffle == shuffle);
+            held.orders.deletes(&shuffle) || (is_over && (held.incarnation.is_none() || has_it()))
+        };
+        let wanted = |worker: &WorkerId, held: &Worker| !excluded.contains(worker) && !may_have_it(held);
+        let workers_min = workers_min(request.replicate);
         let who = |may: &dyn Fn(&WorkerId, &Worker) -> bool| -> Vec<(&WorkerId, &Worker)> {
             self.workers.iter().filter(|(worker, held)| wanted(worker, held) && may(worker, held)).collect()
         };
@@ -188,3 +193,8 @@ impl State {
 
 /// The longest driver host that is remembered.
 const DRIVER_BYTES_MAX: usize = 255;
+
+/// Two copies are never on one worker.
+fn workers_min(replicate: bool) -> usize {
+    if replicate { 2 } else { 1 }
+}

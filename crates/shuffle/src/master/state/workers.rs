@@ -1,6 +1,6 @@
 //! Workers: registration, heartbeats, orders, exclusion, end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::super::record::Record;
@@ -110,7 +110,10 @@ impl State {
         seen: u64,
     ) -> Result<Option<OrderBatch>, Unregistered> {
         let held = self.registered_mut(worker, incarnation)?;
-        held.orders.confirm(seen);
+        let deleted = held.orders.confirm(seen);
+        if !deleted.is_empty() {
+            held.report.shuffles.retain(|held| !deleted.contains(&held.shuffle));
+        }
         Ok(held.orders.pending())
     }
 
@@ -165,8 +168,9 @@ impl State {
     pub fn exclude_workers(&mut self, now: Now, add: &[WorkerId], remove: &[WorkerId]) -> Decision<()> {
         let mut decision = Decision::of(());
         let meant = |named: &WorkerId| self.known_as(named).unwrap_or(named).clone();
-        let (add, remove): (Vec<_>, Vec<_>) =
-            (add.iter().map(meant).collect(), remove.iter().map(meant).collect());
+        let add: Vec<_> = add.iter().map(meant).collect();
+        // A name may have been excluded before it was a worker's.
+        let remove: BTreeSet<_> = remove.iter().flat_map(|named| [named.clone(), meant(named)]).collect();
         for worker in add.iter().filter(|worker| !remove.contains(worker)) {
             if !self.excluded_by_hand.contains(worker) {
                 self.commit(now, &mut decision, Record::WorkerExcluded { worker: worker.clone() });
@@ -336,13 +340,12 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
     use crate::ids::{PartitionId, ShuffleId};
     use crate::master::report::HeldShuffle;
     use crate::master::state::{
-        ApplicationPulse, Limits, SlotGrant, SlotRefusal, SlotRequest, State, WorkerStanding,
+        ApplicationHealth, ApplicationPulse, Limits, SlotGrant, SlotRefusal, SlotRequest, State,
+        WorkerStanding,
     };
 
     fn id(number: u16) -> WorkerId {
@@ -375,8 +378,8 @@ mod tests {
         state
     }
 
-    fn grant(state: &mut State, excluded: BTreeSet<WorkerId>) -> Result<SlotGrant, SlotRefusal> {
-        let request = SlotRequest {
+    fn request(excluded: BTreeSet<WorkerId>) -> SlotRequest {
+        SlotRequest {
             application: "app".into(),
             shuffle: ShuffleId(0),
             partitions: (0..1000).map(PartitionId).collect(),
@@ -385,8 +388,17 @@ mod tests {
             workers_max: 0,
             excluded,
             driver: String::new(),
-        };
-        state.request_slots(at(0), 5, request).reply
+        }
+    }
+
+    fn grant(state: &mut State, excluded: BTreeSet<WorkerId>) -> Result<SlotGrant, SlotRefusal> {
+        state.request_slots(at(0), 5, request(excluded)).reply
+    }
+
+    fn health_of(state: &mut State, workers: Vec<WorkerId>) -> ApplicationHealth {
+        let (application, bytes_written, files_written) = ("app".into(), 0, 0);
+        let pulse = ApplicationPulse { application, bytes_written, files_written, workers };
+        state.application_heartbeat(at(0), pulse).reply.unwrap()
     }
 
     #[test]
@@ -513,10 +525,50 @@ mod tests {
         let orders = |state: &State, worker: u16| state.workers[&id(worker)].orders.pending();
         let sequence = orders(&state, 0).expect("a deletion").sequence;
         assert_eq!(grant(&mut state, BTreeSet::new()), Err(SlotRefusal::NoWorker), "both still have it");
-        state.workers.get_mut(&id(0)).unwrap().orders.confirm(sequence);
+        assert_eq!(state.worker_orders(&id(0), 0, sequence), Ok(None));
         let granted = grant(&mut state, BTreeSet::new()).unwrap();
         assert!(granted.workers.iter().all(|(worker, _)| *worker == id(0)));
         assert!(orders(&state, 1).is_some(), "the other one is still to delete it");
+    }
+
+    #[test]
+    fn a_restarted_master_uses_a_number_again_only_where_nothing_of_it_is_left() {
+        let mut before = state_of(1);
+        let _ = grant(&mut before, BTreeSet::new()).unwrap();
+        let _ = before.unregister_shuffles(at(1), &"app".into(), &[ShuffleId(0)]);
+        let mut state = State::new(Limits::default());
+        before.records().iter().for_each(|record| state.apply(at(2), record));
+        assert_eq!(
+            grant(&mut state, BTreeSet::new()),
+            Err(SlotRefusal::NoWorker),
+            "nobody knows what it has"
+        );
+        let held = HeldShuffle { shuffle: ShuffleKey::new("app", 0), locations: 1, bytes: 1 };
+        let report = Report { memory_limit_bytes: 1 << 30, shuffles: vec![held], ..Report::default() };
+        let back = Registration { report: report.clone(), ..registration(id(0), 0) };
+        let expired = state.register_worker(at(3), 7, back).reply;
+        assert_eq!(expired, Some(vec![ShuffleKey::new("app", 0)]));
+        assert_eq!(
+            grant(&mut state, BTreeSet::new()),
+            Err(SlotRefusal::NoWorker),
+            "it may not have deleted it"
+        );
+        let report = Report { shuffles: Vec::new(), ..report };
+        assert_eq!(state.worker_heartbeat(at(4), 7, &id(0), 0, report).reply, Ok(Vec::new()));
+        assert!(grant(&mut state, BTreeSet::new()).is_ok());
+    }
+
+    #[test]
+    fn a_driver_is_not_told_to_leave_too_many_alone() {
+        for (replicate, excluded) in [(false, vec![id(0)]), (true, vec![])] {
+            let mut state = state_of(2);
+            let request = SlotRequest { replicate, ..request(BTreeSet::new()) };
+            assert!(state.request_slots(at(0), 5, request).reply.is_ok());
+            assert_eq!(state.worker_link_lost(0), [id(0)]);
+            assert_eq!(health_of(&mut state, Vec::new()).excluded, excluded, "with copies: {replicate}");
+            assert_eq!(state.worker_link_lost(1), [id(1)]);
+            assert_eq!(health_of(&mut state, Vec::new()).excluded, []);
+        }
     }
 
     #[test]
@@ -524,13 +576,7 @@ mod tests {
         let mut state = state_of(3);
         let left = state.worker_leaves(at(0), &id(0), 0, Phase::Stopping, false);
         assert_eq!(left.reply, Ok(()));
-        let pulse = ApplicationPulse {
-            application: "app".into(),
-            bytes_written: 0,
-            files_written: 0,
-            workers: vec![id(9), id(0)],
-        };
-        let health = state.application_heartbeat(at(0), pulse).reply.unwrap();
+        let health = health_of(&mut state, vec![id(9), id(0)]);
         assert_eq!((health.shutting, health.unknown), (vec![id(0)], vec![id(9)]));
         assert_eq!(state.standing(&id(0)), Some(WorkerStanding::Stopping));
         let granted = grant(&mut state, BTreeSet::new()).unwrap();

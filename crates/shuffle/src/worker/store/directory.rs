@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::error::{Error, Kind, Result};
 
@@ -60,12 +60,31 @@ pub struct Directory {
     free: AtomicU64,
     /// One spill at a time keeps the writes of a disk sequential.
     pub(super) writes: Arc<Semaphore>,
-    pub(super) reads: Semaphore,
+    pub(super) reads: Arc<Semaphore>,
     /// One deletion at a time: a disk that stands still takes one thread, however much is to be deleted there.
     pub(super) deletions: Semaphore,
-    pub(in crate::worker) large_writes: Semaphore,
+    pub(in crate::worker) large_writes: Arc<Semaphore>,
     /// Held for as long as the process lives: two workers with one directory would delete each other's files.
     _lock: File,
+}
+
+/// Has a disk do something and gives the turn for that back when it is done, and not when nobody waits for it any more:
+/// what hangs keeps its turn, so that few threads hang.
+pub(in crate::worker) async fn with_turn<T: Send + 'static>(
+    turn: OwnedSemaphorePermit,
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    let working = tokio::task::spawn_blocking(move || {
+        let worked = work();
+        drop(turn);
+        worked
+    });
+    working.await.unwrap_or_else(|panic| Err(io::Error::other(panic)))
+}
+
+/// Waits for one of a disk's turns.
+pub(in crate::worker) async fn turn_of(turns: &Arc<Semaphore>) -> OwnedSemaphorePermit {
+    Arc::clone(turns).acquire_owned().await.expect("the semaphore is never closed")
 }
 
 impl Directory {
@@ -115,9 +134,9 @@ impl Directory {
             usable: AtomicU64::new(0),
             free: AtomicU64::new(0),
             writes: Arc::new(Semaphore::new(1)),
-            reads: Semaphore::new(READS_MAX),
+            reads: Arc::new(Semaphore::new(READS_MAX)),
             deletions: Semaphore::new(1),
-            large_writes: Semaphore::new(LARGE_WRITES_MAX),
+            large_writes: Arc::new(Semaphore::new(LARGE_WRITES_MAX)),
             _lock: lock,
         };
         directory.measure().map_err(about)?;
@@ -271,6 +290,29 @@ impl Directory {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn what_hangs_keeps_its_turn_and_who_gives_up_leaves_the_line() {
+        let turns = Arc::new(Semaphore::new(1));
+        let (release, hung) = std::sync::mpsc::channel();
+        let (begun, beginning) = tokio::sync::oneshot::channel();
+        let turn = turn_of(&turns).await;
+        let hanging = tokio::spawn(with_turn(turn, move || {
+            begun.send(()).expect("the test waits for it");
+            hung.recv().map_err(io::Error::other)
+        }));
+        beginning.await.unwrap();
+        hanging.abort();
+        assert!(hanging.await.unwrap_err().is_cancelled());
+        assert_eq!(turns.available_permits(), 0);
+        let brief = Duration::from_millis(10);
+        assert!(tokio::time::timeout(brief, turn_of(&turns)).await.is_err());
+        release.send(()).unwrap();
+        let within = Duration::from_secs(20);
+        let turn = tokio::time::timeout(within, turn_of(&turns)).await.expect("it comes back");
+        assert_eq!(with_turn(turn, || Ok(7)).await.unwrap(), 7);
+        assert_eq!(turns.available_permits(), 1);
+    }
 
     #[test]
     fn a_directory_belongs_to_one_worker() {

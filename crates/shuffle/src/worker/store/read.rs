@@ -10,11 +10,11 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use tokio::sync::SemaphorePermit;
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::Store;
 use super::copy::Place;
-use super::directory::Directory;
+use super::directory::{Directory, turn_of, with_turn};
 use super::segment::{Segment, Wait};
 use super::shuffle::{Contents, Shuffle};
 use crate::error::{Error, Kind, Result};
@@ -332,34 +332,32 @@ impl ChunkReader {
         let Some(directory) = batches.iter().find_map(|(place, _)| place.directory()).cloned() else {
             return Err(Error::new(Kind::Internal, "a batch is neither in memory nor on disk"));
         };
-        let (_turn, mut buffer) = self.turn_and_buffer(&directory, buffer).await;
+        let (turn, mut buffer) = self.turn_and_buffer(&directory, buffer).await;
         let ahead = self.ahead(&directory);
-        let read = tokio::task::spawn_blocking(move || {
+        let read = with_turn(turn, move || {
             ahead.iter().for_each(|run| run.segment.fetch(run.at, run.len));
             fill(&batches, &mut buffer, Wait::ForTheDisk)?;
             split_checked(&batches, buffer)
         });
-        read.await
-            .map_err(|panic| Error::new(Kind::Internal, panic.to_string()))?
-            .map_err(|error| about(&stream, error))
+        read.await.map_err(|error| about(&stream, error))
     }
 
     /// A turn to read from a directory, for who has a buffer, and that buffer or one like it.
     ///
     /// Nobody waits for one of the two while it holds the other: a disk that stands still would keep the memory of all
     /// readers, and clients that take their time the turns of a disk.
-    async fn turn_and_buffer<'a>(
+    async fn turn_and_buffer(
         &self,
-        directory: &'a Directory,
+        directory: &Directory,
         mut buffer: Buffer,
-    ) -> (SemaphorePermit<'a>, Buffer) {
+    ) -> (OwnedSemaphorePermit, Buffer) {
         let len = buffer.bytes_mut().capacity();
         loop {
-            if let Ok(turn) = directory.reads.try_acquire() {
+            if let Ok(turn) = Arc::clone(&directory.reads).try_acquire_owned() {
                 return (turn, buffer);
             }
             drop(buffer);
-            let turn = directory.reads.acquire().await.expect("it is never closed");
+            let turn = turn_of(&directory.reads).await;
             tokio::select! {
                 biased;
                 buffer = self.buffer(len) => return (turn, buffer),
@@ -461,8 +459,8 @@ impl ChunkReader {
     async fn check(&self, segment: Arc<Segment>, mut at: u64, len: u64, checksum: u32) -> Result<()> {
         let end = at + len;
         let directory = Arc::clone(segment.directory());
-        let _turn = directory.reads.acquire().await;
-        let checked = tokio::task::spawn_blocking(move || {
+        let turn = turn_of(&directory.reads).await;
+        let checked = with_turn(turn, move || {
             let mut seen = crc32fast::Hasher::new();
             while at < end {
                 let bytes = segment.read(at, PIECE_BYTES.min(end - at) as usize)?;
@@ -471,10 +469,7 @@ impl ChunkReader {
             }
             if seen.finalize() == checksum { Ok(()) } else { Err(rotten(&segment, at)) }
         });
-        checked
-            .await
-            .map_err(|panic| Error::new(Kind::Internal, panic.to_string()))?
-            .map_err(|error| about(&self.stream, error))
+        checked.await.map_err(|error| about(&self.stream, error))
     }
 
     async fn next_of_large(&mut self) -> Result<Vec<Bytes>> {
@@ -483,15 +478,12 @@ impl ChunkReader {
         let len = PIECE_BYTES.min(large.left);
         let directory = Arc::clone(segment.directory());
         let buffer = self.buffer(len as usize).await;
-        let (_turn, mut buffer) = self.turn_and_buffer(&directory, buffer).await;
-        let read = tokio::task::spawn_blocking(move || {
+        let (turn, mut buffer) = self.turn_and_buffer(&directory, buffer).await;
+        let read = with_turn(turn, move || {
             buffer.bytes_mut().resize(len as usize, 0);
             segment.read_into(at, buffer.bytes_mut()).map(|()| buffer)
         });
-        let buffer = read
-            .await
-            .map_err(|panic| Error::new(Kind::Internal, panic.to_string()))?
-            .map_err(|error| about(&self.stream, error))?;
+        let buffer = read.await.map_err(|error| about(&self.stream, error))?;
         let Some(large) = &mut self.large else { return Ok(Vec::new()) };
         large.seen.update(buffer.as_ref());
         large.at += len;
