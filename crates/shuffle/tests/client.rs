@@ -257,7 +257,7 @@ async fn a_worker_that_stops_gracefully_keeps_what_it_has_taken() {
     handle.stop();
     // The worker may take some of it yet, until it is asked to commit.
     write(&shuffle, 1, 0, 4, 5, 9_000).await;
-    handle.ended().await;
+    handle.ended().await.unwrap();
     let took = begin.elapsed();
     let id = handle.id().clone();
     drop(handle);

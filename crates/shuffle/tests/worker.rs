@@ -377,7 +377,7 @@ async fn a_batch_larger_than_memory_allows_goes_to_disk_on_both_workers_while_it
     // They survive a graceful stop, too: each file for one batch says what it is.
     let handle = cluster.workers.remove(0);
     handle.stop();
-    tokio::time::timeout(WITHIN, handle.ended()).await.unwrap();
+    tokio::time::timeout(WITHIN, handle.ended()).await.unwrap().unwrap();
     let options =
         worker::Options { directories: vec![cluster.places[0].path().into()], ..cluster.options.clone() };
     drop(handle);
@@ -445,7 +445,7 @@ async fn a_decommissioned_worker_takes_nothing_new_and_leaves_with_its_last_shuf
     tokio::time::timeout(WITHIN, refuses).await.unwrap();
     assert_eq!(cluster.read(0, &key, "0-0-0", WHOLE).await.unwrap(), ["kept"], "what is there can be read");
     handle.node().expire(&key);
-    tokio::time::timeout(WITHIN, handle.ended()).await.unwrap();
+    tokio::time::timeout(WITHIN, handle.ended()).await.unwrap().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -473,7 +473,7 @@ async fn a_worker_that_stops_gracefully_comes_back_with_its_data() {
     );
     let all = [location, LocationId::new(1, 0)];
     assert_eq!(cluster.commit(0, &key, &all, &[], &[0]).await.committed_primary_ids, ["0-0"]);
-    tokio::time::timeout(WITHIN, handle.ended()).await.unwrap();
+    tokio::time::timeout(WITHIN, handle.ended()).await.unwrap().unwrap();
     let id = handle.id().clone();
     drop((handle, cluster.workers.pop()));
     let options = worker::Options {

@@ -218,14 +218,14 @@ async fn serve_worker(args: WorkerArgs) -> Result<()> {
     let handle = worker::Server::start(options).await?;
     announce(&handle.id().to_string());
     tokio::select! {
-        () = handle.ended() => return Ok(()),
+        ended = handle.ended() => return ended,
         () = stop.asked() => {
             tracing::info!("stopping: what is open is committed first; a second signal ends at once");
             handle.stop();
         }
     }
     tokio::select! {
-        () = handle.ended() => Ok(()),
+        ended = handle.ended() => ended,
         () = stop.asked() => Err(Error::new(Kind::Unavailable, "ended by a second signal before the stop was complete")),
     }
 }

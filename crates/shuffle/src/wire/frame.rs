@@ -403,10 +403,11 @@ fn decode_location(cursor: &mut Cursor) -> Result<LocationId, DecodeError> {
     cursor.text("location", |text| text.parse().map_err(|_| "`<partition>-<epoch>`"))
 }
 
-/// The offsets of a merged push: as many as locations, from 0, never decreasing, within the body.
+/// The offsets of a merged push: as many as locations, from 0, never decreasing, within the body, all of which they share
+/// out.
 fn decode_offsets(cursor: &mut Cursor, locations: usize, body_len: usize) -> Result<Vec<u32>, DecodeError> {
     let count = cursor.count("offset count", 4)?;
-    if count != locations {
+    if count != locations || (count == 0 && body_len > 0) {
         return Err(cursor.error("offset count", Problem::Unexpected(count as i64)));
     }
     let mut offsets = Vec::with_capacity(count);

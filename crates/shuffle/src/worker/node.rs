@@ -54,7 +54,7 @@ impl Node {
     /// A directory that cannot be used.
     pub fn open(options: Options, id: WorkerId, memory_bytes: u64) -> Result<Self> {
         let store = Store::open(&options.directories, memory_bytes, options.disk_reserve_bytes)?;
-        let recovered = store.recover()?;
+        let recovered = store.recover();
         tracing::info!(?recovered, "looked for what was committed before");
         let incarnation = RandomState::new().hash_one(std::process::id());
         Ok(Self {

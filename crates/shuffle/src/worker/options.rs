@@ -85,7 +85,7 @@ impl Default for Options {
             locations_max: 1 << 20,
             push_timeout: Duration::from_secs(120),
             probe_interval: Duration::from_secs(30),
-            probe_timeout: Duration::from_secs(10),
+            probe_timeout: Duration::from_secs(30),
             stream_idle_max: Duration::from_secs(3600),
             stop_timeout: Duration::from_secs(480),
             decommission_timeout: Duration::from_secs(6 * 3600),

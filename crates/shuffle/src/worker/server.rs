@@ -37,8 +37,16 @@ pub struct Server;
 pub struct Handle {
     node: Arc<Node>,
     orders: mpsc::Sender<Command>,
-    ended: watch::Receiver<bool>,
+    ended: watch::Receiver<Option<Ending>>,
     _tasks: Arc<JoinSet<()>>,
+}
+
+/// How a worker ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    Ordered,
+    /// A part of it panicked. What is left would take batches and never bring them to disk, or the like.
+    Broken,
 }
 
 struct Listeners {
@@ -88,7 +96,7 @@ impl Server {
             replicate: replicate.serve(Arc::new(PushService::new(Arc::clone(&node), Mode::Replica))),
         };
         let (orders, received) = mpsc::channel(ORDERS_MAX);
-        let (end, ended) = watch::channel(false);
+        let (end, ended) = watch::channel(None);
         let further = push_ports[1..].to_vec();
         let registration = Arc::new(Registration::new(Arc::clone(&node), further, orders.clone()));
         let mut tasks = JoinSet::new();
@@ -99,11 +107,14 @@ impl Server {
         tasks.spawn(sweep(Arc::clone(&node)));
         tasks.spawn(Arc::clone(&registration).run());
         let lifecycle = Lifecycle { node: Arc::clone(&node), registration, listeners };
+        let ordered = end.clone();
         tasks.spawn(async move {
             lifecycle.run(received).await;
-            end.send_replace(true);
+            ordered.send_replace(Some(Ending::Ordered));
         });
-        Ok(Handle { node, orders, ended, _tasks: Arc::new(tasks) })
+        let mut watched = JoinSet::new();
+        watched.spawn(watch_over(tasks, end));
+        Ok(Handle { node, orders, ended, _tasks: Arc::new(watched) })
     }
 }
 
@@ -139,10 +150,28 @@ impl Handle {
     }
 
     /// Returns when the worker has ended.
-    pub async fn ended(&self) {
+    ///
+    /// # Errors
+    /// `Internal` if it did so by itself, because a part of it panicked.
+    pub async fn ended(&self) -> Result<()> {
         let mut ended = self.ended.clone();
-        // The lifecycle went without a word: then it has ended, too.
-        let _ = ended.wait_for(|ended| *ended).await;
+        let ending = ended.wait_for(Option::is_some).await.map(|ending| *ending);
+        if ending.is_ok_and(|ending| ending == Some(Ending::Ordered)) {
+            return Ok(());
+        }
+        Err(Error::new(Kind::Internal, "a part of the worker panicked"))
+    }
+}
+
+/// Waits for tasks of which none may fail while the others go on.
+async fn watch_over(mut tasks: JoinSet<()>, end: watch::Sender<Option<Ending>>) {
+    while let Some(ended) = tasks.join_next().await {
+        if let Err(error) = ended
+            && error.is_panic()
+        {
+            tracing::error!(%error, "a part of the worker panicked");
+            end.send_replace(Some(Ending::Broken));
+        }
     }
 }
 
@@ -221,11 +250,16 @@ async fn probe(node: Arc<Node>) {
             loop {
                 tokio::time::sleep(node.options.probe_interval).await;
                 let (health, probed) = (directory.health(), Arc::clone(&directory));
+                let mut written = directory.written();
                 let mut probe = tokio::task::spawn_blocking(move || probed.probe());
-                if tokio::time::timeout(node.options.probe_timeout, &mut probe).await.is_err() {
-                    directory.hangs();
-                    node.news.notify_one();
-                    let _ = probe.await; // one probe at a time, however long it takes
+                while tokio::time::timeout(node.options.probe_timeout, &mut probe).await.is_err() {
+                    // Behind much that is being written a probe waits long on a disk that works.
+                    if std::mem::replace(&mut written, directory.written()) == directory.written() {
+                        directory.hangs();
+                        node.news.notify_one();
+                        let _ = probe.await; // one probe at a time, however long it takes
+                        break;
+                    }
                 }
                 if directory.health() != health {
                     node.news.notify_one();
@@ -242,5 +276,22 @@ async fn sweep(node: Arc<Node>) {
     loop {
         tokio::time::sleep(SWEEP_INTERVAL).await;
         node.streams.remove_idle(node.store.now_ms().saturating_sub(idle_ms));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_worker_does_not_outlive_its_parts() {
+        let (end, mut ended) = watch::channel(None);
+        let mut tasks = JoinSet::new();
+        tasks.spawn(std::future::pending());
+        tasks.spawn(async {});
+        tasks.spawn(async { panic!("on purpose") });
+        let watching = tokio::spawn(watch_over(tasks, end));
+        assert_eq!(*ended.wait_for(Option::is_some).await.unwrap(), Some(Ending::Broken));
+        watching.abort();
     }
 }

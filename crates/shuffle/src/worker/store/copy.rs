@@ -20,8 +20,10 @@ use crate::wire::batch::{BatchHeader, ByteOrder};
 use crate::worker::index::Index;
 use crate::worker::memory::{Charge, Memory};
 
-/// What a batch costs besides its bytes: its entry, its handle, and the slack of the vectors that hold them.
-pub const BATCH_OVERHEAD_BYTES: u64 = 96;
+/// What the index has of a batch, with the slack of its vector: an entry, and the checksum of one on disk.
+const ENTRY_BYTES: u64 = 56;
+/// What a batch costs as long as it is not in a run, with the slack of its queue: a handle.
+const HANDLE_BYTES: u64 = 40;
 
 /// Batches that lie one after the other in a segment.
 #[derive(Debug)]
@@ -93,6 +95,8 @@ pub struct LocationCopy {
     /// The seal is on disk.
     seal_written: bool,
     overhead: Charge,
+    /// Handles that the queue has had room for since it was empty.
+    handles: u64,
     repeated: Option<Arc<[u32]>>,
     /// Batches that did not match their checksums, or were read together with one.
     suspects: BTreeSet<u32>,
@@ -111,6 +115,7 @@ impl LocationCopy {
             spilling: false,
             seal_written: false,
             overhead: memory.charge_fixed(0),
+            handles: 0,
             repeated: None,
             suspects: BTreeSet::new(),
         }
@@ -125,7 +130,7 @@ impl LocationCopy {
             for row in &rows {
                 copy.index.push(row.map, row.attempt, row.batch, row.len);
             }
-            copy.overhead.grow(BATCH_OVERHEAD_BYTES * rows.len() as u64);
+            copy.overhead.grow(ENTRY_BYTES * rows.len() as u64);
             copy.runs.push(Run {
                 first,
                 segment,
@@ -211,7 +216,8 @@ impl LocationCopy {
     }
 
     fn push(&mut self, header: &BatchHeader, len: u32) -> u32 {
-        self.overhead.grow(BATCH_OVERHEAD_BYTES);
+        self.overhead.grow(ENTRY_BYTES + HANDLE_BYTES);
+        self.handles += 1;
         self.index.push(header.map, header.attempt, header.batch, len)
     }
 
@@ -286,6 +292,7 @@ impl LocationCopy {
         self.absorb_disk_prefix();
         if self.held.is_empty() {
             self.held.shrink_to_fit();
+            drop(self.overhead.split(HANDLE_BYTES * std::mem::take(&mut self.handles)));
         }
         self.spilling = false;
     }

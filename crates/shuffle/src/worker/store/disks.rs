@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio::sync::SemaphorePermit;
@@ -88,7 +88,7 @@ async fn without_seal(store: &Arc<Store>) -> Arc<Shuffle> {
 fn restart(place: &tempfile::TempDir, store: Arc<Store>, shuffle: Arc<Shuffle>) -> (Arc<Store>, usize) {
     drop((store, shuffle));
     let store = open(place);
-    let recovered = store.recover().unwrap();
+    let recovered = store.recover();
     assert_eq!(recovered.damaged_files, 0);
     (store, recovered.locations)
 }
@@ -237,16 +237,78 @@ fn a_file_that_cannot_be_read_costs_nothing_that_another_restart_would_find() {
         std::fs::create_dir(&seal).unwrap();
         drop((store, shuffle));
         let store = open(&place);
-        let recovered = store.recover().unwrap();
+        let recovered = store.recover();
         assert_eq!((recovered.locations, recovered.unreadable_files, recovered.damaged_files), (0, 1, 0));
         assert_eq!(std::fs::read(&run).unwrap(), before);
         drop(store);
         std::fs::remove_dir(&seal).unwrap();
         std::fs::rename(&aside, &seal).unwrap();
         let store = open(&place);
-        assert_eq!(store.recover().unwrap().locations, 1);
+        assert_eq!(store.recover().locations, 1);
         let shuffle = store.find(&ShuffleKey::new("app", 1)).unwrap();
         assert_eq!(read_all(&store, &shuffle, 0, MapRange::Whole).await.unwrap(), batches);
+    });
+}
+
+#[test]
+fn a_disk_that_is_away_at_the_start_takes_nothing_of_the_others_with_it() {
+    with_store(async |place, store| {
+        for (name, seal_on) in [("whole", 0), ("parted", 1)] {
+            let (shuffle, _) = pushed(&store, name, &[1000]);
+            assert!(spill(&store, 0).await.unwrap());
+            commit(&shuffle, 1);
+            let other = &store.directories()[1 - seal_on];
+            other.hangs();
+            assert!(store.write_seals(&shuffle, STEP_MAX).await);
+            other.probe().unwrap();
+        }
+        let [near, away] = [0, 1].map(|at| store.directories()[at].root().to_owned());
+        let before = segments_below(&near).len();
+        drop(store);
+        let aside = away.with_extension("aside");
+        std::fs::rename(&away, &aside).unwrap();
+        std::fs::write(&away, "").unwrap();
+        let store = open(&place);
+        assert_eq!((store.directories().len(), store.recover().locations), (1, 1));
+        assert_eq!(segments_below(&near).len(), before, "the other half may come back");
+        drop(store);
+        std::fs::remove_file(&away).unwrap();
+        std::fs::rename(&aside, &away).unwrap();
+        assert_eq!(open(&place).recover().locations, 2);
+    });
+}
+
+#[test]
+fn what_leaves_memory_is_chosen_while_pushes_go_on() {
+    with_store(async |_place, store| {
+        let shuffles: Vec<_> = (0..64).map(|at| pushed(&store, &format!("app-{at}"), &[1000]).0).collect();
+        let begin = Instant::now();
+        let is_over = || begin.elapsed() > Duration::from_millis(200);
+        std::thread::scope(|scope| {
+            for thread in 0..2 {
+                let shuffles = &shuffles;
+                scope.spawn(move || {
+                    let mut drawn: u64 = thread;
+                    while !is_over() {
+                        drawn = drawn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                        shuffles[(drawn >> 58) as usize].grew(0, drawn << 6);
+                    }
+                });
+            }
+            while !is_over() {
+                store.plan(1).expect("each has a batch").abandon();
+            }
+        });
+    });
+}
+
+#[test]
+fn what_the_index_says_of_a_batch_costs_less_when_it_is_on_disk() {
+    with_store(async |_place, store| {
+        pushed(&store, "app", &[100; 50]);
+        let before = store.memory().used();
+        assert!(spill(&store, 0).await.unwrap());
+        assert_eq!(before - store.memory().used(), 50 * 40);
     });
 }
 

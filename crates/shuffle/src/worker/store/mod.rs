@@ -33,7 +33,7 @@ use shuffle::{Contents, Numbers, Shuffle};
 use super::buffers::Buffers;
 use super::memory::{Level, Memory};
 use super::state::Pressure;
-use crate::error::Result;
+use crate::error::{Kind, Result};
 use crate::ids::ShuffleKey;
 
 /// The share of the memory that reads from disk may use, in 1/16; the rest is for batches.
@@ -46,6 +46,8 @@ pub struct Store {
     read_memory: Memory,
     buffers: Buffers,
     directories: Vec<Arc<Directory>>,
+    /// Some could not be opened: what is not found may lie there.
+    lacks_directories: bool,
     shuffles: RwLock<HashMap<ShuffleKey, Arc<Shuffle>>>,
     /// Committed shuffles whose seals are to be written, see [`seal`].
     unsealed: Mutex<Vec<Arc<Shuffle>>>,
@@ -57,12 +59,28 @@ impl Store {
     /// Opens and locks the directories. `memory_bytes` is for batches, indexes and read buffers together.
     ///
     /// # Errors
-    /// A directory that cannot be used, by name.
+    /// A directory that belongs to another worker, or, if none can be used, the first one, by name.
     pub fn open(paths: &[PathBuf], memory_bytes: u64, reserve_bytes: Option<u64>) -> Result<Self> {
-        let directories = paths.iter().map(|path| Directory::open(path, reserve_bytes).map(Arc::new));
+        let mut directories = Vec::with_capacity(paths.len());
+        let mut first_error = None;
+        for path in paths {
+            match Directory::open(path, reserve_bytes) {
+                Ok(directory) => directories.push(Arc::new(directory)),
+                Err(error) if error.kind() == Kind::Conflict => return Err(error),
+                Err(error) => {
+                    tracing::warn!(directory = %path.display(), %error, "left out until the worker starts again");
+                    first_error.get_or_insert(error);
+                }
+            }
+        }
+        let lacks_directories = first_error.is_some();
+        if let (Some(error), true) = (first_error, directories.is_empty()) {
+            return Err(error);
+        }
         let read_bytes = memory_bytes / 16 * READ_SIXTEENTHS;
         Ok(Self {
-            directories: directories.collect::<Result<_>>()?,
+            directories,
+            lacks_directories,
             memory: Memory::new(memory_bytes - read_bytes),
             read_memory: Memory::new(read_bytes),
             buffers: Buffers::default(),

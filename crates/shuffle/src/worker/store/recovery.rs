@@ -59,13 +59,18 @@ impl Store {
     /// Takes in what the directories hold, before the worker serves anyone. Deletes the files of a shuffle in which nothing
     /// is whole, if all of them could be read. Blocks.
     ///
-    /// # Errors
-    /// A directory that cannot be listed. Files that cannot be read are left out and counted.
-    pub fn recover(&self) -> io::Result<Recovered> {
+    /// What cannot be read is left out: the other disks' shuffles are to be had. Files are counted.
+    pub fn recover(&self) -> Recovered {
         let mut recovered = Recovered::default();
         let mut shuffles: HashMap<ShuffleKey, FoundShuffle> = HashMap::new();
+        let mut is_all = !self.lacks_directories;
         for directory in self.directories() {
-            for (key, path, number) in segment_files(directory)? {
+            let files = segment_files(directory).unwrap_or_else(|error| {
+                directory.failed(&error);
+                is_all = false;
+                Vec::new()
+            });
+            for (key, path, number) in files {
                 self.numbers.found_segment(number);
                 let found = shuffles.entry(key).or_default();
                 let ending = match Segment::open(directory, &path).map(Arc::new) {
@@ -84,10 +89,11 @@ impl Store {
                 found.is_unreadable |= ending == Ending::Unreadable;
             }
         }
-        for (key, found) in shuffles {
+        for (key, mut found) in shuffles {
+            found.is_unreadable |= !is_all;
             self.restore(&key, found, &mut recovered);
         }
-        Ok(recovered)
+        recovered
     }
 
     fn restore(&self, key: &ShuffleKey, found: FoundShuffle, recovered: &mut Recovered) {

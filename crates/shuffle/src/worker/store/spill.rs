@@ -178,12 +178,15 @@ impl Store {
     }
 }
 
-fn plan_among(mut shuffles: Vec<Arc<Shuffle>>, bytes_max: u64) -> Option<SpillJob> {
-    shuffles.sort_by_key(|shuffle| std::cmp::Reverse(shuffle.resident()));
-    let largest = shuffles.first()?.resident();
-    let near = shuffles.partition_point(|shuffle| shuffle.resident() >= largest / 2);
-    shuffles[..near].sort_by_key(|shuffle| shuffle.touched_ms());
-    shuffles.into_iter().find_map(|shuffle| plan_of(shuffle, bytes_max))
+fn plan_among(shuffles: Vec<Arc<Shuffle>>, bytes_max: u64) -> Option<SpillJob> {
+    // Pushes change both while they are compared, and a sort may panic over an order that changes.
+    let seen = |shuffle: Arc<Shuffle>| (shuffle.resident(), shuffle.touched_ms(), shuffle);
+    let mut shuffles: Vec<_> = shuffles.into_iter().map(seen).collect();
+    shuffles.sort_by_key(|(resident, ..)| std::cmp::Reverse(*resident));
+    let largest = shuffles.first()?.0;
+    let near = shuffles.partition_point(|(resident, ..)| *resident >= largest / 2);
+    shuffles[..near].sort_by_key(|(_, touched_ms, _)| *touched_ms);
+    shuffles.into_iter().find_map(|(.., shuffle)| plan_of(shuffle, bytes_max))
 }
 
 /// Picks what leaves memory next of one shuffle; `None` if nothing is there, or all of it is on its way.
