@@ -22,16 +22,22 @@ def venv(name: str, packages: list[str]) -> pathlib.Path:
     return folder / "bin"
 
 
+_given = set()
+
+
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on, below the range from which the kernel takes ports for outgoing connections."""
+    """Ports that nobody listens on, below the range from which the kernel takes ports for outgoing connections. None is given
+    twice: who was given one may not have bound it yet."""
     found = []
     while len(found) < count:
         port = random.randint(12000, 30000)
+        if port in _given:
+            continue
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
-        if port not in found:
-            found.append(port)
+        _given.add(port)
+        found.append(port)
     return found

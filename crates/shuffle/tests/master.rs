@@ -330,3 +330,18 @@ async fn the_http_api_shows_and_changes_what_celeborns_does() {
         names["configs"].as_array().unwrap().iter().any(|entry| entry["name"] == "limits.worker_timeout")
     );
 }
+
+#[tokio::test]
+async fn a_port_that_is_taken_is_named() {
+    let taken = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let embedded = Options::embedded;
+    for (what, options) in [
+        ("rpc", Options { port, ..embedded() }),
+        ("http", Options { http_port: Some(port), ..embedded() }),
+        ("rpc", Options { port, leader: Some("127.0.0.1:1".to_owned()), ..embedded() }),
+    ] {
+        let error = Server::start(options).await.err().expect("it is taken").to_string();
+        assert!(error.contains(what) && error.contains(&port.to_string()), "{error}");
+    }
+}

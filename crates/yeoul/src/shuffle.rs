@@ -153,11 +153,15 @@ pub fn run(args: ShuffleArgs) -> ExitCode {
 }
 
 pub fn report(error: &Error) {
-    let mut text = format!("error: {error}\n");
+    let mut said = error.to_string();
+    let mut text = format!("error: {said}\n");
     let mut cause = error.source();
     while let Some(error) = cause {
-        text.push_str(&format!("  caused by: {error}\n"));
-        cause = error.source();
+        let saying = error.to_string();
+        if saying != said {
+            text.push_str(&format!("  caused by: {saying}\n"));
+        }
+        (said, cause) = (saying, error.source());
     }
     if let Some(hint) = error.hint() {
         text.push_str(&format!("  hint: {hint}\n"));

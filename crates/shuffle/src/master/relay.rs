@@ -132,3 +132,21 @@ async fn pass_on(mut near: TcpStream, leader: &Leader) -> io::Result<()> {
     }
     copy_bidirectional(&mut near, &mut far).await.map(|_| ())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn nobody_passes_on_to_itself() {
+        for host in ["127.0.0.1", "0.0.0.0"] {
+            let bound = Relay::bind((host, 0)).await.unwrap();
+            let leader = format!("127.0.0.1:{}", bound.address.port());
+            let error = bound.serve(leader, 10).await.err().expect("it would have no end");
+            assert_eq!(error.kind(), Kind::Invalid, "{host}: {error}");
+        }
+        let other = Relay::bind(("127.0.0.1", 0)).await.unwrap();
+        let bound = Relay::bind(("127.0.0.1", 0)).await.unwrap();
+        assert!(bound.serve(other.address.to_string(), 10).await.is_ok());
+    }
+}
