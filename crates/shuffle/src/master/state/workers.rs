@@ -533,29 +533,37 @@ mod tests {
 
     #[test]
     fn a_restarted_master_uses_a_number_again_only_where_nothing_of_it_is_left() {
-        let mut before = state_of(1);
-        let _ = grant(&mut before, BTreeSet::new()).unwrap();
-        let _ = before.unregister_shuffles(at(1), &"app".into(), &[ShuffleId(0)]);
-        let mut state = State::new(Limits::default());
-        before.records().iter().for_each(|record| state.apply(at(2), record));
-        assert_eq!(
-            grant(&mut state, BTreeSet::new()),
-            Err(SlotRefusal::NoWorker),
-            "nobody knows what it has"
-        );
-        let held = HeldShuffle { shuffle: ShuffleKey::new("app", 0), locations: 1, bytes: 1 };
-        let report = Report { memory_limit_bytes: 1 << 30, shuffles: vec![held], ..Report::default() };
-        let back = Registration { report: report.clone(), ..registration(id(0), 0) };
-        let expired = state.register_worker(at(3), 7, back).reply;
-        assert_eq!(expired, Some(vec![ShuffleKey::new("app", 0)]));
-        assert_eq!(
-            grant(&mut state, BTreeSet::new()),
-            Err(SlotRefusal::NoWorker),
-            "it may not have deleted it"
-        );
-        let report = Report { shuffles: Vec::new(), ..report };
-        assert_eq!(state.worker_heartbeat(at(4), 7, &id(0), 0, report).reply, Ok(Vec::new()));
-        assert!(grant(&mut state, BTreeSet::new()).is_ok());
+        for is_whole_application in [false, true] {
+            let mut before = state_of(1);
+            let _ = grant(&mut before, BTreeSet::new()).unwrap();
+            let application = ApplicationId::from("app");
+            let _ = if is_whole_application {
+                before.remove_application(at(1), &application)
+            } else {
+                before.unregister_shuffles(at(1), &application, &[ShuffleId(0)])
+            };
+            let mut state = State::new(Limits::default());
+            before.records().iter().for_each(|record| state.apply(at(2), record));
+            assert_eq!(health_of(&mut state, Vec::new()).shuffles, []);
+            assert_eq!(
+                grant(&mut state, BTreeSet::new()),
+                Err(SlotRefusal::NoWorker),
+                "nobody knows what it has"
+            );
+            let held = HeldShuffle { shuffle: ShuffleKey::new("app", 0), locations: 1, bytes: 1 };
+            let report = Report { memory_limit_bytes: 1 << 30, shuffles: vec![held], ..Report::default() };
+            let back = Registration { report: report.clone(), ..registration(id(0), 0) };
+            let expired = state.register_worker(at(3), 7, back).reply;
+            assert_eq!(expired, Some(vec![ShuffleKey::new("app", 0)]));
+            assert_eq!(
+                grant(&mut state, BTreeSet::new()),
+                Err(SlotRefusal::NoWorker),
+                "it may not have deleted it"
+            );
+            let report = Report { shuffles: Vec::new(), ..report };
+            assert_eq!(state.worker_heartbeat(at(4), 7, &id(0), 0, report).reply, Ok(Vec::new()));
+            assert!(grant(&mut state, BTreeSet::new()).is_ok());
+        }
     }
 
     #[test]
