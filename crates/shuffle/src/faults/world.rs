@@ -38,6 +38,7 @@ impl World {
     /// One step of a world with faults.
     pub fn step(&mut self) {
         self.scene.time += Duration::from_millis(self.scene.random.next() % 50);
+        self.notice_silence();
         self.tick();
         match self.scene.random.below(100) {
             0..58 => self.deliver(),
@@ -58,7 +59,6 @@ impl World {
             96 => self.operate(),
             _ => {}
         }
-        self.notice_silence();
     }
 
     /// What everybody's timers do.
@@ -351,6 +351,7 @@ impl World {
     fn pass(&mut self, seconds: u64) {
         for _ in 0..seconds * 5 {
             self.scene.time += Duration::from_millis(200);
+            self.notice_silence();
             self.tick();
             for at in 0..self.applications.len() {
                 if self.applications[at].works() {
@@ -359,7 +360,6 @@ impl World {
             }
             while !self.scene.is_still() {
                 self.deliver();
-                self.notice_silence();
             }
         }
     }
