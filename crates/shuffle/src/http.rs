@@ -229,7 +229,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_connection_answers_request_after_request_and_ends_between_two() {
-        let (mut peer, served) = connect(Duration::from_millis(200), WITHIN);
+        let (mut peer, served) = connect(Duration::from_secs(1), WITHIN);
         let mut answers = 0;
         let all = async {
             while ask(&mut peer).await.is_ok() && is_answered(&mut peer).await {
