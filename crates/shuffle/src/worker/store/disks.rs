@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::SemaphorePermit;
@@ -275,40 +275,6 @@ fn a_disk_that_is_away_at_the_start_takes_nothing_of_the_others_with_it() {
         std::fs::remove_file(&away).unwrap();
         std::fs::rename(&aside, &away).unwrap();
         assert_eq!(open(&place).recover().locations, 2);
-    });
-}
-
-#[test]
-fn what_leaves_memory_is_chosen_while_pushes_go_on() {
-    with_store(async |_place, store| {
-        let shuffles: Vec<_> = (0..64).map(|at| pushed(&store, &format!("app-{at}"), &[1000]).0).collect();
-        let begin = Instant::now();
-        let is_over = || begin.elapsed() > Duration::from_millis(200);
-        std::thread::scope(|scope| {
-            for thread in 0..2 {
-                let shuffles = &shuffles;
-                scope.spawn(move || {
-                    let mut drawn: u64 = thread;
-                    while !is_over() {
-                        drawn = drawn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                        shuffles[(drawn >> 58) as usize].grew(0, drawn << 6);
-                    }
-                });
-            }
-            while !is_over() {
-                store.plan(1).expect("each has a batch").abandon();
-            }
-        });
-    });
-}
-
-#[test]
-fn what_the_index_says_of_a_batch_costs_less_when_it_is_on_disk() {
-    with_store(async |_place, store| {
-        pushed(&store, "app", &[100; 50]);
-        let before = store.memory().used();
-        assert!(spill(&store, 0).await.unwrap());
-        assert_eq!(before - store.memory().used(), 50 * 40);
     });
 }
 

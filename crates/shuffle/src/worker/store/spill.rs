@@ -235,3 +235,57 @@ impl SpillJob {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::super::model::{append, batch, open, reserve, runtime};
+    use super::*;
+    use crate::ids::ShuffleKey;
+
+    /// A shuffle with as many batches in memory.
+    fn pushed(store: &Store, number: i32, batches: i32) -> Arc<Shuffle> {
+        let shuffle = store.find_or_insert(&ShuffleKey::new("app", number));
+        reserve(&shuffle, 0..1);
+        (0..batches).for_each(|number| assert!(append(store, &shuffle, 0, &batch(0, 0, number, 100))));
+        shuffle
+    }
+
+    #[test]
+    fn what_leaves_memory_is_chosen_while_pushes_go_on() {
+        let place = tempfile::tempdir().unwrap();
+        let store = open(&place);
+        let shuffles: Vec<_> = (0..64).map(|number| pushed(&store, number, 1)).collect();
+        let begin = Instant::now();
+        let is_over = || begin.elapsed() > Duration::from_millis(200);
+        std::thread::scope(|scope| {
+            for thread in 0..2 {
+                let shuffles = &shuffles;
+                scope.spawn(move || {
+                    let mut drawn: u64 = thread;
+                    while !is_over() {
+                        drawn = drawn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                        shuffles[(drawn >> 58) as usize].grew(0, drawn << 6);
+                    }
+                });
+            }
+            while !is_over() {
+                store.plan(1).expect("each has a batch").abandon();
+            }
+        });
+    }
+
+    #[test]
+    fn what_the_index_says_of_a_batch_costs_less_when_it_is_on_disk() {
+        runtime().block_on(async {
+            let place = tempfile::tempdir().unwrap();
+            let store = open(&place);
+            let _shuffle = pushed(&store, 0, 50);
+            let before = store.memory().used();
+            let job = store.plan(u64::MAX).expect("there is something to spill");
+            assert!(store.spill(job, Arc::clone(&store.directories()[0])).await);
+            assert_eq!(before - store.memory().used(), 50 * 40);
+        });
+    }
+}
