@@ -4,6 +4,7 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::mem::MaybeUninit;
 use std::pin::pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
@@ -90,23 +91,8 @@ impl FrameReader {
 
     async fn wait_for_bytes(&mut self) -> io::Result<()> {
         self.buffer = BytesMut::new();
-        let mut readable = pin!(self.half.readable());
-        let mut none_since = None;
-        let ready = poll_fn(|context| {
-            let polled = readable.as_mut().poll(context);
-            if polled.is_pending() {
-                none_since.get_or_insert_with(Instant::now);
-                if self.sends_parts {
-                    acknowledge_at_once(&self.half);
-                }
-            }
-            polled
-        });
-        ready.await?;
-        if let Some(none_since) = none_since {
-            self.arrivals.come(none_since, Instant::now());
-        }
-        Ok(())
+        let Self { half, sends_parts, arrivals, .. } = self;
+        wait(half, *sends_parts, arrivals, |half, context| half.as_ref().poll_read_ready(context)).await
     }
 
     async fn fill(&mut self) -> io::Result<usize> {
@@ -186,9 +172,19 @@ async fn read(
     sends_parts: bool,
     arrivals: &mut Arrivals,
 ) -> io::Result<usize> {
+    wait(half, sends_parts, arrivals, |half, context| pin!(half.read_buf(into)).poll(context)).await
+}
+
+/// Polls until it is ready, and takes note if the socket was empty before.
+async fn wait<T>(
+    half: &mut OwnedReadHalf,
+    sends_parts: bool,
+    arrivals: &mut Arrivals,
+    mut poll: impl FnMut(&mut OwnedReadHalf, &mut Context<'_>) -> Poll<io::Result<T>>,
+) -> io::Result<T> {
     let mut none_since = None;
-    let read = poll_fn(|context| {
-        let polled = pin!(half.read_buf(into)).poll(context);
+    let ready = poll_fn(|context| {
+        let polled = poll(half, context);
         if polled.is_pending() {
             none_since.get_or_insert_with(Instant::now);
             if sends_parts {
@@ -197,11 +193,11 @@ async fn read(
         }
         polled
     });
-    let read = read.await;
+    let ready = ready.await;
     if let Some(none_since) = none_since {
         arrivals.come(none_since, Instant::now());
     }
-    read
+    ready
 }
 
 /// Called when there is nothing left to read: a peer that has to wait for the acknowledgement is not to wait longer. Sail
