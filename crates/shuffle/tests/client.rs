@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)] // what helps a test fails it
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use yeoul_shuffle::client::{Application, Options, Shuffle, SplitMode};
@@ -42,10 +43,17 @@ impl Cluster {
         at.expect("a worker of this cluster")
     }
 
-    /// Ends a worker without any goodbye.
-    fn kill(&mut self, id: &WorkerId) {
+    /// Ends a worker without any goodbye, and waits until it is dead.
+    async fn kill(&mut self, id: &WorkerId) {
         let at = self.position(id);
-        drop(self.workers[at].take());
+        let worker = self.workers[at].take().unwrap();
+        let node = Arc::downgrade(worker.node());
+        drop(worker);
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while node.strong_count() > 0 {
+            assert!(Instant::now() < deadline, "it goes on without its handle");
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
     }
 
     fn worker_options(&self, at: usize, stop_timeout: Duration) -> worker::Options {
@@ -180,7 +188,7 @@ async fn a_worker_that_dies_costs_nothing_where_there_are_copies_and_is_named_wh
         let shuffle = application.register(ShuffleId(0), 4, 6).await.unwrap();
         for map in 0..4 {
             if map == dies_at {
-                cluster.kill(&shuffle.primary(PartitionId(0)));
+                cluster.kill(&shuffle.primary(PartitionId(0))).await;
             }
             write(&shuffle, map, 0, 6, 10, 9_000).await;
         }
@@ -212,7 +220,7 @@ async fn a_copy_that_dies_between_two_chunks_is_replaced() {
         assert!(batch.payload.len() >= 1_000_012);
         count += 1;
         if count == 3 {
-            cluster.kill(&shuffle.primary(PartitionId(0)));
+            cluster.kill(&shuffle.primary(PartitionId(0))).await;
         }
     }
     assert_eq!(count, 40);
@@ -223,7 +231,7 @@ async fn a_registration_that_fails_leaves_nothing_at_the_master() {
     let mut cluster = Cluster::start(1).await;
     let application = Application::start(cluster.options()).await.unwrap();
     let shuffle = application.register(ShuffleId(0), 1, 2).await.unwrap();
-    cluster.kill(&shuffle.primary(PartitionId(0)));
+    cluster.kill(&shuffle.primary(PartitionId(0))).await;
     let error = application.register(ShuffleId(1), 1, 2).await.err().expect("the only worker is dead");
     assert_eq!(error.kind(), Kind::Unavailable, "{error}");
     assert_eq!(cluster.master.shuffles(), 1, "the first one stays");
