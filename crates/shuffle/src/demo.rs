@@ -72,6 +72,7 @@ pub async fn run(dir: &Path, script: &Script, mut say: impl FnMut(&str)) -> Resu
             directories: vec![dir.join(format!("worker-{number}"))],
             memory_bytes: (script.bytes * 2).max(128 << 20),
             disk_reserve_bytes: Some(0),
+            http_port: None,
             ..worker::Options::default()
         };
         workers.push(worker::Server::start(options).await?);

@@ -104,6 +104,12 @@ impl HttpServer {
     pub fn address(&self) -> SocketAddr {
         self.address
     }
+
+    /// Closes the socket and all connections, and returns when they are closed.
+    pub async fn stop(mut self) {
+        self.task.abort();
+        let _ = (&mut self.task).await;
+    }
 }
 
 impl Drop for HttpServer {

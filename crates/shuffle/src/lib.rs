@@ -6,12 +6,13 @@
 //! - [`master`]: applications, workers, shuffles, slots.
 //! - [`client`]: a client of our own, for engines, benchmarks and tests.
 //! - [`demo`]: an act for `yeoul demo`, with a worker that dies.
-//! - [`http`], [`metrics`]: pages and numbers for people and Prometheus.
+//! - [`http`], [`api`], [`metrics`], [`process`]: pages and numbers for people, scripts and Prometheus.
 //! - [`measure`]: the measurements of `yeoul bench shuffle`.
 //! - [`net`]: the accept loop and the framed connections that every server of this crate runs on.
 //! - [`settings`]: Celeborn's keys and what they do here.
 //! - [`worker`]: takes batches, keeps them, and gives them back.
 
+pub mod api;
 pub mod client;
 pub mod demo;
 pub mod error;
@@ -23,6 +24,7 @@ pub mod master;
 pub mod measure;
 pub mod metrics;
 pub mod net;
+pub mod process;
 pub mod settings;
 pub mod wire;
 pub mod worker;

@@ -5,7 +5,9 @@
 
 use std::fmt::{Display, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use crate::process;
 
 /// Writes the text that Prometheus reads.
 #[derive(Debug)]
@@ -37,6 +39,29 @@ impl Exposition {
     /// A number that only goes up.
     pub fn counter(&mut self, name: &str, value: impl Display) {
         self.line("counter", name, "_Count", "", value);
+    }
+
+    /// What every program tells Prometheus about its process, under the names that all of them use, and what Celeborn's
+    /// dashboards want to know of it.
+    pub fn process(&mut self) {
+        let cpu_seconds = process::cpu_seconds();
+        let mut number = |kind: &str, name: &str, value: Option<f64>| {
+            if let Some(value) = value {
+                self.text.push_str(&format!("# TYPE {name} {kind}\n{name}{{{}}} {value}\n", self.labels));
+            }
+        };
+        number("counter", "process_cpu_seconds_total", cpu_seconds);
+        number("gauge", "process_resident_memory_bytes", process::resident_bytes().map(|bytes| bytes as f64));
+        number("gauge", "process_open_fds", process::open_files().map(|count| count as f64));
+        if let Some(seconds) = cpu_seconds {
+            self.gauge("JVMCPUTime", (seconds * 1e9) as u64); // whoever's CPU time it is: nanoseconds
+        }
+        if let Some(load) = process::system_load() {
+            self.gauge("LastMinuteSystemLoad", load);
+        }
+        if let Ok(processors) = std::thread::available_parallelism() {
+            self.gauge("AvailableProcessors", processors);
+        }
     }
 
     /// A timer's distribution, in milliseconds.
@@ -79,6 +104,22 @@ fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
+/// Counts what happened since the process started.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// It happened so many times more.
+    pub fn add(&self, times: u64) {
+        self.0.fetch_add(times, Ordering::Relaxed);
+    }
+
+    /// How often it happened.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// Buckets per doubling of the time; a percentile is at most 1/8 too high.
 const STEPS: u64 = 8;
 /// Up to 2^40 microseconds, which is twelve days.
@@ -105,6 +146,14 @@ impl Default for Timer {
 }
 
 impl Timer {
+    /// Counts an operation that is done here and now.
+    pub fn time<T>(&self, operation: impl FnOnce() -> T) -> T {
+        let begun = Instant::now();
+        let outcome = operation();
+        self.record(begun.elapsed());
+        outcome
+    }
+
     /// Counts one operation.
     pub fn record(&self, took: Duration) {
         let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
@@ -112,6 +161,16 @@ impl Timer {
         self.sum_us.fetch_add(us, Ordering::Relaxed);
         self.max_us.fetch_max(us, Ordering::Relaxed);
         self.buckets[bucket(us)].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many operations were counted.
+    pub fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// What they took together.
+    pub fn total(&self) -> Duration {
+        Duration::from_micros(self.sum_us.load(Ordering::Relaxed))
     }
 
     fn read(&self) -> Reading {
@@ -191,6 +250,7 @@ mod tests {
         exposition.gauge_of("diskBytesWritten", &[("tenantId", "t"), ("name", "a\"b")], 7);
         exposition.gauge_of("diskBytesWritten", &[("name", "c")], 8);
         exposition.timer("OfferSlotsTime", &timer);
+        exposition.process();
         let text = exposition.finish();
         assert!(
             text.contains("metrics_WorkerCount_Value{role=\"Master\",instance=\"h:9098\"} 3\n"),
@@ -198,13 +258,15 @@ mod tests {
         );
         assert!(text.contains("instance=\"h:9098\",tenantId=\"t\",name=\"a\\\"b\"} 7\n"), "{text}");
         assert_eq!(text.matches("# TYPE metrics_diskBytesWritten_Value gauge").count(), 1);
-        let number = |suffix: &str| {
-            let line =
-                text.lines().find(|line| line.starts_with(&format!("metrics_OfferSlotsTime{suffix}{{")));
+        let value = |name: &str| {
+            let line = text.lines().find(|line| line.starts_with(&format!("{name}{{")));
             line.unwrap().rsplit(' ').next().unwrap().parse::<f64>().unwrap()
         };
+        let number = |suffix: &str| value(&format!("metrics_OfferSlotsTime{suffix}"));
         assert_eq!((number("_Count"), number("_Max"), number("_Mean")), (1000.0, 1000.0, 500.5));
         assert!((500.0..=563.0).contains(&number("_50thPercentile")));
         assert!((990.0..=1000.0).contains(&number("_99thPercentile")));
+        assert!(value("process_resident_memory_bytes") > 1e6 && value("process_open_fds") >= 3.0);
+        assert!(value("process_cpu_seconds_total") >= 0.0);
     }
 }

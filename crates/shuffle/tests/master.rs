@@ -6,9 +6,12 @@
 
 #![allow(clippy::unwrap_used)] // what helps a test fails it
 
+mod cluster;
+
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use cluster::http;
 use yeoul_shuffle::ids::WorkerId;
 use yeoul_shuffle::master::{Handle, Options, Server};
 use yeoul_shuffle::net::{Client, ClientOptions};
@@ -252,22 +255,6 @@ async fn a_killed_master_is_back_within_two_seconds_with_all_it_acknowledged() {
         }
         drop(master);
     }
-}
-
-/// One HTTP request, spoken by hand.
-async fn http(address: std::net::SocketAddr, request: &str, body: &str) -> (u16, String) {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
-    let head = format!(
-        "{request} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
-        body.len()
-    );
-    stream.write_all(head.as_bytes()).await.unwrap();
-    stream.write_all(body.as_bytes()).await.unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use std::error::Error as _;
 use std::io::{IsTerminal, Write};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -104,6 +105,10 @@ struct WorkerArgs {
     #[arg(long, value_name = "PORT")]
     replicate_port: Option<u16>,
 
+    /// For /api/v1 and /metrics/prometheus [default: 0, a free one]
+    #[arg(long, value_name = "PORT", env = "YEOUL_SHUFFLE_HTTP_PORT")]
+    http_port: Option<u16>,
+
     /// The rack, such as /dc1/rack2: copies go to another one if the client asks for it
     #[arg(long, value_name = "RACK", env = "YEOUL_SHUFFLE_RACK")]
     rack: Option<String>,
@@ -197,9 +202,7 @@ async fn serve_master(args: MasterArgs) -> Result<()> {
     let mut stop = Stop::listen()?;
     let handle = master::Server::start(options).await?;
     announce(&handle.address().to_string());
-    if let Some(http) = handle.http_address() {
-        tracing::info!("http://{http}/api/v1/workers and http://{http}/metrics/prometheus");
-    }
+    show_pages(handle.http_address());
     stop.asked().await;
     Ok(())
 }
@@ -216,11 +219,13 @@ async fn serve_worker(args: WorkerArgs) -> Result<()> {
     options.push_ports = if args.push_port.is_empty() { options.push_ports } else { args.push_port };
     options.fetch_port = args.fetch_port.unwrap_or(options.fetch_port);
     options.replicate_port = args.replicate_port.unwrap_or(options.replicate_port);
+    options.http_port = args.http_port.or(options.http_port);
     options.network_location = args.rack.unwrap_or(options.network_location);
     options.disk_reserve_bytes = args.disk_reserve.or(options.disk_reserve_bytes);
     let mut stop = Stop::listen()?;
     let handle = worker::Server::start(options).await?;
     announce(&handle.id().to_string());
+    show_pages(handle.http_address());
     tokio::select! {
         ended = handle.ended() => return ended,
         () = stop.asked() => {
@@ -239,6 +244,12 @@ fn announce(address: &str) {
     let mut out = std::io::stdout();
     // Nobody may be listening.
     let _ = writeln!(out, "{address}").and_then(|()| out.flush());
+}
+
+fn show_pages(http: Option<SocketAddr>) {
+    if let Some(http) = http {
+        tracing::info!("http://{http}/api/v1/workers and http://{http}/metrics/prometheus");
+    }
 }
 
 impl Conf {

@@ -16,13 +16,12 @@
 use std::sync::Arc;
 
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
 
 use super::report::Command;
 use super::server::Shared;
 use super::view;
-use crate::http::{Pages, Request, Response};
+use crate::api::{self, Routes, handled, handled_with, parse};
+use crate::http::Response;
 use crate::ids::{ApplicationId, ShuffleId, WorkerId};
 use crate::metrics::Exposition;
 
@@ -34,44 +33,6 @@ pub(super) struct MasterPages {
 impl MasterPages {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         Self { shared }
-    }
-
-    fn get(&self, path: &str) -> Option<Response> {
-        let shared = &self.shared;
-        let now = shared.now();
-        Some(ok(match path {
-            "/api/v1/conf" => view::conf(&shared.options),
-            "/api/v1/shuffles" => shared.read(view::shuffles),
-            "/api/v1/masters" => view::masters(&shared.instance()),
-            "/api/v1/workers" => shared.read(|state| view::workers(state, now)),
-            "/api/v1/workers/topology" => shared.read(view::topology),
-            "/api/v1/workers/events" => shared.read(|state| view::worker_events(state, now)),
-            "/api/v1/applications" => shared.read(view::applications),
-            "/api/v1/applications/info" => shared.read(view::application_info),
-            "/api/v1/applications/hostnames" => shared.read(view::hostnames),
-            "/metrics/prometheus" => return Some(Response::text(200, self.metrics())),
-            "/healthz" => {
-                return Some(match shared.journal_fault() {
-                    None => Response::text(200, "ok\n"),
-                    Some(fault) => {
-                        Response::text(503, format!("the journal does not keep records: {fault}\n"))
-                    }
-                });
-            }
-            _ => return None,
-        }))
-    }
-
-    async fn post(&self, path: &str, body: &[u8]) -> Option<Result<Response, Response>> {
-        Some(match path {
-            "/api/v1/workers/exclude" => self.exclude(body).await,
-            "/api/v1/workers/remove_unavailable" => self.forget(body).await,
-            "/api/v1/workers/events" => self.command(body).await,
-            "/api/v1/applications/delete_apps" => self.delete_applications(body).await,
-            "/api/v1/applications/revise_lost_shuffles" => self.revise(body).await,
-            "/api/v1/shuffles/unregister" => self.unregister(body).await,
-            _ => return None,
-        })
     }
 
     async fn exclude(&self, body: &[u8]) -> Result<Response, Response> {
@@ -153,20 +114,47 @@ impl MasterPages {
         exposition.gauge("IsActiveMaster", 1);
         exposition.gauge("JournalFault", u8::from(shared.journal_fault().is_some()));
         exposition.timer("OfferSlotsTime", &shared.meters.offer_slots);
+        exposition.process();
         exposition.finish()
     }
 }
 
-impl Pages for MasterPages {
-    async fn answer(&self, request: Request) -> Response {
-        let path = request.path.trim_end_matches('/');
-        let answered = match request.method.as_str() {
-            "GET" => self.get(path),
-            "POST" => self.post(path, &request.body).await.map(|result| result.unwrap_or_else(|error| error)),
-            _ => return Response::text(405, "only GET and POST are served\n"),
-        };
-        answered.unwrap_or_else(|| {
-            Response::text(404, "no such page; see /api/v1/workers, /metrics/prometheus\n")
+impl Routes for MasterPages {
+    fn get(&self, path: &str, _query: &str) -> Option<Response> {
+        let shared = &self.shared;
+        let now = shared.now();
+        Some(api::ok(&match path {
+            "/api/v1/conf" => api::conf(&shared.options),
+            "/api/v1/shuffles" => shared.read(view::shuffles),
+            "/api/v1/masters" => view::masters(&shared.instance()),
+            "/api/v1/workers" => shared.read(|state| view::workers(state, now)),
+            "/api/v1/workers/topology" => shared.read(view::topology),
+            "/api/v1/workers/events" => shared.read(|state| view::worker_events(state, now)),
+            "/api/v1/applications" => shared.read(view::applications),
+            "/api/v1/applications/info" => shared.read(view::application_info),
+            "/api/v1/applications/hostnames" => shared.read(view::hostnames),
+            "/metrics/prometheus" => return Some(Response::text(200, self.metrics())),
+            "/healthz" => {
+                return Some(match shared.journal_fault() {
+                    None => Response::text(200, "ok\n"),
+                    Some(fault) => {
+                        Response::text(503, format!("the journal does not keep records: {fault}\n"))
+                    }
+                });
+            }
+            _ => return None,
+        }))
+    }
+
+    async fn post(&self, path: &str, body: &[u8]) -> Option<Result<Response, Response>> {
+        Some(match path {
+            "/api/v1/workers/exclude" => self.exclude(body).await,
+            "/api/v1/workers/remove_unavailable" => self.forget(body).await,
+            "/api/v1/workers/events" => self.command(body).await,
+            "/api/v1/applications/delete_apps" => self.delete_applications(body).await,
+            "/api/v1/applications/revise_lost_shuffles" => self.revise(body).await,
+            "/api/v1/shuffles/unregister" => self.unregister(body).await,
+            _ => return None,
         })
     }
 }
@@ -213,11 +201,6 @@ struct ApplicationShuffles {
     shuffle_ids: Vec<i32>,
 }
 
-fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Response> {
-    serde_json::from_slice(body)
-        .map_err(|error| handled_with(400, false, format!("not the JSON expected: {error}")))
-}
-
 fn application_shuffles(body: &[u8]) -> Result<(ApplicationId, Vec<ShuffleId>), Response> {
     let ApplicationShuffles { app_id, shuffle_ids } = parse(body)?;
     if app_id.is_empty() || app_id.len() > 1024 || shuffle_ids.iter().any(|id| *id < 0) {
@@ -246,16 +229,4 @@ fn ids(names: &[WorkerName]) -> Result<Vec<WorkerId>, Response> {
 fn list<T: ToString>(items: &[T]) -> String {
     let items: Vec<String> = items.iter().map(T::to_string).collect();
     if items.is_empty() { "nothing".to_owned() } else { items.join(", ") }
-}
-
-fn ok(value: Value) -> Response {
-    Response::json(200, &value)
-}
-
-fn handled(success: bool, message: String) -> Response {
-    handled_with(200, success, message)
-}
-
-fn handled_with(status: u16, success: bool, message: String) -> Response {
-    Response::json(status, &json!({ "success": success, "message": message }))
 }

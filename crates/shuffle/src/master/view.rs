@@ -2,43 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::options::Options;
 use super::report::Phase;
 use super::state::{Now, State, Worker, WorkerStanding};
+use crate::api::{self, worker_name};
 use crate::ids::{ShuffleKey, WorkerId};
 use crate::metrics::Exposition;
-
-/// The options in effect, one entry for each.
-pub(super) fn conf(options: &Options) -> Value {
-    let mut entries = BTreeMap::new();
-    let value = serde_json::to_value(options).unwrap_or_default();
-    flatten("", &value, &mut entries);
-    let configs: Vec<Value> =
-        entries.into_iter().map(|(name, value)| json!({ "name": name, "value": value })).collect();
-    json!({ "configs": configs })
-}
-
-fn flatten(prefix: &str, value: &Value, entries: &mut BTreeMap<String, String>) {
-    match value {
-        Value::Object(fields) => {
-            // A duration is serialised as two numbers: shown as one.
-            if let (Some(secs), Some(nanos)) = (fields.get("secs"), fields.get("nanos")) {
-                let seconds = secs.as_f64().unwrap_or(0.0) + nanos.as_f64().unwrap_or(0.0) / 1e9;
-                entries.insert(prefix.to_owned(), format!("{seconds}s"));
-                return;
-            }
-            for (name, value) in fields {
-                let name = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
-                flatten(&name, value, entries);
-            }
-        }
-        Value::Null => {}
-        Value::String(text) => drop(entries.insert(prefix.to_owned(), text.clone())),
-        other => drop(entries.insert(prefix.to_owned(), other.to_string())),
-    }
-}
 
 /// All registered shuffles.
 pub(super) fn shuffles(state: &State) -> Value {
@@ -87,49 +57,23 @@ pub(super) fn workers(state: &State, now: Now) -> Value {
     })
 }
 
-fn worker_name(worker: &WorkerId) -> Map<String, Value> {
-    let name = json!({
-        "host": &*worker.host,
-        "rpcPort": worker.rpc_port,
-        "pushPort": worker.push_port,
-        "fetchPort": worker.fetch_port,
-        "replicatePort": worker.replicate_port,
-    });
-    match name {
-        Value::Object(fields) => fields,
-        _ => Map::new(),
-    }
-}
-
 fn worker_data(state: &State, worker: &WorkerId, held: &Worker, now: Now) -> Value {
     let report = &held.report;
-    let disks: BTreeMap<&str, String> = report
-        .directories
-        .iter()
-        .map(|directory| {
-            let text = format!(
-                "DiskInfo(usableSpace: {} bytes, totalSpace: {} bytes, locations: {}, status: {:?})",
-                directory.bytes_usable, directory.bytes_total, directory.locations, directory.health
-            );
-            (directory.path.as_str(), text)
-        })
-        .collect();
+    let directories = report.directories.iter().map(|directory| {
+        let text = api::directory(directory.bytes_usable, directory.bytes_total, directory.health);
+        (directory.path.clone(), text)
+    });
     let standing = state.standing(worker);
-    let mut fields = worker_name(worker);
     let state_name = match standing {
         Some(WorkerStanding::Stopping) => "InGraceFul",
         Some(WorkerStanding::Decommissioning) => "InDecommission",
         _ => "Normal",
     };
+    let slots = report.locations_held().saturating_add(held.locations_granted);
+    let mut fields = api::worker(worker, state_name, slots, directories.collect());
     let more = [
-        ("internalPort", json!(worker.rpc_port)),
-        ("slotUsed", json!(report.locations_held().saturating_add(held.locations_granted))),
         ("lastHeartbeatTimestamp", json!(held.heartbeat_unix_ms)),
         ("heartbeatElapsedSeconds", json!(held.silent_for(now).as_secs())),
-        ("diskInfos", json!(disks)),
-        ("resourceConsumptions", json!({})),
-        ("workerRef", json!(format!("{}:{}", worker.host, worker.rpc_port))),
-        ("workerState", json!(state_name)),
         ("networkLocation", json!(held.network_location)),
         // Beyond Celeborn's fields:
         ("standing", json!(standing.map(|standing| format!("{standing:?}")))),

@@ -49,6 +49,7 @@ impl Cluster {
                     directories: vec![worker_dir.clone()],
                     memory_bytes,
                     disk_reserve_bytes: Some(0),
+                    http_port: None,
                     ..worker::Options::default()
                 };
                 let handle = worker::Server::start(options).await?;

@@ -106,6 +106,17 @@ impl Listener {
     }
 }
 
+/// Connections that a listener holds, for who wants to know although the listener is another's.
+#[derive(Debug, Clone)]
+pub struct ConnectionCount(Arc<AtomicUsize>);
+
+impl ConnectionCount {
+    /// Connections held now.
+    pub fn get(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// A listener at work. Dropping it closes the socket and all its connections.
 pub struct ListenerHandle {
     address: SocketAddr,
@@ -124,9 +135,9 @@ impl ListenerHandle {
         self.address.port()
     }
 
-    /// Connections held now.
-    pub fn connections(&self) -> usize {
-        self.connections.load(Ordering::Relaxed)
+    /// Connections held now, and whenever it is asked.
+    pub fn connections(&self) -> ConnectionCount {
+        ConnectionCount(Arc::clone(&self.connections))
     }
 
     /// Closes the socket and all connections, and returns when they are closed.

@@ -167,6 +167,7 @@ fn set_worker(entry: &Entry, options: &mut worker::Options) -> Result<()> {
         "celeborn.worker.push.port" => options.push_ports = vec![port()?],
         "celeborn.worker.fetch.port" => options.fetch_port = port()?,
         "celeborn.worker.replicate.port" => options.replicate_port = port()?,
+        "celeborn.worker.http.port" => options.http_port = Some(port()?),
         "celeborn.worker.storage.dirs" => {
             let path = |dir: &String| PathBuf::from(dir.split(':').next().unwrap_or_default());
             options.directories = list(&entry.value).iter().map(path).collect();

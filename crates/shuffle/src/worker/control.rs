@@ -48,8 +48,14 @@ impl ControlService {
             return Err(Error::new(Kind::Invalid, text));
         }
         Ok(Answer::Message(match message.kind {
-            MessageType::RESERVE_SLOTS => Message::of(&self.reserve(&message.parse()?)?),
-            MessageType::COMMIT_FILES => Message::of(&self.commit(&message.parse()?)?),
+            MessageType::RESERVE_SLOTS => {
+                let request = message.parse()?;
+                Message::of(&self.node.meters.reservations.time(|| self.reserve(&request))?)
+            }
+            MessageType::COMMIT_FILES => {
+                let request = message.parse()?;
+                Message::of(&self.node.meters.commits.time(|| self.commit(&request))?)
+            }
             MessageType::DESTROY => Message::of(&self.destroy(&message.parse()?)?),
             other => {
                 let text = format!("a worker does not answer {}", rpc::describe(other));
@@ -106,7 +112,10 @@ impl ControlService {
             Ok(())
         });
         Ok(match reserved {
-            Ok(()) => proto::ReserveSlotsResponse { status: Status::Success.code(), reason: String::new() },
+            Ok(()) => {
+                self.node.meters.slots.add(reservations.len() as u64);
+                proto::ReserveSlotsResponse { status: Status::Success.code(), reason: String::new() }
+            }
             Err(ReserveRefusal::Leaving) => refuse(Status::WorkerShutdown, LEAVING),
             Err(ReserveRefusal::NoSpace) => refuse(Status::NoAvailableWorkingDir, NO_SPACE),
             Err(ReserveRefusal::TooMany) => too_many(),

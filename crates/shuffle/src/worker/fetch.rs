@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::index::MapRange;
 use super::node::Node;
@@ -59,6 +60,17 @@ impl FetchService {
     }
 
     fn open(&self, key: &str, file: &str, range: MapRange) -> Result<proto::StreamHandler> {
+        let begun = Instant::now();
+        let opened = self.open_uncounted(key, file, range);
+        let meters = &self.node.meters;
+        match opened {
+            Ok(_) => meters.opens.record(begun.elapsed()),
+            Err(_) => meters.failed_opens.add(1),
+        }
+        opened
+    }
+
+    fn open_uncounted(&self, key: &str, file: &str, range: MapRange) -> Result<proto::StreamHandler> {
         let key: ShuffleKey = key.parse()?;
         let file: FileName = file.parse()?;
         let lost = || Error::new(Kind::NotFound, format!("shuffle {key} is not here"));
@@ -109,11 +121,15 @@ impl FetchService {
                     usize::try_from(source.reader.left()).expect("a chunk's length is an i32 on the wire");
                 reply.chunk(slice, Payload::pull(len, Box::new(source)));
             }
-            Err(error) => reply.chunk_failure(slice, error.to_string()),
+            Err(error) => {
+                self.node.meters.failed_chunks.add(1);
+                reply.chunk_failure(slice, error.to_string());
+            }
         }
     }
 
     fn read(&self, slice: &ChunkSlice) -> Result<ChunkSource> {
+        let begun = Instant::now();
         let number = |what, number: i32| {
             let text = format!("{what} {number} is negative");
             u32::try_from(number).map_err(|_| Error::new(Kind::Invalid, text))
@@ -127,7 +143,7 @@ impl FetchService {
         let stream = self.node.streams.get(slice.stream_id, self.node.store.now_ms())?;
         stream.check()?;
         let reader = ChunkReader::new(&stream, &self.node.store, chunk, offset.into(), len)?;
-        Ok(ChunkSource { slice: *slice, stream, reader })
+        Ok(ChunkSource { slice: *slice, stream, reader, node: Arc::clone(&self.node), begun })
     }
 }
 
@@ -136,12 +152,17 @@ struct ChunkSource {
     slice: ChunkSlice,
     stream: Arc<Stream>,
     reader: ChunkReader,
+    node: Arc<Node>,
+    begun: Instant,
 }
 
 impl PieceSource for ChunkSource {
     fn next(&mut self) -> PieceFuture<'_> {
         Box::pin(async {
             let piece = self.reader.next().await;
+            if matches!(piece, Ok(None)) {
+                self.node.meters.chunks.record(self.begun.elapsed());
+            }
             piece.map_err(|error| {
                 self.stream.broke(&error);
                 io::Error::other(error)
@@ -151,6 +172,7 @@ impl PieceSource for ChunkSource {
 
     fn broke(&mut self, error: &io::Error) -> Option<Header> {
         tracing::warn!(%error, "a chunk broke off");
+        self.node.meters.failed_chunks.add(1);
         // Who comes back with this stream is told why; a disk that stands still has not said anything yet.
         self.stream.broke(&Error::new(Kind::Unavailable, error.to_string()));
         Some(Reply::no_chunk(self.slice, error.to_string()))

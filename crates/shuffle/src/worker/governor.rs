@@ -3,14 +3,13 @@
 //! The ledger knows every byte of batches, indexes and buffers; the allocator's slack, stacks, connections and code it
 //! does not know. So the ledger's limit follows what the process really uses besides.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::buffers;
 use super::memory;
 use super::node::Node;
+use crate::process::ResidentSet;
 
 /// How often the process is measured while much comes in or somebody waits. Between two measurements no more comes in than
 /// a loopback connection carries.
@@ -34,9 +33,6 @@ const MARGIN_32NDS: u64 = 2;
 /// What is left alone at least: connections, threads and code that is used for the first time do not grow with the limit.
 const MARGIN_BYTES_MIN: u64 = 8 << 20;
 
-/// What a page has on the systems that we run on; the kernel counts RSS in pages.
-const PAGE_BYTES: u64 = 4096;
-
 /// The ledger's limit before the process was measured.
 pub fn first_limit(memory_bytes: u64) -> u64 {
     memory_bytes / 4 * 3
@@ -52,26 +48,9 @@ pub fn limit(memory_bytes: u64, rss: u64, accounted: u64) -> u64 {
     memory_bytes.saturating_sub(margin).saturating_sub(besides).max(memory_bytes / 8)
 }
 
-/// The resident set of this process, as the kernel counts it.
-struct ResidentSet(File);
-
-impl ResidentSet {
-    fn of_this_process() -> Option<Self> {
-        File::open("/proc/self/statm").ok().map(Self)
-    }
-
-    /// Bytes now. The file is the kernel's, not a disk's: it is read at once.
-    fn bytes(&self) -> Option<u64> {
-        let mut text = [0; 128];
-        let len = self.0.read_at(&mut text, 0).ok()?;
-        let pages: u64 = std::str::from_utf8(&text[..len]).ok()?.split(' ').nth(1)?.parse().ok()?;
-        Some(pages * PAGE_BYTES)
-    }
-}
-
 /// Follows the process for as long as the worker lives.
 pub async fn run(node: Arc<Node>) {
-    let Some(resident_set) = ResidentSet::of_this_process() else { return };
+    let Some(resident_set) = ResidentSet::open() else { return };
     let (memory_bytes, memory, buffers) =
         (node.options.memory_bytes, node.store.memory(), node.store.buffers());
     let mut looked = Instant::now();
@@ -110,15 +89,5 @@ mod tests {
         assert_eq!(limit(256 * mib, 200 * mib, 150 * mib), 190 * mib);
         assert_eq!(limit(256 * mib, 900 * mib, 150 * mib), 32 * mib);
         assert_eq!(limit(64 * mib, 30 * mib, 10 * mib), 36 * mib);
-    }
-
-    #[test]
-    fn the_resident_set_is_that_of_now() {
-        let bytes = ResidentSet::of_this_process().unwrap().bytes().unwrap();
-        let status = std::fs::read_to_string("/proc/self/status").unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
-        let kib: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
-        // Other tests run beside this one.
-        assert!(bytes.abs_diff(kib << 10) < 256 << 20 && bytes > 1 << 20, "{bytes} and {line}");
     }
 }

@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
+use super::answer::PushReply;
 use super::buffers;
 use super::memory::Party;
 use super::node::Node;
@@ -22,7 +23,7 @@ use super::store::record::RunRow;
 use super::store::segment::Segment;
 use super::store::shuffle::Shuffle;
 use crate::ids::{FileName, Mode};
-use crate::net::{Body, Client, Payload, PieceFuture, PieceSource, Reply};
+use crate::net::{Body, Client, Payload, PieceFuture, PieceSource};
 use crate::wire::batch::BATCH_HEADER_LEN;
 use crate::wire::{Header, Status};
 
@@ -87,7 +88,7 @@ pub async fn push(
     push: Push,
     patience: Duration,
     body: &mut Body<'_>,
-    reply: Reply,
+    reply: PushReply,
 ) -> io::Result<()> {
     let len = body.remaining();
     let [location] = push.locations.as_slice() else {
@@ -97,7 +98,7 @@ pub async fn push(
     let file = FileName { location: *location, mode: push.mode };
     let mut patience = Patience(patience * PATIENCES);
     let Some(file_of_its_own) = new_file(node, shuffle, len, &mut patience).await else {
-        reply.push(Status::HardSplit);
+        reply.status(Status::HardSplit);
         return Ok(());
     };
     let copy = start_copy(node, shuffle, &push, len);
@@ -117,7 +118,7 @@ pub async fn push(
     };
     match (appended, copied) {
         (Err(rejection), _) => rejection.answer(reply),
-        (Ok(appended), None) => reply.push(appended.status()),
+        (Ok(appended), None) => reply.status(appended.status()),
         (Ok(appended), Some(copied)) => {
             tokio::spawn(async move {
                 let copied = copied.await.unwrap_or_else(|panic| {

@@ -6,7 +6,9 @@
 //! - [`store`]: batches in memory and in segments on disk.
 //! - [`control`], [`push`] (and `large`), [`replicate`] (and `forward`, [`peers`]), [`fetch`], [`streams`]: the four listeners.
 //! - [`registration`]: the conversation with the master; [`node`], [`server`], [`options`]: the worker as a whole.
+//! - [`answer`], [`meters`]: what is counted; `pages`, `view`: where it is shown.
 
+pub mod answer;
 pub mod buffers;
 pub mod control;
 pub mod fetch;
@@ -15,8 +17,10 @@ pub mod governor;
 pub mod index;
 mod large;
 pub mod memory;
+pub mod meters;
 pub mod node;
 pub mod options;
+mod pages;
 pub mod peers;
 pub mod push;
 pub mod registration;
@@ -26,6 +30,7 @@ pub mod shares;
 pub mod state;
 pub mod store;
 pub mod streams;
+mod view;
 
 pub use options::Options;
 pub use server::{Handle, Server};

@@ -2,11 +2,12 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use tokio::sync::Notify;
 
 use super::memory::Party;
+use super::meters::Meters;
 use super::options::Options;
 use super::peers::Peers;
 use super::state::Pressure;
@@ -43,7 +44,10 @@ pub struct Node {
     pub peers: Peers,
     /// Wakes who reports to the master: something changed that it should know at once.
     pub news: Notify,
+    /// What it counts.
+    pub meters: Meters,
     phase: AtomicU8,
+    registered: AtomicBool,
     appended: AtomicU64,
 }
 
@@ -65,7 +69,9 @@ impl Node {
             streams: Streams::new(incarnation),
             peers: Peers::default(),
             news: Notify::new(),
+            meters: Meters::default(),
             phase: AtomicU8::new(Phase::Normal as u8),
+            registered: AtomicBool::new(false),
             appended: AtomicU64::new(0),
         })
     }
@@ -85,6 +91,16 @@ impl Node {
         // Refused only when it is stopping already.
         let _ = self.phase.fetch_update(Ordering::Relaxed, Ordering::Relaxed, change);
         self.news.notify_one();
+    }
+
+    /// Whether a master knows it.
+    pub fn is_registered(&self) -> bool {
+        self.registered.load(Ordering::Relaxed)
+    }
+
+    /// Takes in that a master knows it, or does not answer any more.
+    pub fn set_registered(&self, registered: bool) {
+        self.registered.store(registered, Ordering::Relaxed);
     }
 
     /// What decisions about a party's batches have to take into account.

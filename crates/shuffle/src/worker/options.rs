@@ -34,6 +34,8 @@ pub struct Options {
     pub fetch_port: u16,
     /// For copies from other workers.
     pub replicate_port: u16,
+    /// For HTTP; `None` means no HTTP.
+    pub http_port: Option<u16>,
     /// `host:port` of every master.
     pub masters: Vec<String>,
     /// Where cold batches go. At least one.
@@ -75,6 +77,7 @@ impl Default for Options {
             push_ports: vec![0; PUSH_PORTS],
             fetch_port: 0,
             replicate_port: 0,
+            http_port: Some(0),
             masters: vec!["127.0.0.1:9097".to_owned()],
             directories: Vec::new(),
             memory_bytes: 1 << 30,

@@ -5,13 +5,17 @@
 //! is long and its location has a replica. The answer leaves as soon as the batches are appended, or, for a location with
 //! a replica, as soon as the other worker has them too.
 
+use std::future::{Future, poll_fn};
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::Instant;
 
+use super::answer::PushReply;
 use super::forward::{self, Forward};
 use super::memory::{Charge, Party};
 use super::node::Node;
@@ -80,7 +84,7 @@ impl PushService {
         Self { node, mode }
     }
 
-    async fn push(&self, push: Push, body: &mut Body<'_>, reply: Reply) -> io::Result<()> {
+    async fn push(&self, push: Push, body: &mut Body<'_>, reply: PushReply) -> io::Result<()> {
         let Some(shuffle) = self.node.store.find(&push.shuffle) else {
             return self.refuse(&push, None, body, reply).await;
         };
@@ -100,7 +104,7 @@ impl PushService {
         let cost = buffers::cost(len) + peer.as_ref().map_or(0, |_| forward::COST_BYTES);
         let until = body.deadline(patience);
         let Some(mut charge) = wait_for_memory(&self.node, &push.party(), cost, until).await else {
-            reply.push(Status::HardSplit);
+            reply.status(Status::HardSplit);
             return Ok(());
         };
         let mut copy = peer.map(|peer| {
@@ -121,7 +125,7 @@ impl PushService {
         let body = buffer.share();
         match self.append(&shuffle, &push, &body) {
             Err(rejection) => rejection.answer(reply),
-            Ok(appended @ Appended { peer: None, .. }) => reply.push(appended.status()),
+            Ok(appended @ Appended { peer: None, .. }) => reply.status(appended.status()),
             Ok(Appended { soft_split, peer: Some((peer, within)) }) => {
                 let own = Appended::new(soft_split).status();
                 let peers = self.node.peers.of(&push.shuffle.application);
@@ -160,7 +164,7 @@ impl PushService {
         push: &Push,
         shuffle: Option<&Shuffle>,
         body: &mut Body<'_>,
-        reply: Reply,
+        reply: PushReply,
     ) -> io::Result<()> {
         let front = body.piece(BATCH_HEADER_LEN).await?.unwrap_or_default();
         let refusal = match shuffle.map(Shuffle::lock) {
@@ -221,16 +225,21 @@ pub(super) async fn wait_for_memory(
     bytes: u64,
     until: Instant,
 ) -> Option<Charge> {
-    let acquire = node.store.memory().acquire(party, bytes);
-    tokio::pin!(acquire);
-    loop {
+    let mut acquire = pin!(node.store.memory().acquire(party, bytes));
+    if let Poll::Ready(charge) = poll_fn(|context| Poll::Ready(acquire.as_mut().poll(context))).await {
+        return Some(charge);
+    }
+    let begun = Instant::now();
+    let acquired = loop {
         let look = until.min(Instant::now() + LOOK);
         match tokio::time::timeout_at(look, &mut acquire).await {
-            Ok(charge) => return Some(charge),
-            Err(_) if look == until || node.pressure(party).exhausted => return None,
+            Ok(charge) => break Some(charge),
+            Err(_) if look == until || node.pressure(party).exhausted => break None,
             Err(_) => {}
         }
-    }
+    };
+    node.meters.waits.record(begun.elapsed());
+    acquired
 }
 
 impl Push {
@@ -266,10 +275,10 @@ impl Push {
 
 impl Rejection {
     /// Tells the client.
-    pub fn answer(&self, reply: Reply) {
+    pub fn answer(&self, reply: PushReply) {
         match self {
-            Self::Refused(Refusal::MapEnded) => reply.push(Status::MapEnded),
-            Self::Refused(Refusal::HardSplit) => reply.push(Status::HardSplit),
+            Self::Refused(Refusal::MapEnded) => reply.status(Status::MapEnded),
+            Self::Refused(Refusal::HardSplit) => reply.status(Status::HardSplit),
             Self::Refused(Refusal::NotFound) => {
                 let text = "the location is not reserved on this worker";
                 reply.fail_with(Status::PushDataFailPartitionNotFound, text);
@@ -335,7 +344,7 @@ impl Service for PushService {
             reply.fail("primaries go to the push port, replicas to the replicate port");
             return Ok(());
         }
-        self.push(push, body, reply).await
+        self.push(push, body, PushReply::new(reply, &self.node, self.mode)).await
     }
 }
 

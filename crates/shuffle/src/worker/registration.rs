@@ -51,6 +51,7 @@ pub struct Registration {
     node: Arc<Node>,
     /// Ports for pushes besides the one of its identity.
     push_ports: Vec<u16>,
+    http_port: Option<u16>,
     client: Client,
     orders: mpsc::Sender<Command>,
 }
@@ -58,8 +59,13 @@ pub struct Registration {
 impl Registration {
     /// A registration that is not begun. `push_ports` take pushes besides the port of the worker's identity; orders for the
     /// worker as a whole go to `orders`.
-    pub fn new(node: Arc<Node>, push_ports: Vec<u16>, orders: mpsc::Sender<Command>) -> Self {
-        Self { node, push_ports, client: Client::new(ClientOptions::default()), orders }
+    pub fn new(
+        node: Arc<Node>,
+        push_ports: Vec<u16>,
+        http_port: Option<u16>,
+        orders: mpsc::Sender<Command>,
+    ) -> Self {
+        Self { node, push_ports, http_port, client: Client::new(ClientOptions::default()), orders }
     }
 
     /// Registers with whichever master answers, again whenever it has to. Runs until it is dropped.
@@ -68,7 +74,9 @@ impl Registration {
         let mut reported: Option<Instant> = None;
         loop {
             for master in &self.node.options.masters {
-                if let Err(error) = self.serve(master, &mut backoff).await {
+                let served = self.serve(master, &mut backoff).await;
+                self.node.set_registered(false);
+                if let Err(error) = served {
                     tracing::debug!(%master, %error, "not registered");
                     // Not of each of several masters in each turn.
                     if reported.is_none_or(|last| last.elapsed() >= REPORT_INTERVAL) {
@@ -91,7 +99,7 @@ impl Registration {
                 &WorkerRegister {
                     worker: Some(self.identity()),
                     incarnation: self.node.incarnation,
-                    http_port: 0,
+                    http_port: self.http_port.unwrap_or(0).into(),
                     network_location: self.node.options.network_location.clone(),
                     version: env!("CARGO_PKG_VERSION").to_owned(),
                     report: Some(self.report()),
@@ -105,6 +113,7 @@ impl Registration {
             return Err(Error::new(Kind::Unavailable, text));
         }
         tracing::info!(%master, worker = %self.node.id, "registered");
+        self.node.set_registered(true);
         *backoff = BACKOFF;
         self.expire(&registered, WorkerRegistered::EXPIRED)?;
         let interval_ms = u64::try_from(registered.heartbeat_interval_ms).unwrap_or(0).clamp(100, 60_000);

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::net::{Client, Payload, Reply, RequestError};
+use super::answer::PushReply;
+use crate::net::{Client, Payload, RequestError};
 use crate::wire::{Header, Status};
 
 /// What the replica's worker said.
@@ -62,9 +63,9 @@ pub fn combine(own: Status, copied: Copied) -> Result<Status, (Status, String)> 
 }
 
 /// Answers the client.
-pub fn answer(reply: Reply, own: Status, copied: Copied) {
+pub fn answer(reply: PushReply, own: Status, copied: Copied) {
     match combine(own, copied) {
-        Ok(status) => reply.push(status),
+        Ok(status) => reply.status(status),
         Err((status, text)) => reply.fail_with(status, &text),
     }
 }

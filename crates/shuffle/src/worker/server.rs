@@ -1,5 +1,6 @@
 //! Starts a worker, and ends it.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,9 +13,11 @@ use super::fetch::FetchService;
 use super::governor;
 use super::node::{Node, Phase};
 use super::options::Options;
+use super::pages::WorkerPages;
 use super::push::PushService;
 use super::registration::{Command, Registration};
 use crate::error::{Error, Kind, Result};
+use crate::http::HttpServer;
 use crate::ids::{Mode, WorkerId};
 use crate::net::{Listener, ListenerHandle, Options as NetOptions, cannot_bind, raise_file_limit};
 use crate::wire::Limits;
@@ -38,6 +41,7 @@ pub struct Handle {
     node: Arc<Node>,
     orders: mpsc::Sender<Command>,
     ended: watch::Receiver<Option<Ending>>,
+    http_address: Option<SocketAddr>,
     _tasks: Arc<JoinSet<()>>,
 }
 
@@ -54,6 +58,13 @@ struct Listeners {
     push: Vec<ListenerHandle>,
     fetch: ListenerHandle,
     replicate: ListenerHandle,
+    http: Option<HttpServer>,
+}
+
+impl Listeners {
+    fn all(&self) -> impl Iterator<Item = &ListenerHandle> {
+        self.push.iter().chain([&self.control, &self.fetch, &self.replicate])
+    }
 }
 
 impl Server {
@@ -89,16 +100,26 @@ impl Server {
         let node = opened.await.map_err(|panic| Error::new(Kind::Internal, panic.to_string()))??;
         let node = Arc::new(node);
         let pushes = Arc::new(PushService::new(Arc::clone(&node), Mode::Primary));
-        let listeners = Listeners {
+        let mut listeners = Listeners {
             control: control.serve(Arc::new(ControlService::new(Arc::clone(&node)))),
             push: push.into_iter().map(|listener| listener.serve(Arc::clone(&pushes))).collect(),
             fetch: fetch.serve(Arc::new(FetchService::new(Arc::clone(&node)))),
             replicate: replicate.serve(Arc::new(PushService::new(Arc::clone(&node), Mode::Replica))),
+            http: None,
         };
         let (orders, received) = mpsc::channel(ORDERS_MAX);
         let (end, ended) = watch::channel(None);
-        let further = push_ports[1..].to_vec();
-        let registration = Arc::new(Registration::new(Arc::clone(&node), further, orders.clone()));
+        if let Some(port) = node.options.http_port {
+            let connections = listeners.all().map(ListenerHandle::connections).collect();
+            let pages = WorkerPages::new(Arc::clone(&node), orders.clone(), connections);
+            let server = HttpServer::start((node.options.bind, port), Arc::new(pages)).await;
+            let server = server.map_err(|error| cannot_bind("http", node.options.bind, port, error))?;
+            listeners.http = Some(server);
+        }
+        let http_address = listeners.http.as_ref().map(HttpServer::address);
+        let (further, http_port) = (push_ports[1..].to_vec(), http_address.map(|address| address.port()));
+        let registration = Registration::new(Arc::clone(&node), further, http_port, orders.clone());
+        let registration = Arc::new(registration);
         let mut tasks = JoinSet::new();
         let spiller = Arc::clone(&node.store);
         tasks.spawn(spiller.run_spiller());
@@ -114,7 +135,7 @@ impl Server {
         });
         let mut watched = JoinSet::new();
         watched.spawn(watch_over(tasks, end));
-        Ok(Handle { node, orders, ended, _tasks: Arc::new(watched) })
+        Ok(Handle { node, orders, ended, http_address, _tasks: Arc::new(watched) })
     }
 }
 
@@ -122,6 +143,11 @@ impl Handle {
     /// Who the worker is, with the ports that it took.
     pub fn id(&self) -> &WorkerId {
         &self.node.id
+    }
+
+    /// Where its HTTP pages are.
+    pub fn http_address(&self) -> Option<SocketAddr> {
+        self.http_address
     }
 
     /// The worker's parts, for reports and metrics.
@@ -232,10 +258,13 @@ impl Lifecycle {
     }
 
     async fn close(self) {
-        let Listeners { control, push, fetch, replicate } = self.listeners;
+        let Listeners { control, push, fetch, replicate, http } = self.listeners;
         let mut closing = JoinSet::new();
         for listener in push.into_iter().chain([control, fetch, replicate]) {
             closing.spawn(listener.stop());
+        }
+        if let Some(http) = http {
+            closing.spawn(http.stop());
         }
         closing.join_all().await;
     }

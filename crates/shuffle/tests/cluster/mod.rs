@@ -1,11 +1,14 @@
-//! What the tests of workers share: a master, workers, and what a client says to them.
+//! What the tests of servers share: a master, workers, and what a client says to them.
 
 // Each test file is a program of its own, and none of them uses everything.
 #![allow(dead_code)]
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use yeoul_shuffle::ids::{AttemptId, BatchId, LocationId, MapId, Mode, ShuffleKey, WorkerId};
 use yeoul_shuffle::net::{Client, RequestError};
 use yeoul_shuffle::wire::batch::{BatchHeader, Batches, ByteOrder};
@@ -229,4 +232,19 @@ pub fn noise(number: i32, len: usize) -> Vec<u8> {
         (state >> 56) as u8
     };
     (0..len).map(next).collect()
+}
+
+/// One HTTP request, spoken by hand.
+pub async fn http(address: SocketAddr, request: &str, body: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let head = format!(
+        "{request} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.write_all(body.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
 }

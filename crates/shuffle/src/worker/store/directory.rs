@@ -173,7 +173,7 @@ impl Directory {
     }
 
     /// Bytes free, the reserve among them.
-    pub(super) fn free(&self) -> u64 {
+    pub fn free(&self) -> u64 {
         self.free.load(Ordering::Relaxed)
     }
 

@@ -35,6 +35,7 @@ use super::memory::{Level, Memory};
 use super::state::Pressure;
 use crate::error::{Kind, Result};
 use crate::ids::ShuffleKey;
+use crate::metrics::{Counter, Timer};
 
 /// The share of the memory that reads from disk may use, in 1/16; the rest is for batches.
 const READ_SIXTEENTHS: u64 = 2;
@@ -52,6 +53,8 @@ pub struct Store {
     /// Committed shuffles whose seals are to be written, see [`seal`].
     unsealed: Mutex<Vec<Arc<Shuffle>>>,
     numbers: Arc<Numbers>,
+    spills: Timer,
+    spilled_bytes: Counter,
     started: Instant,
 }
 
@@ -87,6 +90,8 @@ impl Store {
             shuffles: RwLock::default(),
             unsealed: Mutex::default(),
             numbers: Arc::default(),
+            spills: Timer::default(),
+            spilled_bytes: Counter::default(),
             started: Instant::now(),
         })
     }
@@ -111,6 +116,16 @@ impl Store {
         let read_bytes = memory_bytes / 16 * READ_SIXTEENTHS;
         self.memory.set_limit(memory_bytes - read_bytes);
         self.read_memory.set_limit(read_bytes);
+    }
+
+    /// Write jobs that brought batches from memory to a segment.
+    pub fn spills(&self) -> &Timer {
+        &self.spills
+    }
+
+    /// Bytes that they brought.
+    pub fn spilled_bytes(&self) -> &Counter {
+        &self.spilled_bytes
     }
 
     /// The directories, in the order given.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
@@ -123,8 +123,9 @@ impl Store {
         };
         let key = shuffle.key().clone();
         let place = Arc::clone(&directory);
+        let bytes: u64 = runs.iter().flat_map(|run| &run.batches).map(|batch| batch.len() as u64).sum();
+        let begun = Instant::now();
         let written = tokio::task::spawn_blocking(move || {
-            let bytes: u64 = runs.iter().flat_map(|run| &run.batches).map(|batch| batch.len() as u64).sum();
             if bytes > place.usable() {
                 place.measure()?;
                 if bytes > place.usable() {
@@ -138,6 +139,10 @@ impl Store {
         })
         .await
         .unwrap_or_else(|panic| Err(io::Error::other(panic)));
+        if written.is_ok() {
+            self.spills.record(begun.elapsed());
+            self.spilled_bytes.add(bytes);
+        }
         let mut contents = shuffle.lock();
         match written {
             Ok((segment, _)) if contents.gone => {

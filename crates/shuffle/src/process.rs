@@ -1,0 +1,80 @@
+//! What the operating system says about this process. Its files are the kernel's, not a disk's: they are read at once.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+
+/// What a page has on the systems that we run on; the kernel counts RSS in pages.
+const PAGE_BYTES: u64 = 4096;
+
+/// The kernel tells programs their CPU time in hundredths of a second on all systems that we run on.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// The resident set of this process, as the kernel counts it; open, for who looks often.
+pub struct ResidentSet(File);
+
+impl ResidentSet {
+    /// Opens it; `None` where there is no such thing.
+    pub fn open() -> Option<Self> {
+        File::open("/proc/self/statm").ok().map(Self)
+    }
+
+    /// Bytes now.
+    pub fn bytes(&self) -> Option<u64> {
+        let mut text = [0; 128];
+        let len = self.0.read_at(&mut text, 0).ok()?;
+        let pages: u64 = std::str::from_utf8(&text[..len]).ok()?.split(' ').nth(1)?.parse().ok()?;
+        Some(pages * PAGE_BYTES)
+    }
+}
+
+/// Bytes of memory that this process holds.
+pub fn resident_bytes() -> Option<u64> {
+    ResidentSet::open()?.bytes()
+}
+
+/// Seconds of CPU time that this process has used, its own and the kernel's for it.
+pub fn cpu_seconds() -> Option<f64> {
+    let stat = fs::read_to_string("/proc/self/stat").ok()?;
+    // The second field is a name in parentheses that may hold anything; the two times are the 14th and the 15th.
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let mut ticks = fields.split(' ').skip(11).map(|field| field.parse::<u64>().ok());
+    Some((ticks.next()?? + ticks.next()??) as f64 / TICKS_PER_SECOND)
+}
+
+/// Files and sockets that this process has open.
+pub fn open_files() -> Option<usize> {
+    // Among them the folder that is being read.
+    Some(fs::read_dir("/proc/self/fd").ok()?.count().saturating_sub(1))
+}
+
+/// The tasks of the whole machine that ran or wanted to, on average of the last minute.
+pub fn system_load() -> Option<f64> {
+    fs::read_to_string("/proc/loadavg").ok()?.split(' ').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_resident_set_is_that_of_now() {
+        let bytes = resident_bytes().unwrap();
+        let status = fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        let kib: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+        // Other tests run beside this one.
+        assert!(bytes.abs_diff(kib << 10) < 256 << 20 && bytes > 1 << 20, "{bytes} and {line}");
+    }
+
+    #[test]
+    fn work_takes_cpu_time_and_a_file_counts() {
+        let begin = cpu_seconds().unwrap();
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while cpu_seconds().unwrap() < begin + 0.02 {
+            assert!(std::time::Instant::now() < deadline, "the time stands still");
+        }
+        let files: Vec<File> = (0..100).map(|_| File::open("/proc/self/stat").unwrap()).collect();
+        assert!(open_files().unwrap() >= files.len());
+        assert!(system_load().unwrap() >= 0.0);
+    }
+}

@@ -1,0 +1,61 @@
+//! Answers to pushes, each of which is counted.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::node::Node;
+use crate::ids::Mode;
+use crate::net::Reply;
+use crate::wire::Status;
+
+/// The way back to whoever pushed.
+pub struct PushReply {
+    reply: Reply,
+    node: Arc<Node>,
+    mode: Mode,
+    begun: Instant,
+}
+
+impl PushReply {
+    /// For a push of which only the head has been read.
+    pub fn new(reply: Reply, node: &Arc<Node>, mode: Mode) -> Self {
+        Self { reply, node: Arc::clone(node), mode, begun: Instant::now() }
+    }
+
+    /// Says what became of the push.
+    pub fn status(self, status: Status) {
+        match status {
+            Status::HardSplit => self.node.meters.split.add(1),
+            Status::MapEnded => {} // neither taken nor failed: nobody wants it any more
+            _ => self.node.meters.taken.add(1),
+        }
+        self.count().push(status);
+    }
+
+    /// Says that it failed, in words.
+    pub fn fail(self, text: impl Into<String>) {
+        self.node.meters.failed.add(1);
+        self.count().fail(text);
+    }
+
+    /// Says that it failed, in a way that clients classify.
+    pub fn fail_with(self, status: Status, text: &str) {
+        let copies = &self.node.meters.failed_copies;
+        match status {
+            Status::PushDataCreateConnectionFailReplica => copies.connect.add(1),
+            Status::PushDataConnectionExceptionReplica => copies.connection.add(1),
+            Status::PushDataTimeoutReplica => copies.timeout.add(1),
+            Status::PushDataFailNonCriticalCauseReplica => copies.other.add(1),
+            _ => {}
+        }
+        self.node.meters.failed.add(1);
+        self.count().fail_with(status, text);
+    }
+
+    fn count(self) -> Reply {
+        let meters = &self.node.meters;
+        let timer = if self.mode == Mode::Primary { &meters.pushes } else { &meters.copies };
+        timer.record(self.begun.elapsed());
+        self.reply
+    }
+}

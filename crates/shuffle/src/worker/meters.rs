@@ -1,0 +1,49 @@
+//! What a worker counts while it works; [`pages`](super::pages) show it.
+
+use crate::metrics::{Counter, Timer};
+
+/// Counts and times since the worker started.
+#[derive(Debug, Default)]
+pub struct Meters {
+    /// Reservations, each of all locations of a shuffle here.
+    pub reservations: Timer,
+    /// Locations that were reserved.
+    pub slots: Counter,
+    /// Commits.
+    pub commits: Timer,
+    /// Pushes of clients, from head to answer.
+    pub pushes: Timer,
+    /// Copies of pushes from other workers, from head to answer.
+    pub copies: Timer,
+    /// Pushes and copies that were taken.
+    pub taken: Counter,
+    /// Pushes and copies that are to be brought to another location.
+    pub split: Counter,
+    /// Pushes and copies that failed.
+    pub failed: Counter,
+    /// Pushes of which the other worker's copy failed.
+    pub failed_copies: FailedCopies,
+    /// Pushes and copies that had to wait for memory.
+    pub waits: Timer,
+    /// Streams opened.
+    pub opens: Timer,
+    /// Streams that could not be opened.
+    pub failed_opens: Counter,
+    /// Chunks sent, from request to the last byte.
+    pub chunks: Timer,
+    /// Chunks that could not be read.
+    pub failed_chunks: Counter,
+}
+
+/// Copies that failed, by what went wrong.
+#[derive(Debug, Default)]
+pub struct FailedCopies {
+    /// No connection to the other worker.
+    pub connect: Counter,
+    /// The connection broke off.
+    pub connection: Counter,
+    /// No answer in time.
+    pub timeout: Counter,
+    /// The other worker refused.
+    pub other: Counter,
+}

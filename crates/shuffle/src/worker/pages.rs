@@ -1,0 +1,121 @@
+//! A worker's HTTP: Celeborn 0.6's `/api/v1`, as its command line tool uses it, and Prometheus metrics.
+//!
+//! | method and path | what |
+//! | --- | --- |
+//! | GET /api/v1/conf | the options in effect |
+//! | GET /api/v1/workers | this worker |
+//! | GET /api/v1/workers/unavailable_peers | nobody: each copy tries the other worker anew |
+//! | POST /api/v1/workers/exit | stop gracefully or at once, or decommission |
+//! | GET /api/v1/applications, /api/v1/shuffles | of what it holds something |
+//! | GET /api/v1/shuffles/partitions | the locations that it holds; `?shuffle=<application>-<number>` for those of one |
+//! | GET /metrics/prometheus | see [`crate::metrics`] |
+//! | GET /healthz | 200 while it takes shuffles, or 503 with the reason why it does not |
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use super::node::Node;
+use super::registration::Command;
+use super::view;
+use crate::api::{self, Routes, handled, handled_with, parse};
+use crate::http::Response;
+use crate::ids::ShuffleKey;
+use crate::metrics::Exposition;
+use crate::net::ConnectionCount;
+
+/// Locations that one page lists; each is some 200 bytes of JSON, several times as much while it is made.
+const LOCATIONS_MAX: usize = 4096;
+
+/// The pages of a worker.
+pub(super) struct WorkerPages {
+    node: Arc<Node>,
+    orders: mpsc::Sender<Command>,
+    connections: Vec<ConnectionCount>,
+}
+
+impl WorkerPages {
+    /// Orders go to `orders`; `connections` are those of all listeners.
+    pub fn new(node: Arc<Node>, orders: mpsc::Sender<Command>, connections: Vec<ConnectionCount>) -> Self {
+        Self { node, orders, connections }
+    }
+
+    fn partitions(&self, query: &str) -> Response {
+        let only = query.split('&').find_map(|pair| pair.strip_prefix("shuffle="));
+        let only: Option<ShuffleKey> = match only.map(str::parse).transpose() {
+            Ok(only) => only,
+            Err(error) => return Response::text(400, format!("{error}\n")),
+        };
+        match view::partitions(&self.node, only.as_ref(), LOCATIONS_MAX) {
+            Ok(shown) => api::ok(&shown),
+            Err(count) => {
+                let hint = match only {
+                    Some(_) => "",
+                    None => ": ask for one shuffle of /api/v1/shuffles, with ?shuffle=<application>-<number>",
+                };
+                let text = format!("{count} locations, and a page lists {LOCATIONS_MAX} at most{hint}\n");
+                Response::text(400, text)
+            }
+        }
+    }
+
+    fn metrics(&self) -> String {
+        let id = &self.node.id;
+        let mut exposition = Exposition::new("Worker", &format!("{}:{}", id.host, id.rpc_port));
+        let connections = self.connections.iter().map(ConnectionCount::get).sum();
+        view::metrics(&self.node, connections, &mut exposition);
+        exposition.process();
+        exposition.finish()
+    }
+
+    fn exit(&self, body: &[u8]) -> Result<Response, Response> {
+        let Exit { kind } = parse(body)?;
+        let command = match kind.to_ascii_uppercase().as_str() {
+            "IMMEDIATELY" => Command::StopNow,
+            "GRACEFUL" => Command::StopGracefully,
+            "DECOMMISSION" => Command::Decommission,
+            other => {
+                let expected = "expected DECOMMISSION, GRACEFUL or IMMEDIATELY";
+                return Err(handled_with(400, false, format!("unknown type `{other:.40}`: {expected}")));
+            }
+        };
+        match self.orders.try_send(command) {
+            Ok(()) => Ok(handled(true, format!("the worker was told to exit: {kind}"))),
+            Err(_) => Err(handled_with(503, false, "the worker is busy with other orders, or ends")),
+        }
+    }
+}
+
+impl Routes for WorkerPages {
+    fn get(&self, path: &str, query: &str) -> Option<Response> {
+        let node = &self.node;
+        Some(api::ok(&match path {
+            "/api/v1/conf" => api::conf(&node.options),
+            "/api/v1/workers" => view::worker(node),
+            "/api/v1/workers/unavailable_peers" => json!({ "peers": [] }),
+            "/api/v1/applications" => view::applications(node),
+            "/api/v1/shuffles" => view::shuffles(node),
+            "/api/v1/shuffles/partitions" => return Some(self.partitions(query)),
+            "/metrics/prometheus" => return Some(Response::text(200, self.metrics())),
+            "/healthz" => {
+                return Some(match view::ailment(node) {
+                    None => Response::text(200, "ok\n"),
+                    Some(ailment) => Response::text(503, format!("{ailment}\n")),
+                });
+            }
+            _ => return None,
+        }))
+    }
+
+    async fn post(&self, path: &str, body: &[u8]) -> Option<Result<Response, Response>> {
+        (path == "/api/v1/workers/exit").then(|| self.exit(body))
+    }
+}
+
+#[derive(Deserialize)]
+struct Exit {
+    #[serde(rename = "type")]
+    kind: String,
+}
