@@ -118,7 +118,7 @@ pub fn worker(
         ("slotUsed", json!(slots)),
         ("diskInfos", json!(directories)),
         ("resourceConsumptions", json!({})),
-        ("workerRef", json!(format!("{}:{}", worker.host, worker.rpc_port))),
+        ("workerRef", json!(worker.address(worker.rpc_port))),
         ("workerState", json!(state)),
     ];
     fields.extend(more.map(|(name, value)| (name.to_owned(), value)));

@@ -260,6 +260,15 @@ pub struct WorkerId {
 impl WorkerId {
     /// The most ports for pushes that a worker has.
     pub const PUSH_PORTS_MAX: usize = 64;
+
+    /// `host:port` to connect to one of its ports, with an IPv6 address in brackets.
+    pub fn address(&self, port: u16) -> String {
+        if self.host.contains(':') {
+            format!("[{}]:{port}", self.host)
+        } else {
+            format!("{}:{port}", self.host)
+        }
+    }
 }
 
 impl fmt::Display for WorkerId {
@@ -310,6 +319,7 @@ mod tests {
         assert_eq!("12-3-1".parse(), Ok(file));
         let worker: WorkerId = "fe80::1:9091:9092:9093:9094".parse().unwrap();
         assert_eq!((&*worker.host, worker.rpc_port, worker.replicate_port), ("fe80::1", 9091, 9094));
+        assert_eq!(worker.address(worker.rpc_port), "[fe80::1]:9091");
         assert_eq!(worker.to_string(), "fe80::1:9091:9092:9093:9094");
     }
 

@@ -2,7 +2,6 @@
 
 use std::error::Error as _;
 use std::io::{IsTerminal, Write};
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -202,7 +201,9 @@ async fn serve_master(args: MasterArgs) -> Result<()> {
     let mut stop = Stop::listen()?;
     let handle = master::Server::start(options).await?;
     announce(&handle.address().to_string());
-    show_pages(handle.http_address());
+    if let Some(http) = handle.http_address() {
+        show_pages(&http.to_string());
+    }
     stop.asked().await;
     Ok(())
 }
@@ -225,7 +226,9 @@ async fn serve_worker(args: WorkerArgs) -> Result<()> {
     let mut stop = Stop::listen()?;
     let handle = worker::Server::start(options).await?;
     announce(&handle.id().to_string());
-    show_pages(handle.http_address());
+    if let Some(http) = handle.http_address() {
+        show_pages(&handle.id().address(http.port()));
+    }
     tokio::select! {
         ended = handle.ended() => return ended,
         () = stop.asked() => {
@@ -246,10 +249,8 @@ fn announce(address: &str) {
     let _ = writeln!(out, "{address}").and_then(|()| out.flush());
 }
 
-fn show_pages(http: Option<SocketAddr>) {
-    if let Some(http) = http {
-        tracing::info!("http://{http}/api/v1/workers and http://{http}/metrics/prometheus");
-    }
+fn show_pages(address: &str) {
+    tracing::info!("http://{address}/api/v1/workers and http://{address}/metrics/prometheus");
 }
 
 impl Conf {

@@ -285,7 +285,7 @@ impl Session {
         worker: &WorkerId,
         request: &Q,
     ) -> Result<Received<A>> {
-        let address = format!("{}:{}", worker.host, worker.rpc_port);
+        let address = worker.address(worker.rpc_port);
         let answer = self.ask(&address, rpc::WORKER, &Message::of(request)).await?;
         Ok(answer.parse()?)
     }

@@ -176,7 +176,7 @@ impl Inner {
                 Header::PushMergedData { request_id, mode, shuffle, locations: ids.to_vec(), offsets }
             }
         };
-        let address = format!("{}:{}", location.worker.host, location.worker.push_port);
+        let address = location.worker.address(location.worker.push_port);
         let payload = Payload::parts(
             batches.iter().flat_map(|batch| [batch.front.clone(), batch.rest.clone()]).collect(),
         );

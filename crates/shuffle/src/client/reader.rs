@@ -262,5 +262,5 @@ impl Drop for Stream {
 }
 
 fn fetch_address(worker: &WorkerId) -> String {
-    format!("{}:{}", worker.host, worker.fetch_port)
+    worker.address(worker.fetch_port)
 }

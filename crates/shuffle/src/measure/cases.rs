@@ -112,7 +112,7 @@ pub(super) async fn range_opens(plan: &Plan) -> Result<Finding> {
     shuffle.commit().await?;
     let busy = Busy::start(&cluster).await?;
     let client = Client::new(ClientOptions::default());
-    let address = format!("{}:{}", cluster.worker.host, cluster.worker.fetch_port);
+    let address = cluster.worker.address(cluster.worker.fetch_port);
     let shuffle_key = format!("{}-0", cluster.application.id());
     let mut times = Vec::new();
     for partition in 0..OPENED {

@@ -253,3 +253,17 @@ async fn connection<S: Service>(
     // still to come have nobody to go to, and the service learns at once that the connection has ended.
     duplex.run(reading, write_frames(write, outgoing, options.idle_max)).await
 }
+
+#[cfg(test)]
+mod tests {
+    use rustix::process::Rlimit;
+
+    use super::*;
+
+    #[test]
+    fn as_many_files_as_the_system_allows() {
+        raise_file_limit();
+        let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+        assert_eq!(current, maximum);
+    }
+}

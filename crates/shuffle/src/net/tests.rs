@@ -16,9 +16,10 @@ use crate::wire::{Frame, Head, Header, Limits};
 
 const WITHIN: Duration = Duration::from_secs(10);
 
-/// A source of `count` pieces of 1000 bytes each, which counts how many it has given.
+/// A source of `count` pieces of `len` bytes each, which counts how many it has given.
 struct Pieces {
     count: u8,
+    len: usize,
     given: u8,
     total: Arc<AtomicUsize>,
 }
@@ -31,7 +32,7 @@ impl PieceSource for Pieces {
             }
             self.given += 1;
             self.total.fetch_add(1, Ordering::Relaxed);
-            Ok(Some(vec![Bytes::from(vec![self.given; 1000])]))
+            Ok(Some(vec![Bytes::from(vec![self.given; self.len])]))
         })
     }
 }
@@ -110,12 +111,16 @@ impl Service for Letters {
                 self.released.notify_one();
             }
             b'p' => {
-                let source = Pieces { count: 100, given: 0, total: self.pieces.clone() };
+                let source = Pieces { count: 100, len: 1000, given: 0, total: self.pieces.clone() };
                 reply.respond(Payload::pull(100_000, Box::new(source)));
             }
             b'l' => {
-                let source = Pieces { count: 3, given: 0, total: self.pieces.clone() };
+                let source = Pieces { count: 3, len: 1000, given: 0, total: self.pieces.clone() };
                 reply.respond(Payload::pull(3001, Box::new(source)));
+            }
+            b'w' => {
+                let source = Pieces { count: 3, len: 32 << 20, given: 0, total: self.pieces.clone() };
+                reply.respond(Payload::pull(96 << 20, Box::new(source)));
             }
             b'b' | b't' => {
                 let request_id = head.header.request_id().unwrap();
@@ -313,6 +318,18 @@ async fn a_peer_that_reads_nothing_pins_no_more_than_what_the_sockets_hold() {
     service.released.notified().await;
     let given = service.pieces.load(Ordering::Relaxed) * 1000;
     assert!(given > 100_000 && given < 20_000_000, "{given} of 40,000,000 bytes were pulled");
+}
+
+#[tokio::test]
+async fn the_next_piece_is_pulled_while_the_one_before_leaves() {
+    let (service, _handle, address) = server().await;
+    let mut socket = TcpStream::connect(&address).await.unwrap();
+    let mut frame = BytesMut::new();
+    Frame::new(Header::RpcRequest { request_id: 1 }, varied(b'w', 0)).encode(&mut frame);
+    socket.write_all(&frame).await.unwrap();
+    // Nobody reads: the first piece never leaves whole, and the writer gives up after 300 ms.
+    service.released.notified().await;
+    assert_eq!(service.pieces.load(Ordering::Relaxed), 2);
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use super::state::{Commit, CommitOutcome, Reservation, ReserveRefusal, Slot, Spl
 use super::store::segment;
 use super::store::shuffle::{Contents, Shuffle};
 use crate::error::{Error, Kind, Result};
-use crate::ids::{AttemptId, FileName, LocationId, Mode, ShuffleKey, WorkerId};
+use crate::ids::{AttemptId, FileName, LocationId, Mode, ShuffleKey};
 use crate::net::{Body, Reply, Service};
 use crate::wire::lists::{Texts, exactly};
 use crate::wire::message::{Message, MessageType};
@@ -91,7 +91,9 @@ impl ControlService {
         request.locations(|Location { id, mode, peer, .. }| {
             reservations.push(Reservation {
                 file: FileName { location: id, mode },
-                peer: peer.filter(|_| mode == Mode::Primary).map(|peer| replicate_address(&peer).into()),
+                peer: peer
+                    .filter(|_| mode == Mode::Primary)
+                    .map(|peer| peer.address(peer.replicate_port).into()),
                 split,
             });
         })?;
@@ -175,15 +177,6 @@ fn files(locations: Vec<LocationId>, mode: Mode) -> impl Iterator<Item = FileNam
 
 fn locations<M>(request: &Received<M>, list: Texts<M>) -> Result<Vec<LocationId>> {
     exactly(request.texts(list).count(), request.texts(list).map(|id| Ok(id?.parse()?)))
-}
-
-/// `host:port` of a worker's replicate listener.
-fn replicate_address(worker: &WorkerId) -> String {
-    if worker.host.contains(':') {
-        format!("[{}]:{}", worker.host, worker.replicate_port)
-    } else {
-        format!("{}:{}", worker.host, worker.replicate_port)
-    }
 }
 
 fn destroy(shuffle: &Shuffle, files: impl Iterator<Item = FileName>) {
