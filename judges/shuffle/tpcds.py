@@ -111,14 +111,15 @@ def main() -> int:
         with starts[whose]() as cluster:
             times, answers = contest(client, cluster, data, queries, options.passes)
             servers = [(server.name, server.rss_max() >> 20, round(server.cpu_seconds(), 1)) for server in cluster.servers()]
-        wrong += [finding for name, given in answers.items() for finding in judge(name, given)]
+        found = [finding for name, given in answers.items() for finding in judge(name, given)]
         report(client, whose, times, servers)
+        print("\n".join(found) if found else "  no answer differs", flush=True)
+        wrong += found
         base = {"client": client, "servers": whose}
         rows += [base | {"query": name, "who": who, "seconds": taken} for (name, who), taken in times.items()]
         rows += [base | {"server": name, "rss_mib": rss, "cpu_seconds": cpu} for name, rss, cpu in servers]
-    if options.json:
-        options.json.write_text(json.dumps({"rows": rows, "wrong": wrong}, indent=1))
-    print("\n".join(wrong))
+        if options.json:
+            options.json.write_text(json.dumps({"rows": rows, "wrong": wrong}, indent=1))
     return 1 if wrong else 0
 
 
