@@ -1,5 +1,6 @@
 //! An application: its masters, its heartbeat, its settings.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -124,6 +125,8 @@ pub(super) struct Session {
     next_number: AtomicI64,
     /// Those that the heartbeat has news for.
     shuffles: Mutex<Vec<Weak<Inner>>>,
+    /// Workers that a reader did not reach, and that no other one has reached since: other copies are tried first.
+    unreached: Mutex<BTreeSet<WorkerId>>,
 }
 
 impl Application {
@@ -148,6 +151,7 @@ impl Application {
             master: AtomicUsize::new(0),
             next_number: AtomicI64::new(1),
             shuffles: Mutex::default(),
+            unreached: Mutex::default(),
             options,
         });
         session.beat().await?;
@@ -230,6 +234,21 @@ impl Session {
             leaving.map(|info| WorkerId::try_from(&info?)).collect::<Result<_, DecodeError>>()?;
         self.leave(&leaving);
         Ok(())
+    }
+
+    /// Whether readers should rather ask another worker: a silent one costs each of them the whole time of a request.
+    pub fn is_unreached(&self, worker: &WorkerId) -> bool {
+        self.unreached.lock().unwrap_or_else(PoisonError::into_inner).contains(worker)
+    }
+
+    /// Remembers whether a reader reached a worker.
+    pub fn reached(&self, worker: &WorkerId, reached: bool) {
+        let mut unreached = self.unreached.lock().unwrap_or_else(PoisonError::into_inner);
+        if reached {
+            unreached.remove(worker);
+        } else {
+            unreached.insert(worker.clone());
+        }
     }
 
     /// Tells a shuffle from now on which workers leave.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::shuffle::Inner;
 use crate::error::{Error, Kind, Result};
@@ -94,7 +95,8 @@ impl Inner {
     pub async fn push(self: &Arc<Self>, batch: &Batch, map: MapId, attempt: AttemptId) -> Result<()> {
         let mut reasons = Vec::new();
         for _ in 0..=self.session.options.revives_max {
-            let location = self.state().routes.current(batch.partition).clone();
+            // Kept until there is a new location, if it has to be: who waits for the place goes there, too.
+            let (location, _place) = self.place(batch.partition).await;
             let answer = self.push_to(&location, &[location.id], std::slice::from_ref(batch)).await;
             match verdict(answer, &location) {
                 Verdict::Taken => return Ok(()),
@@ -121,28 +123,67 @@ impl Inner {
         map: MapId,
         attempt: AttemptId,
     ) -> Result<()> {
-        let locations: Vec<Location> = {
-            let state = self.state();
-            batches.iter().map(|batch| state.routes.current(batch.partition).clone()).collect()
-        };
-        let Some(first) = locations.first() else { return Ok(()) };
-        let together = locations
-            .iter()
-            .all(|location| (&location.worker, &location.peer) == (&first.worker, &first.peer));
-        if together && batches.len() > 1 {
-            let ids: Vec<LocationId> = locations.iter().map(|location| location.id).collect();
-            match verdict(self.push_to(first, &ids, batches).await, first) {
+        if let Some((location, ids, place)) = self.common_place(batches).await {
+            match verdict(self.push_to(&location, &ids, batches).await, &location) {
                 Verdict::Taken | Verdict::TakenMoveOn => return Ok(()),
                 Verdict::MapEnded => return Err(map_ended(map, attempt)),
                 // If it is for no worker to avoid, the same answer comes again to each batch, and is acted upon there.
                 Verdict::Again(_, avoid) if avoid.is_empty() => {}
                 Verdict::Again(_, avoid) => self.move_away(&ids, &avoid).await,
             }
+            drop(place); // each batch needs one of its own
         }
         for batch in batches {
             self.push(batch, map, attempt).await?;
         }
         Ok(())
+    }
+
+    /// Where a batch of the partition goes, and a place in the window of that worker. The wait for one may be long if the
+    /// worker is silent; by then the partition may have moved on, or is better moved on without a try.
+    async fn place(&self, partition: PartitionId) -> (Location, OwnedSemaphorePermit) {
+        loop {
+            let location = self.state().routes.current(partition).clone();
+            let place =
+                self.window(&location.worker).acquire_owned().await.expect("no window is ever closed");
+            let epoch = location.id.epoch;
+            let (has_moved, is_shunned) = {
+                let routes = &self.state().routes;
+                (routes.newer_than(partition, epoch).is_some(), routes.shuns(&location.worker))
+            };
+            if has_moved || is_shunned && self.revive(partition, epoch, &[]).await.is_ok() {
+                continue;
+            }
+            return (location, place);
+        }
+    }
+
+    /// The same for several batches, if they go to the same workers: one of their locations, and all of their ids. What
+    /// has to move first does so batch by batch.
+    async fn common_place(
+        &self,
+        batches: &[Batch],
+    ) -> Option<(Location, Vec<LocationId>, OwnedSemaphorePermit)> {
+        let current = || -> Vec<Location> {
+            let state = self.state();
+            batches.iter().map(|batch| state.routes.current(batch.partition).clone()).collect()
+        };
+        let mut locations = current();
+        loop {
+            let pair = |location: &Location| (location.worker.clone(), location.peer.clone());
+            let first = locations.first().filter(|_| batches.len() > 1)?.clone();
+            if locations.iter().any(|location| pair(location) != pair(&first)) {
+                return None;
+            }
+            let place = self.window(&first.worker).acquire_owned().await.expect("no window is ever closed");
+            let since = std::mem::replace(&mut locations, current());
+            if self.state().routes.shuns(&first.worker) {
+                return None;
+            }
+            if since == locations {
+                return Some((first, locations.iter().map(|location| location.id).collect(), place));
+            }
+        }
     }
 
     /// Makes new locations for those that were tried together on a worker to avoid: each batch on its own would wait for
@@ -180,11 +221,7 @@ impl Inner {
         let payload = Payload::parts(
             batches.iter().flat_map(|batch| [batch.front.clone(), batch.rest.clone()]).collect(),
         );
-        let place = self.window(&location.worker).acquire_owned().await;
-        let answer =
-            self.session.client.request(&address, header, payload, self.session.options.push_max).await;
-        drop(place);
-        answer
+        self.session.client.request(&address, header, payload, self.session.options.push_max).await
     }
 
     /// Makes a new location while batches still go to the old one.

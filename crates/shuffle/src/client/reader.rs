@@ -130,6 +130,7 @@ impl Reader {
                     // know the stream, and may have the copy all the same.
                     Err(error) => {
                         let worker = stream.worker.clone();
+                        self.inner.session.reached(&worker, error.kind() != Kind::Unavailable);
                         self.failed.push(Failure { worker, error, is_passing: true });
                         self.open = None;
                     }
@@ -159,17 +160,21 @@ impl Reader {
 
     /// Opens the next copy of the first file; behind the last copy waits for those that may be there later.
     async fn open(&mut self) -> Result<()> {
+        let session = self.inner.session.clone();
         let untried = |worker: &WorkerId| self.failed.iter().all(|failure| failure.worker != *worker);
-        let copy = self.files[0].copies.iter().find(|(worker, _)| untried(worker)).cloned();
+        let copies = self.files[0].copies.iter().filter(|(worker, _)| untried(worker));
+        let copy = copies.min_by_key(|(worker, _)| session.is_unreached(worker)).cloned();
         let Some((worker, name)) = copy else { return self.wait().await };
         match self.open_copy(&worker, name).await {
             Ok(handler) => {
+                session.reached(&worker, true);
                 let (id, chunks) = (handler.stream_id, handler.num_chunks);
                 self.open = Some(Stream { worker, id, chunks, next: 0, ahead: VecDeque::new() });
             }
             Err(error) => {
                 debug!(shuffle = %self.inner.key, %worker, %name, ?error, "cannot open a copy");
                 let is_passing = error.kind() == Kind::Unavailable;
+                session.reached(&worker, !is_passing);
                 self.failed.push(Failure { worker, error, is_passing });
             }
         }

@@ -63,42 +63,60 @@ impl Routes {
         Some(self.current(partition)).filter(|current| current.id.epoch > epoch)
     }
 
-    /// Keeps a worker from getting new locations.
+    /// Keeps a worker from getting new locations, as long as there are others.
     pub fn exclude(&mut self, worker: &WorkerId) {
         self.excluded.insert(worker.clone());
     }
 
-    /// Keeps those workers from getting new locations that leave now, and others no more.
+    /// Keeps those workers from getting new locations that leave now. Those that left and do not any more have come back,
+    /// and what happened before is forgotten.
     pub fn leave(&mut self, leaving: &[WorkerId]) {
-        self.leaving = leaving.iter().cloned().collect();
+        let before = std::mem::replace(&mut self.leaving, leaving.iter().cloned().collect());
+        self.excluded.retain(|worker| !before.contains(worker) || self.leaving.contains(worker));
     }
 
-    /// A location for the partition behind its current one; `draw` chooses among the workers. `None` if there are too
-    /// few that may get it.
+    /// Whether a new location goes to a worker that is excluded, because there are too few others.
+    pub fn is_short(&self) -> bool {
+        self.open().count() < if self.replicate { 2 } else { 1 }
+    }
+
+    /// Whether batches should rather go elsewhere than to a worker that has a location already.
+    pub fn shuns(&self, worker: &WorkerId) -> bool {
+        self.excluded.contains(worker) && !self.is_short()
+    }
+
+    /// The workers that are not excluded.
+    fn open(&self) -> impl Iterator<Item = &WorkerId> {
+        self.staying().filter(|worker| !self.excluded.contains(worker))
+    }
+
+    fn staying(&self) -> impl Iterator<Item = &WorkerId> {
+        self.candidates.iter().filter(|worker| !self.leaving.contains(worker))
+    }
+
+    /// A location for the partition behind its current one; `draw` chooses among the workers, the excluded ones only if
+    /// there are too few others: they may be back. `None` if there are too few of both.
     ///
     /// No epoch is proposed twice. Workers keep what they have of a location that they know: one that took part in a
     /// proposal that came to nothing would go on copying to the worker of that proposal, and the replica in use would
     /// stay empty, which in a commit means that there was nothing to lose.
     pub fn propose(&mut self, partition: PartitionId, draw: u64) -> Option<Location> {
-        let open: Vec<&WorkerId> =
-            self.candidates.iter().filter(|worker| self.may_get_more(worker)).collect();
-        let primary = open.get((draw % (open.len().max(1) as u64)) as usize)?;
-        let peer = if self.replicate {
-            let others: Vec<_> = open.iter().filter(|worker| worker != &primary).collect();
-            let peer = others.get((draw / 7 % (others.len().max(1) as u64)) as usize)?;
-            Some((**peer).clone())
-        } else {
-            None
-        };
-        let worker = (*primary).clone();
+        let worker = self.pick(draw, None)?;
+        let peer = if self.replicate { Some(self.pick(draw / 7, Some(&worker))?) } else { None };
         let newest = &mut self.proposed[partition.0.cast_unsigned() as usize];
         newest.0 += 1;
         let id = LocationId { partition, epoch: *newest };
         Some(Location { id, mode: Mode::Primary, worker, peer })
     }
 
-    fn may_get_more(&self, worker: &WorkerId) -> bool {
-        !self.excluded.contains(worker) && !self.leaving.contains(worker)
+    fn pick(&self, draw: u64, but: Option<&WorkerId>) -> Option<WorkerId> {
+        let others = |worker: &&WorkerId| Some(*worker) != but;
+        let mut workers: Vec<_> = self.open().filter(others).collect();
+        if workers.is_empty() {
+            workers = self.staying().filter(others).collect();
+        }
+        let at = draw.checked_rem(workers.len() as u64)?;
+        Some(workers[at as usize].clone())
     }
 
     /// Takes a reserved location into use.
@@ -151,8 +169,16 @@ mod tests {
         assert_eq!(routes.newer_than(PartitionId(0), Epoch(0)), Some(&next));
         assert_eq!(routes.all(PartitionId(0)).len(), 2);
         assert_eq!(routes.current(PartitionId(1)).worker, worker(20), "the other partition stays");
+        assert!(!routes.is_short());
         routes.exclude(&worker(20));
-        assert_eq!(routes.propose(PartitionId(0), 3), None, "a copy needs a second worker");
+        assert!(routes.is_short(), "a copy needs a second worker");
+        for draw in 0..50 {
+            let next = routes.propose(PartitionId(0), draw).unwrap();
+            assert_eq!(next.worker, worker(30), "the only one that is not excluded");
+            assert_ne!(next.peer, Some(worker(30)), "and one of those that may be back");
+        }
+        routes.leave(&[worker(10), worker(20)]);
+        assert_eq!(routes.propose(PartitionId(0), 3), None, "who leaves gets nothing");
     }
 
     #[test]
@@ -160,7 +186,11 @@ mod tests {
         let mut routes = routes(true);
         routes.leave(&[worker(10), worker(30)]);
         assert_eq!(routes.propose(PartitionId(0), 0), None);
+        // What it was asked for while it left, it refused.
+        routes.exclude(&worker(10));
+        assert!(routes.is_short());
         routes.leave(&[worker(30)]);
+        assert!(!routes.is_short());
         for draw in 0..50 {
             let next = routes.propose(PartitionId(0), draw).unwrap();
             assert!(next.worker != worker(30) && next.peer != Some(worker(30)));

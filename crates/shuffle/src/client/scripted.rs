@@ -49,6 +49,8 @@ struct State {
     commits: Vec<(usize, i64)>,
     /// The servers that the master says are leaving.
     leaving: Vec<usize>,
+    /// How long a worker may wait for the other copy, as it was told in each reservation, in milliseconds.
+    push_timeouts: Vec<i64>,
     batches: BTreeMap<LocationId, Vec<Bytes>>,
     /// Committed: they take no more.
     sealed: BTreeSet<LocationId>,
@@ -104,6 +106,11 @@ impl Scripted {
         self.state().faults.extend(faults.iter().map(|fault| (server, point, *fault)));
     }
 
+    /// Takes back the faults that have not fired yet.
+    pub fn clear_faults(&self) {
+        self.state().faults.clear();
+    }
+
     /// Faults that have not fired yet.
     pub fn faults_left(&self) -> usize {
         self.state().faults.len()
@@ -125,6 +132,11 @@ impl Scripted {
     pub fn commits(&self, server: usize) -> Vec<i64> {
         let state = self.state();
         state.commits.iter().filter(|(at, _)| *at == server).map(|(_, epoch)| *epoch).collect()
+    }
+
+    /// How long workers may wait for the other copy, as they were told, in milliseconds.
+    pub fn push_timeouts(&self) -> Vec<i64> {
+        self.state().push_timeouts.clone()
     }
 
     /// Lets the master say that a server leaves.
@@ -243,6 +255,8 @@ impl State {
                 })
             }
             MessageType::RESERVE_SLOTS => {
+                let request = message.parse::<received::ReserveSlots>().unwrap();
+                self.push_timeouts.push(request.push_data_timeout);
                 Message::of(&proto::ReserveSlotsResponse { status, reason: String::new() })
             }
             _ if fails => return None,

@@ -171,10 +171,10 @@ impl Shuffle {
 
     async fn try_reserve_all(&self) -> Result<()> {
         let mut wanted = self.inner.current_locations();
-        for round in 0..3 {
-            let refused = self.inner.reserve(&wanted).await;
+        let mut refused = self.inner.reserve(&wanted).await;
+        for round in 1..RESERVE_ROUNDS {
             if refused.is_empty() {
-                return Ok(());
+                break;
             }
             debug!(shuffle = %self.inner.key, round, ?refused, "workers did not take their locations");
             wanted.retain(|location| {
@@ -182,21 +182,23 @@ impl Shuffle {
                     || location.peer.as_ref().is_some_and(|peer| refused.contains_key(peer))
             });
             self.inner.destroy(&wanted, &refused);
-            let mut state = self.inner.state();
-            for worker in refused.keys() {
-                state.routes.exclude(worker);
-            }
+            self.inner.exclude(refused.keys(), round).await;
             for location in &mut wanted {
                 let draw = self.inner.session.number().cast_unsigned();
+                let mut state = self.inner.state();
                 let proposed =
                     state.routes.propose(location.id.partition, draw).ok_or_else(|| no_workers(&refused))?;
                 state.routes.replace(location.id, proposed.clone());
                 *location = proposed;
             }
+            refused = self.inner.reserve(&wanted).await;
         }
-        Err(Error::new(Kind::Unavailable, "workers refused the locations of three rounds"))
+        if refused.is_empty() { Ok(()) } else { Err(no_workers(&refused)) }
     }
 }
+
+/// How often workers are asked to take locations, other ones each time if there are any.
+const RESERVE_ROUNDS: u32 = 3;
 
 /// Asks the master for a place of each partition.
 async fn ask_for_slots(
@@ -325,12 +327,15 @@ impl Inner {
         for (worker, mut copies) in by_worker(locations) {
             copies.sort_by_key(|copy| (copy.mode, copy.id));
             let options = &self.session.options;
+            // With copies, each of the two workers has half of the time: a primary whose replica is silent has to be able
+            // to say so, before it is taken for the silent one itself.
+            let push_max = options.push_max / if options.replicate { 2 } else { 1 };
             let request = proto::ReserveSlots {
                 application_id: self.key.application.to_string(),
                 shuffle_id: self.key.shuffle.0,
                 split_threshold: options.split_threshold,
                 split_mode: i32::from(options.split_mode == SplitMode::Hard),
-                push_data_timeout: i64::try_from(options.push_max.as_millis()).unwrap_or(i64::MAX),
+                push_data_timeout: i64::try_from(push_max.as_millis()).unwrap_or(i64::MAX),
                 partition_split_enabled: true,
                 partition_locations_pair: Some(Location::pack(&copies)),
                 ..Default::default()
@@ -349,22 +354,32 @@ impl Inner {
         requests.join_all().await.into_iter().flatten().collect()
     }
 
-    /// A location for the partition that is newer than `epoch`; `avoid` gets no more locations of this shuffle.
+    /// Turns away from workers before the how-manieth further round. If there are too few others, they are given time to
+    /// come back.
+    async fn exclude(&self, workers: impl Iterator<Item = &WorkerId> + Send, round: u32) {
+        let is_short = {
+            let routes = &mut self.state().routes;
+            workers.for_each(|worker| routes.exclude(worker));
+            routes.is_short()
+        };
+        if is_short && round > 0 {
+            self.session.wait_to_retry(round).await;
+        }
+    }
+
+    /// A location for the partition that is newer than `epoch`; `avoid` gets no more locations of this shuffle, as long as
+    /// there are other workers.
     pub async fn revive(&self, partition: PartitionId, epoch: Epoch, avoid: &[WorkerId]) -> Result<Location> {
         let _one_at_a_time = self.reviving[partition.0.cast_unsigned() as usize].lock().await;
+        if let Some(newer) = self.state().routes.newer_than(partition, epoch) {
+            return Ok(newer.clone());
+        }
         let mut refused = BTreeMap::new();
-        for _ in 0..3 {
-            let proposed = {
-                let mut state = self.state();
-                if let Some(newer) = state.routes.newer_than(partition, epoch) {
-                    return Ok(newer.clone());
-                }
-                for worker in avoid.iter().chain(refused.keys()) {
-                    state.routes.exclude(worker);
-                }
-                let draw = self.session.number().cast_unsigned();
-                state.routes.propose(partition, draw).ok_or_else(|| no_workers(&refused))?
-            };
+        for round in 0..RESERVE_ROUNDS {
+            self.exclude(avoid.iter().chain(refused.keys()), round).await;
+            let draw = self.session.number().cast_unsigned();
+            let proposed =
+                self.state().routes.propose(partition, draw).ok_or_else(|| no_workers(&refused))?;
             refused = self.reserve(std::slice::from_ref(&proposed)).await;
             if refused.is_empty() {
                 self.state().routes.adopt(proposed.clone());

@@ -77,6 +77,70 @@ async fn a_worker_that_never_answers_costs_a_merged_push_one_timeout() {
 }
 
 #[tokio::test]
+async fn what_has_waited_for_a_silent_worker_goes_where_the_partition_goes_now() {
+    let cluster = Scripted::start(2).await;
+    let push_max = Duration::from_millis(500);
+    for (merge_len, batches) in [(0, 4), (40, 8)] {
+        let options = Options { push_max, window: 1, merge_len, ..cluster.options() };
+        let shuffle = shuffle(options, 4).await;
+        cluster.fail(1, Point::Push, &[Fault::Hang; 10]);
+        let asked = cluster.asked(1, Point::Push);
+        let mut writer = writer(&shuffle);
+        for number in 0..batches {
+            writer.push(PartitionId(1 + number % 2 * 2), number.to_string()).await.unwrap();
+        }
+        let begin = Instant::now();
+        writer.finish().await.unwrap();
+        let took = begin.elapsed();
+        assert!(took >= push_max && took < 2 * push_max, "{took:?} with a timeout of {push_max:?}");
+        assert_eq!(cluster.asked(1, Point::Push) - asked, 1, "one frame was lost on the silent worker");
+        cluster.clear_faults();
+    }
+}
+
+#[tokio::test]
+async fn a_primary_has_time_to_say_that_its_replica_is_silent() {
+    for (replicate, expected) in [(false, 800), (true, 400)] {
+        let cluster = Scripted::start(2).await;
+        let push_max = Duration::from_millis(800);
+        let _shuffle = shuffle(Options { replicate, push_max, ..cluster.options() }, 2).await;
+        assert_eq!(cluster.push_timeouts(), [expected; 2]);
+    }
+}
+
+#[tokio::test]
+async fn the_only_worker_is_asked_again_when_it_has_failed() {
+    let cluster = Scripted::start(1).await;
+    let shuffle = shuffle(Options { merge_len: 0, ..cluster.options() }, 1).await;
+    let reserving = Point::Message(MessageType::RESERVE_SLOTS);
+    cluster.fail(0, Point::Push, &[Fault::Close]);
+    cluster.fail(0, reserving, &[Fault::Close, Fault::Fail]);
+    write_one(&shuffle).await;
+    assert_eq!((cluster.faults_left(), cluster.asked(0, reserving)), (0, 4));
+    assert_eq!(read(&shuffle, 0).await.unwrap(), ["one"]);
+}
+
+#[tokio::test]
+async fn a_silent_copy_costs_one_reader_its_time_and_not_all() {
+    let cluster = Scripted::start(2).await;
+    let request_max = Duration::from_millis(300);
+    let options = Options { replicate: true, merge_len: 0, request_max, ..cluster.options() };
+    let shuffle = shuffle(options, 1).await;
+    write_one(&shuffle).await;
+    let opening = Point::Message(MessageType::OPEN_STREAM);
+    cluster.fail(0, opening, &[Fault::Hang; 5]);
+    for _ in 0..3 {
+        assert_eq!(read(&shuffle, 0).await.unwrap(), ["one"]);
+    }
+    assert_eq!((cluster.asked(0, opening), cluster.asked(1, opening)), (1, 3));
+    // The other one fails: the first is asked again, and answers again.
+    cluster.clear_faults();
+    cluster.fail(1, opening, &[Fault::Fail]);
+    assert_eq!(read(&shuffle, 0).await.unwrap(), ["one"]);
+    assert_eq!((cluster.asked(0, opening), cluster.asked(1, opening)), (2, 4));
+}
+
+#[tokio::test]
 async fn a_cancelled_push_takes_nothing_with_it() {
     let cluster = Scripted::start(1).await;
     let shuffle = shuffle(Options { window: 1, merge_len: 50, ..cluster.options() }, 2).await;
@@ -245,7 +309,7 @@ async fn a_registration_that_fails_leaves_nothing_reserved() {
     let cluster = Scripted::start(2).await;
     let options = Options { replicate: true, heartbeat: NEVER, ..cluster.options() };
     let application = Application::start(options).await.unwrap();
-    cluster.fail(1, Point::Message(MessageType::RESERVE_SLOTS), &[Fault::Fail]);
+    cluster.fail(1, Point::Message(MessageType::RESERVE_SLOTS), &[Fault::Fail; 3]);
     let error =
         application.register(ShuffleId(0), 1, 2).await.err().expect("there is one worker for two copies");
     assert_eq!(error.kind(), Kind::Unavailable, "{error}");

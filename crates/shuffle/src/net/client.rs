@@ -96,8 +96,15 @@ pub struct Client {
 struct Inner {
     options: ClientOptions,
     next_request: AtomicI64,
-    next_link: AtomicUsize,
-    links: Mutex<HashMap<String, Vec<Arc<Slot>>>>,
+    links: Mutex<HashMap<String, Slots>>,
+}
+
+/// The connections to one server.
+#[derive(Default)]
+struct Slots {
+    all: Vec<Arc<Slot>>,
+    /// Whose turn it is.
+    next: usize,
 }
 
 /// The place of one connection.
@@ -193,14 +200,12 @@ impl Client {
                 Some(slots) => slots,
                 None => links.entry(address.to_owned()).or_default(),
             };
-            let turn = self.inner.next_link.fetch_add(1, Ordering::Relaxed);
-            match slots.get(turn % self.inner.options.connections.max(1)) {
-                Some(slot) => slot.clone(),
-                None => {
-                    slots.push(Arc::default());
-                    slots[slots.len() - 1].clone()
-                }
+            let turn = slots.next;
+            slots.next = (turn + 1) % self.inner.options.connections.max(1);
+            if turn == slots.all.len() {
+                slots.all.push(Arc::default());
             }
+            slots.all[turn].clone()
         };
         let failures = slot.failures.load(Ordering::Relaxed);
         let mut made = slot.made.lock().await;
