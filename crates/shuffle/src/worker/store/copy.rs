@@ -290,10 +290,11 @@ impl LocationCopy {
         let WrittenRun { at, checksums } = written;
         self.runs.push(Run { first, segment: Arc::clone(segment), at, checksums });
         self.absorb_disk_prefix();
-        if self.held.is_empty() {
-            self.held.shrink_to_fit();
-            drop(self.overhead.split(HANDLE_BYTES * std::mem::take(&mut self.handles)));
-        }
+        // Where batches come while others go, the queue is never empty.
+        self.held.shrink_to(2 * self.held.len());
+        let handles = self.handles.min(self.held.capacity() as u64);
+        drop(self.overhead.split(HANDLE_BYTES * (self.handles - handles)));
+        self.handles = handles;
         self.spilling = false;
     }
 

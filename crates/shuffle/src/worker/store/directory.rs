@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -51,6 +51,7 @@ pub enum Health {
 pub struct Directory {
     root: PathBuf,
     home: PathBuf,
+    used_since: SystemTime,
     reserve_bytes: u64,
     health: Mutex<Health>,
     written: AtomicU64,
@@ -120,6 +121,8 @@ impl Directory {
                 Err(TryLockError::Error(error)) => return Err(about(error)),
             }
         }
+        // Nothing is ever written to it.
+        let used_since = lock.metadata().and_then(|metadata| metadata.modified()).map_err(about)?;
         let space = rustix::fs::statvfs(&home).map_err(|error| about(error.into()))?;
         let total = space.f_blocks * space.f_frsize;
         // Celeborn keeps 5 GB free on each disk; on small disks that would be all of it.
@@ -127,6 +130,7 @@ impl Directory {
         let directory = Self {
             root: root.to_owned(),
             home,
+            used_since,
             reserve_bytes,
             health: Mutex::new(Health::Healthy),
             written: AtomicU64::new(0),
@@ -146,6 +150,11 @@ impl Directory {
     /// The path that the worker was given.
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// When a worker used it for the first time.
+    pub(super) fn used_since(&self) -> SystemTime {
+        self.used_since
     }
 
     /// Where the segments of this worker lie.

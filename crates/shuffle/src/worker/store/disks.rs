@@ -4,20 +4,20 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use tokio::sync::SemaphorePermit;
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::Store;
 use super::directory::{Directory, Health, STEP_MAX};
 use super::model::{CALM, append, batch, file, open, read_all, reserve, runtime};
 use super::read::ChunkReader;
 use super::segment::Segment;
 use super::shuffle::Shuffle;
+use super::{NEW_FOR, NEWER_BY, Store};
 use crate::error::Kind;
-use crate::ids::{FileName, LocationId, MapId, Mode, ShuffleKey};
+use crate::ids::{AttemptId, FileName, LocationId, MapId, Mode, ShuffleKey};
 use crate::wire::batch::{BatchHeader, ByteOrder};
 use crate::worker::index::MapRange;
 use crate::worker::state::{Commit, PushKind, Reservation, SplitPolicy};
@@ -273,8 +273,55 @@ fn a_disk_that_is_away_at_the_start_takes_nothing_of_the_others_with_it() {
         assert_eq!(segments_below(&near).len(), before, "the other half may come back");
         drop(store);
         std::fs::remove_file(&away).unwrap();
+        // Not mounted: an empty folder in its place, for two starts.
+        std::fs::create_dir(&away).unwrap();
+        let lock = std::fs::File::options().write(true).open(near.join("yeoul-shuffle/lock")).unwrap();
+        lock.set_modified(SystemTime::now() - 2 * NEWER_BY).unwrap();
+        for _ in 0..2 {
+            let store = open(&place);
+            assert_eq!((store.directories().len(), store.recover().locations), (2, 1));
+            assert_eq!(segments_below(&near).len(), before, "the other half may come back");
+        }
+        std::fs::remove_dir_all(&away).unwrap();
         std::fs::rename(&aside, &away).unwrap();
         assert_eq!(open(&place).recover().locations, 2);
+        // A disk that has been new for long was meant to be: what has no other half is deleted.
+        std::fs::remove_dir_all(&away).unwrap();
+        drop(open(&place));
+        for (root, age) in [(&near, 2 * NEW_FOR), (&away, NEW_FOR)] {
+            let lock = std::fs::File::options().write(true).open(root.join("yeoul-shuffle/lock")).unwrap();
+            lock.set_modified(SystemTime::now() - age).unwrap();
+        }
+        assert_eq!(open(&place).recover().locations, 1);
+        assert!(segments_below(&near).len() < before);
+    });
+}
+
+#[test]
+fn whose_batches_count_is_known_without_the_other_disk() {
+    with_store(async |place, store| {
+        let (shuffle, batches) = pushed(&store, "app", &[5000, 1000]);
+        assert!(append(&store, &shuffle, 1, &batch(1, 1, 1, 800)));
+        let first = store.plan(1).expect("the larger location");
+        assert!(store.spill(first, Arc::clone(&store.directories()[0])).await);
+        let primaries = (0..2).map(|id| file(id).location).collect();
+        let attempts = vec![AttemptId(0); 2];
+        shuffle.lock().state.commit(&Commit { primaries, attempts, ..Commit::default() });
+        // The winners and the first location's seal go to one disk, the second location to the other.
+        store.directories()[1].hangs();
+        assert!(store.write_seals(&shuffle, STEP_MAX).await);
+        store.directories()[1].probe().unwrap();
+        assert!(spill(&store, 1).await.unwrap());
+        store.directories()[0].hangs();
+        assert!(store.write_seals(&shuffle, STEP_MAX).await);
+        let away = store.directories()[0].root().to_owned();
+        drop((store, shuffle));
+        std::fs::remove_dir_all(&away).unwrap();
+        std::fs::write(&away, "").unwrap();
+        let store = open(&place);
+        assert_eq!(store.recover().locations, 1);
+        let shuffle = store.find(&ShuffleKey::new("app", 1)).unwrap();
+        assert_eq!(read_all(&store, &shuffle, 1, MapRange::Whole).await.unwrap(), [batches[1].clone()]);
     });
 }
 

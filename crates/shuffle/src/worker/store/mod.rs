@@ -24,7 +24,7 @@ mod model;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::time::Instant;
+use std::time::{Duration, Instant, SystemTime};
 
 use directory::{Directory, Health};
 use segment::Segment;
@@ -47,7 +47,7 @@ pub struct Store {
     read_memory: Memory,
     buffers: Buffers,
     directories: Vec<Arc<Directory>>,
-    /// Some could not be opened: what is not found may lie there.
+    /// Some could not be opened, or may not be mounted: what is not found may lie there.
     lacks_directories: bool,
     shuffles: RwLock<HashMap<ShuffleKey, Arc<Shuffle>>>,
     /// Committed shuffles whose seals are to be written, see [`seal`].
@@ -56,6 +56,21 @@ pub struct Store {
     spills: Timer,
     spilled_bytes: Counter,
     started: Instant,
+}
+
+/// How much later than another one a directory was used first that may be the empty place of a disk which is not mounted,
+/// and for how long that is held possible: until then nothing is deleted for want of what may lie there.
+const NEWER_BY: Duration = Duration::from_secs(60);
+const NEW_FOR: Duration = Duration::from_secs(24 * 3600);
+
+fn newer(directories: &[Arc<Directory>], now: SystemTime) -> impl Iterator<Item = &Arc<Directory>> {
+    let first = directories.iter().map(|directory| directory.used_since()).min().unwrap_or(now);
+    directories.iter().filter(move |directory| {
+        let since = directory.used_since();
+        // A clock that went back says nothing.
+        let later = |than| since.duration_since(than).unwrap_or_default();
+        later(first) > NEWER_BY && now.duration_since(since).unwrap_or_default() < NEW_FOR
+    })
 }
 
 impl Store {
@@ -76,9 +91,14 @@ impl Store {
                 }
             }
         }
-        let lacks_directories = first_error.is_some();
+        let mut lacks_directories = first_error.is_some();
         if let (Some(error), true) = (first_error, directories.is_empty()) {
             return Err(error);
+        }
+        for directory in newer(&directories, SystemTime::now()) {
+            let directory = directory.root().display();
+            tracing::warn!(%directory, "new beside directories that are not: is its disk mounted?");
+            lacks_directories = true;
         }
         let read_bytes = memory_bytes / 16 * READ_SIXTEENTHS;
         Ok(Self {
@@ -173,6 +193,11 @@ impl Store {
             }
             // Deleted between the two lines: it has left the table, so the next turn makes a new one.
         }
+    }
+
+    /// How many shuffles are here.
+    pub fn len(&self) -> usize {
+        self.shuffles().len()
     }
 
     /// Every shuffle that is here.

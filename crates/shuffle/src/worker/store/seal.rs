@@ -92,7 +92,8 @@ impl Store {
         let (key, place) = (shuffle.key().clone(), Arc::clone(&directory));
         let rows: Vec<_> = seals.iter().map(|(_, seal)| *seal).collect();
         let written = tokio::task::spawn_blocking(move || {
-            let attempts = is_news.then(|| winners.attempts());
+            // With each seal, so that a file says itself whose batches count: the others may be on a disk that is away.
+            let attempts = (is_news || !rows.is_empty()).then(|| winners.attempts());
             let (segment, ()) =
                 segment::write_to(target, &place, &key, |segment| segment.seal(attempts, &rows))?;
             io::Result::Ok((segment, winners))

@@ -376,7 +376,7 @@ impl Writer<'_> {
 }
 
 /// Bytes of an application's name as a folder; file systems take 255.
-const FOLDER_LEN_MAX: usize = 200;
+pub(in crate::worker) const FOLDER_LEN_MAX: usize = 200;
 
 /// Whether a shuffle's files can be named.
 pub fn is_storable(key: &ShuffleKey) -> bool {

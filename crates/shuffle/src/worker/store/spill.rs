@@ -293,4 +293,24 @@ mod tests {
             assert_eq!(before - store.memory().used(), 50 * 40);
         });
     }
+
+    #[test]
+    fn so_it_does_where_batches_come_while_others_go() {
+        runtime().block_on(async {
+            let place = tempfile::tempdir().unwrap();
+            let store = open(&place);
+            let shuffle = pushed(&store, 0, 50);
+            let begin = store.memory().used();
+            for turn in 1..10 {
+                let job = store.plan(u64::MAX).expect("there is something to spill");
+                (0..50).for_each(|number| {
+                    assert!(append(&store, &shuffle, 0, &batch(turn, 0, number, 100)));
+                });
+                assert!(store.spill(job, Arc::clone(&store.directories()[0])).await);
+            }
+            // 450 more are on disk; the queue has room for twice the 50 that wait.
+            let grown = store.memory().used() - begin;
+            assert!((450 * 56..=450 * 56 + 50 * 40).contains(&grown), "{grown}");
+        });
+    }
 }
