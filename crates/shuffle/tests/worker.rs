@@ -15,7 +15,7 @@ use yeoul_shuffle::wire::batch::{Batches, ByteOrder};
 use yeoul_shuffle::wire::message::Message;
 use yeoul_shuffle::wire::packed::Location;
 use yeoul_shuffle::wire::{ChunkSlice, Header, Status, proto};
-use yeoul_shuffle::worker;
+use yeoul_shuffle::{master, worker};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_shuffle_goes_in_and_comes_out() {
@@ -427,7 +427,9 @@ async fn a_worker_without_room_sends_its_clients_elsewhere_and_keeps_what_it_too
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_decommissioned_worker_takes_nothing_new_and_leaves_with_its_last_shuffle() {
-    let cluster = Cluster::start(1, 64 << 20).await;
+    let worker_heartbeat = Duration::from_millis(100);
+    let options = master::Options { worker_heartbeat, http_port: Some(0), ..master::Options::embedded() };
+    let cluster = Cluster::start_with(options, 1, 64 << 20).await;
     let key = ShuffleKey::new("app-1", 0);
     cluster.reserve(&key, &[primary(cluster.id(0), 0)], SOFT_1G).await;
     let location = LocationId::new(0, 0);
@@ -446,6 +448,12 @@ async fn a_decommissioned_worker_takes_nothing_new_and_leaves_with_its_last_shuf
     assert_eq!(cluster.read(0, &key, "0-0-0", WHOLE).await.unwrap(), ["kept"], "what is there can be read");
     handle.node().expire(&key);
     tokio::time::timeout(WITHIN, handle.ended()).await.unwrap().unwrap();
+    // A handle that is kept does not make it register again: once it has ended it would count as lost.
+    for _ in 0..50 {
+        let racks = cluster.ask_page("/api/v1/workers/topology").await;
+        assert_eq!(racks, r#"{"topologies":[]}"#);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

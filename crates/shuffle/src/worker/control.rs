@@ -8,6 +8,7 @@ use bytes::Bytes;
 
 use super::memory::Party;
 use super::node::Node;
+use super::registration::SHUFFLES_MAX;
 use super::state::{Commit, CommitOutcome, Reservation, ReserveRefusal, Slot, SplitMode, SplitPolicy};
 use super::store::segment;
 use super::store::shuffle::{Contents, Shuffle};
@@ -104,6 +105,9 @@ impl ControlService {
         }
         if pressure.exhausted {
             return Ok(refuse(Status::NoAvailableWorkingDir, NO_SPACE));
+        }
+        if self.node.store.len() >= SHUFFLES_MAX && self.node.store.find(&key).is_none() {
+            return Ok(refuse(Status::ReserveSlotsFailed, "the worker holds too many shuffles"));
         }
         let reserved = self.node.store.with_shuffle(&key, |contents| {
             contents.state.reserve(&reservations, pressure, self.node.options.locations_max)?;

@@ -1,6 +1,7 @@
 //! The worker's side of its conversation with the master: register, heartbeat, watch for orders, leave.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
@@ -33,6 +34,9 @@ const BACKOFF_MAX: Duration = Duration::from_secs(2);
 /// How often a worker without a master says so.
 const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
+/// Shuffles of which a worker holds something at a time: one report to the master names them all.
+pub const SHUFFLES_MAX: usize = 1 << 16;
+
 /// An order of the master.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Command {
@@ -54,6 +58,8 @@ pub struct Registration {
     http_port: Option<u16>,
     client: Client,
     orders: mpsc::Sender<Command>,
+    /// The worker has said goodbye: one more registration would make it a lost one.
+    has_left: AtomicBool,
 }
 
 impl Registration {
@@ -65,15 +71,20 @@ impl Registration {
         http_port: Option<u16>,
         orders: mpsc::Sender<Command>,
     ) -> Self {
-        Self { node, push_ports, http_port, client: Client::new(ClientOptions::default()), orders }
+        let (client, has_left) = (Client::new(ClientOptions::default()), AtomicBool::new(false));
+        Self { node, push_ports, http_port, client, orders, has_left }
     }
 
-    /// Registers with whichever master answers, again whenever it has to. Runs until it is dropped.
+    /// Registers with whichever master answers, again whenever it has to, until the worker has left. Runs until it is
+    /// dropped.
     pub async fn run(self: Arc<Self>) {
         let mut backoff = BACKOFF;
         let mut reported: Option<Instant> = None;
         loop {
             for master in &self.node.options.masters {
+                if self.has_left.load(Ordering::Relaxed) {
+                    return std::future::pending().await;
+                }
                 let served = self.serve(master, &mut backoff).await;
                 self.node.set_registered(false);
                 if let Err(error) = served {
@@ -165,6 +176,7 @@ impl Registration {
 
     /// Tells every master that answers that the worker leaves, or has left.
     pub async fn leave(&self, gone: bool) {
+        self.has_left.fetch_or(gone, Ordering::Relaxed);
         let leave = WorkerLeave {
             worker: Some(self.identity()),
             incarnation: self.node.incarnation,
@@ -262,5 +274,26 @@ fn phase(phase: Phase) -> WorkerPhase {
         Phase::Normal => WorkerPhase::WorkerNormal,
         Phase::Stopping => WorkerPhase::WorkerStopping,
         Phase::Decommissioning => WorkerPhase::WorkerDecommissioning,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::Limits;
+    use crate::worker::store::segment::FOLDER_LEN_MAX;
+
+    #[test]
+    fn a_report_has_room_for_all_shuffles_that_a_worker_may_hold() {
+        let application = "a".repeat(FOLDER_LEN_MAX);
+        let held = HeldShuffle {
+            name: Some(ShuffleName { application, shuffle: i32::MAX }),
+            locations: i64::MAX,
+            bytes: i64::MAX,
+        };
+        let report = WorkerReport { shuffles: vec![held; SHUFFLES_MAX], ..WorkerReport::default() };
+        let beat = WorkerHeartbeat { report: Some(report), ..WorkerHeartbeat::default() };
+        let (len, directories) = (Message::of(&beat).to_bare().len(), 256 << 10);
+        assert!(len + directories <= Limits::CONTROL.rpc_body_max, "{len}");
     }
 }

@@ -31,7 +31,11 @@ pub struct Cluster {
 
 impl Cluster {
     pub async fn start(workers: usize, memory_bytes: u64) -> Self {
-        let master = master::Server::start(master::Options::embedded()).await.unwrap();
+        Self::start_with(master::Options::embedded(), workers, memory_bytes).await
+    }
+
+    pub async fn start_with(master: master::Options, workers: usize, memory_bytes: u64) -> Self {
+        let master = master::Server::start(master).await.unwrap();
         let options = worker::Options {
             masters: vec![master.address().to_string()],
             memory_bytes,
@@ -49,6 +53,14 @@ impl Cluster {
             cluster.places.push(place);
         }
         cluster
+    }
+
+    /// What the master's HTTP says; it has to have been started with it.
+    pub async fn ask_page(&self, path: &str) -> String {
+        let address = self.master.http_address().unwrap();
+        let (status, body) = http(address, &format!("GET {path}"), "").await;
+        assert_eq!(status, 200, "{path}: {body}");
+        body
     }
 
     pub fn id(&self, worker: usize) -> &WorkerId {

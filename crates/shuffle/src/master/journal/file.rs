@@ -187,6 +187,8 @@ impl Journal for FileJournal {
         let busy = Busy::begin(&self.syncer);
         Box::new(move || {
             let written = before.sync_data().map_err(at(&dir)).and_then(|()| {
+                // The new file's name, which a power failure may take with all that is written to it.
+                sync_dir(&dir)?;
                 let len = write_snapshot(&dir, first, &records)?;
                 Files::list(&dir)?.remove_before(first);
                 Ok(len)

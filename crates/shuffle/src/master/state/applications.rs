@@ -59,7 +59,7 @@ impl State {
         let workers_min = application.workers_min;
         let reached = self.workers.iter().filter(|(worker, held)| self.is_eligible(worker, held)).count();
         for (worker, held) in &self.workers {
-            if held.is_leaving() {
+            if self.is_leaving(worker, held) {
                 health.shutting.extend(held.names(worker));
             } else if self.excluded_by_hand.contains(worker)
                 || (held.link == Link::Broken && reached >= workers_min)

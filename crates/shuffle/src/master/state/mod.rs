@@ -306,7 +306,6 @@ impl State {
             }
             Record::WorkerForgotten { worker } => {
                 self.departed.remove(worker);
-                self.leaving_by_hand.remove(worker);
             }
         }
     }

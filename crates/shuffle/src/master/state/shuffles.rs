@@ -187,7 +187,15 @@ impl State {
 
     /// Whether a worker may get partitions at all.
     fn may_serve(&self, worker: &WorkerId, held: &Worker) -> bool {
-        !held.is_leaving() && !held.report.is_without_storage() && !self.excluded_by_hand.contains(worker)
+        !self.is_leaving(worker, held)
+            && !held.report.is_without_storage()
+            && !self.excluded_by_hand.contains(worker)
+    }
+
+    /// Whether a worker says that it leaves, or was told to and may not have heard it: a new process under its name takes
+    /// nothing either.
+    pub(super) fn is_leaving(&self, worker: &WorkerId, held: &Worker) -> bool {
+        held.is_leaving() || self.leaving_by_hand.contains(worker)
     }
 }
 

@@ -190,6 +190,9 @@ impl State {
         for worker in workers {
             if self.departed.contains_key(worker) {
                 self.commit(now, &mut decision, Record::WorkerForgotten { worker: worker.clone() });
+                if self.leaving_by_hand.contains(worker) {
+                    self.commit(now, &mut decision, Record::WorkerRecommissioned { worker: worker.clone() });
+                }
             }
         }
         decision
@@ -237,6 +240,7 @@ impl State {
         Some(match held.report.phase {
             Phase::Stopping => WorkerStanding::Stopping,
             Phase::Decommissioning => WorkerStanding::Decommissioning,
+            Phase::Normal if self.leaving_by_hand.contains(worker) => WorkerStanding::Decommissioning,
             Phase::Normal if self.excluded_by_hand.contains(worker) => WorkerStanding::ExcludedByHand,
             Phase::Normal if !self.is_eligible(worker, held) => WorkerStanding::Excluded,
             Phase::Normal if held.report.saturated => WorkerStanding::Saturated,
@@ -470,6 +474,38 @@ mod tests {
         let left = state.worker_leaves(at(6), &id(0), 5, Phase::Decommissioning, true);
         assert_eq!(left.reply, Ok(()));
         assert_eq!(told(&mut state, 7), None);
+    }
+
+    #[test]
+    fn whoever_is_to_leave_for_good_gets_nothing_before_it_has_heard_of_it_either() {
+        let mut state = state_of(2);
+        let _ = state.command_workers(at(0), Command::Decommission, &[id(0)]);
+        assert_eq!(state.standing(&id(0)), Some(WorkerStanding::Decommissioning));
+        let mut restarted = State::new(Limits::default());
+        state.records().iter().for_each(|record| restarted.apply(at(0), record));
+        for state in [&mut state, &mut restarted] {
+            let granted = grant(state, BTreeSet::new()).unwrap();
+            assert_eq!(granted.workers.iter().map(|(worker, _)| worker).collect::<Vec<_>>(), [&id(1)]);
+            assert_eq!(health_of(state, Vec::new()).shutting, [id(0)]);
+        }
+        // Nor after an absence that has been forgotten, until it has left or is told to stay.
+        let Limits { worker_timeout, unavailable_kept, .. } = *state.limits();
+        let lost = worker_timeout.as_secs() + 5;
+        let forgotten = lost + unavailable_kept.as_secs() + 5;
+        // A master that runs all the time: after a pause nobody is lost at once.
+        let run = |state: &mut State, from: u64, to: u64| {
+            (from..=to).step_by(5).for_each(|second| drop(state.expire(at(second))));
+        };
+        run(&mut state, 0, lost);
+        assert!(state.departed().contains_key(&id(0)));
+        run(&mut state, lost, forgotten);
+        assert!(state.departed().is_empty(), "it is forgotten");
+        let _ = state.register_worker(at(forgotten), 9, registration(id(0), 9));
+        assert_eq!(state.standing(&id(0)), Some(WorkerStanding::Decommissioning));
+        run(&mut state, forgotten, forgotten + lost);
+        let _ = state.forget_departed(at(forgotten + lost), &[id(0)]);
+        let _ = state.register_worker(at(forgotten + lost), 10, registration(id(0), 10));
+        assert_eq!(state.standing(&id(0)), Some(WorkerStanding::Available), "an operator has let it go");
     }
 
     #[test]
