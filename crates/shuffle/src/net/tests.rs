@@ -4,12 +4,13 @@
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
+use tokio::task::JoinSet;
 
 use super::*;
 use crate::wire::{Frame, Head, Header, Limits};
@@ -344,6 +345,24 @@ async fn a_peer_that_reads_nothing_is_not_asked_for_more() {
     assert!(socket.write_all(&frames).await.is_err());
     let echoed = service.echoed.load(Ordering::Relaxed);
     assert!(echoed > 30 << 20 && echoed < 40 << 20, "{echoed} of {} bytes", frames.len());
+}
+
+#[tokio::test]
+async fn what_lies_elsewhere_does_not_wait_for_each_body_of_a_disk_that_stands_still() {
+    let (_service, _handle, address) = server().await;
+    let client = Client::new(ClientOptions { connections: 1, ..ClientOptions::default() });
+    let begin = Instant::now();
+    let mut late = JoinSet::new();
+    for _ in 0..8 {
+        let (client, address) = (client.clone(), address.clone());
+        late.spawn(async move { ask(&client, &address, varied(b't', 0)).await });
+    }
+    tokio::task::yield_now().await; // all of them are in front
+    assert_eq!(ask(&client, &address, varied(b'e', 10)).await.unwrap().len(), 10);
+    let late = late.join_all().await;
+    assert!(late.into_iter().all(|answer| matches!(answer, Err(RequestError::Failed { .. }))));
+    // Half of the 300 ms that a body may stand still for the first of them, and far less for the others.
+    assert!(begin.elapsed() < Duration::from_millis(700), "{:?}", begin.elapsed());
 }
 
 #[tokio::test]

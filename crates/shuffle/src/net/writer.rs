@@ -26,6 +26,10 @@ const SLICES: usize = 64;
 /// The part of the time that a body may stand still which its first piece has: without one, another frame can go.
 const FIRST_PART: u32 = 2;
 
+/// The part that it has where the one before did not come in time: what is behind the two on the connection, and lies
+/// elsewhere, would wait for all of a disk that stands still.
+const FIRST_PART_NEXT: u32 = 24;
+
 /// A frame on its way out.
 pub(super) struct Outgoing {
     pub header: Header,
@@ -59,6 +63,7 @@ pub(super) async fn write_frames(
     idle_max: Duration,
 ) -> io::Result<()> {
     let mut heads = BytesMut::new();
+    let mut first_part = FIRST_PART;
     while let Some(first) = queue.recv().await {
         let mut gathered = Gathered::default();
         let mut next = Some(first);
@@ -80,8 +85,10 @@ pub(super) async fn write_frames(
                 Source::Pull(mut source) => {
                     let mut left = len;
                     // What others asked for does not wait for this one's disk.
-                    let first = next_of(source.as_mut(), idle_max / FIRST_PART);
+                    let first = next_of(source.as_mut(), idle_max / first_part);
                     let first = gathered.write_while_waiting(first, &mut half, idle_max).await?;
+                    let is_late = first.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::TimedOut);
+                    first_part = if is_late { FIRST_PART_NEXT } else { FIRST_PART };
                     gathered.places.push(place);
                     let mut piece = match first {
                         Ok(piece) => {

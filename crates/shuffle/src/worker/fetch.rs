@@ -80,6 +80,11 @@ impl FetchService {
             i32::try_from(stream.chunks().len()).expect("a stream of 2^31 chunks has no place here");
         let now_ms = self.node.store.now_ms();
         let stream_id = self.node.streams.insert(stream, self.node.store.memory(), now_ms)?;
+        // Deleted meanwhile, it would keep what it reads until it had been idle for long.
+        if shuffle.lock().gone {
+            self.node.streams.remove(stream_id);
+            return Err(lost());
+        }
         Ok(proto::StreamHandler { stream_id, num_chunks, ..Default::default() })
     }
 
@@ -143,7 +148,8 @@ impl FetchService {
         let stream = self.node.streams.get(slice.stream_id, self.node.store.now_ms())?;
         stream.check()?;
         let reader = ChunkReader::new(&stream, &self.node.store, chunk, offset.into(), len)?;
-        Ok(ChunkSource { slice: *slice, stream, reader, node: Arc::clone(&self.node), begun })
+        let (node, has_begun) = (Arc::clone(&self.node), false);
+        Ok(ChunkSource { slice: *slice, stream, reader, node, begun, has_begun })
     }
 }
 
@@ -154,11 +160,17 @@ struct ChunkSource {
     reader: ChunkReader,
     node: Arc<Node>,
     begun: Instant,
+    /// Whether a piece was asked for.
+    has_begun: bool,
 }
 
 impl PieceSource for ChunkSource {
     fn next(&mut self) -> PieceFuture<'_> {
         Box::pin(async {
+            if !std::mem::replace(&mut self.has_begun, true) {
+                // Chunks that were asked for before their stream broke do not wait for its disk one after the other.
+                self.stream.check().map_err(io::Error::other)?;
+            }
             let piece = self.reader.next().await;
             if matches!(piece, Ok(None)) {
                 self.node.meters.chunks.record(self.begun.elapsed());

@@ -23,7 +23,7 @@ use super::store::record::RunRow;
 use super::store::segment::Segment;
 use super::store::shuffle::Shuffle;
 use crate::ids::{FileName, Mode};
-use crate::net::{Body, Client, Payload, PieceFuture, PieceSource};
+use crate::net::{Body, Client, ClientOptions, Payload, PieceFuture, PieceSource};
 use crate::wire::batch::BATCH_HEADER_LEN;
 use crate::wire::{Header, Status};
 
@@ -101,7 +101,7 @@ pub async fn push(
         reply.status(Status::HardSplit);
         return Ok(());
     };
-    let copy = start_copy(node, shuffle, &push, len);
+    let copy = start_copy(node, shuffle, &push, len, patience.0);
     let pieces = copy.as_ref().map(|copy| &copy.pieces);
     let received = receive(node, file_of_its_own, &push.party(), &mut patience, body, pieces).await;
     let (received, copied) = match (received, copy) {
@@ -171,20 +171,27 @@ impl Patience {
     }
 }
 
-/// Begins to send the body on, over a connection of its own: what is slow in arriving holds up nobody else.
-fn start_copy(node: &Arc<Node>, shuffle: &Shuffle, push: &Push, len: usize) -> Option<Copy> {
+/// Begins to send the body on, over a connection of its own: what is slow in arriving holds up nobody else. `waiting` is
+/// what the body may wait for here, which is not the other worker's fault.
+fn start_copy(
+    node: &Arc<Node>,
+    shuffle: &Shuffle,
+    push: &Push,
+    len: usize,
+    waiting: Duration,
+) -> Option<Copy> {
     let location = *push.locations.first()?;
     let contents = shuffle.lock();
     let slot = contents.state.find(FileName { location, mode: push.mode })?;
     let peer = contents.state.peer(slot)?.clone();
-    let within = contents.push_timeout.unwrap_or(node.options.push_timeout);
+    let within = contents.push_timeout.unwrap_or(node.options.push_timeout) + waiting;
     drop(contents);
     let header =
         Header::PushData { request_id: 0, mode: Mode::Replica, shuffle: push.shuffle.clone(), location };
     let (pieces, waiting) = mpsc::channel(PIECES_WAITING);
     let body = Payload::pull(len, Box::new(Pieces(waiting)));
-    let copied =
-        tokio::spawn(async move { replicate::send(&Client::default(), &peer, header, body, within).await });
+    let client = Client::new(ClientOptions { idle_max: 2 * within, ..ClientOptions::default() });
+    let copied = tokio::spawn(async move { replicate::send(&client, &peer, header, body, within).await });
     Some(Copy { pieces, copied })
 }
 
