@@ -23,7 +23,11 @@ impl Cluster {
     }
 
     async fn start_with(workers: usize, stop_timeout: Duration) -> Self {
-        let master = master::Server::start(master::Options::embedded()).await.unwrap();
+        Self::start_at(master::Options::embedded(), workers, stop_timeout).await
+    }
+
+    async fn start_at(options: master::Options, workers: usize, stop_timeout: Duration) -> Self {
+        let master = master::Server::start(options).await.unwrap();
         let mut cluster = Self { master, workers: Vec::new(), places: Vec::new() };
         for at in 0..workers {
             cluster.places.push(tempfile::tempdir().unwrap());
@@ -157,6 +161,24 @@ async fn what_is_written_is_read_with_and_without_copies() {
         shuffle.unregister().await.unwrap();
         assert_eq!(cluster.master.shuffles(), 0);
         application.stop().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn addresses_may_be_of_ipv6() {
+    if std::net::TcpListener::bind("[::1]:0").is_err() {
+        return eprintln!("skipped: this machine has no IPv6");
+    }
+    let options = master::Options { host: "::1".to_owned(), ..master::Options::embedded() };
+    let cluster = Cluster::start_at(options, 2, Duration::from_secs(1)).await;
+    let hosts = cluster.workers.iter().flatten().map(|worker| worker.id().host.to_string());
+    assert_eq!(hosts.collect::<Vec<_>>(), ["::1", "::1"], "the address from which they reach their master");
+    let application = Application::start(Options { replicate: true, ..cluster.options() }).await.unwrap();
+    let shuffle = application.register(ShuffleId(0), 1, 2).await.unwrap();
+    write(&shuffle, 0, 0, 2, 10, 1_000).await;
+    shuffle.commit().await.unwrap();
+    for partition in 0..2 {
+        verify(&shuffle, partition, 0..1, 10, 1_000).await;
     }
 }
 

@@ -197,7 +197,7 @@ async fn a_port_that_is_taken_is_named() {
     let port = taken.local_addr().unwrap().port();
     let options = worker::Options {
         directories: vec![place.path().into()],
-        bind: Ipv4Addr::LOCALHOST.into(),
+        bind: Some(Ipv4Addr::LOCALHOST.into()),
         http_port: Some(port),
         ..cluster.options.clone()
     };

@@ -2,6 +2,7 @@
 
 use std::error::Error as _;
 use std::io::{IsTerminal, Write};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -16,6 +17,10 @@ Examples:
   yeoul shuffle master --dir /var/lib/yeoul/master
   yeoul shuffle worker --master 127.0.0.1:9097 --dir /data/1,/data/2 --memory 4GiB
   yeoul shuffle worker --conf celeborn-defaults.conf
+
+On several machines the master listens where it is told to; a worker finds its own address:
+  yeoul shuffle master --host 10.0.0.1 --dir /var/lib/yeoul/master
+  yeoul shuffle worker --master 10.0.0.1:9097 --dir /data/1,/data/2 --memory 4GiB
 
 Spark then needs the stock client's jar and two settings:
   spark.shuffle.manager=org.apache.spark.shuffle.celeborn.SparkShuffleManager
@@ -44,7 +49,7 @@ enum Role {
 /// Keep track of applications, shuffles and workers, and say who takes which partition
 #[derive(Args, Debug)]
 struct MasterArgs {
-    /// The address to listen on [default: 127.0.0.1]
+    /// The address to listen on: 0.0.0.0 for every one of this machine [default: 127.0.0.1]
     #[arg(long, value_name = "HOST", env = "YEOUL_SHUFFLE_HOST")]
     host: Option<String>,
 
@@ -83,9 +88,14 @@ struct WorkerArgs {
     #[arg(long, value_name = "SIZE", value_parser = size, env = "YEOUL_SHUFFLE_MEMORY")]
     memory: Option<u64>,
 
-    /// The name by which masters, executors and other workers reach this worker [default: 127.0.0.1]
+    /// The name by which masters, executors and other workers reach this worker [default: the address from which it
+    /// reaches its master]
     #[arg(long, value_name = "HOST", env = "YEOUL_SHUFFLE_HOST")]
     host: Option<String>,
+
+    /// The address to listen on [default: every one, or none but this machine's if the host is a loopback address]
+    #[arg(long, value_name = "ADDRESS", env = "YEOUL_SHUFFLE_BIND")]
+    bind: Option<IpAddr>,
 
     /// For the driver; a worker that is to come back with its data needs its ports fixed [default: 0, a free one]
     #[arg(long, value_name = "PORT")]
@@ -215,7 +225,8 @@ async fn serve_worker(args: WorkerArgs) -> Result<()> {
     options.masters = if masters.is_empty() { options.masters } else { masters };
     options.directories = if args.dir.is_empty() { options.directories } else { args.dir };
     options.memory_bytes = args.memory.unwrap_or(options.memory_bytes);
-    options.host = args.host.unwrap_or(options.host);
+    options.host = args.host.or(options.host);
+    options.bind = args.bind.or(options.bind);
     options.rpc_port = args.rpc_port.unwrap_or(options.rpc_port);
     options.push_ports = if args.push_port.is_empty() { options.push_ports } else { args.push_port };
     options.fetch_port = args.fetch_port.unwrap_or(options.fetch_port);

@@ -5,7 +5,7 @@
 //!   they lie in; [`governor`]: the ledger's limit follows the process.
 //! - [`store`]: batches in memory and in segments on disk.
 //! - [`control`], [`push`] (and `large`), [`replicate`] (and `forward`, [`peers`]), [`fetch`], [`streams`]: the four listeners.
-//! - [`registration`]: the conversation with the master; [`node`], [`server`], [`options`]: the worker as a whole.
+//! - [`registration`]: the conversation with the master; [`node`], [`server`], [`options`], `host`: the worker as a whole.
 //! - [`answer`], [`meters`]: what is counted; `pages`, `view`: where it is shown.
 
 pub mod answer;
@@ -14,6 +14,7 @@ pub mod control;
 pub mod fetch;
 mod forward;
 pub mod governor;
+mod host;
 pub mod index;
 mod large;
 pub mod memory;

@@ -1,6 +1,6 @@
 //! How a worker is started.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -12,6 +12,9 @@ use crate::ids::WorkerId;
 /// The least memory with which a worker works: below it, read buffers and a few batches leave no room to spill.
 pub const MEMORY_BYTES_MIN: u64 = 48 << 20;
 
+/// The largest target size of a chunk: with its last batch, which has up to 1 GiB, it is still one frame.
+const CHUNK_BYTES_MAX: u64 = 512 << 20;
+
 /// Ports for pushes of a worker that was given none: as many as a map task of the stock client can use, which has 256
 /// pushes in flight altogether and 32 to each address.
 const PUSH_PORTS: usize = 8;
@@ -21,10 +24,11 @@ const PUSH_PORTS: usize = 8;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Options {
-    /// The name or address under which masters, clients and other workers reach this worker. It is compared as text.
-    pub host: String,
-    /// The address that the listeners bind.
-    pub bind: IpAddr,
+    /// The name or address under which masters, clients and other workers reach this worker, compared as text; `None` for
+    /// the address from which it reaches its master.
+    pub host: Option<String>,
+    /// The address that the listeners bind; `None` for the loopback address if `host` is one, else every address.
+    pub bind: Option<IpAddr>,
     /// For reserve, commit and destroy.
     pub rpc_port: u16,
     /// For pushes; the first is part of the worker's identity. The stock client has its limit on pushes in flight for each
@@ -71,8 +75,8 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            host: "127.0.0.1".to_owned(),
-            bind: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            host: None,
+            bind: None,
             rpc_port: 0,
             push_ports: vec![0; PUSH_PORTS],
             fetch_port: 0,
@@ -113,7 +117,7 @@ impl Options {
         if self.masters.is_empty() {
             return invalid("a worker needs a master", "give its address with --master host:9097");
         }
-        if self.host.is_empty() {
+        if self.host.as_deref() == Some("") {
             return invalid(
                 "the host is empty",
                 "give the name that clients reach this worker by, with --host",
@@ -123,6 +127,10 @@ impl Options {
         if !(1..=PORTS_MAX).contains(&self.push_ports.len()) {
             let text = format!("{} ports for pushes, expected 1 to {PORTS_MAX}", self.push_ports.len());
             return invalid(&text, "give them with --push-port, separated by commas; 0 takes a free one");
+        }
+        if !(1..=CHUNK_BYTES_MAX).contains(&self.chunk_bytes) {
+            let text = format!("chunks of {} bytes, expected 1 to {CHUNK_BYTES_MAX}", self.chunk_bytes);
+            return invalid(&text, "leave celeborn.shuffle.chunk.size at 8m");
         }
         if self.memory_bytes < MEMORY_BYTES_MIN {
             let text = format!("memory of {} bytes, expected at least {MEMORY_BYTES_MIN}", self.memory_bytes);

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use super::control::ControlService;
 use super::fetch::FetchService;
 use super::governor;
+use super::host;
 use super::node::{Node, Phase};
 use super::options::Options;
 use super::pages::WorkerPages;
@@ -72,13 +73,20 @@ impl Server {
     ///
     /// # Errors
     /// Options that cannot work, a directory or a port that cannot be used, by name.
-    pub async fn start(options: Options) -> Result<Handle> {
+    pub async fn start(mut options: Options) -> Result<Handle> {
         options.check()?;
         raise_file_limit();
+        let host = match options.host.take() {
+            Some(host) => host,
+            None => host::towards(&options.masters).await?.to_string(),
+        };
+        let address = options.bind.unwrap_or_else(|| host::listening_for(&host));
+        options.host = Some(host.clone());
+        options.bind = Some(address);
         let bind = async |port: u16, what: &str, limits: Limits| {
             let net = NetOptions { connections_max: options.connections_max, ..NetOptions::new(limits) };
-            let bound = Listener::bind((options.bind, port), net).await;
-            bound.map_err(|error| cannot_bind(what, options.bind, port, error))
+            let bound = Listener::bind((address, port), net).await;
+            bound.map_err(|error| cannot_bind(what, address, port, error))
         };
         let control = bind(options.rpc_port, "rpc", Limits::CONTROL).await?;
         let mut push = Vec::with_capacity(options.push_ports.len());
@@ -89,7 +97,7 @@ impl Server {
         let fetch = bind(options.fetch_port, "fetch", Limits::FETCH).await?;
         let replicate = bind(options.replicate_port, "replicate", Limits::PUSH).await?;
         let id = WorkerId {
-            host: options.host.as_str().into(),
+            host: host.as_str().into(),
             rpc_port: control.port(),
             push_port: push_ports[0],
             fetch_port: fetch.port(),
@@ -112,8 +120,8 @@ impl Server {
         if let Some(port) = node.options.http_port {
             let connections = listeners.all().map(ListenerHandle::connections).collect();
             let pages = WorkerPages::new(Arc::clone(&node), orders.clone(), connections);
-            let server = HttpServer::start((node.options.bind, port), Arc::new(pages)).await;
-            let server = server.map_err(|error| cannot_bind("http", node.options.bind, port, error))?;
+            let server = HttpServer::start((address, port), Arc::new(pages)).await;
+            let server = server.map_err(|error| cannot_bind("http", address, port, error))?;
             listeners.http = Some(server);
         }
         let http_address = listeners.http.as_ref().map(HttpServer::address);
@@ -248,6 +256,13 @@ impl Lifecycle {
         let by = Instant::now() + self.node.options.stop_timeout;
         while self.node.open_locations() > 0 && Instant::now() < by {
             tokio::time::sleep(LEAVE_POLL).await;
+        }
+        let open = self.node.open_locations();
+        if open > 0 {
+            tracing::warn!(
+                open,
+                "locations were not committed in time: what they hold is lost with this process"
+            );
         }
         let failed = self.node.store.flush().await;
         for shuffle in failed {
