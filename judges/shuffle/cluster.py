@@ -14,12 +14,11 @@ import urllib.request
 import fetch  # noqa: F401 (it finds `common`)
 from common import free_ports
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-
 
 def binary() -> str:
-    """$YEOUL, or the built one."""
-    return os.environ.get("YEOUL", f"{ROOT}/target/release/yeoul")
+    """$YEOUL, or the one that `make` built."""
+    target = os.environ.get("CARGO_TARGET_DIR", f"{pathlib.Path.home()}/.cache/yeoul/target")
+    return os.environ.get("YEOUL", f"{target}/release/yeoul")
 
 
 def command() -> list[str]:

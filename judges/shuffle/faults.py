@@ -5,6 +5,7 @@ Usage: faults.py FAULT [--runs N] [--with spark|client] [--seed S]    exits 1 if
 FAULT: kill-replicated   kill -9 of a random worker, with replication: right answers
        kill-alone        the same without: right answers, or an error that says that data was lost
        master            kill -9 of the master, started again: right answers
+       master-lost       the same, and its journal is gone: right answers, as workers and drivers tell what it knew
        stop              a worker stopped gracefully and started again: right answers
        disk-full         one worker's directory is a 64 MiB tmpfs: right answers
 """
@@ -14,6 +15,8 @@ import concurrent.futures
 import os
 import pathlib
 import random
+import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -22,9 +25,12 @@ import fetch
 import stock_spark
 from cluster import Cluster
 
-# What a client says when data is gone: a failed fetch, or a commit that could not find a copy.
-LOSS = ["SHUFFLE_DATA_LOST", "FetchFailed", "CelebornIOException", "lost", "PartitionUnRetryAbleException", "REVIVE_FAILED"]
-LOSS += ["createPartitionReader", "Push data"]
+FAULTS = ["kill-replicated", "kill-alone", "master", "master-lost", "stop", "disk-full"]
+
+# What a client says when data is gone: a failed fetch, or a commit that could not find a copy. It may say so in any run, but
+# one in which nobody ever gets an answer has another reason.
+LOSS = ["SHUFFLE_DATA_LOST", "FetchFailed", "CelebornIOException", "PartitionUnRetryAbleException", "createPartitionReader"]
+SAID = "the job failed and said what was lost"
 
 # The file system of a worker whose disk fills up.
 FULL_BYTES = 64 << 20
@@ -79,7 +85,7 @@ class ClientJob:
         arguments += [f"{key}={value}" for key, value in QUICK_RETRIES.items()]
         with open(self.log, "wb") as log:
             java = ["java", "-Xmx1g", "-cp", f"{classes}:{fetch.jars()}/*", "StockClient", *arguments]
-            self.process = subprocess.Popen(java, stdout=log, stderr=log)
+            self.process = subprocess.Popen(java, stdout=log, stderr=log, start_new_session=True)
         self.span = (0, 3 * turns)
 
     def outcome(self) -> tuple[bool, str]:
@@ -98,39 +104,63 @@ def run(fault: str, job_kind, chance: random.Random, turns: int) -> tuple[bool, 
         if fault == "disk-full":
             return disk_full(cluster)
         job = job_kind(cluster, replicate, turns)
-        # The clock starts with the first shuffle, so that the fault falls into the job and not into its start.
-        while not cluster.get("/api/v1/shuffles")["shuffleIds"] and job.process.poll() is None:
-            time.sleep(0.05)
-        moment = chance.uniform(*job.span)
-        begin = time.monotonic()
-        while time.monotonic() - begin < moment and job.process.poll() is None:
-            time.sleep(0.05)
-        if job.process.poll() is not None:
-            return job.outcome()[0], "NOT FIRED: the job had ended before the fault"
-        if fault == "master":
-            cluster.master.kill()
+        try:
+            return strike(fault, cluster, job, chance)
+        finally:
+            end(job)
+
+
+def strike(fault: str, cluster: Cluster, job, chance: random.Random) -> tuple[bool, str]:
+    """One fault while the job runs, and what came of it."""
+    # The clock starts with the first shuffle, so that the fault falls into the job and not into its start.
+    while not cluster.get("/api/v1/shuffles")["shuffleIds"] and job.process.poll() is None:
+        time.sleep(0.05)
+    moment = chance.uniform(*job.span)
+    begin = time.monotonic()
+    while time.monotonic() - begin < moment and job.process.poll() is None:
+        time.sleep(0.05)
+    if job.process.poll() is not None:
+        return job.outcome()[0], "NOT FIRED: the job had ended before the fault"
+    if fault in ("master", "master-lost"):
+        cluster.master.kill()
+        if fault == "master-lost":
+            shutil.rmtree(directory(cluster.master))
+        time.sleep(chance.uniform(0, 1))
+        cluster.master.start()
+        what = "master"
+    else:
+        victim = chance.choice(cluster.workers)
+        what = victim.name
+        if fault == "stop":
+            code = victim.stop()
+            if code != 0:
+                return False, f"{what} at {moment:.1f} s: the graceful stop ended with {code}"
             time.sleep(chance.uniform(0, 1))
-            cluster.master.start()
-            what = "master"
+            victim.start()
         else:
-            victim = chance.choice(cluster.workers)
-            what = victim.name
-            if fault == "stop":
-                victim.stop()
-                time.sleep(chance.uniform(0, 1))
-                victim.start()
-            else:
-                victim.kill()
-        right, error = job.outcome()
-        if not right and fault == "kill-alone" and any(word in error for word in LOSS):
-            return True, f"{what} at {moment:.1f} s: the job failed and said what was lost"
-        return right, f"{what} at {moment:.1f} s{'' if right else ': ' + error}"
+            victim.kill()
+    right, error = job.outcome()
+    if not right and fault == "kill-alone" and any(word in error for word in LOSS):
+        return True, f"{what} at {moment:.1f} s: {SAID}"
+    return right, f"{what} at {moment:.1f} s{'' if right else ': ' + error}"
+
+
+def end(job):
+    """Nothing of a job that hangs stays beside the next one."""
+    if job.process.poll() is None:
+        os.killpg(job.process.pid, signal.SIGKILL)
+        job.process.wait()
+
+
+def directory(server) -> pathlib.Path:
+    """Where a server keeps what outlives it."""
+    return pathlib.Path(server.command_line[server.command_line.index("--dir") + 1])
 
 
 def disk_full(cluster: Cluster) -> tuple[bool, str]:
     """Worker 0 comes back on a file system of 64 MiB, which a job of Spark is to fill."""
     victim = cluster.workers[0]
-    folder = pathlib.Path(victim.command_line[victim.command_line.index("--dir") + 1])
+    folder = directory(victim)
     victim.kill()
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={FULL_BYTES}", "none", folder], check=True)
     try:
@@ -153,7 +183,7 @@ def disk_full(cluster: Cluster) -> tuple[bool, str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("fault", choices=["kill-replicated", "kill-alone", "master", "stop", "disk-full"])
+    parser.add_argument("fault", choices=FAULTS)
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--with", dest="job", choices=["spark", "client"], default="spark")
     parser.add_argument("--seed", type=int, default=int(time.time()))
@@ -163,19 +193,26 @@ def main() -> int:
     print(f"seed {options.seed}")
     kind = {"spark": SparkJob, "client": ClientJob}[options.job]
     kind.prepare(options.turns)
-    wrong = fired = 0
+    wrong = fired = lost = 0
 
     def one(turn: int) -> tuple[int, float, bool, str]:
         begin = time.monotonic()
-        right, what = run(options.fault, kind, random.Random(options.seed + turn), options.turns)
+        try:
+            right, what = run(options.fault, kind, random.Random(options.seed + turn), options.turns)
+        except Exception as error:  # the other runs are to end, too
+            right, what = False, repr(error)
         return turn, time.monotonic() - begin, right, what
 
     with concurrent.futures.ThreadPoolExecutor(options.parallel) as pool:
         for turn, seconds, right, what in pool.map(one, range(options.runs)):
             fired += not what.startswith("NOT FIRED")
             wrong += not right
+            lost += what.endswith(SAID)
             print(f"{'ok  ' if right else 'FAIL'} {options.fault} {turn} {seconds:6.1f} s {what}", flush=True)
     print(f"{options.runs - wrong} of {options.runs} right, {fired} faults happened")
+    if lost and lost == options.runs > 1:
+        print("no run had an answer: that is no loss of data")
+        return 1
     return 1 if wrong or fired < options.runs else 0
 
 

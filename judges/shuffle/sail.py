@@ -71,6 +71,8 @@ def main() -> int:
         wrong = stock_spark.compare(judged, local, ours)
         for server in cluster.servers():
             print(f"{server.name}: {server.rss_max() >> 20} MiB at most, {server.cpu_seconds():.1f} CPU-s")
+        if failed_both:
+            raise SystemExit(f"{len(judged)} of {len(queries)} queries were judged")
         if wrong:
             raise SystemExit(f"{len(wrong)} wrong: {', '.join(wrong)}")
         used = sum(server.cpu_seconds() for server in cluster.workers)
