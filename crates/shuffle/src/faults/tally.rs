@@ -23,8 +23,6 @@ events! {
     Doubled,
     /// A message arrives behind one that was sent later.
     Reordered,
-    /// A message dies with the process or the connection that it was on its way to.
-    CutOff,
     /// A message is on its way for so long that nobody waits for it any more.
     TimedOut,
     /// A worker is killed; what was not on its disk under a seal is gone.
@@ -46,7 +44,6 @@ events! {
     Decommissioned,
     /// A worker leaves for good although it still holds something.
     LeftInHaste,
-    Recommissioned,
     Excluded,
     MasterKilled,
     /// A master is killed while it writes: the last record is torn, and its answer never leaves.
@@ -56,8 +53,6 @@ events! {
     MasterPaused,
     /// The wall clock goes back while the master is down.
     ClockBack,
-    /// The journal is replaced by a snapshot.
-    Snapshot,
     /// A driver cannot reach the master for a while.
     ApplicationMute,
     /// An application ends without a word.
@@ -67,9 +62,14 @@ events! {
     HardSplit,
     SoftSplit,
     Revived,
+
+    /// A message dies with the process or the connection that it was on its way to.
+    CutOff,
+    Recommissioned,
+    /// The journal is replaced by a snapshot.
+    Snapshot,
     /// Some locations are committed while others are still written to.
     EarlyCommit,
-
     /// An application was silent for so long that its data may go.
     Expired,
     /// A worker deletes a shuffle on the master's order.
@@ -89,10 +89,10 @@ events! {
 }
 
 impl Event {
-    /// Whether it counts as a fault. Reordering does not, for it happens to every second message, and neither does what
-    /// the faults lead to.
+    /// Whether it counts as a fault: what a world does to its processes, splits and speculation among it. Reordering does
+    /// not, for it happens to every second message, and neither does what faults lead to.
     fn is_fault(self) -> bool {
-        (self as usize) < Self::Expired as usize && self != Self::Reordered
+        (self as usize) < Self::CutOff as usize && self != Self::Reordered
     }
 }
 
