@@ -16,6 +16,7 @@ use crate::memory::pool::PromisePool;
 use crate::memory::process::ProcessMemory;
 use crate::progress::Progress;
 use crate::settings::fallback_state;
+use crate::staged_copy::StagedCopy;
 use crate::{Error, Result};
 
 /// The rows that a statement answers, as they come. Dropping it ends the query.
@@ -73,24 +74,6 @@ impl Answer {
         self.watch.clone()
     }
 
-    /// Does something more when all rows have come, before the answer ends. If the query fails, or nobody reads it to the
-    /// end, `last` is dropped undone.
-    pub(crate) fn finally(self, last: impl FnOnce() -> Result<()> + Send + 'static) -> Self {
-        let batches =
-            futures::stream::unfold((self.batches, Some(last)), |(mut batches, mut last)| async move {
-                let item = match batches.next().await {
-                    Some(Ok(batch)) => Ok(batch),
-                    Some(Err(error)) => {
-                        last = None;
-                        Err(error)
-                    }
-                    None => Err(last.take()?().err()?),
-                };
-                Some((item, (batches, last)))
-            });
-        Self { schema: self.schema, watch: self.watch, batches: batches.boxed() }
-    }
-
     /// Reads it to the end and gives all rows. For answers that are known to be small.
     ///
     /// # Errors
@@ -130,6 +113,8 @@ pub(crate) struct Query {
     pub state: SessionState,
     pub logical: LogicalPlan,
     pub limits: Limits,
+    /// Where a `COPY` to the local disk writes until it is whole.
+    pub staged: Option<StagedCopy>,
 }
 
 impl Query {
@@ -144,9 +129,14 @@ impl Query {
         Ok(Answer { schema, watch, batches: futures::stream::unfold(run, Run::step).boxed() })
     }
 
-    /// Whether running it twice does the same as running it once: an `INSERT` that failed may have left files.
+    /// Whether running it twice does the same as running it once: an `INSERT`, or a `COPY` to a store, that failed may have
+    /// left files, and the second run's files have other names.
     fn can_run_again(&self) -> bool {
-        !matches!(self.logical, LogicalPlan::Dml(_) | LogicalPlan::Ddl(_) | LogicalPlan::Analyze(_))
+        match self.logical {
+            LogicalPlan::Dml(_) | LogicalPlan::Ddl(_) | LogicalPlan::Analyze(_) => false,
+            LogicalPlan::Copy(_) => self.staged.is_some(),
+            _ => true,
+        }
     }
 }
 
@@ -167,7 +157,13 @@ impl Run {
             match self.next().await? {
                 Ok(batch) => {
                     self.answered = true;
-                    return Some((Ok(batch), self));
+                    // A COPY's one row is its count, which comes when all is written. Who reads it finds the files there, and
+                    // whoever does not read on leaves them there.
+                    let moved = self.query.staged.take().map_or(Ok(()), StagedCopy::commit);
+                    if moved.is_err() {
+                        self.stream = None;
+                    }
+                    return Some((moved.map(|()| batch), self));
                 }
                 Err(error) => {
                     self.stream = None;
@@ -201,6 +197,9 @@ impl Run {
     async fn run_again(&mut self, error: &Error) -> Result<(), Error> {
         self.again = true;
         self.query.limits.process.settle().await;
+        if let Some(staged) = &mut self.query.staged {
+            staged.start_over(&mut self.query.logical)?;
+        }
         let state = fallback_state(&self.query.state);
         let plan = state.create_physical_plan(&self.query.logical).await?;
         self.stream = Some(execute_stream(Arc::clone(&plan), state.task_ctx())?);

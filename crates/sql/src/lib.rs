@@ -33,6 +33,8 @@ mod place;
 mod progress;
 mod runtime;
 mod session;
+#[cfg(test)]
+mod session_tests;
 mod settings;
 pub mod shell;
 mod staged_copy;

@@ -2,14 +2,20 @@ use std::path::Path;
 use std::sync::Arc;
 
 use datafusion::catalog::{DynamicFileCatalog, UrlTableFactory};
+use datafusion::common::TableReference;
 use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::cache::cache_manager::{
+    CacheManagerConfig, DEFAULT_METADATA_CACHE_LIMIT, FileMetadataCache,
+};
+use datafusion::execution::cache::default_cache::DefaultCache;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
-use datafusion::logical_expr::{LogicalPlan, Statement};
+use datafusion::logical_expr::{DdlStatement, LogicalPlan, Statement};
 use datafusion::prelude::{ParquetReadOptions, SessionContext};
 use yeoul_base::{ByteSize, ErrorKind};
 
 use crate::answer::{Answer, Limits, Query};
+use crate::catalog::address::check_address;
 use crate::catalog::files::FileTables;
 use crate::catalog::stores::Stores;
 use crate::memory::policy::{Bounds, Ledger};
@@ -94,17 +100,40 @@ impl Session {
 
     async fn start(&self, sql: &str) -> Result<Answer> {
         let logical = self.context.state().create_logical_plan(sql).await?;
-        if let LogicalPlan::Statement(Statement::SetVariable(set)) = &logical {
-            check_set(&set.variable, &self.options)?;
+        match &logical {
+            LogicalPlan::Statement(Statement::SetVariable(set)) => check_set(&set.variable, &self.options)?,
+            LogicalPlan::Statement(Statement::ResetVariable(reset)) => {
+                check_set(&reset.variable, &self.options)?;
+            }
+            LogicalPlan::Copy(copy) => check_address(&copy.output_url)?,
+            _ => {}
         }
-        let (logical, staged) = StagedCopy::stage(logical)?;
+        let (logical, staged) = StagedCopy::stage(self.named_like_a_file(logical))?;
         let frame = self.context.execute_logical_plan(logical).await?;
         let (state, logical) = frame.into_parts();
-        let answer = Query { state, logical, limits: self.limits.clone() }.start().await?;
-        Ok(match staged {
-            Some(copy) => answer.finally(|| copy.commit()),
-            None => answer,
-        })
+        Query { state, logical, limits: self.limits.clone(), staged }.start().await
+    }
+
+    /// Lets a new view or table have the name of a file or folder: DataFusion takes that for a table which is there already.
+    fn named_like_a_file(&self, mut plan: LogicalPlan) -> LogicalPlan {
+        match &mut plan {
+            LogicalPlan::Ddl(DdlStatement::CreateView(view)) if !self.is_registered(&view.name) => {
+                view.or_replace = true;
+            }
+            LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(table)) if !self.is_registered(&table.name) => {
+                (table.if_not_exists, table.or_replace) = (false, true);
+            }
+            _ => {}
+        }
+        plan
+    }
+
+    /// Whether a name stands for a table or view that was made in this session.
+    fn is_registered(&self, name: &TableReference) -> bool {
+        let catalog = self.context.state().config_options().catalog.clone();
+        let name = name.clone().resolve(&catalog.default_catalog, &catalog.default_schema);
+        let schema = self.context.catalog(&name.catalog).and_then(|found| found.schema(&name.schema));
+        schema.is_some_and(|schema| schema.table_exist(&name.table))
     }
 
     /// Makes a table of each `<name>.parquet` in a directory, and gives their names in order.
@@ -165,7 +194,7 @@ impl Session {
     /// # Errors
     /// `NotFound` when there is no such table or file.
     pub async fn columns(&self, table: &str) -> Result<Vec<(String, String)>> {
-        let provider = self.context.table_provider(datafusion::common::TableReference::bare(table)).await;
+        let provider = self.context.table_provider(TableReference::bare(table)).await;
         let schema = provider.map_err(|error| self.with_near_table(error.into()))?.schema();
         Ok(schema
             .fields()
@@ -269,9 +298,15 @@ fn runtime_env(
     let disk = DiskManagerBuilder::default()
         .with_mode(DiskManagerMode::Directories(vec![spill_dir.path()]))
         .with_max_temp_directory_size(options.spill_limit.as_u64());
+    let footers: Arc<FileMetadataCache> = Arc::new(DefaultCache::new(DEFAULT_METADATA_CACHE_LIMIT));
+    let caches = CacheManagerConfig::default()
+        .with_file_metadata_cache(Some(Arc::clone(&footers)))
+        // What was listed once is not what is there now, and DataFusion finds a list by its path alone, whatever the store.
+        .with_list_files_cache_limit(0);
     let builder = RuntimeEnvBuilder::new()
         .with_disk_manager_builder(disk)
-        .with_object_store_registry(Arc::new(Stores::new()));
+        .with_cache_manager(caches)
+        .with_object_store_registry(Arc::new(Stores::new(footers)));
     let builder = match pool {
         Some(pool) => builder.with_memory_pool(pool),
         None => builder,

@@ -21,6 +21,8 @@ pub(crate) fn session_config(options: &Options) -> Result<SessionConfig> {
     let engine = config.options_mut();
     // Errors point at the place in the text.
     engine.sql_parser.collect_spans = true;
+    // A large CSV file is not cut into parts for several threads: a cut at a line break within quotes would be in a value.
+    engine.catalog.newlines_in_values = true;
     // Up to so many keys a join tells its probe side as a list, of which a scan can say how few rows it keeps.
     engine.optimizer.hash_join_inlist_pushdown_max_distinct_values = 1000;
     if let Some(memory) = options.memory {
@@ -54,7 +56,7 @@ pub(crate) fn fallback_state(state: &SessionState) -> SessionState {
     SpillingJoins::add_to(state)
 }
 
-/// Refuses a `SET` that would undo the memory promise.
+/// Refuses a `SET` or `RESET` that would undo the memory promise.
 ///
 /// # Errors
 /// `Denied` for such a setting.
@@ -62,7 +64,7 @@ pub(crate) fn check_set(variable: &str, options: &Options) -> Result<()> {
     if options.memory.is_some() && variable.to_ascii_lowercase().starts_with(GUARDED) {
         return Err(Error::new(
             ErrorKind::Denied,
-            format!("'{variable}' cannot be set under a memory limit"),
+            format!("'{variable}' cannot be changed under a memory limit"),
         )
         .with_hint("start with another --memory, --spill-dir or --spill-limit instead"));
     }

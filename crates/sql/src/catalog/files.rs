@@ -8,13 +8,14 @@ use datafusion::arrow::datatypes::Schema;
 use datafusion::catalog::{TableProvider, UrlTableFactory};
 use datafusion::common::{DataFusionError, Result};
 use datafusion::datasource::file_format::FileFormat;
-use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl};
+use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig};
 use datafusion::execution::SessionState;
 use datafusion::prelude::SessionContext;
-use futures::{StreamExt, TryStreamExt};
 use object_store::{ObjectMeta, ObjectStore};
 use yeoul_base::ErrorKind;
 
+use super::address::{address, has_glob};
+use super::selection::Selection;
 use crate::{Error, suggest};
 
 /// What a file's name says about its format.
@@ -84,25 +85,32 @@ impl UrlTableFactory for FileTables {
         }
         check_local(name)?;
         let state = self.state()?;
-        let url = address(name)
-            .map_err(|source| Error::new(ErrorKind::Invalid, format!("'{name}' is no address: {source}")))?;
+        let url = address(name)?;
         let store = state.runtime_env().object_store(&url)?;
-        let first = first_file(name, &state, &url, store.as_ref()).await?;
-        let (kind, compression) = kind_of(first.location.as_ref()).ok_or_else(|| unknown_format(name))?;
-        if first.size == 0 && !url.is_collection() && matches!(kind.format, "parquet" | "arrow") {
+        let is_collection = url.is_collection();
+        let selection = Selection::list(name, url, store.as_ref()).await?;
+        let files = &selection.files;
+        let (kind, compression) = common_kind(name, files)?;
+        if files.iter().all(|file| file.size == 0)
+            && !is_collection
+            && matches!(kind.format, "parquet" | "arrow")
+        {
             let what = format!("'{name}' is empty, which no {} file is", kind.format);
             return Err(Error::new(ErrorKind::Corrupt, what).with_hint("it may have been truncated").into());
         }
-        let options = listing_options(&state, kind, compression, first.location.as_ref())?;
-        let config = ListingTableConfig::new(url.clone()).with_listing_options(options);
+        let first = files.iter().map(|file| file.location.as_ref()).find(|path| kind_of(path).is_some());
+        let extension = extension(first.unwrap_or_default(), compression.is_some());
+        let (urls, extension) = selection.addresses(name, extension)?;
+        let options = listing_options(&state, kind, compression)?.with_file_extension(extension);
+        let config = ListingTableConfig::new_with_multi_paths(urls).with_listing_options(options.clone());
         let config = config.infer_partitions_from_path(&state).await?;
-        let config = match config.clone().infer_schema(&state).await {
-            Ok(config) => config,
-            Err(error) => {
-                return Err(explain_schema(name, &state, &url, store.as_ref(), &config, error).await);
-            }
+        // An empty file tells no columns.
+        let told: Vec<ObjectMeta> = files.iter().filter(|file| file.size > 0).cloned().collect();
+        let schema = match options.format.infer_schema(&state, &store, &told).await {
+            Ok(schema) => schema,
+            Err(error) => return Err(explain_schema(name, &state, &store, &told, &options, error).await),
         };
-        Ok(Some(Arc::new(ListingTable::try_new(config)?)))
+        Ok(Some(Arc::new(ListingTable::try_new(config.with_schema(schema))?)))
     }
 }
 
@@ -113,29 +121,6 @@ fn looks_like_a_file(name: &str) -> bool {
         || has_glob(name)
         || kind_of(name).is_some()
         || Path::new(name).is_dir()
-}
-
-fn has_glob(name: &str) -> bool {
-    name.contains(['*', '?', '['])
-}
-
-/// Where the files of a name are. DataFusion itself finds globs in local paths only.
-fn address(name: &str) -> Result<ListingTableUrl> {
-    let (folder, glob) = split_glob(name).unwrap_or((name, ""));
-    let url = ListingTableUrl::parse(folder)?;
-    if glob.is_empty() { Ok(url) } else { url.with_glob(glob) }
-}
-
-/// The folder of an address, and the glob behind it. HTTP has none: it cannot list, and a `?` begins a query there.
-fn split_glob(name: &str) -> Option<(&str, &str)> {
-    let (scheme, rest) = name.split_once("://")?;
-    if scheme.starts_with("http") {
-        return None;
-    }
-    let path = name.len() - rest.len() + rest.find('/')?;
-    let first = path + name[path..].find(['*', '?', '['])?;
-    let folder = name[..first].rfind('/')? + 1;
-    Some((&name[..folder], &name[folder..]))
 }
 
 fn kind_of(name: &str) -> Option<(&'static Kind, Option<&'static str>)> {
@@ -201,30 +186,40 @@ fn unknown_format(name: &str) -> Error {
     ))
 }
 
-/// The first file that is data: names that begin with `_` or `.` are notes of the writer (`_SUCCESS`, `.crc`).
-async fn first_file(
-    name: &str,
-    state: &SessionState,
-    url: &ListingTableUrl,
-    store: &dyn ObjectStore,
-) -> Result<ObjectMeta> {
-    let mut files = url.list_all_files(state, store, "").await?;
-    while let Some(file) = files.next().await {
-        let file = file?;
-        if !file.location.filename().unwrap_or_default().starts_with(['_', '.']) {
-            return Ok(file);
+/// What all the files are, which one scan reads in one way.
+///
+/// # Errors
+/// `Invalid` when two differ, or the name of one tells nothing: a scan would leave it out.
+fn common_kind(name: &str, files: &[ObjectMeta]) -> Result<(&'static Kind, Option<&'static str>), Error> {
+    let mut first: Option<(&str, &'static Kind, Option<&'static str>)> = None;
+    for file in files {
+        let location = file.location.as_ref();
+        let Some((kind, compression)) = kind_of(location) else {
+            // Some stores keep an empty file in place of a folder.
+            if file.size == 0 && files.len() > 1 {
+                continue;
+            }
+            let what = if files.len() == 1 { name } else { shown(location) };
+            return Err(unknown_format(what));
+        };
+        let (first_location, first_kind, first_compression) =
+            *first.get_or_insert((location, kind, compression));
+        let fits = (first_kind.format, first_kind.options) == (kind.format, kind.options);
+        if !fits || first_compression != compression {
+            let what = format!(
+                "the files of '{name}' are of different kinds: '{}' and '{}'",
+                shown(first_location),
+                shown(location)
+            );
+            return Err(Error::new(ErrorKind::Invalid, what).with_hint(
+                "read them apart, or name those that belong together with a glob such as '*.csv'",
+            ));
         }
     }
-    let what = if has_glob(name) { "matches" } else { "is in" };
-    Err(Error::new(ErrorKind::NotFound, format!("no file {what} '{name}'")).into())
+    first.map(|(_, kind, compression)| (kind, compression)).ok_or_else(|| unknown_format(name))
 }
 
-fn listing_options(
-    state: &SessionState,
-    kind: &Kind,
-    compression: Option<&str>,
-    first: &str,
-) -> Result<ListingOptions> {
+fn listing_options(state: &SessionState, kind: &Kind, compression: Option<&str>) -> Result<ListingOptions> {
     let mut options: HashMap<String, String> =
         kind.options.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
     if let Some(compression) = compression {
@@ -237,9 +232,12 @@ fn listing_options(
         ))
     })?;
     let format: Arc<dyn FileFormat> = factory.create(state, &options)?;
-    // The first file's own spelling: `.CSV` and `.csv.gz` list their like.
-    let extension = &first[first.len() - extension_chars(first, compression.is_some())..];
-    Ok(ListingOptions::new(format).with_file_extension(extension))
+    Ok(ListingOptions::new(format))
+}
+
+/// The extension with its dot in the file's own spelling, `.CSV` or `.csv.gz`.
+fn extension(name: &str, compressed: bool) -> &str {
+    &name[name.len() - extension_chars(name, compressed)..]
 }
 
 /// The length of the extension with its dot, `.csv` or `.csv.gz`. All known extensions are ASCII.
@@ -252,12 +250,12 @@ fn extension_chars(name: &str, compressed: bool) -> usize {
 async fn explain_schema(
     name: &str,
     state: &SessionState,
-    url: &ListingTableUrl,
-    store: &dyn ObjectStore,
-    config: &ListingTableConfig,
+    store: &Arc<dyn ObjectStore>,
+    files: &[ObjectMeta],
+    options: &ListingOptions,
     error: DataFusionError,
 ) -> DataFusionError {
-    match differing_files(state, url, store, config).await {
+    match differing_files(state, store, files, options).await {
         Ok(Some(difference)) => {
             Error::new(ErrorKind::Invalid, format!("the files of '{name}' do not fit together: {difference}"))
                 .with_hint("read them apart, or name those that belong together with a glob")
@@ -272,22 +270,14 @@ async fn explain_schema(
 
 async fn differing_files(
     state: &SessionState,
-    url: &ListingTableUrl,
-    store: &dyn ObjectStore,
-    config: &ListingTableConfig,
+    store: &Arc<dyn ObjectStore>,
+    files: &[ObjectMeta],
+    options: &ListingOptions,
 ) -> Result<Option<String>> {
-    let Some(options) = &config.options else { return Ok(None) };
-    let files: Vec<ObjectMeta> = url
-        .list_all_files(state, store, &options.file_extension)
-        .await?
-        .take(COMPARED_FILES_MAX)
-        .try_collect()
-        .await?;
-    let store = state.runtime_env().object_store(url)?;
     let mut first: Option<(String, Arc<Schema>)> = None;
-    for file in files {
+    for file in files.iter().take(COMPARED_FILES_MAX) {
         let location = file.location.to_string();
-        let schema = match options.format.infer_schema(state, &store, std::slice::from_ref(&file)).await {
+        let schema = match options.format.infer_schema(state, store, std::slice::from_ref(file)).await {
             Ok(schema) => schema,
             Err(error) => {
                 let error = Error::from(error);
@@ -335,15 +325,6 @@ mod tests {
         assert_eq!(told("a.jsonl.zst"), Some(("json", Some("zstd"))));
         assert_eq!(told("a.parquet.gz"), None);
         assert_eq!(told("orders"), None);
-    }
-
-    #[test]
-    fn an_address_may_have_a_glob() {
-        assert_eq!(split_glob("s3://b/t/part=1/*.parquet"), Some(("s3://b/t/part=1/", "*.parquet")));
-        assert_eq!(split_glob("hdfs://[::1]:9000/t/p=*/a.csv"), Some(("hdfs://[::1]:9000/t/", "p=*/a.csv")));
-        assert_eq!(split_glob("s3://b/t/one.parquet"), None);
-        assert_eq!(split_glob("https://host/a.csv?v=1"), None);
-        assert_eq!(split_glob("t/*.csv"), None);
     }
 
     #[test]

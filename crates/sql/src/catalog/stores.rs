@@ -1,7 +1,9 @@
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::fmt;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use datafusion::common::{DataFusionError, Result};
+use datafusion::execution::cache::cache_manager::FileMetadataCache;
 use datafusion::execution::object_store::ObjectStoreRegistry;
 use hdfs_native_object_store::HdfsObjectStoreBuilder;
 use object_store::aws::AmazonS3Builder;
@@ -24,11 +26,41 @@ const STORES_MAX: usize = 256;
 pub(crate) struct Stores {
     local: Arc<LocalFileSystem>,
     opened: Mutex<HashMap<String, Arc<dyn ObjectStore>>>,
+    footers: Footers,
+}
+
+/// The cache of Parquet footers, as long as the session reads from one store.
+///
+/// DataFusion finds a footer by its path alone, so that `s3://prod/t.parquet` and `s3://staging/t.parquet` of one size and
+/// second would share it. With the second store the cache ends.
+struct Footers {
+    cache: Arc<FileMetadataCache>,
+    store: OnceLock<String>,
+}
+
+impl fmt::Debug for Footers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Footers").field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
+impl Footers {
+    fn read_from(&self, store: String) {
+        if *self.store.get_or_init(|| store.clone()) != store {
+            self.cache.update_cache_limit(0);
+            self.cache.clear();
+        }
+    }
 }
 
 impl Stores {
-    pub(crate) fn new() -> Self {
-        Self { local: Arc::new(LocalFileSystem::new()), opened: Mutex::new(HashMap::new()) }
+    /// `footers` is the cache of the runtime whose stores these are.
+    pub(crate) fn new(footers: Arc<FileMetadataCache>) -> Self {
+        Self {
+            local: Arc::new(LocalFileSystem::new()),
+            opened: Mutex::new(HashMap::new()),
+            footers: Footers { cache: footers, store: OnceLock::new() },
+        }
     }
 
     fn open(url: &Url) -> Result<Arc<dyn ObjectStore>, Error> {
@@ -73,6 +105,7 @@ impl ObjectStoreRegistry for Stores {
     }
 
     fn get_store(&self, url: &Url) -> Result<Arc<dyn ObjectStore>> {
+        self.footers.read_from(key(url));
         if url.scheme() == "file" {
             return Ok(Arc::clone(&self.local) as _);
         }
@@ -92,10 +125,27 @@ impl ObjectStoreRegistry for Stores {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use datafusion::execution::cache::default_cache::DefaultCache;
+
+    fn footers() -> Arc<FileMetadataCache> {
+        Arc::new(DefaultCache::new(1 << 20))
+    }
+
+    #[test]
+    fn footers_are_kept_for_one_store_only() {
+        let cache = footers();
+        let stores = Stores::new(Arc::clone(&cache));
+        let get = |address: &str| stores.get_store(&Url::parse(address).unwrap()).unwrap();
+        get("http://localhost:1/a");
+        get("http://localhost:1/b");
+        assert_eq!(cache.cache_limit(), 1 << 20);
+        get("http://localhost:2/a");
+        assert_eq!(cache.cache_limit(), 0);
+    }
 
     #[test]
     fn a_store_is_opened_once_per_authority() {
-        let stores = Stores::new();
+        let stores = Stores::new(footers());
         let get = |address: &str| stores.get_store(&Url::parse(address).unwrap());
         let first = get("http://localhost:1/a").unwrap();
         assert!(Arc::ptr_eq(&first, &get("http://localhost:1/b").unwrap()));
@@ -105,7 +155,8 @@ mod tests {
 
     #[test]
     fn an_unknown_scheme_is_refused_by_name() {
-        let error = Error::from(Stores::new().get_store(&Url::parse("gopher://x/y").unwrap()).unwrap_err());
+        let error =
+            Error::from(Stores::new(footers()).get_store(&Url::parse("gopher://x/y").unwrap()).unwrap_err());
         assert_eq!(error.to_string(), "no store speaks 'gopher://'");
         assert_eq!(error.kind(), ErrorKind::Invalid);
     }

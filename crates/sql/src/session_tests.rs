@@ -1,0 +1,210 @@
+//! Statements on files, in a session of the test's own.
+
+use std::fs;
+use std::path::Path;
+
+use datafusion::arrow::util::pretty::pretty_format_batches;
+use futures::StreamExt;
+use tempfile::TempDir;
+use yeoul_base::{ByteSize, ErrorKind};
+
+use crate::{Error, Options, Session};
+
+/// A session, and a folder for its files.
+struct Bench {
+    session: Session,
+    folder: TempDir,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self::with(Options { threads: Some(2), ..Options::default() })
+    }
+
+    fn with(options: Options) -> Self {
+        let runtime = crate::runtime(&options).unwrap();
+        let _inside = runtime.enter();
+        let session = Session::new(options).unwrap();
+        Self { session, folder: tempfile::tempdir().unwrap(), runtime }
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        let path = self.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    /// Runs a statement in which `~` stands for the folder.
+    fn try_sql(&self, sql: &str) -> Result<String, Error> {
+        let sql = sql.replace('~', &self.path().to_string_lossy());
+        let batches = self.runtime.block_on(async { self.session.sql(&sql).await?.collect().await })?;
+        Ok(pretty_format_batches(&batches).unwrap().to_string())
+    }
+
+    fn sql(&self, sql: &str) -> String {
+        self.try_sql(sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
+    }
+
+    /// The values of the column `n` of what a name stands for, in order.
+    fn numbers(&self, name: &str) -> Vec<i64> {
+        let table = self.sql(&format!("SELECT n FROM '{name}' ORDER BY n"));
+        table.lines().filter_map(|line| line.trim_matches(['|', ' ']).parse().ok()).collect()
+    }
+
+    fn refused(&self, sql: &str) -> Error {
+        self.try_sql(sql).expect_err(sql)
+    }
+}
+
+#[test]
+fn a_copy_goes_where_its_name_says_whatever_is_in_the_name() {
+    let bench = Bench::new();
+    for name in ["[x] y/out.csv", "sales[1].csv", "what?.csv", "a*b.csv", "50%20 off.csv"] {
+        bench.sql(&format!("COPY (SELECT 7 AS n) TO '~/{name}'"));
+        assert_eq!(fs::read_to_string(bench.path().join(name)).unwrap(), "n\n7\n", "{name}");
+    }
+    bench.sql("COPY (SELECT 7 AS n) TO '~/[f]/' STORED AS CSV");
+    assert_eq!(fs::read_dir(bench.path().join("[f]")).unwrap().count(), 1);
+    assert_eq!(bench.numbers("~/[x] y/out.csv"), [7]);
+    assert_eq!(bench.numbers("~/sales[1].csv"), [7]);
+    assert_eq!(fs::read_dir(bench.path()).unwrap().count(), 6);
+}
+
+#[test]
+fn a_copied_file_is_there_as_soon_as_its_count_is() {
+    let bench = Bench::new();
+    let sql = format!("COPY (SELECT 7 AS n) TO '{}/out.csv'", bench.path().display());
+    bench.runtime.block_on(async {
+        let mut answer = bench.session.sql(&sql).await.unwrap();
+        answer.next().await.unwrap().unwrap();
+    });
+    assert_eq!(fs::read_to_string(bench.path().join("out.csv")).unwrap(), "n\n7\n");
+}
+
+#[test]
+fn a_folder_is_listed_anew_by_each_statement() {
+    let bench = Bench::new();
+    bench.sql("COPY (SELECT 1 AS n) TO '~/dir/a.parquet'");
+    assert_eq!(bench.numbers("~/dir"), [1]);
+    bench.sql("COPY (SELECT 2 AS n) TO '~/dir/b.parquet'");
+    assert_eq!(bench.numbers("~/dir"), [1, 2]);
+    bench.sql("COPY (SELECT 3 AS n) TO '~/dir/a.parquet'");
+    assert_eq!(bench.numbers("~/dir"), [2, 3]);
+}
+
+#[test]
+fn files_that_are_not_read_alike_are_refused_by_name() {
+    let bench = Bench::new();
+    bench.write("logs/a.csv", "n\n1\n");
+    bench.write("logs/b.csv.gz", "whatever");
+    bench.write("kinds/a.csv", "n\n1\n");
+    bench.write("kinds/b.json", "{\"n\":2}\n");
+    for (folder, other) in [("logs", "b.csv.gz"), ("kinds", "b.json")] {
+        for name in [format!("~/{folder}"), format!("~/{folder}/*")] {
+            let error = bench.refused(&format!("SELECT * FROM '{name}'"));
+            let text = error.to_string();
+            assert!(error.kind() == ErrorKind::Invalid && text.contains("'a.csv'"), "{text}");
+            assert!(text.contains(other) && error.hint().is_some(), "{text}");
+        }
+    }
+    bench.write("notes/a.csv", "n\n1\n");
+    bench.write("notes/part-0", "n\n2\n");
+    let error = bench.refused("SELECT * FROM '~/notes'");
+    assert!(error.kind() == ErrorKind::Invalid && error.to_string().contains("part-0"), "{error}");
+}
+
+#[test]
+fn a_glob_reaches_all_that_it_matches() {
+    let bench = Bench::new();
+    let files = ["top.csv", "x/one.csv", "x/y/two.csv", "z/three.csv", "z/_note.csv", ".hid/four.csv"];
+    for (number, name) in files.iter().enumerate() {
+        bench.write(&format!("t/{name}"), &format!("n\n{number}\n"));
+    }
+    for (glob, numbers) in [
+        ("~/t/*.csv", &[0][..]),
+        ("~/t/**/*.csv", &[0, 1, 2, 3]),
+        ("~/t/*/*.csv", &[1, 3]),
+        ("~/t/x/**", &[1, 2]),
+        ("~/t/[xz]/*e.csv", &[1, 3]),
+        ("~/t/z", &[3]),
+        ("~/t/z/*.csv", &[3]),
+    ] {
+        assert_eq!(bench.numbers(glob), numbers, "{glob}");
+    }
+    assert_eq!(bench.refused("SELECT * FROM '~/t/*/*.parquet'").kind(), ErrorKind::NotFound);
+}
+
+#[test]
+fn folders_that_name_columns_are_read_whole_or_refused() {
+    let bench = Bench::new();
+    for (year, number) in [(2023, 1), (2024, 2)] {
+        bench.write(&format!("p/year={year}/a.csv"), &format!("n\n{number}\n"));
+    }
+    assert_eq!(bench.numbers("~/p/year=*/*.csv"), [1, 2]);
+    bench.write("p/year=2024/_b.csv", "n\n9\n");
+    bench.write("p/_SUCCESS", "");
+    assert_eq!(bench.numbers("~/p"), [1, 2]);
+    assert!(bench.sql("SELECT year FROM '~/p' WHERE n = 2").contains("2024"));
+    let error = bench.refused("SELECT * FROM '~/p/year=*4/*.csv'");
+    assert!(error.kind() == ErrorKind::Invalid && error.hint().is_some(), "{error}");
+}
+
+#[test]
+fn a_line_break_within_quotes_stays_in_its_value() {
+    let bench = Bench::new();
+    let mut text = String::from("n,t\n");
+    let rows = 40_000;
+    for number in 0..rows {
+        // The first rows tell the columns, and are read apart.
+        let lines = if number < 2_000 { 0 } else { 1 + number % 17 };
+        text.push_str(&format!("{number},\"x{}\"\n", "\n7,line".repeat(lines)));
+    }
+    assert!(text.len() > 1 << 20);
+    bench.write("quoted.csv", &text);
+    let seen = bench.sql("SELECT count(*) AS c, sum(n) AS s, max(length(t)) AS l FROM '~/quoted.csv'");
+    assert!(seen.contains(&format!("| {rows} | {} |", rows * (rows - 1) / 2)), "{seen}");
+}
+
+#[test]
+fn limits_are_not_lifted_by_reset() {
+    let bench = Bench::with(Options { memory: Some(ByteSize::from_gib(4)), ..Options::default() });
+    for name in ["memory_limit", "temp_directory", "max_temp_directory_size"] {
+        let error = bench.refused(&format!("RESET datafusion.runtime.{name}"));
+        assert_eq!(error.kind(), ErrorKind::Denied, "{name}: {error}");
+    }
+    bench.sql("RESET datafusion.execution.batch_size");
+}
+
+#[test]
+fn an_address_with_a_query_is_refused() {
+    let bench = Bench::new();
+    for sql in [
+        "SELECT * FROM 'https://localhost:1/a.csv?v=1'",
+        "COPY (SELECT 1 AS n) TO 's3://bucket/a#1.csv' STORED AS CSV",
+    ] {
+        let error = bench.refused(sql);
+        assert!(error.kind() == ErrorKind::Invalid && error.hint().is_some(), "{error}");
+        assert!(error.to_string().contains("which cannot be sent"), "{error}");
+    }
+}
+
+#[test]
+fn a_view_or_table_may_be_named_like_a_folder() {
+    for what in ["VIEW", "TABLE", "TABLE IF NOT EXISTS"] {
+        let bench = Bench::new();
+        bench.write("orders/a.csv", "n\n1\n");
+        bench.sql(&format!("CREATE {what} \"~/orders\" AS SELECT 7 AS n"));
+        assert_eq!(bench.numbers("~/orders"), [7], "{what}");
+    }
+    let bench = Bench::new();
+    bench.sql("CREATE TABLE t AS SELECT 1 AS n");
+    assert!(bench.refused("CREATE TABLE t AS SELECT 2 AS n").to_string().contains("already exists"));
+    assert!(bench.refused("CREATE VIEW t AS SELECT 2 AS n").to_string().contains("already exists"));
+    bench.sql("CREATE TABLE IF NOT EXISTS t AS SELECT 2 AS n");
+    assert_eq!(bench.numbers("t"), [1]);
+}
