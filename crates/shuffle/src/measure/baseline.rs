@@ -1,7 +1,7 @@
 //! What the machine does without us: bytes over loopback, bytes to and from the disk.
 
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::path::Path;
 use std::time::Instant;
 
@@ -78,19 +78,61 @@ pub(super) fn disk_read(path: &Path) -> Result<f64> {
 
 /// Lets the kernel forget what it has cached of a file, or of all files below a directory.
 pub(super) fn forget_cached(path: &Path) -> Result<()> {
-    if path.is_dir() {
-        for entry in fs::read_dir(path)? {
-            forget_cached(&entry?.path())?;
+    each_file(path, &mut |file| {
+        file.sync_all()?;
+        Ok(fadvise(file, 0, None, Advice::DontNeed)?)
+    })
+}
+
+/// Brings all files below a directory to the disk, and returns their bytes.
+pub(super) fn sync_files(path: &Path) -> Result<u64> {
+    let mut bytes = 0;
+    each_file(path, &mut |file| {
+        file.sync_data()?;
+        bytes += file.metadata()?.len();
+        Ok(())
+    })?;
+    Ok(bytes)
+}
+
+/// A file, or all files below a directory. A running worker may delete some meanwhile.
+fn each_file(path: &Path, work: &mut impl FnMut(&File) -> io::Result<()>) -> Result<()> {
+    let done = if path.is_dir() {
+        match fs::read_dir(path) {
+            Ok(entries) => {
+                for entry in entries {
+                    each_file(&entry?.path(), work)?;
+                }
+                Ok(())
+            }
+            Err(error) => Err(error),
         }
-        return Ok(());
+    } else {
+        File::open(path).and_then(|file| work(&file))
+    };
+    match done {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
+        _ => Ok(()),
     }
-    let file = File::open(path)?;
-    file.sync_all()?;
-    fadvise(&file, 0, None, Advice::DontNeed).map_err(std::io::Error::from)?;
-    Ok(())
 }
 
 /// MiB a second since then.
 pub(super) fn rate(bytes: u64, started: Instant) -> f64 {
     bytes as f64 / (1 << 20) as f64 / started.elapsed().as_secs_f64().max(1e-9)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_synced_however_deep_they_lie() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("a/b")).unwrap();
+        fs::write(dir.path().join("a/b/deep"), [1; 100]).unwrap();
+        fs::write(dir.path().join("a/near"), [2; 20]).unwrap();
+        assert_eq!(sync_files(dir.path()).unwrap(), 120);
+        assert_eq!(sync_files(&dir.path().join("a/near")).unwrap(), 20);
+        assert_eq!(sync_files(&dir.path().join("deleted meanwhile")).unwrap(), 0);
+    }
 }

@@ -1,14 +1,15 @@
 //! The cases.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use tokio::task::JoinSet;
 
-use super::baseline::{PIECE, disk_read, disk_write, forget_cached, rate, tcp_copy};
+use super::baseline::{disk_read, disk_write, forget_cached, rate, sync_files, tcp_copy};
 use super::cluster::Cluster;
+use super::written::{Compare, PARTITIONS, TASKS, Written, lost};
 use super::{Bar, Finding, Plan, Unit};
 use crate::client::Shuffle;
 use crate::ids::{AttemptId, MapId, PartitionId, ShuffleId};
@@ -17,9 +18,6 @@ use crate::wire::message::Message;
 use crate::wire::{Header, Received, proto, received};
 use crate::{Error, Kind, Result};
 
-/// Map tasks and readers at a time.
-const TASKS: i32 = 4;
-const PARTITIONS: i32 = 16;
 /// What a worker of the memory tier may use: the shuffle, and room.
 const MEMORY_FACTOR: u64 = 3;
 /// What is brought to the disk where it is measured more than once: enough that what the worker keeps in memory does not
@@ -32,6 +30,7 @@ const MEMORY_LEAST: u64 = 64 << 20;
 pub(super) async fn memory(plan: &Plan) -> Result<Vec<Finding>> {
     let memory = (plan.bytes * MEMORY_FACTOR).max(512 << 20);
     let cluster = Cluster::start(plan, "memory", memory).await?;
+    let written = Written::new(plan.bytes);
     let (mut push, mut fetch, mut copy) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..plan.rounds {
         copy.push(tcp_copy(plan.bytes).await?);
@@ -39,11 +38,11 @@ pub(super) async fn memory(plan: &Plan) -> Result<Vec<Finding>> {
             .application
             .register(ShuffleId(round as i32), TASKS as usize, PARTITIONS as usize)
             .await?;
-        push.push(push_all(&shuffle, plan.bytes).await?);
+        push.push(push_all(&shuffle, &written, None).await?);
         shuffle.commit().await?;
-        fetch.push(fetch_all(&shuffle, plan.bytes, false).await?);
+        fetch.push(fetch_all(&shuffle, &written, Compare::Ends).await?);
         if round == 0 {
-            fetch_all(&shuffle, plan.bytes, true).await?;
+            fetch_all(&shuffle, &written, Compare::Whole).await?;
         }
         shuffle.unregister().await?;
     }
@@ -58,28 +57,31 @@ pub(super) async fn memory(plan: &Plan) -> Result<Vec<Finding>> {
     Ok(vec![finding("push to memory", push), finding("fetch from memory", fetch)])
 }
 
-/// Push and fetch of one worker with the least memory, against a file of the same bytes on the same disk. What the
-/// kernel has cached of either is let go before it is read.
+/// Push and fetch of one worker with the least memory, against a file of the same bytes on the same disk. Both are brought
+/// to the disk while they are measured, and what the kernel has cached of either is let go before it is read.
 pub(super) async fn disk(plan: &Plan) -> Result<Vec<Finding>> {
     let cluster = Cluster::start(plan, "disk", MEMORY_LEAST).await?;
     let bytes = plan.bytes.max(if plan.rounds > 1 { DISK_BYTES_MIN } else { 0 });
+    let written = Written::new(bytes);
     let path = plan.dir.join("plain-file");
     let (mut push, mut fetch, mut write, mut read) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for round in 0..plan.rounds {
-        write.push(disk_write(&path, bytes)?);
+        let file = path.clone();
+        write.push(on_a_thread(move || disk_write(&file, bytes)).await?);
         forget_cached(&path)?;
-        read.push(disk_read(&path)?);
+        let file = path.clone();
+        read.push(on_a_thread(move || disk_read(&file)).await?);
         std::fs::remove_file(&path)?;
         let shuffle = cluster
             .application
             .register(ShuffleId(round as i32), TASKS as usize, PARTITIONS as usize)
             .await?;
-        push.push(push_all(&shuffle, bytes).await?);
+        push.push(push_all(&shuffle, &written, Some(&cluster.worker_dir)).await?);
         shuffle.commit().await?;
         forget_cached(&cluster.worker_dir)?;
-        fetch.push(fetch_all(&shuffle, bytes, false).await?);
+        fetch.push(fetch_all(&shuffle, &written, Compare::Ends).await?);
         if round == 0 {
-            fetch_all(&shuffle, bytes, true).await?;
+            fetch_all(&shuffle, &written, Compare::Whole).await?;
         }
         shuffle.unregister().await?;
     }
@@ -92,7 +94,7 @@ pub(super) async fn disk(plan: &Plan) -> Result<Vec<Finding>> {
         bar: Bar::RatioAtLeast(0.6),
     };
     Ok(vec![
-        finding("push through 64 MiB", push, "file written with fsync", write),
+        finding("push through 64 MiB, with fsync", push, "file written with fsync", write),
         finding("fetch from segments", fetch, "file read", read),
     ])
 }
@@ -198,7 +200,7 @@ impl Busy {
         let (flag, own) = (stopped.clone(), shuffle.clone());
         let task = tokio::spawn(async move {
             let mut writer = own.writer(MapId(0), AttemptId(0));
-            let payload = Bytes::from(piece(0, 0));
+            let payload = Written::new(0).payload(0, 0);
             let mut partition = 0;
             // The pause keeps the worker's memory from being the subject: some 60 MiB a second.
             while !flag.load(Ordering::Relaxed) {
@@ -218,20 +220,17 @@ impl Busy {
     }
 }
 
-/// Batches of 64 KiB from several map tasks at a time; returns the MiB a second.
-async fn push_all(shuffle: &Shuffle, bytes: u64) -> Result<f64> {
-    let batches = bytes / PIECE as u64 / TASKS as u64;
-    let pieces_of = |map| -> Vec<Bytes> { (0..PARTITIONS).map(|to| piece(map, to).into()).collect() };
-    let pieces: Vec<Vec<Bytes>> = (0..TASKS).map(pieces_of).collect();
+/// Batches of 64 KiB from several map tasks at a time, which are then brought to the disk if that is measured: what the
+/// worker has written below this directory, all but what its memory may hold. Returns the MiB a second.
+async fn push_all(shuffle: &Shuffle, written: &Written, synced: Option<&Path>) -> Result<f64> {
     let started = Instant::now();
     let mut tasks = JoinSet::new();
-    for (map, pieces) in (0..TASKS).zip(pieces) {
-        let shuffle = shuffle.clone();
+    for map in 0..TASKS {
+        let (shuffle, written) = (shuffle.clone(), written.clone());
         tasks.spawn(async move {
             let mut writer = shuffle.writer(MapId(map), AttemptId(0));
-            for batch in 0..batches {
-                let partition = (batch % PARTITIONS as u64) as i32;
-                writer.push(PartitionId(partition), pieces[partition as usize].clone()).await?;
+            for batch in 0..written.batches() {
+                writer.push(written.partition(batch), written.payload(map, batch)).await?;
             }
             writer.finish().await
         });
@@ -239,46 +238,45 @@ async fn push_all(shuffle: &Shuffle, bytes: u64) -> Result<f64> {
     while let Some(ended) = tasks.join_next().await {
         ended.map_err(panicked)??;
     }
-    Ok(rate(batches * PIECE as u64 * TASKS as u64, started))
+    let on_disk = match synced.map(Path::to_owned) {
+        Some(dir) => Some(on_a_thread(move || sync_files(&dir)).await?),
+        None => None,
+    };
+    let rate = rate(written.bytes(), started);
+    if let Some(on_disk) = on_disk.filter(|on_disk| on_disk + MEMORY_LEAST < written.bytes()) {
+        let text = format!("only {on_disk} bytes of {} are in the worker's files", written.bytes());
+        return Err(Error::new(Kind::Internal, text));
+    }
+    Ok(rate)
 }
 
-/// Reads all partitions, several at a time; returns the MiB a second.
-async fn fetch_all(shuffle: &Shuffle, bytes: u64, check: bool) -> Result<f64> {
+/// Reads all partitions, several at a time, and checks that each batch comes once; returns the MiB a second.
+async fn fetch_all(shuffle: &Shuffle, written: &Written, compare: Compare) -> Result<f64> {
     let started = Instant::now();
     let mut tasks = JoinSet::new();
     for task in 0..TASKS {
-        let shuffle = shuffle.clone();
+        let (shuffle, written) = (shuffle.clone(), written.clone());
         tasks.spawn(async move {
-            let mut read = 0;
-            for partition in (task..PARTITIONS).step_by(TASKS as usize) {
-                let mut reader = shuffle.reader(PartitionId(partition), ..)?;
+            for partition in (task..PARTITIONS).step_by(TASKS as usize).map(PartitionId) {
+                let mut reader = shuffle.reader(partition, ..)?;
+                let mut reading = written.read(partition, compare);
                 while let Some(batch) = reader.next().await? {
-                    read += batch.payload.len() as u64;
-                    if check && batch.payload != piece(batch.header.map.0, partition) {
-                        return Err(lost(format!("partition {partition}: a batch is not what was written")));
-                    }
+                    reading.take(&batch.header, &batch.payload)?;
                 }
+                reading.end()?;
             }
-            Ok(read)
+            Ok::<_, Error>(())
         });
     }
-    let mut read = 0;
     while let Some(ended) = tasks.join_next().await {
-        read += ended.map_err(panicked)??;
+        ended.map_err(panicked)??;
     }
-    let rate = rate(read, started);
-    let written = bytes / PIECE as u64 / TASKS as u64 * PIECE as u64 * TASKS as u64;
-    if read == written { Ok(rate) } else { Err(lost(format!("read {read} bytes of {written}"))) }
+    Ok(rate(written.bytes(), started))
 }
 
-/// The batch that a map task writes to a partition, unlike that of any other.
-fn piece(map: i32, partition: i32) -> Vec<u8> {
-    let start = (map * 31 + partition + 1) as u32;
-    (0..PIECE as u32).map(|n| (n.wrapping_add(start).wrapping_mul(2_654_435_761) >> 11) as u8).collect()
-}
-
-fn lost(message: String) -> Error {
-    Error::new(Kind::DataLoss, message)
+/// Waits for a disk in a way that can be given up: Ctrl-C is not to wait for it.
+async fn on_a_thread<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(panicked)?
 }
 
 fn panicked(error: tokio::task::JoinError) -> Error {

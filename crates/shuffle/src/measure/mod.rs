@@ -1,11 +1,13 @@
 //! Measurements for `yeoul bench shuffle`: one worker and our own client against what the machine does without them.
 //!
 //! Ours and the peer take turns within one run, several times, so that a ratio between them means something on a busy
-//! machine. Everything that is read is checked, outside the measured time where the check would weigh on it.
+//! machine. Every batch that is read is checked: that it was written there, comes once and has its length and its ends;
+//! all of its bytes in one more read, outside the measured time, on which that would weigh.
 
 mod baseline;
 mod cases;
 mod cluster;
+mod written;
 
 use std::path::PathBuf;
 
