@@ -3,6 +3,7 @@
 mod allocator;
 mod bench;
 mod demo;
+mod exit;
 mod shuffle;
 mod sql;
 

@@ -7,10 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use tokio::signal::unix::{SignalKind, signal};
 use tracing::level_filters::LevelFilter;
+use yeoul_base::ByteSize;
 use yeoul_shuffle::settings::{self, apply, file};
 use yeoul_shuffle::{Error, Kind, Result, master, worker};
+
+use crate::exit::{Stop, code_of};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,7 +28,9 @@ Spark then needs the stock client's jar and two settings:
   spark.shuffle.manager=org.apache.spark.shuffle.celeborn.SparkShuffleManager
   spark.celeborn.master.endpoints=127.0.0.1:9097
 
-What each of Celeborn's settings does here: docs/reference/shuffle-settings.md";
+What each of Celeborn's settings does here: docs/reference/shuffle-settings.md
+
+Exit code: 0 told to stop, 1 failed, 2 wrong usage.";
 
 /// Serve shuffles to the stock Celeborn client in Spark and to Sail
 #[derive(Args, Debug)]
@@ -85,8 +89,8 @@ struct WorkerArgs {
     dir: Vec<PathBuf>,
 
     /// The most memory that the whole process may use [default: 1GiB]
-    #[arg(long, value_name = "SIZE", value_parser = size, env = "YEOUL_SHUFFLE_MEMORY")]
-    memory: Option<u64>,
+    #[arg(long, value_name = "SIZE", env = "YEOUL_SHUFFLE_MEMORY")]
+    memory: Option<ByteSize>,
 
     /// The name by which masters, executors and other workers reach this worker [default: the address from which it
     /// reaches its master]
@@ -123,8 +127,8 @@ struct WorkerArgs {
     rack: Option<String>,
 
     /// What to leave free in each directory's file system [default: 5GiB, or a twentieth of a small one]
-    #[arg(long, value_name = "SIZE", value_parser = size)]
-    disk_reserve: Option<u64>,
+    #[arg(long, value_name = "SIZE")]
+    disk_reserve: Option<ByteSize>,
 
     #[command(flatten)]
     conf: Conf,
@@ -135,10 +139,6 @@ struct Conf {
     /// A celeborn-defaults.conf; flags win over it [default: that of the directory in CELEBORN_CONF_DIR, if it is set]
     #[arg(long, value_name = "FILE", env = "YEOUL_SHUFFLE_CONF")]
     conf: Option<PathBuf>,
-}
-
-fn size(text: &str) -> Result<u64, String> {
-    settings::bytes(text).ok_or_else(|| "expected a size such as 256MiB or 4GiB".to_owned())
 }
 
 /// Runs the verb until the server has ended or was told to.
@@ -161,7 +161,7 @@ pub fn run(args: ShuffleArgs) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             report(&error);
-            ExitCode::FAILURE
+            code_of(error.kind())
         }
     }
 }
@@ -224,7 +224,7 @@ async fn serve_worker(args: WorkerArgs) -> Result<()> {
     let masters: Vec<String> = args.master.iter().map(|text| settings::master_endpoint(text)).collect();
     options.masters = if masters.is_empty() { options.masters } else { masters };
     options.directories = if args.dir.is_empty() { options.directories } else { args.dir };
-    options.memory_bytes = args.memory.unwrap_or(options.memory_bytes);
+    options.memory_bytes = args.memory.map_or(options.memory_bytes, ByteSize::as_u64);
     options.host = args.host.or(options.host);
     options.bind = args.bind.or(options.bind);
     options.rpc_port = args.rpc_port.unwrap_or(options.rpc_port);
@@ -233,7 +233,7 @@ async fn serve_worker(args: WorkerArgs) -> Result<()> {
     options.replicate_port = args.replicate_port.unwrap_or(options.replicate_port);
     options.http_port = args.http_port.or(options.http_port);
     options.network_location = args.rack.unwrap_or(options.network_location);
-    options.disk_reserve_bytes = args.disk_reserve.or(options.disk_reserve_bytes);
+    options.disk_reserve_bytes = args.disk_reserve.map(ByteSize::as_u64).or(options.disk_reserve_bytes);
     let mut stop = Stop::listen()?;
     let handle = worker::Server::start(options).await?;
     announce(&handle.id().to_string());
@@ -242,14 +242,14 @@ async fn serve_worker(args: WorkerArgs) -> Result<()> {
     }
     tokio::select! {
         ended = handle.ended() => return ended,
-        () = stop.asked() => {
+        _ = stop.asked() => {
             tracing::info!("stopping: what is open is committed first; a second signal ends at once");
             handle.stop();
         }
     }
     tokio::select! {
         ended = handle.ended() => ended,
-        () = stop.asked() => Err(Error::new(Kind::Unavailable, "ended by a second signal before the stop was complete")),
+        _ = stop.asked() => Err(Error::new(Kind::Unavailable, "ended by a second signal before the stop was complete")),
     }
 }
 
@@ -288,24 +288,5 @@ impl Conf {
             tracing::warn!("{name}: {notice}");
         }
         Ok(())
-    }
-}
-
-/// SIGTERM and Ctrl-C.
-struct Stop {
-    terminate: tokio::signal::unix::Signal,
-    interrupt: tokio::signal::unix::Signal,
-}
-
-impl Stop {
-    fn listen() -> Result<Self> {
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
-    }
-
-    async fn asked(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
     }
 }

@@ -20,7 +20,9 @@ Examples:
   yeoul sql -c \"SELECT count(*) FROM 'data/lineitem.parquet'\"
 
 The same suite and scale give the same rows everywhere. Tables that are there already are kept; after an interruption
-the next run goes on with the ones that are missing.")]
+the next run goes on with the ones that are missing.
+
+Exit code: 0 done, 1 failed or refused, 2 wrong usage, 130 interrupted.")]
 pub struct GenerateArgs {
     /// tpch: 8 tables of orders and parts; tpcds: 24 tables of three sales channels
     #[arg(value_name = "SUITE")]

@@ -171,6 +171,11 @@ impl Report {
         self.rounds.iter().flat_map(|round| &round.cases).all(|case| case.outcomes[0].status.counts())
     }
 
+    /// Whether our contestant stayed within the limit of each round that has one.
+    pub fn keeps_limits(&self) -> bool {
+        self.rounds.iter().all(|round| self.limited(round, 0).is_none_or(|limited| limited.is_kept()))
+    }
+
     /// The report with its summary as JSON.
     pub fn to_json(&self) -> String {
         #[derive(Serialize)]

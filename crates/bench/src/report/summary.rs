@@ -58,6 +58,24 @@ pub struct Total {
     pub values: BTreeMap<String, f64>,
 }
 
+/// What a contestant made of a round's limit.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limited<'a> {
+    /// What is limited.
+    pub metric: &'a Metric,
+    /// Its largest value.
+    pub value: f64,
+    /// The limit.
+    pub limit: f64,
+}
+
+impl Limited<'_> {
+    /// Whether the value is within the limit, which itself is allowed.
+    pub fn is_kept(&self) -> bool {
+        self.value <= self.limit
+    }
+}
+
 /// Ours against one peer, over the cases that both did.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
@@ -148,6 +166,14 @@ impl Report {
             Some((metric.name.clone(), value))
         });
         Total { done, wrong: round.cases.len() - done - failed, failed, values: values.collect() }
+    }
+
+    /// What a contestant made of a round's limit; `None` if there was no limit, or nothing was measured.
+    pub(super) fn limited(&self, round: &Round, contestant: usize) -> Option<Limited<'_>> {
+        let limit = round.limit.as_ref()?;
+        let metric = self.metrics.iter().find(|metric| metric.name == limit.metric)?;
+        let value = *self.total(round, contestant).values.get(&metric.name)?;
+        Some(Limited { metric, value, limit: limit.value })
     }
 
     /// Ours against a contestant, over a round; `None` if there is no case that both did.

@@ -83,12 +83,10 @@ impl Report {
             if total.failed > 0 {
                 line.push_str(&format!(", {} failed", total.failed));
             }
-            if let Some(limit) = &round.limit
-                && let Some(metric) = self.metrics.iter().find(|metric| metric.name == limit.metric)
-                && let Some(value) = total.values.get(&metric.name)
-            {
-                let kept = if *value <= limit.value { "within" } else { "ABOVE" };
-                let (value, limit) = (metric.unit.show(*value), metric.unit.show(limit.value));
+            if let Some(limited) = self.limited(round, index) {
+                let kept = if limited.is_kept() { "within" } else { "ABOVE" };
+                let metric = limited.metric;
+                let (value, limit) = (metric.unit.show(limited.value), metric.unit.show(limited.limit));
                 line.push_str(&format!(", {} {value}, {kept} the limit of {limit}", metric.title));
             }
             lines.push(line);

@@ -117,6 +117,26 @@ fn a_peer_that_fails_is_not_our_fault_but_its_memory_counts() {
 }
 
 #[test]
+fn a_limit_is_broken_by_ours_in_any_round_and_in_a_case_that_failed_too() {
+    let mut report = five();
+    report.rounds.push(report.rounds[0].clone());
+    let set = |report: &mut Report, contestant: usize, peak: f64| {
+        report.rounds[1].cases[2].outcomes[contestant].values.insert("peak".to_owned(), vec![20.0, peak]);
+    };
+    set(&mut report, 0, 150.0);
+    set(&mut report, 1, 900.0);
+    assert!(report.keeps_limits(), "the limit itself is allowed, and a peer's excess is not ours");
+    set(&mut report, 0, 151.0);
+    assert!(!report.keeps_limits());
+    assert!(report.is_right(), "the answers are right all the same");
+    report.rounds[1].cases[2].outcomes[0].status =
+        Status::Failed { kind: "crashed".to_owned(), message: String::new() };
+    assert!(!report.keeps_limits());
+    report.rounds[1].limit = None;
+    assert!(report.keeps_limits(), "without a limit there is none to break");
+}
+
+#[test]
 fn a_note_on_everyone_is_said_once() {
     let mut report = five();
     for outcome in &mut report.rounds[0].cases[1].outcomes {

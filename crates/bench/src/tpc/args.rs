@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use yeoul_base::{ByteSize, ErrorKind};
 
-use super::{Options, bench};
+use super::{Options, bench, queries};
 use crate::contest::Peer;
 use crate::error::{Error, Result};
 use crate::generate::{Suite, parse_scale, parse_threads};
@@ -21,9 +21,11 @@ Examples:
   yeoul bench tpcds --scale 10 --memory 1GiB,2GiB,4GiB,8GiB --against duckdb --html sweep.html
   yeoul bench tpch --queries 9,18,21 --memory 512MiB --json - | jq .summary
 
-Every answer is compared by value with DuckDB's; the exit code is 1 if one of ours is wrong or missing. Contestants are
-processes of their own that take turns on the same files with the same threads. Peers and query texts come from PyPI,
-once, into the cache directory; Spark needs a JDK 17.")]
+Every answer is compared by value with DuckDB's. Contestants are processes of their own that take turns on the same files
+with the same threads. Peers and query texts come from PyPI, once, into the cache directory; Spark needs a JDK 17.
+
+Exit code: 0 done, 1 if it failed, an answer of ours is wrong or missing, or our process held more than --memory, 2 wrong
+usage, 130 interrupted.")]
 pub struct TpcArgs {
     /// Scale factor of the tables, also of those in --data: about this many GB as text; fractions work
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_scale)]
@@ -67,8 +69,8 @@ pub struct TpcArgs {
 }
 
 impl TpcArgs {
-    /// Compares, and prints the report. Gives whether our answers are all there and right: exit 0, or else 1.
-    /// Ctrl-C ends it and all contestants.
+    /// Compares, and prints the report. Gives whether our answers are all there and right, and no memory limit was broken to
+    /// get them: exit 0, or else 1. Ctrl-C ends it and all contestants.
     ///
     /// # Errors
     /// Those of [`bench`], and of writing the report.
@@ -84,7 +86,8 @@ impl TpcArgs {
             timeout: Duration::from_secs(self.timeout),
             data: self.data,
         };
-        // What cannot be written should not be measured first.
+        // What is not asked for rightly or cannot be written should not be measured first.
+        queries::check(suite, &options.queries)?;
         for path in [&self.json, &self.html].into_iter().flatten().filter(|path| !is_stdout(path)) {
             std::fs::OpenOptions::new()
                 .append(true)
@@ -117,7 +120,7 @@ impl TpcArgs {
             }
             None => crate::stdout::print(report.to_terminal().trim_end())?,
         }
-        Ok(report.is_right())
+        Ok(report.is_right() && report.keeps_limits())
     }
 }
 

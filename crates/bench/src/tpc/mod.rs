@@ -81,6 +81,7 @@ impl Options {
 /// `Invalid` for a query that there is not; `NotFound` for a directory without the tables; `Unavailable` if a peer
 /// cannot be installed or started. A query that fails or is answered wrongly is in the report.
 pub fn bench(options: &Options, stop: &AtomicBool) -> Result<Report> {
+    queries::check(options.suite, &options.queries)?;
     let set = QuerySet::fetch(options.suite)?;
     let queries = set.select(&options.queries)?;
     let data = match &options.data {

@@ -33,6 +33,30 @@ pub(super) struct QuerySet {
     pub sha256: String,
 }
 
+/// How many queries a suite has.
+fn count(suite: Suite) -> u32 {
+    match suite {
+        Suite::TpcH => 22,
+        Suite::TpcDs => 99,
+    }
+}
+
+/// Refuses numbers that a suite does not have, before anything is fetched.
+///
+/// # Errors
+/// `Invalid` for the first of them.
+pub(super) fn check(suite: Suite, numbers: &[u32]) -> Result<()> {
+    let last = count(suite);
+    match numbers.iter().find(|number| !(1..=last).contains(*number)) {
+        Some(number) => Err(unknown(*number, last)),
+        None => Ok(()),
+    }
+}
+
+fn unknown(number: u32, last: u32) -> Error {
+    Error::new(ErrorKind::Invalid, format!("there is no query {number}: they are 1 to {last}"))
+}
+
 impl QuerySet {
     /// Fetches the queries of `suite`.
     ///
@@ -46,10 +70,7 @@ impl QuerySet {
         let queries: Vec<Query> = serde_json::from_slice(&json).map_err(|e| {
             Error::new(ErrorKind::Corrupt, "cannot understand the query texts").with_source(e)
         })?;
-        let expected = match suite {
-            Suite::TpcH => 22,
-            Suite::TpcDs => 99,
-        };
+        let expected = count(suite);
         if !queries.iter().map(|query| query.number).eq(1..=expected) {
             let message = format!("the package has {} queries where {expected} belong", queries.len());
             return Err(Error::new(ErrorKind::Corrupt, message));
@@ -66,10 +87,8 @@ impl QuerySet {
             return Ok(self.queries.clone());
         }
         let find = |number: &u32| {
-            self.queries.iter().find(|query| query.number == *number).cloned().ok_or_else(|| {
-                let last = self.queries.len();
-                Error::new(ErrorKind::Invalid, format!("there is no query {number}: they are 1 to {last}"))
-            })
+            let found = self.queries.iter().find(|query| query.number == *number).cloned();
+            found.ok_or_else(|| unknown(*number, self.queries.len() as u32))
         };
         numbers.iter().map(find).collect()
     }
@@ -112,5 +131,11 @@ mod tests {
         assert_eq!(set.select(&[]).unwrap().len(), 2);
         assert_eq!(set.select(&[2]).unwrap()[0].sql, "b");
         assert_eq!(set.select(&[3]).unwrap_err().kind(), ErrorKind::Invalid);
+        check(Suite::TpcDs, &[99, 1]).unwrap();
+        for number in [0, 23, 99] {
+            let error = check(Suite::TpcH, &[1, number]).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Invalid);
+            assert_eq!(error.to_string(), format!("there is no query {number}: they are 1 to 22"));
+        }
     }
 }

@@ -12,8 +12,7 @@ use yeoul_bench::Error;
 use yeoul_bench::generate::{GenerateArgs, Suite as Tables};
 use yeoul_bench::tpc::TpcArgs;
 
-/// What a shell gives for a program that Ctrl-C ended: 128 and the number of SIGINT.
-const INTERRUPTED: u8 = 130;
+use crate::exit::code_of;
 
 /// Measure a part of Yeoul against the systems that it replaces, and check its answers
 #[derive(Args)]
@@ -65,7 +64,7 @@ fn exit_code(result: Result<bool, Error>) -> ExitCode {
             if let Some(hint) = error.hint() {
                 eprintln!("hint: {hint}");
             }
-            if error.kind() == ErrorKind::Cancelled { ExitCode::from(INTERRUPTED) } else { ExitCode::FAILURE }
+            code_of(error.kind())
         }
     }
 }

@@ -1,5 +1,6 @@
 //! `yeoul bench shuffle`: one worker and our own client against what the machine does without them.
 
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -11,6 +12,8 @@ use yeoul_base::ByteSize;
 use yeoul_shuffle::measure::{self, Finding, Plan};
 use yeoul_shuffle::{Error, Result};
 
+use crate::exit::{Stop, code_of};
+
 /// Compare the shuffle's worker with plain copies over loopback and to the disk
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
@@ -19,8 +22,12 @@ Examples:
   yeoul bench shuffle --dir /data/1 --bytes 8GiB     # on the disk that the worker will use
   yeoul bench shuffle --json - | jq .findings
 
-The worker is a process of its own. Ours and the plain copy take turns on the same bytes; medians are compared. Everything
-that is read back is checked: the exit code is 1 if a byte is wrong or missing.")]
+The worker is a process of its own. Ours and the plain copy take turns on the same bytes; medians are compared. What goes
+to the disk is measured with the fsync that brings it there, on both sides. Every read is checked for each batch, once,
+with its length and its ends; one read of each kind, which is not measured, for every byte.
+
+Exit code: 0 done, even if a bar is missed, 1 if it failed or what was read is not what was written, 2 wrong usage, 130
+interrupted.")]
 pub struct ShuffleArgs {
     /// Bytes of each throughput measurement; the disk gets at least 2GiB, unless --rounds is 1
     #[arg(long, value_name = "SIZE", default_value = "512MiB")]
@@ -40,17 +47,25 @@ pub struct ShuffleArgs {
 }
 
 pub fn run(args: ShuffleArgs) -> ExitCode {
-    match run_to_end(&args) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            crate::shuffle::report(&error);
-            ExitCode::FAILURE
-        }
-    }
+    run_to_end(&args).unwrap_or_else(|error| {
+        crate::shuffle::report(&error);
+        code_of(error.kind())
+    })
 }
 
-fn run_to_end(args: &ShuffleArgs) -> Result<()> {
+fn run_to_end(args: &ShuffleArgs) -> Result<ExitCode> {
+    let json = args.json.as_deref().filter(|path| *path != Path::new("-"));
+    if let Some(path) = json {
+        // What cannot be written should not be measured first.
+        File::options().append(true).create(true).open(path).map_err(|error| unwritten(path, error))?;
+    }
     let parent = args.dir.clone().unwrap_or_else(std::env::temp_dir);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let mut stop = {
+        let _inside = runtime.enter();
+        // Before there is anything that a signal would leave behind.
+        Stop::listen()?
+    };
     let dir = tempfile::Builder::new().prefix("yeoul-bench-").tempdir_in(parent)?;
     let program = std::env::current_exe()?.display().to_string();
     let plan = Plan {
@@ -59,21 +74,32 @@ fn run_to_end(args: &ShuffleArgs) -> Result<()> {
         command: Some(vec![program, "shuffle".to_owned()]),
         ..Plan::new(dir.path())
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let findings = runtime.block_on(async {
+    let measured = runtime.block_on(async {
         tokio::select! {
-            findings = measure::run(&plan, |finding| eprintln!("{}", finding.name)) => findings,
-            _ = tokio::signal::ctrl_c() => Err(Error::new(yeoul_shuffle::Kind::Cancelled, "interrupted")),
+            findings = measure::run(&plan, |finding| eprintln!("{}", finding.name)) => findings.map(Ok),
+            asked = stop.asked() => Ok(Err(asked)),
         }
-    })?;
-    match &args.json {
-        Some(path) if path == Path::new("-") => print(&to_json(&plan, &findings)),
-        Some(path) => {
-            std::fs::write(path, to_json(&plan, &findings))?;
-            print(&to_table(&findings))
+    });
+    // Nobody waits for a file that is still being written or synced.
+    runtime.shutdown_background();
+    let findings = match measured? {
+        Ok(findings) => findings,
+        Err(asked) => {
+            eprintln!("error: interrupted");
+            return Ok(asked.code());
         }
-        None => print(&to_table(&findings)),
+    };
+    if let Some(path) = json {
+        std::fs::write(path, to_json(&plan, &findings)).map_err(|error| unwritten(path, error))?;
     }
+    let is_table = args.json.is_none() || json.is_some();
+    print(&if is_table { to_table(&findings) } else { to_json(&plan, &findings) })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn unwritten(path: &Path, error: io::Error) -> Error {
+    let kind = Error::from(io::Error::from(error.kind())).kind();
+    Error::new(kind, format!("cannot write {}: {error}", path.display())).with_source(error)
 }
 
 fn to_json(plan: &Plan, findings: &[Finding]) -> String {

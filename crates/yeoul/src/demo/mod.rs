@@ -6,13 +6,16 @@ mod shuffle;
 mod sql;
 
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use crate::allocator::return_memory_at_once;
 use clap::Args;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use tokio::sync::watch;
+
+use crate::allocator::return_memory_at_once;
+use crate::exit::{Asked, Stop};
 
 /// Show what Yeoul does, in under a minute
 ///
@@ -24,11 +27,34 @@ pub struct DemoArgs {
     act: Vec<String>,
 }
 
+/// How long an act may take to leave when it is told to.
+const LEAVE_MAX: Duration = Duration::from_secs(10);
+
 /// What an act may use.
-struct Stage<'a> {
+struct Stage {
     /// A directory of its own, removed at the end.
-    dir: &'a Path,
+    dir: PathBuf,
+    /// Whether it is to leave, and to leave nothing running that writes there.
+    stopped: watch::Receiver<bool>,
 }
+
+impl Stage {
+    /// Works until it is done, or the demo is told to stop.
+    async fn unless_stopped<T>(&self, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+        let mut stopped = self.stopped.clone();
+        tokio::select! {
+            done = work => done,
+            _ = stopped.wait_for(|stopped| *stopped) => Err(STOPPED.into()),
+        }
+    }
+
+    fn is_stopped(&self) -> bool {
+        *self.stopped.borrow()
+    }
+}
+
+/// Why an act that was told to leave is not done.
+const STOPPED: &str = "interrupted";
 
 /// A line of the closing table.
 struct Row {
@@ -60,8 +86,12 @@ pub fn run(args: DemoArgs) -> ExitCode {
         eprintln!("error: there is no act '{unknown}'\nhint: the acts are {}", names.join(", "));
         return ExitCode::from(2);
     }
-    match play(&args) {
-        Ok(()) => ExitCode::SUCCESS,
+    match play(args) {
+        Ok(Ended::Done) => ExitCode::SUCCESS,
+        Ok(Ended::Stopped(asked)) => {
+            eprintln!("error: interrupted");
+            asked.code()
+        }
         Err(failure) => {
             eprintln!("error: the demo failed: {failure}");
             ExitCode::FAILURE
@@ -69,15 +99,48 @@ pub fn run(args: DemoArgs) -> ExitCode {
     }
 }
 
-fn play(args: &DemoArgs) -> Result<(), Failure> {
+enum Ended {
+    Done,
+    Stopped(Asked),
+}
+
+/// Plays the acts on a thread of their own, so that a signal ends them at any moment and leaves nothing behind.
+fn play(args: DemoArgs) -> Result<Ended, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let ended = runtime.block_on(async {
+        // Before there is anything that a signal would leave behind.
+        let mut stop = Stop::listen()?;
+        let dir = tempfile::Builder::new().prefix("yeoul-demo-").tempdir()?;
+        let (tell, stopped) = watch::channel(false);
+        let stage = Stage { dir: dir.path().to_owned(), stopped };
+        let mut acts = tokio::task::spawn_blocking(move || perform(&args, &stage));
+        let asked = tokio::select! {
+            // First: an act whose process got the same Ctrl-C may have failed of it.
+            biased;
+            asked = stop.asked() => asked,
+            done = &mut acts => return done?.map(|()| Ended::Done),
+        };
+        tell.send_replace(true);
+        // What they say now is of no interest, but while they write the directory cannot be removed.
+        tokio::select! {
+            _ = tokio::time::timeout(LEAVE_MAX, acts) => {}
+            _ = stop.asked() => {}
+        }
+        Ok(Ended::Stopped(asked))
+    });
+    // An act that does not leave does not keep the process.
+    runtime.shutdown_background();
+    ended
+}
+
+fn perform(args: &DemoArgs, stage: &Stage) -> Result<(), Failure> {
     let started = Instant::now();
-    let dir = tempfile::Builder::new().prefix("yeoul-demo-").tempdir()?;
     let mut table = Table::new();
     table.load_preset(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
     table.set_header(["part", "what", "result", "time", "bounds"]);
     for act in ACTS.iter().filter(|act| args.act.is_empty() || args.act.iter().any(|name| name == act.name)) {
         eprintln!("yeoul {}: {}", act.name, act.about);
-        for row in (act.run)(&Stage { dir: dir.path() })? {
+        for row in (act.run)(stage)? {
             table.add_row([act.name.to_owned(), row.what, row.result, seconds(row.time), row.bounds]);
         }
     }

@@ -7,7 +7,9 @@ pub(super) fn run(stage: &Stage) -> Result<Vec<Row>, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let script = Script::default();
     let step = |line: &str| eprintln!("  {line}");
-    let outcome = runtime.block_on(shuffle_with_a_kill(&stage.dir.join("shuffle"), &script, step))?;
+    let dir = stage.dir.join("shuffle");
+    let outcome = runtime
+        .block_on(stage.unless_stopped(async { Ok(shuffle_with_a_kill(&dir, &script, step).await?) }))?;
     let size = ByteSize::from_bytes;
     let killed =
         format!("{} of {} were on the killed worker", size(outcome.bytes_killed), size(outcome.bytes_before));

@@ -1,17 +1,20 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
 use arrow::util::display::array_value_to_string;
 use yeoul_base::ByteSize;
 use yeoul_sql::{Options, Session};
 
-use super::{Failure, Row, Stage};
+use super::{Failure, Row, STOPPED, Stage};
 
 /// The limit on the process in this act.
 const MEMORY: ByteSize = ByteSize::from_mib(512);
 const SCALE: &str = "1";
+/// How often to look whether the generator is done, or the demo is to stop.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// A query, and what must come out of it on the data of [`SCALE`].
 struct Question {
@@ -53,28 +56,38 @@ const QUESTIONS: [Question; 4] = [
 
 pub(super) fn run(stage: &Stage) -> Result<Vec<Row>, Failure> {
     let data = stage.dir.join("tpch");
-    let mut rows = vec![generate(&data)?];
-    let options =
-        Options { memory: Some(MEMORY), spill_dir: Some(stage.dir.to_owned()), ..Options::default() };
+    let mut rows = vec![generate(stage, &data)?];
+    let options = Options { memory: Some(MEMORY), spill_dir: Some(stage.dir.clone()), ..Options::default() };
     let runtime = yeoul_sql::runtime(&options)?;
-    runtime.block_on(async {
+    runtime.block_on(stage.unless_stopped(async {
         let session = Session::new(options)?;
         for question in QUESTIONS {
             rows.push(ask(&session, &data, &question).await?);
         }
-        Ok::<(), Failure>(())
-    })?;
+        Ok(())
+    }))?;
     Ok(rows)
 }
 
 /// Generates in a process of its own, as a user would: the generator's memory is not the engine's.
-fn generate(data: &Path) -> Result<Row, Failure> {
+fn generate(stage: &Stage, data: &Path) -> Result<Row, Failure> {
     let started = Instant::now();
-    let status = Command::new(std::env::current_exe()?)
+    let mut child = Command::new(std::env::current_exe()?)
         .args(["generate", "tpch", "--scale", SCALE, "--out"])
         .arg(data)
         .stdout(Stdio::null())
-        .status()?;
+        .spawn()?;
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        if stage.is_stopped() {
+            child.kill()?;
+            child.wait()?;
+            return Err(STOPPED.into());
+        }
+        thread::sleep(LOOK_EVERY);
+    };
     if !status.success() {
         return Err(format!("generating the data ended with {status}").into());
     }

@@ -4,7 +4,9 @@
 #![allow(clippy::unwrap_used)] // what helps a test fails it
 
 mod harness;
+mod signals;
 mod sql_answers;
 mod sql_bad_input;
 mod sql_shell;
 mod sql_usage;
+mod usage;

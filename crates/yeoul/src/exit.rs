@@ -1,0 +1,63 @@
+//! How the binary ends: what its exit codes mean, and the signals that ask it to.
+
+use std::io;
+use std::process::ExitCode;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use yeoul_base::ErrorKind;
+
+/// The command line is at fault, as clap has it.
+const USAGE: u8 = 2;
+/// What a shell gives for a program that a signal ended: 128 and the signal's number.
+const INTERRUPTED: u8 = 128 + 2;
+const TERMINATED: u8 = 128 + 15;
+
+/// The exit code of a verb that failed: what was asked for is wrong, it was told to stop, or anything else.
+pub fn code_of(kind: ErrorKind) -> ExitCode {
+    match kind {
+        ErrorKind::Invalid => ExitCode::from(USAGE),
+        ErrorKind::Cancelled => ExitCode::from(INTERRUPTED),
+        _ => ExitCode::FAILURE,
+    }
+}
+
+/// SIGTERM and Ctrl-C, which from now on end nothing by themselves.
+pub struct Stop {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+/// Which of them came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asked {
+    Interrupt,
+    Terminate,
+}
+
+impl Stop {
+    /// Listens from here on; within a runtime.
+    ///
+    /// # Errors
+    /// If the system allows no handler.
+    pub fn listen() -> io::Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    /// Waits for the next one.
+    pub async fn asked(&mut self) -> Asked {
+        tokio::select! {
+            _ = self.terminate.recv() => Asked::Terminate,
+            _ = self.interrupt.recv() => Asked::Interrupt,
+        }
+    }
+}
+
+impl Asked {
+    /// The exit code of what ended early because of it.
+    pub fn code(self) -> ExitCode {
+        match self {
+            Self::Interrupt => ExitCode::from(INTERRUPTED),
+            Self::Terminate => ExitCode::from(TERMINATED),
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! SIGINT and SIGTERM to verbs that work in a directory of their own: they end with 130 and 143, and leave no file and no
+//! process behind.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::harness::Folder;
+
+/// How long a test waits for what should happen.
+const WAIT_MAX: Duration = Duration::from_secs(60);
+/// How long a verb may take to leave.
+const LEAVE_MAX: Duration = Duration::from_secs(20);
+
+/// Starts `yeoul ARGS` with the folder as the one for temporary files, sends the signal once something is at `sign` below its
+/// directory there, and returns the exit code.
+#[track_caller]
+fn ended_by(signal: &str, folder: &Folder, args: &[&str], sign: &str) -> Option<i32> {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_yeoul"))
+        .args(args)
+        .env("TMPDIR", folder.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let is_there = || folder.names().iter().any(|name| folder.path().join(name).join(sign).exists());
+    until(&mut child, WAIT_MAX, |child| {
+        assert_eq!(child.try_wait().unwrap(), None, "it ended before it was told to");
+        is_there()
+    });
+    let killed = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    until(&mut child, LEAVE_MAX, |child| child.try_wait().unwrap().is_some());
+    child.wait().unwrap().code()
+}
+
+#[track_caller]
+fn until(child: &mut Child, max: Duration, mut done: impl FnMut(&mut Child) -> bool) {
+    let deadline = Instant::now() + max;
+    while !done(child) {
+        if Instant::now() > deadline {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            panic!("it did not happen within {max:?}");
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The command lines of processes that have the folder in them.
+fn processes_of(folder: &Path) -> Vec<String> {
+    let folder = folder.to_str().unwrap();
+    let lines = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| {
+        // Most entries are no processes, and some processes are gone by now.
+        let line = fs::read(entry.path().join("cmdline")).ok()?;
+        Some(String::from_utf8_lossy(&line).replace('\0', " "))
+    });
+    lines.filter(|line| line.contains(folder)).collect()
+}
+
+#[track_caller]
+fn nothing_is_left(folder: &Folder) {
+    assert_eq!(folder.names(), Vec::<String>::new());
+    assert_eq!(processes_of(folder.path()), Vec::<String>::new());
+}
+
+#[test]
+fn a_demo_ends_while_it_generates() {
+    let folder = Folder::new();
+    assert_eq!(ended_by("-INT", &folder, &["demo", "--act", "sql"], "tpch"), Some(130));
+    nothing_is_left(&folder);
+}
+
+#[test]
+fn a_demo_ends_while_it_shuffles() {
+    let folder = Folder::new();
+    assert_eq!(ended_by("-TERM", &folder, &["demo", "--act", "shuffle"], "shuffle"), Some(143));
+    nothing_is_left(&folder);
+}
+
+#[test]
+fn a_benchmark_ends_with_its_worker() {
+    for (signal, code) in [("-TERM", 143), ("-INT", 130)] {
+        let folder = Folder::new();
+        // The worker has its directory from the first moment on, and its folder in it when it runs.
+        let sign = "memory/yeoul-shuffle";
+        assert_eq!(ended_by(signal, &folder, &["bench", "shuffle"], sign), Some(code), "{signal}");
+        nothing_is_left(&folder);
+    }
+}

@@ -1,0 +1,71 @@
+//! Exit codes that every verb shares: 2 for what is asked wrongly, 1 for what fails, before anything is started.
+
+use crate::harness::{Folder, Run};
+
+/// `yeoul ARGS`, whatever the machine that runs the tests sets for its own workers.
+fn yeoul<'a>(folder: &Folder, args: impl IntoIterator<Item = &'a str>) -> Run {
+    let mut run = folder.yeoul(args);
+    let settings = std::env::vars_os().map(|(name, _)| name);
+    for name in settings.filter(|name| name.as_encoded_bytes().starts_with(b"YEOUL_")) {
+        run.command.env_remove(name);
+    }
+    run.command.env_remove("CELEBORN_CONF_DIR");
+    run
+}
+
+#[test]
+fn a_worker_without_a_directory_is_used_wrongly() {
+    yeoul(&Folder::new(), ["shuffle", "worker"]).shows(
+        "
+exit 2
+-- stderr
+error: a worker needs a directory
+  hint: give one with --dir, or several, separated by commas
+",
+    );
+}
+
+#[test]
+fn a_query_that_a_suite_does_not_have_is_refused_before_anything_is_fetched() {
+    for (suite, query, last) in [("tpch", "99", 22), ("tpch", "0", 22), ("tpcds", "100", 99)] {
+        let folder = Folder::new();
+        let expected = format!("exit 2\n-- stderr\nerror: there is no query {query}: they are 1 to {last}");
+        yeoul(&folder, ["bench", suite, "--queries", query, "--json", "report.json"]).shows(&expected);
+        assert!(folder.names().is_empty(), "{:?}", folder.names());
+    }
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_not_measured_first() {
+    yeoul(&Folder::new(), ["bench", "shuffle", "--json", "none/report.json"]).shows(
+        "
+exit 1
+-- stderr
+error: cannot write none/report.json: No such file or directory (os error 2)
+  caused by: No such file or directory (os error 2)
+",
+    );
+}
+
+/// 50 MB are less than the 48 MiB that a worker needs; as Celeborn's settings have it, they would be more.
+#[test]
+fn a_size_means_the_same_to_every_verb() {
+    let folder = Folder::new();
+    yeoul(&folder, ["shuffle", "worker", "--dir", "data", "--memory", "50MB"]).shows(
+        "
+exit 2
+-- stderr
+error: memory of 50000000 bytes, expected at least 50331648
+  hint: give at least --memory 48MiB
+",
+    );
+    yeoul(&folder, ["shuffle", "worker", "--dir", "data", "--disk-reserve", "lots"]).shows(
+        "
+exit 2
+-- stderr
+error: invalid value 'lots' for '--disk-reserve <SIZE>': 'lots' is not a size: expected a number and a unit such as 512MiB, 1GiB or 2GB
+
+For more information, try '--help'.
+",
+    );
+}
