@@ -106,7 +106,7 @@ impl ControlService {
         if pressure.exhausted {
             return Ok(refuse(Status::NoAvailableWorkingDir, NO_SPACE));
         }
-        if self.node.store.len() >= SHUFFLES_MAX && self.node.store.find(&key).is_none() {
+        if self.node.store.shuffle_count() >= SHUFFLES_MAX && self.node.store.find(&key).is_none() {
             return Ok(refuse(Status::ReserveSlotsFailed, "the worker holds too many shuffles"));
         }
         let reserved = self.node.store.with_shuffle(&key, |contents| {

@@ -196,7 +196,7 @@ impl Store {
     }
 
     /// How many shuffles are here.
-    pub fn len(&self) -> usize {
+    pub fn shuffle_count(&self) -> usize {
         self.shuffles().len()
     }
 
