@@ -108,6 +108,27 @@ def cached_and_read_again(spark):
     return [str(len(first)), str(sum(value for _, value in first))]
 
 
+def executors_leave(spark):
+    """With dynamic allocation: who reads the shuffle a second time came after all who wrote it had left."""
+    written = spark.sparkContext.accumulator(0)
+
+    def write(i):
+        written.add(1)
+        return i % 1000, i
+
+    rdd = spark.sparkContext.parallelize(range(200_000), 8).map(write).reduceByKey(lambda a, b: a + b, 16)
+    first = sorted(rdd.collect())
+    if spark.conf.get("spark.dynamicAllocation.enabled", "false") == "true":
+        deadline = time.monotonic() + 60
+        # The driver counts as one.
+        while spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() > 1:
+            assert time.monotonic() < deadline, "the executors stay"
+            time.sleep(0.1)
+        assert sorted(rdd.collect()) == first
+        assert written.value == 200_000, f"{written.value} records were written: the shuffle left with its executors"
+    return [str(len(first)), str(sum(value for _, value in first))]
+
+
 def speculation(spark):
     """Some tasks are slow on their first attempt; Spark starts second ones."""
 
@@ -144,7 +165,7 @@ def long_shuffle(spark):
 
 
 JOBS = [thousand_partitions, group_by, skew_join, local_reader, large_rows, hot_partition, sort_by_key]
-JOBS += [cached_and_read_again, speculation, long_shuffle]
+JOBS += [cached_and_read_again, executors_leave, speculation, long_shuffle]
 
 
 def main():

@@ -1,6 +1,6 @@
 """PySpark 3.5.9 with the stock client against ours, each answer compared with Spark's own shuffle (bar 3).
 
-Usage: stock_spark.py [--scale N] [--replicate] [--conf K=V]… [--only JOB,…]    exits 1 if an answer differs
+Usage: stock_spark.py [--scale N] [--replicate] [--dynamic] [--conf K=V]… [--only JOB,…]    exits 1 if an answer differs
 """
 
 import argparse
@@ -16,7 +16,15 @@ from cluster import Cluster
 
 HERE = pathlib.Path(__file__).parent
 JOBS = ["thousand_partitions", "group_by", "skew_join", "local_reader", "large_rows", "hot_partition", "sort_by_key"]
-JOBS += ["cached_and_read_again", "speculation"]
+JOBS += ["cached_and_read_again", "executors_leave", "speculation"]
+
+# Executors leave when they have had nothing to do for a second; their shuffles are elsewhere.
+DYNAMIC = {
+    "spark.dynamicAllocation.enabled": "true",
+    "spark.dynamicAllocation.executorIdleTimeout": "1s",
+    "spark.dynamicAllocation.shuffleTracking.enabled": "false",
+    "spark.shuffle.sort.io.plugin.class": "org.apache.spark.shuffle.celeborn.CelebornShuffleDataIO",
+}
 
 BASE = {
     "spark.master": os.environ.get("YEOUL_JUDGE_SPARK", "local-cluster[2,1,2048]"),
@@ -112,6 +120,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--scale", type=float, default=1)
     parser.add_argument("--replicate", action="store_true")
+    parser.add_argument("--dynamic", action="store_true", help="with dynamic allocation")
     parser.add_argument("--conf", action="append", default=[])
     parser.add_argument("--only", default="")
     parser.add_argument("--memory", default="512MiB")
@@ -126,6 +135,7 @@ def main() -> int:
     native = expected(jobs, tables, {key: value for key, value in extra.items() if "celeborn" not in key})
     with Cluster(options.workers, memory=options.memory) as cluster:
         out, log = cluster.folder / "out", cluster.folder / "spark.log"
+        extra |= DYNAMIC if options.dynamic else {}
         start(celeborn(cluster.endpoint, options.replicate) | extra, jobs, tables, out, log).wait()
         wrong = compare(jobs, native, results(out))
         for server in cluster.servers():
