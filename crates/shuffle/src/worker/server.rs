@@ -229,11 +229,13 @@ impl Lifecycle {
                 Some(Command::StopNow) => return self.close().await,
                 Some(Command::StopGracefully) => return self.stop().await,
                 Some(Command::Decommission) => {
+                    tracing::info!("leaving for good: nothing new is taken, and the last shuffle is waited for");
                     self.node.set_phase(Phase::Decommissioning);
                     leave_by = Some(Instant::now() + self.node.options.decommission_timeout);
                     self.registration.leave(false).await;
                 }
                 Some(Command::Recommission) => {
+                    tracing::info!("staying");
                     self.node.set_phase(Phase::Normal);
                     leave_by = None;
                 }
@@ -242,6 +244,7 @@ impl Lifecycle {
             }
             let empty = decommissioning && self.node.store.all().is_empty();
             if empty || leave_by.is_some_and(|by| Instant::now() >= by) {
+                tracing::info!(empty, "left");
                 self.registration.leave(true).await;
                 return self.close().await;
             }
