@@ -229,7 +229,7 @@ impl Lifecycle {
                 Some(Command::StopNow) => return self.close().await,
                 Some(Command::StopGracefully) => return self.stop().await,
                 Some(Command::Decommission) => {
-                    tracing::info!("leaving for good: nothing new is taken, and the last shuffle is waited for");
+                    tracing::info!("leaving for good: the last shuffle is waited for");
                     self.node.set_phase(Phase::Decommissioning);
                     leave_by = Some(Instant::now() + self.node.options.decommission_timeout);
                     self.registration.leave(false).await;
