@@ -4,7 +4,9 @@ use datafusion::arrow::array::{Array, RecordBatch, UInt64Array};
 use datafusion::arrow::compute::BatchCoalescer;
 use datafusion::common::Result;
 use datafusion::common::hash_utils::{RandomState, create_hashes};
+use datafusion::common::utils::memory::get_record_batch_memory_size;
 use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_plan::spill::SpillManager;
 use datafusion::physical_plan::spill::spill_pool::{SpillPoolSink, spsc_channel};
@@ -13,8 +15,8 @@ use futures::StreamExt;
 /// Into how many parts one division divides.
 pub(super) const BUCKETS: usize = 16;
 
-/// Rows that a bucket gathers before it writes them: enough that a column is not mostly header, few enough that sixteen
-/// buckets of two sides and partitions stay small.
+/// Rows that a bucket gathers before it writes them, if there is memory for as many: enough that a column is not mostly
+/// header, few enough that sixteen buckets of two sides and partitions stay small.
 const ROWS_PER_WRITE: usize = 2048;
 
 /// What distinguishes the hash of one division from that of the next, which divides what this one put together.
@@ -39,6 +41,8 @@ pub(super) struct Divider {
     spill: Arc<SpillManager>,
     /// A bucket's file is followed by another from this size on, bytes.
     file_bytes_max: usize,
+    /// For the rows that the parts gather. Where it is refused, they are written as few as they are.
+    reservation: MemoryReservation,
     parts: Vec<Part>,
     hashes: Vec<u64>,
     indices: Vec<Vec<u64>>,
@@ -47,6 +51,8 @@ pub(super) struct Divider {
 struct Part {
     coalescer: BatchCoalescer,
     file: Option<(SpillPoolSink, SendableRecordBatchStream)>,
+    /// The rows that it gathers, bytes.
+    gathered_bytes: usize,
     rows: usize,
     bytes: usize,
 }
@@ -58,10 +64,12 @@ impl Divider {
         level: usize,
         spill: SpillManager,
         file_bytes_max: usize,
+        reservation: MemoryReservation,
     ) -> Self {
         let part = || Part {
             coalescer: BatchCoalescer::new(Arc::clone(spill.schema()), ROWS_PER_WRITE),
             file: None,
+            gathered_bytes: 0,
             rows: 0,
             bytes: 0,
         };
@@ -73,6 +81,7 @@ impl Divider {
             random_state,
             spill: Arc::new(spill),
             file_bytes_max,
+            reservation,
             parts,
             hashes: Vec::new(),
             indices,
@@ -96,14 +105,27 @@ impl Divider {
             let bucket = ((hash >> 32) as usize * BUCKETS) >> 32;
             self.indices[bucket].push(row as u64);
         }
+        let row_bytes = get_record_batch_memory_size(batch).div_ceil(rows.max(1));
         for (part, indices) in self.parts.iter_mut().zip(&self.indices) {
             if indices.is_empty() {
                 continue;
             }
-            part.rows += indices.len();
-            part.coalescer.push_batch_with_indices(batch.clone(), &UInt64Array::from(indices.clone()))?;
+            part.gather(batch, indices, row_bytes)?;
             part.write(&self.spill, self.file_bytes_max)?;
         }
+        self.account()
+    }
+
+    /// Reserves what the parts gather, and has them write it if that is refused.
+    fn account(&mut self) -> Result<()> {
+        let gathered_bytes = self.parts.iter().map(|part| part.gathered_bytes).sum();
+        if self.reservation.try_resize(gathered_bytes).is_ok() {
+            return Ok(());
+        }
+        for part in &mut self.parts {
+            part.write_all(&self.spill, self.file_bytes_max)?;
+        }
+        self.reservation.free();
         Ok(())
     }
 
@@ -123,6 +145,17 @@ impl Divider {
 }
 
 impl Part {
+    fn gather(&mut self, batch: &RecordBatch, rows: &[u64], row_bytes: usize) -> Result<()> {
+        self.coalescer.push_batch_with_indices(batch.clone(), &UInt64Array::from(rows.to_vec()))?;
+        self.rows += rows.len();
+        self.gathered_bytes += rows.len() * row_bytes;
+        if self.coalescer.has_completed_batch() {
+            self.gathered_bytes = self.coalescer.get_buffered_rows() * row_bytes;
+        }
+        Ok(())
+    }
+
+    /// Writes the rows that are enough for a write.
     fn write(&mut self, spill: &Arc<SpillManager>, file_bytes_max: usize) -> Result<()> {
         while let Some(batch) = self.coalescer.next_completed_batch() {
             let (file, _) = self.file.get_or_insert_with(|| spsc_channel(file_bytes_max, Arc::clone(spill)));
@@ -132,10 +165,70 @@ impl Part {
         Ok(())
     }
 
-    fn finish(mut self, spill: &Arc<SpillManager>, file_bytes_max: usize) -> Result<Option<Bucket>> {
+    fn write_all(&mut self, spill: &Arc<SpillManager>, file_bytes_max: usize) -> Result<()> {
         self.coalescer.finish_buffered_batch()?;
-        self.write(spill, file_bytes_max)?;
+        self.gathered_bytes = 0;
+        self.write(spill, file_bytes_max)
+    }
+
+    fn finish(mut self, spill: &Arc<SpillManager>, file_bytes_max: usize) -> Result<Option<Bucket>> {
+        self.write_all(spill, file_bytes_max)?;
         // Dropping the sink ends the file.
         Ok(self.file.map(|(_, stream)| Bucket { stream, rows: self.rows, bytes: self.bytes }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::array::{Int64Array, StringArray};
+    use datafusion::arrow::datatypes::{DataType, Field, Schema};
+    use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryConsumer, MemoryPool};
+    use datafusion::execution::runtime_env::RuntimeEnv;
+    use datafusion::physical_expr::expressions::Column;
+    use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, SpillMetrics};
+
+    use super::*;
+
+    const TEXT_BYTES: usize = 10_000;
+
+    /// 100 rows of a key and a long text.
+    fn batch(start: i64) -> RecordBatch {
+        let keys: Int64Array = (start..start + 100).map(Some).collect();
+        let texts: StringArray = (0..100).map(|_| Some("x".repeat(TEXT_BYTES))).collect();
+        let schema = Schema::new(vec![
+            Field::new("key", DataType::Int64, false),
+            Field::new("text", DataType::Utf8, false),
+        ]);
+        RecordBatch::try_new(Arc::new(schema), vec![Arc::new(keys), Arc::new(texts)]).unwrap()
+    }
+
+    #[tokio::test]
+    async fn what_is_gathered_is_reserved_and_written_where_that_is_refused() {
+        // Room for three batches of a megabyte: without a limit the buckets would gather all twenty.
+        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(3 << 20));
+        let metrics = SpillMetrics::new(&ExecutionPlanMetricsSet::new(), 0);
+        let spill = SpillManager::new(Arc::new(RuntimeEnv::default()), metrics, batch(0).schema());
+        let reservation = MemoryConsumer::new("test").register(&pool);
+        let keys: Vec<PhysicalExprRef> = vec![Arc::new(Column::new("key", 0))];
+        let mut divider = Divider::new(keys, 0, spill, 1 << 30, reservation);
+        let mut written = 0;
+        for start in 0..20 {
+            divider.push(&batch(start * 100)).unwrap();
+            let gathered: usize = divider.parts.iter().map(|part| part.coalescer.get_buffered_rows()).sum();
+            assert!(pool.reserved() >= gathered * TEXT_BYTES, "{} for {gathered} rows", pool.reserved());
+            assert!(gathered < 400, "{gathered} rows");
+            written += usize::from(gathered == 0);
+        }
+        assert!((4..=10).contains(&written), "{written}");
+
+        let mut rows = 0;
+        for bucket in divider.finish().unwrap().into_iter().flatten() {
+            let expected = bucket.rows;
+            let found: usize = bucket.stream.map(|batch| batch.unwrap().num_rows()).collect::<Vec<_>>().await.iter().sum();
+            assert_eq!(found, expected);
+            rows += found;
+        }
+        assert_eq!(rows, 2000);
+        assert_eq!(pool.reserved(), 0);
     }
 }

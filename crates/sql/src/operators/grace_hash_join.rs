@@ -187,8 +187,10 @@ impl Joiner {
         let mut divider = self.divider(Side::Build, 0);
         while let Some(batch) = gathered.pop_front() {
             divider.push(&batch)?;
+            // What it held is the divider's to take, whose rows take less.
+            let held = memory_needed(batch.get_array_memory_size(), batch.num_rows());
+            self.reservation.shrink(held.min(self.reservation.size()));
         }
-        self.reservation.free();
         divider.push_all(build).await?;
         let build = divider.finish()?;
         let mut divider = self.divider(Side::Probe, 0);
@@ -291,6 +293,7 @@ impl Joiner {
             level,
             spill,
             config.options().execution.max_spill_file_size_bytes.get(),
+            self.reservation.new_empty(),
         )
     }
 
