@@ -37,13 +37,19 @@ impl SpillDir {
                 .with_source(source)
         };
         remove_abandoned(parent);
-        let dir = tempfile::Builder::new()
-            .prefix(PREFIX)
-            .tempdir_in(parent)
-            .map_err(|source| failed("make a directory", source))?;
-        let lock = File::create(dir.path().join(LOCK)).map_err(|source| failed("make a file", source))?;
-        lock.lock().map_err(|source| failed("lock a file", source))?;
-        Ok(Self { dir, _lock: lock })
+        loop {
+            let dir = tempfile::Builder::new()
+                .prefix(PREFIX)
+                .tempdir_in(parent)
+                .map_err(|source| failed("make a directory", source))?;
+            let path = dir.path().join(LOCK);
+            let lock = File::create(&path).map_err(|source| failed("make a file", source))?;
+            lock.lock().map_err(|source| failed("lock a file", source))?;
+            // A process that starts at this moment may have locked the file first, and taken the directory for abandoned.
+            if path.exists() {
+                return Ok(Self { dir, _lock: lock });
+            }
+        }
     }
 
     pub(crate) fn path(&self) -> PathBuf {
@@ -89,6 +95,22 @@ mod tests {
         let path = living.path();
         drop(living);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn those_who_start_at_the_same_time_leave_each_other_theirs() {
+        let parent = tempfile::tempdir().unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for _ in 0..100 {
+                        let dir = SpillDir::create(parent.path()).unwrap();
+                        std::thread::yield_now();
+                        fs::write(dir.path().join("data"), "spilled").unwrap();
+                    }
+                });
+            }
+        });
     }
 
     #[test]
