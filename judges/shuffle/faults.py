@@ -11,12 +11,13 @@ FAULT: kill-replicated   kill -9 of a random worker, with replication: right ans
 """
 
 import argparse
+import collections.abc
 import concurrent.futures
+import dataclasses
 import os
 import pathlib
 import random
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -24,13 +25,15 @@ import time
 import fetch
 import stock_spark
 from cluster import Cluster
-
-FAULTS = ["kill-replicated", "kill-alone", "master", "master-lost", "stop", "disk-full"]
+from harness import end
 
 # What a client says when data is gone: a failed fetch, or a commit that could not find a copy. It may say so in any run, but
 # one in which nobody ever gets an answer has another reason.
 LOSS = ["SHUFFLE_DATA_LOST", "FetchFailed", "CelebornIOException", "PartitionUnRetryAbleException", "createPartitionReader"]
-SAID = "the job failed and said what was lost"
+
+# A job takes one or two minutes beside others, and half a minute until its first shuffle.
+JOB_SECONDS_MAX = 900
+START_SECONDS_MAX = 180
 
 # The file system of a worker whose disk fills up.
 FULL_BYTES = 64 << 20
@@ -54,18 +57,19 @@ class SparkJob:
         tables = fetch.tpch(0.01)
         return tables, conf, stock_spark.expected(["long_shuffle"], tables, conf)["long_shuffle"]["rows"]
 
-    def __init__(self, cluster: Cluster, replicate: bool, *size: int):
+    def __init__(self, cluster: Cluster, fault: "Fault", *size: int):
         self.tables, conf, self.expected = self.prepare(*size)
         self.out, self.log = cluster.folder / "out", cluster.folder / "spark.log"
-        conf |= stock_spark.celeborn(cluster.endpoint, replicate)
+        conf |= stock_spark.celeborn(cluster.endpoint, fault.replicate)
         conf |= {"spark.task.maxFailures": "8", "spark.stage.maxConsecutiveAttempts": "8"}
-        conf |= {"spark.celeborn.client.spark.fetch.throwsFetchFailure": "true"}
+        # Otherwise a stage would run again, and its answer be right, where nothing may be lost.
+        conf |= {"spark.celeborn.client.spark.fetch.throwsFetchFailure": str(fault.may_lose).lower()}
         conf |= {f"spark.{key}": value for key, value in QUICK_RETRIES.items()}
         self.process = stock_spark.start(conf, ["long_shuffle"], self.tables, self.out, self.log)
         self.span = (0, 25 * size[0])
 
     def outcome(self) -> tuple[bool, str]:
-        self.process.wait(900)
+        self.process.wait(JOB_SECONDS_MAX)
         result = stock_spark.results(self.out).get("long_shuffle", {"error": self.log.read_text()[-2000:]})
         return result.get("rows") == self.expected, result.get("error", "other rows")
 
@@ -77,10 +81,10 @@ class ClientJob:
     def prepare(turns: int):
         fetch.compiled(pathlib.Path(__file__).parent / "StockClient.java")
 
-    def __init__(self, cluster: Cluster, replicate: bool, turns: int):
+    def __init__(self, cluster: Cluster, fault: "Fault", turns: int):
         classes = fetch.compiled(pathlib.Path(__file__).parent / "StockClient.java")
         self.log = cluster.folder / "client.log"
-        arguments = [f"master={cluster.endpoint}", f"replicate={str(replicate).lower()}", f"shuffles={turns}"]
+        arguments = [f"master={cluster.endpoint}", f"replicate={str(fault.replicate).lower()}", f"shuffles={turns}"]
         arguments += ["maps=8", "partitions=12", "records=30", "size=20000", "pause=40"]
         arguments += [f"{key}={value}" for key, value in QUICK_RETRIES.items()]
         with open(self.log, "wb") as log:
@@ -89,67 +93,115 @@ class ClientJob:
         self.span = (0, 3 * turns)
 
     def outcome(self) -> tuple[bool, str]:
-        self.process.wait(900)
+        self.process.wait(JOB_SECONDS_MAX)
         text = self.log.read_text()
         return self.process.returncode == 0 and text.endswith("OK\n"), text[-3000:]
 
 
-def run(fault: str, job_kind, chance: random.Random, turns: int) -> tuple[bool, str]:
-    replicate = fault not in ("kill-alone", "disk-full")
-    options = {}
-    if fault == "disk-full":
-        # What is shuffled is to go to disk, and as much to this one as to the large ones.
-        options = {"memory": "64MiB", "master_arguments": ["--conf", ROUND_ROBIN]}
-    with Cluster(3, **options) as cluster:
-        if fault == "disk-full":
-            return disk_full(cluster)
-        job = job_kind(cluster, replicate, turns)
-        try:
-            return strike(fault, cluster, job, chance)
-        finally:
-            end(job)
+@dataclasses.dataclass(frozen=True)
+class Fault:
+    """What happens to a cluster at a random moment of a job, and what may come of it."""
+
+    # Does it, and says to whom.
+    strike: collections.abc.Callable[[Cluster, random.Random], str]
+    replicate: bool = True
+    # Whether a stage may run again, and the job may fail if it says that data was lost.
+    may_lose: bool = False
 
 
-def strike(fault: str, cluster: Cluster, job, chance: random.Random) -> tuple[bool, str]:
+@dataclasses.dataclass
+class Run:
+    """What came of one job."""
+
+    right: bool
+    text: str
+    fired: bool = True
+    lost: bool = False
+
+
+def kill_worker(cluster: Cluster, chance: random.Random) -> str:
+    victim = chance.choice(cluster.workers)
+    victim.kill()
+    return victim.name
+
+
+def restart_worker(cluster: Cluster, chance: random.Random) -> str:
+    victim = chance.choice(cluster.workers)
+    code = victim.stop()
+    if code != 0:
+        raise RuntimeError(f"the graceful stop of {victim.name} ended with {code}")
+    time.sleep(chance.uniform(0, 1))
+    victim.start()
+    return victim.name
+
+
+def restart_master(cluster: Cluster, chance: random.Random) -> str:
+    cluster.master.kill()
+    time.sleep(chance.uniform(0, 1))
+    cluster.master.start()
+    return "the master"
+
+
+def lose_master(cluster: Cluster, chance: random.Random) -> str:
+    cluster.master.kill()
+    shutil.rmtree(directory(cluster.master))
+    time.sleep(chance.uniform(0, 1))
+    cluster.master.start()
+    return "the master and its journal"
+
+
+DISK_FULL = "disk-full"
+FAULTS = {
+    "kill-replicated": Fault(kill_worker),
+    "kill-alone": Fault(kill_worker, replicate=False, may_lose=True),
+    "master": Fault(restart_master),
+    "master-lost": Fault(lose_master),
+    "stop": Fault(restart_worker),
+}
+
+# The jobs that run, so that none stays when the judge is told to end.
+running = set()
+
+
+def run(fault: str, job_kind, chance: random.Random, turns: int) -> Run:
+    if fault == DISK_FULL:
+        return disk_full()
+    with Cluster(3) as cluster:
+        return during(job_kind(cluster, FAULTS[fault], turns), lambda job: strike(FAULTS[fault], cluster, job, chance))
+
+
+def during(job, work: collections.abc.Callable[..., Run]) -> Run:
+    """Works while a job runs, of which nothing stays beside the next one, even if it hangs."""
+    running.add(job)
+    try:
+        return work(job)
+    finally:
+        end(job.process)
+        running.discard(job)
+
+
+def wait(job, seconds: float, until: collections.abc.Callable[[], bool] = lambda: False):
+    """Waits so long at most, or until that, or until the job has ended."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and job.process.poll() is None and not until():
+        time.sleep(0.05)
+
+
+def strike(fault: Fault, cluster: Cluster, job, chance: random.Random) -> Run:
     """One fault while the job runs, and what came of it."""
     # The clock starts with the first shuffle, so that the fault falls into the job and not into its start.
-    while not cluster.get("/api/v1/shuffles")["shuffleIds"] and job.process.poll() is None:
-        time.sleep(0.05)
+    wait(job, START_SECONDS_MAX, lambda: bool(cluster.get("/api/v1/shuffles")["shuffleIds"]))
     moment = chance.uniform(*job.span)
-    begin = time.monotonic()
-    while time.monotonic() - begin < moment and job.process.poll() is None:
-        time.sleep(0.05)
+    wait(job, moment)
     if job.process.poll() is not None:
-        return job.outcome()[0], "NOT FIRED: the job had ended before the fault"
-    if fault in ("master", "master-lost"):
-        cluster.master.kill()
-        if fault == "master-lost":
-            shutil.rmtree(directory(cluster.master))
-        time.sleep(chance.uniform(0, 1))
-        cluster.master.start()
-        what = "master"
-    else:
-        victim = chance.choice(cluster.workers)
-        what = victim.name
-        if fault == "stop":
-            code = victim.stop()
-            if code != 0:
-                return False, f"{what} at {moment:.1f} s: the graceful stop ended with {code}"
-            time.sleep(chance.uniform(0, 1))
-            victim.start()
-        else:
-            victim.kill()
+        return Run(job.outcome()[0], "the job had ended before the fault", fired=False)
+    what = f"{fault.strike(cluster, chance)} at {moment:.1f} s"
     right, error = job.outcome()
-    if not right and fault == "kill-alone" and any(word in error for word in LOSS):
-        return True, f"{what} at {moment:.1f} s: {SAID}"
-    return right, f"{what} at {moment:.1f} s{'' if right else ': ' + error}"
-
-
-def end(job):
-    """Nothing of a job that hangs stays beside the next one."""
-    if job.process.poll() is None:
-        os.killpg(job.process.pid, signal.SIGKILL)
-        job.process.wait()
+    if right:
+        return Run(True, what)
+    if fault.may_lose and any(word in error for word in LOSS):
+        return Run(True, f"{what}: the job failed and said what was lost", lost=True)
+    return Run(False, f"{what}: {error}")
 
 
 def directory(server) -> pathlib.Path:
@@ -157,33 +209,44 @@ def directory(server) -> pathlib.Path:
     return pathlib.Path(server.command_line[server.command_line.index("--dir") + 1])
 
 
-def disk_full(cluster: Cluster) -> tuple[bool, str]:
+def disk_full() -> Run:
     """Worker 0 comes back on a file system of 64 MiB, which a job of Spark is to fill."""
-    victim = cluster.workers[0]
-    folder = directory(victim)
-    victim.kill()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={FULL_BYTES}", "none", folder], check=True)
-    try:
-        victim.start()
-        time.sleep(3)
-        job = SparkJob(cluster, False, 1, FULL_ROWS)
-        least_free = FULL_BYTES
-        while job.process.poll() is None:
-            space = os.statvfs(folder)
-            least_free = min(least_free, space.f_bavail * space.f_frsize)
-            time.sleep(0.05)
-        right, error = job.outcome()
-        fired = "" if "it is full" in victim.log.read_text() else "NOT FIRED: "
-        return right, f"{fired}at times {least_free >> 20} of 64 MiB were free{'' if right else ': ' + error}"
-    finally:
-        victim.process.kill()
-        victim.process.wait()
-        subprocess.run(["umount", "-l", folder])
+    # What is shuffled is to go to disk, and as much to this one as to the large ones.
+    with Cluster(3, memory="64MiB", master_arguments=["--conf", ROUND_ROBIN]) as cluster:
+        victim = cluster.workers[0]
+        folder = directory(victim)
+        victim.kill()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={FULL_BYTES}", "none", folder], check=True)
+        try:
+            victim.start()
+            time.sleep(3)
+            job = SparkJob(cluster, Fault(kill_worker, replicate=False), 1, FULL_ROWS)
+            return during(job, lambda job: fill(job, victim, folder))
+        finally:
+            victim.process.kill()
+            victim.process.wait()
+            subprocess.run(["umount", "-l", folder])
+
+
+def fill(job, victim, folder: pathlib.Path) -> Run:
+    """What came of the job that fills the folder."""
+    least_free = FULL_BYTES
+
+    def look() -> bool:
+        nonlocal least_free
+        space = os.statvfs(folder)
+        least_free = min(least_free, space.f_bavail * space.f_frsize)
+        return False
+
+    wait(job, JOB_SECONDS_MAX, look)
+    right, error = job.outcome()
+    text = f"at times {least_free >> 20} of 64 MiB were free{'' if right else ': ' + error}"
+    return Run(right, text, fired="it is full" in victim.log.read_text())
 
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("fault", choices=FAULTS)
+    parser.add_argument("fault", choices=[*FAULTS, DISK_FULL])
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--with", dest="job", choices=["spark", "client"], default="spark")
     parser.add_argument("--seed", type=int, default=int(time.time()))
@@ -193,22 +256,29 @@ def main() -> int:
     print(f"seed {options.seed}")
     kind = {"spark": SparkJob, "client": ClientJob}[options.job]
     kind.prepare(options.turns)
-    wrong = fired = lost = 0
 
-    def one(turn: int) -> tuple[int, float, bool, str]:
+    def one(turn: int) -> tuple[int, float, Run]:
         begin = time.monotonic()
         try:
-            right, what = run(options.fault, kind, random.Random(options.seed + turn), options.turns)
+            result = run(options.fault, kind, random.Random(options.seed + turn), options.turns)
         except Exception as error:  # the other runs are to end, too
-            right, what = False, repr(error)
-        return turn, time.monotonic() - begin, right, what
+            result = Run(False, repr(error))
+        return turn, time.monotonic() - begin, result
 
+    results = []
     with concurrent.futures.ThreadPoolExecutor(options.parallel) as pool:
-        for turn, seconds, right, what in pool.map(one, range(options.runs)):
-            fired += not what.startswith("NOT FIRED")
-            wrong += not right
-            lost += what.endswith(SAID)
-            print(f"{'ok  ' if right else 'FAIL'} {options.fault} {turn} {seconds:6.1f} s {what}", flush=True)
+        try:
+            for turn, seconds, result in pool.map(one, range(options.runs)):
+                results.append(result)
+                verdict = f"{'ok  ' if result.right else 'FAIL'} {options.fault} {turn} {seconds:6.1f} s"
+                print(f"{verdict} {'' if result.fired else 'NOT FIRED: '}{result.text}", flush=True)
+        except BaseException:
+            # Whoever waits for a job goes on when it is gone, and takes its cluster away.
+            pool.shutdown(wait=False, cancel_futures=True)
+            for job in list(running):
+                end(job.process)
+            raise
+    wrong, fired, lost = (sum(map(what, results)) for what in (lambda r: not r.right, lambda r: r.fired, lambda r: r.lost))
     print(f"{options.runs - wrong} of {options.runs} right, {fired} faults happened")
     if lost and lost == options.runs > 1:
         print("no run had an answer: that is no loss of data")
