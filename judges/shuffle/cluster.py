@@ -11,8 +11,8 @@ import tempfile
 import time
 import urllib.request
 
-import fetch  # noqa: F401 (it finds `common`)
-from common import free_ports
+import fetch  # noqa: F401 (it finds `harness`)
+from harness import free_ports
 
 
 def binary() -> str:
@@ -96,6 +96,11 @@ class Servers:
             time.sleep(0.05)
         self.kill()
         raise SystemExit(f"{found} of {count} workers registered within {within} s, see {self.folder}")
+
+    def check_that_workers_worked(self):
+        """Right answers say nothing of servers that nobody used."""
+        if sum(worker.cpu_seconds() for worker in self.workers) < 0.1:
+            raise SystemExit("the workers did nothing: who was to use them did not")
 
     def servers(self) -> list[Process]:
         return [self.master, *self.workers]

@@ -3,7 +3,7 @@
 import pathlib
 
 from cluster import Process, Servers
-from common import free_ports
+from harness import free_ports
 
 # What its scripts give each of them.
 MEMORY = ["-Xmx1g", "-XX:MaxDirectMemorySize=1g"]

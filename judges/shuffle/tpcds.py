@@ -13,10 +13,12 @@ Celeborn's own master and two workers, in the same way beside Spark's own shuffl
 """
 
 import argparse
+import contextlib
 import itertools
 import json
 import os
 import pathlib
+import select
 import subprocess
 import sys
 import time
@@ -24,6 +26,7 @@ import time
 import fetch
 import stock_spark
 from cluster import Cluster, Servers, binary
+from harness import end
 from peer import Peer
 
 CLIENTS = {
@@ -36,6 +39,8 @@ CLIENTS = {
 SPARK = {"spark.master": "local-cluster[2,1,3072]", "spark.executor.memory": "3072m"}
 # Queries that take longer than this natively must not take much longer through ours.
 LONG_SECONDS = 2
+# Who has not answered a query after this long hangs.
+ANSWER_SECONDS_MAX = 600
 
 
 class Session:
@@ -53,7 +58,10 @@ class Session:
     def ask(self, query: str) -> dict:
         self.process.stdin.write(f"{query}\n".encode())
         self.process.stdin.flush()
-        line = self.answers.readline()
+        answered, _, _ = select.select([self.answers], [], [], ANSWER_SECONDS_MAX)
+        line = self.answers.readline() if answered else ""
+        if not answered:
+            raise SystemExit(f"{self.name} hangs in {query}: {self.log.read_text()[-3000:]}")
         if not line:
             raise SystemExit(f"{self.name} ended: {self.log.read_text()[-3000:]}")
         return json.loads(line)
@@ -63,10 +71,9 @@ class Session:
 
     def __exit__(self, *_):
         self.process.stdin.close()
-        try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(60)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
+        end(self.process)
 
 
 def tables(scale: float) -> pathlib.Path:
@@ -76,11 +83,13 @@ def tables(scale: float) -> pathlib.Path:
 
 
 def judge(name: str, answers: dict[str, list[dict]]) -> list[str]:
-    """What is wrong with the answers of the clients, where Spark itself always answers the same."""
-    native = {json.dumps(answer.get("rows")) for answer in answers["native"]}
-    if len(native) > 1 or native == {"null"}:
-        print(f"     {name}: Spark itself does not always answer the same, or fails: not compared")
-        return []
+    """What is wrong with the answers of the clients; they can be judged where Spark itself always answers the same."""
+    errors = [answer["error"] for answer in answers["native"] if "rows" not in answer]
+    if errors:
+        return [f"{name}: Spark itself fails: {errors[0][:300]}"]
+    native = {json.dumps(answer["rows"]) for answer in answers["native"]}
+    if len(native) > 1:
+        return [f"{name}: Spark itself does not always answer the same, so that nothing can be judged"]
     wrong = []
     for who, given in answers.items():
         for answer in given:
@@ -100,9 +109,7 @@ def main() -> int:
     parser.add_argument("--json", type=pathlib.Path)
     options = parser.parse_args()
     data = tables(options.scale)
-    queries = stock_spark.queries("tpcds")
-    if options.only:
-        queries = [query for query in queries if pathlib.Path(query).stem in options.only.split(",")]
+    queries = stock_spark.chosen(options.only, stock_spark.queries("tpcds"))
     rows, wrong = [], []
     starts = {"ours": lambda: Cluster(2, memory=options.memory)}
     if options.celeborn:

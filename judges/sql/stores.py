@@ -13,7 +13,7 @@ import time
 import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from common import CACHE, free_ports, venv  # noqa: E402
+from harness import CACHE, free_ports, venv  # noqa: E402
 
 YEOUL = os.environ["YEOUL"]
 MOTO = ["moto[server]==5.1.0"]

@@ -1,11 +1,16 @@
-"""What judges share: where clients are kept, virtual environments, jars by name, free ports."""
+"""What judges share: where clients are kept, virtual environments, free ports, and that nothing stays when a judge ends."""
 
+import contextlib
 import os
 import pathlib
 import random
+import signal
 import socket
 import subprocess
 import sys
+
+# By itself Python would end at SIGTERM without `finally` and `with`, and leave servers behind.
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 
 CACHE = pathlib.Path(os.environ.get("YEOUL_JUDGE_CACHE", pathlib.Path.home() / ".cache" / "yeoul"))
 
@@ -20,6 +25,22 @@ def venv(name: str, packages: list[str]) -> pathlib.Path:
         subprocess.run([folder / "bin" / "pip", "install", "-q", *packages], check=True)
         stamp.write_text(wanted)
     return folder / "bin"
+
+
+def end(process: subprocess.Popen):
+    """Ends a process that leads a group of its own, and all that it started."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+@contextlib.contextmanager
+def ending(process: subprocess.Popen):
+    """Such a process, of which nothing stays, whatever happens."""
+    try:
+        yield process
+    finally:
+        end(process)
 
 
 _given = set()
