@@ -87,9 +87,8 @@ fn sources() -> Vec<(String, String)> {
 /// The lines of a file before its unit tests, which are a module within it.
 fn before_tests(text: &str) -> Vec<&str> {
     let lines: Vec<&str> = text.lines().collect();
-    let is_start = |pair: &[&str]| {
-        pair[0] == "#[cfg(test)]" && pair[1].contains("mod ") && pair[1].ends_with('{')
-    };
+    let is_start =
+        |pair: &[&str]| pair[0] == "#[cfg(test)]" && pair[1].contains("mod ") && pair[1].ends_with('{');
     let end = lines.windows(2).position(is_start).unwrap_or(lines.len());
     lines[..end].to_vec()
 }

@@ -224,7 +224,8 @@ mod tests {
         let mut rows = 0;
         for bucket in divider.finish().unwrap().into_iter().flatten() {
             let expected = bucket.rows;
-            let found: usize = bucket.stream.map(|batch| batch.unwrap().num_rows()).collect::<Vec<_>>().await.iter().sum();
+            let found: usize =
+                bucket.stream.map(|batch| batch.unwrap().num_rows()).collect::<Vec<_>>().await.iter().sum();
             assert_eq!(found, expected);
             rows += found;
         }
