@@ -9,7 +9,8 @@
 //! - Where the query orders, the sequences of the columns that it orders by are the same, row by row. Rows that tie in
 //!   them may come in any order.
 //! - Where a `LIMIT` cuts through rows that tie, engines may keep different ones. Such rows are right if they tie with
-//!   the last row and are in the oracle's answer without the limit; the verdict says so.
+//!   the last row and are in the oracle's answer without the limit; the verdict says so. Where the query orders by what
+//!   it does not show, that cannot be seen, and such rows are wrong.
 
 mod answer;
 mod order;
@@ -117,10 +118,15 @@ fn is_cut(sql: &str, oracle: &Answer) -> bool {
     without_limit(sql).is_some_and(|(_, limit)| limit == oracle.rows)
 }
 
-/// Whether a row has the same values as the last one in the columns that the query orders by.
+/// Whether a row has the same values as the last one in the columns that the query orders by. Of a key that is no output
+/// column nobody can tell.
 fn ties_with_last(answer: &Answer, row: usize, order: &Order) -> bool {
     let last = answer.rows - 1;
-    order.columns.iter().all(|column| answer.columns[*column][row].same(&answer.columns[*column][last]))
+    order.columns.len() == order.keys
+        && order
+            .columns
+            .iter()
+            .all(|column| answer.columns[*column][row].same(&answer.columns[*column][last]))
 }
 
 #[cfg(test)]

@@ -138,6 +138,9 @@ fn an_order_that_is_not_shown_is_said() {
         Verdict::Right(notes) => assert!(notes[0].contains("1 of its 3 keys"), "{notes:?}"),
         wrong => panic!("{wrong:?}"),
     }
+    let mut other = rows();
+    other[3] = row("e", 14, 300, 0.3);
+    assert!(matches!(verdict_of(sql, &other), Verdict::Wrong(_)), "nobody can see that it ties");
 }
 
 #[test]
