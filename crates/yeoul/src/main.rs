@@ -14,7 +14,7 @@ use clap::{Parser, Subcommand};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// The Spark data stack without the JVM: SQL, streams, shuffle and storage in one binary.
+/// The Spark data stack without the JVM: SQL and a shuffle in one binary, streams and storage to come.
 #[derive(Parser)]
 #[command(
     name = "yeoul",

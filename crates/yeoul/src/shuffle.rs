@@ -84,7 +84,7 @@ struct WorkerArgs {
     #[arg(long, value_name = "HOST:PORT,…", value_delimiter = ',', env = "YEOUL_SHUFFLE_MASTER")]
     master: Vec<String>,
 
-    /// Where what does not fit into memory goes, one directory for each disk
+    /// Where what does not fit into memory goes, one directory for each disk; it must be named here or in the file
     #[arg(long, value_name = "DIR,…", value_delimiter = ',', env = "YEOUL_SHUFFLE_DIR")]
     dir: Vec<PathBuf>,
 
@@ -110,11 +110,11 @@ struct WorkerArgs {
     #[arg(long, value_name = "PORT,…", value_delimiter = ',')]
     push_port: Vec<u16>,
 
-    /// For reads
+    /// For reads [default: 0, a free one]
     #[arg(long, value_name = "PORT")]
     fetch_port: Option<u16>,
 
-    /// For copies from other workers
+    /// For copies from other workers [default: 0, a free one]
     #[arg(long, value_name = "PORT")]
     replicate_port: Option<u16>,
 

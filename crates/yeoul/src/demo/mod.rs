@@ -21,6 +21,9 @@ use crate::exit::{Asked, Stop};
 ///
 /// Generates data in a temporary directory, runs each part on it, checks the results, and shows a table of what happened.
 #[derive(Args)]
+#[command(
+    after_help = "Exit code: 0 done, 1 a result was wrong or an act failed, 2 wrong usage, 130 interrupted, 143 terminated."
+)]
 pub struct DemoArgs {
     /// Run only the acts with these names
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
