@@ -4,6 +4,7 @@ The heap is the memory limit, if there is one; what the JVM needs beyond its hea
 """
 
 import os
+import sys
 
 from pyspark.sql import SparkSession
 
@@ -41,7 +42,7 @@ class Spark:
         jvm = self.session.sparkContext._gateway.jvm
         return {
             "version": f"Spark {self.session.version}",
-            "pids": [int(jvm.java.lang.ProcessHandle.current().pid())],
+            "pids": [int(jvm.java.lang.ProcessHandle.current().pid()), os.getpid()],
             "dialect": {"nulls": "smallest", "integer_division": False},
         }
 
@@ -50,7 +51,18 @@ class Spark:
         table = frame.toDF(*(f"c{index}" for index in range(len(frame.columns)))).toArrow()
         return table.schema, table.to_batches()
 
+    def jvm_lives(self):
+        try:
+            self.session.sparkContext._gateway.jvm.java.lang.System.nanoTime()
+            return True
+        except Exception:  # whatever the bridge says when its other end is gone
+            return False
+
     def kind_of(self, error):
+        if hasattr(self, "session") and not self.jvm_lives():
+            # This process can do nothing more; a new one can.
+            print(error, file=sys.stderr, flush=True)
+            os._exit(1)
         text = str(error)
         if "OutOfMemoryError" in text or "UNABLE_TO_ACQUIRE_MEMORY" in text:
             return "resource_exhausted"

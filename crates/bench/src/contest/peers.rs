@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
+use std::sync::atomic::AtomicBool;
 
 use serde::{Deserialize, Serialize};
 use yeoul_base::ErrorKind;
@@ -42,12 +43,12 @@ impl Peer {
     /// Prepares the contestant and says how to start it; its stderr goes to a file in `logs`.
     ///
     /// # Errors
-    /// `NotFound` or `Unavailable` if it cannot be installed.
-    pub(crate) fn launch(self, logs: &Path) -> Result<Launch> {
+    /// `NotFound` or `Unavailable` if it cannot be installed; `Cancelled` by `stop`.
+    pub(crate) fn launch(self, logs: &Path, stop: &AtomicBool) -> Result<Launch> {
         let log = logs.join(format!("{}.log", self.name()));
         let python = |packages: &[&str], script: &str| {
             Ok(Launch {
-                program: venv::python_with(packages)?,
+                program: venv::python_with(packages, stop)?,
                 arguments: vec![venv::scripts()?.join(script).to_string_lossy().into_owned()],
                 environment: vec![("PYTHONDONTWRITEBYTECODE".to_owned(), "1".to_owned())],
                 environment_limited: Vec::new(),
@@ -67,7 +68,7 @@ impl Peer {
             Self::DuckDb => python(&["duckdb==2.0.0", "pyarrow==26.0.1"], "peer_duckdb.py"),
             Self::DataFusion => python(&["datafusion==55.0.0", "pyarrow==26.0.1"], "peer_datafusion.py"),
             Self::Spark => {
-                java()?;
+                java(stop)?;
                 python(&["pyspark==4.3.0", "pyarrow==26.0.1"], "peer_spark.py")
             }
         }
@@ -94,12 +95,14 @@ impl FromStr for Peer {
 }
 
 /// Spark 4 needs a Java of version 17 or later, and says so only in a long trace.
-fn java() -> Result<()> {
+fn java(stop: &AtomicBool) -> Result<()> {
     let program =
         std::env::var("JAVA_HOME").map_or_else(|_| "java".to_owned(), |home| format!("{home}/bin/java"));
-    venv::output(std::process::Command::new(&program).arg("-version"), "run Java").map(drop).map_err(|e| {
-        Error::new(ErrorKind::NotFound, "Spark needs Java, and there is none")
+    let found = venv::output(std::process::Command::new(&program).arg("-version"), "run Java", stop);
+    found.map(drop).map_err(|e| match e.kind() {
+        ErrorKind::Cancelled => e,
+        _ => Error::new(ErrorKind::NotFound, "Spark needs Java, and there is none")
             .with_source(e)
-            .with_hint("install a JDK 17 (openjdk-17-jre-headless), or leave spark out of --against")
+            .with_hint("install a JDK of version 17 or later, or leave spark out of --against"),
     })
 }

@@ -111,9 +111,10 @@ impl Process {
                 Ok(process)
             }
             Ok(Response::Failed(failed)) | Err(failed) => {
-                let message = format!("the contestant does not open its tables: {}", failed.message);
-                Err(Error::new(ErrorKind::Unavailable, message)
-                    .with_hint(format!("its stderr is in {}", launch.log.display())))
+                // Its log goes with the scratch directory.
+                let words = last_words(&launch.log);
+                let message = format!("the contestant does not open its tables: {}; {words}", failed.message);
+                Err(Error::new(ErrorKind::Unavailable, message))
             }
             Ok(Response::Ran(_)) => {
                 Err(Error::new(ErrorKind::Internal, "the contestant ran before it opened"))

@@ -2,10 +2,15 @@
 
 use std::env;
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process_group};
 use sha2::{Digest, Sha256};
 use yeoul_base::ErrorKind;
 
@@ -13,6 +18,9 @@ use crate::error::{Error, Result};
 
 /// The Python that makes the environments, if it should not be `python3`.
 const PYTHON_KEY: &str = "YEOUL_PYTHON";
+
+/// How often a program that runs is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Our scripts, as they are laid out beside each other.
 const SCRIPTS: [(&str, &str); 5] = [
@@ -41,8 +49,8 @@ pub(crate) fn cache_directory() -> Result<PathBuf> {
 /// The Python of an environment that has `packages` (`name==version`), made now if it is not there.
 ///
 /// # Errors
-/// `NotFound` without Python; `Unavailable` if the packages cannot be had.
-pub(crate) fn python_with(packages: &[&str]) -> Result<PathBuf> {
+/// `NotFound` without Python; `Unavailable` if the packages cannot be had; `Cancelled` by `stop`.
+pub(crate) fn python_with(packages: &[&str], stop: &AtomicBool) -> Result<PathBuf> {
     let name = packages.join("-").replace("==", "-");
     let directory = cache_directory()?.join("bench").join("python").join(name);
     let python = directory.join("bin").join("python");
@@ -61,17 +69,15 @@ pub(crate) fn python_with(packages: &[&str]) -> Result<PathBuf> {
         fs::remove_dir_all(&directory).map_err(|e| Error::io("remove", &directory, e))?;
     }
     let base = env::var(PYTHON_KEY).unwrap_or_else(|_| "python3".to_owned());
-    let made = command(Command::new(&base).args(["-m", "venv"]).arg(&directory), "make a Python environment")
-        .map_err(|e| {
-            e.with_hint(format!("install Python 3.10 or later with its venv module, or set {PYTHON_KEY}"))
-        });
-    made.and_then(|()| {
-        let mut pip = Command::new(&python);
-        pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"])
-            .args(packages);
-        command(&mut pip, "install the packages").map_err(|e| {
-            e.with_hint("it needs a package registry: check the network, or pip's index-url in pip.conf")
-        })
+    let mut venv = Command::new(&base);
+    venv.args(["-m", "venv"]).arg(&directory);
+    output(&mut venv, "make a Python environment", stop).map_err(|e| {
+        hint(e, &format!("install Python 3.10 or later with its venv module, or set {PYTHON_KEY}"))
+    })?;
+    let mut pip = Command::new(&python);
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]).args(packages);
+    output(&mut pip, "install the packages", stop).map_err(|e| {
+        hint(e, "it needs a package registry: check the network, or pip's index-url in pip.conf")
     })?;
     File::create(&complete).map_err(|e| Error::io("create", &complete, e))?;
     Ok(python)
@@ -109,21 +115,92 @@ fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
     fs::rename(temporary, path)
 }
 
+/// Who was interrupted needs no hint.
+fn hint(error: Error, text: &str) -> Error {
+    if error.kind() == ErrorKind::Cancelled { error } else { error.with_hint(text) }
+}
+
 /// Runs a command to its end and gives its stdout.
 ///
 /// # Errors
-/// `NotFound` if it cannot be started; `Unavailable` with the last line it said if it fails.
-pub(crate) fn output(command: &mut Command, what: &str) -> Result<Vec<u8>> {
+/// `NotFound` if it cannot be started; `Unavailable` with the last line it said if it fails; `Cancelled` by `stop`, which
+/// ends it and what it has started.
+pub(crate) fn output(command: &mut Command, what: &str, stop: &AtomicBool) -> Result<Vec<u8>> {
     let program = PathBuf::from(command.get_program());
-    let output = command.stdin(Stdio::null()).output().map_err(|e| Error::io("start", &program, e))?;
-    if output.status.success() {
-        return Ok(output.stdout);
+    let failed = |e| Error::io("start", &program, e);
+    // Files, which never fill up while nobody reads them.
+    let (mut stdout, mut stderr) =
+        (tempfile::tempfile().map_err(failed)?, tempfile::tempfile().map_err(failed)?);
+    command.stdin(Stdio::null());
+    command.stdout(stdout.try_clone().map_err(failed)?).stderr(stderr.try_clone().map_err(failed)?);
+    let status =
+        run(command, stop).map_err(failed)?.ok_or_else(|| Error::new(ErrorKind::Cancelled, "interrupted"))?;
+    if status.success() {
+        return contents(&mut stdout).map_err(failed);
     }
-    let said = String::from_utf8_lossy(&output.stderr);
+    let said = contents(&mut stderr).unwrap_or_default();
+    let said = String::from_utf8_lossy(&said);
     let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
     Err(Error::new(ErrorKind::Unavailable, format!("cannot {what}: {}", last.trim())))
 }
 
-fn command(command: &mut Command, what: &str) -> Result<()> {
-    output(command, what).map(drop)
+/// How a command ended; `None` if it was stopped.
+fn run(command: &mut Command, stop: &AtomicBool) -> io::Result<Option<ExitStatus>> {
+    // A group of its own: Ctrl-C on the terminal is ours to pass on.
+    let mut child = command.process_group(0).spawn()?;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if stop.load(Ordering::Relaxed) {
+            if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+                // Fails only if all of it is gone already.
+                let _ = kill_process_group(group, Signal::KILL);
+            }
+            child.wait()?;
+            return Ok(None);
+        }
+        thread::sleep(LOOK_EVERY);
+    }
+}
+
+fn contents(file: &mut File) -> io::Result<Vec<u8>> {
+    file.rewind()?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn what_a_command_says_is_its_output_or_its_error() {
+        let go_on = AtomicBool::new(false);
+        assert_eq!(output(&mut shell("echo found; echo more >&2"), "look", &go_on).unwrap(), b"found\n");
+        let error = output(&mut shell("echo first >&2; echo last >&2; exit 3"), "look", &go_on).unwrap_err();
+        assert_eq!(
+            (error.kind(), error.to_string()),
+            (ErrorKind::Unavailable, "cannot look: last".to_owned())
+        );
+        let error = output(&mut Command::new("/no/such/program"), "look", &go_on).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_command_ends_when_it_is_to_stop() {
+        let begin = Instant::now();
+        let error = output(&mut shell("sleep 600 & wait"), "sleep", &AtomicBool::new(true)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Cancelled);
+        assert!(begin.elapsed() < Duration::from_secs(10));
+    }
 }

@@ -1,15 +1,12 @@
 //! `yeoul generate` on the command line.
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use clap::Args;
 
 use super::{Options, SCALE_MAX, SCALE_MIN, Suite, generate};
-use yeoul_base::ErrorKind;
-
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// Generate the tables of TPC-H or TPC-DS as Parquet files
 #[derive(Debug, Clone, Args)]
@@ -22,7 +19,7 @@ Examples:
 The same suite and scale give the same rows everywhere. Tables that are there already are kept; after an interruption
 the next run goes on with the ones that are missing.
 
-Exit code: 0 done, 1 failed or refused, 2 wrong usage, 130 interrupted.")]
+Exit code: 0 done, 1 failed or refused, 2 wrong usage, 130 interrupted, 143 terminated.")]
 pub struct GenerateArgs {
     /// tpch: 8 tables of orders and parts; tpcds: 24 tables of three sales channels
     #[arg(value_name = "SUITE")]
@@ -50,11 +47,11 @@ pub struct GenerateArgs {
 }
 
 impl GenerateArgs {
-    /// Generates, and prints to stdout what there is then. Ctrl-C stops it with nothing half-written.
+    /// Generates, and prints to stdout what there is then. Setting `stop` ends it with nothing half-written.
     ///
     /// # Errors
     /// Those of [`generate`].
-    pub async fn run(self) -> Result<()> {
+    pub fn run(self, stop: &AtomicBool) -> Result<()> {
         let options = Options {
             suite: self.suite,
             scale: self.scale,
@@ -63,20 +60,7 @@ impl GenerateArgs {
             force: self.force,
             progress: true,
         };
-        let stop = Arc::new(AtomicBool::new(false));
-        let mut work = {
-            let stop = stop.clone();
-            tokio::task::spawn_blocking(move || generate(&options, &stop))
-        };
-        let done = tokio::select! {
-            done = &mut work => done,
-            _ = tokio::signal::ctrl_c() => {
-                stop.store(true, Ordering::Relaxed);
-                work.await
-            }
-        };
-        let summary =
-            done.map_err(|e| Error::new(ErrorKind::Internal, "the generator broke").with_source(e))??;
+        let summary = generate(&options, stop)?;
         let text = if self.json {
             serde_json::to_string_pretty(&summary).expect("a summary has only text keys and finite numbers")
         } else {

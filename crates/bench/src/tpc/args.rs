@@ -1,12 +1,11 @@
 //! What `yeoul bench tpch` and `yeoul bench tpcds` take on the command line.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::Args;
-use yeoul_base::{ByteSize, ErrorKind};
+use yeoul_base::ByteSize;
 
 use super::{Options, bench, queries};
 use crate::contest::Peer;
@@ -25,7 +24,7 @@ Every answer is compared by value with DuckDB's. Contestants are processes of th
 with the same threads. Peers and query texts come from PyPI, once, into the cache directory; Spark needs a JDK 17.
 
 Exit code: 0 done, 1 if it failed, an answer of ours is wrong or missing, or our process held more than --memory, 2 wrong
-usage, 130 interrupted.")]
+usage, 130 interrupted, 143 terminated.")]
 pub struct TpcArgs {
     /// Scale factor of the tables, also of those in --data: about this many GB as text; fractions work
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_scale)]
@@ -70,11 +69,11 @@ pub struct TpcArgs {
 
 impl TpcArgs {
     /// Compares, and prints the report. Gives whether our answers are all there and right, and no memory limit was broken to
-    /// get them: exit 0, or else 1. Ctrl-C ends it and all contestants.
+    /// get them: exit 0, or else 1. Setting `stop` ends it and all contestants.
     ///
     /// # Errors
     /// Those of [`bench`], and of writing the report.
-    pub async fn run(self, suite: Suite) -> Result<bool> {
+    pub fn run(self, suite: Suite, stop: &AtomicBool) -> Result<bool> {
         let options = Options {
             suite,
             scale: self.scale,
@@ -95,20 +94,7 @@ impl TpcArgs {
                 .open(path)
                 .map_err(|e| Error::io("write", path, e))?;
         }
-        let stop = Arc::new(AtomicBool::new(false));
-        let mut work = {
-            let stop = stop.clone();
-            tokio::task::spawn_blocking(move || bench(&options, &stop))
-        };
-        let done = tokio::select! {
-            done = &mut work => done,
-            _ = tokio::signal::ctrl_c() => {
-                stop.store(true, Ordering::Relaxed);
-                work.await
-            }
-        };
-        let report =
-            done.map_err(|e| Error::new(ErrorKind::Internal, "the comparison broke").with_source(e))??;
+        let report = bench(&options, stop)?;
         if let Some(path) = &self.html {
             std::fs::write(path, report.to_html()).map_err(|e| Error::io("write", path, e))?;
         }

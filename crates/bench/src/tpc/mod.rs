@@ -58,23 +58,6 @@ pub struct Options {
     pub data: Option<PathBuf>,
 }
 
-impl Options {
-    /// All queries of `suite` at `scale`, three runs each, without peers and without a memory limit.
-    pub fn new(suite: Suite, scale: f64) -> Self {
-        Self {
-            suite,
-            scale,
-            memory: Vec::new(),
-            threads: None,
-            against: Vec::new(),
-            queries: Vec::new(),
-            runs: 3,
-            timeout: Duration::from_secs(600),
-            data: None,
-        }
-    }
-}
-
 /// Runs the comparison. Setting `stop` ends it soon, and the contestants with it.
 ///
 /// # Errors
@@ -82,7 +65,7 @@ impl Options {
 /// cannot be installed or started. A query that fails or is answered wrongly is in the report.
 pub fn bench(options: &Options, stop: &AtomicBool) -> Result<Report> {
     queries::check(options.suite, &options.queries)?;
-    let set = QuerySet::fetch(options.suite)?;
+    let set = QuerySet::fetch(options.suite, stop)?;
     let queries = set.select(&options.queries)?;
     let data = match &options.data {
         Some(data) => given(options, data)?,
@@ -99,11 +82,15 @@ pub fn bench(options: &Options, stop: &AtomicBool) -> Result<Report> {
         Open { data: data.clone(), tables, threads, memory_bytes: None, scratch: scratch_path.clone() };
 
     let mut peers = vec![Peer::Yeoul];
-    peers.extend(options.against.iter().filter(|peer| **peer != Peer::Yeoul));
-    peers.dedup();
-    let enter = |peer: &Peer| Ok(Entrant { peer: *peer, launch: peer.launch(&scratch_path)?, version: None });
+    for peer in &options.against {
+        if !peers.contains(peer) {
+            peers.push(*peer);
+        }
+    }
+    let enter =
+        |peer: &Peer| Ok(Entrant { peer: *peer, launch: peer.launch(&scratch_path, stop)?, version: None });
     let mut entrants = peers.iter().map(enter).collect::<Result<Vec<_>>>()?;
-    let mut oracle_launch = Peer::DuckDb.launch(&scratch_path)?;
+    let mut oracle_launch = Peer::DuckDb.launch(&scratch_path, stop)?;
     oracle_launch.log = scratch_path.join("oracle.log");
     let mut oracle = Oracle::new(oracle_launch, open.clone());
 
@@ -174,7 +161,7 @@ fn facts(options: &Options, set: &QuerySet, data: &Path, threads: usize) -> Vec<
         Fact::new(
             "memory",
             "the most that the process held at once (VmHWM), its interpreter or virtual machine included; a limit is \
-             --memory for yeoul, memory_limit for DuckDB, a fair spill pool for DataFusion, the heap for Spark",
+             --memory for yeoul, memory_limit for DuckDB, a fair spill pool for DataFusion, the heap for Spark, which without a limit is 8 GiB or half of the machine's memory",
         ),
         Fact::new(
             "answers",

@@ -4,6 +4,7 @@
 //! number means little without its texts. One set is fixed by its packages' versions, and its hash is printed.
 
 use std::process::Command;
+use std::sync::atomic::AtomicBool;
 
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
@@ -61,12 +62,14 @@ impl QuerySet {
     /// Fetches the queries of `suite`.
     ///
     /// # Errors
-    /// `NotFound` without Python; `Unavailable` without the packages; `Corrupt` if they do not hold what they should.
-    pub fn fetch(suite: Suite) -> Result<Self> {
+    /// `NotFound` without Python; `Unavailable` without the packages; `Corrupt` if they do not hold what they should;
+    /// `Cancelled` by `stop`.
+    pub fn fetch(suite: Suite, stop: &AtomicBool) -> Result<Self> {
         let package = format!("duckdb-extension-{suite}==1.5.5");
-        let python = venv::python_with(&["duckdb==1.5.5", &package])?;
+        let python = venv::python_with(&["duckdb==1.5.5", &package], stop)?;
         let script = venv::scripts()?.join("queries.py");
-        let json = venv::output(Command::new(python).arg(script).arg(suite.name()), "read the query texts")?;
+        let json =
+            venv::output(Command::new(python).arg(script).arg(suite.name()), "read the query texts", stop)?;
         let queries: Vec<Query> = serde_json::from_slice(&json).map_err(|e| {
             Error::new(ErrorKind::Corrupt, "cannot understand the query texts").with_source(e)
         })?;

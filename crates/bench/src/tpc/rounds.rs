@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use indicatif::ProgressBar;
-use yeoul_base::ByteSize;
+use yeoul_base::{ByteSize, ErrorKind};
 
 use super::oracle::Oracle;
 use super::queries::Query;
@@ -15,7 +15,7 @@ use crate::compare::Verdict;
 use crate::contest::Peer;
 use crate::contest::process::{Launch, Outcome as Ended, Process};
 use crate::contest::protocol::{Dialect, Failed, Open, Run};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::report::{Case, Limit, Outcome, Round, Status};
 
 /// A contestant over all rounds.
@@ -114,13 +114,10 @@ fn ask_all(
     for seat in seats.iter_mut() {
         let answer = seat.open.scratch.join("answer.arrow");
         let mut outcome = Outcome { status: Status::Unchecked, values: BTreeMap::new(), notes: Vec::new() };
-        let rows = run(rules, query, seat, Some(&answer), &mut outcome)?;
+        let asked = answer_once(rules, query, seat, &answer, oracle, &mut outcome);
+        let rows = asked.or_else(|error| fail(&mut outcome, error))?;
         // A time with writing the answer is none to count.
         outcome.values.remove(TIME);
-        if rows.is_some() {
-            let dialect = seat.process(rules.stop)?.opened().dialect;
-            judge(rules, query, dialect, &answer, oracle, &mut outcome)?;
-        }
         outcomes.push(outcome);
         row_counts.push(rows);
     }
@@ -131,7 +128,7 @@ fn ask_all(
                 rules.bar.inc(1);
                 continue;
             }
-            let again = run(rules, query, seat, None, outcome)?;
+            let again = run(rules, query, seat, None, outcome).or_else(|error| fail(outcome, error))?;
             if let (Some(first), Some(again)) = (rows, again)
                 && first != again
             {
@@ -141,6 +138,35 @@ fn ask_all(
         }
     }
     Ok(outcomes)
+}
+
+/// The run whose answer is compared; gives the number of its rows.
+fn answer_once(
+    rules: &Rules<'_>,
+    query: &Query,
+    seat: &mut Seat<'_>,
+    answer: &Path,
+    oracle: &mut Oracle,
+    outcome: &mut Outcome,
+) -> Result<Option<u64>> {
+    let rows = run(rules, query, seat, Some(answer), outcome)?;
+    if rows.is_some() {
+        let dialect = seat.process(rules.stop)?.opened().dialect;
+        judge(rules, query, dialect, answer, oracle, outcome)?;
+    }
+    Ok(rows)
+}
+
+/// What cannot be asked or judged is this query's failure: the others, and what was measured, are not lost for it.
+///
+/// # Errors
+/// `Cancelled`, which ends it all.
+fn fail(outcome: &mut Outcome, error: Error) -> Result<Option<u64>> {
+    if error.kind() == ErrorKind::Cancelled {
+        return Err(error);
+    }
+    outcome.status = Status::Failed { kind: error.kind().to_string(), message: error.to_string() };
+    Ok(None)
 }
 
 /// Who runs when in a turn. Who comes after one that has emptied the caches has a slower run; so nobody always comes after the
@@ -211,7 +237,16 @@ fn judge(
 
 #[cfg(test)]
 mod tests {
-    use super::order;
+    use super::*;
+
+    #[test]
+    fn what_fails_for_one_query_ends_nothing_and_being_told_to_stop_does() {
+        let mut outcome = Outcome { status: Status::Right, values: BTreeMap::new(), notes: Vec::new() };
+        assert!(fail(&mut outcome, Error::new(ErrorKind::Unavailable, "no oracle")).unwrap().is_none());
+        assert!(matches!(&outcome.status, Status::Failed { message, .. } if message == "no oracle"));
+        assert!(!outcome.status.counts());
+        fail(&mut outcome, Error::new(ErrorKind::Cancelled, "interrupted")).unwrap_err();
+    }
 
     #[test]
     fn everyone_follows_everyone_equally_often() {

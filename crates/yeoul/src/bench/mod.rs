@@ -2,17 +2,19 @@
 
 mod shuffle;
 
-use std::future::Future;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, Subcommand};
 use tokio::runtime::Builder;
+use tokio::task::spawn_blocking;
 use yeoul_base::ErrorKind;
 use yeoul_bench::Error;
 use yeoul_bench::generate::{GenerateArgs, Suite as Tables};
 use yeoul_bench::tpc::TpcArgs;
 
-use crate::exit::code_of;
+use crate::exit::{Stop, code_of};
 
 /// Measure a part of Yeoul against the systems that it replaces, and check its answers
 #[derive(Args)]
@@ -33,13 +35,13 @@ enum Suite {
 }
 
 pub fn generate(args: GenerateArgs) -> ExitCode {
-    exit_code(wait(args.run()).map(|()| true))
+    until_done(move |stop| args.run(stop).map(|()| true))
 }
 
 pub fn run(args: BenchArgs) -> ExitCode {
     match args.suite {
-        Suite::TpcH(args) => exit_code(wait(args.run(Tables::TpcH))),
-        Suite::TpcDs(args) => exit_code(wait(args.run(Tables::TpcDs))),
+        Suite::TpcH(args) => until_done(move |stop| args.run(Tables::TpcH, stop)),
+        Suite::TpcDs(args) => until_done(move |stop| args.run(Tables::TpcDs, stop)),
         Suite::Shuffle(args) => shuffle::run(args),
     }
 }
@@ -48,11 +50,40 @@ pub fn contestant() -> ExitCode {
     exit_code(yeoul_bench::contestant::run().map(|()| true))
 }
 
-fn wait<T>(work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-    let runtime = Builder::new_multi_thread().enable_all().build();
-    runtime
-        .map_err(|source| Error::new(ErrorKind::Unavailable, format!("cannot start threads: {source}")))?
-        .block_on(work)
+/// Works on a thread of its own, and tells it to stop when a signal asks us to. It gives whether all is well.
+fn until_done(work: impl FnOnce(&AtomicBool) -> Result<bool, Error> + Send + 'static) -> ExitCode {
+    let unavailable = |source: std::io::Error| {
+        Error::new(ErrorKind::Unavailable, format!("cannot start threads: {source}")).with_source(source)
+    };
+    let runtime = match Builder::new_current_thread().enable_all().build().map_err(unavailable) {
+        Ok(runtime) => runtime,
+        Err(error) => return exit_code(Err(error)),
+    };
+    runtime.block_on(async {
+        // Before there is anything that a signal would leave behind.
+        let mut signals = match Stop::listen().map_err(unavailable) {
+            Ok(signals) => signals,
+            Err(error) => return exit_code(Err(error)),
+        };
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut work = spawn_blocking({
+            let stop = Arc::clone(&stop);
+            move || work(&stop)
+        });
+        let (done, asked) = tokio::select! {
+            done = &mut work => (done, None),
+            asked = signals.asked() => {
+                stop.store(true, Ordering::Relaxed);
+                (work.await, Some(asked))
+            }
+        };
+        let broke = |source| Error::new(ErrorKind::Internal, "it broke").with_source(source);
+        let done = done.map_err(broke).and_then(|done| done);
+        let was_cancelled = done.as_ref().is_err_and(|error| error.kind() == ErrorKind::Cancelled);
+        let code = exit_code(done);
+        // It may have come to its end before it saw that it was to stop.
+        asked.filter(|_| was_cancelled).map_or(code, |asked| asked.code())
+    })
 }
 
 fn exit_code(result: Result<bool, Error>) -> ExitCode {

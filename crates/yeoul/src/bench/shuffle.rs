@@ -27,7 +27,7 @@ to the disk is measured with the fsync that brings it there, on both sides. Ever
 with its length and its ends; one read of each kind, which is not measured, for every byte.
 
 Exit code: 0 done, even if a bar is missed, 1 if it failed or what was read is not what was written, 2 wrong usage, 130
-interrupted.")]
+interrupted, 143 terminated.")]
 pub struct ShuffleArgs {
     /// Bytes of each throughput measurement; the disk gets at least 2GiB, unless --rounds is 1
     #[arg(long, value_name = "SIZE", default_value = "512MiB")]

@@ -7,6 +7,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::harness::Folder;
 
 /// How long a test waits for what should happen.
@@ -17,7 +19,7 @@ const LEAVE_MAX: Duration = Duration::from_secs(20);
 /// Starts `yeoul ARGS` with the folder as the one for temporary files, sends the signal once something is at `sign` below its
 /// directory there, and returns the exit code.
 #[track_caller]
-fn ended_by(signal: &str, folder: &Folder, args: &[&str], sign: &str) -> Option<i32> {
+fn ended_by(signal: Signal, folder: &Folder, args: &[&str], sign: &str) -> Option<i32> {
     let mut child = Command::new(env!("CARGO_BIN_EXE_yeoul"))
         .args(args)
         .env("TMPDIR", folder.path())
@@ -31,8 +33,7 @@ fn ended_by(signal: &str, folder: &Folder, args: &[&str], sign: &str) -> Option<
         assert_eq!(child.try_wait().unwrap(), None, "it ended before it was told to");
         is_there()
     });
-    let killed = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
-    assert!(killed.success());
+    kill_process(Pid::from_child(&child), signal).unwrap();
     until(&mut child, LEAVE_MAX, |child| child.try_wait().unwrap().is_some());
     child.wait().unwrap().code()
 }
@@ -70,24 +71,37 @@ fn nothing_is_left(folder: &Folder) {
 #[test]
 fn a_demo_ends_while_it_generates() {
     let folder = Folder::new();
-    assert_eq!(ended_by("-INT", &folder, &["demo", "--act", "sql"], "tpch"), Some(130));
+    assert_eq!(ended_by(Signal::INT, &folder, &["demo", "--act", "sql"], "tpch"), Some(130));
     nothing_is_left(&folder);
 }
 
 #[test]
 fn a_demo_ends_while_it_shuffles() {
     let folder = Folder::new();
-    assert_eq!(ended_by("-TERM", &folder, &["demo", "--act", "shuffle"], "shuffle"), Some(143));
+    assert_eq!(ended_by(Signal::TERM, &folder, &["demo", "--act", "shuffle"], "shuffle"), Some(143));
     nothing_is_left(&folder);
 }
 
 #[test]
 fn a_benchmark_ends_with_its_worker() {
-    for (signal, code) in [("-TERM", 143), ("-INT", 130)] {
+    for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130)] {
         let folder = Folder::new();
         // The worker has its directory from the first moment on, and its folder in it when it runs.
         let sign = "memory/yeoul-shuffle";
-        assert_eq!(ended_by(signal, &folder, &["bench", "shuffle"], sign), Some(code), "{signal}");
+        assert_eq!(ended_by(signal, &folder, &["bench", "shuffle"], sign), Some(code), "{signal:?}");
         nothing_is_left(&folder);
+    }
+}
+
+#[test]
+fn a_generator_leaves_no_half_of_a_table() {
+    for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130)] {
+        let folder = Folder::new();
+        let out = folder.path().join("tables");
+        let args = ["generate", "tpch", "--scale", "10", "--out", out.to_str().unwrap()];
+        assert_eq!(ended_by(signal, &folder, &args, ".lineitem.parquet.part"), Some(code), "{signal:?}");
+        let names =
+            fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        assert_eq!(names.filter(|name| name.ends_with(".part")).collect::<Vec<_>>(), Vec::<String>::new());
     }
 }
