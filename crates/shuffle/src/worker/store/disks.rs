@@ -554,22 +554,31 @@ fn who_waits_to_read_holds_neither_memory_nor_a_turn() {
                 settle().await;
             }
         };
-        // Its checksum is compared first. What is rotten shows when that has happened.
+        // What was found rotten is compared as a whole before it is read again.
         let path = segments_below(directory.root()).pop().unwrap();
         let whole = std::fs::read(&path).unwrap();
         let mut rotten = whole.clone();
         *rotten.last_mut().unwrap() ^= 1;
         std::fs::write(&path, &rotten).unwrap();
         let mut finder = ChunkReader::new(&stream, &store, 0, 0, u64::MAX).unwrap();
+        let found = async {
+            loop {
+                if let Err(error) = finder.next().await {
+                    return error.kind();
+                }
+            }
+        };
+        assert_eq!(found.await, Kind::Corrupt);
+        let mut later = ChunkReader::new(&stream, &store, 0, 0, u64::MAX).unwrap();
         let turns = read_turns(&directory).await;
-        let found = tokio::spawn(async move { finder.next().await.unwrap_err().kind() });
+        let told = tokio::spawn(async move { later.next().await.unwrap_err().kind() });
         idle().await;
-        assert!(!found.is_finished(), "it was compared without a turn");
+        assert!(!told.is_finished(), "it was compared without a turn");
         drop(turns);
-        assert_eq!(found.await.unwrap(), Kind::Corrupt);
+        assert_eq!(told.await.unwrap(), Kind::Corrupt);
         std::fs::write(&path, &whole).unwrap();
 
-        // Then it is read in three pieces.
+        // What is whole is read in three pieces.
         let all = directory.reads.available_permits();
         let mut found = Vec::new();
         for piece in 0..3 {

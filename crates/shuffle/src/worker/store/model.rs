@@ -295,6 +295,44 @@ fn rot_ends_one_answer_in_the_middle_and_no_other() {
 }
 
 #[test]
+fn a_large_row_leaves_while_it_is_read_and_its_end_only_if_it_is_whole() {
+    runtime().block_on(async {
+        let place = tempfile::tempdir().unwrap();
+        let store = open(&place);
+        let (shuffle, batches) = spilled(&store, &ShuffleKey::new("app", 1)).await;
+        let path = shuffle.lock().segments[0].path().to_owned();
+        let mut rotten = std::fs::read(&path).unwrap();
+        for row in [2, 4].map(|row| &batches[row]) {
+            let at = rotten.windows(40).position(|window| window == &row[..40]).expect("it is there");
+            rotten[at + row.len() - 1] ^= 4;
+        }
+        std::fs::write(&path, &rotten).unwrap();
+        let stream = Arc::new(store.open_stream(&shuffle, file(0), MapRange::Whole, 1).unwrap());
+        assert_eq!(stream.chunks().len(), batches.len());
+        let read = async |row: u32, len: u64| {
+            let mut reader = ChunkReader::new(&stream, &store, row, 0, len).unwrap();
+            let mut found = 0;
+            loop {
+                match reader.next().await {
+                    Ok(Some(parts)) => found += parts.iter().map(Bytes::len).sum::<usize>(),
+                    Ok(None) => return Ok(found),
+                    Err(error) => return Err((error.kind(), found)),
+                }
+            }
+        };
+        let (kind, left) = read(2, u64::MAX).await.unwrap_err();
+        assert_eq!(kind, Kind::Corrupt);
+        assert!((1..batches[2].len()).contains(&left), "{left} bytes of {} left", batches[2].len());
+        assert_eq!(read(2, u64::MAX).await, Err((Kind::Corrupt, 0)), "whoever comes again is told at once");
+        assert_eq!(
+            read(4, 1000).await,
+            Err((Kind::Corrupt, 0)),
+            "who leaves the end out would not hear of it"
+        );
+    });
+}
+
+#[test]
 fn a_torn_tail_costs_what_it_tore() {
     runtime().block_on(async {
         let place = tempfile::tempdir().unwrap();
