@@ -117,6 +117,10 @@ impl ControlService {
             }
             Ok(())
         });
+        let Some(reserved) = reserved else {
+            let reason = "an earlier shuffle of that number is still being deleted here";
+            return Ok(refuse(Status::ReserveSlotsFailed, reason));
+        };
         Ok(match reserved {
             Ok(()) => {
                 self.node.meters.slots.add(reservations.len() as u64);
@@ -142,22 +146,30 @@ impl ControlService {
             attempts: exactly(attempts().count(), attempts().map(|attempt| attempt.map(AttemptId)))?,
             epoch: request.epoch,
         };
-        let Some(shuffle) = self.node.store.find(&key) else {
+        let found = self.node.store.find(&key);
+        Ok(found.and_then(|shuffle| self.commit_in(&shuffle, &commit)).unwrap_or_else(|| {
             let texts = |ids: &[LocationId]| ids.iter().map(LocationId::to_string).collect();
-            return Ok(proto::CommitFilesResponse {
+            proto::CommitFilesResponse {
                 status: Status::ShuffleNotRegistered.code(),
                 failed_primary_ids: texts(&commit.primaries),
                 failed_replica_ids: texts(&commit.replicas),
                 ..proto::CommitFilesResponse::default()
-            });
-        };
+            }
+        }))
+    }
+
+    /// Commits what a shuffle has; `None` if it was deleted since it was found, and has nothing any more.
+    fn commit_in(&self, shuffle: &Arc<Shuffle>, commit: &Commit) -> Option<proto::CommitFilesResponse> {
         let mut contents = shuffle.lock();
-        let outcome = contents.state.commit(&commit);
+        if contents.gone {
+            return None;
+        }
+        let outcome = contents.state.commit(commit);
         let response = response(&contents, &outcome);
         drop(contents);
         // The winners, too, which may come without a location.
-        self.node.store.seal_later(&shuffle);
-        Ok(response)
+        self.node.store.seal_later(shuffle);
+        Some(response)
     }
 
     fn destroy(
@@ -185,6 +197,9 @@ fn locations<M>(request: &Received<M>, list: Texts<M>) -> Result<Vec<LocationId>
 
 fn destroy(shuffle: &Shuffle, files: impl Iterator<Item = FileName>) {
     let mut contents = shuffle.lock();
+    if contents.gone {
+        return;
+    }
     let slots: Vec<Slot> = contents.state.destroy(files);
     let copies: Vec<_> = slots.iter().filter_map(|slot| contents.copies.remove(slot)).collect();
     shuffle.shrank(copies.iter().map(|copy| copy.resident()).sum());
@@ -290,5 +305,38 @@ mod tests {
         drop((shuffle, before));
         let node = node(&place);
         assert_eq!(answer(&node.store.find(&key).unwrap()), first);
+    }
+
+    #[tokio::test]
+    async fn a_number_whose_shuffle_is_being_deleted_is_refused() {
+        let place = tempfile::tempdir().unwrap();
+        let control = ControlService::new(node(&place));
+        let store = &control.node.store;
+        let key = ShuffleKey::new("app", 1);
+        let reserve = || {
+            let request = proto::ReserveSlots {
+                application_id: key.application.to_string(),
+                shuffle_id: 1,
+                ..proto::ReserveSlots::default()
+            };
+            control.reserve(&Message::of(&request).parse().unwrap()).unwrap().status
+        };
+        assert_eq!(reserve(), Status::Success.code());
+        let removed = store.remove(&key).unwrap();
+        assert_eq!(reserve(), Status::ReserveSlotsFailed.code());
+        store.delete(removed);
+        assert_eq!(reserve(), Status::Success.code(), "there were no files");
+    }
+
+    #[tokio::test]
+    async fn what_was_deleted_since_it_was_found_is_not_committed() {
+        let place = tempfile::tempdir().unwrap();
+        let control = ControlService::new(node(&place));
+        let file = FileName { location: LocationId::new(0, 0), mode: Mode::Primary };
+        let shuffle = reserved(&control.node, &ShuffleKey::new("app", 1), &[file]);
+        let commit = Commit { primaries: vec![file.location], ..Commit::default() };
+        shuffle.lock().state.appended(Slot(0), 10);
+        drop(control.node.store.remove(shuffle.key()));
+        assert_eq!(control.commit_in(&shuffle, &commit), None);
     }
 }

@@ -19,6 +19,7 @@ use super::replicate::{self, Copied};
 use super::state::Refusal;
 use super::store::Store;
 use super::store::directory::{Directory, turn_of, with_turn};
+use super::store::lease::Lease;
 use super::store::record::RunRow;
 use super::store::segment::Segment;
 use super::store::shuffle::Shuffle;
@@ -62,7 +63,7 @@ struct Copy {
 
 /// What arrived.
 struct Received {
-    segment: Arc<Segment>,
+    file: Unfinished,
     /// The front of the batch, with its header.
     front: Bytes,
     checksum: u32,
@@ -138,11 +139,15 @@ async fn new_file(
     patience: &mut Patience,
 ) -> Option<Unfinished> {
     let directory = node.store.healthiest().filter(|directory| directory.usable() > len as u64)?;
-    let (key, number) = (shuffle.key().clone(), shuffle.lock().next_segment_number());
+    let (key, number, lease) = {
+        let contents = shuffle.lock();
+        // Without a lease the shuffle has gone.
+        (shuffle.key().clone(), contents.next_segment_number(), contents.lease.clone()?)
+    };
     let (place, store) = (Arc::clone(&directory), Arc::clone(&node.store));
     let create = move || {
         let segment = Arc::new(Segment::create_for_one(&place, &key, number)?);
-        Ok(Unfinished { store, segment: Some(segment) })
+        Ok(Unfinished { store, segment: Some(segment), lease })
     };
     patience.spend(async |until| on_disk(&directory, until, create).await).await.ok()
 }
@@ -236,7 +241,7 @@ async fn receive(
     if body.is_orphaned() {
         return Err(io::ErrorKind::ConnectionAborted.into());
     }
-    Ok(Ok(Received { segment: file.finish(), front, checksum: checksum.finalize() }))
+    Ok(Ok(Received { file, front, checksum: checksum.finalize() }))
 }
 
 /// Decides about what arrived, and has written in front of it what it is.
@@ -248,8 +253,7 @@ fn append(
     len: usize,
     received: Received,
 ) -> Result<Appended, Rejection> {
-    let Received { segment, front, checksum } = received;
-    let unfinished = Unfinished::new(node, segment);
+    let Received { file: unfinished, front, checksum } = received;
     let pressure = node.pressure(&push.party());
     let (appended, head, segment) = {
         let mut contents = shuffle.lock();
@@ -311,13 +315,11 @@ async fn finish(store: Arc<Store>, shuffle: Arc<Shuffle>, segment: Arc<Segment>,
 struct Unfinished {
     store: Arc<Store>,
     segment: Option<Arc<Segment>>,
+    /// For as long as there may be such a file.
+    lease: Arc<Lease>,
 }
 
 impl Unfinished {
-    fn new(node: &Node, segment: Arc<Segment>) -> Self {
-        Self { store: Arc::clone(&node.store), segment: Some(segment) }
-    }
-
     fn segment(&self) -> Arc<Segment> {
         Arc::clone(self.segment.as_ref().expect("it is there until it is finished"))
     }
@@ -329,7 +331,9 @@ impl Unfinished {
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        self.store.delete(self.segment.take().into_iter().collect());
+        if let Some(segment) = self.segment.take() {
+            self.store.delete_file(segment, Some(Arc::clone(&self.lease)));
+        }
     }
 }
 
@@ -378,13 +382,15 @@ mod tests {
         batch.extend((0..1000).map(|at| (at * at / 7) as u8));
         let made =
             new_file(&node_before, &shuffle, batch.len(), &mut Patience(Duration::from_secs(20))).await;
-        let segment = made.unwrap().finish();
+        let unfinished = made.unwrap();
+        let segment = unfinished.segment();
         segment.write_part(Segment::LARGE_BATCH_AT, &batch).unwrap();
         let directory = Arc::clone(segment.directory());
+        drop(segment);
         let turns = directory.large_writes.available_permits();
         let still = directory.large_writes.acquire_many(turns as u32).await.unwrap();
         let front = Bytes::copy_from_slice(&batch[..BATCH_HEADER_LEN]);
-        let received = Received { segment, front, checksum: crc32fast::hash(&batch) };
+        let received = Received { file: unfinished, front, checksum: crc32fast::hash(&batch) };
         assert!(append(&node_before, &shuffle, &push, file, batch.len(), received).is_ok());
 
         shuffle.lock().state.commit(&Commit { primaries: push.locations.clone(), ..Commit::default() });

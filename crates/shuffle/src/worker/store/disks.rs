@@ -55,7 +55,7 @@ async fn settle() {
 
 /// A shuffle with a batch of each length in memory, each in a partition of its own.
 fn pushed(store: &Store, name: &str, lens: &[usize]) -> (Arc<Shuffle>, Vec<Bytes>) {
-    let shuffle = store.find_or_insert(&ShuffleKey::new(name, 1));
+    let shuffle = store.find_or_insert(&ShuffleKey::new(name, 1)).unwrap();
     reserve(&shuffle, 0..lens.len() as i32);
     let batches: Vec<_> = lens.iter().enumerate().map(|(at, len)| batch(at as i32, 0, 1, *len)).collect();
     for (partition, batch) in batches.iter().enumerate() {
@@ -196,7 +196,7 @@ fn locations_to_which_nobody_pushed_come_back_empty() {
     with_store(async |place, store| {
         let (partly, batches) = pushed(&store, "partly", &[1000]);
         reserve(&partly, 1..3);
-        let empty = store.find_or_insert(&ShuffleKey::new("empty", 1));
+        let empty = store.find_or_insert(&ShuffleKey::new("empty", 1)).unwrap();
         reserve(&empty, 0..2);
         [&partly, &empty].into_iter().for_each(|shuffle| commit(shuffle, 2));
         // What lives and dies in memory costs no file.
@@ -331,9 +331,9 @@ fn a_shuffle_that_comes_back_has_files_of_its_own() {
         let key = ShuffleKey::new("app", 1);
         let (shuffle, _) = pushed(&store, "app", &[1000]);
         assert!(spill(&store, 0).await.unwrap());
-        let earlier = store.remove(&key).unwrap();
+        let earlier = store.remove(&key).unwrap().files().to_vec();
         drop(shuffle);
-        // The disk takes its time to delete them.
+        // The disk does not delete them.
         let (shuffle, batches) = pushed(&store, "app", &[2000]);
         assert!(spill(&store, 0).await.unwrap());
         assert_eq!(store.directories()[0].health(), Health::Healthy);
@@ -343,7 +343,7 @@ fn a_shuffle_that_comes_back_has_files_of_its_own() {
         let (store, locations) = restart(&place, store, shuffle);
         assert_eq!(locations, 1);
         // Nor does one that comes back after a restart.
-        let earlier = store.remove(&key).unwrap();
+        let earlier = store.remove(&key).unwrap().files().to_vec();
         let (shuffle, later) = pushed(&store, "app", &[3000]);
         assert!(spill(&store, 0).await.unwrap());
         earlier.iter().for_each(|segment| segment.delete());
@@ -351,6 +351,113 @@ fn a_shuffle_that_comes_back_has_files_of_its_own() {
         assert!(batches != later);
         assert_eq!(read_all(&store, &shuffle, 0, MapRange::Whole).await.unwrap(), later);
         assert_eq!(segments_below(place.path()).len(), 1);
+    });
+}
+
+#[test]
+fn a_number_is_not_given_again_before_its_files_are_gone() {
+    // With one thread for files, what is put on it waits for what the test put there.
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build().unwrap();
+    runtime.block_on(async {
+        let place = tempfile::tempdir().unwrap();
+        let store = open(&place);
+        let (shuffle, _) = pushed(&store, "app", &[1000]);
+        assert!(spill(&store, 0).await.unwrap());
+        let directory = Arc::clone(&store.directories()[0]);
+        let turn = directory.deletions.acquire().await.unwrap();
+        let key = shuffle.key();
+        store.delete(store.remove(key).unwrap());
+        settle().await;
+        assert!(store.find_or_insert(key).is_none() && store.with_shuffle(key, |_| ()).is_none());
+        assert!(store.find_or_insert(&ShuffleKey::new("app", 2)).is_some(), "others are not concerned");
+        drop(turn);
+        until(|| store.find_or_insert(key).is_some()).await;
+        assert_eq!(segments_below(place.path()), Vec::<PathBuf>::new());
+
+        // What is on its way to a file becomes one.
+        let (shuffle, _) = pushed(&store, "app", &[1000]);
+        let (go, goes) = std::sync::mpsc::channel::<()>();
+        let busy = tokio::task::spawn_blocking(move || goes.recv());
+        let spilled = spill(&store, 0);
+        settle().await;
+        store.delete(store.remove(key).unwrap());
+        settle().await;
+        assert!(shuffle.lock().gone && store.find_or_insert(key).is_none());
+        drop(go);
+        assert!(busy.await.unwrap().is_err() && spilled.await.unwrap());
+        until(|| store.find_or_insert(key).is_some()).await;
+        assert_eq!(segments_below(place.path()), Vec::<PathBuf>::new());
+    });
+}
+
+fn commit_won_by(shuffle: &Shuffle, partitions: i32, attempts: &[i32]) {
+    let primaries = (0..partitions).map(|id| file(id).location).collect();
+    let attempts = attempts.iter().copied().map(AttemptId).collect();
+    shuffle.lock().state.commit(&Commit { primaries, attempts, ..Commit::default() });
+}
+
+#[test]
+fn what_an_earlier_shuffle_of_that_number_left_is_nothing_to_the_next_one() {
+    with_store(async |place, store| {
+        let (shuffle, _) = pushed(&store, "app", &[1000, 1000]);
+        let key = shuffle.key().clone();
+        commit_won_by(&shuffle, 2, &[1, 1]);
+        assert!(store.flush().await.is_empty());
+        drop(store.remove(&key)); // the worker is killed before it has deleted them
+        let (shuffle, batches) = pushed(&store, "app", &[2000]);
+        commit_won_by(&shuffle, 1, &[0]);
+        assert!(store.flush().await.is_empty());
+        assert_eq!(segments_below(place.path()).len(), 2);
+        let (mut store, mut shuffle) = (store, shuffle);
+        for later in [&[0, 7][..], &[0, 7, 7]] {
+            let locations;
+            (store, locations) = restart(&place, store, shuffle);
+            assert_eq!(locations, 1);
+            shuffle = store.find(&key).unwrap();
+            assert_eq!(read_all(&store, &shuffle, 0, MapRange::Whole).await.unwrap(), batches);
+            // Its next winners are written as its own, too.
+            commit_won_by(&shuffle, 1, later);
+            assert!(shuffle.lock().wants_seals());
+            assert!(store.flush().await.is_empty());
+        }
+    });
+}
+
+#[test]
+fn winners_of_an_earlier_version_are_those_of_the_shuffle_that_is_found() {
+    with_store(async |place, store| {
+        let (shuffle, batches) = pushed(&store, "app", &[1000, 1000]);
+        let key = shuffle.key().clone();
+        commit_won_by(&shuffle, 2, &[0, 1]);
+        assert!(store.flush().await.is_empty());
+        let mut changed = 0;
+        for path in segments_below(place.path()) {
+            let mut bytes = std::fs::read(&path).unwrap();
+            let heads = bytes.windows(5).enumerate().filter(|(_, window)| *window == b"YSR1\x03");
+            for at in heads.map(|(at, _)| at).collect::<Vec<_>>() {
+                assert_ne!(bytes[at + 32..at + 40], [0; 8]);
+                bytes[at + 32..at + 40].fill(0);
+                let checksum = crc32fast::hash(&bytes[at..at + 44]);
+                bytes[at + 44..at + 48].copy_from_slice(&checksum.to_be_bytes());
+                changed += 1;
+            }
+            std::fs::write(&path, bytes).unwrap();
+        }
+        assert_eq!(changed, 1);
+        let (mut store, mut shuffle) = (store, shuffle);
+        for later in [&[0, 1, 7][..], &[0, 1, 7, 7]] {
+            let locations;
+            (store, locations) = restart(&place, store, shuffle);
+            assert_eq!(locations, 2);
+            shuffle = store.find(&key).unwrap();
+            let read =
+                async |partition| read_all(&store, &shuffle, partition, MapRange::Whole).await.unwrap();
+            assert_eq!(read(0).await, batches[..1]);
+            assert_eq!(read(1).await, batches[..0], "another attempt won");
+            commit_won_by(&shuffle, 2, later);
+            assert!(store.flush().await.is_empty());
+        }
     });
 }
 
@@ -636,7 +743,7 @@ fn a_restart_remembers_which_batches_earlier_epochs_have() {
             let key = ShuffleKey::new("app", 1);
             let epochs =
                 [0, 1].map(|epoch| FileName { location: LocationId::new(0, epoch), mode: Mode::Primary });
-            let shuffle = store.find_or_insert(&key);
+            let shuffle = store.find_or_insert(&key).unwrap();
             let wanted = epochs.map(|file| Reservation {
                 file,
                 peer: peer.map(Into::into),

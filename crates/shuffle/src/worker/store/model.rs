@@ -140,7 +140,7 @@ async fn run(steps: Vec<Step>) {
     let place = tempfile::tempdir().unwrap();
     let key = ShuffleKey::new("app", 1);
     let mut store = open(&place);
-    let mut shuffle = store.find_or_insert(&key);
+    let mut shuffle = store.find_or_insert(&key).unwrap();
     reserve(&shuffle, 0..4);
     let mut model = Model::default();
     let mut turn = 0;
@@ -184,7 +184,7 @@ async fn run(steps: Vec<Step>) {
                 // Open locations do not come back; the driver was never told they would.
                 model.batches.retain(|partition, _| model.committed.contains(partition));
                 assert_eq!(recovered.locations, model.committed.len());
-                shuffle = store.find_or_insert(&key);
+                shuffle = store.find_or_insert(&key).unwrap();
                 if recovered.locations == 0 {
                     model.winners.clear();
                 }
@@ -218,7 +218,7 @@ proptest! {
 
 /// Appends, commits and spills one location with small and large batches; returns what a reader must get.
 async fn spilled(store: &Arc<Store>, key: &ShuffleKey) -> (Arc<Shuffle>, Vec<Bytes>) {
-    let shuffle = store.find_or_insert(key);
+    let shuffle = store.find_or_insert(key).unwrap();
     reserve(&shuffle, 0..1);
     let sizes = [20, 70_000, 5 << 20, 33, 300_000, 16];
     let batches: Vec<_> = sizes.iter().enumerate().map(|(at, len)| batch(at as i32, 0, 1, *len)).collect();
@@ -392,7 +392,7 @@ fn memory_pressure_spills_and_a_failed_directory_keeps_the_batches() {
     runtime().block_on(async {
         let place = tempfile::tempdir().unwrap();
         let store = open(&place);
-        let shuffle = store.find_or_insert(&ShuffleKey::new("app", 1));
+        let shuffle = store.find_or_insert(&ShuffleKey::new("app", 1)).unwrap();
         reserve(&shuffle, 0..1);
         let one = batch(0, 0, 1, 1000);
         assert!(append(&store, &shuffle, 0, &one));

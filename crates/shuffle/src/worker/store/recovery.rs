@@ -39,7 +39,8 @@ struct Found {
 struct FoundShuffle {
     /// By name and life.
     locations: BTreeMap<(FileName, u64), Found>,
-    winners: Vec<Vec<AttemptId>>,
+    /// By the birth of the shuffle.
+    winners: BTreeMap<u64, Vec<Vec<AttemptId>>>,
     segments: Vec<Arc<Segment>>,
     /// There may be more than was found.
     is_unreadable: bool,
@@ -98,8 +99,14 @@ impl Store {
 
     fn restore(&self, key: &ShuffleKey, found: FoundShuffle, recovered: &mut Recovered) {
         let mut whole = BTreeMap::new();
+        // What an earlier shuffle of that number left, of which not all was deleted in time, is nothing to this one.
+        let (birth, winners) = found.winners.into_iter().next_back().unwrap_or_default();
+        self.numbers.found_life(birth);
         for ((file, life), location) in found.locations {
             self.numbers.found_life(life);
+            if life < birth {
+                continue;
+            }
             match location.into_whole() {
                 // The lives of a location come in order, so the youngest one counts.
                 Some((seal, runs)) => drop(whole.insert(file, (seal, runs))),
@@ -119,11 +126,12 @@ impl Store {
         }
         recovered.shuffles += 1;
         recovered.locations += whole.len();
-        let shuffle = self.find_or_insert(key);
+        let shuffle = self.find_or_insert(key).expect("nothing is deleted before all is recovered");
         let mut contents = shuffle.lock();
+        contents.birth = birth;
         // Not known any more: a driver that did not ask for it leaves it alone.
         contents.wants_map_bitmap = true;
-        for winners in found.winners {
+        for winners in winners {
             contents.state.restore_winners(&winners);
         }
         contents.winners_on_disk = contents.state.winners().clone();
@@ -184,7 +192,7 @@ impl FoundShuffle {
                 let location = self.locations.entry((seal.file, seal.life)).or_default();
                 location.seal = Some(seal);
             }
-            Record::Winners(attempts) => self.winners.push(attempts),
+            Record::Winners { birth, attempts } => self.winners.entry(birth).or_default().push(attempts),
         }
         Ok(end)
     }

@@ -78,7 +78,7 @@ impl Store {
 
     async fn write_seals_to(self: Arc<Self>, directory: Arc<Directory>, shuffle: Arc<Shuffle>) {
         let _turn = directory.writes.acquire().await;
-        let (seals, winners, is_news, target) = {
+        let (seals, winners, birth, is_news, target, lease) = {
             let mut contents = shuffle.lock();
             if !contents.wants_seals() {
                 return; // written meanwhile
@@ -87,13 +87,14 @@ impl Store {
             let seals: Vec<(Slot, Seal)> = contents.seals().collect();
             let winners = contents.state.winners().clone();
             let is_news = winners != contents.winners_on_disk;
-            (seals, winners, is_news, contents.writable_segment(&directory))
+            let target = contents.writable_segment(&directory);
+            (seals, winners, contents.birth, is_news, target, contents.lease.clone())
         };
         let (key, place) = (shuffle.key().clone(), Arc::clone(&directory));
         let rows: Vec<_> = seals.iter().map(|(_, seal)| *seal).collect();
         let written = tokio::task::spawn_blocking(move || {
             // With each seal, so that a file says itself whose batches count: the others may be on a disk that is away.
-            let attempts = (is_news || !rows.is_empty()).then(|| winners.attempts());
+            let attempts = (is_news || !rows.is_empty()).then(|| (birth, winners.attempts()));
             let (segment, ()) =
                 segment::write_to(target, &place, &key, |segment| segment.seal(attempts, &rows))?;
             io::Result::Ok((segment, winners))
@@ -103,7 +104,7 @@ impl Store {
         match written {
             Ok((segment, _)) if contents.gone => {
                 drop(contents);
-                self.delete(vec![segment]);
+                self.delete_file(segment, lease);
             }
             Ok((segment, winners)) => {
                 contents.adopt(&segment);

@@ -205,14 +205,15 @@ impl Segment {
         })
     }
 
-    /// Appends what makes locations readable after a restart: the winners and a seal for each. Blocks.
+    /// Appends what makes locations readable after a restart: the winners, with the birth of the shuffle, and a seal for each.
+    /// Blocks.
     ///
     /// # Errors
     /// As for [`Segment::append`].
-    pub fn seal(&self, winners: Option<&[AttemptId]>, seals: &[Seal]) -> io::Result<()> {
+    pub fn seal(&self, winners: Option<(u64, &[AttemptId])>, seals: &[Seal]) -> io::Result<()> {
         self.write(|writer| {
-            if let Some(winners) = winners {
-                record::encode_winners(winners, &mut writer.gathered);
+            if let Some((birth, winners)) = winners {
+                record::encode_winners(birth, winners, &mut writer.gathered);
             }
             for seal in seals {
                 record::encode_seal(seal, &mut writer.gathered);

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::copy::LocationCopy;
 use super::directory::Directory;
+use super::lease::Lease;
 use super::segment::Segment;
 use crate::ids::ShuffleKey;
 use crate::wire::batch::ByteOrder;
@@ -43,6 +44,10 @@ pub struct Contents {
     /// The worker is about to stop: what is committed is to be found by the next one, empty locations of a shuffle without
     /// files, too.
     pub stopping: bool,
+    /// For whoever writes a file of it, until it is deleted.
+    pub lease: Option<Arc<Lease>>,
+    /// When it was made, in the order of lives: what lies on disk from before is another one's that had its number.
+    pub birth: u64,
     /// Files, the newest of each directory last.
     pub segments: Vec<Arc<Segment>>,
     /// What the files say about winners.
@@ -60,7 +65,7 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// For a new copy of a location.
+    /// For a new copy of a location, and for a new shuffle.
     fn life(&self) -> u64 {
         self.last_life.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
     }
@@ -83,7 +88,7 @@ impl Numbers {
 
 impl Shuffle {
     /// An empty shuffle.
-    pub fn new(key: ShuffleKey, memory: Memory, numbers: Arc<Numbers>) -> Self {
+    pub fn new(key: ShuffleKey, lease: Arc<Lease>, memory: Memory, numbers: Arc<Numbers>) -> Self {
         let contents = Contents {
             state: ShuffleState::default(),
             copies: HashMap::new(),
@@ -92,6 +97,8 @@ impl Shuffle {
             push_timeout: None,
             gone: false,
             stopping: false,
+            lease: Some(lease),
+            birth: numbers.life(),
             segments: Vec::new(),
             winners_on_disk: Winners::default(),
             memory,

@@ -114,12 +114,12 @@ impl Store {
         _turn: OwnedSemaphorePermit,
     ) -> bool {
         let SpillJob { shuffle, slots, mut runs } = job;
-        let target = {
+        let (target, lease) = {
             let contents = shuffle.lock();
             if contents.gone {
                 return true;
             }
-            contents.writable_segment(&directory)
+            (contents.writable_segment(&directory), contents.lease.clone())
         };
         let key = shuffle.key().clone();
         let place = Arc::clone(&directory);
@@ -147,7 +147,7 @@ impl Store {
         match written {
             Ok((segment, _)) if contents.gone => {
                 drop(contents);
-                self.delete(vec![segment]);
+                self.delete_file(segment, lease);
                 true
             }
             Ok((segment, written)) => {
@@ -251,7 +251,7 @@ mod tests {
 
     /// A shuffle with as many batches in memory.
     fn pushed(store: &Store, number: i32, batches: i32) -> Arc<Shuffle> {
-        let shuffle = store.find_or_insert(&ShuffleKey::new("app", number));
+        let shuffle = store.find_or_insert(&ShuffleKey::new("app", number)).unwrap();
         reserve(&shuffle, 0..1);
         (0..batches).for_each(|number| assert!(append(store, &shuffle, 0, &batch(0, 0, number, 100))));
         shuffle
