@@ -167,8 +167,12 @@ impl Directory {
         *self.health.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn set_health(&self, health: Health) {
-        *self.health.lock().unwrap_or_else(PoisonError::into_inner) = health;
+    /// Changes the health by what it is now, and returns what it was.
+    fn change_health(&self, change: impl FnOnce(Health) -> Health) -> Health {
+        let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = *health;
+        *health = change(before);
+        before
     }
 
     /// Bytes of the file system.
@@ -223,11 +227,11 @@ impl Directory {
         self.free.store(free, Ordering::Relaxed);
         self.usable.store(free.saturating_sub(self.reserve_bytes), Ordering::Relaxed);
         let full = free <= self.reserve_bytes;
-        match (self.health(), full) {
-            (Health::Healthy, true) => self.set_health(Health::Full),
-            (Health::Full, false) => self.set_health(Health::Healthy),
-            _ => {}
-        }
+        self.change_health(|health| match (health, full) {
+            (Health::Failed, _) => Health::Failed,
+            (_, true) => Health::Full,
+            (_, false) => Health::Healthy,
+        });
         Ok(())
     }
 
@@ -237,7 +241,8 @@ impl Directory {
         (large, self.writes.acquire().await.expect("the semaphore is never closed"))
     }
 
-    /// Takes in a failed write or read.
+    /// Takes in a failed write or read. That it has no space does not mend one that has failed before: what stood still may
+    /// answer so in the end, and space comes back without a probe.
     pub(super) fn failed(&self, error: &io::Error) {
         let full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
         let health = if full { Health::Full } else { Health::Failed };
@@ -245,15 +250,13 @@ impl Directory {
         if full {
             self.free.store(0, Ordering::Relaxed);
         }
-        self.set_health(health);
+        self.change_health(|before| if before == Health::Failed { before } else { health });
     }
 
     /// Takes in that batches do not fit above the reserve, without having tried.
     pub(super) fn lacks_room(&self) {
         tracing::warn!(directory = %self.root.display(), usable = self.usable(), "directory excluded: it is full");
-        if self.health() == Health::Healthy {
-            self.set_health(Health::Full);
-        }
+        self.change_health(|health| if health == Health::Healthy { Health::Full } else { health });
     }
 
     /// Writes, syncs, reads and deletes a small file, and measures the space. Blocks; a caller on a runtime puts it on a
@@ -264,12 +267,13 @@ impl Directory {
     pub fn probe(&self) -> io::Result<()> {
         let outcome = self.write_and_read_back().and_then(|()| self.measure());
         match &outcome {
-            Ok(()) if self.health() == Health::Failed => {
-                tracing::info!(directory = %self.root.display(), "directory is back");
-                self.set_health(Health::Healthy);
-                self.measure()?;
+            Ok(()) => {
+                let lift = |health| if health == Health::Failed { Health::Healthy } else { health };
+                if self.change_health(lift) == Health::Failed {
+                    tracing::info!(directory = %self.root.display(), "directory is back");
+                    self.measure()?;
+                }
             }
-            Ok(()) => {}
             Err(error) => self.failed(error),
         }
         outcome
@@ -342,6 +346,21 @@ mod tests {
         let directory = Directory::open(place.path(), Some(0)).unwrap();
         assert_eq!(directory.health(), Health::Healthy);
         directory.hangs();
+        assert_eq!(directory.health(), Health::Failed);
+        directory.probe().unwrap();
+        assert_eq!(directory.health(), Health::Healthy);
+    }
+
+    #[test]
+    fn what_failed_comes_back_with_a_probe_and_with_nothing_else() {
+        let place = tempfile::tempdir().unwrap();
+        let directory = Directory::open(place.path(), Some(0)).unwrap();
+        directory.hangs();
+        // The write that hung answers, and something is deleted.
+        directory.failed(&io::ErrorKind::StorageFull.into());
+        directory.measure().unwrap();
+        directory.lacks_room();
+        directory.measure().unwrap();
         assert_eq!(directory.health(), Health::Failed);
         directory.probe().unwrap();
         assert_eq!(directory.health(), Health::Healthy);
