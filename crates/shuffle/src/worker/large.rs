@@ -138,7 +138,7 @@ async fn new_file(
     len: usize,
     patience: &mut Patience,
 ) -> Option<Unfinished> {
-    let directory = node.store.healthiest().filter(|directory| directory.usable() > len as u64)?;
+    let directory = node.store.directory_for_large(len as u64)?;
     let (key, number, lease) = {
         let contents = shuffle.lock();
         // Without a lease the shuffle has gone.

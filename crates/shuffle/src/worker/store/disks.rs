@@ -462,6 +462,23 @@ fn winners_of_an_earlier_version_are_those_of_the_shuffle_that_is_found() {
 }
 
 #[test]
+fn a_large_batch_does_not_wait_for_a_disk_that_stands_still() {
+    with_store(async |_place, store| {
+        let first = store.directory_for_large(1).unwrap();
+        let still = first.stand_still().await;
+        let second = store.directory_for_large(1).unwrap();
+        assert!(!Arc::ptr_eq(&first, &second));
+        let _still = second.stand_still().await;
+        assert!(store.directory_for_large(1).is_some(), "it has to wait for one");
+        drop(still);
+        assert!(Arc::ptr_eq(&store.directory_for_large(1).unwrap(), &first));
+        assert!(store.directory_for_large(u64::MAX).is_none());
+        first.hangs();
+        assert!(Arc::ptr_eq(&store.directory_for_large(1).unwrap(), &second));
+    });
+}
+
+#[test]
 fn runs_go_on_behind_a_file_for_one() {
     with_store(async |_place, store| {
         let (shuffle, _) = pushed(&store, "app", &[1000]);

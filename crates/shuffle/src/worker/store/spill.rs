@@ -78,6 +78,16 @@ impl Store {
         healthy.max_by_key(|directory| directory.usable()).cloned()
     }
 
+    /// The healthy directory to which a large batch goes: one that has room for it, an idle one before one that may be slow,
+    /// and among those the one with the most space.
+    pub fn directory_for_large(&self, bytes: u64) -> Option<Arc<Directory>> {
+        let has_room =
+            |directory: &&Arc<Directory>| directory.health() == Health::Healthy && directory.usable() > bytes;
+        let is_idle = |directory: &Directory| directory.large_writes.available_permits() > 0;
+        let with_room = self.directories().iter().filter(has_room);
+        with_room.max_by_key(|directory| (is_idle(directory), directory.usable())).cloned()
+    }
+
     /// Picks what leaves memory next. Of the shuffles that hold at least half of what the largest one holds, the one that
     /// has been quiet for longest; of its locations, the largest.
     ///
