@@ -462,6 +462,42 @@ fn winners_of_an_earlier_version_are_those_of_the_shuffle_that_is_found() {
 }
 
 #[test]
+fn a_folder_that_cannot_be_listed_costs_what_is_in_it() {
+    with_store(async |place, store| {
+        let names = ["lost", "app", "away"];
+        let shuffles = names.map(|name| pushed(&store, name, &[1000]));
+        shuffles.iter().for_each(|(shuffle, _)| commit(shuffle, 1));
+        assert!(store.flush().await.is_empty());
+        let all = segments_below(place.path());
+        let batches = shuffles.map(|(_, batches)| batches);
+        drop(store);
+        let store = open(&place);
+        let tried = std::cell::Cell::new(0);
+        let found = store.recover_by(&|folder| {
+            // The folder of an application, and the one of a shuffle.
+            if folder.ends_with("lost") || folder.ends_with("away/1") {
+                tried.set(tried.get() + 1);
+                return Err(std::io::Error::from_raw_os_error(5));
+            }
+            std::fs::read_dir(folder)?.collect()
+        });
+        assert_eq!((tried.get(), found.locations), (2, 1));
+        assert!(store.directories().iter().all(|directory| directory.health() == Health::Healthy));
+        let shuffle = store.find(&ShuffleKey::new("app", 1)).unwrap();
+        assert_eq!(read_all(&store, &shuffle, 0, MapRange::Whole).await.unwrap(), batches[1]);
+        // What is written now has other numbers than what was not seen.
+        let (later, _) = pushed(&store, "away", &[1000]);
+        for directory in [0, 1] {
+            assert!(append(&store, &later, 0, &batch(7, 0, directory as i32, 1000)));
+            assert!(spill(&store, directory).await.unwrap());
+        }
+        let mut left = segments_below(place.path());
+        left.retain(|path| all.contains(path));
+        assert_eq!(left.len(), all.len(), "nothing is deleted");
+    });
+}
+
+#[test]
 fn a_large_batch_does_not_wait_for_a_disk_that_stands_still() {
     with_store(async |_place, store| {
         let first = store.directory_for_large(1).unwrap();

@@ -1,7 +1,7 @@
 //! What a restarted worker finds on its disks: the committed locations that were wholly there.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs;
+use std::fs::{self, DirEntry};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -62,13 +62,19 @@ impl Store {
     ///
     /// What cannot be read is left out: the other disks' shuffles are to be had. Files are counted.
     pub fn recover(&self) -> Recovered {
+        self.recover_by(&list)
+    }
+
+    /// [`Store::recover`], for which `list` lists folders.
+    pub(super) fn recover_by(&self, list: &List<'_>) -> Recovered {
         let mut recovered = Recovered::default();
         let mut shuffles: HashMap<ShuffleKey, FoundShuffle> = HashMap::new();
         let mut is_all = !self.lacks_directories;
+        let mut are_all_listed = true;
         for directory in self.directories() {
-            let files = segment_files(directory).unwrap_or_else(|error| {
+            let files = segment_files(directory, list, &mut are_all_listed).unwrap_or_else(|error| {
                 directory.failed(&error);
-                is_all = false;
+                are_all_listed = false;
                 Vec::new()
             });
             for (key, path, number) in files {
@@ -90,9 +96,13 @@ impl Store {
                 found.is_unreadable |= ending == Ending::Unreadable;
             }
         }
+        is_all &= are_all_listed;
         for (key, mut found) in shuffles {
             found.is_unreadable |= !is_all;
             self.restore(&key, found, &mut recovered);
+        }
+        if !are_all_listed {
+            self.numbers.leave_room();
         }
         recovered
     }
@@ -198,19 +208,41 @@ impl FoundShuffle {
     }
 }
 
-/// Every segment file of a directory, with whose it is and its number, the lowest numbers first.
-fn segment_files(directory: &Directory) -> io::Result<Vec<(ShuffleKey, PathBuf, u32)>> {
+/// What lists a folder.
+type List<'a> = dyn Fn(&Path) -> io::Result<Vec<DirEntry>> + 'a;
+
+fn list(folder: &Path) -> io::Result<Vec<DirEntry>> {
+    fs::read_dir(folder)?.collect()
+}
+
+/// Every segment file of a directory, with whose it is and its number, the lowest numbers first. A folder that cannot be
+/// listed costs what is in it: then they are not all.
+///
+/// # Errors
+/// The directory itself cannot be listed.
+fn segment_files(
+    directory: &Directory,
+    list: &List<'_>,
+    are_all_listed: &mut bool,
+) -> io::Result<Vec<(ShuffleKey, PathBuf, u32)>> {
+    let mut list_below = |folder: &Path| {
+        list(folder).unwrap_or_else(|error| {
+            tracing::warn!(path = %folder.display(), %error, "cannot list a folder: what is in it is left out");
+            *are_all_listed = false;
+            Vec::new()
+        })
+    };
     let mut files = Vec::new();
-    for application in folders(directory.home())? {
+    for application in folders(list(directory.home())?) {
         let Some(name) = application.file_name().and_then(|name| name.to_str()) else { continue };
         let Some(name) = segment::application_of(name).filter(|name| !name.is_empty()) else { continue };
-        for shuffle in folders(&application)? {
+        for shuffle in folders(list_below(&application)) {
             let number =
                 shuffle.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());
             let Some(number) = number.filter(|number: &i32| *number >= 0) else { continue };
             let key = ShuffleKey::new(name.as_str(), number);
-            for entry in fs::read_dir(&shuffle)? {
-                let path = entry?.path();
+            for entry in list_below(&shuffle) {
+                let path = entry.path();
                 let is_segment = path.extension().is_some_and(|extension| extension == "segment");
                 let stem = path.file_stem().and_then(|stem| stem.to_str());
                 let number = stem.and_then(|stem| stem.parse::<u32>().ok());
@@ -224,13 +256,8 @@ fn segment_files(directory: &Directory) -> io::Result<Vec<(ShuffleKey, PathBuf, 
     Ok(files)
 }
 
-fn folders(path: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut folders = Vec::new();
-    for entry in fs::read_dir(path)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            folders.push(entry.path());
-        }
-    }
-    Ok(folders)
+/// The folders among these. One of which the system does not say what it is counts as one, and listing it tells.
+fn folders(entries: Vec<DirEntry>) -> Vec<PathBuf> {
+    let is_folder = |entry: &DirEntry| entry.file_type().map_or(true, |kind| kind.is_dir());
+    entries.into_iter().filter(is_folder).map(|entry| entry.path()).collect()
 }

@@ -56,6 +56,11 @@ pub struct Contents {
     numbers: Arc<Numbers>,
 }
 
+/// How many numbers files and copies may have that lie in a folder which could not be listed, above those of all others. They
+/// have their order from all shuffles together, so that even a long run gives less.
+const UNSEEN_SEGMENTS_MAX: u32 = 1 << 24;
+const UNSEEN_LIVES_MAX: u64 = 1 << 40;
+
 /// The last numbers that a store gave, at least as large as any on disk. A shuffle may come back under its name while what
 /// it had before is still being deleted, so they do not begin again with it.
 #[derive(Debug, Default)]
@@ -78,6 +83,12 @@ impl Numbers {
     /// Takes in a copy of an earlier run of this worker.
     pub fn found_life(&self, life: u64) {
         self.last_life.fetch_max(life, Ordering::Relaxed);
+    }
+
+    /// Takes in that there may be files and copies of earlier runs of this worker that were not found.
+    pub fn leave_room(&self) {
+        self.last_life.fetch_add(UNSEEN_LIVES_MAX, Ordering::Relaxed);
+        self.last_segment.fetch_add(UNSEEN_SEGMENTS_MAX, Ordering::Relaxed);
     }
 
     /// Takes in a file of an earlier run of this worker.
