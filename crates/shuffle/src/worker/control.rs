@@ -1,5 +1,6 @@
 //! The rpc listener: reserve, commit and destroy, as the driver asks for them.
 
+use std::collections::HashSet;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -89,14 +90,20 @@ impl ControlService {
             return Ok(too_many());
         }
         let mut reservations = Vec::with_capacity(count);
+        // Thousands of locations have a handful of peers.
+        let mut peers: HashSet<Arc<str>> = HashSet::new();
+        let mut shared = |address: String| match peers.get(address.as_str()) {
+            Some(peer) => Arc::clone(peer),
+            None => {
+                let peer: Arc<str> = address.into();
+                peers.insert(Arc::clone(&peer));
+                peer
+            }
+        };
         request.locations(|Location { id, mode, peer, .. }| {
-            reservations.push(Reservation {
-                file: FileName { location: id, mode },
-                peer: peer
-                    .filter(|_| mode == Mode::Primary)
-                    .map(|peer| peer.address(peer.replicate_port).into()),
-                split,
-            });
+            let peer = peer.filter(|_| mode == Mode::Primary);
+            let peer = peer.map(|peer| shared(peer.address(peer.replicate_port)));
+            reservations.push(Reservation { file: FileName { location: id, mode }, peer, split });
         })?;
         let pressure = self.node.pressure(&Party::pushes(&key.application));
         // Before the shuffle is made: a refused one would stay behind empty.
@@ -111,6 +118,7 @@ impl ControlService {
         }
         let reserved = self.node.store.with_shuffle(&key, |contents| {
             contents.state.reserve(&reservations, pressure, self.node.options.locations_max)?;
+            contents.charge_slots();
             contents.wants_map_bitmap |= request.range_read_filter;
             if let Ok(timeout_ms @ 1..) = u64::try_from(request.push_data_timeout) {
                 contents.push_timeout = Some(Duration::from_millis(timeout_ms));
@@ -203,8 +211,9 @@ fn destroy(shuffle: &Shuffle, files: impl Iterator<Item = FileName>) {
     let slots: Vec<Slot> = contents.state.destroy(files);
     let copies: Vec<_> = slots.iter().filter_map(|slot| contents.copies.remove(slot)).collect();
     shuffle.shrank(copies.iter().map(|copy| copy.resident()).sum());
+    let charge = contents.charge_slots();
     drop(contents);
-    drop(copies); // outside the lock: giving back memory wakes who waits for it
+    drop((copies, charge)); // outside the lock: giving back memory wakes who waits for it
 }
 
 /// What the driver is told. Every committed location has a storage entry, or the driver fails on it.
@@ -269,9 +278,11 @@ impl Service for ControlService {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::{BatchId, MapId};
+    use crate::ids::{BatchId, MapId, WorkerId};
     use crate::wire::batch::{BatchHeader, ByteOrder};
+    use crate::worker::governor;
     use crate::worker::node::tests::{node, reserved};
+    use crate::worker::options::{MEMORY_BYTES_MIN, Options};
 
     #[tokio::test]
     async fn a_commit_that_is_repeated_after_a_restart_says_which_maps_wrote() {
@@ -338,5 +349,53 @@ mod tests {
         shuffle.lock().state.appended(Slot(0), 10);
         drop(control.node.store.remove(shuffle.key()));
         assert_eq!(control.commit_in(&shuffle, &commit), None);
+    }
+
+    #[tokio::test]
+    async fn locations_are_charged_while_they_are_here() {
+        let place = tempfile::tempdir().unwrap();
+        let directories = vec![place.path().join("a")];
+        let options = Options { directories, disk_reserve_bytes: Some(0), ..Options::default() };
+        let id = WorkerId { host: "h".into(), rpc_port: 1, push_port: 2, fetch_port: 3, replicate_port: 4 };
+        // As much as the least worker has at the start: 10,000 locations are nothing special.
+        let limit = governor::first_limit(MEMORY_BYTES_MIN);
+        let control = ControlService::new(Arc::new(Node::open(options, id.clone(), limit).unwrap()));
+        let memory = control.node.store.memory();
+        let peer = WorkerId { host: "p".into(), ..id.clone() };
+        let location = |partition| Location {
+            id: LocationId::new(partition, 0),
+            mode: Mode::Primary,
+            worker: id.clone(),
+            peer: Some(peer.clone()),
+        };
+        let reserve = |partitions: std::ops::Range<i32>| {
+            let locations: Vec<_> = partitions.map(location).collect();
+            let request = proto::ReserveSlots {
+                application_id: "app".to_owned(),
+                shuffle_id: 1,
+                partition_locations_pair: Some(Location::pack(&locations)),
+                ..proto::ReserveSlots::default()
+            };
+            control.reserve(&Message::of(&request).parse().unwrap()).unwrap().status
+        };
+        assert_eq!(reserve(0..10_000), Status::Success.code());
+        assert_eq!(memory.used(), 10_000 * 512);
+        assert_eq!(reserve(5_000..10_001), Status::Success.code(), "most are here already");
+        assert_eq!(memory.used(), 10_001 * 512);
+        let key = ShuffleKey::new("app", 1);
+        let shuffle = control.node.store.find(&key).unwrap();
+        {
+            let contents = shuffle.lock();
+            let peers: HashSet<_> = contents
+                .state
+                .slots()
+                .filter_map(|(_, slot)| contents.state.peer(slot).map(Arc::as_ptr))
+                .collect();
+            assert_eq!(peers.len(), 2, "one for each request");
+        }
+        destroy(&shuffle, files(vec![LocationId::new(0, 0), LocationId::new(77_000, 0)], Mode::Primary));
+        assert_eq!(memory.used(), 10_000 * 512);
+        drop(control.node.store.remove(&key));
+        assert_eq!(memory.used(), 0, "whoever still has the shuffle");
     }
 }

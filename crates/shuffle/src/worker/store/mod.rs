@@ -242,16 +242,17 @@ impl Store {
             self.deletions.begin(key);
             shuffle
         };
-        let (copies, removed) = {
+        let (memory, removed) = {
             let mut contents = shuffle.lock();
             contents.gone = true;
             shuffle.shrank(shuffle.resident());
             let (files, lease) = (std::mem::take(&mut contents.segments), contents.lease.take());
-            (std::mem::take(&mut contents.copies), Removed { files, lease })
+            let memory = (std::mem::take(&mut contents.copies), contents.take_slots_charge());
+            (memory, Removed { files, lease })
         };
         removed.lease.iter().for_each(|lease| lease.end());
         self.unsealed().retain(|waiting| !Arc::ptr_eq(waiting, &shuffle));
-        drop(copies); // outside the lock: giving back memory wakes who waits for it
+        drop(memory); // outside the lock: giving it back wakes who waits for it
         Some(removed)
     }
 

@@ -152,6 +152,7 @@ impl Store {
             let slot = contents.state.restore(file, copy.index().bytes(), seal.replicated);
             contents.copies.insert(slot, copy);
         }
+        contents.charge_slots();
     }
 }
 

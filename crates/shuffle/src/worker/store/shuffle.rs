@@ -12,7 +12,7 @@ use super::segment::Segment;
 use crate::ids::ShuffleKey;
 use crate::wire::batch::ByteOrder;
 use crate::worker::index::Winners;
-use crate::worker::memory::Memory;
+use crate::worker::memory::{Charge, Memory};
 use crate::worker::state::{ShuffleState, Slot};
 
 /// One shuffle. The lock is held for as long as a decision and its bookkeeping take, never across I/O.
@@ -52,9 +52,15 @@ pub struct Contents {
     pub segments: Vec<Arc<Segment>>,
     /// What the files say about winners.
     pub winners_on_disk: Winners,
+    /// What its locations cost besides their batches.
+    slots_charge: Charge,
     memory: Memory,
     numbers: Arc<Numbers>,
 }
+
+/// What a location costs besides its batches and their index: what is decided about it, its name in three tables with their
+/// slack, its copy and what comes with the first batch.
+const SLOT_BYTES: u64 = 512;
 
 /// How many numbers files and copies may have that lie in a folder which could not be listed, above those of all others. They
 /// have their order from all shuffles together, so that even a long run gives less.
@@ -112,6 +118,7 @@ impl Shuffle {
             birth: numbers.life(),
             segments: Vec::new(),
             winners_on_disk: Winners::default(),
+            slots_charge: memory.charge_fixed(0),
             memory,
             numbers,
         };
@@ -164,6 +171,22 @@ impl Contents {
             |segment: &&Arc<Segment>| Arc::ptr_eq(segment.directory(), directory) && segment.is_writable();
         let found = self.segments.iter().rev().find(takes_runs);
         found.cloned().ok_or_else(|| self.next_segment_number())
+    }
+
+    /// Charges the locations that there are now. What is not needed any more is returned, to be dropped without the lock:
+    /// giving back memory wakes who waits for it.
+    pub fn charge_slots(&mut self) -> Option<Charge> {
+        let (charged, wanted) = (self.slots_charge.bytes(), SLOT_BYTES * self.state.len() as u64);
+        if wanted >= charged {
+            self.slots_charge.grow(wanted - charged);
+            return None;
+        }
+        Some(self.slots_charge.split(charged - wanted))
+    }
+
+    /// Gives back what its locations were charged, for the same.
+    pub fn take_slots_charge(&mut self) -> Charge {
+        self.slots_charge.split(self.slots_charge.bytes())
     }
 
     /// The number of a new file.
