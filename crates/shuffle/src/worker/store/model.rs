@@ -8,6 +8,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::Store;
+use super::directory::STEP_MAX;
 use super::read::{ChunkReader, Stream};
 use super::shuffle::Shuffle;
 use crate::error::Kind;
@@ -83,7 +84,9 @@ enum Step {
     Append { partition: i32, map: i32, attempt: i32, number: i32, len: usize },
     Spill(u64),
     Commit { partitions: BTreeSet<i32>, attempts: Vec<i32> },
+    Seal,
     Restart,
+    Kill,
     Read { partition: i32, range: (i32, i32) },
 }
 
@@ -94,7 +97,9 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (1..3000u64).prop_map(Step::Spill),
         2 => (prop::collection::btree_set(0..4i32, 0..4), prop::collection::vec(-1..2i32, 0..5))
             .prop_map(|(partitions, attempts)| Step::Commit { partitions, attempts }),
+        2 => Just(Step::Seal),
         1 => Just(Step::Restart),
+        1 => Just(Step::Kill),
         4 => (0..4i32, prop_oneof![Just((0, i32::MAX)), (0..6i32, 0..6i32)])
             .prop_map(|(partition, range)| Step::Read { partition, range }),
     ]
@@ -105,9 +110,28 @@ struct Model {
     batches: BTreeMap<i32, Vec<(i32, i32, i32, Bytes)>>,
     committed: BTreeSet<i32>,
     winners: BTreeMap<i32, i32>,
+    /// Committed locations whose seals are on disk, and the winners that are there.
+    sealed: BTreeSet<i32>,
+    winners_on_disk: BTreeMap<i32, i32>,
 }
 
 impl Model {
+    /// The seals of these were written.
+    fn seal(&mut self, partitions: impl Iterator<Item = i32>) {
+        self.sealed.extend(partitions);
+        self.winners_on_disk = self.winners.clone();
+    }
+
+    /// The worker starts again. What was open does not come back; the driver was never told it would.
+    fn restart(&mut self) {
+        self.committed = self.sealed.clone();
+        self.batches.retain(|partition, _| self.sealed.contains(partition));
+        if self.sealed.is_empty() {
+            self.winners_on_disk.clear();
+        }
+        self.winners = self.winners_on_disk.clone();
+    }
+
     fn expected(&self, partition: i32, range: (i32, i32)) -> Vec<Bytes> {
         let (start, end) = if range.0 > range.1 { (0, i32::MAX) } else { range };
         let mut seen = BTreeSet::new();
@@ -174,20 +198,37 @@ async fn run(steps: Vec<Step>) {
                 }
                 model.committed.extend(partitions);
             }
-            Step::Restart => {
-                let failed = store.flush().await;
-                assert!(failed.is_empty());
+            Step::Seal => {
+                assert!(store.write_seals(&shuffle, STEP_MAX).await);
+                let contents = shuffle.lock();
+                if !contents.segments.is_empty() {
+                    let is_on_disk = |partition: &i32| {
+                        let slot = contents.state.find(file(*partition)).expect("it is committed");
+                        contents.copies[&slot].resident() == 0
+                    };
+                    let on_disk: Vec<_> = model.committed.iter().copied().filter(is_on_disk).collect();
+                    model.seal(on_disk.into_iter());
+                }
+            }
+            Step::Restart | Step::Kill => {
+                if matches!(step, Step::Restart) {
+                    let failed = store.flush().await;
+                    assert!(failed.is_empty());
+                    model.seal(model.committed.clone().into_iter());
+                }
                 drop((store, shuffle));
                 store = open(&place);
                 let recovered = store.recover();
                 assert_eq!(recovered.damaged_files, 0);
-                // Open locations do not come back; the driver was never told they would.
-                model.batches.retain(|partition, _| model.committed.contains(partition));
-                assert_eq!(recovered.locations, model.committed.len());
                 shuffle = store.find_or_insert(&key).unwrap();
-                if recovered.locations == 0 {
-                    model.winners.clear();
+                let is_here = |partition: &i32| shuffle.lock().state.find(file(*partition)).is_some();
+                let found: BTreeSet<_> = (0..4).filter(is_here).collect();
+                assert_eq!((&found, recovered.locations), (&model.sealed, found.len()));
+                for lost in (0..4).filter(|partition| !found.contains(partition)) {
+                    let error = read_all(&store, &shuffle, lost, MapRange::Whole).await.unwrap_err();
+                    assert_eq!(error.kind(), Kind::NotFound);
                 }
+                model.restart();
                 reserve(&shuffle, 0..4);
             }
             Step::Read { partition, range } => {

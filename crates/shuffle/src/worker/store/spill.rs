@@ -194,14 +194,24 @@ impl Store {
 }
 
 fn plan_among(shuffles: Vec<Arc<Shuffle>>, bytes_max: u64) -> Option<SpillJob> {
-    // Pushes change both while they are compared, and a sort may panic over an order that changes.
-    let seen = |shuffle: Arc<Shuffle>| (shuffle.resident(), shuffle.touched_ms(), shuffle);
+    let mut shuffles = in_turn(shuffles, |shuffle| shuffle.resident(), |shuffle| shuffle.touched_ms());
+    shuffles.find_map(|shuffle| plan_of(shuffle, bytes_max))
+}
+
+/// The order in which shuffles leave memory. What it goes by is asked once of each: pushes change it meanwhile, and a sort may
+/// panic over an order that changes.
+fn in_turn<S>(
+    shuffles: Vec<S>,
+    resident: impl Fn(&S) -> u64,
+    touched_ms: impl Fn(&S) -> u64,
+) -> impl Iterator<Item = S> {
+    let seen = |shuffle: S| (resident(&shuffle), touched_ms(&shuffle), shuffle);
     let mut shuffles: Vec<_> = shuffles.into_iter().map(seen).collect();
     shuffles.sort_by_key(|(resident, ..)| std::cmp::Reverse(*resident));
-    let largest = shuffles.first()?.0;
+    let largest = shuffles.first().map_or(0, |(resident, ..)| *resident);
     let near = shuffles.partition_point(|(resident, ..)| *resident >= largest / 2);
     shuffles[..near].sort_by_key(|(_, touched_ms, _)| *touched_ms);
-    shuffles.into_iter().find_map(|(.., shuffle)| plan_of(shuffle, bytes_max))
+    shuffles.into_iter().map(|(.., shuffle)| shuffle)
 }
 
 /// Picks what leaves memory next of one shuffle; `None` if nothing is there, or all of it is on its way.
@@ -253,7 +263,7 @@ impl SpillJob {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
+    use std::cell::Cell;
 
     use super::super::model::{append, batch, open, reserve, runtime};
     use super::*;
@@ -269,26 +279,25 @@ mod tests {
 
     #[test]
     fn what_leaves_memory_is_chosen_while_pushes_go_on() {
-        let place = tempfile::tempdir().unwrap();
-        let store = open(&place);
-        let shuffles: Vec<_> = (0..64).map(|number| pushed(&store, number, 1)).collect();
-        let begin = Instant::now();
-        let is_over = || begin.elapsed() > Duration::from_millis(200);
-        std::thread::scope(|scope| {
-            for thread in 0..2 {
-                let shuffles = &shuffles;
-                scope.spawn(move || {
-                    let mut drawn: u64 = thread;
-                    while !is_over() {
-                        drawn = drawn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                        shuffles[(drawn >> 58) as usize].grew(0, drawn << 6);
-                    }
-                });
-            }
-            while !is_over() {
-                store.plan(1).expect("each has a batch").abandon();
-            }
-        });
+        // Each answer is another one, as if there had been a push since the last.
+        let (asked, drawn) = (Cell::new(0), Cell::new(1_u64));
+        let changing = |_: &i32| {
+            asked.set(asked.get() + 1);
+            drawn.set(drawn.get().wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
+            drawn.get() >> 58
+        };
+        let mut chosen: Vec<_> = in_turn((0..1000).collect(), changing, changing).collect();
+        assert_eq!(asked.get(), 2 * 1000, "each is asked once");
+        chosen.sort_unstable();
+        assert!(chosen.into_iter().eq(0..1000));
+    }
+
+    #[test]
+    fn the_quietest_of_the_large_ones_goes_first() {
+        let shuffles = vec![(40, 1), (100, 9), (50, 7), (49, 0), (80, 8)];
+        let found: Vec<_> = in_turn(shuffles, |shuffle| shuffle.0, |shuffle| shuffle.1).collect();
+        assert_eq!(found, [(50, 7), (80, 8), (100, 9), (49, 0), (40, 1)]);
+        assert_eq!(in_turn(Vec::new(), |_: &()| 0, |_| 0).count(), 0);
     }
 
     #[test]
