@@ -334,15 +334,8 @@ impl LocationCopy {
         }))
     }
 
-    /// The entries that repeat earlier ones; found once, when the first reader of the committed location comes.
-    pub fn repeated(&mut self, sealed: bool) -> Arc<[u32]> {
-        if let Some(repeated) = &self.repeated {
-            return Arc::clone(repeated);
-        }
-        let repeated: Arc<[u32]> = self.index.repeated().into();
-        if sealed {
-            self.repeated = Some(Arc::clone(&repeated));
-        }
-        repeated
+    /// The entries of a committed location that repeat earlier ones; found once, when its first reader comes.
+    pub fn repeated(&mut self) -> Arc<[u32]> {
+        Arc::clone(self.repeated.get_or_insert_with(|| self.index.repeated().into()))
     }
 }

@@ -87,14 +87,13 @@ impl Store {
 }
 
 impl Contents {
-    /// The entries that a reader already gets elsewhere in the location, or in an earlier location of the partition.
+    /// The entries that a reader of a committed location already gets elsewhere in it, or in an earlier location of the partition.
     ///
     /// The second is only looked for where the reader does not do it itself (Sail), and only without replicas: with them
     /// a reader may take the earlier location from the other copy, which need not have the batch.
     fn repeated(&mut self, slot: Slot, file: FileName) -> Arc<[u32]> {
-        let sealed = self.state.is_sealed(slot);
         let Some(copy) = self.copies.get_mut(&slot) else { return Arc::from([]) };
-        let own = copy.repeated(sealed);
+        let own = copy.repeated();
         let concerned = self.order == Some(ByteOrder::Big) && file.mode == Mode::Primary;
         if !concerned || self.state.has_peer(slot) {
             return own;
