@@ -13,7 +13,8 @@ use tokio::task::{JoinHandle, JoinSet};
 use super::directory::{Directory, Health, STEP_MAX};
 use super::model::{CALM, append, batch, file, open, read_all, reserve, runtime};
 use super::read::ChunkReader;
-use super::segment::Segment;
+use super::record::{RunRow, Seal};
+use super::segment::{RunToWrite, Segment};
 use super::shuffle::Shuffle;
 use super::{NEW_FOR, NEWER_BY, Store};
 use crate::error::Kind;
@@ -511,6 +512,54 @@ fn a_large_batch_does_not_wait_for_a_disk_that_stands_still() {
         assert!(store.directory_for_large(u64::MAX).is_none());
         first.hangs();
         assert!(Arc::ptr_eq(&store.directory_for_large(1).unwrap(), &second));
+    });
+}
+
+#[test]
+fn what_was_written_twice_is_found_whichever_is_read_last() {
+    with_store(async |place, store| {
+        let key = ShuffleKey::new("app", 1);
+        let batches: Vec<_> = (0..3).map(|map| batch(map, 0, 1, 1000)).collect();
+        let run = |first: usize, end: usize| RunToWrite {
+            file: file(0),
+            life: 7,
+            first: first as u32,
+            rows: (first..end)
+                .map(|map| RunRow {
+                    len: 1000,
+                    map: MapId(map as i32),
+                    attempt: AttemptId(0),
+                    batch: 1.into(),
+                    checksum: 0,
+                })
+                .collect(),
+            batches: batches[first..end].to_vec(),
+        };
+        let mut store = store;
+        // The first of each lead to the end alone, or behind another one, or not at all.
+        for runs in [[(0, 2), (0, 3), (1, 2)], [(0, 3), (0, 2), (1, 2)], [(2, 3), (0, 2), (0, 1)]] {
+            for (number, (first, end)) in runs.into_iter().enumerate() {
+                let segment = Segment::create(&store.directories()[0], &key, number as u32).unwrap();
+                segment.append(&mut [run(first, end)]).unwrap();
+                let seal = Seal {
+                    file: file(0),
+                    life: 7,
+                    count: 3,
+                    bytes: 3000,
+                    order: Some(ByteOrder::Little),
+                    replicated: false,
+                };
+                segment.seal(Some((1, &[])), &[seal]).unwrap();
+            }
+            drop(store);
+            store = open(&place);
+            assert_eq!(store.recover().locations, 1, "{runs:?}");
+            let shuffle = store.find(&key).unwrap();
+            assert_eq!(read_all(&store, &shuffle, 0, MapRange::Whole).await.unwrap(), batches);
+            drop(shuffle);
+            store.delete(store.remove(&key).unwrap());
+            until(|| segments_below(place.path()).is_empty() && Arc::strong_count(&store) == 1).await;
+        }
     });
 }
 

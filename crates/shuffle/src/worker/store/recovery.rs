@@ -30,8 +30,9 @@ pub struct Recovered {
 
 #[derive(Debug, Default)]
 struct Found {
-    /// By the number of the first batch.
-    runs: BTreeMap<u32, FoundRun>,
+    /// By the number of the first batch. There are several where a write failed behind them, and they were written again,
+    /// perhaps with more or fewer behind the first.
+    runs: BTreeMap<u32, Vec<FoundRun>>,
     seal: Option<Seal>,
 }
 
@@ -158,18 +159,30 @@ impl Store {
 
 impl Found {
     /// The seal and the runs, if these are exactly the batches that it speaks of.
-    fn into_whole(self) -> Option<(Seal, Vec<FoundRun>)> {
+    fn into_whole(mut self) -> Option<(Seal, Vec<FoundRun>)> {
         let seal = self.seal?;
-        let (mut next, mut found_bytes) = (0, 0);
-        for (first, FoundRun { rows, .. }) in &self.runs {
-            if *first != next {
-                return None;
+        let count = u64::from(seal.count);
+        // From the end on: at each number, a run behind which others lead there.
+        let mut leads: BTreeMap<u64, usize> = BTreeMap::new();
+        for (first, runs) in self.runs.iter().rev() {
+            let first = u64::from(*first);
+            let end = |run: &FoundRun| first + run.rows.len() as u64;
+            if runs.iter().any(|run| end(run) > count) {
+                return None; // there are more than the seal speaks of
             }
-            next += rows.len() as u32;
-            found_bytes += rows.iter().map(|row| u64::from(row.len)).sum::<u64>();
+            if let Some(at) = runs.iter().position(|run| end(run) == count || leads.contains_key(&end(run))) {
+                leads.insert(first, at);
+            }
         }
-        let is_whole = next == seal.count && found_bytes == seal.bytes;
-        is_whole.then(|| (seal, self.runs.into_values().collect()))
+        let (mut next, mut found_bytes, mut whole) = (0, 0, Vec::new());
+        while u64::from(next) < count {
+            let at = *leads.get(&u64::from(next))?;
+            let run = self.runs.get_mut(&next)?.swap_remove(at);
+            next += run.rows.len() as u32;
+            found_bytes += run.rows.iter().map(|row| u64::from(row.len)).sum::<u64>();
+            whole.push(run);
+        }
+        (found_bytes == seal.bytes).then_some((seal, whole))
     }
 }
 
@@ -197,7 +210,8 @@ impl FoundShuffle {
         match record {
             Record::Run { file, life, first, at, rows } => {
                 let location = self.locations.entry((file, life)).or_default();
-                location.runs.insert(first, FoundRun { segment: Arc::clone(segment), at, rows });
+                let run = FoundRun { segment: Arc::clone(segment), at, rows };
+                location.runs.entry(first).or_default().push(run);
             }
             Record::Seal(seal) => {
                 let location = self.locations.entry((seal.file, seal.life)).or_default();
