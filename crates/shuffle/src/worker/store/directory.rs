@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
+use rustix::io::Errno;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::error::{Error, Kind, Result};
@@ -26,6 +27,17 @@ pub(super) const STEP_MAX: Duration = Duration::from_secs(120);
 /// What must be free in a full directory for seals to go there: the reserve is left alone by batches, but they would be
 /// lost with the restart without their seals, which are small.
 const SEALS_FREE_BYTES_MIN: u64 = 1 << 20;
+
+/// How long a directory is not written to in which no file could be opened.
+pub(super) const OPEN_PAUSE: Duration =
+    if cfg!(test) { Duration::from_millis(500) } else { Duration::from_secs(1) };
+
+/// Whether a file could not be opened because too many are, or for want of memory. That is not the disk's fault, and passes.
+pub(super) fn is_want_of_files(error: &io::Error) -> bool {
+    [Errno::MFILE, Errno::NFILE, Errno::NOMEM]
+        .iter()
+        .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+}
 
 /// Where shuffles lie below a worker's directory, so that a directory may be shared with other programs.
 const HOME: &str = "yeoul-shuffle";
@@ -65,6 +77,9 @@ pub struct Directory {
     /// One deletion at a time: a disk that stands still takes one thread, however much is to be deleted there.
     pub(super) deletions: Semaphore,
     pub(in crate::worker) large_writes: Arc<Semaphore>,
+    /// How often the test still wants no file to be opened.
+    #[cfg(test)]
+    pub(super) unopened: AtomicU64,
     /// Held for as long as the process lives: two workers with one directory would delete each other's files.
     _lock: File,
 }
@@ -141,6 +156,8 @@ impl Directory {
             reads: Arc::new(Semaphore::new(READS_MAX)),
             deletions: Semaphore::new(1),
             large_writes: Arc::new(Semaphore::new(LARGE_WRITES_MAX)),
+            #[cfg(test)]
+            unopened: AtomicU64::new(0),
             _lock: lock,
         };
         directory.measure().map_err(about)?;
@@ -241,6 +258,16 @@ impl Directory {
         (large, self.writes.acquire().await.expect("the semaphore is never closed"))
     }
 
+    /// The error that a test wants.
+    #[cfg(test)]
+    pub(super) fn open_files_are_too_many(&self) -> io::Result<()> {
+        let fewer = |left: u64| left.checked_sub(1);
+        match self.unopened.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer) {
+            Ok(_) => Err(Errno::MFILE.into()),
+            Err(_) => Ok(()),
+        }
+    }
+
     /// Takes in a failed write or read. That it has no space does not mend one that has failed before: what stood still may
     /// answer so in the end, and space comes back without a probe.
     pub(super) fn failed(&self, error: &io::Error) {
@@ -253,6 +280,15 @@ impl Directory {
         self.change_health(|before| if before == Health::Failed { before } else { health });
     }
 
+    /// Takes in that a file could not be made, which it is only blamed for if there was room to open one.
+    pub(super) fn gave_no_file(&self, error: &io::Error) {
+        if is_want_of_files(error) {
+            tracing::warn!(directory = %self.root.display(), %error, "no file could be opened: writes wait");
+        } else {
+            self.failed(error);
+        }
+    }
+
     /// Takes in that batches do not fit above the reserve, without having tried.
     pub(super) fn lacks_room(&self) {
         tracing::warn!(directory = %self.root.display(), usable = self.usable(), "directory excluded: it is full");
@@ -263,7 +299,7 @@ impl Directory {
     /// thread for files and limits how long it waits. Success brings a failed directory back.
     ///
     /// # Errors
-    /// What the file system says; the directory counts as failed from then on.
+    /// What the file system says; the directory counts as failed from then on, unless it is for want of files.
     pub fn probe(&self) -> io::Result<()> {
         let outcome = self.write_and_read_back().and_then(|()| self.measure());
         match &outcome {
@@ -274,7 +310,7 @@ impl Directory {
                     self.measure()?;
                 }
             }
-            Err(error) => self.failed(error),
+            Err(error) => self.gave_no_file(error),
         }
         outcome
     }
@@ -285,6 +321,8 @@ impl Directory {
     }
 
     fn write_and_read_back(&self) -> io::Result<()> {
+        #[cfg(test)]
+        self.open_files_are_too_many()?;
         let path = self.home.join("probe");
         let expected = b"the disk remembers what it was told";
         let mut file = File::create(&path)?;

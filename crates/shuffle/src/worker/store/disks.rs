@@ -4,13 +4,14 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
 use tokio::sync::SemaphorePermit;
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::directory::{Directory, Health, STEP_MAX};
+use super::directory::{Directory, Health, OPEN_PAUSE, STEP_MAX};
 use super::model::{CALM, append, batch, file, open, read_all, reserve, runtime};
 use super::read::ChunkReader;
 use super::record::{RunRow, Seal};
@@ -512,6 +513,55 @@ fn a_large_batch_does_not_wait_for_a_disk_that_stands_still() {
         assert!(store.directory_for_large(u64::MAX).is_none());
         first.hangs();
         assert!(Arc::ptr_eq(&store.directory_for_large(1).unwrap(), &second));
+    });
+}
+
+#[test]
+fn a_directory_is_not_left_out_because_too_many_files_are_open() {
+    with_store(async |place, store| {
+        let (shuffle, batches) = pushed(&store, "app", &[1000]);
+        let directory = Arc::clone(&store.directories()[0]);
+        let out_of_files = |attempts| directory.unopened.store(attempts, Ordering::Relaxed);
+        let attempts_left = || directory.unopened.load(Ordering::Relaxed);
+        // Some are closed in time.
+        out_of_files(2);
+        assert!(spill(&store, 0).await.unwrap());
+        assert_eq!(attempts_left(), 0);
+        let (other, _) = pushed(&store, "other", &[1000]);
+        assert!(spill(&store, 0).await.unwrap());
+        commit(&other, 1);
+        assert!(append(&store, &shuffle, 0, &batch(7, 0, 1, 1000)));
+        for shuffle in [&shuffle, &other] {
+            let mut contents = shuffle.lock();
+            contents.segments.clear(); // what is written now needs a file
+            contents.stopping = true;
+        }
+        // They are not, and what could not be written stays.
+        store.directories()[1].hangs();
+        out_of_files(1000);
+        let began = Instant::now();
+        assert!(!spill(&store, 0).await.unwrap());
+        assert!(began.elapsed() >= OPEN_PAUSE, "the next job would meet it at once");
+        assert!((900..1000).contains(&attempts_left()), "{} attempts left", attempts_left());
+        assert_eq!(shuffle.resident(), 1000);
+        let began = Instant::now();
+        assert!(!store.write_seals(&other, STEP_MAX).await && began.elapsed() >= OPEN_PAUSE);
+        assert!(store.unsealed().iter().any(|waiting| Arc::ptr_eq(waiting, &other)));
+        assert!(directory.probe().is_err());
+        // Nor does the end of the worker wait for ever.
+        assert_eq!(store.flush_in_steps(Duration::from_secs(3)).await.len(), 2);
+        assert_eq!(directory.health(), Health::Healthy);
+        assert!((800..1000).contains(&attempts_left()), "{} attempts left", attempts_left());
+        out_of_files(0);
+        commit(&shuffle, 1);
+        assert!(store.flush().await.is_empty());
+        drop(directory);
+        drop(shuffle);
+        let (store, locations) = restart(&place, store, other);
+        assert_eq!(locations, 2);
+        let shuffle = store.find(&ShuffleKey::new("app", 1)).unwrap();
+        let expected = [batches[0].clone(), batch(7, 0, 1, 1000)];
+        assert_eq!(read_all(&store, &shuffle, 0, MapRange::Whole).await.unwrap(), expected);
     });
 }
 

@@ -74,7 +74,7 @@ impl Store {
         let mut are_all_listed = true;
         for directory in self.directories() {
             let files = segment_files(directory, list, &mut are_all_listed).unwrap_or_else(|error| {
-                directory.failed(&error);
+                directory.gave_no_file(&error);
                 are_all_listed = false;
                 Vec::new()
             });

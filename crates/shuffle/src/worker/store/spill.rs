@@ -9,7 +9,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 
 use super::Store;
-use super::directory::{Directory, Health};
+use super::directory::{Directory, Health, OPEN_PAUSE, is_want_of_files};
 use super::segment::{self, RunToWrite};
 use super::shuffle::Shuffle;
 use crate::ids::ApplicationId;
@@ -149,6 +149,9 @@ impl Store {
         })
         .await
         .unwrap_or_else(|panic| Err(io::Error::other(panic)));
+        if written.as_ref().is_err_and(is_want_of_files) {
+            tokio::time::sleep(OPEN_PAUSE).await; // in turn: the next job would meet it at once
+        }
         if written.is_ok() {
             self.spills.record(begun.elapsed());
             self.spilled_bytes.add(bytes);
@@ -179,7 +182,7 @@ impl Store {
             Err(_) if contents.gone => true, // its file was deleted under the job
             Err(error) => {
                 tracing::warn!(shuffle = %shuffle.key(), directory = %directory.root().display(), %error, "cannot spill");
-                if directory.health() == Health::Healthy {
+                if directory.health() == Health::Healthy && !is_want_of_files(&error) {
                     directory.failed(&error); // whatever it was, the next job must not meet it at once
                 }
                 for slot in &slots {
