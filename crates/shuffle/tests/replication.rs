@@ -22,6 +22,7 @@ const LOCATION: LocationId =
 
 /// A worker whose replica is this test.
 struct Pair {
+    len: usize,
     cluster: Cluster,
     key: ShuffleKey,
     replica: TcpListener,
@@ -36,7 +37,7 @@ struct Copying {
 }
 
 impl Pair {
-    async fn start() -> Self {
+    async fn start(len: usize) -> Self {
         let cluster = Cluster::start(1, 128 << 20).await;
         let replica = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = replica.local_addr().unwrap().port();
@@ -44,8 +45,8 @@ impl Pair {
         let key = ShuffleKey::new("app-1", 0);
         let location = Location { peer: Some(peer), ..primary(cluster.id(0), 0) };
         assert_eq!(cluster.reserve(&key, &[location], SOFT_1G).await, 0);
-        let body = batch(ByteOrder::Little, 0, 0, 1, &noise(1, LEN - 16));
-        Self { cluster, key, replica, body }
+        let body = batch(ByteOrder::Little, 0, 0, 1, &noise(1, len - 16));
+        Self { len, cluster, key, replica, body }
     }
 
     /// A client that has sent all but the last 1000 bytes of the body.
@@ -59,8 +60,8 @@ impl Pair {
             location: LOCATION,
         };
         let mut frame = BytesMut::new();
-        header.encode(LEN, &mut frame);
-        frame.extend_from_slice(&self.body[..LEN - 1000]);
+        header.encode(self.len, &mut frame);
+        frame.extend_from_slice(&self.body[..self.len - 1000]);
         socket.write_all(&frame).await.unwrap();
         socket
     }
@@ -75,7 +76,7 @@ impl Pair {
                 None => assert!(copying.read().await > 0),
             }
         };
-        assert_eq!(head.body_len, LEN);
+        assert_eq!(head.body_len, self.len);
         let Header::PushData { request_id, mode: Mode::Replica, location: LOCATION, .. } = head.header else {
             panic!("{:?}", head.header);
         };
@@ -120,7 +121,7 @@ async fn answer(client: &mut TcpStream) -> (Header, Option<Status>) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_replica_has_the_first_bytes_before_the_last_were_sent() {
-    let pair = Pair::start().await;
+    let pair = Pair::start(LEN).await;
     let mut client = pair.client().await;
     let mut copying = pair.copying(LEN / 8).await;
     client.write_all(&pair.body[LEN - 1000..]).await.unwrap();
@@ -145,7 +146,7 @@ async fn the_replica_has_the_first_bytes_before_the_last_were_sent() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_primary_does_not_take_the_replica_does_not_have() {
-    let pair = Pair::start().await;
+    let pair = Pair::start(LEN).await;
     // The client goes away in the middle of the body.
     let client = pair.client().await;
     let copying = pair.copying(LEN / 8).await;
@@ -158,4 +159,19 @@ async fn what_the_primary_does_not_take_the_replica_does_not_have() {
     client.write_all(&pair.body[LEN - 1000..]).await.unwrap();
     assert_eq!(answer(&mut client).await.1, Some(Status::HardSplit));
     assert!(copying.until_end().await < LEN);
+}
+
+/// A row of its own kind: it is too large to be held until it is whole.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_row_that_the_primary_does_not_take_the_replica_does_not_have_the_end() {
+    let len = 12 << 20;
+    let pair = Pair::start(len).await;
+    // The replica has all but the last piece before the client has sent the end of it.
+    let (mut client, copying) = tokio::join!(pair.client(), pair.copying(len - LEN));
+    let written = pair.cluster.workers[0].node().store.directories().iter().map(|one| one.written());
+    assert!(written.sum::<u64>() > 0, "it is written while it arrives");
+    pair.cluster.commit(0, &pair.key, &[LOCATION], &[], &[-1]).await;
+    client.write_all(&pair.body[len - 1000..]).await.unwrap();
+    assert_eq!(answer(&mut client).await.1, Some(Status::HardSplit));
+    assert!(copying.until_end().await < len);
 }

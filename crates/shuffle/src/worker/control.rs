@@ -1,5 +1,6 @@
 //! The rpc listener: reserve, commit and destroy, as the driver asks for them.
 
+use std::collections::HashSet;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -89,14 +90,20 @@ impl ControlService {
             return Ok(too_many());
         }
         let mut reservations = Vec::with_capacity(count);
+        // Thousands of locations have a handful of peers.
+        let mut peers: HashSet<Arc<str>> = HashSet::new();
+        let mut shared = |address: String| match peers.get(address.as_str()) {
+            Some(peer) => Arc::clone(peer),
+            None => {
+                let peer: Arc<str> = address.into();
+                peers.insert(Arc::clone(&peer));
+                peer
+            }
+        };
         request.locations(|Location { id, mode, peer, .. }| {
-            reservations.push(Reservation {
-                file: FileName { location: id, mode },
-                peer: peer
-                    .filter(|_| mode == Mode::Primary)
-                    .map(|peer| peer.address(peer.replicate_port).into()),
-                split,
-            });
+            let peer = peer.filter(|_| mode == Mode::Primary);
+            let peer = peer.map(|peer| shared(peer.address(peer.replicate_port)));
+            reservations.push(Reservation { file: FileName { location: id, mode }, peer, split });
         })?;
         let pressure = self.node.pressure(&Party::pushes(&key.application));
         // Before the shuffle is made: a refused one would stay behind empty.
@@ -111,12 +118,17 @@ impl ControlService {
         }
         let reserved = self.node.store.with_shuffle(&key, |contents| {
             contents.state.reserve(&reservations, pressure, self.node.options.locations_max)?;
+            contents.charge_slots();
             contents.wants_map_bitmap |= request.range_read_filter;
             if let Ok(timeout_ms @ 1..) = u64::try_from(request.push_data_timeout) {
                 contents.push_timeout = Some(Duration::from_millis(timeout_ms));
             }
             Ok(())
         });
+        let Some(reserved) = reserved else {
+            let reason = "an earlier shuffle of that number is still being deleted here";
+            return Ok(refuse(Status::ReserveSlotsFailed, reason));
+        };
         Ok(match reserved {
             Ok(()) => {
                 self.node.meters.slots.add(reservations.len() as u64);
@@ -142,22 +154,30 @@ impl ControlService {
             attempts: exactly(attempts().count(), attempts().map(|attempt| attempt.map(AttemptId)))?,
             epoch: request.epoch,
         };
-        let Some(shuffle) = self.node.store.find(&key) else {
+        let found = self.node.store.find(&key);
+        Ok(found.and_then(|shuffle| self.commit_in(&shuffle, &commit)).unwrap_or_else(|| {
             let texts = |ids: &[LocationId]| ids.iter().map(LocationId::to_string).collect();
-            return Ok(proto::CommitFilesResponse {
+            proto::CommitFilesResponse {
                 status: Status::ShuffleNotRegistered.code(),
                 failed_primary_ids: texts(&commit.primaries),
                 failed_replica_ids: texts(&commit.replicas),
                 ..proto::CommitFilesResponse::default()
-            });
-        };
+            }
+        }))
+    }
+
+    /// Commits what a shuffle has; `None` if it was deleted since it was found, and has nothing any more.
+    fn commit_in(&self, shuffle: &Arc<Shuffle>, commit: &Commit) -> Option<proto::CommitFilesResponse> {
         let mut contents = shuffle.lock();
-        let outcome = contents.state.commit(&commit);
+        if contents.gone {
+            return None;
+        }
+        let outcome = contents.state.commit(commit);
         let response = response(&contents, &outcome);
         drop(contents);
         // The winners, too, which may come without a location.
-        self.node.store.seal_later(&shuffle);
-        Ok(response)
+        self.node.store.seal_later(shuffle);
+        Some(response)
     }
 
     fn destroy(
@@ -185,11 +205,15 @@ fn locations<M>(request: &Received<M>, list: Texts<M>) -> Result<Vec<LocationId>
 
 fn destroy(shuffle: &Shuffle, files: impl Iterator<Item = FileName>) {
     let mut contents = shuffle.lock();
+    if contents.gone {
+        return;
+    }
     let slots: Vec<Slot> = contents.state.destroy(files);
     let copies: Vec<_> = slots.iter().filter_map(|slot| contents.copies.remove(slot)).collect();
     shuffle.shrank(copies.iter().map(|copy| copy.resident()).sum());
+    let charge = contents.charge_slots();
     drop(contents);
-    drop(copies); // outside the lock: giving back memory wakes who waits for it
+    drop((copies, charge)); // outside the lock: giving back memory wakes who waits for it
 }
 
 /// What the driver is told. Every committed location has a storage entry, or the driver fails on it.
@@ -254,9 +278,11 @@ impl Service for ControlService {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::{BatchId, MapId};
+    use crate::ids::{BatchId, MapId, WorkerId};
     use crate::wire::batch::{BatchHeader, ByteOrder};
+    use crate::worker::governor;
     use crate::worker::node::tests::{node, reserved};
+    use crate::worker::options::{MEMORY_BYTES_MIN, Options};
 
     #[tokio::test]
     async fn a_commit_that_is_repeated_after_a_restart_says_which_maps_wrote() {
@@ -290,5 +316,86 @@ mod tests {
         drop((shuffle, before));
         let node = node(&place);
         assert_eq!(answer(&node.store.find(&key).unwrap()), first);
+    }
+
+    #[tokio::test]
+    async fn a_number_whose_shuffle_is_being_deleted_is_refused() {
+        let place = tempfile::tempdir().unwrap();
+        let control = ControlService::new(node(&place));
+        let store = &control.node.store;
+        let key = ShuffleKey::new("app", 1);
+        let reserve = || {
+            let request = proto::ReserveSlots {
+                application_id: key.application.to_string(),
+                shuffle_id: 1,
+                ..proto::ReserveSlots::default()
+            };
+            control.reserve(&Message::of(&request).parse().unwrap()).unwrap().status
+        };
+        assert_eq!(reserve(), Status::Success.code());
+        let removed = store.remove(&key).unwrap();
+        assert_eq!(reserve(), Status::ReserveSlotsFailed.code());
+        store.delete(removed);
+        assert_eq!(reserve(), Status::Success.code(), "there were no files");
+    }
+
+    #[tokio::test]
+    async fn what_was_deleted_since_it_was_found_is_not_committed() {
+        let place = tempfile::tempdir().unwrap();
+        let control = ControlService::new(node(&place));
+        let file = FileName { location: LocationId::new(0, 0), mode: Mode::Primary };
+        let shuffle = reserved(&control.node, &ShuffleKey::new("app", 1), &[file]);
+        let commit = Commit { primaries: vec![file.location], ..Commit::default() };
+        shuffle.lock().state.appended(Slot(0), 10);
+        drop(control.node.store.remove(shuffle.key()));
+        assert_eq!(control.commit_in(&shuffle, &commit), None);
+    }
+
+    #[tokio::test]
+    async fn locations_are_charged_while_they_are_here() {
+        let place = tempfile::tempdir().unwrap();
+        let directories = vec![place.path().join("a")];
+        let options = Options { directories, disk_reserve_bytes: Some(0), ..Options::default() };
+        let id = WorkerId { host: "h".into(), rpc_port: 1, push_port: 2, fetch_port: 3, replicate_port: 4 };
+        // As much as the least worker has at the start: 10,000 locations are nothing special.
+        let limit = governor::first_limit(MEMORY_BYTES_MIN);
+        let control = ControlService::new(Arc::new(Node::open(options, id.clone(), limit).unwrap()));
+        let memory = control.node.store.memory();
+        let peer = WorkerId { host: "p".into(), ..id.clone() };
+        let location = |partition| Location {
+            id: LocationId::new(partition, 0),
+            mode: Mode::Primary,
+            worker: id.clone(),
+            peer: Some(peer.clone()),
+        };
+        let reserve = |partitions: std::ops::Range<i32>| {
+            let locations: Vec<_> = partitions.map(location).collect();
+            let request = proto::ReserveSlots {
+                application_id: "app".to_owned(),
+                shuffle_id: 1,
+                partition_locations_pair: Some(Location::pack(&locations)),
+                ..proto::ReserveSlots::default()
+            };
+            control.reserve(&Message::of(&request).parse().unwrap()).unwrap().status
+        };
+        assert_eq!(reserve(0..10_000), Status::Success.code());
+        assert_eq!(memory.used(), 10_000 * 512);
+        assert_eq!(reserve(5_000..10_001), Status::Success.code(), "most are here already");
+        assert_eq!(memory.used(), 10_001 * 512);
+        let key = ShuffleKey::new("app", 1);
+        let shuffle = control.node.store.find(&key).unwrap();
+        {
+            let contents = shuffle.lock();
+            let peers: HashSet<_> = contents
+                .state
+                .slots()
+                .filter_map(|(_, slot)| contents.state.peer(slot).map(Arc::as_ptr))
+                .collect();
+            assert_eq!(peers.len(), 2, "one for each request");
+        }
+        destroy(&shuffle, files(vec![LocationId::new(0, 0), LocationId::new(77_000, 0)], Mode::Primary));
+        assert_eq!(memory.used(), 10_000 * 512);
+        drop(control.node.store.remove(&key));
+        assert_eq!(memory.used(), 0, "whoever still has the shuffle");
     }
 }

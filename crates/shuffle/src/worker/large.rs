@@ -1,5 +1,7 @@
 //! Batches too large for memory: written to a file of their own while they arrive, and sent on to the replica's worker
 //! at the same time. A client sends one row in one frame, however large the row.
+//!
+//! The end of a body is held back until this worker has appended it: what it refuses, the other one does not take either.
 
 use std::io;
 use std::sync::Arc;
@@ -19,6 +21,7 @@ use super::replicate::{self, Copied};
 use super::state::Refusal;
 use super::store::Store;
 use super::store::directory::{Directory, turn_of, with_turn};
+use super::store::lease::Lease;
 use super::store::record::RunRow;
 use super::store::segment::Segment;
 use super::store::shuffle::Shuffle;
@@ -54,18 +57,22 @@ pub fn merged_bytes_max(memory_limit: u64) -> u64 {
     memory_limit / 4
 }
 
-/// The copy of a body on its way to the replica's worker.
+/// The copy of a body on its way to the replica's worker. Dropped before the end, it breaks off, and the other worker takes
+/// nothing.
 struct Copy {
-    pieces: mpsc::Sender<Bytes>,
+    /// `None` since a piece was not taken in time.
+    pieces: Option<mpsc::Sender<Bytes>>,
     copied: JoinHandle<Copied>,
 }
 
 /// What arrived.
 struct Received {
-    segment: Arc<Segment>,
+    file: Unfinished,
     /// The front of the batch, with its header.
     front: Bytes,
     checksum: u32,
+    /// The last piece, which was not sent on yet.
+    last: Bytes,
 }
 
 /// Gives the pieces that a channel brings.
@@ -101,34 +108,60 @@ pub async fn push(
         reply.status(Status::HardSplit);
         return Ok(());
     };
-    let copy = start_copy(node, shuffle, &push, len, patience.0);
-    let pieces = copy.as_ref().map(|copy| &copy.pieces);
-    let received = receive(node, file_of_its_own, &push.party(), &mut patience, body, pieces).await;
-    let (received, copied) = match (received, copy) {
-        (Err(error), _) => return Err(error),
-        (Ok(received), None) => (received, None),
-        (Ok(received), Some(Copy { pieces, copied })) => {
-            drop(pieces); // that was the last
-            (received, Some(copied))
-        }
-    };
+    let mut copy = start_copy(node, shuffle, &push, len, patience.0);
+    let received = receive(node, file_of_its_own, &push.party(), &mut patience, body, copy.as_mut()).await?;
     let appended = match received {
-        Ok(received) => append(node, shuffle, &push, file, len, received),
+        Ok(received) => {
+            let last = received.last.clone();
+            append(node, shuffle, &push, file, len, received).map(|appended| (appended, last))
+        }
         Err(_) => Err(Rejection::Refused(Refusal::HardSplit)),
     };
-    match (appended, copied) {
+    match (appended, copy) {
         (Err(rejection), _) => rejection.answer(reply),
-        (Ok(appended), None) => reply.status(appended.status()),
-        (Ok(appended), Some(copied)) => {
+        (Ok((appended, _)), None) => reply.status(appended.status()),
+        (Ok((appended, last)), Some(copy)) => {
             tokio::spawn(async move {
-                let copied = copied.await.unwrap_or_else(|panic| {
-                    Copied::Failed(Status::PushDataFailNonCriticalCauseReplica, panic.to_string())
-                });
+                let copied = copy.finish(last).await;
                 replicate::answer(reply, appended.status(), copied);
             });
         }
     }
     Ok(())
+}
+
+impl Copy {
+    /// Sends a piece on. The other worker may take half of what is left of the patience to take it: what is behind the body
+    /// on its connection does not wait for ever, and the rest is for what is still to be done here.
+    async fn send(&mut self, piece: Bytes, patience: &mut Patience) {
+        let Some(pieces) = &self.pieces else { return };
+        let half = patience.0 / 2;
+        let sent = patience.spend_at_most(half, async |until| timeout_at(until, pieces.send(piece)).await);
+        // It may be gone as well: then its answer says so.
+        if sent.await.is_err() {
+            self.pieces = None;
+            self.copied.abort();
+        }
+    }
+
+    /// Sends the last piece, and waits for the answer.
+    async fn finish(self, last: Bytes) -> Copied {
+        let Self { pieces, mut copied } = self;
+        let Some(pieces) = pieces else {
+            let text = "the other copy of a large push took too long".to_owned();
+            return Copied::Failed(Status::PushDataTimeoutReplica, text);
+        };
+        let copied = tokio::select! {
+            copied = &mut copied => copied, // it has failed
+            _ = pieces.send(last) => {
+                drop(pieces);
+                copied.await
+            }
+        };
+        copied.unwrap_or_else(|panic| {
+            Copied::Failed(Status::PushDataFailNonCriticalCauseReplica, panic.to_string())
+        })
+    }
 }
 
 async fn new_file(
@@ -137,12 +170,16 @@ async fn new_file(
     len: usize,
     patience: &mut Patience,
 ) -> Option<Unfinished> {
-    let directory = node.store.healthiest().filter(|directory| directory.usable() > len as u64)?;
-    let (key, number) = (shuffle.key().clone(), shuffle.lock().next_segment_number());
+    let directory = node.store.directory_for_large(len as u64)?;
+    let (key, number, lease) = {
+        let contents = shuffle.lock();
+        // Without a lease the shuffle has gone.
+        (shuffle.key().clone(), contents.next_segment_number(), contents.lease.clone()?)
+    };
     let (place, store) = (Arc::clone(&directory), Arc::clone(&node.store));
     let create = move || {
         let segment = Arc::new(Segment::create_for_one(&place, &key, number)?);
-        Ok(Unfinished { store, segment: Some(segment) })
+        Ok(Unfinished { store, segment: Some(segment), lease })
     };
     patience.spend(async |until| on_disk(&directory, until, create).await).await.ok()
 }
@@ -164,9 +201,14 @@ struct Patience(Duration);
 impl Patience {
     /// Waits for something that gives up when it is told to.
     async fn spend<T>(&mut self, wait: impl AsyncFnOnce(Instant) -> T) -> T {
-        let until = Instant::now() + self.0;
-        let waited = wait(until).await;
-        self.0 = until.saturating_duration_since(Instant::now());
+        self.spend_at_most(self.0, wait).await
+    }
+
+    /// The same, with a part of what is left.
+    async fn spend_at_most<T>(&mut self, part: Duration, wait: impl AsyncFnOnce(Instant) -> T) -> T {
+        let begun = Instant::now();
+        let waited = wait(begun + part).await;
+        self.0 = self.0.saturating_sub(begun.elapsed());
         waited
     }
 }
@@ -192,7 +234,7 @@ fn start_copy(
     let body = Payload::pull(len, Box::new(Pieces(waiting)));
     let client = Client::new(ClientOptions { idle_max: 2 * within, ..ClientOptions::default() });
     let copied = tokio::spawn(async move { replicate::send(&client, &peer, header, body, within).await });
-    Some(Copy { pieces, copied })
+    Some(Copy { pieces: Some(pieces), copied })
 }
 
 /// Receives the body into the file. The outer error is the client's connection, the inner one the disk or memory.
@@ -202,11 +244,12 @@ async fn receive(
     party: &Party,
     patience: &mut Patience,
     body: &mut Body<'_>,
-    copy: Option<&mpsc::Sender<Bytes>>,
+    mut copy: Option<&mut Copy>,
 ) -> io::Result<io::Result<Received>> {
     let store = &node.store;
     let mut at = Segment::LARGE_BATCH_AT;
-    let (mut front, mut checksum, mut left) = (Bytes::new(), crc32fast::Hasher::new(), body.remaining());
+    let (mut front, mut last) = (Bytes::new(), Bytes::new());
+    let (mut checksum, mut left) = (crc32fast::Hasher::new(), body.remaining());
     while left > 0 {
         let step = left.min(PIECE_BYTES);
         let wait = async |until| wait_for_memory(node, party, buffers::cost(step), until).await;
@@ -220,9 +263,10 @@ async fn receive(
             front = Bytes::copy_from_slice(&piece[..piece.len().min(BATCH_HEADER_LEN)]);
         }
         checksum.update(&piece);
-        if let Some(copy) = copy {
-            // The other worker may be gone: then its answer says so.
-            let _ = copy.send(piece.clone()).await;
+        match &mut copy {
+            Some(_) if step == left => last = piece.clone(),
+            Some(copy) => copy.send(piece.clone(), patience).await,
+            None => {}
         }
         let target = file.segment();
         let directory = Arc::clone(target.directory());
@@ -236,7 +280,7 @@ async fn receive(
     if body.is_orphaned() {
         return Err(io::ErrorKind::ConnectionAborted.into());
     }
-    Ok(Ok(Received { segment: file.finish(), front, checksum: checksum.finalize() }))
+    Ok(Ok(Received { file, front, checksum: checksum.finalize(), last }))
 }
 
 /// Decides about what arrived, and has written in front of it what it is.
@@ -248,8 +292,7 @@ fn append(
     len: usize,
     received: Received,
 ) -> Result<Appended, Rejection> {
-    let Received { segment, front, checksum } = received;
-    let unfinished = Unfinished::new(node, segment);
+    let Received { file: unfinished, front, checksum, .. } = received;
     let pressure = node.pressure(&push.party());
     let (appended, head, segment) = {
         let mut contents = shuffle.lock();
@@ -311,13 +354,11 @@ async fn finish(store: Arc<Store>, shuffle: Arc<Shuffle>, segment: Arc<Segment>,
 struct Unfinished {
     store: Arc<Store>,
     segment: Option<Arc<Segment>>,
+    /// For as long as there may be such a file.
+    lease: Arc<Lease>,
 }
 
 impl Unfinished {
-    fn new(node: &Node, segment: Arc<Segment>) -> Self {
-        Self { store: Arc::clone(&node.store), segment: Some(segment) }
-    }
-
     fn segment(&self) -> Arc<Segment> {
         Arc::clone(self.segment.as_ref().expect("it is there until it is finished"))
     }
@@ -329,7 +370,9 @@ impl Unfinished {
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        self.store.delete(self.segment.take().into_iter().collect());
+        if let Some(segment) = self.segment.take() {
+            self.store.delete_file(segment, Some(Arc::clone(&self.lease)));
+        }
     }
 }
 
@@ -355,6 +398,23 @@ mod tests {
         assert_eq!(patience.0, Duration::ZERO);
     }
 
+    #[tokio::test]
+    async fn a_copy_that_stands_still_is_given_up_and_leaves_time_for_the_rest() {
+        let (pieces, mut waiting) = mpsc::channel(1);
+        let mut patience = Patience(Duration::from_millis(200));
+        let mut copy = Copy { pieces: Some(pieces), copied: tokio::spawn(std::future::pending()) };
+        copy.send(Bytes::from_static(b"1"), &mut patience).await;
+        copy.send(Bytes::from_static(b"2"), &mut patience).await;
+        let left = patience.0;
+        assert!((Duration::from_millis(1)..=Duration::from_millis(100)).contains(&left), "{left:?}");
+        copy.send(Bytes::from_static(b"3"), &mut patience).await;
+        assert!(left - patience.0 < left / 2, "it is not waited for any more");
+        let copied = copy.finish(Bytes::from_static(b"4")).await;
+        assert!(matches!(copied, Copied::Failed(Status::PushDataTimeoutReplica, _)), "{copied:?}");
+        assert_eq!(waiting.recv().await.as_deref(), Some(&b"1"[..]));
+        assert_eq!(waiting.recv().await, None, "it broke off");
+    }
+
     /// The seal of a location counts every batch that was acknowledged, and a restarted worker offers it only if it finds
     /// that many: it must not be written before the batch has its head, whatever becomes of who pushed.
     #[tokio::test]
@@ -378,13 +438,16 @@ mod tests {
         batch.extend((0..1000).map(|at| (at * at / 7) as u8));
         let made =
             new_file(&node_before, &shuffle, batch.len(), &mut Patience(Duration::from_secs(20))).await;
-        let segment = made.unwrap().finish();
+        let unfinished = made.unwrap();
+        let segment = unfinished.segment();
         segment.write_part(Segment::LARGE_BATCH_AT, &batch).unwrap();
         let directory = Arc::clone(segment.directory());
+        drop(segment);
         let turns = directory.large_writes.available_permits();
         let still = directory.large_writes.acquire_many(turns as u32).await.unwrap();
         let front = Bytes::copy_from_slice(&batch[..BATCH_HEADER_LEN]);
-        let received = Received { segment, front, checksum: crc32fast::hash(&batch) };
+        let received =
+            Received { file: unfinished, front, checksum: crc32fast::hash(&batch), last: Bytes::new() };
         assert!(append(&node_before, &shuffle, &push, file, batch.len(), received).is_ok());
 
         shuffle.lock().state.commit(&Commit { primaries: push.locations.clone(), ..Commit::default() });

@@ -159,7 +159,7 @@ pub(super) mod tests {
 
     /// A shuffle of the node with these locations, which have no other copy.
     pub fn reserved(node: &Node, key: &ShuffleKey, files: &[FileName]) -> Arc<Shuffle> {
-        let shuffle = node.store.find_or_insert(key);
+        let shuffle = node.store.find_or_insert(key).unwrap();
         let alone = |file: &FileName| Reservation { file: *file, peer: None, split: SplitPolicy::default() };
         let wanted: Vec<_> = files.iter().map(alone).collect();
         shuffle.lock().state.reserve(&wanted, Pressure::default(), files.len()).unwrap();

@@ -242,7 +242,9 @@ impl Lifecycle {
                 None if !decommissioning => return self.close().await, // nobody is left to give orders
                 None => {}
             }
-            let empty = decommissioning && self.node.store.all().is_empty();
+            // Asked again: the order may have been to stay.
+            let leaves = decommissioning && self.node.phase() == Phase::Decommissioning;
+            let empty = leaves && self.node.store.all().is_empty();
             if empty || leave_by.is_some_and(|by| Instant::now() >= by) {
                 tracing::info!(empty, "left");
                 self.registration.leave(true).await;
@@ -329,6 +331,24 @@ async fn sweep(node: Arc<Node>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_worker_that_is_told_to_stay_stays() {
+        let place = tempfile::tempdir().unwrap();
+        let options = Options {
+            host: Some("127.0.0.1".into()),
+            masters: vec!["127.0.0.1:1".into()], // nobody is there
+            directories: vec![place.path().into()],
+            http_port: None,
+            ..Options::default()
+        };
+        let worker = Server::start(options).await.unwrap();
+        worker.decommission();
+        worker.recommission();
+        worker.stop(); // if it is still there
+        worker.ended().await.unwrap();
+        assert_eq!(worker.node().phase(), Phase::Stopping);
+    }
 
     #[tokio::test]
     async fn a_worker_does_not_outlive_its_parts() {

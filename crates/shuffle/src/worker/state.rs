@@ -318,14 +318,19 @@ impl ShuffleState {
         self.locations.get(&slot)?.peer.as_ref()
     }
 
-    /// Seals locations and says what became of each. Asking again gives the same answer.
+    /// Seals locations and says what became of each. Asking again gives the same answer, unless locations that it names were
+    /// reserved since: those were not asked for before.
     pub fn commit(&mut self, commit: &Commit) -> CommitOutcome {
         if !commit.attempts.is_empty() {
             self.winners.merge(&commit.attempts);
             self.winners_known = true;
         }
-        if let Some((_, outcome)) = self.commits.iter().find(|(earlier, _)| earlier.same_request(commit)) {
-            return outcome.clone();
+        if let Some(at) = self.commits.iter().position(|(earlier, _)| earlier.same_request(commit)) {
+            let (asked, outcome) = &self.commits[at];
+            if self.is_current(asked, outcome) {
+                return outcome.clone();
+            }
+            self.commits.remove(at);
         }
         let mut outcome = CommitOutcome::default();
         let mut named = HashSet::new();
@@ -353,6 +358,13 @@ impl ShuffleState {
         let asked = Commit { primaries, replicas, attempts: Vec::new(), epoch: *epoch };
         self.commits.push_back((asked, outcome.clone()));
         outcome
+    }
+
+    /// Whether an answer still says what became of all locations that it is about: what was committed is sealed or gone, and
+    /// what was not here is not here.
+    fn is_current(&self, asked: &Commit, outcome: &CommitOutcome) -> bool {
+        asked.files().all(|file| self.slots.get(&file).is_none_or(|slot| self.is_sealed(*slot)))
+            && outcome.failed.iter().all(|file| !self.slots.contains_key(file))
     }
 
     /// Forgets locations; the driver drops what the slots hold. Locations that are not here count as gone.
@@ -612,6 +624,27 @@ mod tests {
         );
     }
 
+    #[test]
+    fn a_commit_that_is_asked_for_again_seals_what_was_reserved_since() {
+        let mut state = ShuffleState::default();
+        let wanted = [0, 1].map(|id| reservation(primary(id, 0), 1 << 30, SplitMode::Soft));
+        state.reserve(&wanted[..1], CALM, 10).unwrap();
+        push(&mut state, primary(0, 0), 0, 10).unwrap();
+        let asked = commit(&[0, 1], &[], 0);
+        assert_eq!(state.commit(&asked).failed, [primary(1, 0)]);
+        state.destroy([primary(0, 0)]);
+        state.reserve(&wanted, CALM, 10).unwrap();
+        push(&mut state, primary(0, 0), 0, 10).unwrap();
+        push(&mut state, primary(1, 0), 0, 10).unwrap();
+        let outcome = state.commit(&asked);
+        assert_eq!(
+            (&outcome.committed[..], &outcome.failed[..]),
+            (&[primary(0, 0), primary(1, 0)][..], &[][..])
+        );
+        assert_eq!(state.open_locations(), 0);
+        assert_eq!((state.commit(&asked), state.commits.len()), (outcome, 1));
+    }
+
     #[derive(Debug, Clone)]
     enum Step {
         Reserve(i32),
@@ -664,9 +697,20 @@ mod tests {
                     Step::Commit { partitions, attempts, epoch, twice } => {
                         let request = commit(&partitions, &attempts, epoch);
                         let outcome = state.commit(&request);
-                        if let Some((_, before)) = answered.iter().find(|(known, _)| known.same_request(&request)) {
-                            prop_assert_eq!(&outcome, before);
-                            continue;
+                        let before = answered.iter().position(|(known, _)| known.same_request(&request));
+                        let was_reserved_since = |(_, before): &(Commit, CommitOutcome)| {
+                            model.iter().any(|(partition, copy)| {
+                                let (file, is_named) = (primary(*partition, 0), partitions.contains(partition));
+                                is_named && (!copy.sealed || before.failed.contains(&file))
+                            })
+                        };
+                        match before {
+                            Some(at) if was_reserved_since(&answered[at]) => drop(answered.remove(at)),
+                            Some(at) => {
+                                prop_assert_eq!(&outcome, &answered[at].1);
+                                continue;
+                            }
+                            None => {}
                         }
                         for partition in partitions {
                             let file = primary(partition, 0);

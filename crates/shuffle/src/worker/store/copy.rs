@@ -22,6 +22,10 @@ use crate::worker::memory::{Charge, Memory};
 
 /// What the index has of a batch, with the slack of its vector: an entry, and the checksum of one on disk.
 const ENTRY_BYTES: u64 = 56;
+/// What a run costs besides its checksums: itself, with the slack of its vector or in a box, and the allocation of those.
+const RUN_BYTES: u64 = 64;
+/// What a batch costs on its way to disk besides itself: its row, another handle, and its checksum.
+const SPILL_ROW_BYTES: u64 = 100;
 /// What a batch costs as long as it is not in a run, with the slack of its queue: a handle.
 const HANDLE_BYTES: u64 = 40;
 
@@ -130,7 +134,7 @@ impl LocationCopy {
             for row in &rows {
                 copy.index.push(row.map, row.attempt, row.batch, row.len);
             }
-            copy.overhead.grow(ENTRY_BYTES * rows.len() as u64);
+            copy.overhead.grow(ENTRY_BYTES * rows.len() as u64 + RUN_BYTES);
             copy.runs.push(Run {
                 first,
                 segment,
@@ -206,6 +210,7 @@ impl LocationCopy {
         checksum: u32,
     ) -> u32 {
         let first = self.push(header, len);
+        self.overhead.grow(RUN_BYTES);
         self.held.push_back(Held::Disk(Box::new(Run {
             first,
             segment,
@@ -240,7 +245,8 @@ impl LocationCopy {
         Place::Disk { segment: Arc::clone(&run.segment), at, checksum }
     }
 
-    /// What leaves memory next: the batches from the front on, until `bytes_max` are together or one is on disk already.
+    /// What leaves memory next: the batches from the front on, until they and what they cost on their way are `bytes_max`, or
+    /// one is on disk already.
     /// The batches stay readable here until [`LocationCopy::spilled`].
     pub fn begin_spill(&mut self, bytes_max: u64) -> Option<RunToWrite> {
         if self.spilling {
@@ -254,7 +260,7 @@ impl LocationCopy {
             if bytes >= bytes_max {
                 break;
             }
-            bytes += batch.len() as u64;
+            bytes += batch.len() as u64 + SPILL_ROW_BYTES;
             rows.push(RunRow {
                 len: entry.len,
                 map: entry.map,
@@ -288,6 +294,7 @@ impl LocationCopy {
             }
         }
         let WrittenRun { at, checksums } = written;
+        self.overhead.grow(RUN_BYTES);
         self.runs.push(Run { first, segment: Arc::clone(segment), at, checksums });
         self.absorb_disk_prefix();
         // Where batches come while others go, the queue is never empty.
@@ -327,15 +334,8 @@ impl LocationCopy {
         }))
     }
 
-    /// The entries that repeat earlier ones; found once, when the first reader of the committed location comes.
-    pub fn repeated(&mut self, sealed: bool) -> Arc<[u32]> {
-        if let Some(repeated) = &self.repeated {
-            return Arc::clone(repeated);
-        }
-        let repeated: Arc<[u32]> = self.index.repeated().into();
-        if sealed {
-            self.repeated = Some(Arc::clone(&repeated));
-        }
-        repeated
+    /// The entries of a committed location that repeat earlier ones; found once, when its first reader comes.
+    pub fn repeated(&mut self) -> Arc<[u32]> {
+        Arc::clone(self.repeated.get_or_insert_with(|| self.index.repeated().into()))
     }
 }

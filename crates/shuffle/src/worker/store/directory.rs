@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
+use rustix::io::Errno;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::error::{Error, Kind, Result};
@@ -26,6 +27,17 @@ pub(super) const STEP_MAX: Duration = Duration::from_secs(120);
 /// What must be free in a full directory for seals to go there: the reserve is left alone by batches, but they would be
 /// lost with the restart without their seals, which are small.
 const SEALS_FREE_BYTES_MIN: u64 = 1 << 20;
+
+/// How long a directory is not written to in which no file could be opened.
+pub(super) const OPEN_PAUSE: Duration =
+    if cfg!(test) { Duration::from_millis(500) } else { Duration::from_secs(1) };
+
+/// Whether a file could not be opened because too many are, or for want of memory. That is not the disk's fault, and passes.
+pub(super) fn is_want_of_files(error: &io::Error) -> bool {
+    [Errno::MFILE, Errno::NFILE, Errno::NOMEM]
+        .iter()
+        .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+}
 
 /// Where shuffles lie below a worker's directory, so that a directory may be shared with other programs.
 const HOME: &str = "yeoul-shuffle";
@@ -65,6 +77,9 @@ pub struct Directory {
     /// One deletion at a time: a disk that stands still takes one thread, however much is to be deleted there.
     pub(super) deletions: Semaphore,
     pub(in crate::worker) large_writes: Arc<Semaphore>,
+    /// How often the test still wants no file to be opened.
+    #[cfg(test)]
+    pub(super) unopened: AtomicU64,
     /// Held for as long as the process lives: two workers with one directory would delete each other's files.
     _lock: File,
 }
@@ -141,6 +156,8 @@ impl Directory {
             reads: Arc::new(Semaphore::new(READS_MAX)),
             deletions: Semaphore::new(1),
             large_writes: Arc::new(Semaphore::new(LARGE_WRITES_MAX)),
+            #[cfg(test)]
+            unopened: AtomicU64::new(0),
             _lock: lock,
         };
         directory.measure().map_err(about)?;
@@ -167,8 +184,12 @@ impl Directory {
         *self.health.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn set_health(&self, health: Health) {
-        *self.health.lock().unwrap_or_else(PoisonError::into_inner) = health;
+    /// Changes the health by what it is now, and returns what it was.
+    fn change_health(&self, change: impl FnOnce(Health) -> Health) -> Health {
+        let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = *health;
+        *health = change(before);
+        before
     }
 
     /// Bytes of the file system.
@@ -223,11 +244,11 @@ impl Directory {
         self.free.store(free, Ordering::Relaxed);
         self.usable.store(free.saturating_sub(self.reserve_bytes), Ordering::Relaxed);
         let full = free <= self.reserve_bytes;
-        match (self.health(), full) {
-            (Health::Healthy, true) => self.set_health(Health::Full),
-            (Health::Full, false) => self.set_health(Health::Healthy),
-            _ => {}
-        }
+        self.change_health(|health| match (health, full) {
+            (Health::Failed, _) => Health::Failed,
+            (_, true) => Health::Full,
+            (_, false) => Health::Healthy,
+        });
         Ok(())
     }
 
@@ -237,7 +258,18 @@ impl Directory {
         (large, self.writes.acquire().await.expect("the semaphore is never closed"))
     }
 
-    /// Takes in a failed write or read.
+    /// The error that a test wants.
+    #[cfg(test)]
+    pub(super) fn open_files_are_too_many(&self) -> io::Result<()> {
+        let fewer = |left: u64| left.checked_sub(1);
+        match self.unopened.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer) {
+            Ok(_) => Err(Errno::MFILE.into()),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Takes in a failed write or read. That it has no space does not mend one that has failed before: what stood still may
+    /// answer so in the end, and space comes back without a probe.
     pub(super) fn failed(&self, error: &io::Error) {
         let full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
         let health = if full { Health::Full } else { Health::Failed };
@@ -245,32 +277,40 @@ impl Directory {
         if full {
             self.free.store(0, Ordering::Relaxed);
         }
-        self.set_health(health);
+        self.change_health(|before| if before == Health::Failed { before } else { health });
+    }
+
+    /// Takes in that a file could not be made, which it is only blamed for if there was room to open one.
+    pub(super) fn gave_no_file(&self, error: &io::Error) {
+        if is_want_of_files(error) {
+            tracing::warn!(directory = %self.root.display(), %error, "no file could be opened: writes wait");
+        } else {
+            self.failed(error);
+        }
     }
 
     /// Takes in that batches do not fit above the reserve, without having tried.
     pub(super) fn lacks_room(&self) {
         tracing::warn!(directory = %self.root.display(), usable = self.usable(), "directory excluded: it is full");
-        if self.health() == Health::Healthy {
-            self.set_health(Health::Full);
-        }
+        self.change_health(|health| if health == Health::Healthy { Health::Full } else { health });
     }
 
     /// Writes, syncs, reads and deletes a small file, and measures the space. Blocks; a caller on a runtime puts it on a
     /// thread for files and limits how long it waits. Success brings a failed directory back.
     ///
     /// # Errors
-    /// What the file system says; the directory counts as failed from then on.
+    /// What the file system says; the directory counts as failed from then on, unless it is for want of files.
     pub fn probe(&self) -> io::Result<()> {
         let outcome = self.write_and_read_back().and_then(|()| self.measure());
         match &outcome {
-            Ok(()) if self.health() == Health::Failed => {
-                tracing::info!(directory = %self.root.display(), "directory is back");
-                self.set_health(Health::Healthy);
-                self.measure()?;
+            Ok(()) => {
+                let lift = |health| if health == Health::Failed { Health::Healthy } else { health };
+                if self.change_health(lift) == Health::Failed {
+                    tracing::info!(directory = %self.root.display(), "directory is back");
+                    self.measure()?;
+                }
             }
-            Ok(()) => {}
-            Err(error) => self.failed(error),
+            Err(error) => self.gave_no_file(error),
         }
         outcome
     }
@@ -281,6 +321,8 @@ impl Directory {
     }
 
     fn write_and_read_back(&self) -> io::Result<()> {
+        #[cfg(test)]
+        self.open_files_are_too_many()?;
         let path = self.home.join("probe");
         let expected = b"the disk remembers what it was told";
         let mut file = File::create(&path)?;
@@ -342,6 +384,21 @@ mod tests {
         let directory = Directory::open(place.path(), Some(0)).unwrap();
         assert_eq!(directory.health(), Health::Healthy);
         directory.hangs();
+        assert_eq!(directory.health(), Health::Failed);
+        directory.probe().unwrap();
+        assert_eq!(directory.health(), Health::Healthy);
+    }
+
+    #[test]
+    fn what_failed_comes_back_with_a_probe_and_with_nothing_else() {
+        let place = tempfile::tempdir().unwrap();
+        let directory = Directory::open(place.path(), Some(0)).unwrap();
+        directory.hangs();
+        // The write that hung answers, and something is deleted.
+        directory.failed(&io::ErrorKind::StorageFull.into());
+        directory.measure().unwrap();
+        directory.lacks_room();
+        directory.measure().unwrap();
         assert_eq!(directory.health(), Health::Failed);
         directory.probe().unwrap();
         assert_eq!(directory.health(), Health::Healthy);

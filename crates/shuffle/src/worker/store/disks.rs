@@ -4,16 +4,18 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
 use tokio::sync::SemaphorePermit;
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::directory::{Directory, Health, STEP_MAX};
+use super::directory::{Directory, Health, OPEN_PAUSE, STEP_MAX};
 use super::model::{CALM, append, batch, file, open, read_all, reserve, runtime};
 use super::read::ChunkReader;
-use super::segment::Segment;
+use super::record::{RunRow, Seal};
+use super::segment::{RunToWrite, Segment};
 use super::shuffle::Shuffle;
 use super::{NEW_FOR, NEWER_BY, Store};
 use crate::error::Kind;
@@ -55,7 +57,7 @@ async fn settle() {
 
 /// A shuffle with a batch of each length in memory, each in a partition of its own.
 fn pushed(store: &Store, name: &str, lens: &[usize]) -> (Arc<Shuffle>, Vec<Bytes>) {
-    let shuffle = store.find_or_insert(&ShuffleKey::new(name, 1));
+    let shuffle = store.find_or_insert(&ShuffleKey::new(name, 1)).unwrap();
     reserve(&shuffle, 0..lens.len() as i32);
     let batches: Vec<_> = lens.iter().enumerate().map(|(at, len)| batch(at as i32, 0, 1, *len)).collect();
     for (partition, batch) in batches.iter().enumerate() {
@@ -196,7 +198,7 @@ fn locations_to_which_nobody_pushed_come_back_empty() {
     with_store(async |place, store| {
         let (partly, batches) = pushed(&store, "partly", &[1000]);
         reserve(&partly, 1..3);
-        let empty = store.find_or_insert(&ShuffleKey::new("empty", 1));
+        let empty = store.find_or_insert(&ShuffleKey::new("empty", 1)).unwrap();
         reserve(&empty, 0..2);
         [&partly, &empty].into_iter().for_each(|shuffle| commit(shuffle, 2));
         // What lives and dies in memory costs no file.
@@ -331,9 +333,9 @@ fn a_shuffle_that_comes_back_has_files_of_its_own() {
         let key = ShuffleKey::new("app", 1);
         let (shuffle, _) = pushed(&store, "app", &[1000]);
         assert!(spill(&store, 0).await.unwrap());
-        let earlier = store.remove(&key).unwrap();
+        let earlier = store.remove(&key).unwrap().files().to_vec();
         drop(shuffle);
-        // The disk takes its time to delete them.
+        // The disk does not delete them.
         let (shuffle, batches) = pushed(&store, "app", &[2000]);
         assert!(spill(&store, 0).await.unwrap());
         assert_eq!(store.directories()[0].health(), Health::Healthy);
@@ -343,7 +345,7 @@ fn a_shuffle_that_comes_back_has_files_of_its_own() {
         let (store, locations) = restart(&place, store, shuffle);
         assert_eq!(locations, 1);
         // Nor does one that comes back after a restart.
-        let earlier = store.remove(&key).unwrap();
+        let earlier = store.remove(&key).unwrap().files().to_vec();
         let (shuffle, later) = pushed(&store, "app", &[3000]);
         assert!(spill(&store, 0).await.unwrap());
         earlier.iter().for_each(|segment| segment.delete());
@@ -351,6 +353,263 @@ fn a_shuffle_that_comes_back_has_files_of_its_own() {
         assert!(batches != later);
         assert_eq!(read_all(&store, &shuffle, 0, MapRange::Whole).await.unwrap(), later);
         assert_eq!(segments_below(place.path()).len(), 1);
+    });
+}
+
+#[test]
+fn a_number_is_not_given_again_before_its_files_are_gone() {
+    // With one thread for files, what is put on it waits for what the test put there.
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build().unwrap();
+    runtime.block_on(async {
+        let place = tempfile::tempdir().unwrap();
+        let store = open(&place);
+        let (shuffle, _) = pushed(&store, "app", &[1000]);
+        assert!(spill(&store, 0).await.unwrap());
+        let directory = Arc::clone(&store.directories()[0]);
+        let turn = directory.deletions.acquire().await.unwrap();
+        let key = shuffle.key();
+        store.delete(store.remove(key).unwrap());
+        settle().await;
+        assert!(store.find_or_insert(key).is_none() && store.with_shuffle(key, |_| ()).is_none());
+        assert!(store.find_or_insert(&ShuffleKey::new("app", 2)).is_some(), "others are not concerned");
+        drop(turn);
+        until(|| store.find_or_insert(key).is_some()).await;
+        assert_eq!(segments_below(place.path()), Vec::<PathBuf>::new());
+
+        // What is on its way to a file becomes one.
+        let (shuffle, _) = pushed(&store, "app", &[1000]);
+        let (go, goes) = std::sync::mpsc::channel::<()>();
+        let busy = tokio::task::spawn_blocking(move || goes.recv());
+        let spilled = spill(&store, 0);
+        settle().await;
+        store.delete(store.remove(key).unwrap());
+        settle().await;
+        assert!(shuffle.lock().gone && store.find_or_insert(key).is_none());
+        drop(go);
+        assert!(busy.await.unwrap().is_err() && spilled.await.unwrap());
+        until(|| store.find_or_insert(key).is_some()).await;
+        assert_eq!(segments_below(place.path()), Vec::<PathBuf>::new());
+    });
+}
+
+fn commit_won_by(shuffle: &Shuffle, partitions: i32, attempts: &[i32]) {
+    let primaries = (0..partitions).map(|id| file(id).location).collect();
+    let attempts = attempts.iter().copied().map(AttemptId).collect();
+    shuffle.lock().state.commit(&Commit { primaries, attempts, ..Commit::default() });
+}
+
+#[test]
+fn what_an_earlier_shuffle_of_that_number_left_is_nothing_to_the_next_one() {
+    with_store(async |place, store| {
+        let (shuffle, _) = pushed(&store, "app", &[1000, 1000]);
+        let key = shuffle.key().clone();
+        commit_won_by(&shuffle, 2, &[1, 1]);
+        assert!(store.flush().await.is_empty());
+        drop(store.remove(&key)); // the worker is killed before it has deleted them
+        let (shuffle, batches) = pushed(&store, "app", &[2000]);
+        commit_won_by(&shuffle, 1, &[0]);
+        assert!(store.flush().await.is_empty());
+        assert_eq!(segments_below(place.path()).len(), 2);
+        let (mut store, mut shuffle) = (store, shuffle);
+        for later in [&[0, 7][..], &[0, 7, 7]] {
+            let locations;
+            (store, locations) = restart(&place, store, shuffle);
+            assert_eq!(locations, 1);
+            shuffle = store.find(&key).unwrap();
+            assert_eq!(read_all(&store, &shuffle, 0, MapRange::Whole).await.unwrap(), batches);
+            // Its next winners are written as its own, too.
+            commit_won_by(&shuffle, 1, later);
+            assert!(shuffle.lock().wants_seals());
+            assert!(store.flush().await.is_empty());
+        }
+    });
+}
+
+#[test]
+fn winners_of_an_earlier_version_are_those_of_the_shuffle_that_is_found() {
+    with_store(async |place, store| {
+        let (shuffle, batches) = pushed(&store, "app", &[1000, 1000]);
+        let key = shuffle.key().clone();
+        commit_won_by(&shuffle, 2, &[0, 1]);
+        assert!(store.flush().await.is_empty());
+        let mut changed = 0;
+        for path in segments_below(place.path()) {
+            let mut bytes = std::fs::read(&path).unwrap();
+            let heads = bytes.windows(5).enumerate().filter(|(_, window)| *window == b"YSR1\x03");
+            for at in heads.map(|(at, _)| at).collect::<Vec<_>>() {
+                assert_ne!(bytes[at + 32..at + 40], [0; 8]);
+                bytes[at + 32..at + 40].fill(0);
+                let checksum = crc32fast::hash(&bytes[at..at + 44]);
+                bytes[at + 44..at + 48].copy_from_slice(&checksum.to_be_bytes());
+                changed += 1;
+            }
+            std::fs::write(&path, bytes).unwrap();
+        }
+        assert_eq!(changed, 1);
+        let (mut store, mut shuffle) = (store, shuffle);
+        for later in [&[0, 1, 7][..], &[0, 1, 7, 7]] {
+            let locations;
+            (store, locations) = restart(&place, store, shuffle);
+            assert_eq!(locations, 2);
+            shuffle = store.find(&key).unwrap();
+            let read =
+                async |partition| read_all(&store, &shuffle, partition, MapRange::Whole).await.unwrap();
+            assert_eq!(read(0).await, batches[..1]);
+            assert_eq!(read(1).await, batches[..0], "another attempt won");
+            commit_won_by(&shuffle, 2, later);
+            assert!(store.flush().await.is_empty());
+        }
+    });
+}
+
+#[test]
+fn a_folder_that_cannot_be_listed_costs_what_is_in_it() {
+    with_store(async |place, store| {
+        let names = ["lost", "app", "away"];
+        let shuffles = names.map(|name| pushed(&store, name, &[1000]));
+        shuffles.iter().for_each(|(shuffle, _)| commit(shuffle, 1));
+        assert!(store.flush().await.is_empty());
+        let all = segments_below(place.path());
+        let batches = shuffles.map(|(_, batches)| batches);
+        drop(store);
+        let store = open(&place);
+        let tried = std::cell::Cell::new(0);
+        let found = store.recover_by(&|folder| {
+            // The folder of an application, and the one of a shuffle.
+            if folder.ends_with("lost") || folder.ends_with("away/1") {
+                tried.set(tried.get() + 1);
+                return Err(std::io::Error::from_raw_os_error(5));
+            }
+            std::fs::read_dir(folder)?.collect()
+        });
+        assert_eq!((tried.get(), found.locations), (2, 1));
+        assert!(store.directories().iter().all(|directory| directory.health() == Health::Healthy));
+        let shuffle = store.find(&ShuffleKey::new("app", 1)).unwrap();
+        assert_eq!(read_all(&store, &shuffle, 0, MapRange::Whole).await.unwrap(), batches[1]);
+        // What is written now has other numbers than what was not seen.
+        let (later, _) = pushed(&store, "away", &[1000]);
+        for directory in [0, 1] {
+            assert!(append(&store, &later, 0, &batch(7, 0, directory as i32, 1000)));
+            assert!(spill(&store, directory).await.unwrap());
+        }
+        let mut left = segments_below(place.path());
+        left.retain(|path| all.contains(path));
+        assert_eq!(left.len(), all.len(), "nothing is deleted");
+    });
+}
+
+#[test]
+fn a_large_batch_does_not_wait_for_a_disk_that_stands_still() {
+    with_store(async |_place, store| {
+        let first = store.directory_for_large(1).unwrap();
+        let still = first.stand_still().await;
+        let second = store.directory_for_large(1).unwrap();
+        assert!(!Arc::ptr_eq(&first, &second));
+        let _still = second.stand_still().await;
+        assert!(store.directory_for_large(1).is_some(), "it has to wait for one");
+        drop(still);
+        assert!(Arc::ptr_eq(&store.directory_for_large(1).unwrap(), &first));
+        assert!(store.directory_for_large(u64::MAX).is_none());
+        first.hangs();
+        assert!(Arc::ptr_eq(&store.directory_for_large(1).unwrap(), &second));
+    });
+}
+
+#[test]
+fn a_directory_is_not_left_out_because_too_many_files_are_open() {
+    with_store(async |place, store| {
+        let (shuffle, batches) = pushed(&store, "app", &[1000]);
+        let directory = Arc::clone(&store.directories()[0]);
+        let out_of_files = |attempts| directory.unopened.store(attempts, Ordering::Relaxed);
+        let attempts_left = || directory.unopened.load(Ordering::Relaxed);
+        // Some are closed in time.
+        out_of_files(2);
+        assert!(spill(&store, 0).await.unwrap());
+        assert_eq!(attempts_left(), 0);
+        let (other, _) = pushed(&store, "other", &[1000]);
+        assert!(spill(&store, 0).await.unwrap());
+        commit(&other, 1);
+        assert!(append(&store, &shuffle, 0, &batch(7, 0, 1, 1000)));
+        for shuffle in [&shuffle, &other] {
+            let mut contents = shuffle.lock();
+            contents.segments.clear(); // what is written now needs a file
+            contents.stopping = true;
+        }
+        // They are not, and what could not be written stays.
+        store.directories()[1].hangs();
+        out_of_files(1000);
+        let began = Instant::now();
+        assert!(!spill(&store, 0).await.unwrap());
+        assert!(began.elapsed() >= OPEN_PAUSE, "the next job would meet it at once");
+        assert!((900..1000).contains(&attempts_left()), "{} attempts left", attempts_left());
+        assert_eq!(shuffle.resident(), 1000);
+        let began = Instant::now();
+        assert!(!store.write_seals(&other, STEP_MAX).await && began.elapsed() >= OPEN_PAUSE);
+        assert!(store.unsealed().iter().any(|waiting| Arc::ptr_eq(waiting, &other)));
+        assert!(directory.probe().is_err());
+        // Nor does the end of the worker wait for ever.
+        assert_eq!(store.flush_in_steps(Duration::from_secs(3)).await.len(), 2);
+        assert_eq!(directory.health(), Health::Healthy);
+        assert!((800..1000).contains(&attempts_left()), "{} attempts left", attempts_left());
+        out_of_files(0);
+        commit(&shuffle, 1);
+        assert!(store.flush().await.is_empty());
+        drop(directory);
+        drop(shuffle);
+        let (store, locations) = restart(&place, store, other);
+        assert_eq!(locations, 2);
+        let shuffle = store.find(&ShuffleKey::new("app", 1)).unwrap();
+        let expected = [batches[0].clone(), batch(7, 0, 1, 1000)];
+        assert_eq!(read_all(&store, &shuffle, 0, MapRange::Whole).await.unwrap(), expected);
+    });
+}
+
+#[test]
+fn what_was_written_twice_is_found_whichever_is_read_last() {
+    with_store(async |place, store| {
+        let key = ShuffleKey::new("app", 1);
+        let batches: Vec<_> = (0..3).map(|map| batch(map, 0, 1, 1000)).collect();
+        let run = |first: usize, end: usize| RunToWrite {
+            file: file(0),
+            life: 7,
+            first: first as u32,
+            rows: (first..end)
+                .map(|map| RunRow {
+                    len: 1000,
+                    map: MapId(map as i32),
+                    attempt: AttemptId(0),
+                    batch: 1.into(),
+                    checksum: 0,
+                })
+                .collect(),
+            batches: batches[first..end].to_vec(),
+        };
+        let mut store = store;
+        // The first of each lead to the end alone, or behind another one, or not at all.
+        for runs in [[(0, 2), (0, 3), (1, 2)], [(0, 3), (0, 2), (1, 2)], [(2, 3), (0, 2), (0, 1)]] {
+            for (number, (first, end)) in runs.into_iter().enumerate() {
+                let segment = Segment::create(&store.directories()[0], &key, number as u32).unwrap();
+                segment.append(&mut [run(first, end)]).unwrap();
+                let seal = Seal {
+                    file: file(0),
+                    life: 7,
+                    count: 3,
+                    bytes: 3000,
+                    order: Some(ByteOrder::Little),
+                    replicated: false,
+                };
+                segment.seal(Some((1, &[])), &[seal]).unwrap();
+            }
+            drop(store);
+            store = open(&place);
+            assert_eq!(store.recover().locations, 1, "{runs:?}");
+            let shuffle = store.find(&key).unwrap();
+            assert_eq!(read_all(&store, &shuffle, 0, MapRange::Whole).await.unwrap(), batches);
+            drop(shuffle);
+            store.delete(store.remove(&key).unwrap());
+            until(|| segments_below(place.path()).is_empty() && Arc::strong_count(&store) == 1).await;
+        }
     });
 }
 
@@ -554,22 +813,31 @@ fn who_waits_to_read_holds_neither_memory_nor_a_turn() {
                 settle().await;
             }
         };
-        // Its checksum is compared first. What is rotten shows when that has happened.
+        // What was found rotten is compared as a whole before it is read again.
         let path = segments_below(directory.root()).pop().unwrap();
         let whole = std::fs::read(&path).unwrap();
         let mut rotten = whole.clone();
         *rotten.last_mut().unwrap() ^= 1;
         std::fs::write(&path, &rotten).unwrap();
         let mut finder = ChunkReader::new(&stream, &store, 0, 0, u64::MAX).unwrap();
+        let found = async {
+            loop {
+                if let Err(error) = finder.next().await {
+                    return error.kind();
+                }
+            }
+        };
+        assert_eq!(found.await, Kind::Corrupt);
+        let mut later = ChunkReader::new(&stream, &store, 0, 0, u64::MAX).unwrap();
         let turns = read_turns(&directory).await;
-        let found = tokio::spawn(async move { finder.next().await.unwrap_err().kind() });
+        let told = tokio::spawn(async move { later.next().await.unwrap_err().kind() });
         idle().await;
-        assert!(!found.is_finished(), "it was compared without a turn");
+        assert!(!told.is_finished(), "it was compared without a turn");
         drop(turns);
-        assert_eq!(found.await.unwrap(), Kind::Corrupt);
+        assert_eq!(told.await.unwrap(), Kind::Corrupt);
         std::fs::write(&path, &whole).unwrap();
 
-        // Then it is read in three pieces.
+        // What is whole is read in three pieces.
         let all = directory.reads.available_permits();
         let mut found = Vec::new();
         for piece in 0..3 {
@@ -627,7 +895,7 @@ fn a_restart_remembers_which_batches_earlier_epochs_have() {
             let key = ShuffleKey::new("app", 1);
             let epochs =
                 [0, 1].map(|epoch| FileName { location: LocationId::new(0, epoch), mode: Mode::Primary });
-            let shuffle = store.find_or_insert(&key);
+            let shuffle = store.find_or_insert(&key).unwrap();
             let wanted = epochs.map(|file| Reservation {
                 file,
                 peer: peer.map(Into::into),

@@ -44,6 +44,7 @@ impl Store {
 
     /// Writes what a shuffle has in memory, and its seals; false if some of it could not be written.
     async fn write_out(self: &Arc<Self>, shuffle: &Arc<Shuffle>, step_max: Duration) -> bool {
+        let mut began = Instant::now();
         loop {
             let Some(job) = plan_of(Arc::clone(shuffle), JOB_BYTES) else {
                 if self.jobs_end(shuffle, step_max).await {
@@ -58,10 +59,15 @@ impl Store {
             // A task of its own: whenever the disk answers, somebody takes in what was written.
             let (store, place) = (Arc::clone(self), Arc::clone(&directory));
             let spilled = tokio::spawn(async move { store.spill(job, place).await });
-            if timeout(step_max, spilled).await.is_err() {
-                directory.hangs();
+            match timeout(step_max, spilled).await {
+                // A directory that fails is not healthy any more, so this ends; one in which no file can be opened is.
+                Ok(Ok(false)) if directory.health() == Health::Healthy && began.elapsed() >= step_max => {
+                    break;
+                }
+                Ok(Ok(true)) => began = Instant::now(),
+                Ok(_) => {}
+                Err(_) => directory.hangs(),
             }
-            // A directory that fails is not healthy any more, so this ends.
         }
         let finished = self.large_batches_end(shuffle, step_max).await;
         // Locations that are wholly on disk come back, whatever became of the others.

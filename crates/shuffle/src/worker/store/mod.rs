@@ -1,6 +1,7 @@
 //! Where batches live: in memory first, in append-only segments when memory is wanted for others.
 //!
 //! - [`shuffle`]: one shuffle behind its lock; [`copy`]: one copy of a location: index, runs on disk, batches in memory.
+//! - [`lease`]: which shuffles are being deleted.
 //! - [`record`]: the layout of a segment file; [`segment`]: writing and reading one; [`directory`]: the disks.
 //! - [`spill`]: memory to disk; [`seal`]: what makes it readable after a restart; [`flush`]: all of that before a worker
 //!   stops; [`read`]: both to a reader; [`recovery`]: what a restarted worker finds.
@@ -8,6 +9,7 @@
 pub mod copy;
 pub mod directory;
 pub mod flush;
+pub mod lease;
 pub mod read;
 pub mod record;
 pub mod recovery;
@@ -27,6 +29,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 use std::time::{Duration, Instant, SystemTime};
 
 use directory::{Directory, Health};
+use lease::{Deletions, Lease};
 use segment::Segment;
 use shuffle::{Contents, Numbers, Shuffle};
 
@@ -53,9 +56,17 @@ pub struct Store {
     /// Committed shuffles whose seals are to be written, see [`seal`].
     unsealed: Mutex<Vec<Arc<Shuffle>>>,
     numbers: Arc<Numbers>,
+    deletions: Deletions,
     spills: Timer,
     spilled_bytes: Counter,
     started: Instant,
+}
+
+/// The files of a shuffle that is not here any more.
+#[derive(Debug)]
+pub struct Removed {
+    files: Vec<Arc<Segment>>,
+    lease: Option<Arc<Lease>>,
 }
 
 /// How much later than another one a directory was used first that may be the empty place of a disk which is not mounted,
@@ -71,6 +82,13 @@ fn newer(directories: &[Arc<Directory>], now: SystemTime) -> impl Iterator<Item 
         let later = |than| since.duration_since(than).unwrap_or_default();
         later(first) > NEWER_BY && now.duration_since(since).unwrap_or_default() < NEW_FOR
     })
+}
+
+impl Removed {
+    /// The files.
+    pub fn files(&self) -> &[Arc<Segment>] {
+        &self.files
+    }
 }
 
 impl Store {
@@ -110,6 +128,7 @@ impl Store {
             shuffles: RwLock::default(),
             unsealed: Mutex::default(),
             numbers: Arc::default(),
+            deletions: Deletions::default(),
             spills: Timer::default(),
             spilled_bytes: Counter::default(),
             started: Instant::now(),
@@ -171,25 +190,34 @@ impl Store {
         self.shuffles().get(key).cloned()
     }
 
-    /// A shuffle, made if it is not here.
-    pub fn find_or_insert(&self, key: &ShuffleKey) -> Arc<Shuffle> {
+    /// A shuffle, made if it is not here; `None` while files of an earlier one of that number are being deleted.
+    pub fn find_or_insert(&self, key: &ShuffleKey) -> Option<Arc<Shuffle>> {
         if let Some(shuffle) = self.find(key) {
-            return shuffle;
+            return Some(shuffle);
         }
         let mut shuffles = self.shuffles_mut();
-        let shuffle = shuffles.entry(key.clone()).or_insert_with(|| {
-            Arc::new(Shuffle::new(key.clone(), self.memory.clone(), Arc::clone(&self.numbers)))
-        });
-        Arc::clone(shuffle)
+        if let Some(shuffle) = shuffles.get(key) {
+            return Some(Arc::clone(shuffle));
+        }
+        // Under the lock under which it left the table.
+        if self.deletions.has(key) {
+            return None;
+        }
+        let lease = self.deletions.lease(key);
+        let shuffle =
+            Arc::new(Shuffle::new(key.clone(), lease, self.memory.clone(), Arc::clone(&self.numbers)));
+        shuffles.insert(key.clone(), Arc::clone(&shuffle));
+        Some(shuffle)
     }
 
-    /// Decides about a shuffle, which is made if it is not here, under its lock.
-    pub fn with_shuffle<T>(&self, key: &ShuffleKey, decide: impl FnOnce(&mut Contents) -> T) -> T {
+    /// Decides about a shuffle, which is made if it is not here, under its lock; `None` while files of an earlier one of
+    /// that number are being deleted.
+    pub fn with_shuffle<T>(&self, key: &ShuffleKey, decide: impl FnOnce(&mut Contents) -> T) -> Option<T> {
         loop {
-            let shuffle = self.find_or_insert(key);
+            let shuffle = self.find_or_insert(key)?;
             let mut contents = shuffle.lock();
             if !contents.gone {
-                return decide(&mut contents);
+                return Some(decide(&mut contents));
             }
             // Deleted between the two lines: it has left the table, so the next turn makes a new one.
         }
@@ -206,47 +234,67 @@ impl Store {
     }
 
     /// Forgets a shuffle and gives back its memory. Returns its files, which nobody needs any more: see [`Store::delete`].
-    pub fn remove(&self, key: &ShuffleKey) -> Option<Vec<Arc<Segment>>> {
-        let shuffle = self.shuffles_mut().remove(key)?;
-        let (copies, segments) = {
+    /// Until they are gone, and all that is being written for it, there is no new shuffle of that number.
+    pub fn remove(&self, key: &ShuffleKey) -> Option<Removed> {
+        let shuffle = {
+            let mut shuffles = self.shuffles_mut();
+            let shuffle = shuffles.remove(key)?;
+            self.deletions.begin(key);
+            shuffle
+        };
+        let (memory, removed) = {
             let mut contents = shuffle.lock();
             contents.gone = true;
             shuffle.shrank(shuffle.resident());
-            (std::mem::take(&mut contents.copies), std::mem::take(&mut contents.segments))
+            let (files, lease) = (std::mem::take(&mut contents.segments), contents.lease.take());
+            let memory = (std::mem::take(&mut contents.copies), contents.take_slots_charge());
+            (memory, Removed { files, lease })
         };
+        removed.lease.iter().for_each(|lease| lease.end());
         self.unsealed().retain(|waiting| !Arc::ptr_eq(waiting, &shuffle));
-        drop(copies); // outside the lock: giving back memory wakes who waits for it
-        Some(segments)
+        drop(memory); // outside the lock: giving it back wakes who waits for it
+        Some(removed)
     }
 
     /// Deletes files, those of each directory in their turn and by themselves: a disk that stands still holds up nothing
     /// but its own.
-    pub fn delete(self: &Arc<Self>, segments: Vec<Arc<Segment>>) {
+    pub fn delete(self: &Arc<Self>, Removed { files, lease }: Removed) {
         let mut lots: Vec<(Arc<Directory>, Vec<Arc<Segment>>)> = Vec::new();
-        for segment in segments {
+        for segment in files {
             match lots.iter_mut().find(|(directory, _)| Arc::ptr_eq(directory, segment.directory())) {
                 Some((_, lot)) => lot.push(segment),
                 None => lots.push((Arc::clone(segment.directory()), vec![segment])),
             }
         }
         for (directory, lot) in lots {
-            tokio::spawn(Arc::clone(self).delete_lot(directory, lot));
+            tokio::spawn(Arc::clone(self).delete_lot(directory, lot, lease.clone()));
         }
     }
 
-    async fn delete_lot(self: Arc<Self>, directory: Arc<Directory>, lot: Vec<Arc<Segment>>) {
+    async fn delete_lot(
+        self: Arc<Self>,
+        directory: Arc<Directory>,
+        lot: Vec<Arc<Segment>>,
+        lease: Option<Arc<Lease>>,
+    ) {
         let _turn = directory.deletions.acquire().await;
         let place = Arc::clone(&directory);
         let deleted = tokio::task::spawn_blocking(move || {
             for segment in lot {
                 segment.delete();
             }
+            drop(lease);
             place.measure()
         });
         if let Ok(Err(error)) = deleted.await {
             tracing::warn!(directory = %directory.root().display(), %error, "cannot be measured");
         }
         self.memory.wake_spiller(); // there may be space again
+    }
+
+    /// Deletes a file of a shuffle that nobody has heard of, or that has gone meanwhile.
+    pub fn delete_file(self: &Arc<Self>, segment: Arc<Segment>, lease: Option<Arc<Lease>>) {
+        self.delete(Removed { files: vec![segment], lease });
     }
 
     /// What the worker is going through, for decisions about who finds memory at `level`.

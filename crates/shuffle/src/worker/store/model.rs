@@ -8,6 +8,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::Store;
+use super::directory::STEP_MAX;
 use super::read::{ChunkReader, Stream};
 use super::shuffle::Shuffle;
 use crate::error::Kind;
@@ -83,7 +84,9 @@ enum Step {
     Append { partition: i32, map: i32, attempt: i32, number: i32, len: usize },
     Spill(u64),
     Commit { partitions: BTreeSet<i32>, attempts: Vec<i32> },
+    Seal,
     Restart,
+    Kill,
     Read { partition: i32, range: (i32, i32) },
 }
 
@@ -94,7 +97,9 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (1..3000u64).prop_map(Step::Spill),
         2 => (prop::collection::btree_set(0..4i32, 0..4), prop::collection::vec(-1..2i32, 0..5))
             .prop_map(|(partitions, attempts)| Step::Commit { partitions, attempts }),
+        2 => Just(Step::Seal),
         1 => Just(Step::Restart),
+        1 => Just(Step::Kill),
         4 => (0..4i32, prop_oneof![Just((0, i32::MAX)), (0..6i32, 0..6i32)])
             .prop_map(|(partition, range)| Step::Read { partition, range }),
     ]
@@ -105,9 +110,28 @@ struct Model {
     batches: BTreeMap<i32, Vec<(i32, i32, i32, Bytes)>>,
     committed: BTreeSet<i32>,
     winners: BTreeMap<i32, i32>,
+    /// Committed locations whose seals are on disk, and the winners that are there.
+    sealed: BTreeSet<i32>,
+    winners_on_disk: BTreeMap<i32, i32>,
 }
 
 impl Model {
+    /// The seals of these were written.
+    fn seal(&mut self, partitions: impl Iterator<Item = i32>) {
+        self.sealed.extend(partitions);
+        self.winners_on_disk = self.winners.clone();
+    }
+
+    /// The worker starts again. What was open does not come back; the driver was never told it would.
+    fn restart(&mut self) {
+        self.committed = self.sealed.clone();
+        self.batches.retain(|partition, _| self.sealed.contains(partition));
+        if self.sealed.is_empty() {
+            self.winners_on_disk.clear();
+        }
+        self.winners = self.winners_on_disk.clone();
+    }
+
     fn expected(&self, partition: i32, range: (i32, i32)) -> Vec<Bytes> {
         let (start, end) = if range.0 > range.1 { (0, i32::MAX) } else { range };
         let mut seen = BTreeSet::new();
@@ -140,7 +164,7 @@ async fn run(steps: Vec<Step>) {
     let place = tempfile::tempdir().unwrap();
     let key = ShuffleKey::new("app", 1);
     let mut store = open(&place);
-    let mut shuffle = store.find_or_insert(&key);
+    let mut shuffle = store.find_or_insert(&key).unwrap();
     reserve(&shuffle, 0..4);
     let mut model = Model::default();
     let mut turn = 0;
@@ -174,20 +198,37 @@ async fn run(steps: Vec<Step>) {
                 }
                 model.committed.extend(partitions);
             }
-            Step::Restart => {
-                let failed = store.flush().await;
-                assert!(failed.is_empty());
+            Step::Seal => {
+                assert!(store.write_seals(&shuffle, STEP_MAX).await);
+                let contents = shuffle.lock();
+                if !contents.segments.is_empty() {
+                    let is_on_disk = |partition: &i32| {
+                        let slot = contents.state.find(file(*partition)).expect("it is committed");
+                        contents.copies[&slot].resident() == 0
+                    };
+                    let on_disk: Vec<_> = model.committed.iter().copied().filter(is_on_disk).collect();
+                    model.seal(on_disk.into_iter());
+                }
+            }
+            Step::Restart | Step::Kill => {
+                if matches!(step, Step::Restart) {
+                    let failed = store.flush().await;
+                    assert!(failed.is_empty());
+                    model.seal(model.committed.clone().into_iter());
+                }
                 drop((store, shuffle));
                 store = open(&place);
                 let recovered = store.recover();
                 assert_eq!(recovered.damaged_files, 0);
-                // Open locations do not come back; the driver was never told they would.
-                model.batches.retain(|partition, _| model.committed.contains(partition));
-                assert_eq!(recovered.locations, model.committed.len());
-                shuffle = store.find_or_insert(&key);
-                if recovered.locations == 0 {
-                    model.winners.clear();
+                shuffle = store.find_or_insert(&key).unwrap();
+                let is_here = |partition: &i32| shuffle.lock().state.find(file(*partition)).is_some();
+                let found: BTreeSet<_> = (0..4).filter(is_here).collect();
+                assert_eq!((&found, recovered.locations), (&model.sealed, found.len()));
+                for lost in (0..4).filter(|partition| !found.contains(partition)) {
+                    let error = read_all(&store, &shuffle, lost, MapRange::Whole).await.unwrap_err();
+                    assert_eq!(error.kind(), Kind::NotFound);
                 }
+                model.restart();
                 reserve(&shuffle, 0..4);
             }
             Step::Read { partition, range } => {
@@ -218,7 +259,7 @@ proptest! {
 
 /// Appends, commits and spills one location with small and large batches; returns what a reader must get.
 async fn spilled(store: &Arc<Store>, key: &ShuffleKey) -> (Arc<Shuffle>, Vec<Bytes>) {
-    let shuffle = store.find_or_insert(key);
+    let shuffle = store.find_or_insert(key).unwrap();
     reserve(&shuffle, 0..1);
     let sizes = [20, 70_000, 5 << 20, 33, 300_000, 16];
     let batches: Vec<_> = sizes.iter().enumerate().map(|(at, len)| batch(at as i32, 0, 1, *len)).collect();
@@ -295,6 +336,44 @@ fn rot_ends_one_answer_in_the_middle_and_no_other() {
 }
 
 #[test]
+fn a_large_row_leaves_while_it_is_read_and_its_end_only_if_it_is_whole() {
+    runtime().block_on(async {
+        let place = tempfile::tempdir().unwrap();
+        let store = open(&place);
+        let (shuffle, batches) = spilled(&store, &ShuffleKey::new("app", 1)).await;
+        let path = shuffle.lock().segments[0].path().to_owned();
+        let mut rotten = std::fs::read(&path).unwrap();
+        for row in [2, 4].map(|row| &batches[row]) {
+            let at = rotten.windows(40).position(|window| window == &row[..40]).expect("it is there");
+            rotten[at + row.len() - 1] ^= 4;
+        }
+        std::fs::write(&path, &rotten).unwrap();
+        let stream = Arc::new(store.open_stream(&shuffle, file(0), MapRange::Whole, 1).unwrap());
+        assert_eq!(stream.chunks().len(), batches.len());
+        let read = async |row: u32, len: u64| {
+            let mut reader = ChunkReader::new(&stream, &store, row, 0, len).unwrap();
+            let mut found = 0;
+            loop {
+                match reader.next().await {
+                    Ok(Some(parts)) => found += parts.iter().map(Bytes::len).sum::<usize>(),
+                    Ok(None) => return Ok(found),
+                    Err(error) => return Err((error.kind(), found)),
+                }
+            }
+        };
+        let (kind, left) = read(2, u64::MAX).await.unwrap_err();
+        assert_eq!(kind, Kind::Corrupt);
+        assert!((1..batches[2].len()).contains(&left), "{left} bytes of {} left", batches[2].len());
+        assert_eq!(read(2, u64::MAX).await, Err((Kind::Corrupt, 0)), "whoever comes again is told at once");
+        assert_eq!(
+            read(4, 1000).await,
+            Err((Kind::Corrupt, 0)),
+            "who leaves the end out would not hear of it"
+        );
+    });
+}
+
+#[test]
 fn a_torn_tail_costs_what_it_tore() {
     runtime().block_on(async {
         let place = tempfile::tempdir().unwrap();
@@ -354,7 +433,7 @@ fn memory_pressure_spills_and_a_failed_directory_keeps_the_batches() {
     runtime().block_on(async {
         let place = tempfile::tempdir().unwrap();
         let store = open(&place);
-        let shuffle = store.find_or_insert(&ShuffleKey::new("app", 1));
+        let shuffle = store.find_or_insert(&ShuffleKey::new("app", 1)).unwrap();
         reserve(&shuffle, 0..1);
         let one = batch(0, 0, 1, 1000);
         assert!(append(&store, &shuffle, 0, &one));

@@ -37,8 +37,8 @@ const SMALL_BATCH_BYTES: usize = 4 << 10;
 /// How many small batches are many.
 const SMALL_BATCHES_MIN: usize = 8;
 
-/// A batch on disk above this, or above an eighth of the memory for reads, is read twice, once to compare its checksum
-/// and once to send it, instead of being held.
+/// A batch on disk above this, or above an eighth of the memory for reads, is sent while it is read instead of being held.
+/// Its checksum is compared before its last part leaves.
 const WHOLE_BATCH_BYTES_MAX: u64 = 4 << 20;
 
 /// What a reader opened: the batches that it gets and how they are cut into chunks. Whoever knows its number may read it,
@@ -87,14 +87,13 @@ impl Store {
 }
 
 impl Contents {
-    /// The entries that a reader already gets elsewhere in the location, or in an earlier location of the partition.
+    /// The entries that a reader of a committed location already gets elsewhere in it, or in an earlier location of the partition.
     ///
     /// The second is only looked for where the reader does not do it itself (Sail), and only without replicas: with them
     /// a reader may take the earlier location from the other copy, which need not have the batch.
     fn repeated(&mut self, slot: Slot, file: FileName) -> Arc<[u32]> {
-        let sealed = self.state.is_sealed(slot);
         let Some(copy) = self.copies.get_mut(&slot) else { return Arc::from([]) };
-        let own = copy.repeated(sealed);
+        let own = copy.repeated();
         let concerned = self.order == Some(ByteOrder::Big) && file.mode == Mode::Primary;
         if !concerned || self.state.has_peer(slot) {
             return own;
@@ -309,7 +308,10 @@ impl ChunkReader {
                 checksum: *checksum,
                 seen: crc32fast::Hasher::new(),
             };
-            self.check(Arc::clone(segment), *at, *len, *checksum).await?;
+            if self.skip + self.left < *len {
+                // Its end is not asked for, and would not be read: nothing would tell that the part is rotten.
+                self.check(Arc::clone(segment), *at, *len, *checksum).await?;
+            }
             self.large = Some(large);
             return Ok(Vec::new());
         }
@@ -455,7 +457,7 @@ impl ChunkReader {
         runs
     }
 
-    /// Compares a batch on disk with its checksum, without holding it.
+    /// Compares a batch on disk with its checksum before anything of it leaves, without holding it.
     async fn check(&self, segment: Arc<Segment>, mut at: u64, len: u64, checksum: u32) -> Result<()> {
         let end = at + len;
         let directory = Arc::clone(segment.directory());

@@ -12,7 +12,8 @@
 //! 16      4          first: number of the run's first batch within the location (0 for other kinds)
 //! 20      4          count: batches of the run; batches of the whole location for a seal; maps for winners
 //! 24      8          bytes of the run's batches; of the whole location for a seal; 0 for winners
-//! 32      8          life: tells a location from one of the same name that was there before it (0 for winners)
+//! 32      8          life: tells a location from one of the same name that was there before it; for winners the birth of
+//!                    the shuffle, which tells it from one of the same number: all its locations have later lives
 //! 40      4          CRC-32 of the table
 //! 44      4          CRC-32 of the 44 bytes before
 //! 48      20·count   table of a run: length, map, attempt, batch, CRC-32 of the batch, for each batch
@@ -22,7 +23,8 @@
 //! A file describes itself, so that a worker that was killed finds what it had committed by reading the heads of the
 //! records. The order of the runs of a location does not matter, `first` says where each belongs; a location without a
 //! seal, or whose runs do not cover the seal's count, was not committed on disk and is not offered. Bytes 6 and 7 are zero
-//! for other kinds, and in the seals of earlier versions.
+//! for other kinds, and in the seals of earlier versions. Where there are winners of several births, the last one counts, and
+//! locations from before it do not: they are what was left of another shuffle. The winners of earlier versions have birth 0.
 
 use std::io;
 
@@ -70,7 +72,7 @@ pub struct RecordHead {
     pub count: u32,
     /// Bytes of batches that follow the table, or that a seal vouches for.
     pub bytes: u64,
-    /// Which of the locations that had this name, in the order in which they were made.
+    /// Which of the locations that had this name, in the order in which they were made; for winners, which of the shuffles.
     pub life: u64,
     /// CRC-32 of the table.
     pub table_checksum: u32,
@@ -240,7 +242,12 @@ pub enum Record {
     /// A location is committed and wholly on disk.
     Seal(Seal),
     /// Which attempts won.
-    Winners(Vec<AttemptId>),
+    Winners {
+        /// Which of the shuffles that had this number, in the order in which they were made.
+        birth: u64,
+        /// The attempt of each map.
+        attempts: Vec<AttemptId>,
+    },
 }
 
 /// Reads the record at offset `at` of a file of `len` bytes, through `read`, which returns as many bytes from an offset as
@@ -269,7 +276,9 @@ pub fn read(
             Record::Run { file, life, first, at: data_at, rows }
         }
         RecordKind::Seal => Record::Seal(Seal { file, life, count, bytes, order, replicated }),
-        RecordKind::Winners => Record::Winners(decode_winners(&head, &table).map_err(damaged)?),
+        RecordKind::Winners => {
+            Record::Winners { birth: life, attempts: decode_winners(&head, &table).map_err(damaged)? }
+        }
     };
     Ok((record, end))
 }
@@ -298,8 +307,8 @@ pub fn encode_seal(seal: &Seal, dst: &mut Vec<u8>) {
     RecordHead { kind, file, order, replicated, first: 0, count, bytes, life, table_checksum }.encode(dst);
 }
 
-/// Appends the winners.
-pub fn encode_winners(attempts: &[AttemptId], dst: &mut Vec<u8>) {
+/// Appends the winners of the shuffle with that birth.
+pub fn encode_winners(birth: u64, attempts: &[AttemptId], dst: &mut Vec<u8>) {
     let table: Vec<u8> = attempts.iter().flat_map(|attempt| attempt.0.to_be_bytes()).collect();
     RecordHead {
         kind: RecordKind::Winners,
@@ -309,7 +318,7 @@ pub fn encode_winners(attempts: &[AttemptId], dst: &mut Vec<u8>) {
         first: 0,
         count: attempts.len() as u32,
         bytes: 0,
-        life: 0,
+        life: birth,
         table_checksum: crc32fast::hash(&table),
     }
     .encode(dst);
@@ -384,9 +393,10 @@ mod tests {
             encode_run(file, life, first, &rows, &mut bytes);
             let at = bytes.len() as u64;
             bytes.extend(rows.iter().flat_map(|row| (0..row.len).map(|at| at as u8)));
-            encode_winners(&attempts, &mut bytes);
+            encode_winners(life, &attempts, &mut bytes);
             encode_seal(&seal, &mut bytes);
-            let expected = [Record::Run { file, life, first, at, rows }, Record::Winners(attempts), Record::Seal(seal)];
+            let winners = Record::Winners { birth: life, attempts };
+            let expected = [Record::Run { file, life, first, at, rows }, winners, Record::Seal(seal)];
             prop_assert_eq!(read_all(&bytes), (expected.to_vec(), bytes.len()));
 
             // A file that was cut ends in a record that is torn, and what lies before it is read.

@@ -1,7 +1,7 @@
 //! What a restarted worker finds on its disks: the committed locations that were wholly there.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs;
+use std::fs::{self, DirEntry};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,8 +30,9 @@ pub struct Recovered {
 
 #[derive(Debug, Default)]
 struct Found {
-    /// By the number of the first batch.
-    runs: BTreeMap<u32, FoundRun>,
+    /// By the number of the first batch. There are several where a write failed behind them, and they were written again,
+    /// perhaps with more or fewer behind the first.
+    runs: BTreeMap<u32, Vec<FoundRun>>,
     seal: Option<Seal>,
 }
 
@@ -39,7 +40,8 @@ struct Found {
 struct FoundShuffle {
     /// By name and life.
     locations: BTreeMap<(FileName, u64), Found>,
-    winners: Vec<Vec<AttemptId>>,
+    /// By the birth of the shuffle.
+    winners: BTreeMap<u64, Vec<Vec<AttemptId>>>,
     segments: Vec<Arc<Segment>>,
     /// There may be more than was found.
     is_unreadable: bool,
@@ -61,13 +63,19 @@ impl Store {
     ///
     /// What cannot be read is left out: the other disks' shuffles are to be had. Files are counted.
     pub fn recover(&self) -> Recovered {
+        self.recover_by(&list)
+    }
+
+    /// [`Store::recover`], for which `list` lists folders.
+    pub(super) fn recover_by(&self, list: &List<'_>) -> Recovered {
         let mut recovered = Recovered::default();
         let mut shuffles: HashMap<ShuffleKey, FoundShuffle> = HashMap::new();
         let mut is_all = !self.lacks_directories;
+        let mut are_all_listed = true;
         for directory in self.directories() {
-            let files = segment_files(directory).unwrap_or_else(|error| {
-                directory.failed(&error);
-                is_all = false;
+            let files = segment_files(directory, list, &mut are_all_listed).unwrap_or_else(|error| {
+                directory.gave_no_file(&error);
+                are_all_listed = false;
                 Vec::new()
             });
             for (key, path, number) in files {
@@ -89,17 +97,27 @@ impl Store {
                 found.is_unreadable |= ending == Ending::Unreadable;
             }
         }
+        is_all &= are_all_listed;
         for (key, mut found) in shuffles {
             found.is_unreadable |= !is_all;
             self.restore(&key, found, &mut recovered);
+        }
+        if !are_all_listed {
+            self.numbers.leave_room();
         }
         recovered
     }
 
     fn restore(&self, key: &ShuffleKey, found: FoundShuffle, recovered: &mut Recovered) {
         let mut whole = BTreeMap::new();
+        // What an earlier shuffle of that number left, of which not all was deleted in time, is nothing to this one.
+        let (birth, winners) = found.winners.into_iter().next_back().unwrap_or_default();
+        self.numbers.found_life(birth);
         for ((file, life), location) in found.locations {
             self.numbers.found_life(life);
+            if life < birth {
+                continue;
+            }
             match location.into_whole() {
                 // The lives of a location come in order, so the youngest one counts.
                 Some((seal, runs)) => drop(whole.insert(file, (seal, runs))),
@@ -119,11 +137,12 @@ impl Store {
         }
         recovered.shuffles += 1;
         recovered.locations += whole.len();
-        let shuffle = self.find_or_insert(key);
+        let shuffle = self.find_or_insert(key).expect("nothing is deleted before all is recovered");
         let mut contents = shuffle.lock();
+        contents.birth = birth;
         // Not known any more: a driver that did not ask for it leaves it alone.
         contents.wants_map_bitmap = true;
-        for winners in found.winners {
+        for winners in winners {
             contents.state.restore_winners(&winners);
         }
         contents.winners_on_disk = contents.state.winners().clone();
@@ -134,23 +153,36 @@ impl Store {
             let slot = contents.state.restore(file, copy.index().bytes(), seal.replicated);
             contents.copies.insert(slot, copy);
         }
+        contents.charge_slots();
     }
 }
 
 impl Found {
     /// The seal and the runs, if these are exactly the batches that it speaks of.
-    fn into_whole(self) -> Option<(Seal, Vec<FoundRun>)> {
+    fn into_whole(mut self) -> Option<(Seal, Vec<FoundRun>)> {
         let seal = self.seal?;
-        let (mut next, mut found_bytes) = (0, 0);
-        for (first, FoundRun { rows, .. }) in &self.runs {
-            if *first != next {
-                return None;
+        let count = u64::from(seal.count);
+        // From the end on: at each number, a run behind which others lead there.
+        let mut leads: BTreeMap<u64, usize> = BTreeMap::new();
+        for (first, runs) in self.runs.iter().rev() {
+            let first = u64::from(*first);
+            let end = |run: &FoundRun| first + run.rows.len() as u64;
+            if runs.iter().any(|run| end(run) > count) {
+                return None; // there are more than the seal speaks of
             }
-            next += rows.len() as u32;
-            found_bytes += rows.iter().map(|row| u64::from(row.len)).sum::<u64>();
+            if let Some(at) = runs.iter().position(|run| end(run) == count || leads.contains_key(&end(run))) {
+                leads.insert(first, at);
+            }
         }
-        let is_whole = next == seal.count && found_bytes == seal.bytes;
-        is_whole.then(|| (seal, self.runs.into_values().collect()))
+        let (mut next, mut found_bytes, mut whole) = (0, 0, Vec::new());
+        while u64::from(next) < count {
+            let at = *leads.get(&u64::from(next))?;
+            let run = self.runs.get_mut(&next)?.swap_remove(at);
+            next += run.rows.len() as u32;
+            found_bytes += run.rows.iter().map(|row| u64::from(row.len)).sum::<u64>();
+            whole.push(run);
+        }
+        (found_bytes == seal.bytes).then_some((seal, whole))
     }
 }
 
@@ -178,31 +210,54 @@ impl FoundShuffle {
         match record {
             Record::Run { file, life, first, at, rows } => {
                 let location = self.locations.entry((file, life)).or_default();
-                location.runs.insert(first, FoundRun { segment: Arc::clone(segment), at, rows });
+                let run = FoundRun { segment: Arc::clone(segment), at, rows };
+                location.runs.entry(first).or_default().push(run);
             }
             Record::Seal(seal) => {
                 let location = self.locations.entry((seal.file, seal.life)).or_default();
                 location.seal = Some(seal);
             }
-            Record::Winners(attempts) => self.winners.push(attempts),
+            Record::Winners { birth, attempts } => self.winners.entry(birth).or_default().push(attempts),
         }
         Ok(end)
     }
 }
 
-/// Every segment file of a directory, with whose it is and its number, the lowest numbers first.
-fn segment_files(directory: &Directory) -> io::Result<Vec<(ShuffleKey, PathBuf, u32)>> {
+/// What lists a folder.
+type List<'a> = dyn Fn(&Path) -> io::Result<Vec<DirEntry>> + 'a;
+
+fn list(folder: &Path) -> io::Result<Vec<DirEntry>> {
+    fs::read_dir(folder)?.collect()
+}
+
+/// Every segment file of a directory, with whose it is and its number, the lowest numbers first. A folder that cannot be
+/// listed costs what is in it: then they are not all.
+///
+/// # Errors
+/// The directory itself cannot be listed.
+fn segment_files(
+    directory: &Directory,
+    list: &List<'_>,
+    are_all_listed: &mut bool,
+) -> io::Result<Vec<(ShuffleKey, PathBuf, u32)>> {
+    let mut list_below = |folder: &Path| {
+        list(folder).unwrap_or_else(|error| {
+            tracing::warn!(path = %folder.display(), %error, "cannot list a folder: what is in it is left out");
+            *are_all_listed = false;
+            Vec::new()
+        })
+    };
     let mut files = Vec::new();
-    for application in folders(directory.home())? {
+    for application in folders(list(directory.home())?) {
         let Some(name) = application.file_name().and_then(|name| name.to_str()) else { continue };
         let Some(name) = segment::application_of(name).filter(|name| !name.is_empty()) else { continue };
-        for shuffle in folders(&application)? {
+        for shuffle in folders(list_below(&application)) {
             let number =
                 shuffle.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());
             let Some(number) = number.filter(|number: &i32| *number >= 0) else { continue };
             let key = ShuffleKey::new(name.as_str(), number);
-            for entry in fs::read_dir(&shuffle)? {
-                let path = entry?.path();
+            for entry in list_below(&shuffle) {
+                let path = entry.path();
                 let is_segment = path.extension().is_some_and(|extension| extension == "segment");
                 let stem = path.file_stem().and_then(|stem| stem.to_str());
                 let number = stem.and_then(|stem| stem.parse::<u32>().ok());
@@ -216,13 +271,8 @@ fn segment_files(directory: &Directory) -> io::Result<Vec<(ShuffleKey, PathBuf, 
     Ok(files)
 }
 
-fn folders(path: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut folders = Vec::new();
-    for entry in fs::read_dir(path)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            folders.push(entry.path());
-        }
-    }
-    Ok(folders)
+/// The folders among these. One of which the system does not say what it is counts as one, and listing it tells.
+fn folders(entries: Vec<DirEntry>) -> Vec<PathBuf> {
+    let is_folder = |entry: &DirEntry| entry.file_type().map_or(true, |kind| kind.is_dir());
+    entries.into_iter().filter(is_folder).map(|entry| entry.path()).collect()
 }

@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 
 use super::Store;
 use super::copy::LocationCopy;
-use super::directory::{Directory, Health, STEP_MAX};
+use super::directory::{Directory, Health, OPEN_PAUSE, STEP_MAX, is_want_of_files};
 use super::record::Seal;
 use super::segment;
 use super::shuffle::{Contents, Shuffle};
@@ -58,8 +58,13 @@ impl Store {
             // A task of its own: whenever the disk answers, somebody takes in what was written.
             let store = Arc::clone(self);
             let written = tokio::spawn(store.write_seals_to(Arc::clone(&directory), Arc::clone(shuffle)));
-            if !matches!(tokio::time::timeout(within, written).await, Ok(Ok(()))) {
-                directory.hangs();
+            match tokio::time::timeout(within, written).await {
+                Ok(Ok(true)) => {}
+                Ok(Ok(false)) => {
+                    self.seal_later(shuffle);
+                    return false;
+                }
+                _ => directory.hangs(),
             }
             // A directory that failed takes no seals any more, so this ends.
         }
@@ -76,34 +81,39 @@ impl Store {
             .cloned()
     }
 
-    async fn write_seals_to(self: Arc<Self>, directory: Arc<Directory>, shuffle: Arc<Shuffle>) {
+    /// Returns false if no file could be opened, which is not the directory's fault.
+    async fn write_seals_to(self: Arc<Self>, directory: Arc<Directory>, shuffle: Arc<Shuffle>) -> bool {
         let _turn = directory.writes.acquire().await;
-        let (seals, winners, is_news, target) = {
+        let (seals, winners, birth, is_news, target, lease) = {
             let mut contents = shuffle.lock();
             if !contents.wants_seals() {
-                return; // written meanwhile
+                return true; // written meanwhile
             }
             contents.add_empty_copies();
             let seals: Vec<(Slot, Seal)> = contents.seals().collect();
             let winners = contents.state.winners().clone();
             let is_news = winners != contents.winners_on_disk;
-            (seals, winners, is_news, contents.writable_segment(&directory))
+            let target = contents.writable_segment(&directory);
+            (seals, winners, contents.birth, is_news, target, contents.lease.clone())
         };
         let (key, place) = (shuffle.key().clone(), Arc::clone(&directory));
         let rows: Vec<_> = seals.iter().map(|(_, seal)| *seal).collect();
         let written = tokio::task::spawn_blocking(move || {
             // With each seal, so that a file says itself whose batches count: the others may be on a disk that is away.
-            let attempts = (is_news || !rows.is_empty()).then(|| winners.attempts());
+            let attempts = (is_news || !rows.is_empty()).then(|| (birth, winners.attempts()));
             let (segment, ()) =
                 segment::write_to(target, &place, &key, |segment| segment.seal(attempts, &rows))?;
             io::Result::Ok((segment, winners))
         });
         let written = written.await.unwrap_or_else(|panic| Err(io::Error::other(panic)));
+        if written.as_ref().is_err_and(is_want_of_files) {
+            tokio::time::sleep(OPEN_PAUSE).await; // in turn: the next attempt would meet it at once
+        }
         let mut contents = shuffle.lock();
         match written {
             Ok((segment, _)) if contents.gone => {
                 drop(contents);
-                self.delete(vec![segment]);
+                self.delete_file(segment, lease);
             }
             Ok((segment, winners)) => {
                 contents.adopt(&segment);
@@ -115,6 +125,9 @@ impl Store {
                 }
             }
             Err(_) if contents.gone => {} // its file was deleted meanwhile
+            Err(error) if is_want_of_files(&error) => {
+                return false;
+            }
             Err(error) => {
                 tracing::warn!(shuffle = %shuffle.key(), directory = %directory.root().display(), %error, "cannot seal");
                 if directory.takes_seals() {
@@ -122,6 +135,7 @@ impl Store {
                 }
             }
         }
+        true
     }
 }
 

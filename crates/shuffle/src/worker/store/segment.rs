@@ -7,12 +7,14 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use rustix::fs::{Advice, fadvise};
 use rustix::io::{ReadWriteFlags, preadv2};
 
-use super::directory::Directory;
+use super::directory::{Directory, is_want_of_files};
 use super::record::{self, RunRow, Seal};
 use crate::ids::{AttemptId, FileName, ShuffleKey};
 
@@ -21,6 +23,10 @@ const GATHER_BYTES: usize = 1 << 20;
 
 /// How often a file is made again whose folder went meanwhile, as folders do with the last file in them.
 const CREATE_ATTEMPTS_MAX: usize = 4;
+
+/// For how long a file is waited for that the process or the system has no room to open, and how often it is tried.
+const OPEN_WAIT: Duration = if cfg!(test) { Duration::from_millis(200) } else { Duration::from_secs(5) };
+const OPEN_RETRY: Duration = Duration::from_millis(50);
 
 /// Batches of one location that leave memory together.
 #[derive(Debug)]
@@ -70,7 +76,8 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Makes a new file for a shuffle. `number` is unique within the store.
+    /// Makes a new file for a shuffle. `number` is unique within the store. Blocks; where too many files are open it waits
+    /// for some to be closed.
     ///
     /// # Errors
     /// What the file system says; the directory is told.
@@ -78,17 +85,25 @@ impl Segment {
         let folder = folder(directory, key);
         let path = folder.join(format!("{number:08}.segment"));
         let open = || {
+            #[cfg(test)]
+            directory.open_files_are_too_many()?;
             fs::create_dir_all(&folder)?;
             File::options().create_new(true).read(true).write(true).open(&path)
         };
+        let deadline = Instant::now() + OPEN_WAIT;
         let mut opened = open();
-        for _ in 1..CREATE_ATTEMPTS_MAX {
-            match &opened {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => opened = open(),
-                _ => break,
+        let mut attempts = 1;
+        while let Err(error) = &opened {
+            if is_want_of_files(error) && Instant::now() < deadline {
+                thread::sleep(OPEN_RETRY);
+            } else if error.kind() == io::ErrorKind::NotFound && attempts < CREATE_ATTEMPTS_MAX {
+                attempts += 1;
+            } else {
+                break;
             }
+            opened = open();
         }
-        let file = opened.inspect_err(|error| directory.failed(error))?;
+        let file = opened.inspect_err(|error| directory.gave_no_file(error))?;
         Ok(Self::of(directory, path, file, 0))
     }
 
@@ -205,14 +220,15 @@ impl Segment {
         })
     }
 
-    /// Appends what makes locations readable after a restart: the winners and a seal for each. Blocks.
+    /// Appends what makes locations readable after a restart: the winners, with the birth of the shuffle, and a seal for each.
+    /// Blocks.
     ///
     /// # Errors
     /// As for [`Segment::append`].
-    pub fn seal(&self, winners: Option<&[AttemptId]>, seals: &[Seal]) -> io::Result<()> {
+    pub fn seal(&self, winners: Option<(u64, &[AttemptId])>, seals: &[Seal]) -> io::Result<()> {
         self.write(|writer| {
-            if let Some(winners) = winners {
-                record::encode_winners(winners, &mut writer.gathered);
+            if let Some((birth, winners)) = winners {
+                record::encode_winners(birth, winners, &mut writer.gathered);
             }
             for seal in seals {
                 record::encode_seal(seal, &mut writer.gathered);

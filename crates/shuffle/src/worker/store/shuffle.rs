@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use super::copy::LocationCopy;
 use super::directory::Directory;
+use super::lease::Lease;
 use super::segment::Segment;
 use crate::ids::ShuffleKey;
 use crate::wire::batch::ByteOrder;
 use crate::worker::index::Winners;
-use crate::worker::memory::Memory;
+use crate::worker::memory::{Charge, Memory};
 use crate::worker::state::{ShuffleState, Slot};
 
 /// One shuffle. The lock is held for as long as a decision and its bookkeeping take, never across I/O.
@@ -43,13 +44,28 @@ pub struct Contents {
     /// The worker is about to stop: what is committed is to be found by the next one, empty locations of a shuffle without
     /// files, too.
     pub stopping: bool,
+    /// For whoever writes a file of it, until it is deleted.
+    pub lease: Option<Arc<Lease>>,
+    /// When it was made, in the order of lives: what lies on disk from before is another one's that had its number.
+    pub birth: u64,
     /// Files, the newest of each directory last.
     pub segments: Vec<Arc<Segment>>,
     /// What the files say about winners.
     pub winners_on_disk: Winners,
+    /// What its locations cost besides their batches.
+    slots_charge: Charge,
     memory: Memory,
     numbers: Arc<Numbers>,
 }
+
+/// What a location costs besides its batches and their index: what is decided about it, its name in three tables with their
+/// slack, its copy and what comes with the first batch.
+const SLOT_BYTES: u64 = 512;
+
+/// How many numbers files and copies may have that lie in a folder which could not be listed, above those of all others. They
+/// have their order from all shuffles together, so that even a long run gives less.
+const UNSEEN_SEGMENTS_MAX: u32 = 1 << 24;
+const UNSEEN_LIVES_MAX: u64 = 1 << 40;
 
 /// The last numbers that a store gave, at least as large as any on disk. A shuffle may come back under its name while what
 /// it had before is still being deleted, so they do not begin again with it.
@@ -60,7 +76,7 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// For a new copy of a location.
+    /// For a new copy of a location, and for a new shuffle.
     fn life(&self) -> u64 {
         self.last_life.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
     }
@@ -75,6 +91,12 @@ impl Numbers {
         self.last_life.fetch_max(life, Ordering::Relaxed);
     }
 
+    /// Takes in that there may be files and copies of earlier runs of this worker that were not found.
+    pub fn leave_room(&self) {
+        self.last_life.fetch_add(UNSEEN_LIVES_MAX, Ordering::Relaxed);
+        self.last_segment.fetch_add(UNSEEN_SEGMENTS_MAX, Ordering::Relaxed);
+    }
+
     /// Takes in a file of an earlier run of this worker.
     pub fn found_segment(&self, number: u32) {
         self.last_segment.fetch_max(number, Ordering::Relaxed);
@@ -83,7 +105,7 @@ impl Numbers {
 
 impl Shuffle {
     /// An empty shuffle.
-    pub fn new(key: ShuffleKey, memory: Memory, numbers: Arc<Numbers>) -> Self {
+    pub fn new(key: ShuffleKey, lease: Arc<Lease>, memory: Memory, numbers: Arc<Numbers>) -> Self {
         let contents = Contents {
             state: ShuffleState::default(),
             copies: HashMap::new(),
@@ -92,8 +114,11 @@ impl Shuffle {
             push_timeout: None,
             gone: false,
             stopping: false,
+            lease: Some(lease),
+            birth: numbers.life(),
             segments: Vec::new(),
             winners_on_disk: Winners::default(),
+            slots_charge: memory.charge_fixed(0),
             memory,
             numbers,
         };
@@ -146,6 +171,22 @@ impl Contents {
             |segment: &&Arc<Segment>| Arc::ptr_eq(segment.directory(), directory) && segment.is_writable();
         let found = self.segments.iter().rev().find(takes_runs);
         found.cloned().ok_or_else(|| self.next_segment_number())
+    }
+
+    /// Charges the locations that there are now. What is not needed any more is returned, to be dropped without the lock:
+    /// giving back memory wakes who waits for it.
+    pub fn charge_slots(&mut self) -> Option<Charge> {
+        let (charged, wanted) = (self.slots_charge.bytes(), SLOT_BYTES * self.state.len() as u64);
+        if wanted >= charged {
+            self.slots_charge.grow(wanted - charged);
+            return None;
+        }
+        Some(self.slots_charge.split(charged - wanted))
+    }
+
+    /// Gives back what its locations were charged, for the same.
+    pub fn take_slots_charge(&mut self) -> Charge {
+        self.slots_charge.split(self.slots_charge.bytes())
     }
 
     /// The number of a new file.

@@ -9,7 +9,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 
 use super::Store;
-use super::directory::{Directory, Health};
+use super::directory::{Directory, Health, OPEN_PAUSE, is_want_of_files};
 use super::segment::{self, RunToWrite};
 use super::shuffle::Shuffle;
 use crate::ids::ApplicationId;
@@ -78,6 +78,16 @@ impl Store {
         healthy.max_by_key(|directory| directory.usable()).cloned()
     }
 
+    /// The healthy directory to which a large batch goes: one that has room for it, an idle one before one that may be slow,
+    /// and among those the one with the most space.
+    pub fn directory_for_large(&self, bytes: u64) -> Option<Arc<Directory>> {
+        let has_room =
+            |directory: &&Arc<Directory>| directory.health() == Health::Healthy && directory.usable() > bytes;
+        let is_idle = |directory: &Directory| directory.large_writes.available_permits() > 0;
+        let with_room = self.directories().iter().filter(has_room);
+        with_room.max_by_key(|directory| (is_idle(directory), directory.usable())).cloned()
+    }
+
     /// Picks what leaves memory next. Of the shuffles that hold at least half of what the largest one holds, the one that
     /// has been quiet for longest; of its locations, the largest.
     ///
@@ -114,12 +124,12 @@ impl Store {
         _turn: OwnedSemaphorePermit,
     ) -> bool {
         let SpillJob { shuffle, slots, mut runs } = job;
-        let target = {
+        let (target, lease) = {
             let contents = shuffle.lock();
             if contents.gone {
                 return true;
             }
-            contents.writable_segment(&directory)
+            (contents.writable_segment(&directory), contents.lease.clone())
         };
         let key = shuffle.key().clone();
         let place = Arc::clone(&directory);
@@ -139,6 +149,9 @@ impl Store {
         })
         .await
         .unwrap_or_else(|panic| Err(io::Error::other(panic)));
+        if written.as_ref().is_err_and(is_want_of_files) {
+            tokio::time::sleep(OPEN_PAUSE).await; // in turn: the next job would meet it at once
+        }
         if written.is_ok() {
             self.spills.record(begun.elapsed());
             self.spilled_bytes.add(bytes);
@@ -147,7 +160,7 @@ impl Store {
         match written {
             Ok((segment, _)) if contents.gone => {
                 drop(contents);
-                self.delete(vec![segment]);
+                self.delete_file(segment, lease);
                 true
             }
             Ok((segment, written)) => {
@@ -169,7 +182,7 @@ impl Store {
             Err(_) if contents.gone => true, // its file was deleted under the job
             Err(error) => {
                 tracing::warn!(shuffle = %shuffle.key(), directory = %directory.root().display(), %error, "cannot spill");
-                if directory.health() == Health::Healthy {
+                if directory.health() == Health::Healthy && !is_want_of_files(&error) {
                     directory.failed(&error); // whatever it was, the next job must not meet it at once
                 }
                 for slot in &slots {
@@ -184,14 +197,24 @@ impl Store {
 }
 
 fn plan_among(shuffles: Vec<Arc<Shuffle>>, bytes_max: u64) -> Option<SpillJob> {
-    // Pushes change both while they are compared, and a sort may panic over an order that changes.
-    let seen = |shuffle: Arc<Shuffle>| (shuffle.resident(), shuffle.touched_ms(), shuffle);
+    let mut shuffles = in_turn(shuffles, |shuffle| shuffle.resident(), |shuffle| shuffle.touched_ms());
+    shuffles.find_map(|shuffle| plan_of(shuffle, bytes_max))
+}
+
+/// The order in which shuffles leave memory. What it goes by is asked once of each: pushes change it meanwhile, and a sort may
+/// panic over an order that changes.
+fn in_turn<S>(
+    shuffles: Vec<S>,
+    resident: impl Fn(&S) -> u64,
+    touched_ms: impl Fn(&S) -> u64,
+) -> impl Iterator<Item = S> {
+    let seen = |shuffle: S| (resident(&shuffle), touched_ms(&shuffle), shuffle);
     let mut shuffles: Vec<_> = shuffles.into_iter().map(seen).collect();
     shuffles.sort_by_key(|(resident, ..)| std::cmp::Reverse(*resident));
-    let largest = shuffles.first()?.0;
+    let largest = shuffles.first().map_or(0, |(resident, ..)| *resident);
     let near = shuffles.partition_point(|(resident, ..)| *resident >= largest / 2);
     shuffles[..near].sort_by_key(|(_, touched_ms, _)| *touched_ms);
-    shuffles.into_iter().find_map(|(.., shuffle)| plan_of(shuffle, bytes_max))
+    shuffles.into_iter().map(|(.., shuffle)| shuffle)
 }
 
 /// Picks what leaves memory next of one shuffle; `None` if nothing is there, or all of it is on its way.
@@ -243,7 +266,7 @@ impl SpillJob {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
+    use std::cell::Cell;
 
     use super::super::model::{append, batch, open, reserve, runtime};
     use super::*;
@@ -251,7 +274,7 @@ mod tests {
 
     /// A shuffle with as many batches in memory.
     fn pushed(store: &Store, number: i32, batches: i32) -> Arc<Shuffle> {
-        let shuffle = store.find_or_insert(&ShuffleKey::new("app", number));
+        let shuffle = store.find_or_insert(&ShuffleKey::new("app", number)).unwrap();
         reserve(&shuffle, 0..1);
         (0..batches).for_each(|number| assert!(append(store, &shuffle, 0, &batch(0, 0, number, 100))));
         shuffle
@@ -259,26 +282,25 @@ mod tests {
 
     #[test]
     fn what_leaves_memory_is_chosen_while_pushes_go_on() {
-        let place = tempfile::tempdir().unwrap();
-        let store = open(&place);
-        let shuffles: Vec<_> = (0..64).map(|number| pushed(&store, number, 1)).collect();
-        let begin = Instant::now();
-        let is_over = || begin.elapsed() > Duration::from_millis(200);
-        std::thread::scope(|scope| {
-            for thread in 0..2 {
-                let shuffles = &shuffles;
-                scope.spawn(move || {
-                    let mut drawn: u64 = thread;
-                    while !is_over() {
-                        drawn = drawn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                        shuffles[(drawn >> 58) as usize].grew(0, drawn << 6);
-                    }
-                });
-            }
-            while !is_over() {
-                store.plan(1).expect("each has a batch").abandon();
-            }
-        });
+        // Each answer is another one, as if there had been a push since the last.
+        let (asked, drawn) = (Cell::new(0), Cell::new(1_u64));
+        let changing = |_: &i32| {
+            asked.set(asked.get() + 1);
+            drawn.set(drawn.get().wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
+            drawn.get() >> 58
+        };
+        let mut chosen: Vec<_> = in_turn((0..1000).collect(), changing, changing).collect();
+        assert_eq!(asked.get(), 2 * 1000, "each is asked once");
+        chosen.sort_unstable();
+        assert!(chosen.into_iter().eq(0..1000));
+    }
+
+    #[test]
+    fn the_quietest_of_the_large_ones_goes_first() {
+        let shuffles = vec![(40, 1), (100, 9), (50, 7), (49, 0), (80, 8)];
+        let found: Vec<_> = in_turn(shuffles, |shuffle| shuffle.0, |shuffle| shuffle.1).collect();
+        assert_eq!(found, [(50, 7), (80, 8), (100, 9), (49, 0), (40, 1)]);
+        assert_eq!(in_turn(Vec::new(), |_: &()| 0, |_| 0).count(), 0);
     }
 
     #[test]
@@ -290,8 +312,23 @@ mod tests {
             let before = store.memory().used();
             let job = store.plan(u64::MAX).expect("there is something to spill");
             assert!(store.spill(job, Arc::clone(&store.directories()[0])).await);
-            assert_eq!(before - store.memory().used(), 50 * 40);
+            assert_eq!(before - store.memory().used(), 50 * 40 - 64, "a run is there instead");
         });
+    }
+
+    #[test]
+    fn a_job_counts_what_small_batches_cost_besides_their_bytes() {
+        let place = tempfile::tempdir().unwrap();
+        let store = open(&place);
+        let shuffle = pushed(&store, 0, 50);
+        let job = store.plan(1000).expect("there is something to spill");
+        assert_eq!(
+            job.runs.iter().map(|run| run.batches.len()).collect::<Vec<_>>(),
+            [5],
+            "of 100 bytes each"
+        );
+        job.abandon();
+        assert_eq!(shuffle.resident(), 5000);
     }
 
     #[test]
@@ -310,7 +347,8 @@ mod tests {
             }
             // 450 more are on disk; the queue has room for twice the 50 that wait.
             let grown = store.memory().used() - begin;
-            assert!((450 * 56..=450 * 56 + 50 * 40).contains(&grown), "{grown}");
+            let on_disk = 450 * 56 + 9 * 64;
+            assert!((on_disk..=on_disk + 50 * 40).contains(&grown), "{grown}");
         });
     }
 }
