@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::task::{JoinHandle, JoinSet};
 use tracing::{debug, warn};
 
@@ -101,8 +101,19 @@ impl Listener {
     pub fn serve<S: Service>(self, service: Arc<S>) -> ListenerHandle {
         let address = self.address;
         let connections = Arc::new(AtomicUsize::new(0));
-        let task = tokio::spawn(accept(self, service, connections.clone()));
-        ListenerHandle { address, connections, task }
+        let stop = Arc::new(Notify::new());
+        let (stopped, count) = (Arc::clone(&stop), Arc::clone(&connections));
+        let task = tokio::spawn(async move {
+            // The tasks end with this one, which owns them.
+            let mut tasks = JoinSet::new();
+            tokio::select! {
+                () = accept(self, service, count, &mut tasks) => {}
+                () = stopped.notified() => {}
+            }
+            // A call that another thread runs goes on until it next waits.
+            tasks.shutdown().await;
+        });
+        ListenerHandle { address, connections, stop, task }
     }
 }
 
@@ -117,10 +128,11 @@ impl ConnectionCount {
     }
 }
 
-/// A listener at work. Dropping it closes the socket and all its connections.
+/// A listener at work. Dropping it closes the socket and all its connections, a moment later.
 pub struct ListenerHandle {
     address: SocketAddr,
     connections: Arc<AtomicUsize>,
+    stop: Arc<Notify>,
     task: JoinHandle<()>,
 }
 
@@ -140,9 +152,9 @@ impl ListenerHandle {
         ConnectionCount(Arc::clone(&self.connections))
     }
 
-    /// Closes the socket and all connections, and returns when they are closed.
+    /// Closes the socket and all connections, and returns when they are closed and the calls that they made have ended.
     pub async fn stop(mut self) {
-        self.task.abort();
+        self.stop.notify_one();
         let _ = (&mut self.task).await;
     }
 }
@@ -177,10 +189,13 @@ impl<S: Service> Drop for Counted<S> {
     }
 }
 
-async fn accept<S: Service>(listener: Listener, service: Arc<S>, connections: Arc<AtomicUsize>) {
+async fn accept<S: Service>(
+    listener: Listener,
+    service: Arc<S>,
+    connections: Arc<AtomicUsize>,
+    tasks: &mut JoinSet<()>,
+) {
     let Listener { socket, address, options } = listener;
-    // The tasks end with this one, which owns them.
-    let mut tasks = JoinSet::new();
     let mut is_full = false;
     loop {
         let accepted = tokio::select! {

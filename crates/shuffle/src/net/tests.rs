@@ -75,6 +75,7 @@ struct Letters {
     ended: Mutex<Vec<ConnectionId>>,
     echoed: AtomicUsize,
     pieces: Arc<AtomicUsize>,
+    busy: Notify,
 }
 
 impl Service for Letters {
@@ -129,6 +130,11 @@ impl Service for Letters {
                 reply.respond(Payload::pull(1000, Box::new(source)));
             }
             b'n' => reply.respond(Payload::pull(1000, Box::new(Never))),
+            b'd' => {
+                // On the thread, so that nothing can end it meanwhile.
+                self.busy.notify_one();
+                std::thread::sleep(Duration::from_millis(200));
+            }
             b'x' => return Err(io::Error::other("asked to")),
             _ => reply.fail("another letter"),
         }
@@ -188,6 +194,19 @@ async fn unread_bodies_are_skipped_and_failures_are_told_apart() {
         Err(RequestError::Lost { .. } | RequestError::Connect { .. })
     ));
     assert!(matches!(ask(&client, &address, varied(b's', 9)).await, Err(RequestError::Connect { .. })));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_has_stopped_a_listener_is_alone() {
+    let (service, handle, address) = server().await;
+    let connections = handle.connections();
+    let client = Client::default();
+    let asking = tokio::spawn(async move { ask(&client, &address, varied(b'd', 0)).await });
+    service.busy.notified().await;
+    handle.stop().await;
+    assert_eq!((connections.get(), service.ended.lock().unwrap().len()), (0, 1));
+    assert_eq!(Arc::strong_count(&service), 1);
+    assert!(matches!(asking.await.unwrap(), Err(RequestError::Lost { .. })));
 }
 
 #[tokio::test]
