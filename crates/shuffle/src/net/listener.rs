@@ -28,6 +28,11 @@ const KEEPALIVE_SILENCE: Duration = Duration::from_secs(60);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_RETRIES: u32 = 6;
 
+/// How long a peer may leave unacknowledged what was sent to it: as long as a silent one has. The kernel does not ask a
+/// peer that owes an acknowledgement whether it is there, and would repeat itself for a quarter of an hour.
+#[cfg(target_os = "linux")]
+const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(120);
+
 /// Answers that wait for each other at most, where a peer has sent more requests already: it may be waiting for room in its
 /// window. The stock client has 32 pushes in flight, sends as many small ones in half a millisecond, and sleeps for 50 when
 /// none has been answered by then.
@@ -165,14 +170,18 @@ impl Drop for ListenerHandle {
     }
 }
 
-/// Has the kernel ask peers that are silent for long whether they are still there. One whose machine died between two
-/// frames says nothing, and would count against `connections_max` for ever.
+/// Has the kernel ask peers that are silent for long whether they are still there, and give up those that acknowledge
+/// nothing. One whose machine died says nothing, and would count against `connections_max` for ever if that was between two
+/// frames, and for long if it was not.
 ///
 /// # Errors
 /// The socket is of no use any more.
 pub fn notice_vanished_peers(stream: &TcpStream) -> io::Result<()> {
+    let socket = SockRef::from(stream);
+    #[cfg(target_os = "linux")]
+    socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED_MAX))?;
     let ask = TcpKeepalive::new().with_time(KEEPALIVE_SILENCE).with_interval(KEEPALIVE_INTERVAL);
-    SockRef::from(stream).set_tcp_keepalive(&ask.with_retries(KEEPALIVE_RETRIES))
+    socket.set_tcp_keepalive(&ask.with_retries(KEEPALIVE_RETRIES))
 }
 
 /// Counts a connection while it lives, and tells the service when it ends, however it ends.
