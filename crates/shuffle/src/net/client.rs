@@ -178,7 +178,8 @@ impl Client {
         link.queue.send(outgoing).map_err(|_| link.lost())
     }
 
-    /// Closes the connections to a server, if there are any; their requests end as lost.
+    /// Lets go of the connections to a server, if there are any: the next request makes a new one. Requests in flight end
+    /// as they would have, and a connection closes behind the last of its own. What was sent without an answer may be lost.
     pub fn disconnect(&self, address: &str) {
         self.inner.links.lock().unwrap_or_else(PoisonError::into_inner).remove(address);
     }

@@ -324,6 +324,29 @@ async fn a_server_that_is_slow_with_one_answer_keeps_its_connection() {
 }
 
 #[tokio::test]
+async fn what_is_in_flight_when_a_client_disconnects_ends_as_it_would_have() {
+    let (service, handle, address) = server().await;
+    let client = Client::default();
+    let held = async { ask(&client, &address, varied(b'h', 0)).await.unwrap() };
+    let release = async {
+        while service.held.lock().unwrap().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        client.disconnect(&address);
+        ask(&client, &address, varied(b'e', 3)).await.unwrap();
+        assert_eq!(handle.connections().get(), 2);
+        ask(&client, &address, varied(b'r', 0)).await.unwrap();
+    };
+    assert_eq!(tokio::join!(held, release).0, "held");
+    let closed = async {
+        while handle.connections().get() > 1 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(WITHIN, closed).await.expect("the first closes behind its request");
+}
+
+#[tokio::test]
 async fn the_end_of_a_connection_is_told_while_answers_are_held() {
     let (service, handle, address) = server().await;
     let mut socket = TcpStream::connect(&address).await.unwrap();
