@@ -25,7 +25,10 @@ pub(super) async fn tcp_copy(bytes: u64) -> Result<f64> {
         let mut buffer = vec![0; 256 << 10];
         let mut received = 0;
         while received < bytes {
-            received += stream.read(&mut buffer).await? as u64;
+            match stream.read(&mut buffer).await? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                len => received += len as u64,
+            }
         }
         stream.write_u8(1).await
     });
