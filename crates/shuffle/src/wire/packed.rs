@@ -23,7 +23,7 @@ pub const NO_PEER: i32 = i32::MAX;
 pub(super) const LEN_MIN: usize = 14;
 
 /// Where a location's bytes are, as numbered in [`proto::StorageInfo`]: in the worker's memory, wherever they are,
-/// because a client never tries to read such a file itself. Numbers above that of a solid state disk make a 0.5.4 client fail.
+/// because a client never tries to read such a file itself. Numbers above 2, a solid state disk, make a 0.5.4 client fail.
 const STORAGE_MEMORY: i32 = 0;
 
 /// One copy of a partition location, with the worker that holds it and the worker that holds the other copy.
