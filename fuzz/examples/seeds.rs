@@ -119,7 +119,11 @@ fn main() -> std::io::Result<()> {
     write("shuffle_rpc", 200, &check)?;
     write("shuffle_java", 200, &check[21 + 5..])?;
     write("shuffle_java", 201, &Answer::Exists(true).encode()[5..])?;
-    write("shuffle_java", 202, &Answer::NotLeader(Some("m:9097".into())).encode()[5..])?;
+    let exception = include_str!("../../crates/shuffle/src/wire/java/not_leader.hex").replace('\n', "");
+    let digits = exception.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).expect("it is ASCII"));
+    let exception: Vec<u8> =
+        digits.map(|pair| u8::from_str_radix(pair, 16).expect("a byte has two digits")).collect();
+    write("shuffle_java", 202, &exception[5..])?;
 
     let mut batches = BytesMut::new();
     for (map, payload) in [(0, &b"first"[..]), (1, b""), (2, b"third")] {

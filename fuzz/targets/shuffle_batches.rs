@@ -16,6 +16,6 @@ fuzz_target!(|data: &[u8]| {
             let len: usize = read.map(|batch| BATCH_HEADER_LEN + batch.payload.len()).sum();
             assert!(len <= data.len());
         }
-        let _ = ByteOrder::of_single_batch(&bytes);
+        let _ = ByteOrder::of_batch(&bytes, bytes.len());
     });
 });

@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 
 use crate::client::{Application, Options as ClientOptions, Shuffle};
 use crate::ids::{AttemptId, MapId, PartitionId, ShuffleId, WorkerId};
+use crate::split_mix::SplitMix;
 use crate::{Error, Kind, Result, master, worker};
 
 /// How large the act is.
@@ -228,12 +229,9 @@ fn payload(seed: u64, len: usize) -> BytesMut {
     bytes
 }
 
-/// The finaliser of SplitMix64 over a Weyl sequence: neighbouring numbers give unrelated ones.
+/// Neighbouring numbers give unrelated ones.
 fn mix(number: u64) -> u64 {
-    let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
+    SplitMix(number).next()
 }
 
 /// Holds the map tasks at the point of the kill until it has happened, with their last pushes still on their way.

@@ -15,7 +15,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, ToSocketAddrs};
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
@@ -83,9 +83,10 @@ pub trait Pages: Send + Sync + 'static {
     fn answer(&self, request: Request) -> impl Future<Output = Response> + Send;
 }
 
-/// A running HTTP server. Dropping it closes its socket and all connections.
+/// A running HTTP server. Dropping it closes its socket and all connections, a moment later.
 pub struct HttpServer {
     address: SocketAddr,
+    stop: Arc<Notify>,
     task: JoinHandle<()>,
 }
 
@@ -97,7 +98,18 @@ impl HttpServer {
     pub async fn start(address: impl ToSocketAddrs, pages: Arc<impl Pages>) -> Result<Self> {
         let socket = TcpListener::bind(address).await?;
         let address = socket.local_addr()?;
-        Ok(Self { address, task: tokio::spawn(accept(socket, pages)) })
+        let stop = Arc::new(Notify::new());
+        let stopped = Arc::clone(&stop);
+        let task = tokio::spawn(async move {
+            let mut connections = JoinSet::new();
+            tokio::select! {
+                () = accept(socket, pages, &mut connections) => {}
+                () = stopped.notified() => {}
+            }
+            // An answer that another thread makes goes on until it next waits.
+            connections.shutdown().await;
+        });
+        Ok(Self { address, stop, task })
     }
 
     /// The bound address.
@@ -105,9 +117,9 @@ impl HttpServer {
         self.address
     }
 
-    /// Closes the socket and all connections, and returns when they are closed.
+    /// Closes the socket and all connections, and returns when they are closed and nobody works on their answers.
     pub async fn stop(mut self) {
-        self.task.abort();
+        self.stop.notify_one();
         let _ = (&mut self.task).await;
     }
 }
@@ -118,8 +130,7 @@ impl Drop for HttpServer {
     }
 }
 
-async fn accept(socket: TcpListener, pages: Arc<impl Pages>) {
-    let mut connections = JoinSet::new();
+async fn accept(socket: TcpListener, pages: Arc<impl Pages>, connections: &mut JoinSet<()>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         while connections.try_join_next().is_some() {}
@@ -190,6 +201,8 @@ async fn respond(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
     use super::*;
@@ -205,12 +218,28 @@ mod tests {
         }
     }
 
+    /// Takes its time on the thread that runs it, as no page should, and says when it begins and when it ends.
+    #[derive(Default)]
+    struct Slow {
+        begun: Notify,
+        ended: AtomicBool,
+    }
+
+    impl Pages for Slow {
+        async fn answer(&self, _: Request) -> Response {
+            self.begun.notify_one();
+            std::thread::sleep(Duration::from_millis(200));
+            self.ended.store(true, Ordering::Relaxed);
+            Response::text(200, "slow")
+        }
+    }
+
     fn connect(requests: Duration, last_answer: Duration) -> (DuplexStream, JoinHandle<()>) {
         let (peer, here) = duplex(1000);
         (peer, tokio::spawn(serve(here, Arc::new(Large), Lifetime { requests, last_answer })))
     }
 
-    async fn ask(peer: &mut DuplexStream) -> std::io::Result<()> {
+    async fn ask(peer: &mut (impl AsyncWrite + Unpin)) -> std::io::Result<()> {
         peer.write_all(b"GET /metrics HTTP/1.1\r\nhost: here\r\n\r\n").await
     }
 
@@ -245,5 +274,19 @@ mod tests {
         timeout(WITHIN, all).await.expect("it ends");
         assert!(answers > 1);
         timeout(WITHIN, served).await.expect("it has ended").unwrap();
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn who_has_stopped_it_is_alone() {
+        let pages = Arc::new(Slow::default());
+        let server = HttpServer::start("127.0.0.1:0", pages.clone()).await.unwrap();
+        let mut peer = tokio::net::TcpStream::connect(server.address()).await.unwrap();
+        ask(&mut peer).await.unwrap();
+        pages.begun.notified().await;
+        server.stop().await;
+        assert!(pages.ended.load(Ordering::Relaxed), "a page is still being made");
+        assert_eq!(Arc::strong_count(&pages), 1);
+        // Its answer may have left, and nothing comes behind it.
+        let _ = timeout(WITHIN, peer.read_to_end(&mut Vec::new())).await.expect("the connection is closed");
     }
 }

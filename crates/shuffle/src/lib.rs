@@ -26,6 +26,7 @@ pub mod metrics;
 pub mod net;
 pub mod process;
 pub mod settings;
+mod split_mix;
 pub mod wire;
 pub mod worker;
 

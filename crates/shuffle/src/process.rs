@@ -3,8 +3,7 @@
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 
-/// What a page has on the systems that we run on; the kernel counts RSS in pages.
-const PAGE_BYTES: u64 = 4096;
+use rustix::param::page_size;
 
 /// The kernel tells programs their CPU time in hundredths of a second on all systems that we run on.
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -23,7 +22,8 @@ impl ResidentSet {
         let mut text = [0; 128];
         let len = self.0.read_at(&mut text, 0).ok()?;
         let pages: u64 = std::str::from_utf8(&text[..len]).ok()?.split(' ').nth(1)?.parse().ok()?;
-        Some(pages * PAGE_BYTES)
+        // What a page has differs between kernels, even of one architecture.
+        Some(pages * page_size() as u64)
     }
 }
 
@@ -57,13 +57,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_resident_set_is_that_of_now() {
-        let bytes = resident_bytes().unwrap();
-        let status = fs::read_to_string("/proc/self/status").unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
-        let kib: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
-        // Other tests run beside this one.
-        assert!(bytes.abs_diff(kib << 10) < 256 << 20 && bytes > 1 << 20, "{bytes} and {line}");
+    fn the_resident_set_grows_by_what_is_touched() {
+        const TOUCHED: u64 = 64 << 20;
+        const BESIDE: u64 = 16 << 20;
+        // In a process of its own, because other tests run beside this one.
+        const ALONE: &str = "YEOUL_TEST_ALONE";
+        if std::env::var_os(ALONE).is_none() {
+            let name = "process::tests::the_resident_set_grows_by_what_is_touched";
+            let mut alone = std::process::Command::new(std::env::current_exe().unwrap());
+            let run = alone.args([name, "--exact"]).env(ALONE, "1").output().unwrap();
+            let said = String::from_utf8_lossy(&run.stdout);
+            assert!(run.status.success() && said.contains("1 passed"), "{said}");
+            return;
+        }
+        let before = resident_bytes().unwrap();
+        let touched = vec![7_u8; TOUCHED as usize];
+        let grown = resident_bytes().unwrap() - before;
+        assert!(grown.abs_diff(TOUCHED) < BESIDE, "{grown} bytes");
+        assert_eq!(std::hint::black_box(&touched)[TOUCHED as usize / 2], 7);
     }
 
     #[test]

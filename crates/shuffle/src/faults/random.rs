@@ -1,6 +1,6 @@
 //! Where a simulated world draws its chances from.
 
-use crate::master::slots::SplitMix;
+use crate::split_mix::SplitMix;
 
 /// A sequence of choices that a seed repeats.
 pub struct Random(SplitMix);

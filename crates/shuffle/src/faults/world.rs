@@ -81,6 +81,9 @@ impl World {
     fn disturb_a_worker(&mut self) {
         let at = self.scene.random.below(self.workers.len());
         let (worker, scene) = (&mut self.workers[at], &mut self.scene);
+        if !worker.up {
+            return; // it would feel nothing, and counts as no fault
+        }
         match scene.random.below(60) {
             0..2 => worker.kill(scene),
             2..5 => {
@@ -99,7 +102,7 @@ impl World {
                     scene.count(Event::MemoryTight);
                 }
             }
-            13..15 if worker.up => {
+            13..15 => {
                 scene.count(Event::LinkLost);
                 worker.cut(scene);
             }

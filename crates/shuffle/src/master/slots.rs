@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use serde::{Deserialize, Serialize};
 
 use crate::ids::PartitionId;
+use crate::split_mix::SplitMix;
 
 /// How partitions are dealt to workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -399,18 +400,7 @@ fn shares(weights: &[f64], count: usize) -> Vec<f64> {
     weights.iter().enumerate().map(share).collect()
 }
 
-/// SplitMix64 (Steele, Lea and Flood, 2014): a stream of well-mixed numbers from one seed.
-pub(crate) struct SplitMix(pub(crate) u64);
-
 impl SplitMix {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
     /// Uniform in (0, 1]: never zero, so that its logarithm is finite.
     fn unit(&mut self) -> f64 {
         ((self.next() >> 11) + 1) as f64 / (1_u64 << 53) as f64

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use rustix::fs::{Advice, fadvise};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::Result;
@@ -22,11 +22,7 @@ pub(super) async fn tcp_copy(bytes: u64) -> Result<f64> {
     let address = listener.local_addr()?;
     let receiver = tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await?;
-        let mut buffer = vec![0; 256 << 10];
-        let mut received = 0;
-        while received < bytes {
-            received += stream.read(&mut buffer).await? as u64;
-        }
+        receive(&mut stream, bytes).await?;
         stream.write_u8(1).await
     });
     let mut stream = TcpStream::connect(address).await?;
@@ -44,6 +40,19 @@ pub(super) async fn tcp_copy(bytes: u64) -> Result<f64> {
     // It answered, so it has ended.
     let _ = receiver.await;
     Ok(rate)
+}
+
+/// Reads so many bytes, and forgets them.
+async fn receive(stream: &mut (impl AsyncRead + Unpin), bytes: u64) -> io::Result<()> {
+    let mut buffer = vec![0; 256 << 10];
+    let mut received = 0;
+    while received < bytes {
+        match stream.read(&mut buffer).await? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            len => received += len as u64,
+        }
+    }
+    Ok(())
 }
 
 /// Writes a file and brings it to the disk; returns the MiB a second.
@@ -124,6 +133,13 @@ pub(super) fn rate(bytes: u64, started: Instant) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_sender_that_fails_ends_the_copy() {
+        receive(&mut &b"abc"[..], 3).await.unwrap();
+        let ended = receive(&mut &b"abc"[..], 4).await.unwrap_err();
+        assert_eq!(ended.kind(), io::ErrorKind::UnexpectedEof);
+    }
 
     #[test]
     fn files_are_synced_however_deep_they_lie() {

@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use super::baseline::PIECE;
 use crate::ids::PartitionId;
+use crate::split_mix::SplitMix;
 use crate::wire::batch::BatchHeader;
 use crate::{Error, Kind, Result};
 
@@ -34,8 +35,9 @@ impl Written {
     /// As many whole batches as fit into these bytes, the same number from each map task.
     pub(super) fn new(bytes: u64) -> Self {
         let len = PLACES as usize * PLACE + PIECE;
-        let mut state = 0u64;
-        let noise: Vec<u8> = (0..len / 8).flat_map(|_| noise(&mut state).to_le_bytes()).collect();
+        // No disk or file system has an easier time with it than with data.
+        let mut stream = SplitMix(0);
+        let noise: Vec<u8> = (0..len / 8).flat_map(|_| stream.next().to_le_bytes()).collect();
         Self { noise: noise.into(), batches: bytes / PIECE as u64 / TASKS as u64 }
     }
 
@@ -56,7 +58,9 @@ impl Written {
 
     /// The batch of a map task.
     pub(super) fn payload(&self, map: i32, batch: u64) -> Bytes {
-        let place = (map as u64 * self.batches + batch) * STEP % PLACES;
+        // As for numbers without end, because 2^64 is a multiple of `PLACES`.
+        let number = (map as u64).wrapping_mul(self.batches).wrapping_add(batch);
+        let place = number.wrapping_mul(STEP) % PLACES;
         let start = place as usize * PLACE;
         self.noise.slice(start..start + PIECE)
     }
@@ -145,14 +149,6 @@ impl Reading {
             missing => Err(lost(format!("partition {}: {missing} batches did not come", self.partition))),
         }
     }
-}
-
-/// SplitMix64: noise, so that no disk or file system has an easier time with it than with data.
-fn noise(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
 }
 
 pub(super) fn lost(message: String) -> Error {

@@ -129,7 +129,8 @@ impl Client {
         Self { inner: Arc::new(Inner { options, ..Inner::default() }) }
     }
 
-    /// Sends a request and waits for the body of its answer. A request id in `header` is replaced by the client's own.
+    /// Sends a request and waits for the body of its answer. A request id in `header` is replaced by the client's own. If
+    /// no answer to anything comes in time, later requests go over a new connection.
     ///
     /// # Errors
     /// See [`RequestError`].
@@ -148,12 +149,15 @@ impl Client {
         let place = Arc::new(place.expect("the semaphore is never closed"));
         let key = self.key(&mut header);
         let (answer, answered) = oneshot::channel();
-        link.expect(key, answer)?;
+        let delivered = link.expect(key, answer)?;
         let _pending = Pending { link: &link, key };
         let outgoing =
             Outgoing { header, payload: payload.into(), place: Place::Request(Arc::clone(&place)) };
         link.queue.send(outgoing).map_err(|_| link.lost())?;
-        let answer = timeout_at(deadline, answered).await.map_err(|_| timed_out())?;
+        let Ok(answer) = timeout_at(deadline, answered).await else {
+            link.doubt(delivered);
+            return Err(timed_out());
+        };
         drop(place);
         answer.unwrap_or_else(|_| Err(link.lost()))
     }
@@ -174,7 +178,8 @@ impl Client {
         link.queue.send(outgoing).map_err(|_| link.lost())
     }
 
-    /// Closes the connections to a server, if there are any; their requests end as lost.
+    /// Lets go of the connections to a server, if there are any: the next request makes a new one. Requests in flight end
+    /// as they would have, and a connection closes behind the last of its own. What was sent without an answer may be lost.
     pub fn disconnect(&self, address: &str) {
         self.inner.links.lock().unwrap_or_else(PoisonError::into_inner).remove(address);
     }
@@ -209,8 +214,9 @@ impl Client {
         };
         let failures = slot.failures.load(Ordering::Relaxed);
         let mut made = slot.made.lock().await;
-        if let Some(link) = made.link.as_ref().filter(|link| link.is_alive()) {
-            return Ok(link.clone());
+        // One that is of no use is let go before the attempt, however that ends.
+        if let Some(link) = made.link.take().filter(|link| link.is_of_use()) {
+            return Ok(made.link.insert(link).clone());
         }
         if slot.failures.load(Ordering::Relaxed) != failures
             && let Some(failure) = &made.failure
@@ -259,6 +265,11 @@ struct Link {
 
 struct State {
     waiting: HashMap<Key, Answer>,
+    /// Answers that have come, to whatever request.
+    delivered: u64,
+    /// A request waited in vain while nothing came at all: the server may have vanished with its machine, of which the
+    /// kernel learns late. What is in flight may still be answered, and nothing is added to it.
+    in_doubt: bool,
     ended: Option<Arc<str>>,
 }
 
@@ -270,7 +281,7 @@ impl Link {
             address: address.to_owned(),
             queue,
             in_flight: Arc::new(Semaphore::new(options.requests_max)),
-            state: Mutex::new(State { waiting: HashMap::new(), ended: None }),
+            state: Mutex::new(State { waiting: HashMap::new(), delivered: 0, in_doubt: false, ended: None }),
             tasks: Mutex::default(),
         });
         let idle_max = options.idle_max;
@@ -312,22 +323,34 @@ impl Link {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn is_alive(&self) -> bool {
-        self.state().ended.is_none()
+    fn is_of_use(&self) -> bool {
+        let state = self.state();
+        state.ended.is_none() && !state.in_doubt
     }
 
-    fn expect(&self, key: Key, answer: Answer) -> Result<(), RequestError> {
+    /// Says how many answers had come before this one was waited for.
+    fn expect(&self, key: Key, answer: Answer) -> Result<u64, RequestError> {
         let mut state = self.state();
         if state.ended.is_some() {
             drop(state);
             return Err(self.lost());
         }
         state.waiting.insert(key, answer);
-        Ok(())
+        Ok(state.delivered)
+    }
+
+    /// A request timed out that was sent when so many answers had come.
+    fn doubt(&self, delivered: u64) {
+        let mut state = self.state();
+        state.in_doubt |= state.delivered == delivered;
     }
 
     fn deliver(&self, key: Key, answer: Result<Bytes, String>) {
-        let waiting = self.state().waiting.remove(&key);
+        let waiting = {
+            let mut state = self.state();
+            state.delivered += 1;
+            state.waiting.remove(&key)
+        };
         if let Some(waiting) = waiting {
             let address = self.address.clone();
             // Whoever asked may have given up meanwhile.
@@ -428,6 +451,9 @@ mod tests {
         let socket = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = socket.local_addr().unwrap().to_string();
         let stream = connect(&address, Duration::from_secs(10)).await.unwrap();
-        assert!(socket2::SockRef::from(&stream).keepalive().unwrap());
+        let stream = socket2::SockRef::from(&stream);
+        assert!(stream.keepalive().unwrap());
+        #[cfg(target_os = "linux")]
+        assert_eq!(stream.tcp_user_timeout().unwrap(), Some(Duration::from_secs(120)));
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::task::{JoinHandle, JoinSet};
 use tracing::{debug, warn};
 
@@ -27,6 +27,11 @@ use crate::wire::Limits;
 const KEEPALIVE_SILENCE: Duration = Duration::from_secs(60);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_RETRIES: u32 = 6;
+
+/// How long a peer may leave unacknowledged what was sent to it: as long as a silent one has. The kernel does not ask a
+/// peer that owes an acknowledgement whether it is there, and would repeat itself for a quarter of an hour.
+#[cfg(target_os = "linux")]
+const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(120);
 
 /// Answers that wait for each other at most, where a peer has sent more requests already: it may be waiting for room in its
 /// window. The stock client has 32 pushes in flight, sends as many small ones in half a millisecond, and sleeps for 50 when
@@ -101,8 +106,19 @@ impl Listener {
     pub fn serve<S: Service>(self, service: Arc<S>) -> ListenerHandle {
         let address = self.address;
         let connections = Arc::new(AtomicUsize::new(0));
-        let task = tokio::spawn(accept(self, service, connections.clone()));
-        ListenerHandle { address, connections, task }
+        let stop = Arc::new(Notify::new());
+        let (stopped, count) = (Arc::clone(&stop), Arc::clone(&connections));
+        let task = tokio::spawn(async move {
+            // The tasks end with this one, which owns them.
+            let mut tasks = JoinSet::new();
+            tokio::select! {
+                () = accept(self, service, count, &mut tasks) => {}
+                () = stopped.notified() => {}
+            }
+            // A call that another thread runs goes on until it next waits.
+            tasks.shutdown().await;
+        });
+        ListenerHandle { address, connections, stop, task }
     }
 }
 
@@ -117,10 +133,11 @@ impl ConnectionCount {
     }
 }
 
-/// A listener at work. Dropping it closes the socket and all its connections.
+/// A listener at work. Dropping it closes the socket and all its connections, a moment later.
 pub struct ListenerHandle {
     address: SocketAddr,
     connections: Arc<AtomicUsize>,
+    stop: Arc<Notify>,
     task: JoinHandle<()>,
 }
 
@@ -140,9 +157,9 @@ impl ListenerHandle {
         ConnectionCount(Arc::clone(&self.connections))
     }
 
-    /// Closes the socket and all connections, and returns when they are closed.
+    /// Closes the socket and all connections, and returns when they are closed and the calls that they made have ended.
     pub async fn stop(mut self) {
-        self.task.abort();
+        self.stop.notify_one();
         let _ = (&mut self.task).await;
     }
 }
@@ -153,14 +170,18 @@ impl Drop for ListenerHandle {
     }
 }
 
-/// Has the kernel ask peers that are silent for long whether they are still there. One whose machine died between two
-/// frames says nothing, and would count against `connections_max` for ever.
+/// Has the kernel ask peers that are silent for long whether they are still there, and give up those that acknowledge
+/// nothing. One whose machine died says nothing, and would count against `connections_max` for ever if that was between two
+/// frames, and for long if it was not.
 ///
 /// # Errors
 /// The socket is of no use any more.
 pub fn notice_vanished_peers(stream: &TcpStream) -> io::Result<()> {
+    let socket = SockRef::from(stream);
+    #[cfg(target_os = "linux")]
+    socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED_MAX))?;
     let ask = TcpKeepalive::new().with_time(KEEPALIVE_SILENCE).with_interval(KEEPALIVE_INTERVAL);
-    SockRef::from(stream).set_tcp_keepalive(&ask.with_retries(KEEPALIVE_RETRIES))
+    socket.set_tcp_keepalive(&ask.with_retries(KEEPALIVE_RETRIES))
 }
 
 /// Counts a connection while it lives, and tells the service when it ends, however it ends.
@@ -177,10 +198,13 @@ impl<S: Service> Drop for Counted<S> {
     }
 }
 
-async fn accept<S: Service>(listener: Listener, service: Arc<S>, connections: Arc<AtomicUsize>) {
+async fn accept<S: Service>(
+    listener: Listener,
+    service: Arc<S>,
+    connections: Arc<AtomicUsize>,
+    tasks: &mut JoinSet<()>,
+) {
     let Listener { socket, address, options } = listener;
-    // The tasks end with this one, which owns them.
-    let mut tasks = JoinSet::new();
     let mut is_full = false;
     loop {
         let accepted = tokio::select! {

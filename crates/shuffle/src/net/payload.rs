@@ -25,6 +25,9 @@ pub trait PieceSource: Send {
     }
 }
 
+/// What is kept until a body has been sent or given up.
+pub(super) type Guard = Option<Box<dyn Send>>;
+
 pub(super) enum Source {
     Bytes(Vec<Bytes>),
     Pull(Box<dyn PieceSource>),
@@ -32,9 +35,9 @@ pub(super) enum Source {
 
 /// The body of a frame on its way out: bytes at hand, or a source that is pulled while it is sent.
 pub struct Payload {
-    pub(super) source: Source,
+    source: Source,
     len: usize,
-    guard: Option<Box<dyn Send>>,
+    guard: Guard,
 }
 
 impl Payload {
@@ -72,6 +75,11 @@ impl Payload {
             Source::Bytes(_) => self.len,
             Source::Pull(_) => 0,
         }
+    }
+
+    /// The body, and what is kept until it has been sent.
+    pub(super) fn open(self) -> (Source, Guard) {
+        (self.source, self.guard)
     }
 
     /// Whether there is no body.

@@ -61,7 +61,7 @@ impl FrameReader {
                 begun = true;
             } else {
                 self.sends_parts |= begun;
-                if self.in_time(Self::fill).await? == 0 {
+                if in_time(self.idle_max, self.fill()).await? == 0 {
                     return Err(io::ErrorKind::UnexpectedEof.into());
                 }
             }
@@ -101,14 +101,6 @@ impl FrameReader {
         read(half, &mut buffer.limit(READ_AHEAD), *sends_parts, arrivals).await
     }
 
-    async fn in_time<T>(&mut self, read: impl AsyncFnOnce(&mut Self) -> io::Result<T>) -> io::Result<T> {
-        let idle_max = self.idle_max;
-        timeout(idle_max, read(self)).await.unwrap_or_else(|_| {
-            let text = format!("a frame made no progress for {idle_max:?}");
-            Err(io::Error::new(io::ErrorKind::TimedOut, text))
-        })
-    }
-
     /// Exactly `len` bytes of a body, in an allocation of their own that never exceeds twice what has come plus what is
     /// allocated before.
     pub async fn take(&mut self, len: usize) -> io::Result<Bytes> {
@@ -134,14 +126,8 @@ impl FrameReader {
             let room = body.capacity().min(len + READ_AHEAD) - body.len();
             let mut rest = (&mut *body).limit(room);
             let read = read(&mut self.half, &mut rest, self.sends_parts, &mut self.arrivals);
-            match timeout(self.idle_max, read).await {
-                Ok(Ok(0)) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(Ok(_)) => {}
-                Ok(Err(error)) => return Err(error),
-                Err(_) => {
-                    let text = format!("a body made no progress for {:?}", self.idle_max);
-                    return Err(io::Error::new(io::ErrorKind::TimedOut, text));
-                }
+            if in_time(self.idle_max, read).await? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
             }
         }
         self.buffer.extend_from_slice(&body[len..]);
@@ -158,11 +144,19 @@ impl FrameReader {
             if len == 0 {
                 return Ok(());
             }
-            if self.in_time(Self::fill).await? == 0 {
+            if in_time(self.idle_max, self.fill()).await? == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
         }
     }
+}
+
+/// A frame that has begun may not stand still for ever.
+async fn in_time<T>(idle_max: Duration, read: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    timeout(idle_max, read).await.unwrap_or_else(|_| {
+        let text = format!("a frame made no progress for {idle_max:?}");
+        Err(io::Error::new(io::ErrorKind::TimedOut, text))
+    })
 }
 
 /// Reads what is there, or waits for it.

@@ -75,6 +75,7 @@ struct Letters {
     ended: Mutex<Vec<ConnectionId>>,
     echoed: AtomicUsize,
     pieces: Arc<AtomicUsize>,
+    busy: Notify,
 }
 
 impl Service for Letters {
@@ -129,6 +130,11 @@ impl Service for Letters {
                 reply.respond(Payload::pull(1000, Box::new(source)));
             }
             b'n' => reply.respond(Payload::pull(1000, Box::new(Never))),
+            b'd' => {
+                // On the thread, so that nothing can end it meanwhile.
+                self.busy.notify_one();
+                std::thread::sleep(Duration::from_millis(200));
+            }
             b'x' => return Err(io::Error::other("asked to")),
             _ => reply.fail("another letter"),
         }
@@ -190,6 +196,19 @@ async fn unread_bodies_are_skipped_and_failures_are_told_apart() {
     assert!(matches!(ask(&client, &address, varied(b's', 9)).await, Err(RequestError::Connect { .. })));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn who_has_stopped_a_listener_is_alone() {
+    let (service, handle, address) = server().await;
+    let connections = handle.connections();
+    let client = Client::default();
+    let asking = tokio::spawn(async move { ask(&client, &address, varied(b'd', 0)).await });
+    service.busy.notified().await;
+    handle.stop().await;
+    assert_eq!((connections.get(), service.ended.lock().unwrap().len()), (0, 1));
+    assert_eq!(Arc::strong_count(&service), 1);
+    assert!(matches!(asking.await.unwrap(), Err(RequestError::Lost { .. })));
+}
+
 #[tokio::test]
 async fn answers_may_overtake_each_other() {
     let (service, _handle, address) = server().await;
@@ -241,9 +260,8 @@ async fn what_nobody_waits_for_any_more_is_not_sent() {
     // The first fills the sockets. The second stands behind it, and the third finds no place.
     let first = varied(b'e', 32 << 20);
     for body in [first.clone(), varied(b'e', 1000), varied(b'e', 1000)] {
-        let header = Header::RpcRequest { request_id: 0 };
-        let asked = client.request(&address, header, body, Duration::from_millis(100)).await;
-        assert!(matches!(asked, Err(RequestError::TimedOut { .. })));
+        let asked = tokio::time::timeout(Duration::from_millis(100), ask(&client, &address, body)).await;
+        assert!(asked.is_err(), "nobody answers");
     }
     let last = varied(b'e', 10);
     let mut expected = BytesMut::new();
@@ -257,6 +275,75 @@ async fn what_nobody_waits_for_any_more_is_not_sent() {
     assert!(received == expected, "the second, too, or something else");
     drop(socket);
     assert!(matches!(asking.await.unwrap(), Err(RequestError::Lost { .. })));
+}
+
+/// Takes the connection that a client makes for its next request, which gets no answer.
+async fn connection_of(
+    client: &Client,
+    address: &str,
+    listener: &tokio::net::TcpListener,
+) -> Option<TcpStream> {
+    let header = Header::RpcRequest { request_id: 0 };
+    let asking = client.request(address, header, Bytes::new(), Duration::from_millis(300));
+    let (asked, accepted) =
+        tokio::join!(asking, tokio::time::timeout(Duration::from_millis(300), listener.accept()));
+    assert!(matches!(asked, Err(RequestError::TimedOut { .. })), "{asked:?}");
+    accepted.ok().map(|accepted| accepted.unwrap().0)
+}
+
+#[tokio::test]
+async fn a_server_that_says_nothing_any_more_is_asked_over_a_new_connection() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let client = Client::default();
+    let mut first = connection_of(&client, &address, &listener).await.expect("there was none");
+    let second = connection_of(&client, &address, &listener).await;
+    assert!(second.is_some(), "it asked where nobody answered");
+    let end = tokio::time::timeout(WITHIN, first.read_to_end(&mut Vec::new())).await;
+    end.expect("nobody keeps the first").unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_is_slow_with_one_answer_keeps_its_connection() {
+    let (service, _handle, address) = server().await;
+    let client = Client::default();
+    let held = async {
+        let header = Header::RpcRequest { request_id: 0 };
+        let asked = client.request(&address, header, varied(b'h', 0), Duration::from_millis(500)).await;
+        assert!(matches!(asked, Err(RequestError::TimedOut { .. })), "{asked:?}");
+    };
+    let echoed = async {
+        while service.held.lock().unwrap().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        ask(&client, &address, varied(b'e', 3)).await.unwrap();
+    };
+    tokio::join!(held, echoed);
+    ask(&client, &address, varied(b'e', 3)).await.unwrap();
+    assert!(service.ended.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn what_is_in_flight_when_a_client_disconnects_ends_as_it_would_have() {
+    let (service, handle, address) = server().await;
+    let client = Client::default();
+    let held = async { ask(&client, &address, varied(b'h', 0)).await.unwrap() };
+    let release = async {
+        while service.held.lock().unwrap().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        client.disconnect(&address);
+        ask(&client, &address, varied(b'e', 3)).await.unwrap();
+        assert_eq!(handle.connections().get(), 2);
+        ask(&client, &address, varied(b'r', 0)).await.unwrap();
+    };
+    assert_eq!(tokio::join!(held, release).0, "held");
+    let closed = async {
+        while handle.connections().get() > 1 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(WITHIN, closed).await.expect("the first closes behind its request");
 }
 
 #[tokio::test]

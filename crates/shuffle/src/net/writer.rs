@@ -14,7 +14,7 @@ use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::timeout;
 
-use super::payload::{Payload, PieceSource, Source};
+use super::payload::{Guard, Payload, PieceSource, Source};
 use crate::wire::Header;
 
 /// Bytes that are gathered for one write, as far as frames are waiting.
@@ -55,81 +55,122 @@ impl Place {
     }
 }
 
+/// The parts of a piece, or `None` behind the last piece.
+type Piece = Option<Vec<Bytes>>;
+
 /// Writes the frames of `queue` until it is closed, or until the peer is gone or reads nothing for `idle_max`, or a body
 /// that is pulled stands still for as long. A frame whose asker gave up before it began to leave is left out.
 pub(super) async fn write_frames(
-    mut half: OwnedWriteHalf,
-    mut queue: mpsc::UnboundedReceiver<Outgoing>,
+    half: OwnedWriteHalf,
+    queue: mpsc::UnboundedReceiver<Outgoing>,
     idle_max: Duration,
 ) -> io::Result<()> {
-    let mut heads = BytesMut::new();
-    let mut first_part = FIRST_PART;
-    while let Some(first) = queue.recv().await {
-        let mut gathered = Gathered::default();
-        let mut next = Some(first);
-        while let Some(Outgoing { header, payload, place }) = next.take() {
-            if place.is_abandoned() {
-                next = queue.try_recv().ok();
-                continue;
-            }
-            let len = payload.len();
-            header.encode(len, &mut heads);
-            let head = heads.split().freeze();
-            match payload.source {
-                Source::Bytes(ref parts) => {
-                    gathered.push(head);
-                    gathered.places.push(place);
-                    parts.iter().for_each(|part| gathered.push(part.clone()));
-                    gathered.payloads.push(payload);
+    let (heads, gathered, first_part) = (BytesMut::new(), Gathered::default(), FIRST_PART);
+    FrameWriter { half, idle_max, heads, gathered, first_part }.run(queue).await
+}
+
+struct FrameWriter {
+    half: OwnedWriteHalf,
+    idle_max: Duration,
+    /// Where heads are encoded.
+    heads: BytesMut,
+    gathered: Gathered,
+    /// The part of `idle_max` that the first piece of the next pulled body has.
+    first_part: u32,
+}
+
+impl FrameWriter {
+    async fn run(mut self, mut queue: mpsc::UnboundedReceiver<Outgoing>) -> io::Result<()> {
+        while let Some(first) = queue.recv().await {
+            let mut next = Some(first);
+            while let Some(outgoing) = next {
+                if !outgoing.place.is_abandoned() {
+                    self.take(outgoing).await?;
                 }
-                Source::Pull(mut source) => {
-                    let mut left = len;
-                    // What others asked for does not wait for this one's disk.
-                    let first = next_of(source.as_mut(), idle_max / first_part);
-                    let first = gathered.write_while_waiting(first, &mut half, idle_max).await?;
-                    let is_late = first.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::TimedOut);
-                    first_part = if is_late { FIRST_PART_NEXT } else { FIRST_PART };
-                    gathered.places.push(place);
-                    let mut piece = match first {
-                        Ok(piece) => {
-                            gathered.push(head);
-                            piece
-                        }
-                        Err(error) => {
-                            // Nothing of the frame has left: others on the connection need not suffer.
-                            source.broke(&error).ok_or(error)?.encode(0, &mut heads);
-                            gathered.push(heads.split().freeze());
-                            left = 0;
-                            None
-                        }
-                    };
-                    while let Some(parts) = piece {
-                        for part in parts {
-                            left = left.checked_sub(part.len()).ok_or_else(|| wrong_total(len))?;
-                            gathered.push(part);
-                        }
-                        // The next piece comes from its disk while this one leaves.
-                        let write = gathered.write(&mut half, idle_max);
-                        let ((), next) =
-                            tokio::try_join!(write, async { Ok(next_of(source.as_mut(), idle_max).await) })?;
-                        piece = next.inspect_err(|error| _ = source.broke(error))?;
-                    }
-                    if left != 0 {
-                        return Err(wrong_total(len));
-                    }
-                }
+                let is_full = self.gathered.len >= GATHER;
+                next = if is_full { None } else { queue.try_recv().ok() };
             }
-            if gathered.len < GATHER {
-                next = queue.try_recv().ok();
+            self.gathered.write(&mut self.half, self.idle_max).await?;
+            self.gathered = Gathered::default(); // an idle connection costs no buffer
+        }
+        self.half.shutdown().await
+    }
+
+    /// Gathers a frame, or sends it as far as it is pulled.
+    async fn take(&mut self, Outgoing { header, payload, place }: Outgoing) -> io::Result<()> {
+        let len = payload.len();
+        let (source, guard) = payload.open();
+        match source {
+            Source::Bytes(parts) => {
+                self.gather_head(&header, len);
+                parts.into_iter().for_each(|part| self.gathered.push(part));
+                self.gathered.kept.push(Kept { _place: place, _guard: guard });
+                Ok(())
+            }
+            Source::Pull(mut source) => {
+                let pulled = self.pull(header, len, source.as_mut(), place).await;
+                drop(guard);
+                pulled
             }
         }
-        gathered.write(&mut half, idle_max).await?;
     }
-    half.shutdown().await
+
+    async fn pull(
+        &mut self,
+        header: Header,
+        len: usize,
+        source: &mut dyn PieceSource,
+        place: Place,
+    ) -> io::Result<()> {
+        let first = self.first_piece(source).await?;
+        self.gathered.kept.push(Kept { _place: place, _guard: None });
+        match first {
+            Ok(first) => {
+                self.gather_head(&header, len);
+                self.pieces(source, first, len).await
+            }
+            Err(error) => {
+                // Nothing of the frame has left: others on the connection need not suffer.
+                let instead = source.broke(&error).ok_or(error)?;
+                self.gather_head(&instead, 0);
+                Ok(())
+            }
+        }
+    }
+
+    /// The first piece of a body, or why there is none. What others asked for does not wait for this one's disk.
+    async fn first_piece(&mut self, source: &mut dyn PieceSource) -> io::Result<io::Result<Piece>> {
+        let first = next_of(source, self.idle_max / self.first_part);
+        let first = self.gathered.write_while_waiting(first, &mut self.half, self.idle_max).await?;
+        let is_late = first.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::TimedOut);
+        self.first_part = if is_late { FIRST_PART_NEXT } else { FIRST_PART };
+        Ok(first)
+    }
+
+    /// Sends a body from its first piece on, and whatever is gathered before it.
+    async fn pieces(&mut self, source: &mut dyn PieceSource, first: Piece, len: usize) -> io::Result<()> {
+        let (mut piece, mut left, idle_max) = (first, len, self.idle_max);
+        while let Some(parts) = piece {
+            for part in parts {
+                left = left.checked_sub(part.len()).ok_or_else(|| wrong_total(len))?;
+                self.gathered.push(part);
+            }
+            // The next piece comes from its disk while this one leaves.
+            let write = self.gathered.write(&mut self.half, idle_max);
+            let ((), next) = tokio::try_join!(write, async { Ok(next_of(source, idle_max).await) })?;
+            piece = next.inspect_err(|error| _ = source.broke(error))?;
+        }
+        if left == 0 { Ok(()) } else { Err(wrong_total(len)) }
+    }
+
+    fn gather_head(&mut self, header: &Header, len: usize) {
+        header.encode(len, &mut self.heads);
+        self.gathered.push(self.heads.split().freeze());
+    }
 }
 
 /// The next piece of a body, which has begun to take up the connection: it may not stand still for ever.
-async fn next_of(source: &mut dyn PieceSource, idle_max: Duration) -> io::Result<Option<Vec<Bytes>>> {
+async fn next_of(source: &mut dyn PieceSource, idle_max: Duration) -> io::Result<Piece> {
     timeout(idle_max, source.next()).await.unwrap_or_else(|_| {
         let text = format!("a body that is sent had no next piece for {idle_max:?}");
         Err(io::Error::new(io::ErrorKind::TimedOut, text))
@@ -145,8 +186,13 @@ fn wrong_total(len: usize) -> io::Error {
 struct Gathered {
     parts: VecDeque<Bytes>,
     len: usize,
-    payloads: Vec<Payload>,
-    places: Vec<Place>,
+    kept: Vec<Kept>,
+}
+
+/// What a frame has a hold of until it has left.
+struct Kept {
+    _place: Place,
+    _guard: Guard,
 }
 
 impl Gathered {
@@ -202,8 +248,7 @@ impl Gathered {
                 }
             }
         }
-        self.payloads.clear();
-        self.places.clear();
+        self.kept.clear();
         Ok(())
     }
 }

@@ -28,16 +28,15 @@ pub enum ByteOrder {
 }
 
 impl ByteOrder {
-    /// The order in which `body`, which holds exactly one batch, declares its own length; `None` if both do (the length
-    /// reads the same backwards) or neither does.
-    pub fn of_single_batch(body: &[u8]) -> Option<Self> {
-        let declared = *body.get(12..)?.first_chunk::<4>()?;
-        let actual = u32::try_from(body.len() - BATCH_HEADER_LEN).ok()?;
-        match (u32::from_le_bytes(declared) == actual, u32::from_be_bytes(declared) == actual) {
-            (true, false) => Some(Self::Little),
-            (false, true) => Some(Self::Big),
-            _ => None,
-        }
+    /// The order in which a batch of `len` bytes, of which `front` holds at least the header, declares its own length;
+    /// `None` if both do (the length reads the same backwards) or neither does.
+    pub fn of_batch(front: &[u8], len: usize) -> Option<Self> {
+        let declares = |order: &Self| {
+            let header = BatchHeader::decode(front, *order);
+            header.is_some_and(|header| header.len as usize + BATCH_HEADER_LEN == len)
+        };
+        let mut found = [Self::Little, Self::Big].into_iter().filter(declares);
+        found.next().filter(|_| found.next().is_none())
     }
 }
 
@@ -148,19 +147,26 @@ mod tests {
     fn the_order_shows_in_the_length() {
         for order in [ByteOrder::Little, ByteOrder::Big] {
             let bytes = batch(order, 7, b"twelve bytes");
-            assert_eq!(ByteOrder::of_single_batch(&bytes), Some(order));
+            let (front, len) = (&bytes[..BATCH_HEADER_LEN], bytes.len());
+            assert_eq!(ByteOrder::of_batch(front, len), Some(order));
+            assert_eq!(ByteOrder::of_batch(front, len + 1), None, "neither says so");
+            assert_eq!(ByteOrder::of_batch(front, BATCH_HEADER_LEN - 1), None);
             let header = BatchHeader::decode(&bytes, order).unwrap();
             assert_eq!(
                 (header.map, header.attempt, header.batch, header.len),
                 (MapId(7), AttemptId(65536), BatchId(3), 12)
             );
         }
-        assert_eq!(
-            ByteOrder::of_single_batch(&batch(ByteOrder::Big, 7, b"")),
-            None,
-            "0 reads the same backwards"
-        );
-        assert_eq!(ByteOrder::of_single_batch(b"short"), None);
+        for len in [0, 0x0101, 0x0001_0000 + 0x0100] {
+            let bytes = batch(ByteOrder::Big, 7, &vec![7; len]);
+            let found = ByteOrder::of_batch(&bytes, bytes.len());
+            assert_eq!(
+                found,
+                (len == 0x0101).then_some(ByteOrder::Big),
+                "{len} reads the same backwards, or not"
+            );
+        }
+        assert_eq!(ByteOrder::of_batch(b"short", 5), None);
     }
 
     #[test]

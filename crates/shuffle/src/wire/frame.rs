@@ -154,7 +154,7 @@ pub struct Head {
     pub body_len: usize,
 }
 
-/// A whole frame.
+/// A whole frame, for tests and the fuzzer: a connection reads each [`Head`] before its body, and writes parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
     /// The header.

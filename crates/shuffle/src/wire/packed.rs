@@ -22,17 +22,9 @@ pub const NO_PEER: i32 = i32::MAX;
 /// refused, so that what a server makes of them stays in proportion to what was sent.
 pub(super) const LEN_MIN: usize = 14;
 
-/// Where a location's bytes are, as numbered in [`proto::StorageInfo`]. Larger numbers make a 0.5.4 client fail.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum StorageKind {
-    /// In the worker's memory. A client never tries to read such a file itself.
-    #[default]
-    Memory = 0,
-    /// On a spinning disk.
-    Hdd = 1,
-    /// On a solid state disk.
-    Ssd = 2,
-}
+/// Where a location's bytes are, as numbered in [`proto::StorageInfo`]: in the worker's memory, wherever they are,
+/// because a client never tries to read such a file itself. Numbers above 2, a solid state disk, make a 0.5.4 client fail.
+const STORAGE_MEMORY: i32 = 0;
 
 /// One copy of a partition location, with the worker that holds it and the worker that holds the other copy.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -121,7 +113,7 @@ impl Location {
             packed.epoches.push(location.id.epoch.0);
             packed.worker_ids.push(count(worker));
             packed.map_id_bitmap.push(Bytes::new());
-            packed.types.push(StorageKind::Memory as i32);
+            packed.types.push(STORAGE_MEMORY);
             packed.mount_points.push(0);
             packed.final_result.push(false);
             packed.file_paths.push(String::new());

@@ -109,8 +109,6 @@ pub enum Answer {
     Message(Message),
     /// Whether the endpoint exists.
     Exists(bool),
-    /// This master does not lead; the leader's `host:port` if it is known.
-    NotLeader(Option<String>),
 }
 
 impl Answer {
@@ -125,14 +123,6 @@ impl Answer {
         match self {
             Self::Message(message) => java::encode_message(message, &mut dst),
             Self::Exists(exists) => java::encode_boolean(*exists, &mut dst),
-            Self::NotLeader(leader) => {
-                let text = leader.as_deref().unwrap_or(java::NO_LEADER);
-                java::encode_not_leader(
-                    &format!("not the leading master: {text}"),
-                    leader.as_deref(),
-                    &mut dst,
-                );
-            }
         }
         dst.freeze()
     }
@@ -204,6 +194,6 @@ mod tests {
             Answer::decode_message(Answer::Message(Message::ONE_WAY_RESPONSE).encode()),
             Ok(Message::ONE_WAY_RESPONSE)
         );
-        assert!(Answer::decode_message(Answer::NotLeader(Some("m:1".into())).encode()).is_err());
+        assert!(Answer::decode_message(java::tests::captured_exception()).is_err());
     }
 }

@@ -294,7 +294,7 @@ impl Contents {
     /// Its length does not fit in any order: readers would take the bytes behind it for something else.
     pub(super) fn header_of(&mut self, front: &[u8], len: usize) -> Result<BatchHeader, String> {
         if self.order.is_none()
-            && let Some(order) = order_of(front, len)
+            && let Some(order) = ByteOrder::of_batch(front, len)
         {
             if order == ByteOrder::Big {
                 self.copies.values_mut().for_each(|copy| copy.swap_byte_order());
@@ -312,16 +312,6 @@ impl Contents {
             None => Err(format!("a batch of {len} bytes has no header of {BATCH_HEADER_LEN}")),
         }
     }
-}
-
-/// The byte order in which a batch declares its own length, if only one does.
-fn order_of(front: &[u8], len: usize) -> Option<ByteOrder> {
-    let declares = |order: &ByteOrder| {
-        let header = BatchHeader::decode(front, *order);
-        header.is_some_and(|header| header.len as usize + BATCH_HEADER_LEN == len)
-    };
-    let mut found = [ByteOrder::Little, ByteOrder::Big].into_iter().filter(declares);
-    found.next().filter(|_| found.next().is_none())
 }
 
 impl Service for PushService {
