@@ -258,6 +258,12 @@ impl Session {
         shuffles.push(Arc::downgrade(shuffle));
     }
 
+    /// Has nothing more to tell a shuffle.
+    pub fn forget(&self, shuffle: &Arc<Inner>) {
+        let mut shuffles = self.shuffles.lock().unwrap_or_else(PoisonError::into_inner);
+        shuffles.retain(|known| !std::ptr::eq(known.as_ptr(), Arc::as_ptr(shuffle)));
+    }
+
     /// Has no new locations made on workers that leave, and what is there committed. The heartbeat does not wait for that:
     /// a worker may take long.
     fn leave(&self, leaving: &[WorkerId]) {
@@ -265,8 +271,8 @@ impl Session {
         for shuffle in shuffles.iter().filter_map(Weak::upgrade) {
             shuffle.state().routes.leave(leaving);
             if !leaving.is_empty() {
-                let leaving = leaving.to_vec();
-                tokio::spawn(async move { shuffle.commit_early(&leaving).await });
+                let (leaving, leaver) = (leaving.to_vec(), shuffle.clone());
+                shuffle.spawn(async move { leaver.commit_early(&leaving).await });
             }
         }
     }

@@ -58,6 +58,7 @@ impl Committed {
         progress.add(inner, &locations, |_| true);
         let mut retries = 0;
         loop {
+            inner.check(&inner.state())?;
             let failures = progress.ask(inner, &winners, |_| true).await?;
             let mut missing = progress.failed.clone();
             missing.extend(failures.iter().flat_map(|(request, _)| &request.names));

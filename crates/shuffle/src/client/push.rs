@@ -92,11 +92,15 @@ fn map_ended(map: MapId, attempt: AttemptId) -> Error {
 
 impl Inner {
     /// Pushes one batch until a worker takes it, to new locations as far as it must.
+    ///
+    /// # Errors
+    /// `Unavailable` if no worker takes it; `Conflict` if the map has ended with another attempt or the shuffle was
+    /// unregistered.
     pub async fn push(self: &Arc<Self>, batch: &Batch, map: MapId, attempt: AttemptId) -> Result<()> {
         let mut reasons = Vec::new();
         for _ in 0..=self.session.options.revives_max {
             // Kept until there is a new location, if it has to be: who waits for the place goes there, too.
-            let (location, _place) = self.place(batch.partition).await;
+            let (location, _place) = self.place(batch.partition).await?;
             let answer = self.push_to(&location, &[location.id], std::slice::from_ref(batch)).await;
             match verdict(answer, &location) {
                 Verdict::Taken => return Ok(()),
@@ -123,7 +127,7 @@ impl Inner {
         map: MapId,
         attempt: AttemptId,
     ) -> Result<()> {
-        if let Some((location, ids, place)) = self.common_place(batches).await {
+        if let Some((location, ids, place)) = self.common_place(batches).await? {
             match verdict(self.push_to(&location, &ids, batches).await, &location) {
                 Verdict::Taken | Verdict::TakenMoveOn => return Ok(()),
                 Verdict::MapEnded => return Err(map_ended(map, attempt)),
@@ -141,20 +145,21 @@ impl Inner {
 
     /// Where a batch of the partition goes, and a place in the window of that worker. The wait for one may be long if the
     /// worker is silent; by then the partition may have moved on, or is better moved on without a try.
-    async fn place(&self, partition: PartitionId) -> (Location, OwnedSemaphorePermit) {
+    async fn place(&self, partition: PartitionId) -> Result<(Location, OwnedSemaphorePermit)> {
         loop {
             let location = self.state().routes.current(partition).clone();
             let place =
                 self.window(&location.worker).acquire_owned().await.expect("no window is ever closed");
             let epoch = location.id.epoch;
             let (has_moved, is_shunned) = {
-                let routes = &self.state().routes;
-                (routes.newer_than(partition, epoch).is_some(), routes.shuns(&location.worker))
+                let state = self.state();
+                self.check(&state)?;
+                (state.routes.newer_than(partition, epoch).is_some(), state.routes.shuns(&location.worker))
             };
             if has_moved || is_shunned && self.revive(partition, epoch, &[]).await.is_ok() {
                 continue;
             }
-            return (location, place);
+            return Ok((location, place));
         }
     }
 
@@ -163,7 +168,7 @@ impl Inner {
     async fn common_place(
         &self,
         batches: &[Batch],
-    ) -> Option<(Location, Vec<LocationId>, OwnedSemaphorePermit)> {
+    ) -> Result<Option<(Location, Vec<LocationId>, OwnedSemaphorePermit)>> {
         let current = || -> Vec<Location> {
             let state = self.state();
             batches.iter().map(|batch| state.routes.current(batch.partition).clone()).collect()
@@ -171,17 +176,24 @@ impl Inner {
         let mut locations = current();
         loop {
             let pair = |location: &Location| (location.worker.clone(), location.peer.clone());
-            let first = locations.first().filter(|_| batches.len() > 1)?.clone();
+            let Some(first) = locations.first().filter(|_| batches.len() > 1).cloned() else {
+                return Ok(None);
+            };
             if locations.iter().any(|location| pair(location) != pair(&first)) {
-                return None;
+                return Ok(None);
             }
             let place = self.window(&first.worker).acquire_owned().await.expect("no window is ever closed");
             let since = std::mem::replace(&mut locations, current());
-            if self.state().routes.shuns(&first.worker) {
-                return None;
+            let is_shunned = {
+                let state = self.state();
+                self.check(&state)?;
+                state.routes.shuns(&first.worker)
+            };
+            if is_shunned {
+                return Ok(None);
             }
             if since == locations {
-                return Some((first, locations.iter().map(|location| location.id).collect(), place));
+                return Ok(Some((first, locations.iter().map(|location| location.id).collect(), place)));
             }
         }
     }
@@ -227,7 +239,7 @@ impl Inner {
     /// Makes a new location while batches still go to the old one.
     fn move_on(self: &Arc<Self>, location: Location) {
         let inner = self.clone();
-        tokio::spawn(async move {
+        self.spawn(async move {
             // If it fails, batches go on to the old location, which still takes them.
             let _ = inner.revive(location.id.partition, location.id.epoch, &[]).await;
         });

@@ -10,7 +10,7 @@ use tracing::debug;
 
 use super::application::RETRIES_MAX;
 use super::commit::{Committed, Readable};
-use super::shuffle::{Inner, Shuffle};
+use super::shuffle::{Inner, Shuffle, Stage};
 use crate::error::{Error, Kind, Result};
 use crate::ids::{BatchId, FileName, MapId, PartitionId, WorkerId};
 use crate::wire::batch::{Batch, Batches, ByteOrder};
@@ -58,10 +58,13 @@ impl Reader {
         partition: PartitionId,
         maps: impl RangeBounds<i32>,
     ) -> Result<Self> {
-        let committed = shuffle.inner.state().committed.clone().ok_or_else(|| {
+        let stage = shuffle.inner.state().stage.clone();
+        let Stage::Committed(committed) = stage else {
+            shuffle.inner.check(&shuffle.inner.state())?;
             let text = format!("shuffle {} is not committed", shuffle.inner.key);
-            Error::new(Kind::Conflict, text).with_hint("call `commit` when all maps have ended")
-        })?;
+            let hint = "call `commit` when all maps have ended";
+            return Err(Error::new(Kind::Conflict, text).with_hint(hint));
+        };
         let files = usize::try_from(partition.0).ok().and_then(|at| committed.files.get(at));
         let files = files.ok_or_else(|| {
             Error::new(
@@ -99,7 +102,7 @@ impl Reader {
     ///
     /// # Errors
     /// `Unavailable` if no copy of a location can be reached, after several attempts; `DataLoss` if all can be and none can
-    /// be read; `Corrupt` if what was read is no batch. Each further call gives the same error.
+    /// be read; `Corrupt` if what was read is no batch; `Conflict` if the shuffle was unregistered. Each further call gives the same error.
     pub async fn next(&mut self) -> Result<Option<Batch>> {
         if let Some(error) = &self.broken {
             return Err(error.clone());
@@ -160,12 +163,16 @@ impl Reader {
 
     /// Opens the next copy of the first file; behind the last copy waits for those that may be there later.
     async fn open(&mut self) -> Result<()> {
+        self.inner.check(&self.inner.state())?;
         let session = self.inner.session.clone();
         let untried = |worker: &WorkerId| self.failed.iter().all(|failure| failure.worker != *worker);
         let copies = self.files[0].copies.iter().filter(|(worker, _)| untried(worker));
         let copy = copies.min_by_key(|(worker, _)| session.is_unreached(worker)).cloned();
         let Some((worker, name)) = copy else { return self.wait().await };
-        match self.open_copy(&worker, name).await {
+        let opened = self.open_copy(&worker, name).await;
+        // If the shuffle's number was given back meanwhile, this may be a file of the next one that has it.
+        self.inner.check(&self.inner.state())?;
+        match opened {
             Ok(handler) => {
                 session.reached(&worker, true);
                 let (id, chunks) = (handler.stream_id, handler.num_chunks);

@@ -315,7 +315,91 @@ async fn a_registration_that_fails_leaves_nothing_reserved() {
     assert_eq!(error.kind(), Kind::Unavailable, "{error}");
     let file = |text: &str| (0, text.parse().unwrap());
     assert_eq!(cluster.asked(0, Point::Message(MessageType::UNREGISTER_SHUFFLE)), 1);
-    until(|| [file("0-0-0"), file("1-0-1")].iter().all(|file| cluster.destroyed().contains(file))).await;
+    let destroyed = cluster.destroyed();
+    assert!([file("0-0-0"), file("1-0-1")].iter().all(|file| destroyed.contains(file)), "{destroyed:?}");
+}
+
+#[tokio::test]
+async fn what_goes_on_with_an_unregistered_shuffle_does_not_touch_the_next_of_its_number() {
+    let cluster = Scripted::start(1).await;
+    let heartbeat = Duration::from_millis(5);
+    let options = Options { merge_len: 0, heartbeat, ..cluster.options() };
+    let application = Application::start(options).await.unwrap();
+    let before = application.register(ShuffleId(0), 1, 1).await.unwrap();
+    write_one(&before).await;
+    let pushed = cluster.asked(0, Point::Push);
+    let (mut late, idle) = (writer(&before), writer(&before));
+    let mut reader = before.reader(PartitionId(0), ..).unwrap();
+    before.clone().unregister().await.unwrap();
+
+    let next = application.register(ShuffleId(0), 1, 1).await.unwrap();
+    let opened = cluster.asked(0, Point::Message(MessageType::OPEN_STREAM));
+    let conflict = |error: crate::Error| {
+        assert_eq!(error.kind(), Kind::Conflict, "{error}");
+        assert!(error.to_string().contains("unregistered"), "{error}");
+    };
+    conflict(late.push(PartitionId(0), &b"late"[..]).await.unwrap_err());
+    conflict(late.finish().await.unwrap_err());
+    conflict(idle.finish().await.unwrap_err());
+    conflict(before.commit().await.unwrap_err());
+    conflict(reader.next().await.unwrap_err());
+    conflict(before.reader(PartitionId(0), ..).err().unwrap());
+    assert_eq!(cluster.asked(0, Point::Push), pushed);
+    assert_eq!(cluster.asked(0, Point::Message(MessageType::OPEN_STREAM)), opened);
+
+    // It has nothing more to commit early, and whoever gives it up once more does not end the next one.
+    let commits = cluster.commits(0).len();
+    drop(next);
+    cluster.leave(0);
+    let beat = Point::Message(MessageType::HEARTBEAT_FROM_APPLICATION);
+    let beats = cluster.asked(0, beat);
+    until(|| cluster.asked(0, beat) > beats + 5).await;
+    before.unregister().await.unwrap();
+    assert_eq!(cluster.commits(0).len(), commits);
+    assert_eq!(cluster.asked(0, Point::Message(MessageType::UNREGISTER_SHUFFLE)), 1);
+}
+
+#[tokio::test]
+async fn a_shuffle_is_unregistered_when_its_pushes_have_ended() {
+    let cluster = Scripted::start(1).await;
+    let unregister = Point::Message(MessageType::UNREGISTER_SHUFFLE);
+    for merge_len in [0, 40] {
+        let shuffle = shuffle(Options { merge_len, window: 1, ..cluster.options() }, 2).await;
+        let (asked, pushed) = (cluster.asked(0, unregister), cluster.asked(0, Point::Push));
+        cluster.fail(0, Point::Push, &[Fault::Hang]);
+        let mut writer = writer(&shuffle);
+        for number in 0..4 {
+            writer.push(PartitionId(number % 2), number.to_string()).await.unwrap();
+        }
+        until(|| cluster.faults_left() == 0).await;
+        cancel(shuffle.clone().unregister()).await;
+        assert_eq!(cluster.asked(0, unregister), asked, "a push is on its way");
+        cluster.release();
+        shuffle.unregister().await.unwrap();
+        assert_eq!(cluster.asked(0, unregister), asked + 1);
+        let error = writer.finish().await.expect_err("most of it was not pushed");
+        assert_eq!(error.kind(), Kind::Conflict, "{error}");
+        assert_eq!(cluster.asked(0, Point::Push), pushed + 1, "what waited behind the first push stays here");
+    }
+}
+
+#[tokio::test]
+async fn a_shuffle_is_unregistered_when_workers_have_heard_what_to_destroy() {
+    let cluster = Scripted::start(2).await;
+    let request_max = Duration::from_millis(300);
+    let options = Options { replicate: true, heartbeat: NEVER, request_max, ..cluster.options() };
+    let application = Application::start(options).await.unwrap();
+    cluster.fail(1, Point::Message(MessageType::RESERVE_SLOTS), &[Fault::Fail; 3]);
+    let destroy = Point::Message(MessageType::DESTROY);
+    cluster.fail(0, destroy, &[Fault::Hang]);
+    let begin = Instant::now();
+    application.register(ShuffleId(0), 1, 2).await.err().expect("there is one worker for two copies");
+    assert!(
+        begin.elapsed() >= request_max,
+        "the number is free, and a worker may yet destroy what has it next"
+    );
+    assert_eq!(cluster.asked(0, Point::Message(MessageType::UNREGISTER_SHUFFLE)), 1);
+    assert_eq!(cluster.faults_left(), 0);
 }
 
 #[tokio::test]

@@ -58,7 +58,7 @@ impl Writer {
     ///
     /// # Errors
     /// `Invalid` for a partition that does not exist or a batch of 1 GiB, which is not written then; `Conflict` if the map
-    /// has ended with another attempt; `Unavailable` if an earlier batch found no worker that takes it. After these two the
+    /// has ended with another attempt or the shuffle was unregistered; `Unavailable` if an earlier batch found no worker that takes it. After these two the
     /// writer has failed: each further call gives the same error, [`Writer::finish`] too.
     pub async fn push(&mut self, partition: PartitionId, payload: impl Into<Bytes>) -> Result<()> {
         self.check()?;
@@ -66,6 +66,7 @@ impl Writer {
         let inner = &self.shuffle.inner;
         let (merge_len, pair) = {
             let state = inner.state();
+            inner.check(&state)?;
             if partition.0 < 0 || partition.0.cast_unsigned() as usize >= state.routes.partitions() {
                 let count = state.routes.partitions();
                 return Err(Error::new(
@@ -133,6 +134,7 @@ impl Writer {
         let (inner, map, attempt) = (self.shuffle.inner.clone(), self.map, self.attempt);
         self.pushes.spawn(async move {
             let _place = place;
+            let _in_use = inner.enter()?;
             match batches.as_slice() {
                 [batch] => inner.push(batch, map, attempt).await,
                 _ => inner.push_merged(&batches, map, attempt).await,
@@ -154,6 +156,7 @@ impl Writer {
         }
         self.check()?;
         let mut state = self.shuffle.inner.state();
+        self.shuffle.inner.check(&state)?;
         let maps = state.winners.len();
         let winner = usize::try_from(self.map.0).ok().and_then(|map| state.winners.get_mut(map));
         let winner = winner
