@@ -54,7 +54,7 @@ impl Committed {
     /// Commits every location of every epoch on all of its workers.
     pub async fn commit(inner: &Inner) -> Result<Self> {
         let mut progress = inner.progress.lock().await;
-        let (locations, winners) = inner.state().to_commit();
+        let (locations, winners) = inner.close()?;
         progress.add(inner, &locations, |_| true);
         let mut retries = 0;
         loop {

@@ -55,6 +55,8 @@ pub(super) enum Number {
 pub(super) enum Stage {
     /// Maps write.
     Writing,
+    /// A commit has taken down which locations there are and who has won: there will be no others.
+    Committing,
     Committed(Arc<Committed>),
     /// It was given up: nothing is to be said to workers any more under its number.
     Ended,
@@ -130,7 +132,7 @@ impl Shuffle {
         }
     }
 
-    /// Writes as one attempt of one map task.
+    /// Writes as one attempt of one map task. One that is not of this shuffle gives a writer that has failed as `Invalid`.
     pub fn writer(&self, map: MapId, attempt: AttemptId) -> Writer {
         Writer::new(self.clone(), map, attempt)
     }
@@ -306,6 +308,31 @@ impl Inner {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Takes down the locations and the winners for the commit of the whole shuffle: from here on there are no others.
+    ///
+    /// # Errors
+    /// `Conflict` if the shuffle was given up.
+    pub fn close(&self) -> Result<(Vec<Vec<Location>>, Vec<AttemptId>)> {
+        let mut state = self.state();
+        self.check(&state)?;
+        if matches!(state.stage, Stage::Writing) {
+            state.stage = Stage::Committing;
+        }
+        Ok(state.to_commit())
+    }
+
+    /// Refuses what would make the shuffle other than it was committed.
+    ///
+    /// # Errors
+    /// `Conflict` if its commit has begun or it was given up.
+    pub fn check_writing(&self, state: &State) -> Result<()> {
+        self.check(state)?;
+        match state.stage {
+            Stage::Writing => Ok(()),
+            _ => Err(Error::new(Kind::Conflict, format!("the commit of shuffle {} has begun", self.key))),
+        }
+    }
+
     /// Refuses what was not to be done with a shuffle that was given up.
     ///
     /// # Errors
@@ -433,11 +460,19 @@ impl Inner {
         }
     }
 
+    /// Takes a reserved location into use, unless the commit has begun meanwhile, which does not know it.
+    fn adopt(&self, location: Location) -> Result<()> {
+        let mut state = self.state();
+        self.check_writing(&state)?;
+        state.routes.adopt(location);
+        Ok(())
+    }
+
     /// A location for the partition that is newer than `epoch`; `avoid` gets no more locations of this shuffle, as long as
     /// there are other workers.
     ///
     /// # Errors
-    /// `Unavailable` if there is no worker for it; `Conflict` if the shuffle was unregistered.
+    /// `Unavailable` if there is no worker for it; `Conflict` if the shuffle's commit has begun or it was unregistered.
     pub async fn revive(&self, partition: PartitionId, epoch: Epoch, avoid: &[WorkerId]) -> Result<Location> {
         let _one_at_a_time = self.reviving[partition.0.cast_unsigned() as usize].lock().await;
         if let Some(newer) = self.state().routes.newer_than(partition, epoch) {
@@ -445,15 +480,18 @@ impl Inner {
         }
         let mut refused = BTreeMap::new();
         for round in 0..RESERVE_ROUNDS {
-            self.check(&self.state())?;
+            self.check_writing(&self.state())?;
             self.exclude(avoid.iter().chain(refused.keys()), round).await;
             let draw = self.session.number().cast_unsigned();
             let proposed =
                 self.state().routes.propose(partition, draw).ok_or_else(|| no_workers(&refused))?;
             refused = self.reserve(std::slice::from_ref(&proposed)).await;
             if refused.is_empty() {
-                self.state().routes.adopt(proposed.clone());
-                return Ok(proposed);
+                let adopted = self.adopt(proposed.clone());
+                if adopted.is_err() {
+                    self.destroy(std::slice::from_ref(&proposed), &refused);
+                }
+                return adopted.map(|()| proposed);
             }
             self.destroy(&[proposed], &refused);
         }

@@ -403,6 +403,77 @@ async fn a_shuffle_is_unregistered_when_workers_have_heard_what_to_destroy() {
 }
 
 #[tokio::test]
+async fn a_map_that_ends_behind_the_commit_is_told_that_nobody_reads_it() {
+    let cluster = Scripted::start(1).await;
+    let options = Options { merge_len: 0, heartbeat: NEVER, ..cluster.options() };
+    let application = Application::start(options).await.unwrap();
+    let shuffle = application.register(ShuffleId(0), 3, 1).await.unwrap();
+    let mut late = shuffle.writer(MapId(1), AttemptId(0));
+    late.push(PartitionId(0), &b"late"[..]).await.unwrap();
+    let mut writer = writer(&shuffle);
+    writer.push(PartitionId(0), &b"one"[..]).await.unwrap();
+    writer.finish().await.unwrap();
+    until(|| late.is_idle()).await;
+    let conflict = |error: crate::Error| {
+        assert_eq!(error.kind(), Kind::Conflict, "{error}");
+        assert!(error.to_string().contains("commit"), "{error}");
+    };
+
+    cluster.fail(0, Point::Message(MessageType::COMMIT_FILES), &[Fault::Hang]);
+    let committing = shuffle.clone();
+    let commit = tokio::spawn(async move { committing.commit().await });
+    until(|| cluster.faults_left() == 0).await;
+    conflict(late.finish().await.expect_err("the commit has gone out without it"));
+    cluster.release();
+    commit.await.unwrap().unwrap();
+    conflict(shuffle.writer(MapId(2), AttemptId(0)).finish().await.expect_err("it is not read"));
+    shuffle.writer(MapId(0), AttemptId(1)).finish().await.expect("another attempt of its map is read");
+    assert_eq!(read(&shuffle, 0).await.unwrap(), ["one"]);
+}
+
+#[tokio::test]
+async fn no_location_is_made_that_the_commit_does_not_know() {
+    let cluster = Scripted::start(1).await;
+    let shuffle = shuffle(Options { merge_len: 0, ..cluster.options() }, 1).await;
+    write_one(&shuffle).await;
+    let reserve = Point::Message(MessageType::RESERVE_SLOTS);
+    let reserved = cluster.asked(0, reserve);
+    // Sealed: the worker wants it elsewhere.
+    let mut late = writer(&shuffle);
+    late.push(PartitionId(0), &b"late"[..]).await.unwrap();
+    assert_eq!(late.finish().await.expect_err("it is not read").kind(), Kind::Conflict);
+    assert_eq!((cluster.asked(0, reserve), shuffle.locations(PartitionId(0))), (reserved, 1));
+
+    // The commit comes while a location is being made.
+    let shuffle = self::shuffle(Options { merge_len: 0, ..cluster.options() }, 2).await;
+    let mut late = writer(&shuffle);
+    cluster.fail(0, Point::Push, &[Fault::Fail]);
+    cluster.fail(0, reserve, &[Fault::Hang]);
+    late.push(PartitionId(1), &b"late"[..]).await.unwrap();
+    until(|| cluster.faults_left() == 0).await;
+    shuffle.commit().await.unwrap();
+    cluster.release();
+    assert_eq!(late.finish().await.expect_err("it is not read").kind(), Kind::Conflict);
+    assert_eq!(shuffle.locations(PartitionId(1)), 1);
+    let unused = (0, "1-1-0".parse().unwrap());
+    until(|| cluster.destroyed().contains(&unused)).await;
+}
+
+#[tokio::test]
+async fn a_map_or_an_attempt_that_does_not_exist_writes_nothing() {
+    let cluster = Scripted::start(1).await;
+    let shuffle = shuffle(Options { merge_len: 0, ..cluster.options() }, 1).await;
+    for (map, attempt) in [(1, AttemptId(0)), (-1, AttemptId(0)), (0, AttemptId::NONE)] {
+        let mut writer = shuffle.writer(MapId(map), attempt);
+        let error = writer.push(PartitionId(0), &b"nobody's"[..]).await.expect_err("no such task");
+        assert_eq!(error.kind(), Kind::Invalid, "{error}");
+        let error = writer.finish().await.expect_err("no such task");
+        assert_eq!(error.kind(), Kind::Invalid, "{error}");
+    }
+    assert_eq!(cluster.asked(0, Point::Push), 0);
+}
+
+#[tokio::test]
 async fn an_application_that_is_refused_says_so() {
     let cluster = Scripted::start(1).await;
     let beat = Point::Message(MessageType::HEARTBEAT_FROM_APPLICATION);

@@ -25,7 +25,7 @@ pub struct Writer {
     pushes: JoinSet<Result<()>>,
     /// Bounds the pushes that this writer has begun, so that a writer without backpressure does not hold all its data.
     begun: Arc<Semaphore>,
-    /// The first failure of a push: batches are missing, whatever comes behind it.
+    /// Why nothing can be written, or the first failure of a push: batches are missing, whatever comes behind it.
     failed: Option<Error>,
 }
 
@@ -41,6 +41,15 @@ const BEGUN_PER_WINDOW: usize = 4;
 impl Writer {
     pub(super) fn new(shuffle: Shuffle, map: MapId, attempt: AttemptId) -> Self {
         let window = shuffle.inner.session.options.window;
+        let maps = shuffle.inner.state().winners.len();
+        let invalid = |text: String| Some(Error::new(Kind::Invalid, text));
+        let failed = if usize::try_from(map.0).map_or(true, |map| map >= maps) {
+            invalid(format!("map {map} is not one of {maps}"))
+        } else if attempt == AttemptId::NONE {
+            invalid(format!("attempt {attempt} stands for no attempt"))
+        } else {
+            None
+        };
         Self {
             shuffle,
             map,
@@ -49,7 +58,7 @@ impl Writer {
             gathered: BTreeMap::new(),
             pushes: JoinSet::new(),
             begun: Arc::new(Semaphore::new(window * BEGUN_PER_WINDOW)),
-            failed: None,
+            failed,
         }
     }
 
@@ -57,9 +66,10 @@ impl Writer {
     /// cancelled while it waits, the batch is not written, and those before it are.
     ///
     /// # Errors
-    /// `Invalid` for a partition that does not exist or a batch of 1 GiB, which is not written then; `Conflict` if the map
-    /// has ended with another attempt or the shuffle was unregistered; `Unavailable` if an earlier batch found no worker that takes it. After these two the
-    /// writer has failed: each further call gives the same error, [`Writer::finish`] too.
+    /// `Invalid` for a partition that does not exist or a batch of 1 GiB, which is not written then, and for a map or an
+    /// attempt that does not exist; `Conflict` if the map has ended with another attempt, the shuffle's commit has begun or
+    /// it was unregistered; `Unavailable` if an earlier batch found no worker that takes it. After these two the writer has
+    /// failed: each further call gives the same error, [`Writer::finish`] too.
     pub async fn push(&mut self, partition: PartitionId, payload: impl Into<Bytes>) -> Result<()> {
         self.check()?;
         let payload = payload.into();
@@ -145,7 +155,7 @@ impl Writer {
     /// Pushes what is left, waits until all is taken, and ends the map: if no other attempt was first, this one is read.
     ///
     /// # Errors
-    /// As for [`Writer::push`].
+    /// As for [`Writer::push`]. A commit that has begun is none if the map had ended before it.
     pub async fn finish(mut self) -> Result<()> {
         for gathered in std::mem::take(&mut self.gathered).into_values() {
             let place = self.place().await?;
@@ -155,14 +165,13 @@ impl Writer {
             self.note(ended);
         }
         self.check()?;
-        let mut state = self.shuffle.inner.state();
-        self.shuffle.inner.check(&state)?;
-        let maps = state.winners.len();
-        let winner = usize::try_from(self.map.0).ok().and_then(|map| state.winners.get_mut(map));
-        let winner = winner
-            .ok_or_else(|| Error::new(Kind::Invalid, format!("map {} is not one of {maps}", self.map)))?;
-        if *winner == AttemptId::NONE {
-            *winner = self.attempt;
+        let inner = &self.shuffle.inner;
+        let mut state = inner.state();
+        inner.check(&state)?;
+        let map = self.map.0.cast_unsigned() as usize; // a writer of any other has failed from the beginning
+        if state.winners[map] == AttemptId::NONE {
+            inner.check_writing(&state)?;
+            state.winners[map] = self.attempt;
         }
         Ok(())
     }
