@@ -112,12 +112,10 @@ impl Progress {
     /// Makes requests for those copies on some workers that were not asked for yet.
     fn add(&mut self, inner: &Inner, locations: &[Vec<Location>], wanted: impl Fn(&WorkerId) -> bool) {
         let mut by_worker: BTreeMap<WorkerId, Vec<FileName>> = BTreeMap::new();
-        for location in locations.iter().flatten() {
-            for copy in [Some(location.clone()), location.peer_location()].into_iter().flatten() {
-                let name = FileName { location: copy.id, mode: copy.mode };
-                if wanted(&copy.worker) && self.asked.insert(name) {
-                    by_worker.entry(copy.worker).or_default().push(name);
-                }
+        for copy in locations.iter().flatten().flat_map(Location::copies) {
+            let name = copy.file();
+            if wanted(&copy.worker) && self.asked.insert(name) {
+                by_worker.entry(copy.worker).or_default().push(name);
             }
         }
         let epoch = inner.session.number();
@@ -208,15 +206,13 @@ pub(crate) fn readable(
 ) -> Result<Vec<Readable>, LocationId> {
     let mut readable = Vec::new();
     for location in locations {
-        let copies: Vec<Location> =
-            [Some(location.clone()), location.peer_location()].into_iter().flatten().collect();
-        let named = |copy: &Location| FileName { location: copy.id, mode: copy.mode };
+        let copies: Vec<Location> = location.copies().collect();
         let found: Vec<_> = copies
             .iter()
-            .filter(|copy| good.contains(&named(copy)))
-            .map(|copy| (copy.worker.clone(), named(copy)))
+            .filter(|copy| good.contains(&copy.file()))
+            .map(|copy| (copy.worker.clone(), copy.file()))
             .collect();
-        let lost = copies.iter().filter(|copy| failed.contains(&named(copy))).count();
+        let lost = copies.iter().filter(|copy| failed.contains(&copy.file())).count();
         match (found.is_empty(), lost) {
             (false, _) => readable.push(Readable { location: location.id, copies: found }),
             // Where one copy is empty, all of it is: a batch is acknowledged when both have it.

@@ -289,11 +289,8 @@ pub(super) fn use_one_address(candidates: &mut Vec<WorkerId>, primaries: &mut [L
 /// Both copies of locations, by the workers that hold them.
 fn by_worker(locations: &[Location]) -> BTreeMap<WorkerId, Vec<Location>> {
     let mut by_worker: BTreeMap<WorkerId, Vec<Location>> = BTreeMap::new();
-    for location in locations {
-        let copies = [Some(location.clone()), location.peer_location()];
-        for copy in copies.into_iter().flatten() {
-            by_worker.entry(copy.worker.clone()).or_default().push(copy);
-        }
+    for copy in locations.iter().flat_map(Location::copies) {
+        by_worker.entry(copy.worker.clone()).or_default().push(copy);
     }
     by_worker
 }

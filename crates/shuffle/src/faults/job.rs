@@ -179,8 +179,8 @@ impl Job {
             let threshold_bytes = u64::from(BATCH_BYTES) * (1 + scene.random.next() % 4);
             let hard_bytes = 7 * u64::from(BATCH_BYTES);
             let split = SplitPolicy { enabled: true, threshold_bytes, mode, hard_bytes };
-            for copy in [Some(location.clone()), location.peer_location()].into_iter().flatten() {
-                let file = FileName { location: copy.id, mode: copy.mode };
+            for copy in location.copies() {
+                let file = copy.file();
                 let peer = copy.peer.filter(|_| copy.mode == Mode::Primary);
                 let peer = peer.map(|peer| number_of(&peer).to_string().into());
                 by_worker.entry(copy.worker).or_default().push(Reservation { file, peer, split });
@@ -266,12 +266,10 @@ impl Job {
     /// Gives locations back that some worker took and another did not.
     fn destroy(&self, scene: &mut Scene, locations: &[Location], refused: &BTreeSet<WorkerId>) {
         let mut by_worker: BTreeMap<WorkerId, Vec<FileName>> = BTreeMap::new();
-        for location in locations {
-            for copy in [Some(location.clone()), location.peer_location()].into_iter().flatten() {
-                if !refused.contains(&copy.worker) {
-                    let file = FileName { location: copy.id, mode: copy.mode };
-                    by_worker.entry(copy.worker).or_default().push(file);
-                }
+        for copy in locations.iter().flat_map(Location::copies) {
+            if !refused.contains(&copy.worker) {
+                let file = copy.file();
+                by_worker.entry(copy.worker).or_default().push(file);
             }
         }
         for (worker, files) in by_worker {
@@ -457,9 +455,8 @@ impl Job {
         let mut of_worker: BTreeMap<WorkerId, Commit> = BTreeMap::new();
         for partition in 0..routes.partitions() as i32 {
             let current = routes.current(PartitionId(partition)).id;
-            let locations = routes.all(PartitionId(partition)).iter();
-            for copy in locations.flat_map(|known| [Some(known.clone()), known.peer_location()]).flatten() {
-                let file = FileName { location: copy.id, mode: copy.mode };
+            for copy in routes.all(PartitionId(partition)).iter().flat_map(Location::copies) {
+                let file = copy.file();
                 let answered = self.good.contains(&file) || self.failed.contains(&file);
                 if answered || !wanted(&copy, current) {
                     continue;
