@@ -267,6 +267,23 @@ async fn a_worker_that_is_not_reached_is_unavailable_and_one_that_refuses_has_lo
 }
 
 #[tokio::test]
+async fn what_is_lost_is_not_hidden_by_what_is_not_reached() {
+    let cluster = Scripted::start(2).await;
+    let shuffle = shuffle(Options { merge_len: 0, ..cluster.options() }, 2).await;
+    let mut writer = writer(&shuffle);
+    for partition in 0..2 {
+        writer.push(PartitionId(partition), &b"one"[..]).await.unwrap();
+    }
+    writer.finish().await.unwrap();
+    let commit = Point::Message(MessageType::COMMIT_FILES);
+    cluster.fail(0, commit, &[Fault::Close; 4]);
+    cluster.fail(1, commit, &[Fault::Fail]);
+    let error = shuffle.commit().await.expect_err("one is lost");
+    assert_eq!((error.kind(), cluster.asked(0, commit)), (Kind::DataLoss, 1), "{error}");
+    assert!(error.to_string().contains("1-0"), "{error}");
+}
+
+#[tokio::test]
 async fn a_copy_that_is_not_needed_is_not_waited_for() {
     let cluster = Scripted::start(2).await;
     let options = Options { replicate: true, merge_len: 0, retry_wait: NEVER, ..cluster.options() };

@@ -9,7 +9,7 @@ use super::message::{Batch, Party, Push, WorkerAnswer, WorkerCall};
 use super::scene::Scene;
 use super::tally::Event;
 use super::worker::{BATCH_BYTES, number_of};
-use crate::client::commit::{Readable, readable};
+use crate::client::commit::{Fate, Readable, Said, fate};
 use crate::client::push::{Verdict, verdict};
 use crate::client::routes::Routes;
 use crate::ids::{AttemptId, FileName, LocationId, Mode, PartitionId, ShuffleKey, WorkerId};
@@ -523,13 +523,29 @@ impl Job {
 
     /// The driver knows what can be read.
     fn end(&mut self, scene: &mut Scene) -> Vec<(u64, Question)> {
-        let files = self.locations.iter().map(|locations| readable(locations, &self.good, &self.failed));
-        match files.collect::<Result<Vec<_>, LocationId>>() {
-            Ok(files) => (self.stage, self.files) = (Stage::Done, files),
-            Err(lost) => {
-                scene.count(Event::LossReported);
-                (self.stage, self.lost) = (Stage::Failed, Some(lost));
+        let said = |file: FileName| match file {
+            _ if self.good.contains(&file) => Said::Whole,
+            _ if self.unanswered.contains(&file) => Said::Unanswered,
+            _ if self.failed.contains(&file) => Said::Lost,
+            _ => Said::Empty,
+        };
+        let mut files = vec![Vec::new(); self.locations.len()];
+        let mut lost = None;
+        for (files, locations) in files.iter_mut().zip(&self.locations) {
+            for location in locations {
+                match fate(location, said) {
+                    Fate::Readable(readable) => files.push(readable),
+                    Fate::Empty => {}
+                    // Nobody is asked once more.
+                    Fate::Unanswered | Fate::Lost => lost = lost.or(Some(location.id)),
+                }
             }
+        }
+        if lost.is_none() {
+            (self.stage, self.files) = (Stage::Done, files);
+        } else {
+            scene.count(Event::LossReported);
+            (self.stage, self.lost) = (Stage::Failed, lost);
         }
         Vec::new()
     }
