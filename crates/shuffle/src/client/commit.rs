@@ -10,7 +10,7 @@ use super::shuffle::Inner;
 use crate::error::{Error, Kind, Result};
 use crate::ids::{AttemptId, FileName, LocationId, Mode, WorkerId};
 use crate::wire::packed::Location;
-use crate::wire::{Received, proto, received};
+use crate::wire::{Received, Status, proto, received};
 
 /// A location with data, and where its copies can be read, the primary first.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -220,10 +220,22 @@ impl Progress {
 }
 
 impl Request {
-    /// What an answer says of the copies that were asked for. Those that it does not name are empty.
+    /// What an answer says of the copies that were asked for. Those that it does not name are empty if the worker knows the
+    /// shuffle.
+    ///
+    /// # Errors
+    /// `Conflict` if nothing was committed, so that the answer says nothing of the copies; `Invalid` for an id that is none.
     fn heard(&self, answer: &Received<received::CommitFilesResponse>) -> Result<BTreeMap<FileName, Said>> {
         type Answer = received::CommitFilesResponse;
-        let mut said: BTreeMap<_, _> = self.names.iter().map(|name| (*name, Said::Empty)).collect();
+        let not_named = match Status::from_code(answer.status) {
+            Some(Status::Success | Status::PartialSuccess) => Said::Empty,
+            Some(Status::ShuffleNotRegistered) => Said::Lost,
+            _ => {
+                let text = format!("worker {} does not commit: status {}", self.worker, answer.status);
+                return Err(Error::new(Kind::Conflict, text));
+            }
+        };
+        let mut said: BTreeMap<_, _> = self.names.iter().map(|name| (*name, not_named)).collect();
         let lists = [
             (Answer::COMMITTED_PRIMARY_IDS, Mode::Primary, Said::Whole),
             (Answer::COMMITTED_REPLICA_IDS, Mode::Replica, Said::Whole),

@@ -7,6 +7,7 @@ use super::scripted::{Fault, Point, Scripted, until};
 use super::*;
 use crate::error::Kind;
 use crate::ids::{AttemptId, LocationId, MapId, Mode, PartitionId, ShuffleId, WorkerId};
+use crate::wire::Status;
 use crate::wire::message::MessageType;
 use crate::wire::packed::Location;
 
@@ -488,6 +489,30 @@ async fn a_map_or_an_attempt_that_does_not_exist_writes_nothing() {
         assert_eq!(error.kind(), Kind::Invalid, "{error}");
     }
     assert_eq!(cluster.asked(0, Point::Push), 0);
+}
+
+#[tokio::test]
+async fn a_worker_that_commits_nothing_does_not_say_that_its_copies_are_empty() {
+    let asked_again = [
+        (Status::CommitFileException, true),
+        (Status::RequestFailed, true),
+        (Status::ShuffleNotRegistered, false),
+    ];
+    for (status, is_asked_again) in asked_again {
+        let cluster = Scripted::start(1).await;
+        let shuffle = shuffle(Options { merge_len: 0, ..cluster.options() }, 1).await;
+        let mut writer = writer(&shuffle);
+        writer.push(PartitionId(0), &b"one"[..]).await.unwrap();
+        writer.finish().await.unwrap();
+        cluster.fail(0, Point::Message(MessageType::COMMIT_FILES), &[Fault::Say(status)]);
+        let error = shuffle.commit().await.expect_err("the worker committed nothing");
+        assert_eq!((error.kind(), cluster.faults_left()), (Kind::DataLoss, 0), "{status:?}: {error}");
+        let again = shuffle.commit().await;
+        assert_eq!(again.is_ok(), is_asked_again, "{status:?}: {again:?}");
+        if is_asked_again {
+            assert_eq!(read(&shuffle, 0).await.unwrap(), ["one"]);
+        }
+    }
 }
 
 #[tokio::test]
