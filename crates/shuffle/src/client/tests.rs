@@ -3,13 +3,15 @@
 
 use std::time::{Duration, Instant};
 
+use super::application::MERGE_LEN_MAX;
 use super::scripted::{Fault, Point, Scripted, until};
+use super::writer::{MERGED_MAX, PAYLOAD_LEN_MAX};
 use super::*;
 use crate::error::Kind;
-use crate::ids::{AttemptId, LocationId, MapId, Mode, PartitionId, ShuffleId, WorkerId};
-use crate::wire::Status;
+use crate::ids::{AttemptId, LocationId, MapId, Mode, PartitionId, ShuffleId, ShuffleKey, WorkerId};
 use crate::wire::message::MessageType;
 use crate::wire::packed::Location;
+use crate::wire::{Header, Limits, Status};
 
 const NEVER: Duration = Duration::from_secs(3600);
 
@@ -516,6 +518,34 @@ async fn a_worker_that_commits_nothing_does_not_say_that_its_copies_are_empty() 
 }
 
 #[tokio::test]
+async fn no_frame_is_larger_than_a_worker_takes() {
+    let cluster = Scripted::start(1).await;
+    let shuffle = shuffle(Options { merge_len: MERGE_LEN_MAX, ..cluster.options() }, 2).await;
+    let mut writer = writer(&shuffle);
+    let error = writer.push(PartitionId(0), vec![0; PAYLOAD_LEN_MAX + 1]).await.expect_err("with its header");
+    assert_eq!(error.kind(), Kind::Invalid, "{error}");
+    // Far fewer bytes than are merged; their list alone would be longer than a header.
+    let count = 50_000;
+    for number in 0..count {
+        writer.push(PartitionId(number % 2), Vec::new()).await.unwrap();
+    }
+    writer.finish().await.unwrap();
+    assert_eq!(cluster.asked(0, Point::Push), (count as usize).div_ceil(MERGED_MAX));
+    assert_eq!(shuffle.locations(PartitionId(0)), 1, "the worker took them at once");
+
+    let longest = Header::PushMergedData {
+        request_id: i64::MAX,
+        mode: Mode::Primary,
+        shuffle: ShuffleKey::new("a".repeat(200), i32::MAX),
+        locations: vec![LocationId::new(i32::MAX, i32::MAX); MERGED_MAX],
+        offsets: vec![i32::MAX as u32; MERGED_MAX],
+    };
+    let mut head = bytes::BytesMut::new();
+    longest.encode(0, &mut head);
+    assert!(head.len() < Limits::PUSH.head_len_max / 2, "{} bytes", head.len());
+}
+
+#[tokio::test]
 async fn an_application_that_is_refused_says_so() {
     let cluster = Scripted::start(1).await;
     let beat = Point::Message(MessageType::HEARTBEAT_FROM_APPLICATION);
@@ -525,6 +555,8 @@ async fn an_application_that_is_refused_says_so() {
     assert!(error.hint().is_some());
     let nothing = Application::start(Options { window: 0, ..cluster.options() }).await;
     assert_eq!(nothing.err().expect("no push would begin").kind(), Kind::Invalid);
+    let much = Application::start(Options { merge_len: MERGE_LEN_MAX + 1, ..cluster.options() }).await;
+    assert_eq!(much.err().expect("no worker takes so much together").kind(), Kind::Invalid);
 }
 
 #[tokio::test]

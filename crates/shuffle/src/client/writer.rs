@@ -11,7 +11,8 @@ use super::push::Batch;
 use super::shuffle::Shuffle;
 use crate::error::{Error, Kind, Result};
 use crate::ids::{AttemptId, BatchId, MapId, PartitionId, WorkerId};
-use crate::wire::batch::BatchHeader;
+use crate::wire::Limits;
+use crate::wire::batch::{BATCH_HEADER_LEN, BatchHeader};
 
 /// Writes batches. What was pushed counts when [`Writer::finish`] has returned; a writer that is dropped has written
 /// nothing that anybody reads.
@@ -37,6 +38,13 @@ struct Gathered {
 
 /// Batches that a writer has handed over and that no worker has taken yet, as a multiple of a worker's window.
 const BEGUN_PER_WINDOW: usize = 4;
+
+/// Bytes of the longest payload: a worker takes it in one frame, with its header.
+pub(super) const PAYLOAD_LEN_MAX: usize = Limits::PUSH.push_body_max - BATCH_HEADER_LEN;
+
+/// Batches that are pushed together at most, however short they are. A worker takes the list of them in half of a frame's
+/// header, where each has up to 29 bytes: its location with the length of that, and its offset.
+pub(super) const MERGED_MAX: usize = Limits::PUSH.head_len_max / 2 / 32;
 
 impl Writer {
     pub(super) fn new(shuffle: Shuffle, map: MapId, attempt: AttemptId) -> Self {
@@ -66,7 +74,7 @@ impl Writer {
     /// cancelled while it waits, the batch is not written, and those before it are.
     ///
     /// # Errors
-    /// `Invalid` for a partition that does not exist or a batch of 1 GiB, which is not written then, and for a map or an
+    /// `Invalid` for a partition that does not exist or a batch that fills a frame of 1 GiB, which is not written then, and for a map or an
     /// attempt that does not exist; `Conflict` if the map has ended with another attempt, the shuffle's commit has begun or
     /// it was unregistered; `Unavailable` if an earlier batch found no worker that takes it. After these two the writer has
     /// failed: each further call gives the same error, [`Writer::finish`] too.
@@ -87,17 +95,21 @@ impl Writer {
             let location = state.routes.current(partition);
             (inner.session.options.merge_len, (location.worker.clone(), location.peer.clone()))
         };
-        let len = u32::try_from(payload.len()).ok().filter(|len| *len < 1 << 30);
+        let len = u32::try_from(payload.len()).ok().filter(|_| payload.len() <= PAYLOAD_LEN_MAX);
         let len = len.ok_or_else(|| {
-            let text = format!("a batch of {} bytes is too large, expected less than 1 GiB", payload.len());
+            let len = payload.len();
+            let text = format!("a batch of {len} bytes is too large, expected at most {PAYLOAD_LEN_MAX}");
             Error::new(Kind::Invalid, text)
         })?;
         let header =
             BatchHeader { map: self.map, attempt: self.attempt, batch: BatchId(self.next_batch), len };
         let batch = Batch::new(partition, &header, payload);
-        let gathered_len = self.gathered.get(&pair).map_or(0, |gathered| gathered.len);
+        let gathered = self.gathered.get(&pair);
+        let (count, gathered_len) =
+            gathered.map_or((0, 0), |gathered| (gathered.batches.len(), gathered.len));
         let alone = batch.len() >= merge_len;
-        let place = if alone || gathered_len + batch.len() >= merge_len {
+        let is_full = gathered_len + batch.len() >= merge_len || count + 1 == MERGED_MAX;
+        let place = if alone || is_full {
             // Nothing is taken out of the writer before this: the call may be cancelled here.
             Some(self.place().await?)
         } else {
