@@ -546,6 +546,38 @@ async fn no_frame_is_larger_than_a_worker_takes() {
 }
 
 #[tokio::test]
+async fn a_worker_may_forget_a_stream_that_is_not_read_to_its_end() {
+    let cluster = Scripted::start(1).await;
+    let shuffle = shuffle(Options { merge_len: 0, chunks_ahead: 1, ..cluster.options() }, 1).await;
+    let mut writer = writer(&shuffle);
+    for number in 0..4 {
+        writer.push(PartitionId(0), number.to_string()).await.unwrap();
+    }
+    writer.finish().await.unwrap();
+    shuffle.commit().await.unwrap();
+    let (opening, end) =
+        (Point::Message(MessageType::OPEN_STREAM), Point::Message(MessageType::BUFFER_STREAM_END));
+
+    let mut reader = shuffle.reader(PartitionId(0), ..).unwrap();
+    reader.next().await.unwrap().unwrap();
+    assert_eq!(cluster.asked(0, end), 0);
+    // Wherever the reader is dropped.
+    std::thread::spawn(move || drop(reader)).join().unwrap();
+    until(|| cluster.asked(0, end) == 1).await;
+
+    let mut reader = shuffle.reader(PartitionId(0), ..).unwrap();
+    cluster.fail(0, opening, &[Fault::Hang]);
+    cancel(reader.next()).await;
+    drop(reader);
+    cluster.release();
+    until(|| cluster.asked(0, end) == 2).await;
+
+    read(&shuffle, 0).await.unwrap();
+    until(|| cluster.asked(0, end) == 3).await;
+    assert_eq!(cluster.asked(0, opening), 3);
+}
+
+#[tokio::test]
 async fn an_application_that_is_refused_says_so() {
     let cluster = Scripted::start(1).await;
     let beat = Point::Message(MessageType::HEARTBEAT_FROM_APPLICATION);
