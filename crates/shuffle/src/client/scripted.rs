@@ -228,6 +228,11 @@ impl State {
                 self.batches.entry(location).or_default().push(body);
                 Box::new(|reply| reply.push(Status::Success))
             }
+            (Header::PushMergedData { locations, .. }, _)
+                if locations.iter().any(|location| self.sealed.contains(location)) =>
+            {
+                Box::new(|reply| reply.push(Status::HardSplit))
+            }
             (Header::PushMergedData { locations, offsets, .. }, _) => {
                 for (at, location) in locations.iter().enumerate() {
                     let end = offsets.get(at + 1).map_or(body.len(), |end| *end as usize);
