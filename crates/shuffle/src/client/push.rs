@@ -98,7 +98,12 @@ impl Inner {
     /// unregistered.
     pub async fn push(self: &Arc<Self>, batch: &Batch, map: MapId, attempt: AttemptId) -> Result<()> {
         let mut reasons = Vec::new();
-        for _ in 0..=self.session.options.revives_max {
+        let fail = |kind, reasons: &[String]| {
+            let text =
+                format!("no worker takes a batch of partition {}: {}", batch.partition, reasons.join("; "));
+            Error::new(kind, text)
+        };
+        for revives_left in (0..=self.session.options.revives_max).rev() {
             // Kept until there is a new location, if it has to be: who waits for the place goes there, too.
             let (location, _place) = self.place(batch.partition).await?;
             let answer = self.push_to(&location, &[location.id], std::slice::from_ref(batch)).await;
@@ -111,13 +116,18 @@ impl Inner {
                 Verdict::MapEnded => return Err(map_ended(map, attempt)),
                 Verdict::Again(reason, avoid) => {
                     reasons.push(reason);
-                    self.revive(batch.partition, location.id.epoch, &avoid).await?;
+                    if revives_left == 0 {
+                        break;
+                    }
+                    let revived = self.revive(batch.partition, location.id.epoch, &avoid).await;
+                    if let Err(error) = revived {
+                        reasons.push(error.to_string());
+                        return Err(fail(error.kind(), &reasons).with_source(error));
+                    }
                 }
             }
         }
-        let text =
-            format!("no worker takes a batch of partition {}: {}", batch.partition, reasons.join("; "));
-        Err(Error::new(Kind::Unavailable, text))
+        Err(fail(Kind::Unavailable, &reasons))
     }
 
     /// Pushes several batches at once to the worker that they all go to now; if it does not take them, each on its own.

@@ -453,19 +453,24 @@ async fn a_map_that_ends_behind_the_commit_is_told_that_nobody_reads_it() {
 
 #[tokio::test]
 async fn no_location_is_made_that_the_commit_does_not_know() {
-    let cluster = Scripted::start(1).await;
-    let shuffle = shuffle(Options { merge_len: 0, ..cluster.options() }, 1).await;
-    write_one(&shuffle).await;
     let reserve = Point::Message(MessageType::RESERVE_SLOTS);
-    let reserved = cluster.asked(0, reserve);
-    // Sealed: the worker wants it elsewhere.
-    let mut late = writer(&shuffle);
-    late.push(PartitionId(0), &b"late"[..]).await.unwrap();
-    assert_eq!(late.finish().await.expect_err("it is not read").kind(), Kind::Conflict);
-    assert_eq!((cluster.asked(0, reserve), shuffle.locations(PartitionId(0))), (reserved, 1));
+    // Sealed: the worker wants them elsewhere, one by one and together.
+    for merge_len in [0, 40] {
+        let cluster = Scripted::start(1).await;
+        let shuffle = shuffle(Options { merge_len, ..cluster.options() }, 1).await;
+        write_one(&shuffle).await;
+        let reserved = cluster.asked(0, reserve);
+        let mut late = writer(&shuffle);
+        for _ in 0..2 {
+            late.push(PartitionId(0), &b"late"[..]).await.unwrap();
+        }
+        assert_eq!(late.finish().await.expect_err("it is not read").kind(), Kind::Conflict);
+        assert_eq!((cluster.asked(0, reserve), shuffle.locations(PartitionId(0))), (reserved, 1));
+    }
 
     // The commit comes while a location is being made.
-    let shuffle = self::shuffle(Options { merge_len: 0, ..cluster.options() }, 2).await;
+    let cluster = Scripted::start(1).await;
+    let shuffle = shuffle(Options { merge_len: 0, ..cluster.options() }, 2).await;
     let mut late = writer(&shuffle);
     cluster.fail(0, Point::Push, &[Fault::Fail]);
     cluster.fail(0, reserve, &[Fault::Hang]);
@@ -575,6 +580,42 @@ async fn a_worker_may_forget_a_stream_that_is_not_read_to_its_end() {
     read(&shuffle, 0).await.unwrap();
     until(|| cluster.asked(0, end) == 3).await;
     assert_eq!(cluster.asked(0, opening), 3);
+}
+
+#[tokio::test]
+async fn a_writer_that_has_failed_waits_for_nothing_more() {
+    let cluster = Scripted::start(2).await;
+    let options = Options { merge_len: 0, revives_max: 0, push_max: NEVER, ..cluster.options() };
+    let shuffle = shuffle(options, 2).await;
+    let reserve = Point::Message(MessageType::RESERVE_SLOTS);
+    let reserved = cluster.asked(0, reserve) + cluster.asked(1, reserve);
+    cluster.fail(0, Point::Push, &[Fault::Fail]);
+    cluster.fail(1, Point::Push, &[Fault::Hang]);
+    let mut writer = writer(&shuffle);
+    writer.push(PartitionId(1), &b"held up"[..]).await.unwrap();
+    writer.push(PartitionId(0), &b"lost"[..]).await.unwrap();
+    until(|| cluster.faults_left() == 0).await;
+    let finished = tokio::time::timeout(Duration::from_secs(20), writer.finish()).await;
+    let error = finished.expect("one push has failed").expect_err("one push has failed");
+    assert_eq!(error.kind(), Kind::Unavailable, "{error}");
+    let now = cluster.asked(0, reserve) + cluster.asked(1, reserve);
+    assert_eq!(now, reserved, "nothing would have been pushed to another location");
+}
+
+#[tokio::test]
+async fn a_push_that_fails_says_why_it_went_elsewhere() {
+    let cluster = Scripted::start(1).await;
+    let options = Options { merge_len: 0, revives_max: 1, ..cluster.options() };
+    let shuffle = shuffle(options, 1).await;
+    cluster.fail(0, Point::Push, &[Fault::Fail]);
+    cluster.fail(0, Point::Message(MessageType::RESERVE_SLOTS), &[Fault::Fail; 3]);
+    let mut writer = writer(&shuffle);
+    writer.push(PartitionId(0), &b"lost"[..]).await.unwrap();
+    let error = writer.finish().await.expect_err("there is no other location");
+    assert_eq!((error.kind(), cluster.faults_left()), (Kind::Unavailable, 0), "{error}");
+    for reason in ["told to", "no worker is left"] {
+        assert!(error.to_string().contains(reason), "{error}");
+    }
 }
 
 #[tokio::test]

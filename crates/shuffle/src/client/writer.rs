@@ -164,7 +164,8 @@ impl Writer {
         });
     }
 
-    /// Pushes what is left, waits until all is taken, and ends the map: if no other attempt was first, this one is read.
+    /// Pushes what is left, waits until all is taken, and ends the map: if no other attempt was first, this one is read. As
+    /// soon as one push has failed, the others are given up.
     ///
     /// # Errors
     /// As for [`Writer::push`]. A commit that has begun is none if the map had ended before it.
@@ -173,10 +174,11 @@ impl Writer {
             let place = self.place().await?;
             self.begin(gathered.batches, place);
         }
-        while let Some(ended) = self.pushes.join_next().await {
+        loop {
+            self.check()?;
+            let Some(ended) = self.pushes.join_next().await else { break };
             self.note(ended);
         }
-        self.check()?;
         let inner = &self.shuffle.inner;
         let mut state = inner.state();
         inner.check(&state)?;
