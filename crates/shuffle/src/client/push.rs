@@ -1,11 +1,14 @@
 //! Pushing batches until they are taken.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 use bytes::{BufMut, Bytes, BytesMut};
+use tokio::runtime::Handle;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::shuffle::Inner;
+use super::shuffle::{InUse, Inner};
 use crate::error::{Error, Kind, Result};
 use crate::ids::{AttemptId, LocationId, MapId, Mode, PartitionId, WorkerId};
 use crate::net::{Payload, RequestError};
@@ -86,6 +89,35 @@ pub(crate) fn verdict(answer: Result<Bytes, RequestError>, location: &Location) 
     }
 }
 
+/// A push that goes on when its writer does not wait for it any more: the worker may yet take it, and until then the
+/// shuffle's number is not free.
+struct OnItsWay {
+    /// Until it has ended.
+    request: Option<(Pin<Box<dyn Future<Output = Result<Bytes, RequestError>> + Send>>, InUse)>,
+}
+
+impl Future for OnItsWay {
+    type Output = Result<Bytes, RequestError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let (request, _) = self.request.as_mut().expect("nobody waits for it once more");
+        let answer = ready!(request.as_mut().poll(context));
+        self.request = None;
+        Poll::Ready(answer)
+    }
+}
+
+impl Drop for OnItsWay {
+    fn drop(&mut self) {
+        if let (Some((request, in_use)), Ok(runtime)) = (self.request.take(), Handle::try_current()) {
+            runtime.spawn(async move {
+                let _ = request.await;
+                drop(in_use);
+            });
+        }
+    }
+}
+
 fn map_ended(map: MapId, attempt: AttemptId) -> Error {
     Error::new(Kind::Conflict, format!("map {map} has ended with another attempt than {attempt}"))
 }
@@ -106,7 +138,7 @@ impl Inner {
         for revives_left in (0..=self.session.options.revives_max).rev() {
             // Kept until there is a new location, if it has to be: who waits for the place goes there, too.
             let (location, _place) = self.place(batch.partition).await?;
-            let answer = self.push_to(&location, &[location.id], std::slice::from_ref(batch)).await;
+            let answer = self.push_to(&location, &[location.id], std::slice::from_ref(batch)).await?;
             match verdict(answer, &location) {
                 Verdict::Taken => return Ok(()),
                 Verdict::TakenMoveOn => {
@@ -138,7 +170,7 @@ impl Inner {
         attempt: AttemptId,
     ) -> Result<()> {
         if let Some((location, ids, place)) = self.common_place(batches).await? {
-            match verdict(self.push_to(&location, &ids, batches).await, &location) {
+            match verdict(self.push_to(&location, &ids, batches).await?, &location) {
                 Verdict::Taken | Verdict::TakenMoveOn => return Ok(()),
                 Verdict::MapEnded => return Err(map_ended(map, attempt)),
                 // If it is for no worker to avoid, the same answer comes again to each batch, and is acted upon there.
@@ -224,7 +256,7 @@ impl Inner {
         location: &Location,
         ids: &[LocationId],
         batches: &[Batch],
-    ) -> Result<Bytes, RequestError> {
+    ) -> Result<Result<Bytes, RequestError>> {
         let (request_id, mode, shuffle) = (0, Mode::Primary, self.key.clone());
         let header = match ids {
             [location] => Header::PushData { request_id, mode, shuffle, location: *location },
@@ -243,7 +275,10 @@ impl Inner {
         let payload = Payload::parts(
             batches.iter().flat_map(|batch| [batch.front.clone(), batch.rest.clone()]).collect(),
         );
-        self.session.client.request(&address, header, payload, self.session.options.push_max).await
+        let (client, within) = (self.session.client.clone(), self.session.options.push_max);
+        let request = async move { client.request(&address, header, payload, within).await };
+        let on_its_way = OnItsWay { request: Some((Box::pin(request), self.enter()?)) };
+        Ok(on_its_way.await)
     }
 
     /// Makes a new location while batches still go to the old one.

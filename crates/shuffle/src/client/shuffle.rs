@@ -50,6 +50,9 @@ pub(super) enum Number {
     GivenBack,
 }
 
+/// Keeps a shuffle's number from being given back.
+pub(super) type InUse = OwnedRwLockReadGuard<Number>;
+
 /// How far a shuffle has come.
 #[derive(Debug, Clone)]
 pub(super) enum Stage {
@@ -349,7 +352,7 @@ impl Inner {
     ///
     /// # Errors
     /// `Conflict` if the shuffle was given up.
-    pub fn enter(&self) -> Result<OwnedRwLockReadGuard<Number>> {
+    pub fn enter(&self) -> Result<InUse> {
         let number = self.number.clone().try_read_owned().map_err(|_| self.ended())?;
         self.check(&self.state())?;
         Ok(number)
