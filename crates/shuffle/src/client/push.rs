@@ -89,11 +89,13 @@ pub(crate) fn verdict(answer: Result<Bytes, RequestError>, location: &Location) 
     }
 }
 
+type Request = dyn Future<Output = Result<Bytes, RequestError>> + Send;
+
 /// A push that goes on when its writer does not wait for it any more: the worker may yet take it, and until then the
 /// shuffle's number is not free.
 struct OnItsWay {
     /// Until it has ended.
-    request: Option<(Pin<Box<dyn Future<Output = Result<Bytes, RequestError>> + Send>>, InUse)>,
+    request: Option<(Pin<Box<Request>>, InUse)>,
 }
 
 impl Future for OnItsWay {
