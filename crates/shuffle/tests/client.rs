@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use yeoul_shuffle::client::{Application, Options, Shuffle, SplitMode};
+use yeoul_shuffle::client::{Application, Options, Shuffle, SplitMode, Writer};
 use yeoul_shuffle::ids::{AttemptId, MapId, PartitionId, ShuffleId, WorkerId};
 use yeoul_shuffle::{Kind, master, worker};
 
@@ -263,8 +263,13 @@ async fn a_registration_that_fails_leaves_nothing_at_the_master() {
 async fn a_number_is_used_again_at_once_and_finds_nothing_of_before() {
     let cluster = Cluster::start(2).await;
     let application = Application::start(cluster.options()).await.unwrap();
+    let mut before: Option<Writer> = None;
     for round in 1..20 {
         let shuffle = application.register(ShuffleId(0), 1, 2).await.unwrap();
+        if let Some(mut late) = before.replace(shuffle.writer(MapId(0), AttemptId(0))) {
+            let error = late.push(PartitionId(0), &b"late"[..]).await.expect_err("its shuffle is gone");
+            assert_eq!(error.kind(), Kind::Conflict, "{error}");
+        }
         write(&shuffle, 0, 0, 2, round, 1000).await;
         shuffle.commit().await.unwrap();
         verify(&shuffle, 0, 0..1, round, 1000).await;

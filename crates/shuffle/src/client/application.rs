@@ -45,7 +45,8 @@ pub struct Options {
     pub connections: usize,
     /// Batches on their way to one worker, at least 1; one more waits.
     pub window: usize,
-    /// Batches smaller than this wait to be pushed together, until they have this size, in bytes.
+    /// Batches smaller than this wait to be pushed together, until they have this size, in bytes; at most 8 MiB, for a worker
+    /// holds them in memory together.
     pub merge_len: usize,
     /// New locations that one batch may try before its push fails.
     pub revives_max: usize,
@@ -88,6 +89,9 @@ impl Options {
         }
     }
 }
+
+/// The most bytes for which batches wait to be pushed together.
+pub(super) const MERGE_LEN_MAX: usize = 8 << 20;
 
 /// How often a worker that could not be reached is asked again.
 pub(super) const RETRIES_MAX: u32 = 3;
@@ -133,7 +137,7 @@ impl Application {
     /// Registers with a master and begins to send heartbeats.
     ///
     /// # Errors
-    /// `Invalid` without masters or with a window of nothing; `Unavailable` if no master answers; `ResourceExhausted` if one
+    /// `Invalid` without masters, with a window of nothing, or with a `merge_len` above its limit; `Unavailable` if no master answers; `ResourceExhausted` if one
     /// has no room for the application.
     pub async fn start(options: Options) -> Result<Self> {
         if options.masters.is_empty() {
@@ -141,6 +145,12 @@ impl Application {
         }
         if options.window == 0 {
             return Err(Error::new(Kind::Invalid, "the window is 0 batches, expected at least 1"));
+        }
+        if options.merge_len > MERGE_LEN_MAX {
+            let found = options.merge_len;
+            let text =
+                format!("batches are to be merged up to {found} bytes, expected at most {MERGE_LEN_MAX}");
+            return Err(Error::new(Kind::Invalid, text));
         }
         let session = Arc::new(Session {
             id: options.application.clone().unwrap_or_else(new_name).into(),
@@ -258,6 +268,12 @@ impl Session {
         shuffles.push(Arc::downgrade(shuffle));
     }
 
+    /// Has nothing more to tell a shuffle.
+    pub fn forget(&self, shuffle: &Arc<Inner>) {
+        let mut shuffles = self.shuffles.lock().unwrap_or_else(PoisonError::into_inner);
+        shuffles.retain(|known| !std::ptr::eq(known.as_ptr(), Arc::as_ptr(shuffle)));
+    }
+
     /// Has no new locations made on workers that leave, and what is there committed. The heartbeat does not wait for that:
     /// a worker may take long.
     fn leave(&self, leaving: &[WorkerId]) {
@@ -265,8 +281,8 @@ impl Session {
         for shuffle in shuffles.iter().filter_map(Weak::upgrade) {
             shuffle.state().routes.leave(leaving);
             if !leaving.is_empty() {
-                let leaving = leaving.to_vec();
-                tokio::spawn(async move { shuffle.commit_early(&leaving).await });
+                let (leaving, leaver) = (leaving.to_vec(), shuffle.clone());
+                shuffle.spawn(async move { leaver.commit_early(&leaving).await });
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The commit of a shuffle, and before it of workers that leave: which copies of which locations can be read.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use tokio::task::JoinSet;
 use tracing::debug;
@@ -10,7 +10,7 @@ use super::shuffle::Inner;
 use crate::error::{Error, Kind, Result};
 use crate::ids::{AttemptId, FileName, LocationId, Mode, WorkerId};
 use crate::wire::packed::Location;
-use crate::wire::{Received, proto, received};
+use crate::wire::{Received, Status, proto, received};
 
 /// A location with data, and where its copies can be read, the primary first.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,18 +28,63 @@ pub(super) struct Committed {
     pub winners: Vec<AttemptId>,
 }
 
-/// Copies that the workers said the same about.
-pub(crate) type Copies = BTreeSet<FileName>;
+/// What the worker of a copy has said to its commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Said {
+    /// Nothing: it was not reached, or not asked yet.
+    Unanswered,
+    /// That it does not commit.
+    Refused,
+    /// That the copy has batches, and takes no more.
+    Whole,
+    /// That the copy has none, and takes none.
+    Empty,
+    /// That it does not have what it took.
+    Lost,
+}
+
+/// What becomes of a location, as far as the workers of its copies have said.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Readable(Readable),
+    Empty,
+    /// One of its copies may be good.
+    Unanswered,
+    Lost,
+}
+
+/// A location that can be read is known by one copy, and so is an empty one: a batch is acknowledged when both have it.
+pub(crate) fn fate(location: &Location, said: impl Fn(FileName) -> Said) -> Fate {
+    let all: Vec<_> = location.copies().map(|copy| (said(copy.file()), copy)).collect();
+    let has = |wanted| all.iter().any(|(said, _)| *said == wanted);
+    if has(Said::Whole) {
+        let whole = all.iter().filter(|(said, _)| *said == Said::Whole);
+        let copies = whole.map(|(_, copy)| (copy.worker.clone(), copy.file())).collect();
+        Fate::Readable(Readable { location: location.id, copies })
+    } else if has(Said::Empty) {
+        Fate::Empty
+    } else if has(Said::Unanswered) {
+        Fate::Unanswered
+    } else {
+        Fate::Lost
+    }
+}
 
 /// What the workers have said so far, in the commits of those that leave early and in that of the whole shuffle.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
-    good: Copies,
-    failed: Copies,
-    /// All that were asked for. Those that an answer did not name are empty, which is neither good nor failed.
-    asked: Copies,
-    /// They are repeated as they were: a worker knows them again, but may have forgotten the copies since.
-    unanswered: Vec<Request>,
+    /// Of each copy that was asked for.
+    said: BTreeMap<FileName, Said>,
+    /// Requests to repeat. They are repeated as they were: a worker knows them again, but may have forgotten the copies
+    /// since.
+    open: Vec<Request>,
+}
+
+/// Why a shuffle cannot be read.
+#[derive(Debug, PartialEq, Eq)]
+enum Missing {
+    Unanswered(LocationId),
+    Lost(LocationId),
 }
 
 /// A worker is asked to commit copies.
@@ -54,33 +99,20 @@ impl Committed {
     /// Commits every location of every epoch on all of its workers.
     pub async fn commit(inner: &Inner) -> Result<Self> {
         let mut progress = inner.progress.lock().await;
-        let (locations, winners) = inner.state().to_commit();
+        let (locations, winners) = inner.close()?;
         progress.add(inner, &locations, |_| true);
         let mut retries = 0;
         loop {
-            let failures = progress.ask(inner, &winners, |_| true).await?;
-            let mut missing = progress.failed.clone();
-            missing.extend(failures.iter().flat_map(|(request, _)| &request.names));
-            let files = locations.iter().map(|locations| readable(locations, &progress.good, &missing));
-            let lost = match files.collect::<Result<_, LocationId>>() {
-                Ok(files) => return Ok(Self { files, winners }),
-                Err(lost) => lost,
-            };
+            inner.check(&inner.state())?;
+            let failures = progress.ask(inner, &winners, |_| true).await;
             // The workers are asked again only while something that nobody else has depends on them.
-            let holder = failures.iter().find(|(request, error)| {
-                error.kind() == Kind::Unavailable && request.names.iter().any(|name| name.location == lost)
-            });
-            match holder {
-                None => return Err(lost_error(inner, lost)),
-                Some((Request { worker, .. }, error)) if retries == RETRIES_MAX => {
-                    let text =
-                        format!("worker {worker} does not commit location {lost} of shuffle {}", inner.key);
-                    let hint = "commit again when the worker is back";
-                    return Err(Error::new(Kind::Unavailable, text)
-                        .with_hint(hint)
-                        .with_source(error.clone()));
+            match progress.files(&locations) {
+                Ok(files) => return Ok(Self { files, winners }),
+                Err(Missing::Lost(location)) => return Err(lost_error(inner, location)),
+                Err(Missing::Unanswered(location)) if retries == RETRIES_MAX => {
+                    return Err(unanswered_error(inner, location, &failures));
                 }
-                Some(_) => {}
+                Err(Missing::Unanswered(_)) => {}
             }
             retries += 1;
             inner.session.wait_to_retry(retries).await;
@@ -93,6 +125,18 @@ fn lost_error(inner: &Inner, lost: LocationId) -> Error {
     Error::new(Kind::DataLoss, text)
 }
 
+fn unanswered_error(inner: &Inner, location: LocationId, failures: &[(Request, Error)]) -> Error {
+    let asks_for_it = |request: &Request| request.names.iter().any(|name| name.location == location);
+    let is_silence = |error: &Error| error.kind() == Kind::Unavailable;
+    let failure = failures.iter().find(|(request, error)| is_silence(error) && asks_for_it(request));
+    let (request, error) = failure.expect("what is not answered was asked for, and failed");
+    let text =
+        format!("worker {} does not commit location {location} of shuffle {}", request.worker, inner.key);
+    Error::new(Kind::Unavailable, text)
+        .with_hint("commit again when the worker is back")
+        .with_source(error.clone())
+}
+
 impl Inner {
     /// Commits what is on workers that leave, for they keep nothing else.
     pub async fn commit_early(&self, leaving: &[WorkerId]) {
@@ -101,9 +145,7 @@ impl Inner {
         let (locations, winners) = self.state().to_commit();
         let leaves = |worker: &WorkerId| leaving.contains(worker);
         progress.add(self, &locations, leaves);
-        if let Err(error) = progress.ask(self, &winners, leaves).await {
-            debug!(shuffle = %self.key, ?error, "a worker that leaves did not commit");
-        }
+        progress.ask(self, &winners, leaves).await;
     }
 }
 
@@ -111,77 +153,104 @@ impl Progress {
     /// Makes requests for those copies on some workers that were not asked for yet.
     fn add(&mut self, inner: &Inner, locations: &[Vec<Location>], wanted: impl Fn(&WorkerId) -> bool) {
         let mut by_worker: BTreeMap<WorkerId, Vec<FileName>> = BTreeMap::new();
-        for location in locations.iter().flatten() {
-            for copy in [Some(location.clone()), location.peer_location()].into_iter().flatten() {
-                let name = FileName { location: copy.id, mode: copy.mode };
-                if wanted(&copy.worker) && self.asked.insert(name) {
-                    by_worker.entry(copy.worker).or_default().push(name);
-                }
+        for copy in locations.iter().flatten().flat_map(Location::copies) {
+            let name = copy.file();
+            if wanted(&copy.worker) && !self.said.contains_key(&name) {
+                self.said.insert(name, Said::Unanswered);
+                by_worker.entry(copy.worker).or_default().push(name);
             }
         }
         let epoch = inner.session.number();
         let requests = by_worker.into_iter().map(|(worker, names)| Request { worker, names, epoch });
-        self.unanswered.extend(requests);
+        self.open.extend(requests);
     }
 
-    /// Asks some workers once for what they have not answered. What fails is given back, and stays unanswered.
+    /// Asks some workers once for what they have not answered. What fails is given back, and stays open.
     async fn ask(
         &mut self,
         inner: &Inner,
         winners: &[AttemptId],
         wanted: impl Fn(&WorkerId) -> bool,
-    ) -> Result<Vec<(Request, Error)>> {
+    ) -> Vec<(Request, Error)> {
         let mut requests = JoinSet::new();
-        for request in self.unanswered.iter().filter(|request| wanted(&request.worker)).cloned() {
+        for request in self.open.iter().filter(|request| wanted(&request.worker)).cloned() {
             let message = request.message(inner, winners);
             let session = inner.session.clone();
             requests.spawn(async move {
-                let answer =
-                    session.ask_worker::<_, received::CommitFilesResponse>(&request.worker, &message);
-                (answer.await, request)
+                let answer = session.ask_worker(&request.worker, &message).await;
+                (answer.and_then(|answer| request.heard(&answer)), request)
             });
         }
         let mut failures = Vec::new();
-        for (answer, request) in requests.join_all().await {
-            match answer {
-                Ok(answer) => {
-                    self.classify(&answer)?;
-                    self.unanswered
-                        .retain(|known| (&known.worker, known.epoch) != (&request.worker, request.epoch));
+        for (heard, request) in requests.join_all().await {
+            match heard {
+                Ok(heard) => {
+                    self.said.extend(heard);
+                    self.open.retain(|open| (&open.worker, open.epoch) != (&request.worker, request.epoch));
                 }
                 Err(error) => {
                     debug!(shuffle = %inner.key, worker = %request.worker, ?error, "a worker did not commit");
+                    let is_silence = error.kind() == Kind::Unavailable;
+                    let said = if is_silence { Said::Unanswered } else { Said::Refused };
+                    self.said.extend(request.names.iter().map(|name| (*name, said)));
                     failures.push((request, error));
                 }
             }
         }
-        Ok(failures)
+        failures
     }
 
-    /// Sorts the ids of an answer.
-    fn classify(&mut self, answer: &Received<received::CommitFilesResponse>) -> Result<()> {
-        type Answer = received::CommitFilesResponse;
-        let lists = [
-            (Answer::COMMITTED_PRIMARY_IDS, Mode::Primary, true),
-            (Answer::COMMITTED_REPLICA_IDS, Mode::Replica, true),
-            (Answer::FAILED_PRIMARY_IDS, Mode::Primary, false),
-            (Answer::FAILED_REPLICA_IDS, Mode::Replica, false),
-        ];
-        for (ids, mode, committed) in lists {
-            for id in answer.texts(ids) {
-                let name = FileName { location: id?.parse()?, mode };
-                if committed {
-                    self.good.insert(name)
-                } else {
-                    self.failed.insert(name)
-                };
+    /// By partition, what can be read. A location that is lost is told before one that may come back.
+    fn files(&self, locations: &[Vec<Location>]) -> Result<Vec<Vec<Readable>>, Missing> {
+        let said = |name| self.said.get(&name).copied().unwrap_or(Said::Unanswered);
+        let mut files = vec![Vec::new(); locations.len()];
+        let mut unanswered = None;
+        for (files, locations) in files.iter_mut().zip(locations) {
+            for location in locations {
+                match fate(location, said) {
+                    Fate::Readable(readable) => files.push(readable),
+                    Fate::Empty => {}
+                    Fate::Unanswered => unanswered = unanswered.or(Some(location.id)),
+                    Fate::Lost => return Err(Missing::Lost(location.id)),
+                }
             }
         }
-        Ok(())
+        unanswered.map_or(Ok(files), |location| Err(Missing::Unanswered(location)))
     }
 }
 
 impl Request {
+    /// What an answer says of the copies that were asked for. Those that it does not name are empty if the worker knows the
+    /// shuffle.
+    ///
+    /// # Errors
+    /// `Conflict` if nothing was committed, so that the answer says nothing of the copies; `Invalid` for an id that is none.
+    fn heard(&self, answer: &Received<received::CommitFilesResponse>) -> Result<BTreeMap<FileName, Said>> {
+        type Answer = received::CommitFilesResponse;
+        let not_named = match Status::from_code(answer.status) {
+            Some(Status::Success | Status::PartialSuccess) => Said::Empty,
+            Some(Status::ShuffleNotRegistered) => Said::Lost,
+            _ => {
+                let text = format!("worker {} does not commit: status {}", self.worker, answer.status);
+                return Err(Error::new(Kind::Conflict, text));
+            }
+        };
+        let mut said: BTreeMap<_, _> = self.names.iter().map(|name| (*name, not_named)).collect();
+        let lists = [
+            (Answer::COMMITTED_PRIMARY_IDS, Mode::Primary, Said::Whole),
+            (Answer::COMMITTED_REPLICA_IDS, Mode::Replica, Said::Whole),
+            (Answer::FAILED_PRIMARY_IDS, Mode::Primary, Said::Lost),
+            (Answer::FAILED_REPLICA_IDS, Mode::Replica, Said::Lost),
+        ];
+        for (ids, mode, what) in lists {
+            for id in answer.texts(ids) {
+                let name = FileName { location: id?.parse()?, mode };
+                said.entry(name).and_modify(|said| *said = what);
+            }
+        }
+        Ok(said)
+    }
+
     fn message(&self, inner: &Inner, winners: &[AttemptId]) -> proto::CommitFiles {
         let ids = |mode| {
             let names = self.names.iter().filter(|name| name.mode == mode);
@@ -199,33 +268,6 @@ impl Request {
     }
 }
 
-/// What can be read of a partition; the location that cannot be read any more as the error.
-pub(crate) fn readable(
-    locations: &[Location],
-    good: &Copies,
-    failed: &Copies,
-) -> Result<Vec<Readable>, LocationId> {
-    let mut readable = Vec::new();
-    for location in locations {
-        let copies: Vec<Location> =
-            [Some(location.clone()), location.peer_location()].into_iter().flatten().collect();
-        let named = |copy: &Location| FileName { location: copy.id, mode: copy.mode };
-        let found: Vec<_> = copies
-            .iter()
-            .filter(|copy| good.contains(&named(copy)))
-            .map(|copy| (copy.worker.clone(), named(copy)))
-            .collect();
-        let lost = copies.iter().filter(|copy| failed.contains(&named(copy))).count();
-        match (found.is_empty(), lost) {
-            (false, _) => readable.push(Readable { location: location.id, copies: found }),
-            // Where one copy is empty, all of it is: a batch is acknowledged when both have it.
-            (true, lost) if lost < copies.len() => {}
-            (true, _) => return Err(location.id),
-        }
-    }
-    Ok(readable)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -234,32 +276,59 @@ mod tests {
         WorkerId { host: "h".into(), rpc_port: port, push_port: 1, fetch_port: 2, replicate_port: 3 }
     }
 
-    #[test]
-    fn a_location_is_lost_only_when_every_copy_is() {
-        let location = |epoch, peer: Option<u16>| Location {
-            id: LocationId::new(0, epoch),
+    fn location(partition: i32, peer: Option<u16>) -> Location {
+        Location {
+            id: LocationId::new(partition, 0),
             mode: Mode::Primary,
             worker: worker(10),
             peer: peer.map(worker),
-        };
-        let name = |epoch, mode| FileName { location: LocationId::new(0, epoch), mode };
-        let set = |names: &[FileName]| names.iter().copied().collect::<Copies>();
-        let (primary, replica) = (Mode::Primary, Mode::Replica);
+        }
+    }
 
-        let both = readable(&[location(0, Some(20))], &set(&[name(0, primary), name(0, replica)]), &set(&[]))
-            .unwrap();
-        assert_eq!(both[0].copies, [(worker(10), name(0, primary)), (worker(20), name(0, replica))]);
-        let one =
-            readable(&[location(0, Some(20))], &set(&[name(0, replica)]), &set(&[name(0, primary)])).unwrap();
-        assert_eq!(one[0].copies, [(worker(20), name(0, replica))]);
-        let empty = readable(&[location(0, Some(20))], &set(&[]), &set(&[name(0, primary)])).unwrap();
-        assert!(empty.is_empty());
-        assert!(readable(&[location(0, None)], &set(&[]), &set(&[])).unwrap().is_empty());
-        let lost = readable(
-            &[location(0, None), location(1, None)],
-            &set(&[name(0, primary)]),
-            &set(&[name(1, primary)]),
-        );
-        assert_eq!(lost, Err(LocationId::new(0, 1)));
+    fn name(partition: i32, mode: Mode) -> FileName {
+        FileName { location: LocationId::new(partition, 0), mode }
+    }
+
+    #[test]
+    fn a_location_is_lost_only_when_every_copy_is() {
+        use Said::{Empty, Lost, Refused, Unanswered, Whole};
+        let (primary, replica) = (name(0, Mode::Primary), name(0, Mode::Replica));
+        let both = |of_primary, of_replica| {
+            fate(&location(0, Some(20)), |name| if name == primary { of_primary } else { of_replica })
+        };
+        let readable = |copies: &[(WorkerId, FileName)]| {
+            Fate::Readable(Readable { location: primary.location, copies: copies.to_vec() })
+        };
+        let (at_primary, at_replica) = ((worker(10), primary), (worker(20), replica));
+        assert_eq!(both(Whole, Whole), readable(&[at_primary.clone(), at_replica.clone()]));
+        for other in [Unanswered, Refused, Empty, Lost] {
+            assert_eq!(both(Whole, other), readable(std::slice::from_ref(&at_primary)));
+            assert_eq!(both(other, Whole), readable(std::slice::from_ref(&at_replica)));
+            if other != Empty {
+                assert_eq!((both(other, Empty), both(Empty, other)), (Fate::Empty, Fate::Empty));
+            }
+        }
+        assert_eq!((both(Unanswered, Lost), both(Refused, Unanswered)), (Fate::Unanswered, Fate::Unanswered));
+        assert_eq!((both(Refused, Lost), both(Lost, Lost)), (Fate::Lost, Fate::Lost));
+        let alone = |said| fate(&location(0, None), |_| said);
+        assert_eq!([alone(Empty), alone(Lost), alone(Refused)], [Fate::Empty, Fate::Lost, Fate::Lost]);
+        assert_eq!((alone(Unanswered), alone(Whole)), (Fate::Unanswered, readable(&[at_primary])));
+    }
+
+    #[test]
+    fn what_is_lost_is_told_before_what_may_come_back() {
+        let locations: Vec<_> = (0..4).map(|partition| vec![location(partition, None)]).collect();
+        let mut progress = Progress::default();
+        let mut missing = |partition, said| {
+            progress.said.insert(name(partition, Mode::Primary), said);
+            progress.files(&locations).unwrap_err()
+        };
+        assert_eq!(missing(0, Said::Whole), Missing::Unanswered(LocationId::new(1, 0)));
+        assert_eq!(missing(3, Said::Lost), Missing::Lost(LocationId::new(3, 0)));
+        assert_eq!(missing(3, Said::Empty), Missing::Unanswered(LocationId::new(1, 0)));
+        assert_eq!(missing(1, Said::Whole), Missing::Unanswered(LocationId::new(2, 0)));
+        progress.said.insert(name(2, Mode::Primary), Said::Whole);
+        let files = progress.files(&locations).unwrap();
+        assert_eq!(files.iter().map(Vec::len).collect::<Vec<_>>(), [1, 1, 1, 0]);
     }
 }

@@ -1,11 +1,14 @@
 //! Pushing batches until they are taken.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 use bytes::{BufMut, Bytes, BytesMut};
+use tokio::runtime::Handle;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::shuffle::Inner;
+use super::shuffle::{InUse, Inner};
 use crate::error::{Error, Kind, Result};
 use crate::ids::{AttemptId, LocationId, MapId, Mode, PartitionId, WorkerId};
 use crate::net::{Payload, RequestError};
@@ -86,18 +89,58 @@ pub(crate) fn verdict(answer: Result<Bytes, RequestError>, location: &Location) 
     }
 }
 
+type Request = dyn Future<Output = Result<Bytes, RequestError>> + Send;
+
+/// A push that goes on when its writer does not wait for it any more: the worker may yet take it, and until then the
+/// shuffle's number is not free.
+struct OnItsWay {
+    /// Until it has ended.
+    request: Option<(Pin<Box<Request>>, InUse)>,
+}
+
+impl Future for OnItsWay {
+    type Output = Result<Bytes, RequestError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let (request, _) = self.request.as_mut().expect("nobody waits for it once more");
+        let answer = ready!(request.as_mut().poll(context));
+        self.request = None;
+        Poll::Ready(answer)
+    }
+}
+
+impl Drop for OnItsWay {
+    fn drop(&mut self) {
+        if let (Some((request, in_use)), Ok(runtime)) = (self.request.take(), Handle::try_current()) {
+            runtime.spawn(async move {
+                let _ = request.await;
+                drop(in_use);
+            });
+        }
+    }
+}
+
 fn map_ended(map: MapId, attempt: AttemptId) -> Error {
     Error::new(Kind::Conflict, format!("map {map} has ended with another attempt than {attempt}"))
 }
 
 impl Inner {
     /// Pushes one batch until a worker takes it, to new locations as far as it must.
+    ///
+    /// # Errors
+    /// `Unavailable` if no worker takes it; `Conflict` if the map has ended with another attempt or the shuffle was
+    /// unregistered.
     pub async fn push(self: &Arc<Self>, batch: &Batch, map: MapId, attempt: AttemptId) -> Result<()> {
         let mut reasons = Vec::new();
-        for _ in 0..=self.session.options.revives_max {
+        let fail = |kind, reasons: &[String]| {
+            let text =
+                format!("no worker takes a batch of partition {}: {}", batch.partition, reasons.join("; "));
+            Error::new(kind, text)
+        };
+        for revives_left in (0..=self.session.options.revives_max).rev() {
             // Kept until there is a new location, if it has to be: who waits for the place goes there, too.
-            let (location, _place) = self.place(batch.partition).await;
-            let answer = self.push_to(&location, &[location.id], std::slice::from_ref(batch)).await;
+            let (location, _place) = self.place(batch.partition).await?;
+            let answer = self.push_to(&location, &[location.id], std::slice::from_ref(batch)).await?;
             match verdict(answer, &location) {
                 Verdict::Taken => return Ok(()),
                 Verdict::TakenMoveOn => {
@@ -107,13 +150,18 @@ impl Inner {
                 Verdict::MapEnded => return Err(map_ended(map, attempt)),
                 Verdict::Again(reason, avoid) => {
                     reasons.push(reason);
-                    self.revive(batch.partition, location.id.epoch, &avoid).await?;
+                    if revives_left == 0 {
+                        break;
+                    }
+                    let revived = self.revive(batch.partition, location.id.epoch, &avoid).await;
+                    if let Err(error) = revived {
+                        reasons.push(error.to_string());
+                        return Err(fail(error.kind(), &reasons).with_source(error));
+                    }
                 }
             }
         }
-        let text =
-            format!("no worker takes a batch of partition {}: {}", batch.partition, reasons.join("; "));
-        Err(Error::new(Kind::Unavailable, text))
+        Err(fail(Kind::Unavailable, &reasons))
     }
 
     /// Pushes several batches at once to the worker that they all go to now; if it does not take them, each on its own.
@@ -123,8 +171,8 @@ impl Inner {
         map: MapId,
         attempt: AttemptId,
     ) -> Result<()> {
-        if let Some((location, ids, place)) = self.common_place(batches).await {
-            match verdict(self.push_to(&location, &ids, batches).await, &location) {
+        if let Some((location, ids, place)) = self.common_place(batches).await? {
+            match verdict(self.push_to(&location, &ids, batches).await?, &location) {
                 Verdict::Taken | Verdict::TakenMoveOn => return Ok(()),
                 Verdict::MapEnded => return Err(map_ended(map, attempt)),
                 // If it is for no worker to avoid, the same answer comes again to each batch, and is acted upon there.
@@ -141,20 +189,21 @@ impl Inner {
 
     /// Where a batch of the partition goes, and a place in the window of that worker. The wait for one may be long if the
     /// worker is silent; by then the partition may have moved on, or is better moved on without a try.
-    async fn place(&self, partition: PartitionId) -> (Location, OwnedSemaphorePermit) {
+    async fn place(&self, partition: PartitionId) -> Result<(Location, OwnedSemaphorePermit)> {
         loop {
             let location = self.state().routes.current(partition).clone();
             let place =
                 self.window(&location.worker).acquire_owned().await.expect("no window is ever closed");
             let epoch = location.id.epoch;
             let (has_moved, is_shunned) = {
-                let routes = &self.state().routes;
-                (routes.newer_than(partition, epoch).is_some(), routes.shuns(&location.worker))
+                let state = self.state();
+                self.check(&state)?;
+                (state.routes.newer_than(partition, epoch).is_some(), state.routes.shuns(&location.worker))
             };
             if has_moved || is_shunned && self.revive(partition, epoch, &[]).await.is_ok() {
                 continue;
             }
-            return (location, place);
+            return Ok((location, place));
         }
     }
 
@@ -163,7 +212,7 @@ impl Inner {
     async fn common_place(
         &self,
         batches: &[Batch],
-    ) -> Option<(Location, Vec<LocationId>, OwnedSemaphorePermit)> {
+    ) -> Result<Option<(Location, Vec<LocationId>, OwnedSemaphorePermit)>> {
         let current = || -> Vec<Location> {
             let state = self.state();
             batches.iter().map(|batch| state.routes.current(batch.partition).clone()).collect()
@@ -171,17 +220,24 @@ impl Inner {
         let mut locations = current();
         loop {
             let pair = |location: &Location| (location.worker.clone(), location.peer.clone());
-            let first = locations.first().filter(|_| batches.len() > 1)?.clone();
+            let Some(first) = locations.first().filter(|_| batches.len() > 1).cloned() else {
+                return Ok(None);
+            };
             if locations.iter().any(|location| pair(location) != pair(&first)) {
-                return None;
+                return Ok(None);
             }
             let place = self.window(&first.worker).acquire_owned().await.expect("no window is ever closed");
             let since = std::mem::replace(&mut locations, current());
-            if self.state().routes.shuns(&first.worker) {
-                return None;
+            let is_shunned = {
+                let state = self.state();
+                self.check(&state)?;
+                state.routes.shuns(&first.worker)
+            };
+            if is_shunned {
+                return Ok(None);
             }
             if since == locations {
-                return Some((first, locations.iter().map(|location| location.id).collect(), place));
+                return Ok(Some((first, locations.iter().map(|location| location.id).collect(), place)));
             }
         }
     }
@@ -202,7 +258,7 @@ impl Inner {
         location: &Location,
         ids: &[LocationId],
         batches: &[Batch],
-    ) -> Result<Bytes, RequestError> {
+    ) -> Result<Result<Bytes, RequestError>> {
         let (request_id, mode, shuffle) = (0, Mode::Primary, self.key.clone());
         let header = match ids {
             [location] => Header::PushData { request_id, mode, shuffle, location: *location },
@@ -221,13 +277,16 @@ impl Inner {
         let payload = Payload::parts(
             batches.iter().flat_map(|batch| [batch.front.clone(), batch.rest.clone()]).collect(),
         );
-        self.session.client.request(&address, header, payload, self.session.options.push_max).await
+        let (client, within) = (self.session.client.clone(), self.session.options.push_max);
+        let request = async move { client.request(&address, header, payload, within).await };
+        let on_its_way = OnItsWay { request: Some((Box::pin(request), self.enter()?)) };
+        Ok(on_its_way.await)
     }
 
     /// Makes a new location while batches still go to the old one.
     fn move_on(self: &Arc<Self>, location: Location) {
         let inner = self.clone();
-        tokio::spawn(async move {
+        self.spawn(async move {
             // If it fails, batches go on to the old location, which still takes them.
             let _ = inner.revive(location.id.partition, location.id.epoch, &[]).await;
         });

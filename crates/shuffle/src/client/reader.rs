@@ -5,12 +5,13 @@ use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tokio::task::JoinHandle;
+use tokio::runtime::Handle;
+use tokio::task::{JoinError, JoinHandle};
 use tracing::debug;
 
 use super::application::RETRIES_MAX;
 use super::commit::{Committed, Readable};
-use super::shuffle::{Inner, Shuffle};
+use super::shuffle::{Inner, Shuffle, Stage};
 use crate::error::{Error, Kind, Result};
 use crate::ids::{BatchId, FileName, MapId, PartitionId, WorkerId};
 use crate::wire::batch::{Batch, Batches, ByteOrder};
@@ -43,8 +44,11 @@ struct Failure {
     is_passing: bool,
 }
 
-/// An open stream of one copy of one location.
+/// An open stream of one copy of one location. When it is dropped, its worker is told that it may forget it.
 struct Stream {
+    inner: Arc<Inner>,
+    /// For its end: it may be dropped where there is none.
+    runtime: Handle,
     worker: WorkerId,
     id: i64,
     chunks: i32,
@@ -58,10 +62,13 @@ impl Reader {
         partition: PartitionId,
         maps: impl RangeBounds<i32>,
     ) -> Result<Self> {
-        let committed = shuffle.inner.state().committed.clone().ok_or_else(|| {
+        let stage = shuffle.inner.state().stage.clone();
+        let Stage::Committed(committed) = stage else {
+            shuffle.inner.check(&shuffle.inner.state())?;
             let text = format!("shuffle {} is not committed", shuffle.inner.key);
-            Error::new(Kind::Conflict, text).with_hint("call `commit` when all maps have ended")
-        })?;
+            let hint = "call `commit` when all maps have ended";
+            return Err(Error::new(Kind::Conflict, text).with_hint(hint));
+        };
         let files = usize::try_from(partition.0).ok().and_then(|at| committed.files.get(at));
         let files = files.ok_or_else(|| {
             Error::new(
@@ -99,7 +106,7 @@ impl Reader {
     ///
     /// # Errors
     /// `Unavailable` if no copy of a location can be reached, after several attempts; `DataLoss` if all can be and none can
-    /// be read; `Corrupt` if what was read is no batch. Each further call gives the same error.
+    /// be read; `Corrupt` if what was read is no batch; `Conflict` if the shuffle was unregistered. Each further call gives the same error.
     pub async fn next(&mut self) -> Result<Option<Batch>> {
         if let Some(error) = &self.broken {
             return Err(error.clone());
@@ -123,9 +130,9 @@ impl Reader {
                     }
                 }
             } else if let Some(stream) = &mut self.open {
-                match stream.chunk(&self.inner).await {
+                match stream.chunk().await {
                     Ok(Some(chunk)) => self.batches = Some(Batches::new(chunk, ByteOrder::Little)),
-                    Ok(None) => self.end_file().await,
+                    Ok(None) => self.end_file(),
                     // What was read of this copy is read again, and recognised. A worker that was started again does not
                     // know the stream, and may have the copy all the same.
                     Err(error) => {
@@ -149,27 +156,30 @@ impl Reader {
     }
 
     /// Goes to the next file.
-    async fn end_file(&mut self) {
+    fn end_file(&mut self) {
         self.files.pop_front();
         self.failed.clear();
         self.retries = 0;
-        if let Some(stream) = self.open.take() {
-            stream.end(&self.inner).await;
-        }
+        self.open = None;
     }
 
     /// Opens the next copy of the first file; behind the last copy waits for those that may be there later.
     async fn open(&mut self) -> Result<()> {
+        self.inner.check(&self.inner.state())?;
         let session = self.inner.session.clone();
         let untried = |worker: &WorkerId| self.failed.iter().all(|failure| failure.worker != *worker);
         let copies = self.files[0].copies.iter().filter(|(worker, _)| untried(worker));
         let copy = copies.min_by_key(|(worker, _)| session.is_unreached(worker)).cloned();
         let Some((worker, name)) = copy else { return self.wait().await };
-        match self.open_copy(&worker, name).await {
-            Ok(handler) => {
+        // In a task of its own: what it has opened is ended, too, if nobody waits for it any more.
+        let opening = tokio::spawn(Stream::open(self.inner.clone(), worker.clone(), name, self.maps));
+        let opened = opening.await.unwrap_or_else(|error| Err(did_not_end(error)));
+        // If the shuffle's number was given back meanwhile, this may be a file of the next one that has it.
+        self.inner.check(&self.inner.state())?;
+        match opened {
+            Ok(stream) => {
                 session.reached(&worker, true);
-                let (id, chunks) = (handler.stream_id, handler.num_chunks);
-                self.open = Some(Stream { worker, id, chunks, next: 0, ahead: VecDeque::new() });
+                self.open = Some(stream);
             }
             Err(error) => {
                 debug!(shuffle = %self.inner.key, %worker, %name, ?error, "cannot open a copy");
@@ -203,36 +213,34 @@ impl Reader {
         );
         Error::new(kind, text)
     }
-
-    async fn open_copy(
-        &self,
-        worker: &WorkerId,
-        name: FileName,
-    ) -> Result<Received<received::StreamHandler>> {
-        let request = proto::OpenStream {
-            shuffle_key: self.inner.key.to_string(),
-            file_name: name.to_string(),
-            start_index: self.maps.0,
-            end_index: self.maps.1,
-            ..Default::default()
-        };
-        let session = &self.inner.session;
-        let body = Message::of(&request).to_bare();
-        let header = Header::RpcRequest { request_id: 0 };
-        let answer =
-            session.client.request(&fetch_address(worker), header, body, session.options.request_max).await?;
-        Ok(Message::decode_bare(answer)?.parse()?)
-    }
 }
 
 impl Stream {
+    async fn open(inner: Arc<Inner>, worker: WorkerId, name: FileName, maps: (i32, i32)) -> Result<Self> {
+        let request = proto::OpenStream {
+            shuffle_key: inner.key.to_string(),
+            file_name: name.to_string(),
+            start_index: maps.0,
+            end_index: maps.1,
+            ..Default::default()
+        };
+        let session = &inner.session;
+        let body = Message::of(&request).to_bare();
+        let header = Header::RpcRequest { request_id: 0 };
+        let within = session.options.request_max;
+        let answer = session.client.request(&fetch_address(&worker), header, body, within).await?;
+        let handler: Received<received::StreamHandler> = Message::decode_bare(answer)?.parse()?;
+        let (id, chunks, runtime) = (handler.stream_id, handler.num_chunks, Handle::current());
+        Ok(Self { inner, runtime, worker, id, chunks, next: 0, ahead: VecDeque::new() })
+    }
+
     /// The next chunk, or `None` behind the last; requests the ones behind it ahead.
-    async fn chunk(&mut self, inner: &Arc<Inner>) -> Result<Option<Bytes>> {
-        while self.next < self.chunks && self.ahead.len() <= inner.session.options.chunks_ahead {
+    async fn chunk(&mut self) -> Result<Option<Bytes>> {
+        while self.next < self.chunks && self.ahead.len() <= self.inner.session.options.chunks_ahead {
             let slice =
                 ChunkSlice { stream_id: self.id, chunk_index: self.next, offset: 0, len: ChunkSlice::TO_END };
             self.next += 1;
-            let (inner, address) = (inner.clone(), fetch_address(&self.worker));
+            let (inner, address) = (self.inner.clone(), fetch_address(&self.worker));
             self.ahead.push_back(tokio::spawn(async move {
                 let header = Header::ChunkFetchRequest(slice);
                 let within = inner.session.options.request_max;
@@ -242,28 +250,25 @@ impl Stream {
         let Some(chunk) = self.ahead.front_mut() else { return Ok(None) };
         let chunk = chunk.await;
         self.ahead.pop_front();
-        chunk
-            .unwrap_or_else(|error| Err(Error::new(Kind::Internal, "a fetch did not end").with_source(error)))
-            .map(Some)
-    }
-
-    /// Lets the worker forget the stream.
-    async fn end(self, inner: &Inner) {
-        let end = proto::BufferStreamEnd { stream_type: 0, stream_id: self.id };
-        let header = Header::RpcRequest { request_id: 0 };
-        // If the connection is gone, so is the need to say this.
-        let _ = inner
-            .session
-            .client
-            .send(&fetch_address(&self.worker), header, Message::of(&end).to_bare())
-            .await;
+        chunk.unwrap_or_else(|error| Err(did_not_end(error))).map(Some)
     }
 }
 
 impl Drop for Stream {
     fn drop(&mut self) {
         self.ahead.iter().for_each(JoinHandle::abort);
+        let end = Message::of(&proto::BufferStreamEnd { stream_type: 0, stream_id: self.id }).to_bare();
+        let (session, address) = (self.inner.session.clone(), fetch_address(&self.worker));
+        self.runtime.spawn(async move {
+            let header = Header::RpcRequest { request_id: 0 };
+            // A worker that is not reached forgets it in the end, or has done so.
+            let _ = session.client.send(&address, header, end).await;
+        });
     }
+}
+
+fn did_not_end(error: JoinError) -> Error {
+    Error::new(Kind::Internal, "a fetch did not end").with_source(error)
 }
 
 fn fetch_address(worker: &WorkerId) -> String {

@@ -32,6 +32,8 @@ pub(super) enum Fault {
     Hang,
     /// Answers with a failure, or with a status that means one.
     Fail,
+    /// Answers to a commit with this status and nothing else, and does nothing.
+    Say(Status),
 }
 
 type Answering = Box<dyn FnOnce(Reply) + Send>;
@@ -187,7 +189,7 @@ impl Service for Server {
         if fault == Some(Fault::Close) {
             return Err(io::Error::other("told to"));
         }
-        let answering = state.take(self.at, head.header, message, body, fault == Some(Fault::Fail));
+        let answering = state.take(self.at, head.header, message, body, fault);
         if fault == Some(Fault::Hang) {
             state.held.push((reply, answering));
         } else {
@@ -204,8 +206,9 @@ impl State {
         header: Header,
         message: Option<(Message, bool)>,
         body: Bytes,
-        fails: bool,
+        fault: Option<Fault>,
     ) -> Answering {
+        let fails = fault == Some(Fault::Fail);
         match (header, message) {
             (Header::ChunkFetchRequest(slice), _) if fails => {
                 Box::new(move |reply| reply.chunk_failure(slice, "told to"))
@@ -225,6 +228,11 @@ impl State {
                 self.batches.entry(location).or_default().push(body);
                 Box::new(|reply| reply.push(Status::Success))
             }
+            (Header::PushMergedData { locations, .. }, _)
+                if locations.iter().any(|location| self.sealed.contains(location)) =>
+            {
+                Box::new(|reply| reply.push(Status::HardSplit))
+            }
             (Header::PushMergedData { locations, offsets, .. }, _) => {
                 for (at, location) in locations.iter().enumerate() {
                     let end = offsets.get(at + 1).map_or(body.len(), |end| *end as usize);
@@ -233,7 +241,7 @@ impl State {
                 }
                 Box::new(|reply| reply.push(Status::Success))
             }
-            (_, Some((message, is_bare))) => match self.answer(at, &message, fails) {
+            (_, Some((message, is_bare))) => match self.answer(at, &message, fault) {
                 Some(answer) if is_bare => Box::new(move |reply| reply.message(&answer)),
                 Some(answer) => Box::new(move |reply| reply.answer(&Answer::Message(answer))),
                 None => Box::new(|reply| reply.fail("told to")),
@@ -242,7 +250,8 @@ impl State {
         }
     }
 
-    fn answer(&mut self, at: usize, message: &Message, fails: bool) -> Option<Message> {
+    fn answer(&mut self, at: usize, message: &Message, fault: Option<Fault>) -> Option<Message> {
+        let fails = fault == Some(Fault::Fail);
         let status = if fails { 2 } else { 0 };
         Some(match message.kind {
             MessageType::HEARTBEAT_FROM_APPLICATION => {
@@ -261,7 +270,12 @@ impl State {
             }
             _ if fails => return None,
             MessageType::REQUEST_SLOTS => Message::of(&self.slots(message)),
-            MessageType::COMMIT_FILES => Message::of(&self.commit(at, message)),
+            MessageType::COMMIT_FILES => Message::of(&match fault {
+                Some(Fault::Say(status)) => {
+                    proto::CommitFilesResponse { status: status.code(), ..Default::default() }
+                }
+                _ => self.commit(at, message),
+            }),
             MessageType::DESTROY => {
                 self.destroy(at, message);
                 Message::of(&proto::DestroyWorkerSlotsResponse::default())

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeBounds;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedRwLockReadGuard, RwLock, Semaphore};
 use tokio::task::JoinSet;
 use tracing::debug;
 
@@ -31,6 +31,7 @@ pub(super) struct Inner {
     _application: Application,
     pub key: ShuffleKey,
     state: Mutex<State>,
+    number: Arc<RwLock<Number>>,
     /// Held while a new location is made for a partition, so that its batches wait for one and not for many.
     reviving: Vec<tokio::sync::Mutex<()>>,
     windows: Mutex<HashMap<WorkerId, Arc<Semaphore>>>,
@@ -38,11 +39,37 @@ pub(super) struct Inner {
     pub progress: tokio::sync::Mutex<Progress>,
 }
 
+/// Whose the shuffle's number is. The next registration may have it, too, and then names the same locations on the same
+/// workers: the lock is held for reading as long as anything goes to workers under the number, and for writing while it
+/// is given back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Number {
+    /// This registration's.
+    Held,
+    /// The master has it back.
+    GivenBack,
+}
+
+/// Keeps a shuffle's number from being given back.
+pub(super) type InUse = OwnedRwLockReadGuard<Number>;
+
+/// How far a shuffle has come.
+#[derive(Debug, Clone)]
+pub(super) enum Stage {
+    /// Maps write.
+    Writing,
+    /// A commit has taken down which locations there are and who has won: there will be no others.
+    Committing,
+    Committed(Arc<Committed>),
+    /// It was given up: nothing is to be said to workers any more under its number.
+    Ended,
+}
+
 pub(super) struct State {
     pub routes: Routes,
     /// By map id: the attempt that ended first.
     pub winners: Vec<AttemptId>,
-    pub committed: Option<Arc<Committed>>,
+    pub stage: Stage,
 }
 
 impl State {
@@ -85,10 +112,12 @@ impl Shuffle {
         })?;
         let key = ShuffleKey { application: session.id.clone(), shuffle };
         let winners = vec![AttemptId::NONE; maps];
-        let state = Mutex::new(State { routes, winners, committed: None });
+        let state = Mutex::new(State { routes, winners, stage: Stage::Writing });
+        let number = Arc::new(RwLock::new(Number::Held));
         let reviving = (0..partitions).map(|_| tokio::sync::Mutex::default()).collect();
         let (session, windows, progress) = (session.clone(), Mutex::default(), tokio::sync::Mutex::default());
-        let inner = Inner { session, _application: application, key, state, reviving, windows, progress };
+        let _application = application;
+        let inner = Inner { session, _application, key, state, number, reviving, windows, progress };
         let shuffle = Self { inner: Arc::new(inner) };
         match shuffle.reserve_all().await {
             Ok(()) => {
@@ -96,7 +125,8 @@ impl Shuffle {
                 Ok(shuffle)
             }
             Err(error) => {
-                // Waited for: coming later, it would end a registration of the same id that is tried next.
+                // Waited for: coming later, it would end a registration of the same id that is tried next. What was
+                // reserved ends with the shuffle.
                 if let Err(error) = shuffle.clone().unregister().await {
                     debug!(shuffle = %shuffle.inner.key, ?error, "a master keeps a shuffle without locations");
                 }
@@ -105,7 +135,7 @@ impl Shuffle {
         }
     }
 
-    /// Writes as one attempt of one map task.
+    /// Writes as one attempt of one map task. One that is not of this shuffle gives a writer that has failed as `Invalid`.
     pub fn writer(&self, map: MapId, attempt: AttemptId) -> Writer {
         Writer::new(self.clone(), map, attempt)
     }
@@ -114,17 +144,20 @@ impl Shuffle {
     ///
     /// # Errors
     /// `Unavailable` if a worker that has the only copy of a location cannot be reached, after several attempts;
-    /// `DataLoss` if no worker has one.
+    /// `DataLoss` if no worker has one; `Conflict` if the shuffle was unregistered.
     pub async fn commit(&self) -> Result<()> {
+        let _in_use = self.inner.enter()?;
         let committed = Committed::commit(&self.inner).await?;
-        self.inner.state().committed = Some(Arc::new(committed));
+        let mut state = self.inner.state();
+        self.inner.check(&state)?;
+        state.stage = Stage::Committed(Arc::new(committed));
         Ok(())
     }
 
     /// Reads a partition's batches of a range of map ids, in no order.
     ///
     /// # Errors
-    /// `Conflict` before [`Shuffle::commit`], `Invalid` for a partition that does not exist.
+    /// `Conflict` before [`Shuffle::commit`] and after [`Shuffle::unregister`], `Invalid` for a partition that does not exist.
     pub fn reader(&self, partition: PartitionId, maps: impl RangeBounds<i32>) -> Result<Reader> {
         Reader::new(self, partition, maps)
     }
@@ -145,31 +178,34 @@ impl Shuffle {
         self.inner.state().routes.all(partition).len()
     }
 
-    /// Gives the shuffle up: the service deletes its data.
+    /// Gives the shuffle up: the service deletes its data, and its number is free. All that is still done with it ends as
+    /// `Conflict`. What is on its way to workers is waited for, as long as they may take: it would meet the next
+    /// registration of the number there.
     ///
     /// # Errors
-    /// `Unavailable` if no master answers.
+    /// `Unavailable` if no master answers; the number is not free then.
     pub async fn unregister(self) -> Result<()> {
-        let session = &self.inner.session;
+        let inner = &self.inner;
+        inner.state().stage = Stage::Ended;
+        let session = &inner.session;
+        session.forget(inner);
+        let mut number = inner.number.write().await;
+        if *number == Number::GivenBack {
+            return Ok(());
+        }
         let request = proto::UnregisterShuffle {
             app_id: session.id.to_string(),
-            shuffle_id: self.inner.key.shuffle.0,
+            shuffle_id: inner.key.shuffle.0,
             request_id: session.request_id(),
         };
-        session.ask_master::<_, received::UnregisterShuffleResponse>(&request).await.map(|_| ())
+        session.ask_master::<_, received::UnregisterShuffleResponse>(&request).await?;
+        *number = Number::GivenBack;
+        Ok(())
     }
 
-    /// Reserves the first locations on their workers, and other ones for those whose workers do not take them. If that
-    /// fails, nothing stays reserved.
+    /// Reserves the first locations on their workers, and other ones for those whose workers do not take them.
     async fn reserve_all(&self) -> Result<()> {
-        let reserved = self.try_reserve_all().await;
-        if reserved.is_err() {
-            self.inner.destroy(&self.inner.current_locations(), &BTreeMap::new());
-        }
-        reserved
-    }
-
-    async fn try_reserve_all(&self) -> Result<()> {
+        let _in_use = self.inner.enter()?;
         let mut wanted = self.inner.current_locations();
         let mut refused = self.inner.reserve(&wanted).await;
         for round in 1..RESERVE_ROUNDS {
@@ -256,11 +292,8 @@ pub(super) fn use_one_address(candidates: &mut Vec<WorkerId>, primaries: &mut [L
 /// Both copies of locations, by the workers that hold them.
 fn by_worker(locations: &[Location]) -> BTreeMap<WorkerId, Vec<Location>> {
     let mut by_worker: BTreeMap<WorkerId, Vec<Location>> = BTreeMap::new();
-    for location in locations {
-        let copies = [Some(location.clone()), location.peer_location()];
-        for copy in copies.into_iter().flatten() {
-            by_worker.entry(copy.worker.clone()).or_default().push(copy);
-        }
+    for copy in locations.iter().flat_map(Location::copies) {
+        by_worker.entry(copy.worker.clone()).or_default().push(copy);
     }
     by_worker
 }
@@ -273,6 +306,66 @@ fn no_workers(refused: &BTreeMap<WorkerId, String>) -> Error {
 impl Inner {
     pub fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes down the locations and the winners for the commit of the whole shuffle: from here on there are no others.
+    ///
+    /// # Errors
+    /// `Conflict` if the shuffle was given up.
+    pub fn close(&self) -> Result<(Vec<Vec<Location>>, Vec<AttemptId>)> {
+        let mut state = self.state();
+        self.check(&state)?;
+        if matches!(state.stage, Stage::Writing) {
+            state.stage = Stage::Committing;
+        }
+        Ok(state.to_commit())
+    }
+
+    /// Refuses what would make the shuffle other than it was committed.
+    ///
+    /// # Errors
+    /// `Conflict` if its commit has begun or it was given up.
+    pub fn check_writing(&self, state: &State) -> Result<()> {
+        self.check(state)?;
+        match state.stage {
+            Stage::Writing => Ok(()),
+            _ => Err(Error::new(Kind::Conflict, format!("the commit of shuffle {} has begun", self.key))),
+        }
+    }
+
+    /// Refuses what was not to be done with a shuffle that was given up.
+    ///
+    /// # Errors
+    /// `Conflict` if it was.
+    pub fn check(&self, state: &State) -> Result<()> {
+        match state.stage {
+            Stage::Ended => Err(self.ended()),
+            _ => Ok(()),
+        }
+    }
+
+    fn ended(&self) -> Error {
+        Error::new(Kind::Conflict, format!("shuffle {} was unregistered", self.key))
+    }
+
+    /// Keeps the shuffle's number for as long as the answer lives, for what goes to workers.
+    ///
+    /// # Errors
+    /// `Conflict` if the shuffle was given up.
+    pub fn enter(&self) -> Result<InUse> {
+        let number = self.number.clone().try_read_owned().map_err(|_| self.ended())?;
+        self.check(&self.state())?;
+        Ok(number)
+    }
+
+    /// Has something done for the shuffle that nobody waits for, but whoever gives its number back.
+    pub fn spawn(&self, what: impl Future<Output = ()> + Send + 'static) {
+        if let Ok(in_use) = self.enter() {
+            tokio::spawn(async move {
+                what.await;
+                drop(in_use);
+            });
+        }
     }
 
     /// The places for batches on their way to a worker.
@@ -312,7 +405,7 @@ impl Inner {
                 mock_failure: false,
             };
             let session = self.session.clone();
-            tokio::spawn(async move {
+            self.spawn(async move {
                 type Answer = received::DestroyWorkerSlotsResponse;
                 if let Err(error) = session.ask_worker::<_, Answer>(&worker, &request).await {
                     debug!(shuffle = %request.shuffle_key, %worker, ?error, "a worker keeps unused locations");
@@ -367,8 +460,19 @@ impl Inner {
         }
     }
 
+    /// Takes a reserved location into use, unless the commit has begun meanwhile, which does not know it.
+    fn adopt(&self, location: Location) -> Result<()> {
+        let mut state = self.state();
+        self.check_writing(&state)?;
+        state.routes.adopt(location);
+        Ok(())
+    }
+
     /// A location for the partition that is newer than `epoch`; `avoid` gets no more locations of this shuffle, as long as
     /// there are other workers.
+    ///
+    /// # Errors
+    /// `Unavailable` if there is no worker for it; `Conflict` if the shuffle's commit has begun or it was unregistered.
     pub async fn revive(&self, partition: PartitionId, epoch: Epoch, avoid: &[WorkerId]) -> Result<Location> {
         let _one_at_a_time = self.reviving[partition.0.cast_unsigned() as usize].lock().await;
         if let Some(newer) = self.state().routes.newer_than(partition, epoch) {
@@ -376,14 +480,18 @@ impl Inner {
         }
         let mut refused = BTreeMap::new();
         for round in 0..RESERVE_ROUNDS {
+            self.check_writing(&self.state())?;
             self.exclude(avoid.iter().chain(refused.keys()), round).await;
             let draw = self.session.number().cast_unsigned();
             let proposed =
                 self.state().routes.propose(partition, draw).ok_or_else(|| no_workers(&refused))?;
             refused = self.reserve(std::slice::from_ref(&proposed)).await;
             if refused.is_empty() {
-                self.state().routes.adopt(proposed.clone());
-                return Ok(proposed);
+                let adopted = self.adopt(proposed.clone());
+                if adopted.is_err() {
+                    self.destroy(std::slice::from_ref(&proposed), &refused);
+                }
+                return adopted.map(|()| proposed);
             }
             self.destroy(&[proposed], &refused);
         }

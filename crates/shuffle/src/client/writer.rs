@@ -11,7 +11,8 @@ use super::push::Batch;
 use super::shuffle::Shuffle;
 use crate::error::{Error, Kind, Result};
 use crate::ids::{AttemptId, BatchId, MapId, PartitionId, WorkerId};
-use crate::wire::batch::BatchHeader;
+use crate::wire::Limits;
+use crate::wire::batch::{BATCH_HEADER_LEN, BatchHeader};
 
 /// Writes batches. What was pushed counts when [`Writer::finish`] has returned; a writer that is dropped has written
 /// nothing that anybody reads.
@@ -25,7 +26,7 @@ pub struct Writer {
     pushes: JoinSet<Result<()>>,
     /// Bounds the pushes that this writer has begun, so that a writer without backpressure does not hold all its data.
     begun: Arc<Semaphore>,
-    /// The first failure of a push: batches are missing, whatever comes behind it.
+    /// Why nothing can be written, or the first failure of a push: batches are missing, whatever comes behind it.
     failed: Option<Error>,
 }
 
@@ -38,9 +39,25 @@ struct Gathered {
 /// Batches that a writer has handed over and that no worker has taken yet, as a multiple of a worker's window.
 const BEGUN_PER_WINDOW: usize = 4;
 
+/// Bytes of the longest payload: a worker takes it in one frame, with its header.
+pub(super) const PAYLOAD_LEN_MAX: usize = Limits::PUSH.push_body_max - BATCH_HEADER_LEN;
+
+/// Batches that are pushed together at most, however short they are. A worker takes the list of them in half of a frame's
+/// header, where each has up to 29 bytes: its location with the length of that, and its offset.
+pub(super) const MERGED_MAX: usize = Limits::PUSH.head_len_max / 2 / 32;
+
 impl Writer {
     pub(super) fn new(shuffle: Shuffle, map: MapId, attempt: AttemptId) -> Self {
         let window = shuffle.inner.session.options.window;
+        let maps = shuffle.inner.state().winners.len();
+        let invalid = |text: String| Some(Error::new(Kind::Invalid, text));
+        let failed = if usize::try_from(map.0).map_or(true, |map| map >= maps) {
+            invalid(format!("map {map} is not one of {maps}"))
+        } else if attempt == AttemptId::NONE {
+            invalid(format!("attempt {attempt} stands for no attempt"))
+        } else {
+            None
+        };
         Self {
             shuffle,
             map,
@@ -49,7 +66,7 @@ impl Writer {
             gathered: BTreeMap::new(),
             pushes: JoinSet::new(),
             begun: Arc::new(Semaphore::new(window * BEGUN_PER_WINDOW)),
-            failed: None,
+            failed,
         }
     }
 
@@ -57,15 +74,17 @@ impl Writer {
     /// cancelled while it waits, the batch is not written, and those before it are.
     ///
     /// # Errors
-    /// `Invalid` for a partition that does not exist or a batch of 1 GiB, which is not written then; `Conflict` if the map
-    /// has ended with another attempt; `Unavailable` if an earlier batch found no worker that takes it. After these two the
-    /// writer has failed: each further call gives the same error, [`Writer::finish`] too.
+    /// `Invalid` for a partition that does not exist or a batch that fills a frame of 1 GiB, which is not written then, and for a map or an
+    /// attempt that does not exist; `Conflict` if the map has ended with another attempt, the shuffle's commit has begun or
+    /// it was unregistered; `Unavailable` if an earlier batch found no worker that takes it. After these two the writer has
+    /// failed: each further call gives the same error, [`Writer::finish`] too.
     pub async fn push(&mut self, partition: PartitionId, payload: impl Into<Bytes>) -> Result<()> {
         self.check()?;
         let payload = payload.into();
         let inner = &self.shuffle.inner;
         let (merge_len, pair) = {
             let state = inner.state();
+            inner.check(&state)?;
             if partition.0 < 0 || partition.0.cast_unsigned() as usize >= state.routes.partitions() {
                 let count = state.routes.partitions();
                 return Err(Error::new(
@@ -76,17 +95,21 @@ impl Writer {
             let location = state.routes.current(partition);
             (inner.session.options.merge_len, (location.worker.clone(), location.peer.clone()))
         };
-        let len = u32::try_from(payload.len()).ok().filter(|len| *len < 1 << 30);
+        let len = u32::try_from(payload.len()).ok().filter(|_| payload.len() <= PAYLOAD_LEN_MAX);
         let len = len.ok_or_else(|| {
-            let text = format!("a batch of {} bytes is too large, expected less than 1 GiB", payload.len());
+            let len = payload.len();
+            let text = format!("a batch of {len} bytes is too large, expected at most {PAYLOAD_LEN_MAX}");
             Error::new(Kind::Invalid, text)
         })?;
         let header =
             BatchHeader { map: self.map, attempt: self.attempt, batch: BatchId(self.next_batch), len };
         let batch = Batch::new(partition, &header, payload);
-        let gathered_len = self.gathered.get(&pair).map_or(0, |gathered| gathered.len);
+        let gathered = self.gathered.get(&pair);
+        let (count, gathered_len) =
+            gathered.map_or((0, 0), |gathered| (gathered.batches.len(), gathered.len));
         let alone = batch.len() >= merge_len;
-        let place = if alone || gathered_len + batch.len() >= merge_len {
+        let is_full = gathered_len + batch.len() >= merge_len || count + 1 == MERGED_MAX;
+        let place = if alone || is_full {
             // Nothing is taken out of the writer before this: the call may be cancelled here.
             Some(self.place().await?)
         } else {
@@ -133,6 +156,7 @@ impl Writer {
         let (inner, map, attempt) = (self.shuffle.inner.clone(), self.map, self.attempt);
         self.pushes.spawn(async move {
             let _place = place;
+            let _in_use = inner.enter()?;
             match batches.as_slice() {
                 [batch] => inner.push(batch, map, attempt).await,
                 _ => inner.push_merged(&batches, map, attempt).await,
@@ -140,26 +164,28 @@ impl Writer {
         });
     }
 
-    /// Pushes what is left, waits until all is taken, and ends the map: if no other attempt was first, this one is read.
+    /// Pushes what is left, waits until all is taken, and ends the map: if no other attempt was first, this one is read. As
+    /// soon as one push has failed, the others are given up.
     ///
     /// # Errors
-    /// As for [`Writer::push`].
+    /// As for [`Writer::push`]. A commit that has begun is none if the map had ended before it.
     pub async fn finish(mut self) -> Result<()> {
         for gathered in std::mem::take(&mut self.gathered).into_values() {
             let place = self.place().await?;
             self.begin(gathered.batches, place);
         }
-        while let Some(ended) = self.pushes.join_next().await {
+        loop {
+            self.check()?;
+            let Some(ended) = self.pushes.join_next().await else { break };
             self.note(ended);
         }
-        self.check()?;
-        let mut state = self.shuffle.inner.state();
-        let maps = state.winners.len();
-        let winner = usize::try_from(self.map.0).ok().and_then(|map| state.winners.get_mut(map));
-        let winner = winner
-            .ok_or_else(|| Error::new(Kind::Invalid, format!("map {} is not one of {maps}", self.map)))?;
-        if *winner == AttemptId::NONE {
-            *winner = self.attempt;
+        let inner = &self.shuffle.inner;
+        let mut state = inner.state();
+        inner.check(&state)?;
+        let map = self.map.0.cast_unsigned() as usize; // a writer of any other has failed from the beginning
+        if state.winners[map] == AttemptId::NONE {
+            inner.check_writing(&state)?;
+            state.winners[map] = self.attempt;
         }
         Ok(())
     }

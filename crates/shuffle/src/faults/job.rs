@@ -9,7 +9,7 @@ use super::message::{Batch, Party, Push, WorkerAnswer, WorkerCall};
 use super::scene::Scene;
 use super::tally::Event;
 use super::worker::{BATCH_BYTES, number_of};
-use crate::client::commit::{Readable, readable};
+use crate::client::commit::{Fate, Readable, Said, fate};
 use crate::client::push::{Verdict, verdict};
 use crate::client::routes::Routes;
 use crate::ids::{AttemptId, FileName, LocationId, Mode, PartitionId, ShuffleKey, WorkerId};
@@ -179,8 +179,8 @@ impl Job {
             let threshold_bytes = u64::from(BATCH_BYTES) * (1 + scene.random.next() % 4);
             let hard_bytes = 7 * u64::from(BATCH_BYTES);
             let split = SplitPolicy { enabled: true, threshold_bytes, mode, hard_bytes };
-            for copy in [Some(location.clone()), location.peer_location()].into_iter().flatten() {
-                let file = FileName { location: copy.id, mode: copy.mode };
+            for copy in location.copies() {
+                let file = copy.file();
                 let peer = copy.peer.filter(|_| copy.mode == Mode::Primary);
                 let peer = peer.map(|peer| number_of(&peer).to_string().into());
                 by_worker.entry(copy.worker).or_default().push(Reservation { file, peer, split });
@@ -266,12 +266,10 @@ impl Job {
     /// Gives locations back that some worker took and another did not.
     fn destroy(&self, scene: &mut Scene, locations: &[Location], refused: &BTreeSet<WorkerId>) {
         let mut by_worker: BTreeMap<WorkerId, Vec<FileName>> = BTreeMap::new();
-        for location in locations {
-            for copy in [Some(location.clone()), location.peer_location()].into_iter().flatten() {
-                if !refused.contains(&copy.worker) {
-                    let file = FileName { location: copy.id, mode: copy.mode };
-                    by_worker.entry(copy.worker).or_default().push(file);
-                }
+        for copy in locations.iter().flat_map(Location::copies) {
+            if !refused.contains(&copy.worker) {
+                let file = copy.file();
+                by_worker.entry(copy.worker).or_default().push(file);
             }
         }
         for (worker, files) in by_worker {
@@ -457,9 +455,8 @@ impl Job {
         let mut of_worker: BTreeMap<WorkerId, Commit> = BTreeMap::new();
         for partition in 0..routes.partitions() as i32 {
             let current = routes.current(PartitionId(partition)).id;
-            let locations = routes.all(PartitionId(partition)).iter();
-            for copy in locations.flat_map(|known| [Some(known.clone()), known.peer_location()]).flatten() {
-                let file = FileName { location: copy.id, mode: copy.mode };
+            for copy in routes.all(PartitionId(partition)).iter().flat_map(Location::copies) {
+                let file = copy.file();
                 let answered = self.good.contains(&file) || self.failed.contains(&file);
                 if answered || !wanted(&copy, current) {
                     continue;
@@ -526,13 +523,29 @@ impl Job {
 
     /// The driver knows what can be read.
     fn end(&mut self, scene: &mut Scene) -> Vec<(u64, Question)> {
-        let files = self.locations.iter().map(|locations| readable(locations, &self.good, &self.failed));
-        match files.collect::<Result<Vec<_>, LocationId>>() {
-            Ok(files) => (self.stage, self.files) = (Stage::Done, files),
-            Err(lost) => {
-                scene.count(Event::LossReported);
-                (self.stage, self.lost) = (Stage::Failed, Some(lost));
+        let said = |file: FileName| match file {
+            _ if self.good.contains(&file) => Said::Whole,
+            _ if self.unanswered.contains(&file) => Said::Unanswered,
+            _ if self.failed.contains(&file) => Said::Lost,
+            _ => Said::Empty,
+        };
+        let mut files = vec![Vec::new(); self.locations.len()];
+        let mut lost = None;
+        for (files, locations) in files.iter_mut().zip(&self.locations) {
+            for location in locations {
+                match fate(location, said) {
+                    Fate::Readable(readable) => files.push(readable),
+                    Fate::Empty => {}
+                    // Nobody is asked once more.
+                    Fate::Unanswered | Fate::Lost => lost = lost.or(Some(location.id)),
+                }
             }
+        }
+        if lost.is_none() {
+            (self.stage, self.files) = (Stage::Done, files);
+        } else {
+            scene.count(Event::LossReported);
+            (self.stage, self.lost) = (Stage::Failed, lost);
         }
         Vec::new()
     }

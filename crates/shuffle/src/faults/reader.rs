@@ -118,8 +118,8 @@ pub fn check_loss(job: &Job, workers: &[Worker]) {
     let Some(lost) = job.lost.filter(|_| job.stage == Stage::Failed) else { return };
     let location: &Location =
         job.locations.iter().flatten().find(|location| location.id == lost).expect("it was committed");
-    for copy in [Some(location.clone()), location.peer_location()].into_iter().flatten() {
-        let file = FileName { location: copy.id, mode: copy.mode };
+    for copy in location.copies() {
+        let file = copy.file();
         let is_gone = workers[number_of(&copy.worker)].lost.contains(&(job.key.clone(), file));
         assert!(
             is_gone || job.unanswered.contains(&file),

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use super::cursor::{DecodeError, Problem};
 use super::lists::{Received, exactly};
 use super::{proto, received};
-use crate::ids::{LocationId, Mode, WorkerId};
+use crate::ids::{FileName, LocationId, Mode, WorkerId};
 
 type Pair = received::PackedPartitionLocationsPair;
 type Packed = received::PackedPartitionLocations;
@@ -48,6 +48,16 @@ impl Location {
         };
         let worker = self.peer.clone()?;
         Some(Self { id: self.id, mode, worker, peer: Some(self.worker.clone()) })
+    }
+
+    /// This copy and, if there is one, the other.
+    pub fn copies(&self) -> impl Iterator<Item = Self> {
+        std::iter::once(self.clone()).chain(self.peer_location())
+    }
+
+    /// The name of this copy.
+    pub fn file(&self) -> FileName {
+        FileName { location: self.id, mode: self.mode }
     }
 
     /// The message for this location, with its peer one level deep.
