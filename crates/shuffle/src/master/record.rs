@@ -26,6 +26,8 @@ pub enum Record {
         application: ApplicationId,
         /// When, in milliseconds since 1970.
         at_unix_ms: u64,
+        /// Whether it was only not heard. It may be alive, and then its shuffles are still needed.
+        silent: bool,
     },
     /// A shuffle was granted slots: its data must be kept.
     ShuffleRegistered {

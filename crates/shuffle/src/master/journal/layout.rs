@@ -145,10 +145,10 @@ fn to_proto(entry: &Entry) -> proto::Record {
                     at_unix_ms: *at_unix_ms,
                 })
             }
-            Record::ApplicationRemoved { application, at_unix_ms } => {
+            Record::ApplicationRemoved { application, at_unix_ms, silent } => {
                 let application = application.to_string();
-                let at_unix_ms = *at_unix_ms;
-                Change::ApplicationRemoved(proto::Removed { application, shuffle: 0, at_unix_ms })
+                let (at_unix_ms, silent) = (*at_unix_ms, *silent);
+                Change::ApplicationRemoved(proto::Removed { application, shuffle: 0, at_unix_ms, silent })
             }
             Record::ShuffleRegistered { shuffle, at_unix_ms } => {
                 Change::ShuffleRegistered(proto::ShuffleRegistered {
@@ -161,6 +161,7 @@ fn to_proto(entry: &Entry) -> proto::Record {
                 application: shuffle.application.to_string(),
                 shuffle: shuffle.shuffle.0,
                 at_unix_ms: *at_unix_ms,
+                silent: false,
             }),
             Record::WorkerRegistered { worker, http_port, network_location } => {
                 Change::WorkerRegistered(proto::WorkerRegistered {
@@ -197,6 +198,7 @@ fn from_proto(record: proto::Record) -> Option<Entry> {
         Change::ApplicationRemoved(removed) => Record::ApplicationRemoved {
             application: removed.application.into(),
             at_unix_ms: removed.at_unix_ms,
+            silent: removed.silent,
         },
         Change::ShuffleRegistered(registered) => Record::ShuffleRegistered {
             shuffle: shuffle(registered.application, registered.shuffle),
@@ -242,7 +244,8 @@ mod tests {
                 properties: vec![("k".to_owned(), "v".to_owned())],
                 at_unix_ms: 1,
             },
-            Record::ApplicationRemoved { application: "app-1".into(), at_unix_ms: 2 },
+            Record::ApplicationRemoved { application: "app-1".into(), at_unix_ms: 2, silent: false },
+            Record::ApplicationRemoved { application: "app-2".into(), at_unix_ms: 2, silent: true },
             Record::ShuffleRegistered { shuffle: ShuffleKey::new("app-2", 3), at_unix_ms: 3 },
             Record::ShuffleRemoved { shuffle: ShuffleKey::new("app-2", 4), at_unix_ms: 4 },
             Record::WorkerRegistered {

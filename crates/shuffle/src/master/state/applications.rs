@@ -125,7 +125,7 @@ impl State {
         let shuffles = self.applications.get(application).map(|held| held.shuffles.keys().copied().collect());
         let shuffles: Vec<_> = shuffles.unwrap_or_default();
         let mut decision = self.unregister_shuffles(now, application, &shuffles);
-        self.bury_application(now, application, &mut decision);
+        self.let_go(now, application, false, &mut decision);
         decision
     }
 
@@ -150,7 +150,7 @@ impl State {
                 &mut decision,
                 Record::ShuffleRemoved { shuffle: shuffle.clone(), at_unix_ms: now.unix_ms },
             );
-            self.order_deletion(&shuffle, held.as_ref(), &mut wake);
+            self.order_deletion(&shuffle, held.as_ref(), false, &mut wake);
         }
         decision.wake = wake.into_iter().collect();
         decision
@@ -194,7 +194,7 @@ impl State {
             .map(|(application, _)| application.clone())
             .collect();
         for application in silent {
-            self.bury_application(now, &application, decision);
+            self.let_go(now, &application, true, decision);
         }
     }
 
@@ -228,28 +228,32 @@ impl State {
         }
     }
 
-    fn bury_application(&mut self, now: Now, application: &ApplicationId, decision: &mut Decision<()>) {
+    fn let_go(&mut self, now: Now, application: &ApplicationId, silent: bool, decision: &mut Decision<()>) {
         let Some(Application { shuffles, .. }) = self.applications.get(application).cloned() else { return };
-        let record = Record::ApplicationRemoved { application: application.clone(), at_unix_ms: now.unix_ms };
+        let (application, at_unix_ms) = (application.clone(), now.unix_ms);
+        let record = Record::ApplicationRemoved { application: application.clone(), at_unix_ms, silent };
         self.commit(now, decision, record);
         let mut wake: BTreeSet<WorkerId> = decision.wake.drain(..).collect();
         for (id, held) in &shuffles {
             let shuffle = ShuffleKey { application: application.clone(), shuffle: *id };
-            self.order_deletion(&shuffle, Some(held), &mut wake);
+            self.order_deletion(&shuffle, Some(held), silent, &mut wake);
         }
         decision.wake = wake.into_iter().collect();
     }
 
-    /// Orders every worker that may hold something of the shuffle to delete it.
+    /// Orders every worker that may hold something of the shuffle to delete it; if the application is only `silent`, every
+    /// one that is not silent itself.
     fn order_deletion(
         &mut self,
         shuffle: &ShuffleKey,
         held: Option<&Shuffle>,
+        silent: bool,
         wake: &mut BTreeSet<WorkerId>,
     ) {
         let listed = held.and_then(|held| held.workers.as_ref());
         for (worker, state) in &mut self.workers {
-            if listed.is_none_or(|listed| listed.contains(worker)) {
+            let is_heard = !silent || state.link != Link::Broken;
+            if is_heard && listed.is_none_or(|listed| listed.contains(worker)) {
                 state.orders.delete(shuffle.clone());
                 wake.insert(worker.clone());
             }
@@ -259,28 +263,102 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::super::Limits;
+    use super::super::scene::{at, grant, id, pulse, registration, restarted, run, state_of};
     use super::*;
+    use crate::master::report::{HeldShuffle, Registration, Report};
+
+    /// A report of a worker that holds the application's first shuffle.
+    fn holding() -> Report {
+        let held = HeldShuffle { shuffle: ShuffleKey::new("app", 0), locations: 1, bytes: 1 };
+        Report { shuffles: vec![held], ..Report::default() }
+    }
 
     #[test]
     fn an_application_has_the_user_that_it_names_first() {
-        let now = Now { monotonic: Duration::from_secs(1), unix_ms: 1 };
+        let now = at(1);
         let mut state = State::new(Limits::default());
         let user = |name: &str| User { tenant: "t".to_owned(), name: name.to_owned() };
         let app = ApplicationId::from("app");
         assert!(state.name_user(now, &app, user("a")).records.is_empty(), "nobody has seen it");
-        let pulse = ApplicationPulse {
-            application: app.clone(),
-            bytes_written: 0,
-            files_written: 0,
-            workers: Vec::new(),
-        };
-        assert!(state.application_heartbeat(now, pulse).reply.is_some());
+        assert!(state.application_heartbeat(now, pulse()).reply.is_some());
         assert!(state.name_user(now, &app, User::default()).records.is_empty());
         assert_eq!(state.name_user(now, &app, user("a")).records.len(), 1);
         assert!(state.name_user(now, &app, user("b")).records.is_empty());
         assert_eq!(state.applications()[&app].user, user("a"));
+    }
+
+    #[test]
+    fn a_master_that_was_cut_off_deletes_nothing_of_who_comes_back() {
+        let mut cut_off = state_of(1);
+        let _ = grant(&mut cut_off, BTreeSet::new()).unwrap();
+        let timeout = cut_off.limits.application_timeout.as_secs();
+        run(&mut cut_off, 0..=timeout);
+        assert!(cut_off.applications().is_empty() && cut_off.workers().is_empty(), "it heard nobody");
+        let again = restarted(&cut_off, at(timeout));
+        for mut state in [cut_off, again] {
+            // A worker's connection is back before the driver's next heartbeat.
+            let back = Registration { report: holding(), ..registration(id(0), 0) };
+            assert_eq!(state.register_worker(at(timeout + 1), 7, back).reply, Some(Vec::new()));
+            assert_eq!(state.worker_orders(&id(0), 0, 0), Ok(None));
+            assert!(state.application_heartbeat(at(timeout + 2), pulse()).reply.is_some());
+            let beat = state.worker_heartbeat(at(timeout + 3), 7, &id(0), 0, holding());
+            assert_eq!(beat.reply, Ok(Vec::new()));
+            assert!(state.applications()[&pulse().application].shuffles.contains_key(&ShuffleId(0)));
+        }
+    }
+
+    #[test]
+    fn data_of_an_application_that_stays_silent_goes() {
+        let mut state = state_of(1);
+        let _ = grant(&mut state, BTreeSet::new()).unwrap();
+        let timeout = state.limits.application_timeout.as_secs();
+        let beat = |state: &mut State, second| {
+            let beat = state.worker_heartbeat(at(second), 7, &id(0), 0, holding());
+            let expired = state.expire(at(second));
+            (beat.reply.unwrap(), expired.wake)
+        };
+        (0..timeout).step_by(5).for_each(|second| assert_eq!(beat(&mut state, second), (vec![], vec![])));
+        assert_eq!(beat(&mut state, timeout), (vec![], vec![id(0)]));
+        let ordered = state.worker_orders(&id(0), 0, 0).unwrap().expect("a deletion");
+        assert_eq!(ordered.expired, [ShuffleKey::new("app", 0)]);
+        // A worker that was away is left alone for as long as the application might be.
+        let back = Registration { report: holding(), ..registration(id(1), 1) };
+        assert_eq!(state.register_worker(at(timeout), 8, back).reply, Some(Vec::new()));
+        let mut beat = |second| {
+            let _ = state.expire(at(second));
+            state.worker_heartbeat(at(second), 8, &id(1), 1, holding()).reply.unwrap()
+        };
+        (timeout..2 * timeout).step_by(5).for_each(|second| assert_eq!(beat(second), []));
+        assert_eq!(beat(2 * timeout), [ShuffleKey::new("app", 0)]);
+    }
+
+    #[test]
+    fn a_worker_that_is_silent_together_with_its_application_is_not_told_to_delete() {
+        let mut state = state_of(1);
+        state.limits.worker_timeout = 2 * state.limits.application_timeout;
+        let _ = grant(&mut state, BTreeSet::new()).unwrap();
+        let timeout = state.limits.application_timeout.as_secs();
+        run(&mut state, 0..=timeout);
+        assert!(state.applications().is_empty() && state.workers().len() == 1);
+        assert_eq!(state.worker_orders(&id(0), 0, 0), Ok(None));
+    }
+
+    #[test]
+    fn a_restarted_master_does_not_know_how_many_workers_a_driver_needs() {
+        let mut before = state_of(2);
+        let _ = grant(&mut before, BTreeSet::new()).unwrap();
+        let mut state = restarted(&before, at(0));
+        for number in 0..2 {
+            let _ = state.register_worker(at(0), number.into(), registration(id(number), number.into()));
+        }
+        assert_eq!(state.worker_link_lost(0), [id(0)]);
+        let excluded = |state: &mut State| {
+            let health = state.application_heartbeat(at(0), pulse()).reply;
+            health.unwrap().excluded
+        };
+        assert_eq!(excluded(&mut state), [], "it may want two copies of everything");
+        let _ = grant(&mut state, BTreeSet::new()).unwrap();
+        assert_eq!(excluded(&mut state), [id(0)], "it does not");
     }
 }

@@ -6,12 +6,15 @@
 //! pending orders) comes back with the first report of each worker.
 //!
 //! The rule that everything here serves: data of a shuffle is deleted only when its application said so, ended or fell
-//! silent. What the master merely does not know (its journal lost a tail, a worker comes from elsewhere) it adopts if
-//! the application is alive, and leaves alone for as long as an application may be silent otherwise.
+//! silent. What the master merely does not know (its journal lost a tail, a worker comes from elsewhere or was cut off
+//! together with the application) it adopts if the application is alive, and leaves alone for as long as an application
+//! may be silent otherwise.
 
 mod addresses;
 mod applications;
 mod orders;
+#[cfg(test)]
+mod scene;
 mod shuffles;
 mod tombstones;
 mod workers;
@@ -234,16 +237,20 @@ impl State {
                     shuffles: BTreeMap::new(),
                     heard: now.monotonic,
                     location_bytes: None,
-                    workers_min: 1,
+                    workers_min: WORKERS_MIN_UNKNOWN,
                 });
                 entry.user = user.clone();
                 entry.properties.clone_from(properties);
             }
-            Record::ApplicationRemoved { application, .. } => {
+            Record::ApplicationRemoved { application, silent, .. } => {
                 if let Some(removed) = self.applications.remove(application) {
                     self.shuffle_count -= removed.shuffles.len();
                 }
-                self.tombstones.bury_application(now.monotonic, application);
+                // Silence is no end. It may have been this master that was cut off, and what workers bring back then
+                // waits for the application as anything does that nobody knows.
+                if !silent {
+                    self.tombstones.bury_application(now.monotonic, application);
+                }
             }
             Record::ShuffleRegistered { shuffle, at_unix_ms } => {
                 let Some(application) = self.applications.get_mut(&shuffle.application) else { return };
@@ -408,6 +415,9 @@ impl State {
         &self.excluded_by_hand
     }
 }
+
+/// What an application is taken to need before its first request for slots in this process: enough for copies.
+const WORKERS_MIN_UNKNOWN: usize = 2;
 
 /// A gap between two calls of [`State::expire`] that means that the process did not run.
 const PAUSE_NOTICED: Duration = Duration::from_secs(15);

@@ -60,6 +60,7 @@ impl Tombstones {
         let applications = applications.map(|application| Record::ApplicationRemoved {
             application: application.clone(),
             at_unix_ms: 0,
+            silent: false,
         });
         applications
             .chain(shuffles.map(|shuffle| Record::ShuffleRemoved { shuffle: shuffle.clone(), at_unix_ms: 0 }))

@@ -344,66 +344,11 @@ impl State {
 
 #[cfg(test)]
 mod tests {
+    use super::super::scene::{at, grant, health_of, id, registration, request, state_of};
     use super::*;
-    use crate::ids::{PartitionId, ShuffleId};
+    use crate::ids::ShuffleId;
     use crate::master::report::HeldShuffle;
-    use crate::master::state::{
-        ApplicationHealth, ApplicationPulse, Limits, SlotGrant, SlotRefusal, SlotRequest, State,
-        WorkerStanding,
-    };
-
-    fn id(number: u16) -> WorkerId {
-        format!("worker:{number}:2:3:4").parse().unwrap()
-    }
-
-    fn at(seconds: u64) -> Now {
-        Now { monotonic: Duration::from_secs(seconds), unix_ms: 1_000_000 + seconds * 1000 }
-    }
-
-    fn registration(worker: WorkerId, incarnation: u64) -> Registration {
-        Registration {
-            worker,
-            incarnation,
-            http_port: 9096,
-            network_location: String::new(),
-            version: String::new(),
-            report: Report { memory_limit_bytes: 1 << 30, ..Report::default() },
-            push_ports: Vec::new(),
-        }
-    }
-
-    fn state_of(workers: u16) -> State {
-        let mut state = State::new(Limits::default());
-        for number in 0..workers {
-            let registered =
-                state.register_worker(at(0), number.into(), registration(id(number), number.into()));
-            assert_eq!(registered.reply, Some(Vec::new()));
-        }
-        state
-    }
-
-    fn request(excluded: BTreeSet<WorkerId>) -> SlotRequest {
-        SlotRequest {
-            application: "app".into(),
-            shuffle: ShuffleId(0),
-            partitions: (0..1000).map(PartitionId).collect(),
-            replicate: false,
-            rack_aware: false,
-            workers_max: 0,
-            excluded,
-            driver: String::new(),
-        }
-    }
-
-    fn grant(state: &mut State, excluded: BTreeSet<WorkerId>) -> Result<SlotGrant, SlotRefusal> {
-        state.request_slots(at(0), 5, request(excluded)).reply
-    }
-
-    fn health_of(state: &mut State, workers: Vec<WorkerId>) -> ApplicationHealth {
-        let (application, bytes_written, files_written) = ("app".into(), 0, 0);
-        let pulse = ApplicationPulse { application, bytes_written, files_written, workers };
-        state.application_heartbeat(at(0), pulse).reply.unwrap()
-    }
+    use crate::master::state::{ApplicationPulse, Limits, SlotRefusal, SlotRequest, State, WorkerStanding};
 
     #[test]
     fn a_quiet_worker_gets_nothing_while_there_are_others() {
