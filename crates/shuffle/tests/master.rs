@@ -285,6 +285,11 @@ async fn the_http_api_shows_and_changes_what_celeborns_does() {
     let (orders, (status, _)) =
         tokio::join!(first.watch(1, 0), http(address, "POST /api/v1/workers/events", &event));
     assert_eq!((status, orders.command()), (200, internal::WorkerCommand::CommandDecommission));
+    let events = get("/api/v1/workers/events").await;
+    assert_eq!(
+        events["workerEvents"][0]["event"]["eventType"], "Decommission",
+        "it may not have heard of it"
+    );
     let stranger = worker.replace("\"w\"", "\"stranger\"");
     for (kind, workers, expected) in [
         ("DECOMMISSION", format!("{worker},{stranger}"), (200, true)),

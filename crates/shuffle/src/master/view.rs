@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::report::Phase;
-use super::state::{Now, State, Worker, WorkerStanding};
+use super::state::{Now, Standing, State, Worker};
 use crate::api::{self, worker_name};
 use crate::ids::{ShuffleKey, WorkerId};
 use crate::metrics::Exposition;
+
+/// What Celeborn calls excluded, for whatever reason.
+const EXCLUDED: [Standing; 3] = [Standing::Unreached, Standing::WithoutStorage, Standing::ExcludedByHand];
 
 /// All registered shuffles.
 pub(super) fn shuffles(state: &State) -> Value {
@@ -33,7 +35,7 @@ pub(super) fn masters(address: &str) -> Value {
 /// The workers, and those of them in each standing.
 pub(super) fn workers(state: &State, now: Now) -> Value {
     let data = |worker: &WorkerId, held: &Worker| worker_data(state, worker, held, now);
-    let in_standing = |standings: &[WorkerStanding]| -> Vec<Value> {
+    let in_standing = |standings: &[Standing]| -> Vec<Value> {
         let chosen = state.workers().iter().filter(|(worker, _)| {
             state.standing(worker).is_some_and(|standing| standings.contains(&standing))
         });
@@ -50,10 +52,10 @@ pub(super) fn workers(state: &State, now: Now) -> Value {
     json!({
         "workers": state.workers().iter().map(|(worker, held)| data(worker, held)).collect::<Vec<_>>(),
         "lostWorkers": lost.collect::<Vec<_>>(),
-        "excludedWorkers": in_standing(&[WorkerStanding::Excluded, WorkerStanding::ExcludedByHand]),
+        "excludedWorkers": in_standing(&EXCLUDED),
         "manualExcludedWorkers": by_hand.collect::<Vec<_>>(),
-        "shutdownWorkers": in_standing(&[WorkerStanding::Stopping]),
-        "decommissioningWorkers": in_standing(&[WorkerStanding::Decommissioning]),
+        "shutdownWorkers": in_standing(&[Standing::Stopping]),
+        "decommissioningWorkers": in_standing(&[Standing::Decommissioning]),
     })
 }
 
@@ -65,8 +67,8 @@ fn worker_data(state: &State, worker: &WorkerId, held: &Worker, now: Now) -> Val
     });
     let standing = state.standing(worker);
     let state_name = match standing {
-        Some(WorkerStanding::Stopping) => "InGraceFul",
-        Some(WorkerStanding::Decommissioning) => "InDecommission",
+        Some(Standing::Stopping) => "InGraceFul",
+        Some(Standing::Decommissioning) => "InDecommission",
         _ => "Normal",
     };
     let slots = report.locations_held().saturating_add(held.locations_granted);
@@ -100,12 +102,13 @@ pub(super) fn topology(state: &State) -> Value {
 
 /// Workers that are carrying out a command.
 pub(super) fn worker_events(state: &State, now: Now) -> Value {
-    let events = state.workers().iter().filter(|(_, held)| held.is_leaving()).map(|(worker, held)| {
-        let kind = if held.report.phase == Phase::Stopping { "Graceful" } else { "Decommission" };
-        json!({
+    let events = state.workers().iter().filter_map(|(worker, held)| {
+        let standing = state.standing(worker).filter(|standing| standing.is_leaving())?;
+        let kind = if standing == Standing::Stopping { "Graceful" } else { "Decommission" };
+        Some(json!({
             "worker": worker_data(state, worker, held, now),
             "event": { "eventType": kind, "eventTime": held.heartbeat_unix_ms },
-        })
+        }))
     });
     json!({ "workerEvents": events.collect::<Vec<_>>() })
 }
@@ -141,16 +144,15 @@ pub(super) fn hostnames(state: &State) -> Value {
 /// What the state has for Prometheus.
 pub(super) fn metrics(state: &State, exposition: &mut Exposition) {
     let standings = || state.workers().keys().filter_map(|worker| state.standing(worker));
-    let count = |wanted: &[WorkerStanding]| standings().filter(|standing| wanted.contains(standing)).count();
+    let count = |wanted: &[Standing]| standings().filter(|standing| wanted.contains(standing)).count();
     let reports = || state.workers().values().map(|held| &held.report);
     let directories = || reports().flat_map(|report| &report.directories);
     exposition.gauge("WorkerCount", state.workers().len());
     exposition.gauge("LostWorkerCount", state.departed().values().filter(|gone| !gone.left).count());
-    exposition
-        .gauge("ExcludedWorkerCount", count(&[WorkerStanding::Excluded, WorkerStanding::ExcludedByHand]));
-    exposition.gauge("AvailableWorkerCount", count(&[WorkerStanding::Available, WorkerStanding::Saturated]));
-    exposition.gauge("ShutdownWorkerCount", count(&[WorkerStanding::Stopping]));
-    exposition.gauge("DecommissionWorkerCount", count(&[WorkerStanding::Decommissioning]));
+    exposition.gauge("ExcludedWorkerCount", count(&EXCLUDED));
+    exposition.gauge("AvailableWorkerCount", count(&[Standing::Available, Standing::Saturated]));
+    exposition.gauge("ShutdownWorkerCount", count(&[Standing::Stopping]));
+    exposition.gauge("DecommissionWorkerCount", count(&[Standing::Decommissioning]));
     exposition.gauge("RegisteredShuffleCount", state.shuffle_count());
     exposition.gauge("RunningApplicationCount", state.applications().len());
     exposition.gauge("ActiveShuffleSize", reports().map(|report| report.bytes_held()).sum::<u64>());

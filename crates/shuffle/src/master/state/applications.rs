@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::super::record::{PROPERTIES_MAX, Record, User};
-use super::{Application, Decision, Link, Now, Shuffle, State};
+use super::{Application, Decision, Link, Now, Shuffle, Standing, State};
 use crate::ids::{ApplicationId, ShuffleId, ShuffleKey, WorkerId};
 
 /// The most bytes of each half of a property that is kept.
@@ -57,16 +57,15 @@ impl State {
         // A driver takes nobody whom it is told to leave alone: with too few others its tasks would fail. It finds
         // out itself.
         let workers_min = application.workers_min;
-        let reached = self.workers.iter().filter(|(worker, held)| self.is_eligible(worker, held)).count();
+        let reached = self.workers_available();
         for (worker, held) in &self.workers {
-            if self.is_leaving(worker, held) {
-                health.shutting.extend(held.names(worker));
-            } else if self.excluded_by_hand.contains(worker)
-                || (held.link == Link::Broken && reached >= workers_min)
-                || held.report.is_without_storage()
-            {
-                health.excluded.extend(held.names(worker));
-            }
+            let list = match self.standing_of(worker, held) {
+                Standing::Stopping | Standing::Decommissioning => &mut health.shutting,
+                Standing::ExcludedByHand | Standing::WithoutStorage => &mut health.excluded,
+                Standing::Unreached if reached >= workers_min => &mut health.excluded,
+                Standing::Unreached | Standing::Saturated | Standing::Available => continue,
+            };
+            list.extend(held.names(worker));
         }
         health.unknown = pulse.workers.into_iter().filter(|worker| self.known_as(worker).is_none()).collect();
         decision.reply = Some(health);

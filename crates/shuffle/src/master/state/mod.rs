@@ -16,6 +16,7 @@ mod orders;
 #[cfg(test)]
 mod scene;
 mod shuffles;
+mod standing;
 mod tombstones;
 mod workers;
 
@@ -34,7 +35,8 @@ use crate::ids::{ApplicationId, ShuffleId, ShuffleKey, WorkerId};
 pub use self::applications::{ApplicationHealth, ApplicationPulse};
 pub use self::orders::{OrderBatch, WORKER_ORDERS_MAX};
 pub use self::shuffles::{SlotGrant, SlotRefusal, SlotRequest};
-pub use self::workers::{Unregistered, WorkerStanding};
+pub use self::standing::Standing;
+pub use self::workers::Unregistered;
 
 /// The moment of a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,29 +13,7 @@ use crate::ids::{ApplicationId, ShuffleKey, WorkerId};
 #[error("the worker is not registered here")]
 pub struct Unregistered;
 
-/// What a worker is to the master, for people and metrics.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WorkerStanding {
-    /// Gets partitions.
-    Available,
-    /// Asked for nothing new for the moment.
-    Saturated,
-    /// Out of service by hand.
-    ExcludedByHand,
-    /// Unreachable or without storage.
-    Excluded,
-    /// Stopping; comes back.
-    Stopping,
-    /// Leaving for good.
-    Decommissioning,
-}
-
 impl Worker {
-    /// Whether it takes nothing new because it stops or leaves.
-    pub fn is_leaving(&self) -> bool {
-        self.report.phase != Phase::Normal
-    }
-
     /// How long it has not been heard.
     pub fn silent_for(&self, now: Now) -> Duration {
         now.monotonic.saturating_sub(self.heard)
@@ -229,25 +207,6 @@ impl State {
         decision
     }
 
-    /// How many workers may get partitions now.
-    pub fn workers_available(&self) -> usize {
-        self.workers.iter().filter(|(worker, held)| self.is_eligible(worker, held)).count()
-    }
-
-    /// What a registered worker is at the moment.
-    pub fn standing(&self, worker: &WorkerId) -> Option<WorkerStanding> {
-        let held = self.workers.get(worker)?;
-        Some(match held.report.phase {
-            Phase::Stopping => WorkerStanding::Stopping,
-            Phase::Decommissioning => WorkerStanding::Decommissioning,
-            Phase::Normal if self.leaving_by_hand.contains(worker) => WorkerStanding::Decommissioning,
-            Phase::Normal if self.excluded_by_hand.contains(worker) => WorkerStanding::ExcludedByHand,
-            Phase::Normal if !self.is_eligible(worker, held) => WorkerStanding::Excluded,
-            Phase::Normal if held.report.saturated => WorkerStanding::Saturated,
-            Phase::Normal => WorkerStanding::Available,
-        })
-    }
-
     /// Removes workers that were silent for too long, and forgets those that are gone for long.
     pub(super) fn expire_workers(&mut self, now: Now, decision: &mut Decision<()>) {
         for held in self.workers.values_mut() {
@@ -348,7 +307,7 @@ mod tests {
     use super::*;
     use crate::ids::ShuffleId;
     use crate::master::report::HeldShuffle;
-    use crate::master::state::{ApplicationPulse, Limits, SlotRefusal, SlotRequest, State, WorkerStanding};
+    use crate::master::state::{ApplicationPulse, Limits, SlotRefusal, SlotRequest, Standing, State};
 
     #[test]
     fn a_quiet_worker_gets_nothing_while_there_are_others() {
@@ -387,7 +346,7 @@ mod tests {
         let late = Report { memory_limit_bytes: 1, ..Report::default() };
         assert_eq!(state.worker_heartbeat(at(2), 3, &id(0), 0, late).reply, Ok(Vec::new()));
         assert_eq!(state.worker_link_lost(3), []);
-        assert_eq!(state.standing(&id(0)), Some(WorkerStanding::Available));
+        assert_eq!(state.standing(&id(0)), Some(Standing::Available));
         assert_eq!(state.workers[&id(0)].report.memory_limit_bytes, 1 << 30);
         assert_eq!(state.worker_link_lost(5), [id(0)]);
     }
@@ -425,7 +384,7 @@ mod tests {
     fn whoever_is_to_leave_for_good_gets_nothing_before_it_has_heard_of_it_either() {
         let mut state = state_of(2);
         let _ = state.command_workers(at(0), Command::Decommission, &[id(0)]);
-        assert_eq!(state.standing(&id(0)), Some(WorkerStanding::Decommissioning));
+        assert_eq!(state.standing(&id(0)), Some(Standing::Decommissioning));
         let mut restarted = State::new(Limits::default());
         state.records().iter().for_each(|record| restarted.apply(at(0), record));
         for state in [&mut state, &mut restarted] {
@@ -446,11 +405,11 @@ mod tests {
         run(&mut state, lost, forgotten);
         assert!(state.departed().is_empty(), "it is forgotten");
         let _ = state.register_worker(at(forgotten), 9, registration(id(0), 9));
-        assert_eq!(state.standing(&id(0)), Some(WorkerStanding::Decommissioning));
+        assert_eq!(state.standing(&id(0)), Some(Standing::Decommissioning));
         run(&mut state, forgotten, forgotten + lost);
         let _ = state.forget_departed(at(forgotten + lost), &[id(0)]);
         let _ = state.register_worker(at(forgotten + lost), 10, registration(id(0), 10));
-        assert_eq!(state.standing(&id(0)), Some(WorkerStanding::Available), "an operator has let it go");
+        assert_eq!(state.standing(&id(0)), Some(Standing::Available), "an operator has let it go");
     }
 
     #[test]
@@ -567,7 +526,7 @@ mod tests {
         assert_eq!(left.reply, Ok(()));
         let health = health_of(&mut state, vec![id(9), id(0)]);
         assert_eq!((health.shutting, health.unknown), (vec![id(0)], vec![id(9)]));
-        assert_eq!(state.standing(&id(0)), Some(WorkerStanding::Stopping));
+        assert_eq!(state.standing(&id(0)), Some(Standing::Stopping));
         let granted = grant(&mut state, BTreeSet::new()).unwrap();
         assert!(granted.workers.iter().all(|(worker, _)| *worker != id(0)));
         let refused = grant(&mut state, (0..3).map(id).collect());
