@@ -115,8 +115,10 @@ impl State {
             return Err(SlotRefusal::NoWorker);
         }
         let tier = tier(&choices, workers_min(request.replicate));
-        choices.retain(|choice| choice.standing <= tier);
-        self.place(request, &choices, random)
+        // A driver takes another worker for a lost one, or for a split, only if it is listed: whoever is under pressure for a
+        // moment is a spare at least.
+        choices.retain(|choice| choice.standing <= tier.max(Standing::Saturated));
+        self.place(request, &choices, tier, random)
     }
 
     /// The workers that the request may get, however they stand.
@@ -137,14 +139,15 @@ impl State {
         self.workers.iter().map(choice).filter(usable).collect()
     }
 
-    /// Deals the partitions to the choices.
+    /// Deals the partitions to the choices of the tier; the others are spares.
     fn place(
         &self,
         request: &SlotRequest,
         choices: &[Choice<'_>],
+        tier: Standing,
         random: u64,
     ) -> Result<SlotGrant, SlotRefusal> {
-        let candidates: Vec<Candidate<'_>> = choices.iter().map(Choice::candidate).collect();
+        let candidates: Vec<Candidate<'_>> = choices.iter().map(|choice| choice.candidate(tier)).collect();
         let mut seen = BTreeSet::new();
         let partitions: Vec<PartitionId> =
             request.partitions.iter().copied().filter(|partition| seen.insert(*partition)).collect();
@@ -185,11 +188,12 @@ struct Choice<'a> {
 }
 
 impl<'a> Choice<'a> {
-    fn candidate(&self) -> Candidate<'a> {
+    fn candidate(&self, tier: Standing) -> Candidate<'a> {
         Candidate {
             rack: &self.held.network_location,
             bytes_usable: self.held.report.bytes_usable(),
             locations: self.held.report.open_locations.saturating_add(self.held.locations_granted),
+            spare_only: self.standing > tier,
         }
     }
 }

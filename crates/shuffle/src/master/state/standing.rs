@@ -9,7 +9,7 @@ use crate::ids::WorkerId;
 pub enum Standing {
     /// Gets partitions.
     Available,
-    /// Asks for nothing new for the moment: gets partitions only where too few are available.
+    /// Asks for nothing new for the moment: gets partitions only where too few are available, and is a spare otherwise.
     Saturated,
     /// Not known to be reached: gets partitions only where too few are, and then the client finds out.
     Unreached,
@@ -168,6 +168,23 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_worker_under_pressure_is_listed_as_a_spare() {
+        let mut state = state_of(3);
+        state.workers.get_mut(&id(2)).unwrap().report.saturated = true;
+        let partitions = (0..8).map(PartitionId).collect();
+        let mut request = SlotRequest { partitions, replicate: true, ..request([].into()) };
+        for random in 0..20 {
+            let grant = state.grant(&request, random).unwrap();
+            let listed: Vec<&WorkerId> = grant.workers.iter().map(|(worker, _)| worker).collect();
+            assert_eq!((listed.len(), listed[2]), (3, &id(2)));
+            assert!(grant.placements.iter().all(|(_, primary, replica)| *primary < 2 && *replica < Some(2)));
+        }
+        request.replicate = false;
+        state.workers.get_mut(&id(2)).unwrap().link = Link::Broken;
+        assert_eq!(state.grant(&request, 1).unwrap().workers.len(), 2, "a driver could not reach it");
+    }
+
     proptest! {
         /// Whoever may not serve is never named, and whoever is worse than another only where there are too few of those.
         #[test]
@@ -200,7 +217,7 @@ mod tests {
                 prop_assert!(standing(*primary) <= tier);
                 prop_assert!(replica.is_none_or(|replica| standing(replica) <= tier));
             }
-            let listed_max = tier;
+            let listed_max = tier.max(Standing::Saturated);
             prop_assert!((0..grant.workers.len()).all(|at| standing(at) <= listed_max));
         }
     }
