@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::record::User;
 use super::report::{Command, Directory, Health, HeldShuffle, Phase, Registration, Report};
-use super::state::{ApplicationHealth, ApplicationPulse, OrderBatch, SlotGrant, SlotRequest};
+use super::state::{
+    ApplicationHealth, ApplicationPulse, OrderBatch, SHUFFLES_LISTED_MAX, SlotGrant, SlotRequest,
+};
 use crate::ids::{ApplicationId, Epoch, LocationId, Mode, PartitionId, ShuffleId, ShuffleKey, WorkerId};
 use crate::wire::lists::{Messages, Numbers, exactly};
 use crate::wire::packed::Location;
@@ -293,16 +295,13 @@ pub fn orders(batch: &OrderBatch) -> internal::WorkerOrders {
     }
 }
 
-/// The most shuffles that one request lists.
-const SHUFFLES_LISTED_MAX: usize = 1 << 20;
-
 /// A list of shuffles' numbers.
 ///
 /// # Errors
 /// One is negative, or there are too many.
 pub fn shuffle_ids<M>(message: &Received<M>, list: Numbers<M, i32>) -> Result<Vec<ShuffleId>, DecodeError> {
     if message.numbers(list).count() > SHUFFLES_LISTED_MAX {
-        return Err(malformed("shuffle ids", "at most 1048576"));
+        return Err(malformed("shuffle ids", "at most 65536"));
     }
     message.numbers(list).map(|number| shuffle_id(number?)).collect()
 }

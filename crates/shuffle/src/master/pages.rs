@@ -19,6 +19,7 @@ use serde::Deserialize;
 
 use super::report::Command;
 use super::server::Shared;
+use super::state::SHUFFLES_LISTED_MAX;
 use super::view;
 use crate::api::{self, Routes, handled, handled_with, parse};
 use crate::http::Response;
@@ -205,6 +206,10 @@ fn application_shuffles(body: &[u8]) -> Result<(ApplicationId, Vec<ShuffleId>), 
     let ApplicationShuffles { app_id, shuffle_ids } = parse(body)?;
     if app_id.is_empty() || app_id.len() > 1024 || shuffle_ids.iter().any(|id| *id < 0) {
         let message = "appId must have 1 to 1024 bytes and shuffleIds must not be negative".to_owned();
+        return Err(handled_with(400, false, message));
+    }
+    if shuffle_ids.len() > SHUFFLES_LISTED_MAX {
+        let message = format!("shuffleIds must list at most {SHUFFLES_LISTED_MAX}");
         return Err(handled_with(400, false, message));
     }
     Ok((app_id.into(), shuffle_ids.into_iter().map(ShuffleId).collect()))

@@ -1,8 +1,8 @@
 //! Applications: registration, heartbeats, end.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::record::{PROPERTIES_MAX, Record, User};
+use super::super::record::{PROPERTIES_MAX, Record, SHUFFLES_REMOVED_MAX, User};
 use super::{Application, Decision, Link, Now, Shuffle, Standing, State};
 use crate::ids::{ApplicationId, ShuffleId, ShuffleKey, WorkerId};
 
@@ -129,7 +129,7 @@ impl State {
     }
 
     /// Shuffles that the application no longer needs: their data goes, at once. Those that are not known are buried all
-    /// the same, for a worker may hold what a lost journal does not name.
+    /// the same, for a worker may hold what a lost journal does not name; its next report is answered with them.
     pub fn unregister_shuffles(
         &mut self,
         now: Now,
@@ -137,21 +137,25 @@ impl State {
         shuffles: &[ShuffleId],
     ) -> Decision<()> {
         let mut decision = Decision::of(());
-        let mut wake = BTreeSet::new();
+        let known = self.applications.get(application);
+        let mut held = BTreeMap::new();
+        let mut removed = BTreeSet::new();
         for id in shuffles {
             let shuffle = ShuffleKey { application: application.clone(), shuffle: *id };
-            let held = self.applications.get(application).and_then(|known| known.shuffles.get(id)).cloned();
-            if held.is_none() && self.tombstones.has_shuffle(&shuffle) {
+            if let Some(known) = known.and_then(|known| known.shuffles.get(id)) {
+                held.insert(*id, known.clone());
+            } else if self.tombstones.has_shuffle(&shuffle) {
                 continue;
             }
-            self.commit(
-                now,
-                &mut decision,
-                Record::ShuffleRemoved { shuffle: shuffle.clone(), at_unix_ms: now.unix_ms },
-            );
-            self.order_deletion(&shuffle, held.as_ref(), false, &mut wake);
+            removed.insert(*id);
         }
-        decision.wake = wake.into_iter().collect();
+        let removed: Vec<ShuffleId> = removed.into_iter().collect();
+        for shuffles in removed.chunks(SHUFFLES_REMOVED_MAX) {
+            let (application, shuffles) = (application.clone(), shuffles.to_vec());
+            let record = Record::ShufflesRemoved { application, shuffles, at_unix_ms: now.unix_ms };
+            self.commit(now, &mut decision, record);
+        }
+        decision.wake = self.order_deletion(application, &held, false);
         decision
     }
 
@@ -232,38 +236,40 @@ impl State {
         let (application, at_unix_ms) = (application.clone(), now.unix_ms);
         let record = Record::ApplicationRemoved { application: application.clone(), at_unix_ms, silent };
         self.commit(now, decision, record);
-        let mut wake: BTreeSet<WorkerId> = decision.wake.drain(..).collect();
-        for (id, held) in &shuffles {
-            let shuffle = ShuffleKey { application: application.clone(), shuffle: *id };
-            self.order_deletion(&shuffle, Some(held), silent, &mut wake);
-        }
-        decision.wake = wake.into_iter().collect();
+        decision.wake.extend(self.order_deletion(&application, &shuffles, silent));
     }
 
-    /// Orders every worker that may hold something of the shuffle to delete it; if the application is only `silent`, every
-    /// one that is not silent itself.
+    /// Orders every worker that may hold something of the shuffles to delete it; if the application is only `silent`, every
+    /// one that is not silent itself. Returns the workers that have new orders.
     fn order_deletion(
         &mut self,
-        shuffle: &ShuffleKey,
-        held: Option<&Shuffle>,
+        application: &ApplicationId,
+        shuffles: &BTreeMap<ShuffleId, Shuffle>,
         silent: bool,
-        wake: &mut BTreeSet<WorkerId>,
-    ) {
-        let listed = held.and_then(|held| held.workers.as_ref());
+    ) -> Vec<WorkerId> {
+        let mut wake = Vec::new();
         for (worker, state) in &mut self.workers {
-            let is_heard = !silent || state.link != Link::Broken;
-            if is_heard && listed.is_none_or(|listed| listed.contains(worker)) {
-                state.orders.delete(shuffle.clone());
-                wake.insert(worker.clone());
+            if silent && state.link == Link::Broken {
+                continue;
+            }
+            let may_hold =
+                |shuffle: &Shuffle| shuffle.workers.as_ref().is_none_or(|listed| listed.contains(worker));
+            let mut held = shuffles.iter().filter(|(_, shuffle)| may_hold(shuffle)).peekable();
+            if held.peek().is_some() {
+                wake.push(worker.clone());
+            }
+            for (id, _) in held {
+                state.orders.delete(ShuffleKey { application: application.clone(), shuffle: *id });
             }
         }
+        wake
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Limits;
     use super::super::scene::{at, grant, id, pulse, registration, restarted, run, state_of};
+    use super::super::{Limits, SHUFFLES_LISTED_MAX};
     use super::*;
     use crate::master::report::{HeldShuffle, Registration, Report};
 
@@ -341,6 +347,30 @@ mod tests {
         run(&mut state, 0..=timeout);
         assert!(state.applications().is_empty() && state.workers().len() == 1);
         assert_eq!(state.worker_orders(&id(0), 0, 0), Ok(None));
+    }
+
+    #[test]
+    fn many_shuffles_that_nobody_knows_take_few_records_and_no_orders() {
+        let mut state = state_of(3);
+        let _ = grant(&mut state, BTreeSet::new()).unwrap();
+        let application = pulse().application;
+        let many: Vec<ShuffleId> =
+            (0..SHUFFLES_LISTED_MAX as i32).rev().chain([0, 1]).map(ShuffleId).collect();
+        let removed = state.unregister_shuffles(at(1), &application, &many);
+        assert_eq!(removed.records.len(), SHUFFLES_LISTED_MAX / SHUFFLES_REMOVED_MAX);
+        assert_eq!(removed.wake, [id(0), id(1), id(2)], "each once");
+        for number in 0..3 {
+            let orders = state.workers[&id(number)].orders.pending().expect("the shuffle that was there");
+            assert_eq!(orders.expired, [ShuffleKey::new("app", 0)]);
+        }
+        for mut state in [restarted(&state, at(1)), state] {
+            assert_eq!(state.unregister_shuffles(at(2), &application, &many).records, []);
+            let late = HeldShuffle { shuffle: ShuffleKey::new("app", 4095), locations: 1, bytes: 1 };
+            let report = Report { shuffles: vec![late], ..Report::default() };
+            let back = Registration { report, ..registration(id(7), 7) };
+            let expired = state.register_worker(at(3), 7, back).reply;
+            assert_eq!(expired, Some(vec![ShuffleKey::new("app", 4095)]));
+        }
     }
 
     #[test]

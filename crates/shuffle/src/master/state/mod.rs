@@ -38,6 +38,9 @@ pub use self::shuffles::{SlotGrant, SlotRefusal, SlotRequest};
 pub use self::standing::Standing;
 pub use self::workers::Unregistered;
 
+/// The most shuffles that one request may unregister or register: as many removals as are remembered.
+pub const SHUFFLES_LISTED_MAX: usize = tombstones::COUNT_MAX;
+
 /// The moment of a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Now {
@@ -262,12 +265,15 @@ impl State {
                     Shuffle { registered_unix_ms: *at_unix_ms, driver: None, workers: None }
                 });
             }
-            Record::ShuffleRemoved { shuffle, .. } => {
-                let application = self.applications.get_mut(&shuffle.application);
-                if application.is_some_and(|held| held.shuffles.remove(&shuffle.shuffle).is_some()) {
-                    self.shuffle_count -= 1;
+            Record::ShufflesRemoved { application, shuffles, .. } => {
+                for id in shuffles {
+                    let held = self.applications.get_mut(application);
+                    if held.is_some_and(|held| held.shuffles.remove(id).is_some()) {
+                        self.shuffle_count -= 1;
+                    }
+                    let shuffle = ShuffleKey { application: application.clone(), shuffle: *id };
+                    self.tombstones.bury_shuffle(now.monotonic, &shuffle);
                 }
-                self.tombstones.bury_shuffle(now.monotonic, shuffle);
             }
             Record::WorkerRegistered { worker, http_port, network_location } => {
                 self.departed.remove(worker);
