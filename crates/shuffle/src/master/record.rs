@@ -86,6 +86,11 @@ pub enum Record {
         /// Which.
         worker: WorkerId,
     },
+    /// A worker that was told to stay works again, or is not waited for any more.
+    WorkerStayed {
+        /// Which.
+        worker: WorkerId,
+    },
     /// Somebody cleared a worker from the list of the lost and the gone.
     WorkerForgotten {
         /// Which.

@@ -49,13 +49,17 @@ pub(super) fn workers(state: &State, now: Now) -> Value {
         Some(held) => data(worker, held),
         None => Value::Object(worker_name(worker)),
     });
+    // One that is not there is told when it comes back.
+    let leaving = state.leaving_by_hand().iter().filter(|worker| !state.workers().contains_key(worker));
+    let leaving = leaving.map(|worker| Value::Object(worker_name(worker)));
+    let decommissioning = in_standing(&[Standing::Decommissioning]).into_iter().chain(leaving);
     json!({
         "workers": state.workers().iter().map(|(worker, held)| data(worker, held)).collect::<Vec<_>>(),
         "lostWorkers": lost.collect::<Vec<_>>(),
         "excludedWorkers": in_standing(&EXCLUDED),
         "manualExcludedWorkers": by_hand.collect::<Vec<_>>(),
         "shutdownWorkers": in_standing(&[Standing::Stopping]),
-        "decommissioningWorkers": in_standing(&[Standing::Decommissioning]),
+        "decommissioningWorkers": decommissioning.collect::<Vec<_>>(),
     })
 }
 

@@ -180,6 +180,7 @@ fn to_proto(entry: &Entry) -> proto::Record {
             Record::WorkerForgotten { worker } => Change::WorkerForgotten(worker.to_string()),
             Record::WorkerDecommissioned { worker } => Change::WorkerDecommissioned(worker.to_string()),
             Record::WorkerRecommissioned { worker } => Change::WorkerRecommissioned(worker.to_string()),
+            Record::WorkerStayed { worker } => Change::WorkerStayed(worker.to_string()),
         },
     };
     proto::Record { change: Some(change) }
@@ -230,6 +231,7 @@ fn from_proto(record: proto::Record) -> Option<Entry> {
         Change::WorkerForgotten(id) => Record::WorkerForgotten { worker: worker(id)? },
         Change::WorkerDecommissioned(id) => Record::WorkerDecommissioned { worker: worker(id)? },
         Change::WorkerRecommissioned(id) => Record::WorkerRecommissioned { worker: worker(id)? },
+        Change::WorkerStayed(id) => Record::WorkerStayed { worker: worker(id)? },
     };
     Some(Entry::Record(record))
 }
@@ -270,7 +272,8 @@ mod tests {
             Record::WorkerIncluded { worker: worker.clone() },
             Record::WorkerForgotten { worker: worker.clone() },
             Record::WorkerDecommissioned { worker: worker.clone() },
-            Record::WorkerRecommissioned { worker },
+            Record::WorkerRecommissioned { worker: worker.clone() },
+            Record::WorkerStayed { worker },
         ]
     }
 

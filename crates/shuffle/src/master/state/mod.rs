@@ -12,6 +12,7 @@
 
 mod addresses;
 mod applications;
+mod by_hand;
 mod orders;
 #[cfg(test)]
 mod scene;
@@ -33,6 +34,7 @@ use super::slots::SlotPolicy;
 use crate::ids::{ApplicationId, ShuffleId, ShuffleKey, WorkerId};
 
 pub use self::applications::{ApplicationHealth, ApplicationPulse};
+pub use self::by_hand::ListFull;
 pub use self::orders::{OrderBatch, WORKER_ORDERS_MAX};
 pub use self::shuffles::{SlotGrant, SlotRefusal, SlotRequest};
 pub use self::standing::Standing;
@@ -198,6 +200,8 @@ pub struct State {
     excluded_by_hand: BTreeSet<WorkerId>,
     /// Told to leave for good and not gone yet.
     leaving_by_hand: BTreeSet<WorkerId>,
+    /// Told to stay, and not known to work since.
+    staying_by_hand: BTreeSet<WorkerId>,
     departed: BTreeMap<WorkerId, Departure>,
     tombstones: Tombstones,
     /// The last moment in which this process is known to have run.
@@ -206,8 +210,8 @@ pub struct State {
     expire_not_before: Duration,
 }
 
-/// The longest list of departed workers, of excluded ones and of those that are to leave.
-const DEPARTED_MAX: usize = 10_000;
+/// The longest list of departed workers, of excluded ones, of those that are to leave, and of those that are to stay.
+const LISTED_MAX: usize = 10_000;
 
 impl State {
     /// An empty state.
@@ -219,6 +223,7 @@ impl State {
             workers: BTreeMap::new(),
             excluded_by_hand: BTreeSet::new(),
             leaving_by_hand: BTreeSet::new(),
+            staying_by_hand: BTreeSet::new(),
             departed: BTreeMap::new(),
             tombstones: Tombstones::default(),
             ran_last: None,
@@ -297,14 +302,15 @@ impl State {
             Record::WorkerRemoved { worker, at_unix_ms, left } => {
                 if *left {
                     self.leaving_by_hand.remove(worker);
+                    self.staying_by_hand.remove(worker);
                 }
-                if self.workers.remove(worker).is_some() && self.departed.len() < DEPARTED_MAX {
+                if self.workers.remove(worker).is_some() && self.departed.len() < LISTED_MAX {
                     let departure = Departure { at_unix_ms: *at_unix_ms, left: *left, seen: now.monotonic };
                     self.departed.insert(worker.clone(), departure);
                 }
             }
             Record::WorkerExcluded { worker } => {
-                if self.excluded_by_hand.len() < DEPARTED_MAX {
+                if self.excluded_by_hand.len() < LISTED_MAX {
                     self.excluded_by_hand.insert(worker.clone());
                 }
             }
@@ -312,12 +318,19 @@ impl State {
                 self.excluded_by_hand.remove(worker);
             }
             Record::WorkerDecommissioned { worker } => {
-                if self.leaving_by_hand.len() < DEPARTED_MAX {
+                self.staying_by_hand.remove(worker);
+                if self.leaving_by_hand.len() < LISTED_MAX {
                     self.leaving_by_hand.insert(worker.clone());
                 }
             }
             Record::WorkerRecommissioned { worker } => {
                 self.leaving_by_hand.remove(worker);
+                if self.staying_by_hand.len() < LISTED_MAX {
+                    self.staying_by_hand.insert(worker.clone());
+                }
+            }
+            Record::WorkerStayed { worker } => {
+                self.staying_by_hand.remove(worker);
             }
             Record::WorkerForgotten { worker } => {
                 self.departed.remove(worker);
@@ -359,6 +372,8 @@ impl State {
         records.extend(excluded.map(|worker| Record::WorkerExcluded { worker: worker.clone() }));
         let leaving = self.leaving_by_hand.iter();
         records.extend(leaving.map(|worker| Record::WorkerDecommissioned { worker: worker.clone() }));
+        let staying = self.staying_by_hand.iter();
+        records.extend(staying.map(|worker| Record::WorkerRecommissioned { worker: worker.clone() }));
         records.extend(self.tombstones.records());
         records
     }
@@ -421,6 +436,11 @@ impl State {
     /// Workers out of service by hand.
     pub fn excluded_by_hand(&self) -> &BTreeSet<WorkerId> {
         &self.excluded_by_hand
+    }
+
+    /// Workers that were told to leave for good and have not, registered or not.
+    pub fn leaving_by_hand(&self) -> &BTreeSet<WorkerId> {
+        &self.leaving_by_hand
     }
 }
 

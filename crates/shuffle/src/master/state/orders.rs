@@ -66,6 +66,11 @@ impl Orders {
         self.command = Some((self.sequence, command));
     }
 
+    /// Whether the worker may still be to hear of a command.
+    pub(super) fn has_command(&self) -> bool {
+        self.command.is_some()
+    }
+
     /// Another process begins under the worker's name. The one that was told to stop has ended, often before it could
     /// confirm the order, and this one must not end of it again.
     pub(super) fn begin_life(&mut self) {

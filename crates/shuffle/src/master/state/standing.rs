@@ -132,6 +132,11 @@ mod tests {
             holding.max().unwrap_or(Standing::Available)
         }
 
+        /// One that may serve, with its link and whether it is saturated.
+        fn serving((link, saturated): (usize, usize)) -> usize {
+            3 * link + 9 * 8 * saturated
+        }
+
         fn befall(self, state: &mut State, worker: &WorkerId) {
             let directory = |health| Directory {
                 path: "/d".to_owned(),
@@ -189,7 +194,13 @@ mod tests {
         /// Whoever may not serve is never named, and whoever is worse than another only where there are too few of those.
         #[test]
         fn a_grant_takes_the_best_that_suffice(
-            numbers in prop::collection::vec(0..Circumstances::COUNT, 0..8),
+            numbers in prop::collection::vec(
+                prop_oneof![
+                    3 => (0..3_usize, 0..2_usize).prop_map(Circumstances::serving),
+                    1 => 0..Circumstances::COUNT,
+                ],
+                0..8,
+            ),
             partitions in 0_i32..40,
             replicate: bool,
             random: u64,

@@ -1,6 +1,6 @@
-//! Workers: registration, heartbeats, orders, exclusion, end.
+//! Workers: registration, heartbeats, orders, end.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::super::record::Record;
@@ -48,8 +48,14 @@ impl State {
         held.version = version;
         held.push_ports = push_ports;
         held.link = Link::Up(connection);
-        if self.leaving_by_hand.contains(&worker) && report.phase == Phase::Normal {
-            held.orders.command(Command::Decommission);
+        // What it was told may not have reached it, or not its process.
+        let told = match report.phase {
+            Phase::Normal => self.leaving_by_hand.contains(&worker).then_some(Command::Decommission),
+            Phase::Decommissioning => self.staying_by_hand.contains(&worker).then_some(Command::Recommission),
+            Phase::Stopping => None,
+        };
+        if let Some(command) = told {
+            held.orders.command(command);
             decision.wake.push(worker.clone());
         }
         decision.reply = Some(self.take_report(now, &worker, report, &mut decision.records));
@@ -142,71 +148,6 @@ impl State {
         }
     }
 
-    /// Takes workers out of service and puts others back, by hand, each by any of its names.
-    pub fn exclude_workers(&mut self, now: Now, add: &[WorkerId], remove: &[WorkerId]) -> Decision<()> {
-        let mut decision = Decision::of(());
-        let meant = |named: &WorkerId| self.known_as(named).unwrap_or(named).clone();
-        let add: Vec<_> = add.iter().map(meant).collect();
-        // A name may have been excluded before it was a worker's.
-        let remove: BTreeSet<_> = remove.iter().flat_map(|named| [named.clone(), meant(named)]).collect();
-        for worker in add.iter().filter(|worker| !remove.contains(worker)) {
-            if !self.excluded_by_hand.contains(worker) {
-                self.commit(now, &mut decision, Record::WorkerExcluded { worker: worker.clone() });
-            }
-        }
-        for worker in remove {
-            if self.excluded_by_hand.contains(&worker) {
-                self.commit(now, &mut decision, Record::WorkerIncluded { worker });
-            }
-        }
-        decision
-    }
-
-    /// Clears workers from the list of the lost and the gone.
-    pub fn forget_departed(&mut self, now: Now, workers: &[WorkerId]) -> Decision<()> {
-        let mut decision = Decision::of(());
-        for worker in workers {
-            if self.departed.contains_key(worker) {
-                self.commit(now, &mut decision, Record::WorkerForgotten { worker: worker.clone() });
-                if self.leaving_by_hand.contains(worker) {
-                    self.commit(now, &mut decision, Record::WorkerRecommissioned { worker: worker.clone() });
-                }
-            }
-        }
-        decision
-    }
-
-    /// Tells workers what to do with themselves; unknown ones are returned. To leave for good is told again to each
-    /// process that begins under the worker's name, until it has left or is told to stay.
-    pub fn command_workers(
-        &mut self,
-        now: Now,
-        command: Command,
-        workers: &[WorkerId],
-    ) -> Decision<Vec<WorkerId>> {
-        let mut decision = Decision::of(Vec::new());
-        for worker in workers {
-            let Some(held) = self.workers.get_mut(worker) else {
-                decision.reply.push(worker.clone());
-                continue;
-            };
-            held.orders.command(command);
-            decision.wake.push(worker.clone());
-            let leaves = self.leaving_by_hand.contains(worker);
-            let worker = worker.clone();
-            match command {
-                Command::Decommission if !leaves => {
-                    self.commit(now, &mut decision, Record::WorkerDecommissioned { worker });
-                }
-                Command::Recommission if leaves => {
-                    self.commit(now, &mut decision, Record::WorkerRecommissioned { worker });
-                }
-                _ => {}
-            }
-        }
-        decision
-    }
-
     /// Removes workers that were silent for too long, and forgets those that are gone for long.
     pub(super) fn expire_workers(&mut self, now: Now, decision: &mut Decision<()>) {
         for held in self.workers.values_mut() {
@@ -269,11 +210,18 @@ impl State {
                 }
             }
         }
+        // While it is still to hear of it, it may work only because it has not heard either that it was to leave.
+        let has_stayed = report.phase == Phase::Normal && !held.orders.has_command();
         held.unknown = unknown;
         held.report = report;
         held.heard = now.monotonic;
         held.heartbeat_unix_ms = now.unix_ms;
         held.locations_granted = 0;
+        if has_stayed && self.staying_by_hand.contains(worker) {
+            let record = Record::WorkerStayed { worker: worker.clone() };
+            self.apply(now, &record);
+            records.push(record);
+        }
         for shuffle in adopted {
             if self.shuffle_count < self.limits.shuffles_max {
                 let record = Record::ShuffleRegistered { shuffle, at_unix_ms: now.unix_ms };
@@ -303,6 +251,8 @@ impl State {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::super::scene::{at, grant, health_of, id, registration, request, state_of};
     use super::*;
     use crate::ids::ShuffleId;
