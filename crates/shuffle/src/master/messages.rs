@@ -51,8 +51,6 @@ pub fn pulse(
 ) -> Result<ApplicationPulse, DecodeError> {
     Ok(ApplicationPulse {
         application: application_id(&message.app_id)?,
-        bytes_written: message.total_written.try_into().unwrap_or(0),
-        files_written: message.file_count.try_into().unwrap_or(0),
         workers: workers(message, received::HeartbeatFromApplication::NEED_CHECKED_WORKER_LIST)?,
     })
 }

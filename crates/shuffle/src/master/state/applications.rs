@@ -14,10 +14,6 @@ const PROPERTY_BYTES_MAX: usize = 4096;
 pub struct ApplicationPulse {
     /// Whose heartbeat.
     pub application: ApplicationId,
-    /// Bytes written since the last heartbeat.
-    pub bytes_written: u64,
-    /// Partition files written since the last heartbeat.
-    pub files_written: u64,
     /// Workers that the application uses and asks about.
     pub workers: Vec<WorkerId>,
 }
@@ -50,8 +46,6 @@ impl State {
         let application = self.applications.get_mut(&pulse.application).expect("ensured above");
         application.heard = now.monotonic;
         application.heartbeat_unix_ms = now.unix_ms;
-        application.bytes_written = application.bytes_written.saturating_add(pulse.bytes_written);
-        application.files_written = application.files_written.saturating_add(pulse.files_written);
         let shuffles = application.shuffles.keys().copied().collect();
         let mut health = ApplicationHealth { shuffles, ..ApplicationHealth::default() };
         // A driver takes nobody whom it is told to leave alone: with too few others its tasks would fail. It finds

@@ -15,7 +15,7 @@ mod applications;
 mod by_hand;
 mod orders;
 #[cfg(test)]
-mod scene;
+pub(super) mod scene;
 mod shuffles;
 mod standing;
 mod tombstones;
@@ -119,10 +119,6 @@ pub struct Application {
     pub registered_unix_ms: u64,
     /// When it was last heard, in milliseconds since 1970; 0 if not since this master started.
     pub heartbeat_unix_ms: u64,
-    /// Bytes that it wrote, as it says.
-    pub bytes_written: u64,
-    /// Partition files that it wrote, as it says.
-    pub files_written: u64,
     /// Its shuffles.
     pub shuffles: BTreeMap<ShuffleId, Shuffle>,
     heard: Duration,
@@ -242,8 +238,6 @@ impl State {
                     properties: Vec::new(),
                     registered_unix_ms: *at_unix_ms,
                     heartbeat_unix_ms: 0,
-                    bytes_written: 0,
-                    files_written: 0,
                     shuffles: BTreeMap::new(),
                     heard: now.monotonic,
                     location_bytes: None,

@@ -50,7 +50,7 @@ pub fn run(state: &mut State, seconds: RangeInclusive<u64>) {
 }
 
 pub fn pulse() -> ApplicationPulse {
-    ApplicationPulse { application: "app".into(), bytes_written: 0, files_written: 0, workers: Vec::new() }
+    ApplicationPulse { application: "app".into(), workers: Vec::new() }
 }
 
 pub fn request(excluded: BTreeSet<WorkerId>) -> SlotRequest {

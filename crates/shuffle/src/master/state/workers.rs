@@ -391,12 +391,7 @@ mod tests {
         let _ = grant(&mut state, BTreeSet::new()).unwrap();
         let _ = state.remove_application(at(1), &application);
         let _ = state.unregister_shuffles(at(2), &application, &[ShuffleId(0)]);
-        let pulse = ApplicationPulse {
-            application: application.clone(),
-            bytes_written: 0,
-            files_written: 0,
-            workers: Vec::new(),
-        };
+        let pulse = ApplicationPulse { application: application.clone(), workers: Vec::new() };
         assert_eq!(state.application_heartbeat(at(3), pulse).reply.unwrap().shuffles, []);
         // A worker that was away all the time brings its data back.
         let shuffle = ShuffleKey::new(application, 0);
