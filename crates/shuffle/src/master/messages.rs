@@ -470,4 +470,18 @@ mod tests {
         assert!(slot_request(&request("app", 0, -1)).is_err());
         assert!(registration(&Received::default()).is_err());
     }
+
+    #[test]
+    fn a_list_of_shuffles_is_no_longer_than_what_is_remembered_of_them() {
+        let listed = |count| {
+            let request = proto::BatchUnregisterShuffles {
+                app_id: "app".to_owned(),
+                shuffle_ids: (0..count).collect(),
+                ..Default::default()
+            };
+            let request: Received<received::BatchUnregisterShuffles> = Message::of(&request).parse().unwrap();
+            Some(shuffle_ids(&request, received::BatchUnregisterShuffles::SHUFFLE_IDS).ok()?.len())
+        };
+        assert_eq!((listed(65_536), listed(65_537)), (Some(65_536), None));
+    }
 }
