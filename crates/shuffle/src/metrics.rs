@@ -71,6 +71,7 @@ impl Exposition {
         self.line("counter", name, "_Count", "", reading.count);
         self.line("gauge", name, "_Max", "", ms(reading.max_us));
         self.line("gauge", name, "_Mean", "", ms(reading.sum_us) / reading.count.max(1) as f64);
+        self.line("gauge", name, "_Min", "", ms(reading.min_us));
         for (suffix, part) in [
             ("_50thPercentile", 0.5),
             ("_75thPercentile", 0.75),
@@ -131,6 +132,8 @@ pub struct Timer {
     count: AtomicU64,
     sum_us: AtomicU64,
     max_us: AtomicU64,
+    /// Everything, while nothing was counted.
+    min_us: AtomicU64,
     buckets: [AtomicU64; BUCKETS],
 }
 
@@ -140,6 +143,7 @@ impl Default for Timer {
             count: AtomicU64::new(0),
             sum_us: AtomicU64::new(0),
             max_us: AtomicU64::new(0),
+            min_us: AtomicU64::new(u64::MAX),
             buckets: std::array::from_fn(|_| AtomicU64::new(0)),
         }
     }
@@ -160,6 +164,7 @@ impl Timer {
         self.count.fetch_add(1, Ordering::Relaxed);
         self.sum_us.fetch_add(us, Ordering::Relaxed);
         self.max_us.fetch_max(us, Ordering::Relaxed);
+        self.min_us.fetch_min(us, Ordering::Relaxed);
         self.buckets[bucket(us)].fetch_add(1, Ordering::Relaxed);
     }
 
@@ -174,10 +179,12 @@ impl Timer {
     }
 
     fn read(&self) -> Reading {
+        let max_us = self.max_us.load(Ordering::Relaxed);
         Reading {
             count: self.count.load(Ordering::Relaxed),
             sum_us: self.sum_us.load(Ordering::Relaxed),
-            max_us: self.max_us.load(Ordering::Relaxed),
+            max_us,
+            min_us: self.min_us.load(Ordering::Relaxed).min(max_us),
             buckets: self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed)).collect(),
         }
     }
@@ -187,6 +194,7 @@ struct Reading {
     count: u64,
     sum_us: u64,
     max_us: u64,
+    min_us: u64,
     buckets: Vec<u64>,
 }
 
@@ -250,6 +258,7 @@ mod tests {
         exposition.gauge_of("diskBytesWritten", &[("tenantId", "t"), ("name", "a\"b")], 7);
         exposition.gauge_of("diskBytesWritten", &[("name", "c")], 8);
         exposition.timer("OfferSlotsTime", &timer);
+        exposition.timer("CommitFilesTime", &Timer::default());
         exposition.process();
         let text = exposition.finish();
         assert!(
@@ -263,6 +272,7 @@ mod tests {
             line.unwrap().rsplit(' ').next().unwrap().parse::<f64>().unwrap()
         };
         let number = |suffix: &str| value(&format!("metrics_OfferSlotsTime{suffix}"));
+        assert_eq!((number("_Min"), value("metrics_CommitFilesTime_Min")), (1.0, 0.0));
         assert_eq!((number("_Count"), number("_Max"), number("_Mean")), (1000.0, 1000.0, 500.5));
         assert!((500.0..=563.0).contains(&number("_50thPercentile")));
         assert!((990.0..=1000.0).contains(&number("_99thPercentile")));

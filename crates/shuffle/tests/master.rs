@@ -285,6 +285,11 @@ async fn the_http_api_shows_and_changes_what_celeborns_does() {
     let (orders, (status, _)) =
         tokio::join!(first.watch(1, 0), http(address, "POST /api/v1/workers/events", &event));
     assert_eq!((status, orders.command()), (200, internal::WorkerCommand::CommandDecommission));
+    let events = get("/api/v1/workers/events").await;
+    assert_eq!(
+        events["workerEvents"][0]["event"]["eventType"], "Decommission",
+        "it may not have heard of it"
+    );
     let stranger = worker.replace("\"w\"", "\"stranger\"");
     for (kind, workers, expected) in [
         ("DECOMMISSION", format!("{worker},{stranger}"), (200, true)),
@@ -296,10 +301,20 @@ async fn the_http_api_shows_and_changes_what_celeborns_does() {
         let (status, answer) = http(address, "POST /api/v1/workers/events", &event).await;
         assert_eq!((status, answer.contains("\"success\":true")), expected, "{answer}");
     }
+    let name = internal::ShuffleName { application: "app-1".to_owned(), shuffle: 5 };
+    let held = internal::HeldShuffle { name: Some(name), locations: 30, bytes: 5000 };
+    let report = Some(internal::WorkerReport { shuffles: vec![held], ..Default::default() });
+    let beat = internal::WorkerHeartbeat { worker: Some(identity(1)), incarnation: 1, report };
+    let reply: internal::WorkerHeartbeatReply = first.ask(&beat).await;
+    assert_eq!((reply.status, reply.expired.len()), (0, 0));
     let (status, text) = http(address, "GET /metrics/prometheus", "").await;
     assert_eq!(status, 200);
     assert!(text.contains("metrics_WorkerCount_Value{role=\"Master\""), "{text}");
-    assert!(text.contains("tenantId=\"default\",name=\"default\"} 0"), "{text}");
+    for (metric, value) in [("diskBytesWritten", 5000), ("diskFileCount", 30)] {
+        let line = text.lines().find(|line| line.starts_with(&format!("metrics_{metric}_Value")));
+        let ending = format!("tenantId=\"default\",name=\"default\"}} {value}");
+        assert!(line.is_some_and(|line| line.ends_with(&ending)), "{metric}: {text}");
+    }
     assert!(
         text.lines()
             .any(|line| line.starts_with("metrics_AvailableWorkerCount_Value") && line.ends_with(" 1"))

@@ -446,7 +446,7 @@ async fn a_decommissioned_worker_takes_nothing_new_and_leaves_with_its_last_shuf
     };
     tokio::time::timeout(WITHIN, refuses).await.unwrap();
     assert_eq!(cluster.read(0, &key, "0-0-0", WHOLE).await.unwrap(), ["kept"], "what is there can be read");
-    handle.node().expire(&key);
+    handle.node().expire_all([key.clone()]);
     tokio::time::timeout(WITHIN, handle.ended()).await.unwrap().unwrap();
     // A handle that is kept does not make it register again: once it has ended it would count as lost.
     for _ in 0..50 {

@@ -123,12 +123,7 @@ impl Application {
         }
         if self.works() && now >= self.beat_due {
             self.beat_due = now + BEAT;
-            let pulse = ApplicationPulse {
-                application: self.id.clone(),
-                bytes_written: 1,
-                files_written: 1,
-                workers: workers.to_vec(),
-            };
+            let pulse = ApplicationPulse { application: self.id.clone(), workers: workers.to_vec() };
             self.ask(scene, MasterCall::Pulse(pulse), Question::Pulse);
         }
         let complete: Vec<i32> =

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::record::User;
 use super::report::{Command, Directory, Health, HeldShuffle, Phase, Registration, Report};
-use super::state::{ApplicationHealth, ApplicationPulse, OrderBatch, SlotGrant, SlotRequest};
+use super::state::{
+    ApplicationHealth, ApplicationPulse, OrderBatch, SHUFFLES_LISTED_MAX, SlotGrant, SlotRequest,
+};
 use crate::ids::{ApplicationId, Epoch, LocationId, Mode, PartitionId, ShuffleId, ShuffleKey, WorkerId};
 use crate::wire::lists::{Messages, Numbers, exactly};
 use crate::wire::packed::Location;
@@ -49,8 +51,6 @@ pub fn pulse(
 ) -> Result<ApplicationPulse, DecodeError> {
     Ok(ApplicationPulse {
         application: application_id(&message.app_id)?,
-        bytes_written: message.total_written.try_into().unwrap_or(0),
-        files_written: message.file_count.try_into().unwrap_or(0),
         workers: workers(message, received::HeartbeatFromApplication::NEED_CHECKED_WORKER_LIST)?,
     })
 }
@@ -293,16 +293,13 @@ pub fn orders(batch: &OrderBatch) -> internal::WorkerOrders {
     }
 }
 
-/// The most shuffles that one request lists.
-const SHUFFLES_LISTED_MAX: usize = 1 << 20;
-
 /// A list of shuffles' numbers.
 ///
 /// # Errors
 /// One is negative, or there are too many.
 pub fn shuffle_ids<M>(message: &Received<M>, list: Numbers<M, i32>) -> Result<Vec<ShuffleId>, DecodeError> {
     if message.numbers(list).count() > SHUFFLES_LISTED_MAX {
-        return Err(malformed("shuffle ids", "at most 1048576"));
+        return Err(malformed("shuffle ids", "at most 65536"));
     }
     message.numbers(list).map(|number| shuffle_id(number?)).collect()
 }
@@ -472,5 +469,19 @@ mod tests {
         assert!(slot_request(&request("app", -1, 0)).is_err());
         assert!(slot_request(&request("app", 0, -1)).is_err());
         assert!(registration(&Received::default()).is_err());
+    }
+
+    #[test]
+    fn a_list_of_shuffles_is_no_longer_than_what_is_remembered_of_them() {
+        let listed = |count| {
+            let request = proto::BatchUnregisterShuffles {
+                app_id: "app".to_owned(),
+                shuffle_ids: (0..count).collect(),
+                ..Default::default()
+            };
+            let request: Received<received::BatchUnregisterShuffles> = Message::of(&request).parse().unwrap();
+            Some(shuffle_ids(&request, received::BatchUnregisterShuffles::SHUFFLE_IDS).ok()?.len())
+        };
+        assert_eq!((listed(65_536), listed(65_537)), (Some(65_536), None));
     }
 }

@@ -19,6 +19,7 @@ use serde::Deserialize;
 
 use super::report::Command;
 use super::server::Shared;
+use super::state::{ListFull, SHUFFLES_LISTED_MAX};
 use super::view;
 use crate::api::{self, Routes, handled, handled_with, parse};
 use crate::http::Response;
@@ -38,7 +39,8 @@ impl MasterPages {
     async fn exclude(&self, body: &[u8]) -> Result<Response, Response> {
         let Exclusion { add, remove } = parse(body)?;
         let (add, remove) = (ids(&add)?, ids(&remove)?);
-        self.shared.decide(|state, now| state.exclude_workers(now, &add, &remove)).await;
+        let excluded = self.shared.decide(|state, now| state.exclude_workers(now, &add, &remove)).await;
+        excluded.map_err(refused)?;
         Ok(handled(true, format!("excluded {}, put back {}", list(&add), list(&remove))))
     }
 
@@ -69,6 +71,7 @@ impl MasterPages {
             }
         };
         let unknown = self.shared.decide(|state, now| state.command_workers(now, command, &workers)).await;
+        let unknown = unknown.map_err(refused)?;
         // Celeborn 0.6 says so where it knows none of them, and that it succeeded where it knows some.
         let told: Vec<_> = workers.iter().filter(|worker| !unknown.contains(worker)).cloned().collect();
         let mut message = format!("told {} to {event_type}", list(&told));
@@ -207,6 +210,10 @@ fn application_shuffles(body: &[u8]) -> Result<(ApplicationId, Vec<ShuffleId>), 
         let message = "appId must have 1 to 1024 bytes and shuffleIds must not be negative".to_owned();
         return Err(handled_with(400, false, message));
     }
+    if shuffle_ids.len() > SHUFFLES_LISTED_MAX {
+        let message = format!("shuffleIds must list at most {SHUFFLES_LISTED_MAX}");
+        return Err(handled_with(400, false, message));
+    }
     Ok((app_id.into(), shuffle_ids.into_iter().map(ShuffleId).collect()))
 }
 
@@ -224,6 +231,10 @@ fn ids(names: &[WorkerName]) -> Result<Vec<WorkerId>, Response> {
         })
     };
     names.iter().map(id).collect()
+}
+
+fn refused(full: ListFull) -> Response {
+    handled_with(400, false, full.to_string())
 }
 
 fn list<T: ToString>(items: &[T]) -> String {

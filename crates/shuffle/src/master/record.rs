@@ -1,9 +1,12 @@
 //! Records: the changes of a master's state that outlive the process.
 
-use crate::ids::{ApplicationId, ShuffleKey, WorkerId};
+use crate::ids::{ApplicationId, ShuffleId, ShuffleKey, WorkerId};
 
 /// The most properties of an application that are kept.
 pub const PROPERTIES_MAX: usize = 64;
+
+/// The most shuffles that one record removes: far less than what a frame of the journal holds.
+pub const SHUFFLES_REMOVED_MAX: usize = 4096;
 
 /// One durable change. The state after a restart is what the records in order make of an empty one; applying a record
 /// twice is the same as once.
@@ -26,6 +29,8 @@ pub enum Record {
         application: ApplicationId,
         /// When, in milliseconds since 1970.
         at_unix_ms: u64,
+        /// Whether it was only not heard. It may be alive, and then its shuffles are still needed.
+        silent: bool,
     },
     /// A shuffle was granted slots: its data must be kept.
     ShuffleRegistered {
@@ -34,10 +39,12 @@ pub enum Record {
         /// When, in milliseconds since 1970.
         at_unix_ms: u64,
     },
-    /// A shuffle is no longer needed: its data may go.
-    ShuffleRemoved {
-        /// Which.
-        shuffle: ShuffleKey,
+    /// Shuffles are no longer needed: their data may go.
+    ShufflesRemoved {
+        /// Whose.
+        application: ApplicationId,
+        /// Which, at most [`SHUFFLES_REMOVED_MAX`].
+        shuffles: Vec<ShuffleId>,
         /// When, in milliseconds since 1970.
         at_unix_ms: u64,
     },
@@ -76,6 +83,11 @@ pub enum Record {
     },
     /// Somebody told a worker that was to leave to stay.
     WorkerRecommissioned {
+        /// Which.
+        worker: WorkerId,
+    },
+    /// A worker that was told to stay works again, or is not waited for any more.
+    WorkerStayed {
         /// Which.
         worker: WorkerId,
     },

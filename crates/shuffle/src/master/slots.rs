@@ -78,6 +78,8 @@ pub struct Candidate<'a> {
     pub bytes_usable: u64,
     /// Locations that it serves, including those granted since its last report.
     pub locations: u64,
+    /// Whether it gets nothing, and is listed only where there are too few other spare ones.
+    pub spare_only: bool,
 }
 
 /// What is wanted of an allocation.
@@ -115,7 +117,8 @@ pub struct Allocation {
     pub spare: Vec<usize>,
 }
 
-/// Deals the partitions to the candidates, or returns `None` when there are too few: one, or two for replicas.
+/// Deals the partitions to the candidates, or returns `None` when there are too few that may get some: one, or two for
+/// replicas.
 ///
 /// The same arguments give the same answer; `random` is what makes small shuffles land on different workers.
 pub fn allocate(
@@ -125,14 +128,16 @@ pub fn allocate(
     random: u64,
 ) -> Option<Allocation> {
     let workers_min = if demand.replicate { 2 } else { 1 };
-    if candidates.len() < workers_min {
+    let placeable = candidates.iter().filter(|candidate| !candidate.spare_only).count();
+    if placeable < workers_min {
         return None;
     }
     let weights = weights(candidates, policy.balance);
-    let ranked = rank(&weights, random);
+    let mut ranked = rank(&weights, random);
+    ranked.sort_by_key(|index| candidates[*index].spare_only);
     let client_max = if demand.workers_max == 0 { usize::MAX } else { demand.workers_max };
     let wanted = demand.partitions.len().div_ceil(policy.partitions_per_worker.max(1));
-    let width = wanted.min(client_max).min(policy.workers_max).max(workers_min).min(candidates.len());
+    let width = wanted.min(client_max).min(policy.workers_max).max(workers_min).min(placeable);
     let (mut used, mut spare) = (ranked[..width].to_vec(), ranked[width..].to_vec());
     let separate_racks = demand.replicate && demand.rack_aware;
     if separate_racks {
@@ -164,9 +169,10 @@ fn weights(candidates: &[Candidate<'_>], balance: Balance) -> Vec<f64> {
     if balance == Balance::Even {
         return vec![1.0; candidates.len()];
     }
-    let mean = |values: &mut dyn Iterator<Item = f64>| values.sum::<f64>() / candidates.len() as f64;
-    let mean_usable = mean(&mut candidates.iter().map(|c| c.bytes_usable as f64)).max(1.0);
-    let mean_locations = mean(&mut candidates.iter().map(|c| c.locations as f64));
+    let placeable = || candidates.iter().filter(|candidate| !candidate.spare_only);
+    let count = placeable().count() as f64;
+    let mean_usable = (placeable().map(|c| c.bytes_usable as f64).sum::<f64>() / count).max(1.0);
+    let mean_locations = placeable().map(|c| c.locations as f64).sum::<f64>() / count;
     candidates
         .iter()
         .map(|candidate| {
@@ -188,14 +194,15 @@ fn rank(weights: &[f64], random: u64) -> Vec<usize> {
     keyed.into_iter().map(|(_, index)| index).collect()
 }
 
-/// Replaces the last chosen worker by the best spare of another rack if all chosen ones share one.
+/// Replaces the last chosen worker by the best spare of another rack that may get partitions if all chosen ones share one.
 fn bring_in_second_rack(candidates: &[Candidate<'_>], used: &mut [usize], spare: &mut [usize]) {
     let rack = candidates[used[0]].rack;
     if used.iter().any(|index| candidates[*index].rack != rack) {
         return;
     }
     let last = used.len() - 1;
-    if let Some(other) = spare.iter_mut().find(|index| candidates[**index].rack != rack) {
+    let fits = |other: &Candidate<'_>| !other.spare_only && other.rack != rack;
+    if let Some(other) = spare.iter_mut().find(|index| fits(&candidates[**index])) {
         std::mem::swap(other, &mut used[last]);
     }
 }
@@ -420,7 +427,10 @@ mod tests {
     }
 
     fn alike(count: usize) -> Vec<Candidate<'static>> {
-        vec![Candidate { rack: "/default-rack", bytes_usable: 10 * GIB, locations: 0 }; count]
+        vec![
+            Candidate { rack: "/default-rack", bytes_usable: 10 * GIB, locations: 0, spare_only: false };
+            count
+        ]
     }
 
     fn demand(partitions: &[PartitionId]) -> Demand<'_> {
@@ -438,6 +448,30 @@ mod tests {
         assert_eq!(allocation.used.len(), 1);
         assert_eq!(allocation.spare.len(), 2);
         assert!(!allocation.spare.contains(&allocation.used[0]));
+    }
+
+    #[test]
+    fn whoever_is_only_a_spare_gets_nothing_and_is_listed_behind_the_others() {
+        let partitions = partitions(8);
+        for random in 0..20 {
+            let mut candidates = alike(4);
+            candidates[1..].iter_mut().for_each(|candidate| candidate.spare_only = true);
+            candidates[2].rack = "/other";
+            let allocation =
+                allocate(&demand(&partitions), &candidates, &SlotPolicy::default(), random).unwrap();
+            assert_eq!((allocation.used, allocation.spare.len()), (vec![0], 2));
+
+            candidates[3].spare_only = false;
+            let allocation =
+                allocate(&demand(&partitions), &candidates, &SlotPolicy::default(), random).unwrap();
+            let [first, second] = allocation.spare[..] else { panic!("{allocation:?}") };
+            assert!(first + allocation.used[0] == 3 && [1, 2].contains(&second), "{allocation:?}");
+            let apart = Demand { replicate: true, rack_aware: true, ..demand(&partitions) };
+            let allocation = allocate(&apart, &candidates, &SlotPolicy::default(), random).unwrap();
+            assert!(!allocation.used.contains(&2), "not even for another rack: {allocation:?}");
+            candidates[3].spare_only = true;
+            assert_eq!(allocate(&apart, &candidates, &SlotPolicy::default(), random), None);
+        }
     }
 
     #[test]
@@ -562,7 +596,7 @@ mod tests {
         #[test]
         fn an_allocation_keeps_its_promises(
             count in 0_i32..300,
-            workers in prop::collection::vec((0_u64..40 * GIB, 0_u64..10_000, 0_u8..3), 1..20),
+            workers in prop::collection::vec((0_u64..40 * GIB, 0_u64..10_000, 0_u8..3, prop::bool::weighted(0.2)), 1..20),
             replicate: bool,
             rack_aware: bool,
             even: bool,
@@ -573,8 +607,11 @@ mod tests {
             let racks = ["", "/a", "/b"];
             let candidates: Vec<Candidate<'_>> = workers
                 .iter()
-                .map(|(bytes_usable, locations, rack)| Candidate {
-                    rack: racks[*rack as usize], bytes_usable: *bytes_usable, locations: *locations,
+                .map(|(bytes_usable, locations, rack, spare_only)| Candidate {
+                    rack: racks[*rack as usize],
+                    bytes_usable: *bytes_usable,
+                    locations: *locations,
+                    spare_only: *spare_only,
                 })
                 .collect();
             let partitions = partitions(count);
@@ -585,13 +622,15 @@ mod tests {
                 ..SlotPolicy::default()
             };
             let Some(allocation) = allocate(&demand, &candidates, &policy, random) else {
-                prop_assert!(replicate && candidates.len() == 1);
+                let placeable = candidates.iter().filter(|candidate| !candidate.spare_only).count();
+                prop_assert!(placeable == 0 || (replicate && placeable == 1));
                 return Ok(());
             };
             let placed: Vec<PartitionId> = allocation.placements.iter().map(|p| p.partition).collect();
             prop_assert_eq!(&placed, &partitions);
             let used: BTreeSet<usize> = allocation.used.iter().copied().collect();
             prop_assert_eq!(used.len(), allocation.used.len());
+            prop_assert!(!used.iter().any(|index| candidates[*index].spare_only));
             if workers_max > 0 {
                 let least = if replicate { 2 } else { 1 };
                 prop_assert!(used.len() <= workers_max.max(least));

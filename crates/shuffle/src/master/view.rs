@@ -4,11 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::report::Phase;
-use super::state::{Now, State, Worker, WorkerStanding};
+use super::report::Report;
+use super::state::{Application, Now, Standing, State, Worker};
 use crate::api::{self, worker_name};
 use crate::ids::{ShuffleKey, WorkerId};
 use crate::metrics::Exposition;
+
+/// What Celeborn calls excluded, for whatever reason.
+const EXCLUDED: [Standing; 3] = [Standing::Unreached, Standing::WithoutStorage, Standing::ExcludedByHand];
 
 /// All registered shuffles.
 pub(super) fn shuffles(state: &State) -> Value {
@@ -33,7 +36,7 @@ pub(super) fn masters(address: &str) -> Value {
 /// The workers, and those of them in each standing.
 pub(super) fn workers(state: &State, now: Now) -> Value {
     let data = |worker: &WorkerId, held: &Worker| worker_data(state, worker, held, now);
-    let in_standing = |standings: &[WorkerStanding]| -> Vec<Value> {
+    let in_standing = |standings: &[Standing]| -> Vec<Value> {
         let chosen = state.workers().iter().filter(|(worker, _)| {
             state.standing(worker).is_some_and(|standing| standings.contains(&standing))
         });
@@ -47,13 +50,17 @@ pub(super) fn workers(state: &State, now: Now) -> Value {
         Some(held) => data(worker, held),
         None => Value::Object(worker_name(worker)),
     });
+    // One that is not there is told when it comes back.
+    let leaving = state.leaving_by_hand().iter().filter(|worker| !state.workers().contains_key(worker));
+    let leaving = leaving.map(|worker| Value::Object(worker_name(worker)));
+    let decommissioning = in_standing(&[Standing::Decommissioning]).into_iter().chain(leaving);
     json!({
         "workers": state.workers().iter().map(|(worker, held)| data(worker, held)).collect::<Vec<_>>(),
         "lostWorkers": lost.collect::<Vec<_>>(),
-        "excludedWorkers": in_standing(&[WorkerStanding::Excluded, WorkerStanding::ExcludedByHand]),
+        "excludedWorkers": in_standing(&EXCLUDED),
         "manualExcludedWorkers": by_hand.collect::<Vec<_>>(),
-        "shutdownWorkers": in_standing(&[WorkerStanding::Stopping]),
-        "decommissioningWorkers": in_standing(&[WorkerStanding::Decommissioning]),
+        "shutdownWorkers": in_standing(&[Standing::Stopping]),
+        "decommissioningWorkers": decommissioning.collect::<Vec<_>>(),
     })
 }
 
@@ -65,8 +72,8 @@ fn worker_data(state: &State, worker: &WorkerId, held: &Worker, now: Now) -> Val
     });
     let standing = state.standing(worker);
     let state_name = match standing {
-        Some(WorkerStanding::Stopping) => "InGraceFul",
-        Some(WorkerStanding::Decommissioning) => "InDecommission",
+        Some(Standing::Stopping) => "InGraceFul",
+        Some(Standing::Decommissioning) => "InDecommission",
         _ => "Normal",
     };
     let slots = report.locations_held().saturating_add(held.locations_granted);
@@ -100,12 +107,13 @@ pub(super) fn topology(state: &State) -> Value {
 
 /// Workers that are carrying out a command.
 pub(super) fn worker_events(state: &State, now: Now) -> Value {
-    let events = state.workers().iter().filter(|(_, held)| held.is_leaving()).map(|(worker, held)| {
-        let kind = if held.report.phase == Phase::Stopping { "Graceful" } else { "Decommission" };
-        json!({
+    let events = state.workers().iter().filter_map(|(worker, held)| {
+        let standing = state.standing(worker).filter(|standing| standing.is_leaving())?;
+        let kind = if standing == Standing::Stopping { "Graceful" } else { "Decommission" };
+        Some(json!({
             "worker": worker_data(state, worker, held, now),
             "event": { "eventType": kind, "eventTime": held.heartbeat_unix_ms },
-        })
+        }))
     });
     json!({ "workerEvents": events.collect::<Vec<_>>() })
 }
@@ -141,32 +149,101 @@ pub(super) fn hostnames(state: &State) -> Value {
 /// What the state has for Prometheus.
 pub(super) fn metrics(state: &State, exposition: &mut Exposition) {
     let standings = || state.workers().keys().filter_map(|worker| state.standing(worker));
-    let count = |wanted: &[WorkerStanding]| standings().filter(|standing| wanted.contains(standing)).count();
+    let count = |wanted: &[Standing]| standings().filter(|standing| wanted.contains(standing)).count();
     let reports = || state.workers().values().map(|held| &held.report);
     let directories = || reports().flat_map(|report| &report.directories);
     exposition.gauge("WorkerCount", state.workers().len());
     exposition.gauge("LostWorkerCount", state.departed().values().filter(|gone| !gone.left).count());
-    exposition
-        .gauge("ExcludedWorkerCount", count(&[WorkerStanding::Excluded, WorkerStanding::ExcludedByHand]));
-    exposition.gauge("AvailableWorkerCount", count(&[WorkerStanding::Available, WorkerStanding::Saturated]));
-    exposition.gauge("ShutdownWorkerCount", count(&[WorkerStanding::Stopping]));
-    exposition.gauge("DecommissionWorkerCount", count(&[WorkerStanding::Decommissioning]));
+    exposition.gauge("ExcludedWorkerCount", count(&EXCLUDED));
+    exposition.gauge("AvailableWorkerCount", count(&[Standing::Available, Standing::Saturated]));
+    exposition.gauge("ShutdownWorkerCount", count(&[Standing::Stopping]));
+    exposition.gauge("DecommissionWorkerCount", count(&[Standing::Decommissioning]));
     exposition.gauge("RegisteredShuffleCount", state.shuffle_count());
     exposition.gauge("RunningApplicationCount", state.applications().len());
-    exposition.gauge("ActiveShuffleSize", reports().map(|report| report.bytes_held()).sum::<u64>());
-    exposition.gauge("ActiveShuffleFileCount", reports().map(|report| report.locations_held()).sum::<u64>());
-    exposition.gauge("DeviceCelebornTotalBytes", directories().map(|d| d.bytes_total).sum::<u64>());
-    exposition.gauge("DeviceCelebornFreeBytes", directories().map(|d| d.bytes_usable).sum::<u64>());
-    let mut users: BTreeMap<(&str, &str), (u64, u64)> = BTreeMap::new();
-    for held in state.applications().values() {
-        let user = users.entry((&held.user.tenant, &held.user.name)).or_default();
-        user.0 = user.0.saturating_add(held.bytes_written);
-        user.1 = user.1.saturating_add(held.files_written);
+    exposition.gauge("ActiveShuffleSize", sum(reports().map(Report::bytes_held)));
+    exposition.gauge("ActiveShuffleFileCount", sum(reports().map(Report::locations_held)));
+    exposition.gauge("DeviceCelebornTotalBytes", sum(directories().map(|d| d.bytes_total)));
+    exposition.gauge("DeviceCelebornFreeBytes", sum(directories().map(|d| d.bytes_usable)));
+    // What workers hold now, as Celeborn counts it. Drivers tell what they have written since their last heartbeats, which
+    // never falls and may arrive twice.
+    let mut users: BTreeMap<(&str, &str), (u64, u64)> =
+        state.applications().values().map(|held| (user(held), (0, 0))).collect();
+    for held in reports().flat_map(|report| &report.shuffles) {
+        let Some(application) = state.applications().get(&held.shuffle.application) else { continue };
+        let (bytes, locations) = users.entry(user(application)).or_default();
+        *bytes = bytes.saturating_add(held.bytes);
+        *locations = locations.saturating_add(held.locations);
     }
     for ((tenant, name), (bytes, _)) in &users {
         exposition.gauge_of("diskBytesWritten", &[("tenantId", tenant), ("name", name)], bytes);
     }
-    for ((tenant, name), (_, files)) in &users {
-        exposition.gauge_of("diskFileCount", &[("tenantId", tenant), ("name", name)], files);
+    for ((tenant, name), (_, locations)) in &users {
+        exposition.gauge_of("diskFileCount", &[("tenantId", tenant), ("name", name)], locations);
+    }
+}
+
+fn user(application: &Application) -> (&str, &str) {
+    (&application.user.tenant, &application.user.name)
+}
+
+/// As much as workers say, whatever they say.
+fn sum(numbers: impl Iterator<Item = u64>) -> u64 {
+    numbers.fold(0, u64::saturating_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::record::User;
+    use super::super::report::{Directory, Health, HeldShuffle, Registration};
+    use super::super::state::scene::{at, id, registration, state_of};
+    use super::*;
+
+    /// A worker says what it holds: shuffles of applications by name, with locations and bytes.
+    fn report(state: &mut State, worker: u16, held: &[(&str, u64, u64)]) {
+        let shuffle = |(number, held): (usize, &(&str, u64, u64))| {
+            let (application, locations, bytes) = *held;
+            HeldShuffle { shuffle: ShuffleKey::new(application, number as i32), locations, bytes }
+        };
+        let path = "/d".to_owned();
+        let (bytes_total, bytes_usable, locations) = (u64::MAX, u64::MAX, 0);
+        let directory = Directory { path, bytes_total, bytes_usable, health: Health::Healthy, locations };
+        let shuffles = held.iter().enumerate().map(shuffle).collect();
+        let report = Report { shuffles, directories: vec![directory], ..Report::default() };
+        let registered = Registration { report, ..registration(id(worker), worker.into()) };
+        assert!(state.register_worker(at(0), worker.into(), registered).reply.is_some());
+    }
+
+    fn shown(state: &State, name: &str) -> Vec<(String, u64)> {
+        let mut exposition = Exposition::new("Master", "h");
+        metrics(state, &mut exposition);
+        let text = exposition.finish();
+        let lines = text.lines().filter_map(|line| line.strip_prefix(&format!("metrics_{name}_Value{{")));
+        let read = |line: &str| {
+            let (labels, value) = line.split_once("} ").unwrap();
+            (labels.rsplit_once("name=").map_or("", |(_, user)| user).to_owned(), value.parse().unwrap())
+        };
+        lines.map(read).collect()
+    }
+
+    #[test]
+    fn what_users_hold_is_what_workers_say_now() {
+        let mut state = state_of(0);
+        for (application, name) in [("first", "a"), ("second", "b"), ("third", "a"), ("fourth", "c")] {
+            let user = User { tenant: "t".to_owned(), name: name.to_owned() };
+            assert!(state.register_application(at(0), &application.into(), user, vec![]).reply);
+        }
+        report(&mut state, 0, &[("first", 2, 20), ("second", 3, 30), ("nobody's", 4, 40)]);
+        report(&mut state, 1, &[("first", 5, 50), ("third", 6, 60)]);
+        let of = |a, b, c| [("a", a), ("b", b), ("c", c)].map(|(name, count)| (format!("{name:?}"), count));
+        assert_eq!(shown(&state, "diskBytesWritten"), of(130, 30, 0));
+        assert_eq!(shown(&state, "diskFileCount"), of(13, 3, 0));
+        report(&mut state, 1, &[]);
+        assert_eq!(shown(&state, "diskBytesWritten"), of(20, 30, 0), "it falls");
+        report(&mut state, 0, &[("first", u64::MAX, u64::MAX), ("third", 1, 1)]);
+        assert_eq!(shown(&state, "diskBytesWritten"), of(u64::MAX, 0, 0));
+        report(&mut state, 1, &[("second", 1, 1)]);
+        for name in ["ActiveShuffleSize", "DeviceCelebornTotalBytes", "DeviceCelebornFreeBytes"] {
+            assert_eq!(shown(&state, name)[0].1, u64::MAX, "{name}");
+        }
     }
 }

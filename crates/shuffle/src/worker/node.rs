@@ -1,5 +1,6 @@
 //! What the listeners of a worker share.
 
+use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -12,7 +13,6 @@ use super::options::Options;
 use super::peers::Peers;
 use super::state::Pressure;
 use super::store::Store;
-use super::store::shuffle::Shuffle;
 use super::streams::Streams;
 use crate::error::Result;
 use crate::ids::{ShuffleKey, WorkerId};
@@ -124,17 +124,24 @@ impl Node {
         self.appended.load(Ordering::Relaxed)
     }
 
-    /// Forgets a shuffle: its batches, its streams, its files.
-    pub fn expire(&self, key: &ShuffleKey) {
-        self.streams.remove_shuffle(key);
-        if let Some(files) = self.store.remove(key) {
-            tracing::debug!(shuffle = %key, "deleted");
-            self.store.delete(files);
+    /// Forgets shuffles: their batches, their streams, their files.
+    pub fn expire_all(&self, keys: impl IntoIterator<Item = ShuffleKey>) {
+        let mut applications = BTreeSet::new();
+        for key in keys {
+            self.streams.remove_shuffle(&key);
+            if let Some(files) = self.store.remove(&key) {
+                tracing::debug!(shuffle = %key, "deleted");
+                self.store.delete(files);
+            }
+            applications.insert(key.application);
         }
-        let is_of_application = |shuffle: &Arc<Shuffle>| shuffle.key().application == key.application;
-        if !self.store.all().iter().any(is_of_application) {
-            self.peers.forget(&key.application);
+        // One look for all of them: an application often lets thousands of shuffles go at once.
+        if !applications.is_empty() {
+            for shuffle in self.store.all() {
+                applications.remove(&shuffle.key().application);
+            }
         }
+        applications.iter().for_each(|gone| self.peers.forget(gone));
     }
 
     /// Locations that still take batches.
@@ -148,6 +155,7 @@ pub(super) mod tests {
     use super::*;
     use crate::ids::FileName;
     use crate::worker::state::{Reservation, SplitPolicy};
+    use crate::worker::store::shuffle::Shuffle;
 
     /// A node with two directories and 64 MiB, and whatever an earlier one left there.
     pub fn node(place: &tempfile::TempDir) -> Arc<Node> {
@@ -164,5 +172,24 @@ pub(super) mod tests {
         let wanted: Vec<_> = files.iter().map(alone).collect();
         shuffle.lock().state.reserve(&wanted, Pressure::default(), files.len()).unwrap();
         shuffle
+    }
+
+    #[test]
+    fn connections_of_an_application_stay_while_anything_of_it_is_left() {
+        let place = tempfile::tempdir().unwrap();
+        let node = node(&place);
+        let keys = |name: &str| [0, 1].map(|shuffle| ShuffleKey::new(name, shuffle));
+        let [whole, half, other] = ["whole", "half", "other"].map(keys);
+        for key in [&whole, &half, &other].into_iter().flatten() {
+            reserved(&node, key, &[]);
+            node.peers.of(&key.application);
+        }
+        let unknown = ShuffleKey::new("unknown", 0);
+        node.expire_all([whole[0].clone(), half[1].clone(), unknown, whole[1].clone()]);
+        let mut left: Vec<ShuffleKey> = node.store.all().iter().map(|held| held.key().clone()).collect();
+        left.sort_unstable();
+        assert_eq!(left, [half[0].clone(), other[0].clone(), other[1].clone()]);
+        let connected = [whole, half, other].map(|keys| node.peers.has(&keys[0].application));
+        assert_eq!(connected, [false, true, true]);
     }
 }

@@ -36,6 +36,12 @@ impl Peers {
         }
     }
 
+    /// Whether an application has connections.
+    #[cfg(test)]
+    pub fn has(&self, application: &ApplicationId) -> bool {
+        self.clients().contains_key(application)
+    }
+
     /// A connection for a request that is not to share one.
     pub fn lend(&self, application: &ApplicationId) -> Client {
         let idle = self.clients().get_mut(application).and_then(|clients| clients.idle.pop());

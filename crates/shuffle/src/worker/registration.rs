@@ -174,7 +174,8 @@ impl Registration {
         }
     }
 
-    /// Tells every master that answers that the worker leaves, or has left.
+    /// Tells the first master that answers that the worker leaves, or has left: there is one that decides, and the others
+    /// pass on to it what they get.
     pub async fn leave(&self, gone: bool) {
         self.has_left.fetch_or(gone, Ordering::Relaxed);
         let leave = WorkerLeave {
@@ -192,10 +193,12 @@ impl Registration {
     }
 
     fn expire<M>(&self, reply: &Received<M>, names: Messages<M, received::ShuffleName>) -> Result<()> {
+        let mut keys = Vec::new();
         for name in reply.messages(names) {
             let name = name?;
-            self.node.expire(&ShuffleKey::new(name.application.as_str(), name.shuffle));
+            keys.push(ShuffleKey::new(name.application.as_str(), name.shuffle));
         }
+        self.node.expire_all(keys);
         Ok(())
     }
 

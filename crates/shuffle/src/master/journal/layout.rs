@@ -145,10 +145,10 @@ fn to_proto(entry: &Entry) -> proto::Record {
                     at_unix_ms: *at_unix_ms,
                 })
             }
-            Record::ApplicationRemoved { application, at_unix_ms } => {
+            Record::ApplicationRemoved { application, at_unix_ms, silent } => {
                 let application = application.to_string();
-                let at_unix_ms = *at_unix_ms;
-                Change::ApplicationRemoved(proto::Removed { application, shuffle: 0, at_unix_ms })
+                let (at_unix_ms, silent) = (*at_unix_ms, *silent);
+                Change::ApplicationRemoved(proto::Removed { application, shuffle: 0, at_unix_ms, silent })
             }
             Record::ShuffleRegistered { shuffle, at_unix_ms } => {
                 Change::ShuffleRegistered(proto::ShuffleRegistered {
@@ -157,11 +157,13 @@ fn to_proto(entry: &Entry) -> proto::Record {
                     at_unix_ms: *at_unix_ms,
                 })
             }
-            Record::ShuffleRemoved { shuffle, at_unix_ms } => Change::ShuffleRemoved(proto::Removed {
-                application: shuffle.application.to_string(),
-                shuffle: shuffle.shuffle.0,
-                at_unix_ms: *at_unix_ms,
-            }),
+            Record::ShufflesRemoved { application, shuffles, at_unix_ms } => {
+                Change::ShufflesRemoved(proto::ShufflesRemoved {
+                    application: application.to_string(),
+                    shuffles: shuffles.iter().map(|shuffle| shuffle.0).collect(),
+                    at_unix_ms: *at_unix_ms,
+                })
+            }
             Record::WorkerRegistered { worker, http_port, network_location } => {
                 Change::WorkerRegistered(proto::WorkerRegistered {
                     worker: worker.to_string(),
@@ -178,6 +180,7 @@ fn to_proto(entry: &Entry) -> proto::Record {
             Record::WorkerForgotten { worker } => Change::WorkerForgotten(worker.to_string()),
             Record::WorkerDecommissioned { worker } => Change::WorkerDecommissioned(worker.to_string()),
             Record::WorkerRecommissioned { worker } => Change::WorkerRecommissioned(worker.to_string()),
+            Record::WorkerStayed { worker } => Change::WorkerStayed(worker.to_string()),
         },
     };
     proto::Record { change: Some(change) }
@@ -197,13 +200,20 @@ fn from_proto(record: proto::Record) -> Option<Entry> {
         Change::ApplicationRemoved(removed) => Record::ApplicationRemoved {
             application: removed.application.into(),
             at_unix_ms: removed.at_unix_ms,
+            silent: removed.silent,
         },
         Change::ShuffleRegistered(registered) => Record::ShuffleRegistered {
             shuffle: shuffle(registered.application, registered.shuffle),
             at_unix_ms: registered.at_unix_ms,
         },
-        Change::ShuffleRemoved(removed) => Record::ShuffleRemoved {
-            shuffle: shuffle(removed.application, removed.shuffle),
+        Change::ShuffleRemoved(removed) => Record::ShufflesRemoved {
+            application: removed.application.into(),
+            shuffles: vec![ShuffleId(removed.shuffle)],
+            at_unix_ms: removed.at_unix_ms,
+        },
+        Change::ShufflesRemoved(removed) => Record::ShufflesRemoved {
+            application: removed.application.into(),
+            shuffles: removed.shuffles.into_iter().map(ShuffleId).collect(),
             at_unix_ms: removed.at_unix_ms,
         },
         Change::WorkerRegistered(registered) => Record::WorkerRegistered {
@@ -221,6 +231,7 @@ fn from_proto(record: proto::Record) -> Option<Entry> {
         Change::WorkerForgotten(id) => Record::WorkerForgotten { worker: worker(id)? },
         Change::WorkerDecommissioned(id) => Record::WorkerDecommissioned { worker: worker(id)? },
         Change::WorkerRecommissioned(id) => Record::WorkerRecommissioned { worker: worker(id)? },
+        Change::WorkerStayed(id) => Record::WorkerStayed { worker: worker(id)? },
     };
     Some(Entry::Record(record))
 }
@@ -230,6 +241,7 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
+    use super::super::super::record::SHUFFLES_REMOVED_MAX;
     use super::*;
 
     fn one_of_each() -> Vec<Record> {
@@ -242,9 +254,14 @@ mod tests {
                 properties: vec![("k".to_owned(), "v".to_owned())],
                 at_unix_ms: 1,
             },
-            Record::ApplicationRemoved { application: "app-1".into(), at_unix_ms: 2 },
+            Record::ApplicationRemoved { application: "app-1".into(), at_unix_ms: 2, silent: false },
+            Record::ApplicationRemoved { application: "app-2".into(), at_unix_ms: 2, silent: true },
             Record::ShuffleRegistered { shuffle: ShuffleKey::new("app-2", 3), at_unix_ms: 3 },
-            Record::ShuffleRemoved { shuffle: ShuffleKey::new("app-2", 4), at_unix_ms: 4 },
+            Record::ShufflesRemoved {
+                application: "app-2".into(),
+                shuffles: [4, 0, 9].map(ShuffleId).to_vec(),
+                at_unix_ms: 4,
+            },
             Record::WorkerRegistered {
                 worker: worker.clone(),
                 http_port: 9096,
@@ -255,7 +272,8 @@ mod tests {
             Record::WorkerIncluded { worker: worker.clone() },
             Record::WorkerForgotten { worker: worker.clone() },
             Record::WorkerDecommissioned { worker: worker.clone() },
-            Record::WorkerRecommissioned { worker },
+            Record::WorkerRecommissioned { worker: worker.clone() },
+            Record::WorkerStayed { worker },
         ]
     }
 
@@ -276,6 +294,28 @@ mod tests {
                 assert_eq!(decode(&flipped), Frame::Broken, "byte {at}");
             }
         }
+    }
+
+    #[test]
+    fn the_removal_of_one_shuffle_that_an_earlier_version_wrote_is_read() {
+        let removed =
+            proto::Removed { application: "app-2".to_owned(), shuffle: 4, at_unix_ms: 5, silent: false };
+        let record = proto::Record { change: Some(Change::ShuffleRemoved(removed)) };
+        let mut bytes = BytesMut::new();
+        frame(7, &record.encode_to_vec(), &mut bytes);
+        let (application, shuffles) = ("app-2".into(), vec![ShuffleId(4)]);
+        let entry = Entry::Record(Record::ShufflesRemoved { application, shuffles, at_unix_ms: 5 });
+        assert_eq!(decode(&bytes), Frame::Whole { sequence: 7, entry, len: bytes.len() });
+    }
+
+    #[test]
+    fn the_largest_removal_of_shuffles_fits() {
+        let (application, shuffles) =
+            ("a".repeat(1024).into(), vec![ShuffleId(i32::MAX); SHUFFLES_REMOVED_MAX]);
+        let entry = Entry::Record(Record::ShufflesRemoved { application, shuffles, at_unix_ms: u64::MAX });
+        let mut bytes = BytesMut::new();
+        encode(7, &entry, &mut bytes);
+        assert!(bytes.len() < 32 << 10, "{}", bytes.len());
     }
 
     #[test]

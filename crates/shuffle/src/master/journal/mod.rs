@@ -12,7 +12,7 @@ use crate::Result;
 pub use self::file::{FileJournal, FileJournalOptions};
 
 /// Keeps a master's records. One node's file is the first of these; a log that several masters agree on is the next, which
-/// is why a reply waits for a future and why a journal knows who leads.
+/// is why a reply waits for a future.
 pub trait Journal: Send {
     /// Takes records in order. Called while the state is locked, so that the journal's order is the state's; the reply
     /// of the decision leaves when the future is done.
@@ -28,26 +28,10 @@ pub trait Journal: Send {
     /// What is wrong, if records are not kept at the moment. The master goes on from memory: workers and applications
     /// would tell a successor most of what it does not know.
     fn fault(&self) -> Option<String>;
-
-    /// Who decides.
-    fn leadership(&self) -> Leadership {
-        Leadership::Here
-    }
 }
 
 /// Done when the records are kept as the journal promises.
 pub type Kept = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
-
-/// Which master decides.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Leadership {
-    /// This one.
-    Here,
-    /// The one with this `host:port`.
-    At(String),
-    /// Nobody at the moment.
-    Nobody,
-}
 
 /// Keeps nothing: for embedded masters that end with their workers.
 #[derive(Debug, Default)]

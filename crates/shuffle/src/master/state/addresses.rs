@@ -128,13 +128,7 @@ mod tests {
     }
 
     fn pulse(state: &mut State, workers: &[WorkerId]) -> ApplicationHealth {
-        let (bytes_written, files_written) = (0, 0);
-        let pulse = ApplicationPulse {
-            application: "app".into(),
-            bytes_written,
-            files_written,
-            workers: workers.into(),
-        };
+        let pulse = ApplicationPulse { application: "app".into(), workers: workers.into() };
         state.application_heartbeat(NOW, pulse).reply.unwrap()
     }
 

@@ -1,9 +1,9 @@
 //! Applications: registration, heartbeats, end.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::record::{PROPERTIES_MAX, Record, User};
-use super::{Application, Decision, Link, Now, Shuffle, State};
+use super::super::record::{PROPERTIES_MAX, Record, SHUFFLES_REMOVED_MAX, User};
+use super::{Application, Decision, Link, Now, Shuffle, Standing, State};
 use crate::ids::{ApplicationId, ShuffleId, ShuffleKey, WorkerId};
 
 /// The most bytes of each half of a property that is kept.
@@ -14,10 +14,6 @@ const PROPERTY_BYTES_MAX: usize = 4096;
 pub struct ApplicationPulse {
     /// Whose heartbeat.
     pub application: ApplicationId,
-    /// Bytes written since the last heartbeat.
-    pub bytes_written: u64,
-    /// Partition files written since the last heartbeat.
-    pub files_written: u64,
     /// Workers that the application uses and asks about.
     pub workers: Vec<WorkerId>,
 }
@@ -50,23 +46,20 @@ impl State {
         let application = self.applications.get_mut(&pulse.application).expect("ensured above");
         application.heard = now.monotonic;
         application.heartbeat_unix_ms = now.unix_ms;
-        application.bytes_written = application.bytes_written.saturating_add(pulse.bytes_written);
-        application.files_written = application.files_written.saturating_add(pulse.files_written);
         let shuffles = application.shuffles.keys().copied().collect();
         let mut health = ApplicationHealth { shuffles, ..ApplicationHealth::default() };
         // A driver takes nobody whom it is told to leave alone: with too few others its tasks would fail. It finds
         // out itself.
         let workers_min = application.workers_min;
-        let reached = self.workers.iter().filter(|(worker, held)| self.is_eligible(worker, held)).count();
+        let reached = self.workers_available();
         for (worker, held) in &self.workers {
-            if self.is_leaving(worker, held) {
-                health.shutting.extend(held.names(worker));
-            } else if self.excluded_by_hand.contains(worker)
-                || (held.link == Link::Broken && reached >= workers_min)
-                || held.report.is_without_storage()
-            {
-                health.excluded.extend(held.names(worker));
-            }
+            let list = match self.standing_of(worker, held) {
+                Standing::Stopping | Standing::Decommissioning => &mut health.shutting,
+                Standing::ExcludedByHand | Standing::WithoutStorage => &mut health.excluded,
+                Standing::Unreached if reached >= workers_min => &mut health.excluded,
+                Standing::Unreached | Standing::Saturated | Standing::Available => continue,
+            };
+            list.extend(held.names(worker));
         }
         health.unknown = pulse.workers.into_iter().filter(|worker| self.known_as(worker).is_none()).collect();
         decision.reply = Some(health);
@@ -125,12 +118,12 @@ impl State {
         let shuffles = self.applications.get(application).map(|held| held.shuffles.keys().copied().collect());
         let shuffles: Vec<_> = shuffles.unwrap_or_default();
         let mut decision = self.unregister_shuffles(now, application, &shuffles);
-        self.bury_application(now, application, &mut decision);
+        self.let_go(now, application, false, &mut decision);
         decision
     }
 
     /// Shuffles that the application no longer needs: their data goes, at once. Those that are not known are buried all
-    /// the same, for a worker may hold what a lost journal does not name.
+    /// the same, for a worker may hold what a lost journal does not name; its next report is answered with them.
     pub fn unregister_shuffles(
         &mut self,
         now: Now,
@@ -138,21 +131,25 @@ impl State {
         shuffles: &[ShuffleId],
     ) -> Decision<()> {
         let mut decision = Decision::of(());
-        let mut wake = BTreeSet::new();
+        let known = self.applications.get(application);
+        let mut held = BTreeMap::new();
+        let mut removed = BTreeSet::new();
         for id in shuffles {
             let shuffle = ShuffleKey { application: application.clone(), shuffle: *id };
-            let held = self.applications.get(application).and_then(|known| known.shuffles.get(id)).cloned();
-            if held.is_none() && self.tombstones.has_shuffle(&shuffle) {
+            if let Some(known) = known.and_then(|known| known.shuffles.get(id)) {
+                held.insert(*id, known.clone());
+            } else if self.tombstones.has_shuffle(&shuffle) {
                 continue;
             }
-            self.commit(
-                now,
-                &mut decision,
-                Record::ShuffleRemoved { shuffle: shuffle.clone(), at_unix_ms: now.unix_ms },
-            );
-            self.order_deletion(&shuffle, held.as_ref(), &mut wake);
+            removed.insert(*id);
         }
-        decision.wake = wake.into_iter().collect();
+        let removed: Vec<ShuffleId> = removed.into_iter().collect();
+        for shuffles in removed.chunks(SHUFFLES_REMOVED_MAX) {
+            let (application, shuffles) = (application.clone(), shuffles.to_vec());
+            let record = Record::ShufflesRemoved { application, shuffles, at_unix_ms: now.unix_ms };
+            self.commit(now, &mut decision, record);
+        }
+        decision.wake = self.order_deletion(application, &held, false);
         decision
     }
 
@@ -194,7 +191,7 @@ impl State {
             .map(|(application, _)| application.clone())
             .collect();
         for application in silent {
-            self.bury_application(now, &application, decision);
+            self.let_go(now, &application, true, decision);
         }
     }
 
@@ -228,59 +225,163 @@ impl State {
         }
     }
 
-    fn bury_application(&mut self, now: Now, application: &ApplicationId, decision: &mut Decision<()>) {
+    fn let_go(&mut self, now: Now, application: &ApplicationId, silent: bool, decision: &mut Decision<()>) {
         let Some(Application { shuffles, .. }) = self.applications.get(application).cloned() else { return };
-        let record = Record::ApplicationRemoved { application: application.clone(), at_unix_ms: now.unix_ms };
+        let (application, at_unix_ms) = (application.clone(), now.unix_ms);
+        let record = Record::ApplicationRemoved { application: application.clone(), at_unix_ms, silent };
         self.commit(now, decision, record);
-        let mut wake: BTreeSet<WorkerId> = decision.wake.drain(..).collect();
-        for (id, held) in &shuffles {
-            let shuffle = ShuffleKey { application: application.clone(), shuffle: *id };
-            self.order_deletion(&shuffle, Some(held), &mut wake);
-        }
-        decision.wake = wake.into_iter().collect();
+        decision.wake.extend(self.order_deletion(&application, &shuffles, silent));
     }
 
-    /// Orders every worker that may hold something of the shuffle to delete it.
+    /// Orders every worker that may hold something of the shuffles to delete it; if the application is only `silent`, every
+    /// one that is not silent itself. Returns the workers that have new orders.
     fn order_deletion(
         &mut self,
-        shuffle: &ShuffleKey,
-        held: Option<&Shuffle>,
-        wake: &mut BTreeSet<WorkerId>,
-    ) {
-        let listed = held.and_then(|held| held.workers.as_ref());
+        application: &ApplicationId,
+        shuffles: &BTreeMap<ShuffleId, Shuffle>,
+        silent: bool,
+    ) -> Vec<WorkerId> {
+        let mut wake = Vec::new();
         for (worker, state) in &mut self.workers {
-            if listed.is_none_or(|listed| listed.contains(worker)) {
-                state.orders.delete(shuffle.clone());
-                wake.insert(worker.clone());
+            if silent && state.link == Link::Broken {
+                continue;
+            }
+            let may_hold =
+                |shuffle: &Shuffle| shuffle.workers.as_ref().is_none_or(|listed| listed.contains(worker));
+            let mut held = shuffles.iter().filter(|(_, shuffle)| may_hold(shuffle)).peekable();
+            if held.peek().is_some() {
+                wake.push(worker.clone());
+            }
+            for (id, _) in held {
+                state.orders.delete(ShuffleKey { application: application.clone(), shuffle: *id });
             }
         }
+        wake
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use super::super::Limits;
+    use super::super::scene::{at, grant, id, pulse, registration, restarted, run, state_of};
+    use super::super::{Limits, SHUFFLES_LISTED_MAX};
     use super::*;
+    use crate::master::report::{HeldShuffle, Registration, Report};
+
+    /// A report of a worker that holds the application's first shuffle.
+    fn holding() -> Report {
+        let held = HeldShuffle { shuffle: ShuffleKey::new("app", 0), locations: 1, bytes: 1 };
+        Report { shuffles: vec![held], ..Report::default() }
+    }
 
     #[test]
     fn an_application_has_the_user_that_it_names_first() {
-        let now = Now { monotonic: Duration::from_secs(1), unix_ms: 1 };
+        let now = at(1);
         let mut state = State::new(Limits::default());
         let user = |name: &str| User { tenant: "t".to_owned(), name: name.to_owned() };
         let app = ApplicationId::from("app");
         assert!(state.name_user(now, &app, user("a")).records.is_empty(), "nobody has seen it");
-        let pulse = ApplicationPulse {
-            application: app.clone(),
-            bytes_written: 0,
-            files_written: 0,
-            workers: Vec::new(),
-        };
-        assert!(state.application_heartbeat(now, pulse).reply.is_some());
+        assert!(state.application_heartbeat(now, pulse()).reply.is_some());
         assert!(state.name_user(now, &app, User::default()).records.is_empty());
         assert_eq!(state.name_user(now, &app, user("a")).records.len(), 1);
         assert!(state.name_user(now, &app, user("b")).records.is_empty());
         assert_eq!(state.applications()[&app].user, user("a"));
+    }
+
+    #[test]
+    fn a_master_that_was_cut_off_deletes_nothing_of_who_comes_back() {
+        let mut cut_off = state_of(1);
+        let _ = grant(&mut cut_off, BTreeSet::new()).unwrap();
+        let timeout = cut_off.limits.application_timeout.as_secs();
+        run(&mut cut_off, 0..=timeout);
+        assert!(cut_off.applications().is_empty() && cut_off.workers().is_empty(), "it heard nobody");
+        let again = restarted(&cut_off, at(timeout));
+        for mut state in [cut_off, again] {
+            // A worker's connection is back before the driver's next heartbeat.
+            let back = Registration { report: holding(), ..registration(id(0), 0) };
+            assert_eq!(state.register_worker(at(timeout + 1), 7, back).reply, Some(Vec::new()));
+            assert_eq!(state.worker_orders(&id(0), 0, 0), Ok(None));
+            assert!(state.application_heartbeat(at(timeout + 2), pulse()).reply.is_some());
+            let beat = state.worker_heartbeat(at(timeout + 3), 7, &id(0), 0, holding());
+            assert_eq!(beat.reply, Ok(Vec::new()));
+            assert!(state.applications()[&pulse().application].shuffles.contains_key(&ShuffleId(0)));
+        }
+    }
+
+    #[test]
+    fn data_of_an_application_that_stays_silent_goes() {
+        let mut state = state_of(1);
+        let _ = grant(&mut state, BTreeSet::new()).unwrap();
+        let timeout = state.limits.application_timeout.as_secs();
+        let beat = |state: &mut State, second| {
+            let beat = state.worker_heartbeat(at(second), 7, &id(0), 0, holding());
+            let expired = state.expire(at(second));
+            (beat.reply.unwrap(), expired.wake)
+        };
+        (0..timeout).step_by(5).for_each(|second| assert_eq!(beat(&mut state, second), (vec![], vec![])));
+        assert_eq!(beat(&mut state, timeout), (vec![], vec![id(0)]));
+        let ordered = state.worker_orders(&id(0), 0, 0).unwrap().expect("a deletion");
+        assert_eq!(ordered.expired, [ShuffleKey::new("app", 0)]);
+        // A worker that was away is left alone for as long as the application might be.
+        let back = Registration { report: holding(), ..registration(id(1), 1) };
+        assert_eq!(state.register_worker(at(timeout), 8, back).reply, Some(Vec::new()));
+        let mut beat = |second| {
+            let _ = state.expire(at(second));
+            state.worker_heartbeat(at(second), 8, &id(1), 1, holding()).reply.unwrap()
+        };
+        (timeout..2 * timeout).step_by(5).for_each(|second| assert_eq!(beat(second), []));
+        assert_eq!(beat(2 * timeout), [ShuffleKey::new("app", 0)]);
+    }
+
+    #[test]
+    fn a_worker_that_is_silent_together_with_its_application_is_not_told_to_delete() {
+        let mut state = state_of(1);
+        state.limits.worker_timeout = 2 * state.limits.application_timeout;
+        let _ = grant(&mut state, BTreeSet::new()).unwrap();
+        let timeout = state.limits.application_timeout.as_secs();
+        run(&mut state, 0..=timeout);
+        assert!(state.applications().is_empty() && state.workers().len() == 1);
+        assert_eq!(state.worker_orders(&id(0), 0, 0), Ok(None));
+    }
+
+    #[test]
+    fn many_shuffles_that_nobody_knows_take_few_records_and_no_orders() {
+        let mut state = state_of(3);
+        let _ = grant(&mut state, BTreeSet::new()).unwrap();
+        let application = pulse().application;
+        let many: Vec<ShuffleId> =
+            (0..SHUFFLES_LISTED_MAX as i32).rev().chain([0, 1]).map(ShuffleId).collect();
+        let removed = state.unregister_shuffles(at(1), &application, &many);
+        assert_eq!(removed.records.len(), SHUFFLES_LISTED_MAX / SHUFFLES_REMOVED_MAX);
+        assert_eq!(removed.wake, [id(0), id(1), id(2)], "each once");
+        for number in 0..3 {
+            let orders = state.workers[&id(number)].orders.pending().expect("the shuffle that was there");
+            assert_eq!(orders.expired, [ShuffleKey::new("app", 0)]);
+        }
+        for mut state in [restarted(&state, at(1)), state] {
+            assert_eq!(state.unregister_shuffles(at(2), &application, &many).records, []);
+            let late = HeldShuffle { shuffle: ShuffleKey::new("app", 4095), locations: 1, bytes: 1 };
+            let report = Report { shuffles: vec![late], ..Report::default() };
+            let back = Registration { report, ..registration(id(7), 7) };
+            let expired = state.register_worker(at(3), 7, back).reply;
+            assert_eq!(expired, Some(vec![ShuffleKey::new("app", 4095)]));
+        }
+    }
+
+    #[test]
+    fn a_restarted_master_does_not_know_how_many_workers_a_driver_needs() {
+        let mut before = state_of(2);
+        let _ = grant(&mut before, BTreeSet::new()).unwrap();
+        let mut state = restarted(&before, at(0));
+        for number in 0..2 {
+            let _ = state.register_worker(at(0), number.into(), registration(id(number), number.into()));
+        }
+        assert_eq!(state.worker_link_lost(0), [id(0)]);
+        let excluded = |state: &mut State| {
+            let health = state.application_heartbeat(at(0), pulse()).reply;
+            health.unwrap().excluded
+        };
+        assert_eq!(excluded(&mut state), [], "it may want two copies of everything");
+        let _ = grant(&mut state, BTreeSet::new()).unwrap();
+        assert_eq!(excluded(&mut state), [id(0)], "it does not");
     }
 }

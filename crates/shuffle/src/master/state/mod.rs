@@ -6,13 +6,18 @@
 //! pending orders) comes back with the first report of each worker.
 //!
 //! The rule that everything here serves: data of a shuffle is deleted only when its application said so, ended or fell
-//! silent. What the master merely does not know (its journal lost a tail, a worker comes from elsewhere) it adopts if
-//! the application is alive, and leaves alone for as long as an application may be silent otherwise.
+//! silent. What the master merely does not know (its journal lost a tail, a worker comes from elsewhere or was cut off
+//! together with the application) it adopts if the application is alive, and leaves alone for as long as an application
+//! may be silent otherwise.
 
 mod addresses;
 mod applications;
+mod by_hand;
 mod orders;
+#[cfg(test)]
+pub(super) mod scene;
 mod shuffles;
+mod standing;
 mod tombstones;
 mod workers;
 
@@ -29,9 +34,14 @@ use super::slots::SlotPolicy;
 use crate::ids::{ApplicationId, ShuffleId, ShuffleKey, WorkerId};
 
 pub use self::applications::{ApplicationHealth, ApplicationPulse};
+pub use self::by_hand::ListFull;
 pub use self::orders::{OrderBatch, WORKER_ORDERS_MAX};
 pub use self::shuffles::{SlotGrant, SlotRefusal, SlotRequest};
-pub use self::workers::{Unregistered, WorkerStanding};
+pub use self::standing::Standing;
+pub use self::workers::Unregistered;
+
+/// The most shuffles that one request may unregister or register: as many removals as are remembered.
+pub const SHUFFLES_LISTED_MAX: usize = tombstones::COUNT_MAX;
 
 /// The moment of a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,10 +119,6 @@ pub struct Application {
     pub registered_unix_ms: u64,
     /// When it was last heard, in milliseconds since 1970; 0 if not since this master started.
     pub heartbeat_unix_ms: u64,
-    /// Bytes that it wrote, as it says.
-    pub bytes_written: u64,
-    /// Partition files that it wrote, as it says.
-    pub files_written: u64,
     /// Its shuffles.
     pub shuffles: BTreeMap<ShuffleId, Shuffle>,
     heard: Duration,
@@ -190,6 +196,8 @@ pub struct State {
     excluded_by_hand: BTreeSet<WorkerId>,
     /// Told to leave for good and not gone yet.
     leaving_by_hand: BTreeSet<WorkerId>,
+    /// Told to stay, and not known to work since.
+    staying_by_hand: BTreeSet<WorkerId>,
     departed: BTreeMap<WorkerId, Departure>,
     tombstones: Tombstones,
     /// The last moment in which this process is known to have run.
@@ -198,8 +206,8 @@ pub struct State {
     expire_not_before: Duration,
 }
 
-/// The longest list of departed workers, of excluded ones and of those that are to leave.
-const DEPARTED_MAX: usize = 10_000;
+/// The longest list of departed workers, of excluded ones, of those that are to leave, and of those that are to stay.
+const LISTED_MAX: usize = 10_000;
 
 impl State {
     /// An empty state.
@@ -211,6 +219,7 @@ impl State {
             workers: BTreeMap::new(),
             excluded_by_hand: BTreeSet::new(),
             leaving_by_hand: BTreeSet::new(),
+            staying_by_hand: BTreeSet::new(),
             departed: BTreeMap::new(),
             tombstones: Tombstones::default(),
             ran_last: None,
@@ -229,21 +238,23 @@ impl State {
                     properties: Vec::new(),
                     registered_unix_ms: *at_unix_ms,
                     heartbeat_unix_ms: 0,
-                    bytes_written: 0,
-                    files_written: 0,
                     shuffles: BTreeMap::new(),
                     heard: now.monotonic,
                     location_bytes: None,
-                    workers_min: 1,
+                    workers_min: WORKERS_MIN_UNKNOWN,
                 });
                 entry.user = user.clone();
                 entry.properties.clone_from(properties);
             }
-            Record::ApplicationRemoved { application, .. } => {
+            Record::ApplicationRemoved { application, silent, .. } => {
                 if let Some(removed) = self.applications.remove(application) {
                     self.shuffle_count -= removed.shuffles.len();
                 }
-                self.tombstones.bury_application(now.monotonic, application);
+                // Silence is no end. It may have been this master that was cut off, and what workers bring back then
+                // waits for the application as anything does that nobody knows.
+                if !silent {
+                    self.tombstones.bury_application(now.monotonic, application);
+                }
             }
             Record::ShuffleRegistered { shuffle, at_unix_ms } => {
                 let Some(application) = self.applications.get_mut(&shuffle.application) else { return };
@@ -253,12 +264,15 @@ impl State {
                     Shuffle { registered_unix_ms: *at_unix_ms, driver: None, workers: None }
                 });
             }
-            Record::ShuffleRemoved { shuffle, .. } => {
-                let application = self.applications.get_mut(&shuffle.application);
-                if application.is_some_and(|held| held.shuffles.remove(&shuffle.shuffle).is_some()) {
-                    self.shuffle_count -= 1;
+            Record::ShufflesRemoved { application, shuffles, .. } => {
+                for id in shuffles {
+                    let held = self.applications.get_mut(application);
+                    if held.is_some_and(|held| held.shuffles.remove(id).is_some()) {
+                        self.shuffle_count -= 1;
+                    }
+                    let shuffle = ShuffleKey { application: application.clone(), shuffle: *id };
+                    self.tombstones.bury_shuffle(now.monotonic, &shuffle);
                 }
-                self.tombstones.bury_shuffle(now.monotonic, shuffle);
             }
             Record::WorkerRegistered { worker, http_port, network_location } => {
                 self.departed.remove(worker);
@@ -282,14 +296,15 @@ impl State {
             Record::WorkerRemoved { worker, at_unix_ms, left } => {
                 if *left {
                     self.leaving_by_hand.remove(worker);
+                    self.staying_by_hand.remove(worker);
                 }
-                if self.workers.remove(worker).is_some() && self.departed.len() < DEPARTED_MAX {
+                if self.workers.remove(worker).is_some() && self.departed.len() < LISTED_MAX {
                     let departure = Departure { at_unix_ms: *at_unix_ms, left: *left, seen: now.monotonic };
                     self.departed.insert(worker.clone(), departure);
                 }
             }
             Record::WorkerExcluded { worker } => {
-                if self.excluded_by_hand.len() < DEPARTED_MAX {
+                if self.excluded_by_hand.len() < LISTED_MAX {
                     self.excluded_by_hand.insert(worker.clone());
                 }
             }
@@ -297,12 +312,19 @@ impl State {
                 self.excluded_by_hand.remove(worker);
             }
             Record::WorkerDecommissioned { worker } => {
-                if self.leaving_by_hand.len() < DEPARTED_MAX {
+                self.staying_by_hand.remove(worker);
+                if self.leaving_by_hand.len() < LISTED_MAX {
                     self.leaving_by_hand.insert(worker.clone());
                 }
             }
             Record::WorkerRecommissioned { worker } => {
                 self.leaving_by_hand.remove(worker);
+                if self.staying_by_hand.len() < LISTED_MAX {
+                    self.staying_by_hand.insert(worker.clone());
+                }
+            }
+            Record::WorkerStayed { worker } => {
+                self.staying_by_hand.remove(worker);
             }
             Record::WorkerForgotten { worker } => {
                 self.departed.remove(worker);
@@ -344,6 +366,8 @@ impl State {
         records.extend(excluded.map(|worker| Record::WorkerExcluded { worker: worker.clone() }));
         let leaving = self.leaving_by_hand.iter();
         records.extend(leaving.map(|worker| Record::WorkerDecommissioned { worker: worker.clone() }));
+        let staying = self.staying_by_hand.iter();
+        records.extend(staying.map(|worker| Record::WorkerRecommissioned { worker: worker.clone() }));
         records.extend(self.tombstones.records());
         records
     }
@@ -407,7 +431,15 @@ impl State {
     pub fn excluded_by_hand(&self) -> &BTreeSet<WorkerId> {
         &self.excluded_by_hand
     }
+
+    /// Workers that were told to leave for good and have not, registered or not.
+    pub fn leaving_by_hand(&self) -> &BTreeSet<WorkerId> {
+        &self.leaving_by_hand
+    }
 }
+
+/// What an application is taken to need before its first request for slots in this process: enough for copies.
+const WORKERS_MIN_UNKNOWN: usize = 2;
 
 /// A gap between two calls of [`State::expire`] that means that the process did not run.
 const PAUSE_NOTICED: Duration = Duration::from_secs(15);

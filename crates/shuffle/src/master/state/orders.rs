@@ -1,6 +1,6 @@
 //! Orders to a worker: deletions and commands that go out at once, on its watch.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::report::Command;
 use crate::ids::ShuffleKey;
@@ -24,7 +24,10 @@ pub struct OrderBatch {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Orders {
     sequence: u64,
-    expired: VecDeque<(u64, ShuffleKey)>,
+    /// Shuffles to delete, by the number of the order.
+    expired: BTreeMap<u64, ShuffleKey>,
+    /// The same, the other way round.
+    waiting: BTreeMap<ShuffleKey, u64>,
     command: Option<(u64, Command)>,
 }
 
@@ -32,29 +35,40 @@ impl Orders {
     /// Sequence numbers start above those of an earlier master's life, unless the clock went back; then the worker's
     /// number is ahead of ours and counts as none (see [`Orders::confirm`]).
     pub(super) fn starting_at(unix_ms: u64) -> Self {
-        Self { sequence: unix_ms.saturating_mul(1024), expired: VecDeque::new(), command: None }
+        let sequence = unix_ms.saturating_mul(1024);
+        Self { sequence, expired: BTreeMap::new(), waiting: BTreeMap::new(), command: None }
     }
 
+    /// Orders a deletion, again if one is waiting: the worker may have carried that out before something arrived late.
     pub(super) fn delete(&mut self, shuffle: ShuffleKey) {
+        self.keep(&shuffle);
         if self.expired.len() < WORKER_ORDERS_MAX {
             self.sequence += 1;
-            self.expired.push_back((self.sequence, shuffle));
+            self.waiting.insert(shuffle.clone(), self.sequence);
+            self.expired.insert(self.sequence, shuffle);
         }
     }
 
     /// Takes back the order to delete a shuffle that is needed after all.
     pub(super) fn keep(&mut self, shuffle: &ShuffleKey) {
-        self.expired.retain(|(_, waiting)| waiting != shuffle);
+        if let Some(sequence) = self.waiting.remove(shuffle) {
+            self.expired.remove(&sequence);
+        }
     }
 
     /// Whether the worker may still be about to delete a shuffle.
     pub(super) fn deletes(&self, shuffle: &ShuffleKey) -> bool {
-        self.expired.iter().any(|(_, waiting)| waiting == shuffle)
+        self.waiting.contains_key(shuffle)
     }
 
     pub(super) fn command(&mut self, command: Command) {
         self.sequence += 1;
         self.command = Some((self.sequence, command));
+    }
+
+    /// Whether the worker may still be to hear of a command.
+    pub(super) fn has_command(&self) -> bool {
+        self.command.is_some()
     }
 
     /// Another process begins under the worker's name. The one that was told to stop has ended, often before it could
@@ -70,19 +84,42 @@ impl Orders {
             return BTreeSet::new();
         }
         self.command = self.command.filter(|(sequence, _)| *sequence > seen);
-        let done = self.expired.partition_point(|(sequence, _)| *sequence <= seen);
-        self.expired.drain(..done).map(|(_, shuffle)| shuffle).collect()
+        let open = self.expired.split_off(&(seen + 1));
+        let done = std::mem::replace(&mut self.expired, open);
+        for shuffle in done.values() {
+            self.waiting.remove(shuffle);
+        }
+        done.into_values().collect()
     }
 
     pub(super) fn pending(&self) -> Option<OrderBatch> {
         if self.expired.is_empty() && self.command.is_none() {
             return None;
         }
-        let expired = self.expired.iter().map(|(_, shuffle)| shuffle.clone()).collect();
         Some(OrderBatch {
             sequence: self.sequence,
-            expired,
+            expired: self.expired.values().cloned().collect(),
             command: self.command.map(|(_, command)| command),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deletion_waits_until_its_last_order_is_confirmed_or_taken_back() {
+        let mut orders = Orders::starting_at(0);
+        let [first, second, third] = [1, 2, 3].map(|shuffle| ShuffleKey::new("app", shuffle));
+        [&first, &second, &third, &first].into_iter().for_each(|shuffle| orders.delete(shuffle.clone()));
+        assert_eq!(orders.pending().unwrap().expired, [second.clone(), third.clone(), first.clone()]);
+        orders.keep(&third);
+        assert_eq!(orders.confirm(3), BTreeSet::from([second.clone()]));
+        assert!(orders.deletes(&first) && !orders.deletes(&second) && !orders.deletes(&third));
+        assert_eq!(orders.confirm(5), BTreeSet::new(), "of another master's life");
+        assert_eq!(orders.confirm(4), BTreeSet::from([first.clone()]));
+        assert!(!orders.deletes(&first));
+        assert_eq!(orders.pending(), None);
     }
 }

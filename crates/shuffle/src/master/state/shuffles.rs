@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::super::record::Record;
 use super::super::slots::{Candidate, Demand, allocate};
-use super::{Decision, Link, Now, State, Worker};
+use super::{Decision, Now, Standing, State, Worker};
 use crate::ids::{ApplicationId, PartitionId, ShuffleId, ShuffleKey, WorkerId};
 
 /// A request for partition locations. The same shuffle may ask again and again, for the same partitions too (Sail's
@@ -54,13 +54,6 @@ pub enum SlotRefusal {
 }
 
 impl State {
-    /// Whether a shuffle could be registered now.
-    pub fn has_available_worker(&self) -> bool {
-        // A client asks this once for a shuffle, and does without us if the answer is no. A connection that was lost
-        // comes back within seconds, and whoever does not is removed.
-        self.workers.iter().any(|(worker, held)| self.may_serve(worker, held))
-    }
-
     /// Grants locations and registers the shuffle. `random` is drawn anew for each request.
     pub fn request_slots(
         &mut self,
@@ -116,7 +109,20 @@ impl State {
         application.shuffles.get_mut(&key.shuffle).expect("it is registered")
     }
 
-    fn grant(&self, request: &SlotRequest, random: u64) -> Result<SlotGrant, SlotRefusal> {
+    pub(super) fn grant(&self, request: &SlotRequest, random: u64) -> Result<SlotGrant, SlotRefusal> {
+        let mut choices = self.usable(request);
+        if choices.is_empty() {
+            return Err(SlotRefusal::NoWorker);
+        }
+        let tier = tier(&choices, workers_min(request.replicate));
+        // A driver takes another worker for a lost one, or for a split, only if it is listed: whoever is under pressure for a
+        // moment is a spare at least.
+        choices.retain(|choice| choice.standing <= tier.max(Standing::Saturated));
+        self.place(request, &choices, tier, random)
+    }
+
+    /// The workers that the request may get, however they stand.
+    fn usable(&self, request: &SlotRequest) -> Vec<Choice<'_>> {
         let excluded: BTreeSet<&WorkerId> =
             request.excluded.iter().filter_map(|named| self.known_as(named)).collect();
         let shuffle = ShuffleKey { application: request.application.clone(), shuffle: request.shuffle };
@@ -126,31 +132,22 @@ impl State {
             let has_it = || held.report.shuffles.iter().any(|held| held.shuffle == shuffle);
             held.orders.deletes(&shuffle) || (is_over && (held.incarnation.is_none() || has_it()))
         };
-        let wanted = |worker: &WorkerId, held: &Worker| !excluded.contains(worker) && !may_have_it(held);
-        let workers_min = workers_min(request.replicate);
-        let who = |may: &dyn Fn(&WorkerId, &Worker) -> bool| -> Vec<(&WorkerId, &Worker)> {
-            self.workers.iter().filter(|(worker, held)| wanted(worker, held) && may(worker, held)).collect()
+        let choice = |(worker, held)| Choice { worker, held, standing: self.standing_of(worker, held) };
+        let usable = |choice: &Choice<'_>| {
+            choice.standing.may_serve() && !excluded.contains(choice.worker) && !may_have_it(choice.held)
         };
-        // Workers under pressure are left alone unless there is nobody else, and then those of whom we do not know
-        // whether they can be reached: the client finds out.
-        let mut pool = who(&|worker, held| self.is_eligible(worker, held) && !held.report.saturated);
-        if pool.len() < workers_min {
-            pool = who(&|worker, held| self.is_eligible(worker, held));
-        }
-        if pool.len() < workers_min {
-            pool = who(&|worker, held| self.may_serve(worker, held));
-        }
-        if pool.is_empty() {
-            return Err(SlotRefusal::NoWorker);
-        }
-        let candidates: Vec<Candidate<'_>> = pool
-            .iter()
-            .map(|(_, held)| Candidate {
-                rack: &held.network_location,
-                bytes_usable: held.report.bytes_usable(),
-                locations: held.report.open_locations.saturating_add(held.locations_granted),
-            })
-            .collect();
+        self.workers.iter().map(choice).filter(usable).collect()
+    }
+
+    /// Deals the partitions to the choices of the tier; the others are spares.
+    fn place(
+        &self,
+        request: &SlotRequest,
+        choices: &[Choice<'_>],
+        tier: Standing,
+        random: u64,
+    ) -> Result<SlotGrant, SlotRefusal> {
+        let candidates: Vec<Candidate<'_>> = choices.iter().map(|choice| choice.candidate(tier)).collect();
         let mut seen = BTreeSet::new();
         let partitions: Vec<PartitionId> =
             request.partitions.iter().copied().filter(|partition| seen.insert(*partition)).collect();
@@ -164,7 +161,7 @@ impl State {
         let policy = self.limits.slots.for_size(known.and_then(|application| application.location_bytes));
         let allocation = allocate(&demand, &candidates, &policy, random).ok_or(SlotRefusal::TooFewWorkers)?;
         let listed: Vec<usize> = allocation.used.iter().chain(&allocation.spare).copied().collect();
-        let mut position = vec![0; pool.len()];
+        let mut position = vec![0; choices.len()];
         for (at, index) in listed.iter().enumerate() {
             position[*index] = at;
         }
@@ -175,28 +172,37 @@ impl State {
                 (placed.partition, position[placed.primary], placed.replica.map(|index| position[index]))
             })
             .collect();
-        let workers =
-            listed.iter().map(|index| (pool[*index].0.clone(), pool[*index].1.network_location.clone()));
-        Ok(SlotGrant { workers: workers.collect(), placements })
+        let named = |index: &usize| {
+            let Choice { worker, held, .. } = &choices[*index];
+            ((*worker).clone(), held.network_location.clone())
+        };
+        Ok(SlotGrant { workers: listed.iter().map(named).collect(), placements })
     }
+}
 
-    /// Whether a worker may get partitions and can be reached, as far as known.
-    pub(super) fn is_eligible(&self, worker: &WorkerId, held: &Worker) -> bool {
-        held.link != Link::Broken && self.may_serve(worker, held)
-    }
+/// A worker that a request may get.
+struct Choice<'a> {
+    worker: &'a WorkerId,
+    held: &'a Worker,
+    standing: Standing,
+}
 
-    /// Whether a worker may get partitions at all.
-    fn may_serve(&self, worker: &WorkerId, held: &Worker) -> bool {
-        !self.is_leaving(worker, held)
-            && !held.report.is_without_storage()
-            && !self.excluded_by_hand.contains(worker)
+impl<'a> Choice<'a> {
+    fn candidate(&self, tier: Standing) -> Candidate<'a> {
+        Candidate {
+            rack: &self.held.network_location,
+            bytes_usable: self.held.report.bytes_usable(),
+            locations: self.held.report.open_locations.saturating_add(self.held.locations_granted),
+            spare_only: self.standing > tier,
+        }
     }
+}
 
-    /// Whether a worker says that it leaves, or was told to and may not have heard it: a new process under its name takes
-    /// nothing either.
-    pub(super) fn is_leaving(&self, worker: &WorkerId, held: &Worker) -> bool {
-        held.is_leaving() || self.leaving_by_hand.contains(worker)
-    }
+/// The worst standing that gets partitions: the best of which there are enough, or everybody.
+fn tier(choices: &[Choice<'_>], workers_min: usize) -> Standing {
+    let mut standings: Vec<Standing> = choices.iter().map(|choice| choice.standing).collect();
+    standings.sort_unstable();
+    standings.get(workers_min - 1).copied().unwrap_or(Standing::Unreached)
 }
 
 /// The longest driver host that is remembered.

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use super::Record;
-use crate::ids::{ApplicationId, ShuffleKey};
+use super::super::record::{Record, SHUFFLES_REMOVED_MAX};
+use crate::ids::{ApplicationId, ShuffleId, ShuffleKey};
 
 /// How long a removal is remembered: far longer than any message is under way or any worker stays away with its data.
 const KEPT: Duration = Duration::from_secs(6 * 3600);
 /// The most removals of each kind that are remembered; the oldest go first.
-const COUNT_MAX: usize = 1 << 16;
+pub(super) const COUNT_MAX: usize = 1 << 16;
 
 /// Removed applications and shuffles.
 #[derive(Debug, Default)]
@@ -55,14 +55,24 @@ impl Tombstones {
 
     /// The records that bury the same again; their times are of the burial's restart.
     pub(super) fn records(&self) -> impl Iterator<Item = Record> {
-        let applications = self.applications.since.keys();
-        let shuffles = self.shuffles.since.keys();
-        let applications = applications.map(|application| Record::ApplicationRemoved {
+        let applications = self.applications.since.keys().map(|application| Record::ApplicationRemoved {
             application: application.clone(),
             at_unix_ms: 0,
+            silent: false,
         });
-        applications
-            .chain(shuffles.map(|shuffle| Record::ShuffleRemoved { shuffle: shuffle.clone(), at_unix_ms: 0 }))
+        let mut shuffles: BTreeMap<&ApplicationId, Vec<ShuffleId>> = BTreeMap::new();
+        for key in self.shuffles.since.keys() {
+            shuffles.entry(&key.application).or_default().push(key.shuffle);
+        }
+        let removals = shuffles.into_iter().flat_map(|(application, shuffles)| {
+            let removal = |shuffles: &[ShuffleId]| Record::ShufflesRemoved {
+                application: application.clone(),
+                shuffles: shuffles.to_vec(),
+                at_unix_ms: 0,
+            };
+            shuffles.chunks(SHUFFLES_REMOVED_MAX).map(removal).collect::<Vec<_>>()
+        });
+        applications.chain(removals)
     }
 }
 

@@ -1,6 +1,6 @@
-//! Workers: registration, heartbeats, orders, exclusion, end.
+//! Workers: registration, heartbeats, orders, end.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::super::record::Record;
@@ -13,29 +13,7 @@ use crate::ids::{ApplicationId, ShuffleKey, WorkerId};
 #[error("the worker is not registered here")]
 pub struct Unregistered;
 
-/// What a worker is to the master, for people and metrics.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WorkerStanding {
-    /// Gets partitions.
-    Available,
-    /// Asked for nothing new for the moment.
-    Saturated,
-    /// Out of service by hand.
-    ExcludedByHand,
-    /// Unreachable or without storage.
-    Excluded,
-    /// Stopping; comes back.
-    Stopping,
-    /// Leaving for good.
-    Decommissioning,
-}
-
 impl Worker {
-    /// Whether it takes nothing new because it stops or leaves.
-    pub fn is_leaving(&self) -> bool {
-        self.report.phase != Phase::Normal
-    }
-
     /// How long it has not been heard.
     pub fn silent_for(&self, now: Now) -> Duration {
         now.monotonic.saturating_sub(self.heard)
@@ -70,8 +48,14 @@ impl State {
         held.version = version;
         held.push_ports = push_ports;
         held.link = Link::Up(connection);
-        if self.leaving_by_hand.contains(&worker) && report.phase == Phase::Normal {
-            held.orders.command(Command::Decommission);
+        // What it was told may not have reached it, or not its process.
+        let told = match report.phase {
+            Phase::Normal => self.leaving_by_hand.contains(&worker).then_some(Command::Decommission),
+            Phase::Decommissioning => self.staying_by_hand.contains(&worker).then_some(Command::Recommission),
+            Phase::Stopping => None,
+        };
+        if let Some(command) = told {
+            held.orders.command(command);
             decision.wake.push(worker.clone());
         }
         decision.reply = Some(self.take_report(now, &worker, report, &mut decision.records));
@@ -164,90 +148,6 @@ impl State {
         }
     }
 
-    /// Takes workers out of service and puts others back, by hand, each by any of its names.
-    pub fn exclude_workers(&mut self, now: Now, add: &[WorkerId], remove: &[WorkerId]) -> Decision<()> {
-        let mut decision = Decision::of(());
-        let meant = |named: &WorkerId| self.known_as(named).unwrap_or(named).clone();
-        let add: Vec<_> = add.iter().map(meant).collect();
-        // A name may have been excluded before it was a worker's.
-        let remove: BTreeSet<_> = remove.iter().flat_map(|named| [named.clone(), meant(named)]).collect();
-        for worker in add.iter().filter(|worker| !remove.contains(worker)) {
-            if !self.excluded_by_hand.contains(worker) {
-                self.commit(now, &mut decision, Record::WorkerExcluded { worker: worker.clone() });
-            }
-        }
-        for worker in remove {
-            if self.excluded_by_hand.contains(&worker) {
-                self.commit(now, &mut decision, Record::WorkerIncluded { worker });
-            }
-        }
-        decision
-    }
-
-    /// Clears workers from the list of the lost and the gone.
-    pub fn forget_departed(&mut self, now: Now, workers: &[WorkerId]) -> Decision<()> {
-        let mut decision = Decision::of(());
-        for worker in workers {
-            if self.departed.contains_key(worker) {
-                self.commit(now, &mut decision, Record::WorkerForgotten { worker: worker.clone() });
-                if self.leaving_by_hand.contains(worker) {
-                    self.commit(now, &mut decision, Record::WorkerRecommissioned { worker: worker.clone() });
-                }
-            }
-        }
-        decision
-    }
-
-    /// Tells workers what to do with themselves; unknown ones are returned. To leave for good is told again to each
-    /// process that begins under the worker's name, until it has left or is told to stay.
-    pub fn command_workers(
-        &mut self,
-        now: Now,
-        command: Command,
-        workers: &[WorkerId],
-    ) -> Decision<Vec<WorkerId>> {
-        let mut decision = Decision::of(Vec::new());
-        for worker in workers {
-            let Some(held) = self.workers.get_mut(worker) else {
-                decision.reply.push(worker.clone());
-                continue;
-            };
-            held.orders.command(command);
-            decision.wake.push(worker.clone());
-            let leaves = self.leaving_by_hand.contains(worker);
-            let worker = worker.clone();
-            match command {
-                Command::Decommission if !leaves => {
-                    self.commit(now, &mut decision, Record::WorkerDecommissioned { worker });
-                }
-                Command::Recommission if leaves => {
-                    self.commit(now, &mut decision, Record::WorkerRecommissioned { worker });
-                }
-                _ => {}
-            }
-        }
-        decision
-    }
-
-    /// How many workers may get partitions now.
-    pub fn workers_available(&self) -> usize {
-        self.workers.iter().filter(|(worker, held)| self.is_eligible(worker, held)).count()
-    }
-
-    /// What a registered worker is at the moment.
-    pub fn standing(&self, worker: &WorkerId) -> Option<WorkerStanding> {
-        let held = self.workers.get(worker)?;
-        Some(match held.report.phase {
-            Phase::Stopping => WorkerStanding::Stopping,
-            Phase::Decommissioning => WorkerStanding::Decommissioning,
-            Phase::Normal if self.leaving_by_hand.contains(worker) => WorkerStanding::Decommissioning,
-            Phase::Normal if self.excluded_by_hand.contains(worker) => WorkerStanding::ExcludedByHand,
-            Phase::Normal if !self.is_eligible(worker, held) => WorkerStanding::Excluded,
-            Phase::Normal if held.report.saturated => WorkerStanding::Saturated,
-            Phase::Normal => WorkerStanding::Available,
-        })
-    }
-
     /// Removes workers that were silent for too long, and forgets those that are gone for long.
     pub(super) fn expire_workers(&mut self, now: Now, decision: &mut Decision<()>) {
         for held in self.workers.values_mut() {
@@ -310,11 +210,18 @@ impl State {
                 }
             }
         }
+        // While it is still to hear of it, it may work only because it has not heard either that it was to leave.
+        let has_stayed = report.phase == Phase::Normal && !held.orders.has_command();
         held.unknown = unknown;
         held.report = report;
         held.heard = now.monotonic;
         held.heartbeat_unix_ms = now.unix_ms;
         held.locations_granted = 0;
+        if has_stayed && self.staying_by_hand.contains(worker) {
+            let record = Record::WorkerStayed { worker: worker.clone() };
+            self.apply(now, &record);
+            records.push(record);
+        }
         for shuffle in adopted {
             if self.shuffle_count < self.limits.shuffles_max {
                 let record = Record::ShuffleRegistered { shuffle, at_unix_ms: now.unix_ms };
@@ -344,66 +251,13 @@ impl State {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use super::super::scene::{at, grant, health_of, id, registration, request, state_of};
     use super::*;
-    use crate::ids::{PartitionId, ShuffleId};
+    use crate::ids::ShuffleId;
     use crate::master::report::HeldShuffle;
-    use crate::master::state::{
-        ApplicationHealth, ApplicationPulse, Limits, SlotGrant, SlotRefusal, SlotRequest, State,
-        WorkerStanding,
-    };
-
-    fn id(number: u16) -> WorkerId {
-        format!("worker:{number}:2:3:4").parse().unwrap()
-    }
-
-    fn at(seconds: u64) -> Now {
-        Now { monotonic: Duration::from_secs(seconds), unix_ms: 1_000_000 + seconds * 1000 }
-    }
-
-    fn registration(worker: WorkerId, incarnation: u64) -> Registration {
-        Registration {
-            worker,
-            incarnation,
-            http_port: 9096,
-            network_location: String::new(),
-            version: String::new(),
-            report: Report { memory_limit_bytes: 1 << 30, ..Report::default() },
-            push_ports: Vec::new(),
-        }
-    }
-
-    fn state_of(workers: u16) -> State {
-        let mut state = State::new(Limits::default());
-        for number in 0..workers {
-            let registered =
-                state.register_worker(at(0), number.into(), registration(id(number), number.into()));
-            assert_eq!(registered.reply, Some(Vec::new()));
-        }
-        state
-    }
-
-    fn request(excluded: BTreeSet<WorkerId>) -> SlotRequest {
-        SlotRequest {
-            application: "app".into(),
-            shuffle: ShuffleId(0),
-            partitions: (0..1000).map(PartitionId).collect(),
-            replicate: false,
-            rack_aware: false,
-            workers_max: 0,
-            excluded,
-            driver: String::new(),
-        }
-    }
-
-    fn grant(state: &mut State, excluded: BTreeSet<WorkerId>) -> Result<SlotGrant, SlotRefusal> {
-        state.request_slots(at(0), 5, request(excluded)).reply
-    }
-
-    fn health_of(state: &mut State, workers: Vec<WorkerId>) -> ApplicationHealth {
-        let (application, bytes_written, files_written) = ("app".into(), 0, 0);
-        let pulse = ApplicationPulse { application, bytes_written, files_written, workers };
-        state.application_heartbeat(at(0), pulse).reply.unwrap()
-    }
+    use crate::master::state::{ApplicationPulse, Limits, SlotRefusal, SlotRequest, Standing, State};
 
     #[test]
     fn a_quiet_worker_gets_nothing_while_there_are_others() {
@@ -442,7 +296,7 @@ mod tests {
         let late = Report { memory_limit_bytes: 1, ..Report::default() };
         assert_eq!(state.worker_heartbeat(at(2), 3, &id(0), 0, late).reply, Ok(Vec::new()));
         assert_eq!(state.worker_link_lost(3), []);
-        assert_eq!(state.standing(&id(0)), Some(WorkerStanding::Available));
+        assert_eq!(state.standing(&id(0)), Some(Standing::Available));
         assert_eq!(state.workers[&id(0)].report.memory_limit_bytes, 1 << 30);
         assert_eq!(state.worker_link_lost(5), [id(0)]);
     }
@@ -480,7 +334,7 @@ mod tests {
     fn whoever_is_to_leave_for_good_gets_nothing_before_it_has_heard_of_it_either() {
         let mut state = state_of(2);
         let _ = state.command_workers(at(0), Command::Decommission, &[id(0)]);
-        assert_eq!(state.standing(&id(0)), Some(WorkerStanding::Decommissioning));
+        assert_eq!(state.standing(&id(0)), Some(Standing::Decommissioning));
         let mut restarted = State::new(Limits::default());
         state.records().iter().for_each(|record| restarted.apply(at(0), record));
         for state in [&mut state, &mut restarted] {
@@ -501,11 +355,11 @@ mod tests {
         run(&mut state, lost, forgotten);
         assert!(state.departed().is_empty(), "it is forgotten");
         let _ = state.register_worker(at(forgotten), 9, registration(id(0), 9));
-        assert_eq!(state.standing(&id(0)), Some(WorkerStanding::Decommissioning));
+        assert_eq!(state.standing(&id(0)), Some(Standing::Decommissioning));
         run(&mut state, forgotten, forgotten + lost);
         let _ = state.forget_departed(at(forgotten + lost), &[id(0)]);
         let _ = state.register_worker(at(forgotten + lost), 10, registration(id(0), 10));
-        assert_eq!(state.standing(&id(0)), Some(WorkerStanding::Available), "an operator has let it go");
+        assert_eq!(state.standing(&id(0)), Some(Standing::Available), "an operator has let it go");
     }
 
     #[test]
@@ -537,12 +391,7 @@ mod tests {
         let _ = grant(&mut state, BTreeSet::new()).unwrap();
         let _ = state.remove_application(at(1), &application);
         let _ = state.unregister_shuffles(at(2), &application, &[ShuffleId(0)]);
-        let pulse = ApplicationPulse {
-            application: application.clone(),
-            bytes_written: 0,
-            files_written: 0,
-            workers: Vec::new(),
-        };
+        let pulse = ApplicationPulse { application: application.clone(), workers: Vec::new() };
         assert_eq!(state.application_heartbeat(at(3), pulse).reply.unwrap().shuffles, []);
         // A worker that was away all the time brings its data back.
         let shuffle = ShuffleKey::new(application, 0);
@@ -622,7 +471,7 @@ mod tests {
         assert_eq!(left.reply, Ok(()));
         let health = health_of(&mut state, vec![id(9), id(0)]);
         assert_eq!((health.shutting, health.unknown), (vec![id(0)], vec![id(9)]));
-        assert_eq!(state.standing(&id(0)), Some(WorkerStanding::Stopping));
+        assert_eq!(state.standing(&id(0)), Some(Standing::Stopping));
         let granted = grant(&mut state, BTreeSet::new()).unwrap();
         assert!(granted.workers.iter().all(|(worker, _)| *worker != id(0)));
         let refused = grant(&mut state, (0..3).map(id).collect());

@@ -1,0 +1,235 @@
+//! What each worker is to the master, which decides who gets partitions and whom drivers are told to leave alone.
+
+use super::super::report::Phase;
+use super::{Link, State, Worker};
+use crate::ids::WorkerId;
+
+/// What a worker is to the master at the moment, the best first. Of several that hold the worst counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Standing {
+    /// Gets partitions.
+    Available,
+    /// Asks for nothing new for the moment: gets partitions only where too few are available, and is a spare otherwise.
+    Saturated,
+    /// Not known to be reached: gets partitions only where too few are, and then the client finds out.
+    Unreached,
+    /// None of its directories takes anything. From here on a worker gets nothing.
+    WithoutStorage,
+    /// Out of service by hand.
+    ExcludedByHand,
+    /// Stopping; comes back.
+    Stopping,
+    /// Leaving for good, or told to and may not have heard it.
+    Decommissioning,
+}
+
+impl Standing {
+    /// Whether it may get partitions at all.
+    pub fn may_serve(self) -> bool {
+        self <= Self::Unreached
+    }
+
+    /// Whether it may get partitions and can be reached, as far as known.
+    pub fn is_reached(self) -> bool {
+        self <= Self::Saturated
+    }
+
+    /// Whether it takes nothing new because it stops or leaves.
+    pub fn is_leaving(self) -> bool {
+        self >= Self::Stopping
+    }
+}
+
+impl State {
+    /// What a registered worker is at the moment.
+    pub fn standing(&self, worker: &WorkerId) -> Option<Standing> {
+        self.workers.get(worker).map(|held| self.standing_of(worker, held))
+    }
+
+    /// All of them.
+    pub(super) fn standings(&self) -> impl Iterator<Item = Standing> {
+        self.workers.iter().map(|(worker, held)| self.standing_of(worker, held))
+    }
+
+    /// The one place that looks at what a worker says, what it was told, and what is known of its way.
+    pub(super) fn standing_of(&self, worker: &WorkerId, held: &Worker) -> Standing {
+        match held.report.phase {
+            Phase::Stopping => Standing::Stopping,
+            Phase::Decommissioning => Standing::Decommissioning,
+            // A new process under its name takes nothing either.
+            Phase::Normal if self.leaving_by_hand.contains(worker) => Standing::Decommissioning,
+            Phase::Normal if self.excluded_by_hand.contains(worker) => Standing::ExcludedByHand,
+            Phase::Normal if held.report.is_without_storage() => Standing::WithoutStorage,
+            Phase::Normal if held.link == Link::Broken => Standing::Unreached,
+            Phase::Normal if held.report.saturated => Standing::Saturated,
+            Phase::Normal => Standing::Available,
+        }
+    }
+
+    /// How many workers may get partitions now.
+    pub fn workers_available(&self) -> usize {
+        self.standings().filter(|standing| standing.is_reached()).count()
+    }
+
+    /// Whether a shuffle could be registered now.
+    pub fn has_available_worker(&self) -> bool {
+        // A client asks this once for a shuffle, and does without us if the answer is no. A connection that was lost
+        // comes back within seconds, and whoever does not is removed.
+        self.standings().any(Standing::may_serve)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::scene::{id, request, state_of};
+    use super::super::{SlotRefusal, SlotRequest};
+    use super::*;
+    use crate::ids::PartitionId;
+    use crate::master::report::{Directory, Health};
+
+    /// Everything that a worker's standing depends on.
+    #[derive(Debug, Clone, Copy)]
+    struct Circumstances {
+        phase: Phase,
+        is_told_to_leave: bool,
+        is_excluded: bool,
+        is_without_storage: bool,
+        link: Link,
+        is_saturated: bool,
+    }
+
+    impl Circumstances {
+        const PHASES: [Phase; 3] = [Phase::Normal, Phase::Stopping, Phase::Decommissioning];
+        const LINKS: [Link; 3] = [Link::Up(1), Link::Unconfirmed, Link::Broken];
+        const COUNT: usize = 3 * 3 * 16;
+
+        fn nth(number: usize) -> Self {
+            let bit = |bit: usize| (number / 9) & (1 << bit) != 0;
+            Self {
+                phase: Self::PHASES[number % 3],
+                link: Self::LINKS[number / 3 % 3],
+                is_told_to_leave: bit(0),
+                is_excluded: bit(1),
+                is_without_storage: bit(2),
+                is_saturated: bit(3),
+            }
+        }
+
+        /// The worst of the conditions that hold. Whoever stops does so whatever it was told.
+        fn worst(self) -> Standing {
+            let leaves = self.phase == Phase::Decommissioning;
+            let conditions = [
+                (self.is_saturated, Standing::Saturated),
+                (self.link == Link::Broken, Standing::Unreached),
+                (self.is_without_storage, Standing::WithoutStorage),
+                (self.is_excluded, Standing::ExcludedByHand),
+                (self.phase == Phase::Stopping, Standing::Stopping),
+                (leaves || (self.is_told_to_leave && self.phase == Phase::Normal), Standing::Decommissioning),
+            ];
+            let holding = conditions.into_iter().filter(|(holds, _)| *holds).map(|(_, standing)| standing);
+            holding.max().unwrap_or(Standing::Available)
+        }
+
+        /// One that may serve, with its link and whether it is saturated.
+        fn serving((link, saturated): (usize, usize)) -> usize {
+            3 * link + 9 * 8 * saturated
+        }
+
+        fn befall(self, state: &mut State, worker: &WorkerId) {
+            let directory = |health| Directory {
+                path: "/d".to_owned(),
+                bytes_total: 9,
+                bytes_usable: 9,
+                health,
+                locations: 0,
+            };
+            let second = if self.is_without_storage { Health::Failed } else { Health::Healthy };
+            let held = state.workers.get_mut(worker).unwrap();
+            held.link = self.link;
+            held.report.phase = self.phase;
+            held.report.saturated = self.is_saturated;
+            held.report.directories = vec![directory(Health::Full), directory(second)];
+            if self.is_told_to_leave {
+                state.leaving_by_hand.insert(worker.clone());
+            }
+            if self.is_excluded {
+                state.excluded_by_hand.insert(worker.clone());
+            }
+        }
+    }
+
+    #[test]
+    fn of_all_that_holds_the_worst_counts() {
+        for number in 0..Circumstances::COUNT {
+            let mut state = state_of(1);
+            let circumstances = Circumstances::nth(number);
+            circumstances.befall(&mut state, &id(0));
+            let standing = state.standing(&id(0)).unwrap();
+            assert_eq!(standing, circumstances.worst(), "{circumstances:?}");
+            assert_eq!(state.has_available_worker(), standing.may_serve());
+            assert_eq!(state.workers_available(), usize::from(standing.is_reached()));
+        }
+    }
+
+    #[test]
+    fn a_worker_under_pressure_is_listed_as_a_spare() {
+        let mut state = state_of(3);
+        state.workers.get_mut(&id(2)).unwrap().report.saturated = true;
+        let partitions = (0..8).map(PartitionId).collect();
+        let mut request = SlotRequest { partitions, replicate: true, ..request([].into()) };
+        for random in 0..20 {
+            let grant = state.grant(&request, random).unwrap();
+            let listed: Vec<&WorkerId> = grant.workers.iter().map(|(worker, _)| worker).collect();
+            assert_eq!((listed.len(), listed[2]), (3, &id(2)));
+            assert!(grant.placements.iter().all(|(_, primary, replica)| *primary < 2 && *replica < Some(2)));
+        }
+        request.replicate = false;
+        state.workers.get_mut(&id(2)).unwrap().link = Link::Broken;
+        assert_eq!(state.grant(&request, 1).unwrap().workers.len(), 2, "a driver could not reach it");
+    }
+
+    proptest! {
+        /// Whoever may not serve is never named, and whoever is worse than another only where there are too few of those.
+        #[test]
+        fn a_grant_takes_the_best_that_suffice(
+            numbers in prop::collection::vec(
+                prop_oneof![
+                    3 => (0..3_usize, 0..2_usize).prop_map(Circumstances::serving),
+                    1 => 0..Circumstances::COUNT,
+                ],
+                0..8,
+            ),
+            partitions in 0_i32..40,
+            replicate: bool,
+            random: u64,
+        ) {
+            let mut state = state_of(numbers.len() as u16);
+            for (worker, number) in numbers.iter().enumerate() {
+                Circumstances::nth(*number).befall(&mut state, &id(worker as u16));
+            }
+            let mut serving: Vec<Standing> = state.standings().filter(|standing| standing.may_serve()).collect();
+            serving.sort_unstable();
+            let workers_min = if replicate { 2 } else { 1 };
+            let partitions = (0..partitions).map(PartitionId).collect();
+            let request = SlotRequest { partitions, replicate, ..request([].into()) };
+            let grant = match state.grant(&request, random) {
+                Ok(grant) => grant,
+                Err(refusal) => {
+                    prop_assert!(serving.len() < workers_min);
+                    prop_assert_eq!(serving.is_empty(), refusal == SlotRefusal::NoWorker);
+                    return Ok(());
+                }
+            };
+            let tier = serving[workers_min - 1];
+            let standing = |at: usize| state.standing(&grant.workers[at].0).unwrap();
+            for (_, primary, replica) in &grant.placements {
+                prop_assert!(standing(*primary) <= tier);
+                prop_assert!(replica.is_none_or(|replica| standing(replica) <= tier));
+            }
+            let listed_max = tier.max(Standing::Saturated);
+            prop_assert!((0..grant.workers.len()).all(|at| standing(at) <= listed_max));
+        }
+    }
+}
