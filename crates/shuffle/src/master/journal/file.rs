@@ -4,19 +4,23 @@
 //! every [`FileJournalOptions::sync_interval`], so a power failure takes at most that much, and the workers' reports and
 //! the applications' heartbeats bring it back.
 
-use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
-use std::io::{BufWriter, ErrorKind, Read, Write};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 
-use super::layout::{Entry, Frame, decode, encode, holds_frame_later};
+use super::directory::{Files, at, lock};
+use super::health::{Attempt, Health};
+use super::layout::{Entry, encode};
+use super::segment::{self, Place, Segment, Unsynced};
+use super::snapshot::{self, SnapshotError, sync_dir};
+use super::syncer::Syncer;
 use super::{Journal, Kept};
+use crate::Result;
 use crate::master::record::Record;
-use crate::{Error, Kind, Result};
 
 /// Where and how to keep the files.
 #[derive(Debug, Clone)]
@@ -36,21 +40,13 @@ impl FileJournalOptions {
     }
 }
 
-/// How long a journal with a fault waits before it tries to be whole again.
-const RETRY: Duration = Duration::from_secs(5);
-
 /// See the [module](self).
 pub struct FileJournal {
     options: FileJournalOptions,
-    file: Arc<File>,
-    /// Of the file: the sequence of its first record, and its length up to the last whole one.
-    first: u64,
-    len: u64,
+    segment: Segment,
     next: u64,
-    /// The file lacks records that could not be written to it; no more go there, for none behind a gap is read.
-    has_gap: bool,
-    snapshot_len: Arc<Mutex<u64>>,
-    retry_at: Instant,
+    snapshot_len: Arc<AtomicU64>,
+    health: Arc<Health>,
     syncer: Arc<Syncer>,
     _lock: File,
 }
@@ -69,7 +65,7 @@ impl FileJournal {
         let mut next = 0;
         let mut snapshot_len = 0;
         if let Some((first, path)) = snapshots.last_key_value() {
-            read_snapshot(path, &mut records)?;
+            records = snapshot::read(path)?;
             (next, snapshot_len) = (*first, path.metadata().map_err(at(path))?.len());
         }
         let mut from_last = journals.keys().rev().copied();
@@ -85,429 +81,124 @@ impl FileJournal {
             } else {
                 Place::Earlier
             };
-            next = read_journal(path, *first, place, &mut records)?;
+            next = segment::read(path, *first, place, &mut records)?;
         }
         // Going on in the last file keeps the number of files bounded however often the process restarts.
         let first =
             last.filter(|first| *first >= snapshots.last_key_value().map_or(0, |(s, _)| *s)).unwrap_or(next);
-        let path = journal_path(&options.dir, first);
-        let file = OpenOptions::new().append(true).create(true).open(&path).map_err(at(&path))?;
-        let len = file.metadata().map_err(at(&path))?.len();
+        let segment = Segment::open(&options.dir, first)?;
         sync_dir(&options.dir)?;
-        let file = Arc::new(file);
-        let syncer = Syncer::start(options.sync_interval);
-        let journal = Self {
-            options,
-            file,
-            first,
-            len,
-            next,
-            has_gap: false,
-            snapshot_len: Arc::new(Mutex::new(snapshot_len)),
-            retry_at: Instant::now(),
-            syncer,
-            _lock: lock,
-        };
-        Ok((journal, records))
+        let health = Health::new();
+        let syncer = Syncer::start(options.sync_interval, health.clone());
+        let snapshot_len = Arc::new(AtomicU64::new(snapshot_len));
+        Ok((Self { options, segment, next, snapshot_len, health, syncer, _lock: lock }, records))
     }
 
     fn write(&mut self, records: &[Record]) -> Result<()> {
-        let mut bytes = BytesMut::new();
+        let mut frames = BytesMut::new();
         for record in records {
-            encode(self.next, &Entry::Record(record.clone()), &mut bytes);
+            encode(self.next, &Entry::Record(record.clone()), &mut frames);
             self.next += 1;
         }
-        if let Err(error) = (&*self.file).write_all(&bytes) {
-            // What was written of it would hide the records behind it.
-            let cut = self.file.set_len(self.len);
-            self.has_gap = true;
-            self.retry_at = Instant::now() + RETRY;
-            let path = journal_path(&self.options.dir, self.first);
-            let error = match cut {
-                Ok(()) => at(&path)(error),
-                Err(cut) => at(&path)(cut),
-            };
-            self.syncer.fail(format!("cannot write: {error}"), false);
+        if let Err(error) = self.segment.append(&frames) {
+            self.health.lacks(Instant::now(), format!("cannot write: {error}"));
             return Err(error);
         }
-        self.len += bytes.len() as u64;
-        self.syncer.request(&self.file);
+        self.syncer.request(self.segment.unsynced());
         Ok(())
     }
 
-    /// Goes on in a file that begins at `first`, and returns the one before, which is the same if it holds nothing yet.
-    fn begin_file(&mut self, first: u64) -> Result<Arc<File>> {
-        if first == self.first {
-            return Ok(self.file.clone());
+    /// Goes on in a new segment, and returns the one before, which is the same if it holds nothing yet.
+    fn begin_segment(&mut self) -> Result<Unsynced> {
+        let before = self.segment.unsynced();
+        if self.next != self.segment.first() {
+            self.segment = Segment::open(&self.options.dir, self.next)?;
         }
-        let path = journal_path(&self.options.dir, first);
-        let file = OpenOptions::new().append(true).create(true).open(&path).map_err(at(&path))?;
-        (self.first, self.len, self.has_gap) = (first, 0, false);
-        Ok(std::mem::replace(&mut self.file, Arc::new(file)))
+        Ok(before)
+    }
+
+    /// Writes a snapshot of what is before the segment that was begun, on whatever thread calls what is returned.
+    fn snapshot_job(
+        &self,
+        attempt: Attempt,
+        before: Unsynced,
+        records: Vec<Record>,
+    ) -> impl FnOnce() + use<> {
+        let (dir, first) = (self.options.dir.clone(), self.segment.first());
+        let snapshot_len = self.snapshot_len.clone();
+        let write = move || -> Result<(), SnapshotError> {
+            before.sync().map_err(SnapshotError::Sync)?;
+            // The new file's name, which a power failure may take with all that is written to it.
+            sync_dir(&dir)?;
+            let len = snapshot::write(&dir, first, &records)?;
+            snapshot_len.store(len, Ordering::Relaxed);
+            Files::list(&dir)?.remove_before(first);
+            Ok(())
+        };
+        move || attempt.end(Instant::now(), write())
+    }
+
+    fn is_snapshot_due(&self, now: Instant) -> bool {
+        let snapshot_len = self.snapshot_len.load(Ordering::Relaxed);
+        let has_grown = self.segment.len() >= self.options.snapshot_after_bytes.max(2 * snapshot_len);
+        self.health.wants_snapshot(now, has_grown)
     }
 }
 
 impl Journal for FileJournal {
     fn append(&mut self, records: &[Record]) -> Kept {
         // Where nothing more can be kept, the next snapshot has the records. The file that such a snapshot begins takes
-        // what is decided while it is written, although the fault still stands.
-        let written = if self.has_gap || self.syncer.fault().is_some_and(|fault| fault.forever) {
+        // what is decided while it is written, although the journal still lacks records.
+        let written = if self.segment.takes_records() && self.health.takes_records() {
+            self.write(records)
+        } else {
             self.next += records.len() as u64;
             Ok(())
-        } else {
-            self.write(records)
         };
         Box::pin(std::future::ready(written))
     }
 
     fn wants_snapshot(&self) -> bool {
-        if self.syncer.is_busy() {
-            return false;
-        }
-        match self.syncer.fault() {
-            Some(fault) => !fault.forever && Instant::now() >= self.retry_at,
-            None => {
-                let snapshot_len = *self.snapshot_len.lock().unwrap_or_else(PoisonError::into_inner);
-                self.len >= self.options.snapshot_after_bytes.max(2 * snapshot_len)
-            }
-        }
+        self.is_snapshot_due(Instant::now())
     }
 
     fn snapshot(&mut self, records: Vec<Record>) -> Box<dyn FnOnce() + Send> {
-        self.retry_at = Instant::now() + RETRY;
-        let (dir, first) = (self.options.dir.clone(), self.next);
-        let before = match self.begin_file(first) {
-            Ok(before) => before,
+        let attempt = self.health.begin();
+        match self.begin_segment() {
+            Ok(before) => Box::new(self.snapshot_job(attempt, before, records)),
             Err(error) => {
-                self.syncer.fail(format!("cannot begin a journal file: {error}"), false);
-                return Box::new(|| {});
+                attempt.end(Instant::now(), Err(SnapshotError::Other(error)));
+                Box::new(|| {})
             }
-        };
-        let snapshot_len = self.snapshot_len.clone();
-        let busy = Busy::begin(&self.syncer);
-        Box::new(move || {
-            let written = before.sync_data().map_err(at(&dir)).and_then(|()| {
-                // The new file's name, which a power failure may take with all that is written to it.
-                sync_dir(&dir)?;
-                let len = write_snapshot(&dir, first, &records)?;
-                Files::list(&dir)?.remove_before(first);
-                Ok(len)
-            });
-            match written {
-                Ok(len) => {
-                    *snapshot_len.lock().unwrap_or_else(PoisonError::into_inner) = len;
-                    busy.recover();
-                }
-                Err(error) => busy.syncer.fail(format!("cannot write a snapshot: {error}"), false),
-            }
-        })
+        }
     }
 
     fn fault(&self) -> Option<String> {
-        self.syncer.fault().map(|fault| fault.text)
+        self.health.why()
     }
 }
 
 impl Drop for FileJournal {
     fn drop(&mut self) {
         self.syncer.stop();
-        if let Err(error) = self.file.sync_data() {
+        if !self.health.takes_records() {
+            return;
+        }
+        if let Err(error) = self.segment.unsynced().sync() {
             tracing::error!(%error, "the journal's last records may not be on the disk");
         }
     }
 }
 
-/// Brings the file to the disk on a thread of its own, and keeps what went wrong.
-#[derive(Default)]
-struct Syncer {
-    state: Mutex<SyncState>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct SyncState {
-    due: Option<Arc<File>>,
-    fault: Option<Fault>,
-    /// Faults so far: a snapshot repairs those that were there when it was begun.
-    faults: u64,
-    busy: bool,
-    stopped: bool,
-}
-
-#[derive(Debug, Clone)]
-struct Fault {
-    text: String,
-    /// An fsync failed: what the kernel then holds of the files is unknown, and is not asked again.
-    forever: bool,
-}
-
-impl Syncer {
-    fn start(interval: Duration) -> Arc<Self> {
-        let syncer = Arc::new(Self::default());
-        let shared = syncer.clone();
-        let thread = std::thread::Builder::new().name("journal-sync".to_owned());
-        let spawned = thread.spawn(move || {
-            while let Some(file) = shared.next_due(interval) {
-                if let Err(error) = file.sync_data() {
-                    shared.fail(format!("cannot bring records to the disk: {error}"), true);
-                }
-            }
-        });
-        if let Err(error) = spawned {
-            syncer.fail(format!("cannot start a thread: {error}"), true);
-        }
-        syncer
-    }
-
-    /// Waits for a request and then for the interval, so that records share an fsync.
-    fn next_due(&self, interval: Duration) -> Option<Arc<File>> {
-        let mut state = self.lock();
-        while state.due.is_none() && !state.stopped {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        if !state.stopped {
-            let waited = self.changed.wait_timeout_while(state, interval, |state| !state.stopped);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-        if state.stopped { None } else { state.due.take() }
-    }
-
-    fn request(&self, file: &Arc<File>) {
-        let mut state = self.lock();
-        // One that was due before is brought to the disk by the snapshot that ended it.
-        if state.due.replace(file.clone()).is_none() {
-            self.changed.notify_all();
-        }
-    }
-
-    fn fail(&self, text: String, forever: bool) {
-        let mut state = self.lock();
-        if state.fault.is_none() {
-            tracing::error!("the journal does not keep records any more: {text}");
-        }
-        let forever = forever || state.fault.as_ref().is_some_and(|fault| fault.forever);
-        state.fault = Some(Fault { text, forever });
-        state.faults += 1;
-    }
-
-    fn fault(&self) -> Option<Fault> {
-        self.lock().fault.clone()
-    }
-
-    fn is_busy(&self) -> bool {
-        self.lock().busy
-    }
-
-    fn stop(&self) {
-        self.lock().stopped = true;
-        self.changed.notify_all();
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, SyncState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// While a snapshot is written, however that ends.
-struct Busy {
-    syncer: Arc<Syncer>,
-    faults: u64,
-}
-
-impl Busy {
-    fn begin(syncer: &Arc<Syncer>) -> Self {
-        let mut state = syncer.lock();
-        state.busy = true;
-        Self { syncer: syncer.clone(), faults: state.faults }
-    }
-
-    /// The snapshot is there: what failed before it was begun is repaired, and nothing that failed since.
-    fn recover(&self) {
-        let mut state = self.syncer.lock();
-        if state.faults == self.faults && state.fault.as_ref().is_some_and(|fault| !fault.forever) {
-            tracing::info!("the journal is whole again");
-            state.fault = None;
-        }
-    }
-}
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        self.syncer.lock().busy = false;
-    }
-}
-
-/// The files of a directory by the sequence in their names.
-struct Files {
-    snapshots: BTreeMap<u64, PathBuf>,
-    journals: BTreeMap<u64, PathBuf>,
-}
-
-impl Files {
-    fn list(dir: &Path) -> Result<Self> {
-        let mut files = Self { snapshots: BTreeMap::new(), journals: BTreeMap::new() };
-        for entry in fs::read_dir(dir).map_err(at(dir))? {
-            let path = entry.map_err(at(dir))?.path();
-            let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
-            let sequence = |before: &str, behind: &str| {
-                name.strip_prefix(before)?.strip_suffix(behind)?.parse::<u64>().ok()
-            };
-            if let Some(sequence) = sequence("snapshot-", ".bin") {
-                files.snapshots.insert(sequence, path);
-            } else if let Some(sequence) = sequence("journal-", ".log") {
-                files.journals.insert(sequence, path);
-            }
-        }
-        Ok(files)
-    }
-
-    /// Removes what a snapshot at `sequence` has made superfluous. What cannot be removed is ignored when read.
-    fn remove_before(&self, sequence: u64) {
-        let old = self.snapshots.range(..sequence).chain(self.journals.range(..sequence));
-        for (_, path) in old {
-            if let Err(error) = fs::remove_file(path) {
-                tracing::warn!(path = %path.display(), %error, "cannot remove an old journal file");
-            }
-        }
-    }
-}
-
-fn journal_path(dir: &Path, first: u64) -> PathBuf {
-    dir.join(format!("journal-{first:020}.log"))
-}
-
-fn lock(dir: &Path) -> Result<File> {
-    let path = dir.join("LOCK");
-    let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path).map_err(at(&path))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(fs::TryLockError::WouldBlock) => {
-            let error = Error::new(Kind::Conflict, format!("{} is in use by another master", dir.display()));
-            Err(error.with_hint("stop the other process, or give this one a directory of its own with --dir"))
-        }
-        Err(fs::TryLockError::Error(error)) => Err(at(&path)(error)),
-    }
-}
-
-fn write_snapshot(dir: &Path, first: u64, records: &[Record]) -> Result<u64> {
-    let path = dir.join(format!("snapshot-{first:020}.bin"));
-    let unfinished = dir.join("snapshot.tmp");
-    let mut file = BufWriter::with_capacity(1 << 20, File::create(&unfinished).map_err(at(&unfinished))?);
-    let mut bytes = BytesMut::new();
-    let mut len = 0;
-    let entries = records.iter().map(|record| Entry::Record(record.clone()));
-    let end = Entry::SnapshotEnd(records.len() as u64);
-    for (sequence, entry) in entries.chain([end]).enumerate() {
-        bytes.clear();
-        encode(sequence as u64, &entry, &mut bytes);
-        file.write_all(&bytes).map_err(at(&unfinished))?;
-        len += bytes.len() as u64;
-    }
-    let file = file.into_inner().map_err(|error| at(&unfinished)(error.into_error()))?;
-    file.sync_all().map_err(at(&unfinished))?;
-    fs::rename(&unfinished, &path).map_err(at(&path))?;
-    sync_dir(dir)?;
-    Ok(len)
-}
-
-fn read_snapshot(path: &Path, records: &mut Vec<Record>) -> Result<()> {
-    let bytes = read(path)?;
-    let mut at = 0;
-    while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
-        match decode(rest) {
-            Frame::Whole { sequence, .. } if sequence != records.len() as u64 => break,
-            Frame::Whole { entry: Entry::Record(record), len, .. } => {
-                records.push(record);
-                at += len;
-            }
-            Frame::Whole { entry: Entry::SnapshotEnd(count), len, .. }
-                if count == records.len() as u64 && at + len == bytes.len() =>
-            {
-                return Ok(());
-            }
-            Frame::Foreign => return Err(foreign(path, at)),
-            Frame::Whole { .. } | Frame::Broken => break,
-        }
-    }
-    Err(corrupt(path, at))
-}
-
-/// Where a journal file stands among the others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
-    Earlier,
-    BeforeLast,
-    Last,
-}
-
-/// Reads a journal file and returns the sequence after its last record. The end of the last file may be torn, by a
-/// process or a machine that died while writing: it is cut off. So may that of the one before, where a power failure came
-/// between the file that a snapshot begins and the snapshot: it lacks records of the last moment, as the last file would.
-fn read_journal(path: &Path, first: u64, place: Place, records: &mut Vec<Record>) -> Result<u64> {
-    let bytes = read(path)?;
-    let (mut next, mut at) = (first, 0);
-    while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
-        match decode(rest) {
-            Frame::Whole { sequence, entry: Entry::Record(record), len } if sequence == next => {
-                records.push(record);
-                next += 1;
-                at += len;
-            }
-            Frame::Broken if place != Place::Earlier && !holds_frame_later(rest) => {
-                tracing::warn!(path = %path.display(), offset = at, torn = rest.len(), "cut the torn end of a journal file");
-                cut(path, at as u64)?;
-                break;
-            }
-            Frame::Foreign => return Err(foreign(path, at)),
-            Frame::Whole { .. } | Frame::Broken => return Err(corrupt(path, at)),
-        }
-    }
-    Ok(next)
-}
-
-fn cut(path: &Path, len: u64) -> Result<()> {
-    let file = OpenOptions::new().write(true).open(path).map_err(at(path))?;
-    file.set_len(len).and_then(|()| file.sync_all()).map_err(at(path))
-}
-
-fn read(path: &Path) -> Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)).map_err(at(path))?;
-    Ok(bytes)
-}
-
-fn sync_dir(dir: &Path) -> Result<()> {
-    File::open(dir).and_then(|dir| dir.sync_all()).map_err(at(dir))
-}
-
-fn corrupt(path: &Path, offset: usize) -> Error {
-    let message = format!("{} is damaged at byte {offset}, before its end", path.display());
-    Error::new(Kind::Corrupt, message).with_hint(
-        "restore the directory, or start with an empty one: applications and workers will tell most of what it held",
-    )
-}
-
-fn foreign(path: &Path, offset: usize) -> Error {
-    let message = format!("{} holds a record of a newer version at byte {offset}", path.display());
-    Error::new(Kind::Invalid, message).with_hint("start the version that wrote it")
-}
-
-/// Names the file that an I/O error is about.
-fn at(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
-    move |error| {
-        let kind = match error.kind() {
-            ErrorKind::NotFound => Kind::NotFound,
-            ErrorKind::PermissionDenied => Kind::Denied,
-            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Kind::ResourceExhausted,
-            _ => Kind::Unavailable,
-        };
-        Error::new(kind, format!("{}: {error}", path.display())).with_source(error)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+
+    use super::super::health::{RETRY_MAX, RETRY_MIN};
     use super::*;
+    use crate::Kind;
     use crate::ids::ShuffleKey;
 
     fn registered(shuffle: i32) -> Record {
@@ -675,8 +366,7 @@ mod tests {
         drop(journal.append(&[registered(3)]));
         assert!(journal.fault().is_some());
         drop(journal.append(&[registered(4)]));
-        journal.retry_at = Instant::now();
-        assert!(journal.wants_snapshot());
+        assert!(journal.is_snapshot_due(Instant::now() + 2 * RETRY_MIN));
         journal.snapshot((0..5).map(registered).collect())();
         assert_eq!(journal.fault(), None);
         append(&mut journal, 5..6);
@@ -684,9 +374,15 @@ mod tests {
         assert_eq!(open(dir.path()).1, (0..6).map(registered).collect::<Vec<_>>());
     }
 
-    /// A file that cannot be written stands for a full disk.
-    fn fill_disk(journal: &mut FileJournal) {
-        journal.file = Arc::new(File::open(last_file(&journal.options.dir)).unwrap());
+    /// A file that may be cut and not written stands for a full disk. Returns the real one.
+    fn fill_disk(journal: &mut FileJournal) -> Arc<File> {
+        journal.segment.swap_file(sealed(SealFlags::WRITE))
+    }
+
+    fn sealed(seals: SealFlags) -> File {
+        let file = memfd_create("full", MemfdFlags::ALLOW_SEALING).unwrap();
+        fcntl_add_seals(&file, seals).unwrap();
+        file.into()
     }
 
     #[test]
@@ -715,8 +411,7 @@ mod tests {
         drop(journal.append(&[registered(3)]));
         snapshot();
         assert!(journal.fault().is_some());
-        journal.retry_at = Instant::now();
-        assert!(journal.wants_snapshot());
+        assert!(journal.is_snapshot_due(Instant::now() + 2 * RETRY_MIN));
         journal.snapshot((0..4).map(registered).collect())();
         append(&mut journal, 4..5);
         drop(journal);
@@ -731,12 +426,35 @@ mod tests {
         fill_disk(&mut journal);
         drop(journal.append(&[registered(3)]));
         drop(journal.snapshot((0..4).map(registered).collect())); // Not written, as on a disk that is still full.
-        journal.retry_at = Instant::now();
-        assert!(journal.wants_snapshot(), "the one that was given up is not in the way");
+        assert!(
+            journal.is_snapshot_due(Instant::now() + RETRY_MIN),
+            "the one that was given up is not in the way"
+        );
         journal.snapshot((0..4).map(registered).collect())();
         assert_eq!(journal.fault(), None);
         drop(journal);
         assert_eq!(open(dir.path()).1, (0..4).map(registered).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn an_fsync_that_failed_is_not_tried_again_whoever_saw_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut journal, _) = open(dir.path());
+        append(&mut journal, 0..3);
+        journal.segment.swap_file(no_sync());
+        journal.snapshot((0..3).map(registered).collect())();
+        let fault = journal.fault().unwrap();
+        assert!(fault.contains("cannot bring"), "{fault}");
+        assert!(!journal.is_snapshot_due(Instant::now() + 100 * RETRY_MAX));
+        let len = fs::metadata(last_file(dir.path())).unwrap().len();
+        drop(journal.append(&[registered(3)]));
+        assert_eq!(fs::metadata(last_file(dir.path())).unwrap().len(), len, "nothing is written any more");
+        assert!(Files::list(dir.path()).unwrap().snapshots.is_empty());
+    }
+
+    /// A device that takes all that is written, and fails every fsync.
+    fn no_sync() -> File {
+        File::options().append(true).open("/dev/null").unwrap()
     }
 
     #[test]

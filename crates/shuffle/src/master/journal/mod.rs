@@ -1,7 +1,12 @@
 //! Where records are kept so that they outlive the process.
 
+mod directory;
 mod file;
+mod health;
 pub mod layout;
+mod segment;
+mod snapshot;
+mod syncer;
 
 use std::future::Future;
 use std::pin::Pin;

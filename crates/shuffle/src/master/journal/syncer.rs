@@ -1,0 +1,71 @@
+//! Brings the journal's files to the disk, on a thread of its own.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::health::Health;
+use super::segment::Unsynced;
+
+/// See the [module](self).
+#[derive(Default)]
+pub struct Syncer {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    due: Option<Unsynced>,
+    stopped: bool,
+}
+
+impl Syncer {
+    /// What is due reaches the disk after `interval`; what goes wrong is said to `health`.
+    pub fn start(interval: Duration, health: Arc<Health>) -> Arc<Self> {
+        let syncer = Arc::new(Self::default());
+        let (shared, of_thread) = (syncer.clone(), health.clone());
+        let thread = std::thread::Builder::new().name("journal-sync".to_owned());
+        let spawned = thread.spawn(move || {
+            while let Some(due) = shared.next_due(interval) {
+                if let Err(error) = due.sync() {
+                    of_thread.poison(format!("cannot bring records to the disk: {error}"));
+                }
+            }
+        });
+        if let Err(error) = spawned {
+            health.poison(format!("cannot start a thread: {error}"));
+        }
+        syncer
+    }
+
+    /// Asks for what was written so far.
+    pub fn request(&self, written: Unsynced) {
+        // One that was due before is brought to the disk by the snapshot that ended it.
+        if self.lock().due.replace(written).is_none() {
+            self.changed.notify_all();
+        }
+    }
+
+    /// Ends the thread. What was due is left to the caller.
+    pub fn stop(&self) {
+        self.lock().stopped = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits for a request and then for the interval, so that records share an fsync.
+    fn next_due(&self, interval: Duration) -> Option<Unsynced> {
+        let mut state = self.lock();
+        while state.due.is_none() && !state.stopped {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        if !state.stopped {
+            let waited = self.changed.wait_timeout_while(state, interval, |state| !state.stopped);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        if state.stopped { None } else { state.due.take() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
