@@ -110,9 +110,11 @@ impl FileJournal {
 
     /// Goes on in a new segment, and returns the one before, which is the same if it holds nothing yet.
     fn begin_segment(&mut self) -> Result<Unsynced> {
+        self.segment.mend()?;
         let before = self.segment.unsynced();
         if self.next != self.segment.first() {
-            self.segment = Segment::open(&self.options.dir, self.next)?;
+            let next = Segment::open(&self.options.dir, self.next)?;
+            std::mem::replace(&mut self.segment, next).remove_if_empty();
         }
         Ok(before)
     }
@@ -434,6 +436,57 @@ mod tests {
         assert_eq!(journal.fault(), None);
         drop(journal);
         assert_eq!(open(dir.path()).1, (0..4).map(registered).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn no_segment_begins_behind_one_that_could_not_be_cut() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut journal, _) = open(dir.path());
+        append(&mut journal, 0..3);
+        // Half a record reaches the file, and neither the rest of it nor the cut is possible.
+        let path = last_file(dir.path());
+        let mut torn = fs::read(&path).unwrap();
+        torn.extend_from_within(..torn.len() / 6);
+        fs::write(&path, &torn).unwrap();
+        let disk = journal.segment.swap_file(sealed(SealFlags::WRITE | SealFlags::GROW));
+        drop(journal.append(&[registered(3)]));
+        for _ in 0..3 {
+            journal.snapshot((0..4).map(registered).collect())();
+            drop(journal.append(&[registered(4)]));
+            assert!(journal.fault().is_some());
+            let files = Files::list(dir.path()).unwrap();
+            assert_eq!((files.snapshots.len(), files.journals.len()), (0, 1));
+        }
+        assert_eq!(fs::read(&path).unwrap(), torn);
+        journal.segment.swap_file(disk);
+        drop(journal.snapshot((0..5).map(registered).collect())); // Killed before it was written.
+        append_with_fault(&mut journal, 5);
+        drop(journal.snapshot((0..6).map(registered).collect()));
+        append_with_fault(&mut journal, 6);
+        drop(journal);
+        let expected: Vec<Record> = (0..3).chain(5..7).map(registered).collect();
+        assert_eq!(open(dir.path()).1, expected, "what the snapshots would have had is missing, and no more");
+    }
+
+    fn append_with_fault(journal: &mut FileJournal, shuffle: i32) {
+        drop(journal.append(&[registered(shuffle)]));
+        assert!(journal.fault().is_some());
+    }
+
+    #[test]
+    fn a_disk_that_stays_full_keeps_one_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut journal, _) = open(dir.path());
+        append(&mut journal, 0..3);
+        for shuffle in 3..9 {
+            fill_disk(&mut journal);
+            append_with_fault(&mut journal, shuffle);
+            drop(journal.snapshot(Vec::new()));
+            assert!(
+                Files::list(dir.path()).unwrap().journals.len() <= 2,
+                "what holds records, and what takes them"
+            );
+        }
     }
 
     #[test]

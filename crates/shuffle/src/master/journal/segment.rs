@@ -1,6 +1,6 @@
 //! A file of the journal: the records from one sequence on.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -27,6 +27,8 @@ enum Tail {
     Writing,
     /// A write failed: nothing goes behind the gap, for nothing there is read. The next snapshot has the rest.
     Ended,
+    /// So did the cut: what was written of a record stands behind the last whole one.
+    Torn,
 }
 
 impl Segment {
@@ -56,13 +58,30 @@ impl Segment {
     pub fn append(&mut self, frames: &[u8]) -> Result<()> {
         assert!(self.takes_records(), "nothing goes behind a gap");
         if let Err(error) = (&*self.file).write_all(frames) {
-            self.tail = Tail::Ended;
-            // What was written of it would hide the records behind it.
-            let cut = self.file.set_len(self.len);
-            return Err(at(&self.path)(cut.err().unwrap_or(error)));
+            self.tail = Tail::Torn;
+            return Err(self.mend().err().unwrap_or_else(|| at(&self.path)(error)));
         }
         self.len += frames.len() as u64;
         Ok(())
+    }
+
+    /// Cuts off what was written of a record, if that could not be done before. It would be taken for rot once there
+    /// are other segments behind this one.
+    pub fn mend(&mut self) -> Result<()> {
+        if self.tail == Tail::Torn {
+            self.file.set_len(self.len).map_err(at(&self.path))?;
+            self.tail = Tail::Ended;
+        }
+        Ok(())
+    }
+
+    /// Removes a segment that holds nothing and will not: another has begun.
+    pub fn remove_if_empty(self) {
+        if self.len == 0
+            && let Err(error) = fs::remove_file(&self.path)
+        {
+            tracing::warn!(path = %self.path.display(), %error, "cannot remove an empty journal file");
+        }
     }
 
     /// What it holds so far, for the thread that brings it to the disk.
@@ -72,8 +91,8 @@ impl Segment {
 
     /// Stands in for the file in tests of what a disk can do.
     #[cfg(test)]
-    pub fn swap_file(&mut self, file: File) -> Arc<File> {
-        std::mem::replace(&mut self.file, Arc::new(file))
+    pub fn swap_file(&mut self, file: impl Into<Arc<File>>) -> Arc<File> {
+        std::mem::replace(&mut self.file, file.into())
     }
 }
 
