@@ -5,6 +5,7 @@
 //! the applications' heartbeats bring it back.
 
 use std::fs::{self, File};
+use std::ops::Bound;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -44,7 +45,10 @@ impl FileJournalOptions {
 pub struct FileJournal {
     options: FileJournalOptions,
     segment: Segment,
+    /// The sequence of the next entry.
     next: u64,
+    /// What the last [`Entry::Synced`] said.
+    said_synced: u64,
     snapshot_len: Arc<AtomicU64>,
     health: Arc<Health>,
     syncer: Arc<Syncer>,
@@ -55,7 +59,7 @@ impl FileJournal {
     /// Opens or makes the directory's journal and returns the records that it holds, in order.
     ///
     /// # Errors
-    /// `Conflict` if another process uses the directory; `Corrupt` if a file is damaged other than at its end; others as
+    /// `Conflict` if another process uses the directory; `Corrupt` if a file is damaged where it was on the disk; others as
     /// the file system says.
     pub fn open(options: FileJournalOptions) -> Result<(Self, Vec<Record>)> {
         fs::create_dir_all(&options.dir).map_err(at(&options.dir))?;
@@ -68,6 +72,7 @@ impl FileJournal {
             records = snapshot::read(path)?;
             (next, snapshot_len) = (*first, path.metadata().map_err(at(path))?.len());
         }
+        let mut can_go_on = false;
         let mut from_last = journals.keys().rev().copied();
         let (last, before_last) = (from_last.next(), from_last.next());
         for (first, path) in journals.range(next..) {
@@ -81,37 +86,46 @@ impl FileJournal {
             } else {
                 Place::Earlier
             };
-            next = segment::read(path, *first, place, &mut records)?;
+            let behind = (Bound::Excluded(*first), Bound::Unbounded);
+            let synced_behind = || segment::synced_in(journals.range(behind).map(|(_, path)| path));
+            let contents = segment::read(path, *first, place, synced_behind)?;
+            records.extend(contents.records);
+            (next, can_go_on) = (contents.next, contents.can_go_on);
         }
         // Going on in the last file keeps the number of files bounded however often the process restarts.
-        let first =
-            last.filter(|first| *first >= snapshots.last_key_value().map_or(0, |(s, _)| *s)).unwrap_or(next);
+        let first = last.filter(|_| can_go_on).unwrap_or(next);
         let segment = Segment::open(&options.dir, first)?;
         sync_dir(&options.dir)?;
         let health = Health::new();
-        let syncer = Syncer::start(options.sync_interval, health.clone());
+        let syncer = Syncer::start(options.sync_interval, next, health.clone());
         let snapshot_len = Arc::new(AtomicU64::new(snapshot_len));
-        Ok((Self { options, segment, next, snapshot_len, health, syncer, _lock: lock }, records))
+        let journal =
+            Self { options, segment, next, said_synced: 0, snapshot_len, health, syncer, _lock: lock };
+        Ok((journal, records))
     }
 
     fn write(&mut self, records: &[Record]) -> Result<()> {
         let mut frames = BytesMut::new();
-        for record in records {
-            encode(self.next, &Entry::Record(record.clone()), &mut frames);
+        let synced = self.syncer.synced();
+        let news = self.segment.len() == 0 || synced > self.said_synced;
+        let news = news.then_some(Entry::Synced(synced));
+        for entry in news.into_iter().chain(records.iter().cloned().map(Entry::Record)) {
+            encode(self.next, &entry, &mut frames);
             self.next += 1;
         }
         if let Err(error) = self.segment.append(&frames) {
             self.health.lacks(Instant::now(), format!("cannot write: {error}"));
             return Err(error);
         }
-        self.syncer.request(self.segment.unsynced());
+        self.said_synced = synced;
+        self.syncer.request(self.segment.unsynced(self.next));
         Ok(())
     }
 
     /// Goes on in a new segment, and returns the one before, which is the same if it holds nothing yet.
     fn begin_segment(&mut self) -> Result<Unsynced> {
         self.segment.mend()?;
-        let before = self.segment.unsynced();
+        let before = self.segment.unsynced(self.next);
         if self.next != self.segment.first() {
             let next = Segment::open(&self.options.dir, self.next)?;
             std::mem::replace(&mut self.segment, next).remove_if_empty();
@@ -127,12 +141,13 @@ impl FileJournal {
         records: Vec<Record>,
     ) -> impl FnOnce() + use<> {
         let (dir, first) = (self.options.dir.clone(), self.segment.first());
-        let snapshot_len = self.snapshot_len.clone();
+        let (snapshot_len, syncer) = (self.snapshot_len.clone(), self.syncer.clone());
         let write = move || -> Result<(), SnapshotError> {
-            before.sync().map_err(SnapshotError::Sync)?;
+            syncer.sync(&before).map_err(SnapshotError::Sync)?;
             // The new file's name, which a power failure may take with all that is written to it.
             sync_dir(&dir)?;
             let len = snapshot::write(&dir, first, &records)?;
+            syncer.has_snapshot(first);
             snapshot_len.store(len, Ordering::Relaxed);
             Files::list(&dir)?.remove_before(first);
             Ok(())
@@ -186,7 +201,7 @@ impl Drop for FileJournal {
         if !self.health.takes_records() {
             return;
         }
-        if let Err(error) = self.segment.unsynced().sync() {
+        if let Err(error) = self.segment.unsynced(self.next).sync() {
             tracing::error!(%error, "the journal's last records may not be on the disk");
         }
     }
@@ -198,7 +213,9 @@ mod tests {
 
     use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 
+    use super::super::directory::journal_path;
     use super::super::health::{RETRY_MAX, RETRY_MIN};
+    use super::super::layout::{Frame, decode};
     use super::*;
     use crate::Kind;
     use crate::ids::ShuffleKey;
@@ -208,7 +225,9 @@ mod tests {
     }
 
     fn options(dir: &Path) -> FileJournalOptions {
-        FileJournalOptions { snapshot_after_bytes: 4096, ..FileJournalOptions::new(dir) }
+        // What reaches the disk, and when, is for each test to say.
+        let sync_interval = Duration::from_secs(3600);
+        FileJournalOptions { snapshot_after_bytes: 4096, sync_interval, ..FileJournalOptions::new(dir) }
     }
 
     fn open(dir: &Path) -> (FileJournal, Vec<Record>) {
@@ -221,6 +240,30 @@ mod tests {
             drop(journal.append(&[registered(shuffle)]));
             assert_eq!(journal.fault(), None);
         }
+    }
+
+    fn sync(journal: &FileJournal) {
+        journal.syncer.sync(&journal.segment.unsynced(journal.next)).unwrap();
+    }
+
+    /// Where each entry of a segment ends, and whether it is a record.
+    fn entries(bytes: &[u8]) -> Vec<(usize, bool)> {
+        let (mut entries, mut at) = (Vec::new(), 0);
+        while at < bytes.len() {
+            let Frame::Whole { entry, len, .. } = decode(&bytes[at..]) else { panic!("broken at {at}") };
+            at += len;
+            entries.push((at, matches!(entry, Entry::Record(_))));
+        }
+        entries
+    }
+
+    /// How many records of a segment are whole within its first `len` bytes.
+    fn records_within(bytes: &[u8], len: usize) -> i32 {
+        entries(bytes).iter().filter(|(end, is_record)| *is_record && *end <= len).count() as i32
+    }
+
+    fn kind_of_failure(dir: &Path) -> Kind {
+        FileJournal::open(options(dir)).err().expect("it does not start").kind()
     }
 
     fn last_file(dir: &Path) -> PathBuf {
@@ -255,15 +298,11 @@ mod tests {
         drop(journal);
         let path = last_file(dir.path());
         let whole = fs::read(&path).unwrap();
-        let frame = whole.len() / 3;
         for len in 0..whole.len() {
             fs::write(&path, &whole[..len]).unwrap();
             let (mut journal, records) = open(dir.path());
-            assert_eq!(
-                records,
-                (1..=(len / frame) as i32).map(registered).collect::<Vec<_>>(),
-                "{len} bytes"
-            );
+            let expected: Vec<Record> = (1..=records_within(&whole, len)).map(registered).collect();
+            assert_eq!(records, expected, "{len} bytes");
             append(&mut journal, 7..8);
             drop(journal);
             assert_eq!(open(dir.path()).1.last(), Some(&registered(7)));
@@ -280,32 +319,27 @@ mod tests {
         drop(journal);
         let path = Files::list(dir.path()).unwrap().journals.pop_first().unwrap().1;
         let whole = fs::read(&path).unwrap();
-        let frame = whole.len() / 3;
         let expected =
-            |len: usize| (1..=(len / frame) as i32).chain(4..6).map(registered).collect::<Vec<_>>();
+            |len| (1..=records_within(&whole, len)).chain(4..6).map(registered).collect::<Vec<_>>();
         for len in 0..=whole.len() {
             fs::write(&path, &whole[..len]).unwrap();
             for _ in 0..2 {
                 let (journal, records) = open(dir.path());
-                assert_eq!((records, journal.next), (expected(len), 5), "{len} bytes");
+                assert_eq!((records, journal.next), (expected(len), 7), "{len} bytes");
             }
         }
-        // What was allocated and never written is as good as torn; a hole before whole records is rot.
+        // What was allocated and never written is as good as torn.
         let mut zeroed = whole.clone();
-        zeroed[2 * frame + 1..].fill(0);
+        zeroed[whole.len() - 50..].fill(0);
         fs::write(&path, &zeroed).unwrap();
-        assert_eq!(open(dir.path()).1, expected(2 * frame));
-        let mut rotten = whole.clone();
-        rotten[frame + 1] ^= 4;
-        fs::write(&path, &rotten).unwrap();
-        assert_eq!(FileJournal::open(options(dir.path())).err().unwrap().kind(), Kind::Corrupt);
+        assert_eq!(open(dir.path()).1, expected(whole.len() - 50));
         fs::write(&path, &whole).unwrap();
         let (mut journal, _) = open(dir.path());
         drop(journal.snapshot(Vec::new()));
         append(&mut journal, 6..7);
         drop(journal);
         fs::write(&path, &whole[..whole.len() - 1]).unwrap();
-        assert_eq!(FileJournal::open(options(dir.path())).err().unwrap().kind(), Kind::Corrupt);
+        assert_eq!(kind_of_failure(dir.path()), Kind::Corrupt);
     }
 
     #[test]
@@ -314,16 +348,119 @@ mod tests {
         let (mut journal, _) = open(dir.path());
         append(&mut journal, 0..3);
         drop(journal);
+        append(&mut open(dir.path()).0, 3..4);
         let path = last_file(dir.path());
+        let whole = fs::read(&path).unwrap();
+        for at in 0..entries(&whole)[3].0 {
+            let mut rotten = whole.clone();
+            rotten[at] ^= 4;
+            fs::write(&path, &rotten).unwrap();
+            assert_eq!(kind_of_failure(dir.path()), Kind::Corrupt, "byte {at}");
+            assert_eq!(fs::read(&path).unwrap(), rotten, "nothing was changed");
+        }
+    }
+
+    #[test]
+    fn a_hole_in_what_no_fsync_has_covered_is_cut_and_one_before_is_rot() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut journal, _) = open(dir.path());
+        append(&mut journal, 0..200);
+        sync(&journal);
+        append(&mut journal, 200..400);
+        drop(journal);
+        let path = last_file(dir.path());
+        let whole = fs::read(&path).unwrap();
+        let synced = entries(&whole)[200].0;
+        let hole = |begin: usize| {
+            let mut bytes = whole.clone();
+            bytes[begin..begin + 4096].fill(0);
+            fs::write(&path, bytes).unwrap();
+        };
+        let page = synced.next_multiple_of(4096);
+        hole(page);
+        let (mut journal, records) = open(dir.path());
+        let kept = records_within(&whole, page);
+        assert!((200..300).contains(&kept), "whole records stand behind the hole");
+        assert_eq!(records, (0..kept).map(registered).collect::<Vec<_>>());
+        append(&mut journal, kept..401);
+        drop(journal);
+        assert_eq!(open(dir.path()).1, (0..401).map(registered).collect::<Vec<_>>());
+        hole(0);
+        assert_eq!(kind_of_failure(dir.path()), Kind::Corrupt);
+    }
+
+    #[test]
+    fn a_segment_says_nothing_of_one_before_it_that_is_not_on_the_disk() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut journal, _) = open(dir.path());
+        append(&mut journal, 0..3);
+        let job = journal.snapshot(Vec::new());
+        append(&mut journal, 3..4);
+        sync(&journal); // The thread comes before the job.
+        append(&mut journal, 4..5);
+        drop((job, journal));
+        let path = Files::list(dir.path()).unwrap().journals.pop_first().unwrap().1;
+        let whole = fs::read(&path).unwrap();
+        fs::write(&path, &whole[..whole.len() - 1]).unwrap();
+        assert_eq!(open(dir.path()).1, [0, 1, 3, 4].map(registered));
+    }
+
+    #[test]
+    fn a_snapshot_brings_the_segment_before_it_to_the_disk_and_the_next_says_so() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut journal, _) = open(dir.path());
+        append(&mut journal, 0..3);
+        let path = last_file(dir.path());
+        // The snapshot cannot be written, and does not take the place of what it was to replace.
+        fs::create_dir(dir.path().join("snapshot.tmp")).unwrap();
+        journal.snapshot(Vec::new())();
+        append_with_fault(&mut journal, 3);
+        drop(journal);
+        let whole = fs::read(&path).unwrap();
+        fs::write(&path, &whole[..whole.len() - 1]).unwrap();
+        assert_eq!(kind_of_failure(dir.path()), Kind::Corrupt);
+    }
+
+    /// A journal as versions wrote it that did not say what is on the disk.
+    fn write_old(dir: &Path, range: std::ops::Range<i32>) -> PathBuf {
+        let mut bytes = BytesMut::new();
+        for shuffle in range {
+            encode(shuffle as u64, &Entry::Record(registered(shuffle)), &mut bytes);
+        }
+        let path = journal_path(dir, 0);
+        fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    #[test]
+    fn a_journal_of_an_older_version_is_read_as_before_and_not_written_any_more() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = write_old(dir.path(), 0..3);
         let whole = fs::read(&path).unwrap();
         for at in 0..2 * whole.len() / 3 {
             let mut rotten = whole.clone();
             rotten[at] ^= 4;
             fs::write(&path, &rotten).unwrap();
-            let error = FileJournal::open(options(dir.path())).err().unwrap();
-            assert_eq!(error.kind(), Kind::Corrupt, "byte {at}");
-            assert_eq!(fs::read(&path).unwrap(), rotten, "nothing was changed");
+            assert_eq!(kind_of_failure(dir.path()), Kind::Corrupt, "byte {at}");
         }
+        for len in 0..=whole.len() {
+            fs::write(&path, &whole[..len]).unwrap();
+            assert_eq!(open(dir.path()).1.len(), records_within(&whole, len) as usize);
+            fs::remove_file(last_file(dir.path())).unwrap();
+        }
+        fs::write(&path, &whole).unwrap();
+        let (mut journal, records) = open(dir.path());
+        assert_eq!(records, [0, 1, 2].map(registered));
+        append(&mut journal, 3..5);
+        drop(journal);
+        assert_eq!(fs::read(&path).unwrap(), whole);
+        let (mut journal, records) = open(dir.path());
+        assert_eq!(records, [0, 1, 2, 3, 4].map(registered));
+        append(&mut journal, 5..6);
+        drop(journal);
+        assert_eq!(Files::list(dir.path()).unwrap().journals.len(), 2, "the new one goes on");
+        fs::write(&path, &whole[..whole.len() - 1]).unwrap();
+        assert_eq!(kind_of_failure(dir.path()), Kind::Corrupt, "it was on the disk when the new one began");
     }
 
     #[test]
@@ -446,7 +583,7 @@ mod tests {
         // Half a record reaches the file, and neither the rest of it nor the cut is possible.
         let path = last_file(dir.path());
         let mut torn = fs::read(&path).unwrap();
-        torn.extend_from_within(..torn.len() / 6);
+        torn.extend_from_within(..10);
         fs::write(&path, &torn).unwrap();
         let disk = journal.segment.swap_file(sealed(SealFlags::WRITE | SealFlags::GROW));
         drop(journal.append(&[registered(3)]));

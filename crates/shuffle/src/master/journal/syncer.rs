@@ -1,13 +1,13 @@
-//! Brings the journal's files to the disk, on a thread of its own.
+//! Brings the journal's files to the disk, on a thread of its own, and knows how much of the journal is there.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::health::Health;
 use super::segment::Unsynced;
+use crate::Result;
 
 /// See the [module](self).
-#[derive(Default)]
 pub struct Syncer {
     state: Mutex<State>,
     changed: Condvar,
@@ -16,18 +16,22 @@ pub struct Syncer {
 #[derive(Default)]
 struct State {
     due: Option<Unsynced>,
+    /// All entries below are on the disk, or in a snapshot that is, or were never written.
+    synced: u64,
     stopped: bool,
 }
 
 impl Syncer {
-    /// What is due reaches the disk after `interval`; what goes wrong is said to `health`.
-    pub fn start(interval: Duration, health: Arc<Health>) -> Arc<Self> {
-        let syncer = Arc::new(Self::default());
+    /// What is due reaches the disk after `interval`; what goes wrong is said to `health`. All entries below `synced` are
+    /// there.
+    pub fn start(interval: Duration, synced: u64, health: Arc<Health>) -> Arc<Self> {
+        let state = Mutex::new(State { synced, ..State::default() });
+        let syncer = Arc::new(Self { state, changed: Condvar::new() });
         let (shared, of_thread) = (syncer.clone(), health.clone());
         let thread = std::thread::Builder::new().name("journal-sync".to_owned());
         let spawned = thread.spawn(move || {
             while let Some(due) = shared.next_due(interval) {
-                if let Err(error) = due.sync() {
+                if let Err(error) = shared.sync(&due) {
                     of_thread.poison(format!("cannot bring records to the disk: {error}"));
                 }
             }
@@ -44,6 +48,29 @@ impl Syncer {
         if self.lock().due.replace(written).is_none() {
             self.changed.notify_all();
         }
+    }
+
+    /// Brings a segment to the disk now. Not to be asked again when it fails: the kernel says so once, and forgets what it
+    /// held.
+    pub fn sync(&self, written: &Unsynced) -> Result<()> {
+        written.sync()?;
+        let mut state = self.lock();
+        // A segment may get there before the one that it follows, and says nothing of that.
+        if written.first <= state.synced {
+            state.synced = state.synced.max(written.next);
+        }
+        Ok(())
+    }
+
+    /// A snapshot of what is before `next` is on the disk.
+    pub fn has_snapshot(&self, next: u64) {
+        let mut state = self.lock();
+        state.synced = state.synced.max(next);
+    }
+
+    /// All entries below are on the disk.
+    pub fn synced(&self) -> u64 {
+        self.lock().synced
     }
 
     /// Ends the thread. What was due is left to the caller.
