@@ -3,25 +3,31 @@
 //! A record is written to the file before the reply leaves, so it survives the process; the file is brought to the disk
 //! every [`FileJournalOptions::sync_interval`], so a power failure takes at most that much, and the workers' reports and
 //! the applications' heartbeats bring it back.
+//!
+//! Nothing here waits for the disk while the state is locked: a thread writes, another one brings it to the disk, and a
+//! snapshot has the caller's. A disk that does not answer is a fault like any other, and replies leave without it.
 
-use std::fs::{self, File};
+use std::fs;
 use std::ops::Bound;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
-use bytes::BytesMut;
+use tokio::sync::oneshot;
 
 use super::directory::{Files, at, lock};
-use super::health::{Attempt, Health};
-use super::layout::{Entry, encode};
-use super::segment::{self, Place, Segment, Unsynced};
+use super::health::Health;
+use super::layout::{Entry, payload};
+use super::queue::{Begun, Order, Queue};
+use super::segment::{self, Place, Segment};
 use super::snapshot::{self, SnapshotError, sync_dir};
 use super::syncer::Syncer;
+use super::writer::Writer;
 use super::{Journal, Kept};
-use crate::Result;
 use crate::master::record::Record;
+use crate::{Error, Kind, Result};
 
 /// Where and how to keep the files.
 #[derive(Debug, Clone)]
@@ -32,27 +38,30 @@ pub struct FileJournalOptions {
     pub snapshot_after_bytes: u64,
     /// The longest that a record is on its way to the disk.
     pub sync_interval: Duration,
+    /// The longest that anybody waits for a disk that does not answer. Replies leave then as they do with any other fault.
+    pub answer_max: Duration,
 }
 
 impl FileJournalOptions {
     /// The defaults for a directory.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
-        Self { dir: dir.into(), snapshot_after_bytes: 4 << 20, sync_interval: Duration::from_millis(50) }
+        Self {
+            dir: dir.into(),
+            snapshot_after_bytes: 4 << 20,
+            sync_interval: Duration::from_millis(50),
+            answer_max: Duration::from_secs(3),
+        }
     }
 }
 
 /// See the [module](self).
 pub struct FileJournal {
     options: FileJournalOptions,
-    segment: Segment,
-    /// The sequence of the next entry.
-    next: u64,
-    /// What the last [`Entry::Synced`] said.
-    said_synced: u64,
+    queue: Arc<Queue>,
+    segment_len: Arc<AtomicU64>,
     snapshot_len: Arc<AtomicU64>,
     health: Arc<Health>,
     syncer: Arc<Syncer>,
-    _lock: File,
 }
 
 impl FileJournal {
@@ -98,51 +107,75 @@ impl FileJournal {
         sync_dir(&options.dir)?;
         let health = Health::new();
         let syncer = Syncer::start(options.sync_interval, next, health.clone());
+        let (queue, segment_len) = (Arc::new(Queue::default()), Arc::new(AtomicU64::new(segment.len())));
+        let (dir, len) = (options.dir.clone(), segment_len.clone());
+        Writer {
+            dir,
+            segment,
+            next,
+            said_synced: 0,
+            len,
+            health: health.clone(),
+            syncer: syncer.clone(),
+            _lock: lock,
+        }
+        .start(queue.clone());
         let snapshot_len = Arc::new(AtomicU64::new(snapshot_len));
-        let journal =
-            Self { options, segment, next, said_synced: 0, snapshot_len, health, syncer, _lock: lock };
+        let journal = Self { options, queue, segment_len, snapshot_len, health, syncer };
         Ok((journal, records))
     }
 
-    fn write(&mut self, records: &[Record]) -> Result<()> {
-        let mut frames = BytesMut::new();
-        let synced = self.syncer.synced();
-        let news = self.segment.len() == 0 || synced > self.said_synced;
-        let news = news.then_some(Entry::Synced(synced));
-        for entry in news.into_iter().chain(records.iter().cloned().map(Entry::Record)) {
-            encode(self.next, &entry, &mut frames);
-            self.next += 1;
+    fn is_snapshot_due(&self, now: Instant) -> bool {
+        let snapshot_len = self.snapshot_len.load(Ordering::Relaxed);
+        let segment_len = self.segment_len.load(Ordering::Relaxed);
+        let has_grown = segment_len >= self.options.snapshot_after_bytes.max(2 * snapshot_len);
+        self.health.wants_snapshot(now, has_grown)
+    }
+}
+
+impl Journal for FileJournal {
+    fn append(&mut self, records: &[Record]) -> Kept {
+        if self.syncer.is_stalled(Instant::now(), self.options.answer_max) {
+            self.health.stalls(Instant::now());
         }
-        if let Err(error) = self.segment.append(&frames) {
-            self.health.lacks(Instant::now(), format!("cannot write: {error}"));
-            return Err(error);
+        let payloads = records.iter().map(|record| payload(&Entry::Record(record.clone()))).collect();
+        let (written, answer) = oneshot::channel();
+        if !self.queue.append(payloads, written) {
+            self.health.lacks(Instant::now(), "too much waits for the disk".to_owned());
         }
-        self.said_synced = synced;
-        self.syncer.request(self.segment.unsynced(self.next));
-        Ok(())
+        if !self.health.is_whole() {
+            // Nobody waits for what is not kept as promised: where the disk hangs, each would wait in vain.
+            return Box::pin(std::future::ready(Ok(())));
+        }
+        let (health, answer_max) = (self.health.clone(), self.options.answer_max);
+        Box::pin(async move {
+            match tokio::time::timeout(answer_max, answer).await {
+                Ok(Ok(written)) => written,
+                Ok(Err(_)) => {
+                    health.poison("the thread that writes has ended".to_owned());
+                    Err(Error::new(Kind::Internal, "the thread that writes the journal has ended"))
+                }
+                Err(_) => {
+                    health.stalls(Instant::now());
+                    let message = format!("the journal's disk has not answered for {answer_max:?}");
+                    Err(Error::new(Kind::Unavailable, message))
+                }
+            }
+        })
     }
 
-    /// Goes on in a new segment, and returns the one before, which is the same if it holds nothing yet.
-    fn begin_segment(&mut self) -> Result<Unsynced> {
-        self.segment.mend()?;
-        let before = self.segment.unsynced(self.next);
-        if self.next != self.segment.first() {
-            let next = Segment::open(&self.options.dir, self.next)?;
-            std::mem::replace(&mut self.segment, next).remove_if_empty();
-        }
-        Ok(before)
+    fn wants_snapshot(&self) -> bool {
+        self.is_snapshot_due(Instant::now())
     }
 
-    /// Writes a snapshot of what is before the segment that was begun, on whatever thread calls what is returned.
-    fn snapshot_job(
-        &self,
-        attempt: Attempt,
-        before: Unsynced,
-        records: Vec<Record>,
-    ) -> impl FnOnce() + use<> {
-        let (dir, first) = (self.options.dir.clone(), self.segment.first());
+    fn snapshot(&mut self, records: Vec<Record>) -> Box<dyn FnOnce() + Send> {
+        let attempt = self.health.begin();
+        let (begun, answer) = sync_channel(1);
+        self.queue.push(Order::Begin { begun });
+        let dir = self.options.dir.clone();
         let (snapshot_len, syncer) = (self.snapshot_len.clone(), self.syncer.clone());
-        let write = move || -> Result<(), SnapshotError> {
+        let write = move |begun: Result<Begun>| -> Result<(), SnapshotError> {
+            let Begun { first, before } = begun?;
             syncer.sync(&before).map_err(SnapshotError::Sync)?;
             // The new file's name, which a power failure may take with all that is written to it.
             sync_dir(&dir)?;
@@ -152,42 +185,12 @@ impl FileJournal {
             Files::list(&dir)?.remove_before(first);
             Ok(())
         };
-        move || attempt.end(Instant::now(), write())
-    }
-
-    fn is_snapshot_due(&self, now: Instant) -> bool {
-        let snapshot_len = self.snapshot_len.load(Ordering::Relaxed);
-        let has_grown = self.segment.len() >= self.options.snapshot_after_bytes.max(2 * snapshot_len);
-        self.health.wants_snapshot(now, has_grown)
-    }
-}
-
-impl Journal for FileJournal {
-    fn append(&mut self, records: &[Record]) -> Kept {
-        // Where nothing more can be kept, the next snapshot has the records. The file that such a snapshot begins takes
-        // what is decided while it is written, although the journal still lacks records.
-        let written = if self.segment.takes_records() && self.health.takes_records() {
-            self.write(records)
-        } else {
-            self.next += records.len() as u64;
-            Ok(())
-        };
-        Box::pin(std::future::ready(written))
-    }
-
-    fn wants_snapshot(&self) -> bool {
-        self.is_snapshot_due(Instant::now())
-    }
-
-    fn snapshot(&mut self, records: Vec<Record>) -> Box<dyn FnOnce() + Send> {
-        let attempt = self.health.begin();
-        match self.begin_segment() {
-            Ok(before) => Box::new(self.snapshot_job(attempt, before, records)),
-            Err(error) => {
-                attempt.end(Instant::now(), Err(SnapshotError::Other(error)));
-                Box::new(|| {})
+        Box::new(move || {
+            // Without an answer the journal has ended.
+            if let Ok(begun) = answer.recv() {
+                attempt.end(Instant::now(), write(begun));
             }
-        }
+        })
     }
 
     fn fault(&self) -> Option<String> {
@@ -197,27 +200,27 @@ impl Journal for FileJournal {
 
 impl Drop for FileJournal {
     fn drop(&mut self) {
-        self.syncer.stop();
-        if !self.health.takes_records() {
-            return;
-        }
-        if let Err(error) = self.segment.unsynced(self.next).sync() {
-            tracing::error!(%error, "the journal's last records may not be on the disk");
+        if !self.queue.stop(self.options.answer_max) {
+            tracing::error!("the journal's disk does not answer, and may not have the last records");
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+    use std::io::{Read, Write};
     use std::path::Path;
+    use std::task::{Context, Poll, Waker};
 
+    use bytes::BytesMut;
     use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 
     use super::super::directory::journal_path;
     use super::super::health::{RETRY_MAX, RETRY_MIN};
-    use super::super::layout::{Frame, decode};
+    use super::super::layout::{Frame, decode, encode};
+    use super::super::queue::WAITING_MAX_BYTES;
     use super::*;
-    use crate::Kind;
     use crate::ids::ShuffleKey;
 
     fn registered(shuffle: i32) -> Record {
@@ -234,16 +237,36 @@ mod tests {
         FileJournal::open(options(dir)).unwrap()
     }
 
+    /// Looks at what the thread has, when it has done all that it was asked before.
+    fn with_writer<T: Send + 'static>(
+        journal: &FileJournal,
+        show: impl FnOnce(&mut Writer) -> T + Send + 'static,
+    ) -> T {
+        let (shown, answer) = sync_channel(1);
+        journal.queue.push(Order::Show(Box::new(move |writer| shown.send(show(writer)).unwrap())));
+        answer.recv().unwrap()
+    }
+
+    fn swap_file(journal: &FileJournal, file: impl Into<Arc<File>>) -> Arc<File> {
+        let file = file.into();
+        with_writer(journal, |writer| writer.segment.swap_file(file))
+    }
+
+    fn settle(journal: &FileJournal) {
+        with_writer(journal, |_| ());
+    }
+
     /// Appends as if the process were killed behind it: nothing is flushed by us.
     fn append(journal: &mut FileJournal, range: std::ops::Range<i32>) {
         for shuffle in range {
             drop(journal.append(&[registered(shuffle)]));
-            assert_eq!(journal.fault(), None);
         }
+        settle(journal);
+        assert_eq!(journal.fault(), None);
     }
 
     fn sync(journal: &FileJournal) {
-        journal.syncer.sync(&journal.segment.unsynced(journal.next)).unwrap();
+        with_writer(journal, |writer| writer.syncer.sync(&writer.segment.unsynced(writer.next)).unwrap());
     }
 
     /// Where each entry of a segment ends, and whether it is a record.
@@ -325,7 +348,8 @@ mod tests {
             fs::write(&path, &whole[..len]).unwrap();
             for _ in 0..2 {
                 let (journal, records) = open(dir.path());
-                assert_eq!((records, journal.next), (expected(len), 7), "{len} bytes");
+                let next = with_writer(&journal, |writer| writer.next);
+                assert_eq!((records, next), (expected(len), 7), "{len} bytes");
             }
         }
         // What was allocated and never written is as good as torn.
@@ -503,8 +527,10 @@ mod tests {
         append(&mut journal, 0..3);
         fill_disk(&mut journal);
         drop(journal.append(&[registered(3)]));
+        settle(&journal);
         assert!(journal.fault().is_some());
         drop(journal.append(&[registered(4)]));
+        settle(&journal);
         assert!(journal.is_snapshot_due(Instant::now() + 2 * RETRY_MIN));
         journal.snapshot((0..5).map(registered).collect())();
         assert_eq!(journal.fault(), None);
@@ -515,7 +541,7 @@ mod tests {
 
     /// A file that may be cut and not written stands for a full disk. Returns the real one.
     fn fill_disk(journal: &mut FileJournal) -> Arc<File> {
-        journal.segment.swap_file(sealed(SealFlags::WRITE))
+        swap_file(journal, sealed(SealFlags::WRITE))
     }
 
     fn sealed(seals: SealFlags) -> File {
@@ -531,8 +557,10 @@ mod tests {
         append(&mut journal, 0..3);
         fill_disk(&mut journal);
         drop(journal.append(&[registered(3)]));
+        settle(&journal);
         let repair = journal.snapshot((0..4).map(registered).collect());
         drop(journal.append(&[registered(4)]));
+        settle(&journal);
         assert!(journal.fault().is_some(), "the snapshot is not there yet");
         repair();
         append(&mut journal, 5..6);
@@ -548,6 +576,7 @@ mod tests {
         let snapshot = journal.snapshot((0..3).map(registered).collect());
         fill_disk(&mut journal);
         drop(journal.append(&[registered(3)]));
+        settle(&journal);
         snapshot();
         assert!(journal.fault().is_some());
         assert!(journal.is_snapshot_due(Instant::now() + 2 * RETRY_MIN));
@@ -564,6 +593,7 @@ mod tests {
         append(&mut journal, 0..3);
         fill_disk(&mut journal);
         drop(journal.append(&[registered(3)]));
+        settle(&journal);
         drop(journal.snapshot((0..4).map(registered).collect())); // Not written, as on a disk that is still full.
         assert!(
             journal.is_snapshot_due(Instant::now() + RETRY_MIN),
@@ -585,17 +615,19 @@ mod tests {
         let mut torn = fs::read(&path).unwrap();
         torn.extend_from_within(..10);
         fs::write(&path, &torn).unwrap();
-        let disk = journal.segment.swap_file(sealed(SealFlags::WRITE | SealFlags::GROW));
+        let disk = swap_file(&journal, sealed(SealFlags::WRITE | SealFlags::GROW));
         drop(journal.append(&[registered(3)]));
+        settle(&journal);
         for _ in 0..3 {
             journal.snapshot((0..4).map(registered).collect())();
             drop(journal.append(&[registered(4)]));
+            settle(&journal);
             assert!(journal.fault().is_some());
             let files = Files::list(dir.path()).unwrap();
             assert_eq!((files.snapshots.len(), files.journals.len()), (0, 1));
         }
         assert_eq!(fs::read(&path).unwrap(), torn);
-        journal.segment.swap_file(disk);
+        swap_file(&journal, disk);
         drop(journal.snapshot((0..5).map(registered).collect())); // Killed before it was written.
         append_with_fault(&mut journal, 5);
         drop(journal.snapshot((0..6).map(registered).collect()));
@@ -607,6 +639,7 @@ mod tests {
 
     fn append_with_fault(journal: &mut FileJournal, shuffle: i32) {
         drop(journal.append(&[registered(shuffle)]));
+        settle(journal);
         assert!(journal.fault().is_some());
     }
 
@@ -619,6 +652,7 @@ mod tests {
             fill_disk(&mut journal);
             append_with_fault(&mut journal, shuffle);
             drop(journal.snapshot(Vec::new()));
+            settle(&journal);
             assert!(
                 Files::list(dir.path()).unwrap().journals.len() <= 2,
                 "what holds records, and what takes them"
@@ -631,13 +665,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (mut journal, _) = open(dir.path());
         append(&mut journal, 0..3);
-        journal.segment.swap_file(no_sync());
+        swap_file(&journal, no_sync());
         journal.snapshot((0..3).map(registered).collect())();
         let fault = journal.fault().unwrap();
         assert!(fault.contains("cannot bring"), "{fault}");
         assert!(!journal.is_snapshot_due(Instant::now() + 100 * RETRY_MAX));
         let len = fs::metadata(last_file(dir.path())).unwrap().len();
         drop(journal.append(&[registered(3)]));
+        settle(&journal);
         assert_eq!(fs::metadata(last_file(dir.path())).unwrap().len(), len, "nothing is written any more");
         assert!(Files::list(dir.path()).unwrap().snapshots.is_empty());
     }
@@ -645,6 +680,73 @@ mod tests {
     /// A device that takes all that is written, and fails every fsync.
     fn no_sync() -> File {
         File::options().append(true).open("/dev/null").unwrap()
+    }
+
+    fn now_or_never(mut kept: Kept) -> Option<Result<()>> {
+        match kept.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(written) => Some(written),
+            Poll::Pending => None,
+        }
+    }
+
+    /// A pipe that nobody reads stands for a disk that hangs; the reader lets it go on.
+    fn hang_disk(journal: &FileJournal) -> std::io::PipeReader {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        writer.write_all(&[7; 1 << 16]).unwrap();
+        swap_file(journal, File::from(std::os::fd::OwnedFd::from(writer)));
+        reader
+    }
+
+    #[tokio::test]
+    async fn a_disk_that_hangs_holds_nobody_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let answer_max = Duration::from_millis(200);
+        let (mut journal, _) =
+            FileJournal::open(FileJournalOptions { answer_max, ..options(dir.path()) }).unwrap();
+        journal.append(&[registered(0)]).await.unwrap();
+        let mut reader = hang_disk(&journal);
+        let several = [journal.append(&[registered(1)]), journal.append(&[registered(2)])];
+        assert_eq!(journal.fault(), None);
+        for kept in several {
+            assert_eq!(kept.await.unwrap_err().kind(), Kind::Unavailable);
+        }
+        assert!(journal.fault().unwrap().contains("does not answer"));
+        let kept = journal.append(&[registered(3)]);
+        assert!(now_or_never(kept).unwrap().is_ok(), "nobody waits once that is known");
+        assert!(journal.is_snapshot_due(Instant::now() + RETRY_MIN));
+        drop(journal.snapshot((0..4).map(registered).collect())); // Given up: a pipe takes no fsync.
+        drop(journal.append(&[registered(4)]));
+        reader.read_exact(&mut [0; 1 << 16]).unwrap();
+        settle(&journal);
+        assert!(journal.fault().is_some(), "the promise was not kept");
+        assert!(journal.is_snapshot_due(Instant::now() + RETRY_MIN));
+        journal.snapshot((0..5).map(registered).collect())();
+        assert_eq!(journal.fault(), None);
+        journal.append(&[registered(5)]).await.unwrap();
+        drop(journal);
+        assert_eq!(open(dir.path()).1, (0..6).map(registered).collect::<Vec<_>>());
+    }
+
+    #[tokio::test]
+    async fn what_was_refused_while_the_disk_hung_leaves_no_gap_in_a_segment() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut journal, _) = open(dir.path());
+        append(&mut journal, 0..2);
+        let (go, gone) = sync_channel::<()>(0);
+        journal.queue.push(Order::Show(Box::new(move |_| gone.recv().unwrap())));
+        // Too much at once for a queue that is not empty.
+        let records: Vec<Record> = (2..2 + (WAITING_MAX_BYTES / 8) as i32).map(registered).collect();
+        drop(journal.append(&[registered(2)]));
+        journal.append(&records).await.unwrap();
+        assert!(journal.fault().unwrap().contains("too much waits"));
+        drop(journal.append(&[registered(3)]));
+        go.send(()).unwrap();
+        settle(&journal);
+        assert!(journal.is_snapshot_due(Instant::now() + RETRY_MIN));
+        drop(journal.snapshot(Vec::new())); // Killed before it was written.
+        append_with_fault(&mut journal, 5);
+        drop(journal);
+        assert_eq!(open(dir.path()).1, [0, 1, 2, 5].map(registered), "not what is behind the gap");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! | --------------- | ----------------------- | ----------------------------------- | -------- |
 //! | a write fails   | lacking                 | lacking, the next attempt is later  | poisoned |
 //! | an fsync fails  | poisoned                | poisoned                            | poisoned |
+//! | the disk stalls | lacking                 | lacking                             | poisoned |
 //! | a snapshot ends | whole                   | whole, if nothing failed since it began | poisoned |
 //! | a snapshot fails | lacking                | lacking, the next attempt is later  | poisoned |
 //!
@@ -59,6 +60,14 @@ impl Health {
         self.lock().lacks(now, why);
     }
 
+    /// The disk does not answer: what was to be written may be on its way, and the next snapshot has it.
+    pub fn stalls(&self, now: Instant) {
+        let mut inner = self.lock();
+        if let Condition::Whole = inner.condition {
+            inner.lacks(now, "the disk does not answer".to_owned());
+        }
+    }
+
     /// An fsync failed.
     pub fn poison(&self, why: String) {
         self.lock().poison(why);
@@ -67,6 +76,11 @@ impl Health {
     /// Whether anything may be written.
     pub fn takes_records(&self) -> bool {
         !matches!(self.lock().condition, Condition::Poisoned { .. })
+    }
+
+    /// Whether records are kept as promised.
+    pub fn is_whole(&self) -> bool {
+        matches!(self.lock().condition, Condition::Whole)
     }
 
     /// Whether a snapshot should begin: to be whole again, or because the journal has grown.
@@ -122,7 +136,7 @@ impl Inner {
         }
     }
 
-    fn is_whole(&mut self, faults: u64) {
+    fn mended(&mut self, faults: u64) {
         if let Condition::Lacking { .. } = self.condition
             && self.faults == faults
         {
@@ -144,7 +158,7 @@ impl Attempt {
     pub fn end(self, now: Instant, outcome: Result<(), SnapshotError>) {
         let mut inner = self.health.lock();
         match outcome {
-            Ok(()) => inner.is_whole(self.faults),
+            Ok(()) => inner.mended(self.faults),
             Err(SnapshotError::Sync(error)) => inner.poison(format!("cannot bring it to the disk: {error}")),
             Err(SnapshotError::Other(error)) => inner.lacks(now, format!("cannot write a snapshot: {error}")),
         }
@@ -229,6 +243,21 @@ mod tests {
             health.begin().end(now, sync_failed());
             assert_poisoned(&health, now);
         }
+    }
+
+    #[test]
+    fn the_disk_stalls() {
+        let now = Instant::now();
+        let health = Health::new();
+        // All that waited say so.
+        (0..100).for_each(|_| health.stalls(now));
+        assert_lacking(&health, "does not answer", now + RETRY_MIN);
+        let health = lacking(now);
+        health.stalls(now);
+        assert_lacking(&health, "first", now + RETRY_MIN);
+        let health = poisoned();
+        health.stalls(now);
+        assert_poisoned(&health, now);
     }
 
     #[test]

@@ -68,9 +68,17 @@ pub enum Frame {
 /// # Panics
 /// If the record exceeds the limits on its parts.
 pub fn encode(sequence: u64, entry: &Entry, dst: &mut BytesMut) {
+    frame(sequence, &payload(entry), dst);
+}
+
+/// What a frame holds of an entry.
+///
+/// # Panics
+/// If the record exceeds the limits on its parts.
+pub fn payload(entry: &Entry) -> Vec<u8> {
     let payload = to_proto(entry).encode_to_vec();
     assert!(payload.len() <= PAYLOAD_MAX, "a record is limited by the limits on its parts");
-    frame(sequence, &payload, dst);
+    payload
 }
 
 /// Appends a frame around a payload, whatever it is.

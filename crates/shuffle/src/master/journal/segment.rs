@@ -25,9 +25,9 @@ pub struct Segment {
 enum Tail {
     /// Takes records.
     Writing,
-    /// A write failed: nothing goes behind the gap, for nothing there is read. The next snapshot has the rest.
+    /// Records are missing: nothing goes behind the gap, for nothing there is read. The next snapshot has the rest.
     Ended,
-    /// So did the cut: what was written of a record stands behind the last whole one.
+    /// A write failed, and so did the cut: what was written of a record stands behind the last whole one.
     Torn,
 }
 
@@ -63,6 +63,13 @@ impl Segment {
         }
         self.len += frames.len() as u64;
         Ok(())
+    }
+
+    /// Takes no more records: some that belong behind the others are missing.
+    pub fn end(&mut self) {
+        if self.tail == Tail::Writing {
+            self.tail = Tail::Ended;
+        }
     }
 
     /// Cuts off what was written of a record, if that could not be done before. It would be taken for rot once there

@@ -1,7 +1,7 @@
 //! Brings the journal's files to the disk, on a thread of its own, and knows how much of the journal is there.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::health::Health;
 use super::segment::Unsynced;
@@ -18,6 +18,8 @@ struct State {
     due: Option<Unsynced>,
     /// All entries below are on the disk, or in a snapshot that is, or were never written.
     synced: u64,
+    /// Since when the thread waits for the disk.
+    waits_since: Option<Instant>,
     stopped: bool,
 }
 
@@ -31,7 +33,9 @@ impl Syncer {
         let thread = std::thread::Builder::new().name("journal-sync".to_owned());
         let spawned = thread.spawn(move || {
             while let Some(due) = shared.next_due(interval) {
-                if let Err(error) = shared.sync(&due) {
+                let synced = shared.sync(&due);
+                shared.lock().waits_since = None;
+                if let Err(error) = synced {
                     of_thread.poison(format!("cannot bring records to the disk: {error}"));
                 }
             }
@@ -68,6 +72,11 @@ impl Syncer {
         state.synced = state.synced.max(next);
     }
 
+    /// Whether the disk has not answered for as long as `limit`.
+    pub fn is_stalled(&self, now: Instant, limit: Duration) -> bool {
+        self.lock().waits_since.is_some_and(|since| now.saturating_duration_since(since) >= limit)
+    }
+
     /// All entries below are on the disk.
     pub fn synced(&self) -> u64 {
         self.lock().synced
@@ -89,7 +98,11 @@ impl Syncer {
             let waited = self.changed.wait_timeout_while(state, interval, |state| !state.stopped);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        if state.stopped { None } else { state.due.take() }
+        if state.stopped {
+            return None;
+        }
+        state.waits_since = Some(Instant::now());
+        state.due.take()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
