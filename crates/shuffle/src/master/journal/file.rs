@@ -3,17 +3,28 @@
 //! A record is written to the file before the reply leaves, so it survives the process; the file is brought to the disk
 //! every [`FileJournalOptions::sync_interval`], so a power failure takes at most that much, and the workers' reports and
 //! the applications' heartbeats bring it back.
+//!
+//! Nothing here waits for the disk while the state is locked: a thread writes, another one brings it to the disk, and a
+//! snapshot has the caller's. A disk that does not answer is a fault like any other, and replies leave without it.
 
-use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
-use std::io::{BufWriter, ErrorKind, Read, Write};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::fs;
+use std::ops::Bound;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
-use bytes::BytesMut;
+use tokio::sync::oneshot;
 
-use super::layout::{Entry, Frame, decode, encode, holds_frame_later};
+use super::directory::{Files, at, lock};
+use super::health::Health;
+use super::layout::{Entry, payload};
+use super::queue::{Begun, Order, Queue};
+use super::segment::{self, Place, Segment};
+use super::snapshot::{self, SnapshotError, sync_dir};
+use super::syncer::Syncer;
+use super::writer::Writer;
 use super::{Journal, Kept};
 use crate::master::record::Record;
 use crate::{Error, Kind, Result};
@@ -27,39 +38,37 @@ pub struct FileJournalOptions {
     pub snapshot_after_bytes: u64,
     /// The longest that a record is on its way to the disk.
     pub sync_interval: Duration,
+    /// The longest that anybody waits for a disk that does not answer. Replies leave then as they do with any other fault.
+    pub answer_max: Duration,
 }
 
 impl FileJournalOptions {
     /// The defaults for a directory.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
-        Self { dir: dir.into(), snapshot_after_bytes: 4 << 20, sync_interval: Duration::from_millis(50) }
+        Self {
+            dir: dir.into(),
+            snapshot_after_bytes: 4 << 20,
+            sync_interval: Duration::from_millis(50),
+            answer_max: Duration::from_secs(3),
+        }
     }
 }
-
-/// How long a journal with a fault waits before it tries to be whole again.
-const RETRY: Duration = Duration::from_secs(5);
 
 /// See the [module](self).
 pub struct FileJournal {
     options: FileJournalOptions,
-    file: Arc<File>,
-    /// Of the file: the sequence of its first record, and its length up to the last whole one.
-    first: u64,
-    len: u64,
-    next: u64,
-    /// The file lacks records that could not be written to it; no more go there, for none behind a gap is read.
-    has_gap: bool,
-    snapshot_len: Arc<Mutex<u64>>,
-    retry_at: Instant,
+    queue: Arc<Queue>,
+    segment_len: Arc<AtomicU64>,
+    snapshot_len: Arc<AtomicU64>,
+    health: Arc<Health>,
     syncer: Arc<Syncer>,
-    _lock: File,
 }
 
 impl FileJournal {
     /// Opens or makes the directory's journal and returns the records that it holds, in order.
     ///
     /// # Errors
-    /// `Conflict` if another process uses the directory; `Corrupt` if a file is damaged other than at its end; others as
+    /// `Conflict` if another process uses the directory; `Corrupt` if a file is damaged where it was on the disk; others as
     /// the file system says.
     pub fn open(options: FileJournalOptions) -> Result<(Self, Vec<Record>)> {
         fs::create_dir_all(&options.dir).map_err(at(&options.dir))?;
@@ -69,9 +78,10 @@ impl FileJournal {
         let mut next = 0;
         let mut snapshot_len = 0;
         if let Some((first, path)) = snapshots.last_key_value() {
-            read_snapshot(path, &mut records)?;
+            records = snapshot::read(path)?;
             (next, snapshot_len) = (*first, path.metadata().map_err(at(path))?.len());
         }
+        let mut can_go_on = false;
         let mut from_last = journals.keys().rev().copied();
         let (last, before_last) = (from_last.next(), from_last.next());
         for (first, path) in journals.range(next..) {
@@ -85,428 +95,131 @@ impl FileJournal {
             } else {
                 Place::Earlier
             };
-            next = read_journal(path, *first, place, &mut records)?;
+            let behind = (Bound::Excluded(*first), Bound::Unbounded);
+            let synced_behind = || segment::synced_in(journals.range(behind).map(|(_, path)| path));
+            let contents = segment::read(path, *first, place, synced_behind)?;
+            records.extend(contents.records);
+            (next, can_go_on) = (contents.next, contents.can_go_on);
         }
         // Going on in the last file keeps the number of files bounded however often the process restarts.
-        let first =
-            last.filter(|first| *first >= snapshots.last_key_value().map_or(0, |(s, _)| *s)).unwrap_or(next);
-        let path = journal_path(&options.dir, first);
-        let file = OpenOptions::new().append(true).create(true).open(&path).map_err(at(&path))?;
-        let len = file.metadata().map_err(at(&path))?.len();
+        let first = last.filter(|_| can_go_on).unwrap_or(next);
+        let segment = Segment::open(&options.dir, first)?;
         sync_dir(&options.dir)?;
-        let file = Arc::new(file);
-        let syncer = Syncer::start(options.sync_interval);
-        let journal = Self {
-            options,
-            file,
-            first,
-            len,
+        let health = Health::new();
+        let syncer = Syncer::start(options.sync_interval, next, health.clone());
+        let (queue, segment_len) = (Arc::new(Queue::default()), Arc::new(AtomicU64::new(segment.len())));
+        let (dir, len) = (options.dir.clone(), segment_len.clone());
+        Writer {
+            dir,
+            segment,
             next,
-            has_gap: false,
-            snapshot_len: Arc::new(Mutex::new(snapshot_len)),
-            retry_at: Instant::now(),
-            syncer,
+            said_synced: 0,
+            len,
+            health: health.clone(),
+            syncer: syncer.clone(),
             _lock: lock,
-        };
+        }
+        .start(queue.clone());
+        let snapshot_len = Arc::new(AtomicU64::new(snapshot_len));
+        let journal = Self { options, queue, segment_len, snapshot_len, health, syncer };
         Ok((journal, records))
     }
 
-    fn write(&mut self, records: &[Record]) -> Result<()> {
-        let mut bytes = BytesMut::new();
-        for record in records {
-            encode(self.next, &Entry::Record(record.clone()), &mut bytes);
-            self.next += 1;
-        }
-        if let Err(error) = (&*self.file).write_all(&bytes) {
-            // What was written of it would hide the records behind it.
-            let cut = self.file.set_len(self.len);
-            self.has_gap = true;
-            self.retry_at = Instant::now() + RETRY;
-            let path = journal_path(&self.options.dir, self.first);
-            let error = match cut {
-                Ok(()) => at(&path)(error),
-                Err(cut) => at(&path)(cut),
-            };
-            self.syncer.fail(format!("cannot write: {error}"), false);
-            return Err(error);
-        }
-        self.len += bytes.len() as u64;
-        self.syncer.request(&self.file);
-        Ok(())
-    }
-
-    /// Goes on in a file that begins at `first`, and returns the one before, which is the same if it holds nothing yet.
-    fn begin_file(&mut self, first: u64) -> Result<Arc<File>> {
-        if first == self.first {
-            return Ok(self.file.clone());
-        }
-        let path = journal_path(&self.options.dir, first);
-        let file = OpenOptions::new().append(true).create(true).open(&path).map_err(at(&path))?;
-        (self.first, self.len, self.has_gap) = (first, 0, false);
-        Ok(std::mem::replace(&mut self.file, Arc::new(file)))
+    fn is_snapshot_due(&self, now: Instant) -> bool {
+        let snapshot_len = self.snapshot_len.load(Ordering::Relaxed);
+        let segment_len = self.segment_len.load(Ordering::Relaxed);
+        let has_grown = segment_len >= self.options.snapshot_after_bytes.max(2 * snapshot_len);
+        self.health.wants_snapshot(now, has_grown)
     }
 }
 
 impl Journal for FileJournal {
     fn append(&mut self, records: &[Record]) -> Kept {
-        // Where nothing more can be kept, the next snapshot has the records. The file that such a snapshot begins takes
-        // what is decided while it is written, although the fault still stands.
-        let written = if self.has_gap || self.syncer.fault().is_some_and(|fault| fault.forever) {
-            self.next += records.len() as u64;
-            Ok(())
-        } else {
-            self.write(records)
-        };
-        Box::pin(std::future::ready(written))
+        if self.syncer.is_stalled(Instant::now(), self.options.answer_max) {
+            self.health.stalls(Instant::now());
+        }
+        let payloads = records.iter().map(|record| payload(&Entry::Record(record.clone()))).collect();
+        let (written, answer) = oneshot::channel();
+        if !self.queue.append(payloads, written) {
+            self.health.lacks(Instant::now(), "too much waits for the disk".to_owned());
+        }
+        if !self.health.is_whole() {
+            // Nobody waits for what is not kept as promised: where the disk hangs, each would wait in vain.
+            return Box::pin(std::future::ready(Ok(())));
+        }
+        let (health, answer_max) = (self.health.clone(), self.options.answer_max);
+        Box::pin(async move {
+            match tokio::time::timeout(answer_max, answer).await {
+                Ok(Ok(written)) => written,
+                Ok(Err(_)) => {
+                    health.poison("the thread that writes has ended".to_owned());
+                    Err(Error::new(Kind::Internal, "the thread that writes the journal has ended"))
+                }
+                Err(_) => {
+                    health.stalls(Instant::now());
+                    let message = format!("the journal's disk has not answered for {answer_max:?}");
+                    Err(Error::new(Kind::Unavailable, message))
+                }
+            }
+        })
     }
 
     fn wants_snapshot(&self) -> bool {
-        if self.syncer.is_busy() {
-            return false;
-        }
-        match self.syncer.fault() {
-            Some(fault) => !fault.forever && Instant::now() >= self.retry_at,
-            None => {
-                let snapshot_len = *self.snapshot_len.lock().unwrap_or_else(PoisonError::into_inner);
-                self.len >= self.options.snapshot_after_bytes.max(2 * snapshot_len)
-            }
-        }
+        self.is_snapshot_due(Instant::now())
     }
 
     fn snapshot(&mut self, records: Vec<Record>) -> Box<dyn FnOnce() + Send> {
-        self.retry_at = Instant::now() + RETRY;
-        let (dir, first) = (self.options.dir.clone(), self.next);
-        let before = match self.begin_file(first) {
-            Ok(before) => before,
-            Err(error) => {
-                self.syncer.fail(format!("cannot begin a journal file: {error}"), false);
-                return Box::new(|| {});
-            }
+        let attempt = self.health.begin();
+        let (begun, answer) = sync_channel(1);
+        self.queue.push(Order::Begin { begun });
+        let dir = self.options.dir.clone();
+        let (snapshot_len, syncer) = (self.snapshot_len.clone(), self.syncer.clone());
+        let write = move |begun: Result<Begun>| -> Result<(), SnapshotError> {
+            let Begun { first, before } = begun?;
+            syncer.sync(&before).map_err(SnapshotError::Sync)?;
+            // The new file's name, which a power failure may take with all that is written to it.
+            sync_dir(&dir)?;
+            let len = snapshot::write(&dir, first, &records)?;
+            syncer.has_snapshot(first);
+            snapshot_len.store(len, Ordering::Relaxed);
+            Files::list(&dir)?.remove_before(first);
+            Ok(())
         };
-        let snapshot_len = self.snapshot_len.clone();
-        let busy = Busy::begin(&self.syncer);
         Box::new(move || {
-            let written = before.sync_data().map_err(at(&dir)).and_then(|()| {
-                // The new file's name, which a power failure may take with all that is written to it.
-                sync_dir(&dir)?;
-                let len = write_snapshot(&dir, first, &records)?;
-                Files::list(&dir)?.remove_before(first);
-                Ok(len)
-            });
-            match written {
-                Ok(len) => {
-                    *snapshot_len.lock().unwrap_or_else(PoisonError::into_inner) = len;
-                    busy.recover();
-                }
-                Err(error) => busy.syncer.fail(format!("cannot write a snapshot: {error}"), false),
+            // Without an answer the journal has ended.
+            if let Ok(begun) = answer.recv() {
+                attempt.end(Instant::now(), write(begun));
             }
         })
     }
 
     fn fault(&self) -> Option<String> {
-        self.syncer.fault().map(|fault| fault.text)
+        self.health.why()
     }
 }
 
 impl Drop for FileJournal {
     fn drop(&mut self) {
-        self.syncer.stop();
-        if let Err(error) = self.file.sync_data() {
-            tracing::error!(%error, "the journal's last records may not be on the disk");
+        if !self.queue.stop(self.options.answer_max) {
+            tracing::error!("the journal's disk does not answer, and may not have the last records");
         }
-    }
-}
-
-/// Brings the file to the disk on a thread of its own, and keeps what went wrong.
-#[derive(Default)]
-struct Syncer {
-    state: Mutex<SyncState>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct SyncState {
-    due: Option<Arc<File>>,
-    fault: Option<Fault>,
-    /// Faults so far: a snapshot repairs those that were there when it was begun.
-    faults: u64,
-    busy: bool,
-    stopped: bool,
-}
-
-#[derive(Debug, Clone)]
-struct Fault {
-    text: String,
-    /// An fsync failed: what the kernel then holds of the files is unknown, and is not asked again.
-    forever: bool,
-}
-
-impl Syncer {
-    fn start(interval: Duration) -> Arc<Self> {
-        let syncer = Arc::new(Self::default());
-        let shared = syncer.clone();
-        let thread = std::thread::Builder::new().name("journal-sync".to_owned());
-        let spawned = thread.spawn(move || {
-            while let Some(file) = shared.next_due(interval) {
-                if let Err(error) = file.sync_data() {
-                    shared.fail(format!("cannot bring records to the disk: {error}"), true);
-                }
-            }
-        });
-        if let Err(error) = spawned {
-            syncer.fail(format!("cannot start a thread: {error}"), true);
-        }
-        syncer
-    }
-
-    /// Waits for a request and then for the interval, so that records share an fsync.
-    fn next_due(&self, interval: Duration) -> Option<Arc<File>> {
-        let mut state = self.lock();
-        while state.due.is_none() && !state.stopped {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        if !state.stopped {
-            let waited = self.changed.wait_timeout_while(state, interval, |state| !state.stopped);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-        if state.stopped { None } else { state.due.take() }
-    }
-
-    fn request(&self, file: &Arc<File>) {
-        let mut state = self.lock();
-        // One that was due before is brought to the disk by the snapshot that ended it.
-        if state.due.replace(file.clone()).is_none() {
-            self.changed.notify_all();
-        }
-    }
-
-    fn fail(&self, text: String, forever: bool) {
-        let mut state = self.lock();
-        if state.fault.is_none() {
-            tracing::error!("the journal does not keep records any more: {text}");
-        }
-        let forever = forever || state.fault.as_ref().is_some_and(|fault| fault.forever);
-        state.fault = Some(Fault { text, forever });
-        state.faults += 1;
-    }
-
-    fn fault(&self) -> Option<Fault> {
-        self.lock().fault.clone()
-    }
-
-    fn is_busy(&self) -> bool {
-        self.lock().busy
-    }
-
-    fn stop(&self) {
-        self.lock().stopped = true;
-        self.changed.notify_all();
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, SyncState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// While a snapshot is written, however that ends.
-struct Busy {
-    syncer: Arc<Syncer>,
-    faults: u64,
-}
-
-impl Busy {
-    fn begin(syncer: &Arc<Syncer>) -> Self {
-        let mut state = syncer.lock();
-        state.busy = true;
-        Self { syncer: syncer.clone(), faults: state.faults }
-    }
-
-    /// The snapshot is there: what failed before it was begun is repaired, and nothing that failed since.
-    fn recover(&self) {
-        let mut state = self.syncer.lock();
-        if state.faults == self.faults && state.fault.as_ref().is_some_and(|fault| !fault.forever) {
-            tracing::info!("the journal is whole again");
-            state.fault = None;
-        }
-    }
-}
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        self.syncer.lock().busy = false;
-    }
-}
-
-/// The files of a directory by the sequence in their names.
-struct Files {
-    snapshots: BTreeMap<u64, PathBuf>,
-    journals: BTreeMap<u64, PathBuf>,
-}
-
-impl Files {
-    fn list(dir: &Path) -> Result<Self> {
-        let mut files = Self { snapshots: BTreeMap::new(), journals: BTreeMap::new() };
-        for entry in fs::read_dir(dir).map_err(at(dir))? {
-            let path = entry.map_err(at(dir))?.path();
-            let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
-            let sequence = |before: &str, behind: &str| {
-                name.strip_prefix(before)?.strip_suffix(behind)?.parse::<u64>().ok()
-            };
-            if let Some(sequence) = sequence("snapshot-", ".bin") {
-                files.snapshots.insert(sequence, path);
-            } else if let Some(sequence) = sequence("journal-", ".log") {
-                files.journals.insert(sequence, path);
-            }
-        }
-        Ok(files)
-    }
-
-    /// Removes what a snapshot at `sequence` has made superfluous. What cannot be removed is ignored when read.
-    fn remove_before(&self, sequence: u64) {
-        let old = self.snapshots.range(..sequence).chain(self.journals.range(..sequence));
-        for (_, path) in old {
-            if let Err(error) = fs::remove_file(path) {
-                tracing::warn!(path = %path.display(), %error, "cannot remove an old journal file");
-            }
-        }
-    }
-}
-
-fn journal_path(dir: &Path, first: u64) -> PathBuf {
-    dir.join(format!("journal-{first:020}.log"))
-}
-
-fn lock(dir: &Path) -> Result<File> {
-    let path = dir.join("LOCK");
-    let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path).map_err(at(&path))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(fs::TryLockError::WouldBlock) => {
-            let error = Error::new(Kind::Conflict, format!("{} is in use by another master", dir.display()));
-            Err(error.with_hint("stop the other process, or give this one a directory of its own with --dir"))
-        }
-        Err(fs::TryLockError::Error(error)) => Err(at(&path)(error)),
-    }
-}
-
-fn write_snapshot(dir: &Path, first: u64, records: &[Record]) -> Result<u64> {
-    let path = dir.join(format!("snapshot-{first:020}.bin"));
-    let unfinished = dir.join("snapshot.tmp");
-    let mut file = BufWriter::with_capacity(1 << 20, File::create(&unfinished).map_err(at(&unfinished))?);
-    let mut bytes = BytesMut::new();
-    let mut len = 0;
-    let entries = records.iter().map(|record| Entry::Record(record.clone()));
-    let end = Entry::SnapshotEnd(records.len() as u64);
-    for (sequence, entry) in entries.chain([end]).enumerate() {
-        bytes.clear();
-        encode(sequence as u64, &entry, &mut bytes);
-        file.write_all(&bytes).map_err(at(&unfinished))?;
-        len += bytes.len() as u64;
-    }
-    let file = file.into_inner().map_err(|error| at(&unfinished)(error.into_error()))?;
-    file.sync_all().map_err(at(&unfinished))?;
-    fs::rename(&unfinished, &path).map_err(at(&path))?;
-    sync_dir(dir)?;
-    Ok(len)
-}
-
-fn read_snapshot(path: &Path, records: &mut Vec<Record>) -> Result<()> {
-    let bytes = read(path)?;
-    let mut at = 0;
-    while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
-        match decode(rest) {
-            Frame::Whole { sequence, .. } if sequence != records.len() as u64 => break,
-            Frame::Whole { entry: Entry::Record(record), len, .. } => {
-                records.push(record);
-                at += len;
-            }
-            Frame::Whole { entry: Entry::SnapshotEnd(count), len, .. }
-                if count == records.len() as u64 && at + len == bytes.len() =>
-            {
-                return Ok(());
-            }
-            Frame::Foreign => return Err(foreign(path, at)),
-            Frame::Whole { .. } | Frame::Broken => break,
-        }
-    }
-    Err(corrupt(path, at))
-}
-
-/// Where a journal file stands among the others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
-    Earlier,
-    BeforeLast,
-    Last,
-}
-
-/// Reads a journal file and returns the sequence after its last record. The end of the last file may be torn, by a
-/// process or a machine that died while writing: it is cut off. So may that of the one before, where a power failure came
-/// between the file that a snapshot begins and the snapshot: it lacks records of the last moment, as the last file would.
-fn read_journal(path: &Path, first: u64, place: Place, records: &mut Vec<Record>) -> Result<u64> {
-    let bytes = read(path)?;
-    let (mut next, mut at) = (first, 0);
-    while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
-        match decode(rest) {
-            Frame::Whole { sequence, entry: Entry::Record(record), len } if sequence == next => {
-                records.push(record);
-                next += 1;
-                at += len;
-            }
-            Frame::Broken if place != Place::Earlier && !holds_frame_later(rest) => {
-                tracing::warn!(path = %path.display(), offset = at, torn = rest.len(), "cut the torn end of a journal file");
-                cut(path, at as u64)?;
-                break;
-            }
-            Frame::Foreign => return Err(foreign(path, at)),
-            Frame::Whole { .. } | Frame::Broken => return Err(corrupt(path, at)),
-        }
-    }
-    Ok(next)
-}
-
-fn cut(path: &Path, len: u64) -> Result<()> {
-    let file = OpenOptions::new().write(true).open(path).map_err(at(path))?;
-    file.set_len(len).and_then(|()| file.sync_all()).map_err(at(path))
-}
-
-fn read(path: &Path) -> Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)).map_err(at(path))?;
-    Ok(bytes)
-}
-
-fn sync_dir(dir: &Path) -> Result<()> {
-    File::open(dir).and_then(|dir| dir.sync_all()).map_err(at(dir))
-}
-
-fn corrupt(path: &Path, offset: usize) -> Error {
-    let message = format!("{} is damaged at byte {offset}, before its end", path.display());
-    Error::new(Kind::Corrupt, message).with_hint(
-        "restore the directory, or start with an empty one: applications and workers will tell most of what it held",
-    )
-}
-
-fn foreign(path: &Path, offset: usize) -> Error {
-    let message = format!("{} holds a record of a newer version at byte {offset}", path.display());
-    Error::new(Kind::Invalid, message).with_hint("start the version that wrote it")
-}
-
-/// Names the file that an I/O error is about.
-fn at(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
-    move |error| {
-        let kind = match error.kind() {
-            ErrorKind::NotFound => Kind::NotFound,
-            ErrorKind::PermissionDenied => Kind::Denied,
-            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Kind::ResourceExhausted,
-            _ => Kind::Unavailable,
-        };
-        Error::new(kind, format!("{}: {error}", path.display())).with_source(error)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+    use std::io::{Read, Write};
+    use std::path::Path;
+    use std::task::{Context, Poll, Waker};
+
+    use bytes::BytesMut;
+    use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+
+    use super::super::directory::journal_path;
+    use super::super::health::{RETRY_MAX, RETRY_MIN};
+    use super::super::layout::{Frame, decode, encode};
+    use super::super::queue::WAITING_MAX_BYTES;
     use super::*;
     use crate::ids::ShuffleKey;
 
@@ -515,19 +228,65 @@ mod tests {
     }
 
     fn options(dir: &Path) -> FileJournalOptions {
-        FileJournalOptions { snapshot_after_bytes: 4096, ..FileJournalOptions::new(dir) }
+        // What reaches the disk, and when, is for each test to say.
+        let sync_interval = Duration::from_secs(3600);
+        FileJournalOptions { snapshot_after_bytes: 4096, sync_interval, ..FileJournalOptions::new(dir) }
     }
 
     fn open(dir: &Path) -> (FileJournal, Vec<Record>) {
         FileJournal::open(options(dir)).unwrap()
     }
 
+    /// Looks at what the thread has, when it has done all that it was asked before.
+    fn with_writer<T: Send + 'static>(
+        journal: &FileJournal,
+        show: impl FnOnce(&mut Writer) -> T + Send + 'static,
+    ) -> T {
+        let (shown, answer) = sync_channel(1);
+        journal.queue.push(Order::Show(Box::new(move |writer| shown.send(show(writer)).unwrap())));
+        answer.recv().unwrap()
+    }
+
+    fn swap_file(journal: &FileJournal, file: impl Into<Arc<File>>) -> Arc<File> {
+        let file = file.into();
+        with_writer(journal, |writer| writer.segment.swap_file(file))
+    }
+
+    fn settle(journal: &FileJournal) {
+        with_writer(journal, |_| ());
+    }
+
     /// Appends as if the process were killed behind it: nothing is flushed by us.
     fn append(journal: &mut FileJournal, range: std::ops::Range<i32>) {
         for shuffle in range {
             drop(journal.append(&[registered(shuffle)]));
-            assert_eq!(journal.fault(), None);
         }
+        settle(journal);
+        assert_eq!(journal.fault(), None);
+    }
+
+    fn sync(journal: &FileJournal) {
+        with_writer(journal, |writer| writer.syncer.sync(&writer.segment.unsynced(writer.next)).unwrap());
+    }
+
+    /// Where each entry of a segment ends, and whether it is a record.
+    fn entries(bytes: &[u8]) -> Vec<(usize, bool)> {
+        let (mut entries, mut at) = (Vec::new(), 0);
+        while at < bytes.len() {
+            let Frame::Whole { entry, len, .. } = decode(&bytes[at..]) else { panic!("broken at {at}") };
+            at += len;
+            entries.push((at, matches!(entry, Entry::Record(_))));
+        }
+        entries
+    }
+
+    /// How many records of a segment are whole within its first `len` bytes.
+    fn records_within(bytes: &[u8], len: usize) -> i32 {
+        entries(bytes).iter().filter(|(end, is_record)| *is_record && *end <= len).count() as i32
+    }
+
+    fn kind_of_failure(dir: &Path) -> Kind {
+        FileJournal::open(options(dir)).err().expect("it does not start").kind()
     }
 
     fn last_file(dir: &Path) -> PathBuf {
@@ -562,15 +321,11 @@ mod tests {
         drop(journal);
         let path = last_file(dir.path());
         let whole = fs::read(&path).unwrap();
-        let frame = whole.len() / 3;
         for len in 0..whole.len() {
             fs::write(&path, &whole[..len]).unwrap();
             let (mut journal, records) = open(dir.path());
-            assert_eq!(
-                records,
-                (1..=(len / frame) as i32).map(registered).collect::<Vec<_>>(),
-                "{len} bytes"
-            );
+            let expected: Vec<Record> = (1..=records_within(&whole, len)).map(registered).collect();
+            assert_eq!(records, expected, "{len} bytes");
             append(&mut journal, 7..8);
             drop(journal);
             assert_eq!(open(dir.path()).1.last(), Some(&registered(7)));
@@ -587,32 +342,28 @@ mod tests {
         drop(journal);
         let path = Files::list(dir.path()).unwrap().journals.pop_first().unwrap().1;
         let whole = fs::read(&path).unwrap();
-        let frame = whole.len() / 3;
         let expected =
-            |len: usize| (1..=(len / frame) as i32).chain(4..6).map(registered).collect::<Vec<_>>();
+            |len| (1..=records_within(&whole, len)).chain(4..6).map(registered).collect::<Vec<_>>();
         for len in 0..=whole.len() {
             fs::write(&path, &whole[..len]).unwrap();
             for _ in 0..2 {
                 let (journal, records) = open(dir.path());
-                assert_eq!((records, journal.next), (expected(len), 5), "{len} bytes");
+                let next = with_writer(&journal, |writer| writer.next);
+                assert_eq!((records, next), (expected(len), 7), "{len} bytes");
             }
         }
-        // What was allocated and never written is as good as torn; a hole before whole records is rot.
+        // What was allocated and never written is as good as torn.
         let mut zeroed = whole.clone();
-        zeroed[2 * frame + 1..].fill(0);
+        zeroed[whole.len() - 50..].fill(0);
         fs::write(&path, &zeroed).unwrap();
-        assert_eq!(open(dir.path()).1, expected(2 * frame));
-        let mut rotten = whole.clone();
-        rotten[frame + 1] ^= 4;
-        fs::write(&path, &rotten).unwrap();
-        assert_eq!(FileJournal::open(options(dir.path())).err().unwrap().kind(), Kind::Corrupt);
+        assert_eq!(open(dir.path()).1, expected(whole.len() - 50));
         fs::write(&path, &whole).unwrap();
         let (mut journal, _) = open(dir.path());
         drop(journal.snapshot(Vec::new()));
         append(&mut journal, 6..7);
         drop(journal);
         fs::write(&path, &whole[..whole.len() - 1]).unwrap();
-        assert_eq!(FileJournal::open(options(dir.path())).err().unwrap().kind(), Kind::Corrupt);
+        assert_eq!(kind_of_failure(dir.path()), Kind::Corrupt);
     }
 
     #[test]
@@ -621,16 +372,119 @@ mod tests {
         let (mut journal, _) = open(dir.path());
         append(&mut journal, 0..3);
         drop(journal);
+        append(&mut open(dir.path()).0, 3..4);
         let path = last_file(dir.path());
+        let whole = fs::read(&path).unwrap();
+        for at in 0..entries(&whole)[3].0 {
+            let mut rotten = whole.clone();
+            rotten[at] ^= 4;
+            fs::write(&path, &rotten).unwrap();
+            assert_eq!(kind_of_failure(dir.path()), Kind::Corrupt, "byte {at}");
+            assert_eq!(fs::read(&path).unwrap(), rotten, "nothing was changed");
+        }
+    }
+
+    #[test]
+    fn a_hole_in_what_no_fsync_has_covered_is_cut_and_one_before_is_rot() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut journal, _) = open(dir.path());
+        append(&mut journal, 0..200);
+        sync(&journal);
+        append(&mut journal, 200..400);
+        drop(journal);
+        let path = last_file(dir.path());
+        let whole = fs::read(&path).unwrap();
+        let synced = entries(&whole)[200].0;
+        let hole = |begin: usize| {
+            let mut bytes = whole.clone();
+            bytes[begin..begin + 4096].fill(0);
+            fs::write(&path, bytes).unwrap();
+        };
+        let page = synced.next_multiple_of(4096);
+        hole(page);
+        let (mut journal, records) = open(dir.path());
+        let kept = records_within(&whole, page);
+        assert!((200..300).contains(&kept), "whole records stand behind the hole");
+        assert_eq!(records, (0..kept).map(registered).collect::<Vec<_>>());
+        append(&mut journal, kept..401);
+        drop(journal);
+        assert_eq!(open(dir.path()).1, (0..401).map(registered).collect::<Vec<_>>());
+        hole(0);
+        assert_eq!(kind_of_failure(dir.path()), Kind::Corrupt);
+    }
+
+    #[test]
+    fn a_segment_says_nothing_of_one_before_it_that_is_not_on_the_disk() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut journal, _) = open(dir.path());
+        append(&mut journal, 0..3);
+        let job = journal.snapshot(Vec::new());
+        append(&mut journal, 3..4);
+        sync(&journal); // The thread comes before the job.
+        append(&mut journal, 4..5);
+        drop((job, journal));
+        let path = Files::list(dir.path()).unwrap().journals.pop_first().unwrap().1;
+        let whole = fs::read(&path).unwrap();
+        fs::write(&path, &whole[..whole.len() - 1]).unwrap();
+        assert_eq!(open(dir.path()).1, [0, 1, 3, 4].map(registered));
+    }
+
+    #[test]
+    fn a_snapshot_brings_the_segment_before_it_to_the_disk_and_the_next_says_so() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut journal, _) = open(dir.path());
+        append(&mut journal, 0..3);
+        let path = last_file(dir.path());
+        // The snapshot cannot be written, and does not take the place of what it was to replace.
+        fs::create_dir(dir.path().join("snapshot.tmp")).unwrap();
+        journal.snapshot(Vec::new())();
+        append_with_fault(&mut journal, 3);
+        drop(journal);
+        let whole = fs::read(&path).unwrap();
+        fs::write(&path, &whole[..whole.len() - 1]).unwrap();
+        assert_eq!(kind_of_failure(dir.path()), Kind::Corrupt);
+    }
+
+    /// A journal as versions wrote it that did not say what is on the disk.
+    fn write_old(dir: &Path, range: std::ops::Range<i32>) -> PathBuf {
+        let mut bytes = BytesMut::new();
+        for shuffle in range {
+            encode(shuffle as u64, &Entry::Record(registered(shuffle)), &mut bytes);
+        }
+        let path = journal_path(dir, 0);
+        fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    #[test]
+    fn a_journal_of_an_older_version_is_read_as_before_and_not_written_any_more() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = write_old(dir.path(), 0..3);
         let whole = fs::read(&path).unwrap();
         for at in 0..2 * whole.len() / 3 {
             let mut rotten = whole.clone();
             rotten[at] ^= 4;
             fs::write(&path, &rotten).unwrap();
-            let error = FileJournal::open(options(dir.path())).err().unwrap();
-            assert_eq!(error.kind(), Kind::Corrupt, "byte {at}");
-            assert_eq!(fs::read(&path).unwrap(), rotten, "nothing was changed");
+            assert_eq!(kind_of_failure(dir.path()), Kind::Corrupt, "byte {at}");
         }
+        for len in 0..=whole.len() {
+            fs::write(&path, &whole[..len]).unwrap();
+            assert_eq!(open(dir.path()).1.len(), records_within(&whole, len) as usize);
+            fs::remove_file(last_file(dir.path())).unwrap();
+        }
+        fs::write(&path, &whole).unwrap();
+        let (mut journal, records) = open(dir.path());
+        assert_eq!(records, [0, 1, 2].map(registered));
+        append(&mut journal, 3..5);
+        drop(journal);
+        assert_eq!(fs::read(&path).unwrap(), whole);
+        let (mut journal, records) = open(dir.path());
+        assert_eq!(records, [0, 1, 2, 3, 4].map(registered));
+        append(&mut journal, 5..6);
+        drop(journal);
+        assert_eq!(Files::list(dir.path()).unwrap().journals.len(), 2, "the new one goes on");
+        fs::write(&path, &whole[..whole.len() - 1]).unwrap();
+        assert_eq!(kind_of_failure(dir.path()), Kind::Corrupt, "it was on the disk when the new one began");
     }
 
     #[test]
@@ -673,10 +527,11 @@ mod tests {
         append(&mut journal, 0..3);
         fill_disk(&mut journal);
         drop(journal.append(&[registered(3)]));
+        settle(&journal);
         assert!(journal.fault().is_some());
         drop(journal.append(&[registered(4)]));
-        journal.retry_at = Instant::now();
-        assert!(journal.wants_snapshot());
+        settle(&journal);
+        assert!(journal.is_snapshot_due(Instant::now() + 2 * RETRY_MIN));
         journal.snapshot((0..5).map(registered).collect())();
         assert_eq!(journal.fault(), None);
         append(&mut journal, 5..6);
@@ -684,9 +539,15 @@ mod tests {
         assert_eq!(open(dir.path()).1, (0..6).map(registered).collect::<Vec<_>>());
     }
 
-    /// A file that cannot be written stands for a full disk.
-    fn fill_disk(journal: &mut FileJournal) {
-        journal.file = Arc::new(File::open(last_file(&journal.options.dir)).unwrap());
+    /// A file that may be cut and not written stands for a full disk. Returns the real one.
+    fn fill_disk(journal: &mut FileJournal) -> Arc<File> {
+        swap_file(journal, sealed(SealFlags::WRITE))
+    }
+
+    fn sealed(seals: SealFlags) -> File {
+        let file = memfd_create("full", MemfdFlags::ALLOW_SEALING).unwrap();
+        fcntl_add_seals(&file, seals).unwrap();
+        file.into()
     }
 
     #[test]
@@ -696,8 +557,10 @@ mod tests {
         append(&mut journal, 0..3);
         fill_disk(&mut journal);
         drop(journal.append(&[registered(3)]));
+        settle(&journal);
         let repair = journal.snapshot((0..4).map(registered).collect());
         drop(journal.append(&[registered(4)]));
+        settle(&journal);
         assert!(journal.fault().is_some(), "the snapshot is not there yet");
         repair();
         append(&mut journal, 5..6);
@@ -713,10 +576,10 @@ mod tests {
         let snapshot = journal.snapshot((0..3).map(registered).collect());
         fill_disk(&mut journal);
         drop(journal.append(&[registered(3)]));
+        settle(&journal);
         snapshot();
         assert!(journal.fault().is_some());
-        journal.retry_at = Instant::now();
-        assert!(journal.wants_snapshot());
+        assert!(journal.is_snapshot_due(Instant::now() + 2 * RETRY_MIN));
         journal.snapshot((0..4).map(registered).collect())();
         append(&mut journal, 4..5);
         drop(journal);
@@ -730,13 +593,160 @@ mod tests {
         append(&mut journal, 0..3);
         fill_disk(&mut journal);
         drop(journal.append(&[registered(3)]));
+        settle(&journal);
         drop(journal.snapshot((0..4).map(registered).collect())); // Not written, as on a disk that is still full.
-        journal.retry_at = Instant::now();
-        assert!(journal.wants_snapshot(), "the one that was given up is not in the way");
+        assert!(
+            journal.is_snapshot_due(Instant::now() + RETRY_MIN),
+            "the one that was given up is not in the way"
+        );
         journal.snapshot((0..4).map(registered).collect())();
         assert_eq!(journal.fault(), None);
         drop(journal);
         assert_eq!(open(dir.path()).1, (0..4).map(registered).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn no_segment_begins_behind_one_that_could_not_be_cut() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut journal, _) = open(dir.path());
+        append(&mut journal, 0..3);
+        // Half a record reaches the file, and neither the rest of it nor the cut is possible.
+        let path = last_file(dir.path());
+        let mut torn = fs::read(&path).unwrap();
+        torn.extend_from_within(..10);
+        fs::write(&path, &torn).unwrap();
+        let disk = swap_file(&journal, sealed(SealFlags::WRITE | SealFlags::GROW));
+        drop(journal.append(&[registered(3)]));
+        settle(&journal);
+        for _ in 0..3 {
+            journal.snapshot((0..4).map(registered).collect())();
+            drop(journal.append(&[registered(4)]));
+            settle(&journal);
+            assert!(journal.fault().is_some());
+            let files = Files::list(dir.path()).unwrap();
+            assert_eq!((files.snapshots.len(), files.journals.len()), (0, 1));
+        }
+        assert_eq!(fs::read(&path).unwrap(), torn);
+        swap_file(&journal, disk);
+        drop(journal.snapshot((0..5).map(registered).collect())); // Killed before it was written.
+        append_with_fault(&mut journal, 5);
+        drop(journal.snapshot((0..6).map(registered).collect()));
+        append_with_fault(&mut journal, 6);
+        drop(journal);
+        let expected: Vec<Record> = (0..3).chain(5..7).map(registered).collect();
+        assert_eq!(open(dir.path()).1, expected, "what the snapshots would have had is missing, and no more");
+    }
+
+    fn append_with_fault(journal: &mut FileJournal, shuffle: i32) {
+        drop(journal.append(&[registered(shuffle)]));
+        settle(journal);
+        assert!(journal.fault().is_some());
+    }
+
+    #[test]
+    fn a_disk_that_stays_full_keeps_one_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut journal, _) = open(dir.path());
+        append(&mut journal, 0..3);
+        for shuffle in 3..9 {
+            fill_disk(&mut journal);
+            append_with_fault(&mut journal, shuffle);
+            drop(journal.snapshot(Vec::new()));
+            settle(&journal);
+            assert!(
+                Files::list(dir.path()).unwrap().journals.len() <= 2,
+                "what holds records, and what takes them"
+            );
+        }
+    }
+
+    #[test]
+    fn an_fsync_that_failed_is_not_tried_again_whoever_saw_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut journal, _) = open(dir.path());
+        append(&mut journal, 0..3);
+        swap_file(&journal, no_sync());
+        journal.snapshot((0..3).map(registered).collect())();
+        let fault = journal.fault().unwrap();
+        assert!(fault.contains("cannot bring"), "{fault}");
+        assert!(!journal.is_snapshot_due(Instant::now() + 100 * RETRY_MAX));
+        let len = fs::metadata(last_file(dir.path())).unwrap().len();
+        drop(journal.append(&[registered(3)]));
+        settle(&journal);
+        assert_eq!(fs::metadata(last_file(dir.path())).unwrap().len(), len, "nothing is written any more");
+        assert!(Files::list(dir.path()).unwrap().snapshots.is_empty());
+    }
+
+    /// A device that takes all that is written, and fails every fsync.
+    fn no_sync() -> File {
+        File::options().append(true).open("/dev/null").unwrap()
+    }
+
+    fn now_or_never(mut kept: Kept) -> Option<Result<()>> {
+        match kept.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(written) => Some(written),
+            Poll::Pending => None,
+        }
+    }
+
+    /// A pipe that nobody reads stands for a disk that hangs; the reader lets it go on.
+    fn hang_disk(journal: &FileJournal) -> std::io::PipeReader {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        writer.write_all(&[7; 1 << 16]).unwrap();
+        swap_file(journal, File::from(std::os::fd::OwnedFd::from(writer)));
+        reader
+    }
+
+    #[tokio::test]
+    async fn a_disk_that_hangs_holds_nobody_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let answer_max = Duration::from_millis(200);
+        let (mut journal, _) =
+            FileJournal::open(FileJournalOptions { answer_max, ..options(dir.path()) }).unwrap();
+        journal.append(&[registered(0)]).await.unwrap();
+        let mut reader = hang_disk(&journal);
+        let several = [journal.append(&[registered(1)]), journal.append(&[registered(2)])];
+        assert_eq!(journal.fault(), None);
+        for kept in several {
+            assert_eq!(kept.await.unwrap_err().kind(), Kind::Unavailable);
+        }
+        assert!(journal.fault().unwrap().contains("does not answer"));
+        let kept = journal.append(&[registered(3)]);
+        assert!(now_or_never(kept).unwrap().is_ok(), "nobody waits once that is known");
+        assert!(journal.is_snapshot_due(Instant::now() + RETRY_MIN));
+        drop(journal.snapshot((0..4).map(registered).collect())); // Given up: a pipe takes no fsync.
+        drop(journal.append(&[registered(4)]));
+        reader.read_exact(&mut [0; 1 << 16]).unwrap();
+        settle(&journal);
+        assert!(journal.fault().is_some(), "the promise was not kept");
+        assert!(journal.is_snapshot_due(Instant::now() + RETRY_MIN));
+        journal.snapshot((0..5).map(registered).collect())();
+        assert_eq!(journal.fault(), None);
+        journal.append(&[registered(5)]).await.unwrap();
+        drop(journal);
+        assert_eq!(open(dir.path()).1, (0..6).map(registered).collect::<Vec<_>>());
+    }
+
+    #[tokio::test]
+    async fn what_was_refused_while_the_disk_hung_leaves_no_gap_in_a_segment() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut journal, _) = open(dir.path());
+        append(&mut journal, 0..2);
+        let (go, gone) = sync_channel::<()>(0);
+        journal.queue.push(Order::Show(Box::new(move |_| gone.recv().unwrap())));
+        // Too much at once for a queue that is not empty.
+        let records: Vec<Record> = (2..2 + (WAITING_MAX_BYTES / 8) as i32).map(registered).collect();
+        drop(journal.append(&[registered(2)]));
+        journal.append(&records).await.unwrap();
+        assert!(journal.fault().unwrap().contains("too much waits"));
+        drop(journal.append(&[registered(3)]));
+        go.send(()).unwrap();
+        settle(&journal);
+        assert!(journal.is_snapshot_due(Instant::now() + RETRY_MIN));
+        drop(journal.snapshot(Vec::new())); // Killed before it was written.
+        append_with_fault(&mut journal, 5);
+        drop(journal);
+        assert_eq!(open(dir.path()).1, [0, 1, 2, 5].map(registered), "not what is behind the gap");
     }
 
     #[test]

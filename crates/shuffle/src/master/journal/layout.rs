@@ -11,8 +11,13 @@
 //! 16      4      CRC-32 of bytes 4..16 and the payload
 //! 20      N      payload, protobuf `yeoul.shuffle.journal.Record`
 //! ```
-//! The magic begins each frame so that whole frames can be found behind a damaged one: that tells a torn tail, which is
-//! cut, from rot, which is an error. A snapshot ends in a frame that counts the others and is worth nothing without it.
+//! The magic begins each frame so that whole frames can be found behind a damaged one. A snapshot ends in a frame that
+//! counts the others and is worth nothing without it.
+//!
+//! A journal file begins with a frame that says how much of the journal is on the disk, and so does what is written after
+//! each fsync. That tells a torn tail, which is cut, from rot, which is an error: pages that no fsync has covered reach the
+//! disk in any order, so that a power failure may leave a hole with whole frames behind it, but none of these says that
+//! what is in the hole was on the disk.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message as _;
@@ -29,12 +34,14 @@ const HEAD: usize = 20;
 /// No record is near this size: properties of applications are limited to 64 of 8 KiB.
 const PAYLOAD_MAX: usize = 1 << 20;
 
-/// A record, or the end of a snapshot with the number of records before it.
+/// A record, or something about those before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
     /// A change.
     Record(Record),
-    /// The end, with the number of records before it.
+    /// In a journal: all entries with sequences below this one were on the disk when it was written.
+    Synced(u64),
+    /// In a snapshot: the end, with the number of records before it.
     SnapshotEnd(u64),
 }
 
@@ -61,9 +68,17 @@ pub enum Frame {
 /// # Panics
 /// If the record exceeds the limits on its parts.
 pub fn encode(sequence: u64, entry: &Entry, dst: &mut BytesMut) {
+    frame(sequence, &payload(entry), dst);
+}
+
+/// What a frame holds of an entry.
+///
+/// # Panics
+/// If the record exceeds the limits on its parts.
+pub fn payload(entry: &Entry) -> Vec<u8> {
     let payload = to_proto(entry).encode_to_vec();
     assert!(payload.len() <= PAYLOAD_MAX, "a record is limited by the limits on its parts");
-    frame(sequence, &payload, dst);
+    payload
 }
 
 /// Appends a frame around a payload, whatever it is.
@@ -105,8 +120,22 @@ fn properties_of(payload: &Bytes) -> Result<usize, DecodeError> {
 
 /// Whether a whole frame begins anywhere in `bytes` behind the first byte.
 pub fn holds_frame_later(bytes: &[u8]) -> bool {
+    later(bytes).any(|frame| verify(frame).is_some())
+}
+
+/// The highest [`Entry::Synced`] that begins anywhere in `bytes` behind the first byte, or 0.
+pub fn synced_later(bytes: &[u8]) -> u64 {
+    let synced = |frame| match decode(frame) {
+        Frame::Whole { entry: Entry::Synced(sequence), .. } => Some(sequence),
+        _ => None,
+    };
+    later(bytes).filter_map(synced).max().unwrap_or(0)
+}
+
+/// Where frames may begin.
+fn later(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let starts = bytes.windows(MAGIC.len()).enumerate().skip(1).filter(|(_, window)| *window == MAGIC);
-    starts.into_iter().any(|(at, _)| verify(&bytes[at..]).is_some())
+    starts.map(|(at, _)| &bytes[at..])
 }
 
 fn verify(bytes: &[u8]) -> Option<(u64, &[u8])> {
@@ -130,6 +159,7 @@ fn verify(bytes: &[u8]) -> Option<(u64, &[u8])> {
 
 fn to_proto(entry: &Entry) -> proto::Record {
     let change = match entry {
+        Entry::Synced(sequence) => Change::Synced(*sequence),
         Entry::SnapshotEnd(count) => Change::SnapshotEnd(*count),
         Entry::Record(record) => match record {
             Record::ApplicationRegistered { application, user, properties, at_unix_ms } => {
@@ -190,6 +220,7 @@ fn from_proto(record: proto::Record) -> Option<Entry> {
     let worker = |text: String| text.parse::<WorkerId>().ok();
     let shuffle = |application: String, shuffle| ShuffleKey::new(application, ShuffleId(shuffle));
     let record = match record.change? {
+        Change::Synced(sequence) => return Some(Entry::Synced(sequence)),
         Change::SnapshotEnd(count) => return Some(Entry::SnapshotEnd(count)),
         Change::ApplicationRegistered(registered) => Record::ApplicationRegistered {
             application: registered.application.into(),
@@ -279,8 +310,8 @@ mod tests {
 
     #[test]
     fn every_record_reads_back_and_no_prefix_does() {
-        for record in one_of_each() {
-            let entry = Entry::Record(record);
+        let others = [Entry::Synced(70), Entry::SnapshotEnd(77)];
+        for entry in one_of_each().into_iter().map(Entry::Record).chain(others) {
             let mut bytes = BytesMut::new();
             encode(77, &entry, &mut bytes);
             let len = bytes.len();
@@ -328,6 +359,18 @@ mod tests {
         assert!(holds_frame_later(&bytes));
         bytes.truncate(bytes.len() - 1);
         assert!(!holds_frame_later(&bytes));
+    }
+
+    #[test]
+    fn what_later_frames_say_is_synced_is_found() {
+        let mut bytes = BytesMut::new();
+        encode(5, &Entry::Synced(9), &mut bytes);
+        assert_eq!(synced_later(&bytes), 0, "only what is later");
+        encode(6, &Entry::Synced(5), &mut bytes);
+        encode(7, &Entry::SnapshotEnd(8), &mut bytes);
+        encode(8, &Entry::Synced(4), &mut bytes);
+        bytes[10] ^= 1;
+        assert_eq!(synced_later(&bytes), 5);
     }
 
     #[test]

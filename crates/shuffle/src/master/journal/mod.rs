@@ -1,7 +1,14 @@
 //! Where records are kept so that they outlive the process.
 
+mod directory;
 mod file;
+mod health;
 pub mod layout;
+mod queue;
+mod segment;
+mod snapshot;
+mod syncer;
+mod writer;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -14,15 +21,15 @@ pub use self::file::{FileJournal, FileJournalOptions};
 /// Keeps a master's records. One node's file is the first of these; a log that several masters agree on is the next, which
 /// is why a reply waits for a future.
 pub trait Journal: Send {
-    /// Takes records in order. Called while the state is locked, so that the journal's order is the state's; the reply
-    /// of the decision leaves when the future is done.
+    /// Takes records in order. Called while the state is locked, so that the journal's order is the state's, and so that it
+    /// must not wait for a disk; the reply of the decision leaves when the future is done.
     fn append(&mut self, records: &[Record]) -> Kept;
 
     /// Whether the journal has grown enough for a snapshot, or needs one to be whole again.
     fn wants_snapshot(&self) -> bool;
 
-    /// Begins a snapshot of the state as it is now, after all records appended so far. Called while the state is locked;
-    /// the work happens in what is returned, which runs on a thread of its own.
+    /// Begins a snapshot of the state as it is now, after all records appended so far. Called while the state is locked,
+    /// and does not wait either; the work happens in what is returned, which runs on a thread of its own.
     fn snapshot(&mut self, records: Vec<Record>) -> Box<dyn FnOnce() + Send>;
 
     /// What is wrong, if records are not kept at the moment. The master goes on from memory: workers and applications

@@ -1,0 +1,327 @@
+//! Whether the journal has what it was given, and when it tries to be whole again.
+//!
+//! | then            | whole                   | lacking                             | poisoned |
+//! | --------------- | ----------------------- | ----------------------------------- | -------- |
+//! | a write fails   | lacking                 | lacking, the next attempt is later  | poisoned |
+//! | an fsync fails  | poisoned                | poisoned                            | poisoned |
+//! | the disk stalls | lacking                 | lacking                             | poisoned |
+//! | a snapshot ends | whole                   | whole, if nothing failed since it began | poisoned |
+//! | a snapshot fails | lacking                | lacking, the next attempt is later  | poisoned |
+//!
+//! What a file can take is another matter: the one that a snapshot begins takes records while the journal still lacks some.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::snapshot::SnapshotError;
+
+/// How long a journal that lacks records waits before it tries to be whole again: at first, and at most. Each attempt may
+/// leave a file behind, so that the wait doubles.
+pub const RETRY_MIN: Duration = Duration::from_secs(5);
+pub const RETRY_MAX: Duration = Duration::from_secs(300);
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct Health(Mutex<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    condition: Condition,
+    /// Failures so far: a snapshot mends those from before it began.
+    faults: u64,
+    snapshot_runs: bool,
+    /// The wait after the next failure.
+    retry: Duration,
+}
+
+#[derive(Debug)]
+enum Condition {
+    Whole,
+    /// Records are missing in the files; the next snapshot mends it.
+    Lacking {
+        why: String,
+        retry_at: Instant,
+    },
+    /// An fsync failed: what the kernel then holds of the files is unknown, and is not asked again.
+    Poisoned {
+        why: String,
+    },
+}
+
+impl Health {
+    /// Of a journal that was read and lacks nothing.
+    pub fn new() -> Arc<Self> {
+        let condition = Condition::Whole;
+        Arc::new(Self(Mutex::new(Inner { condition, faults: 0, snapshot_runs: false, retry: RETRY_MIN })))
+    }
+
+    /// Something was not written.
+    pub fn lacks(&self, now: Instant, why: String) {
+        self.lock().lacks(now, why);
+    }
+
+    /// The disk does not answer: what was to be written may be on its way, and the next snapshot has it.
+    pub fn stalls(&self, now: Instant) {
+        let mut inner = self.lock();
+        if let Condition::Whole = inner.condition {
+            inner.lacks(now, "the disk does not answer".to_owned());
+        }
+    }
+
+    /// An fsync failed.
+    pub fn poison(&self, why: String) {
+        self.lock().poison(why);
+    }
+
+    /// Whether anything may be written.
+    pub fn takes_records(&self) -> bool {
+        !matches!(self.lock().condition, Condition::Poisoned { .. })
+    }
+
+    /// Whether records are kept as promised.
+    pub fn is_whole(&self) -> bool {
+        matches!(self.lock().condition, Condition::Whole)
+    }
+
+    /// Whether a snapshot should begin: to be whole again, or because the journal has grown.
+    pub fn wants_snapshot(&self, now: Instant, has_grown: bool) -> bool {
+        let inner = self.lock();
+        let is_due = match &inner.condition {
+            Condition::Whole => has_grown,
+            Condition::Lacking { retry_at, .. } => now >= *retry_at,
+            Condition::Poisoned { .. } => false,
+        };
+        is_due && !inner.snapshot_runs
+    }
+
+    /// Begins a snapshot of all that was decided so far. No other begins before it ends.
+    pub fn begin(self: &Arc<Self>) -> Attempt {
+        let mut inner = self.lock();
+        inner.snapshot_runs = true;
+        Attempt { health: self.clone(), faults: inner.faults }
+    }
+
+    /// What is wrong, if something is.
+    pub fn why(&self) -> Option<String> {
+        match &self.lock().condition {
+            Condition::Whole => None,
+            Condition::Lacking { why, .. } | Condition::Poisoned { why } => Some(why.clone()),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn lacks(&mut self, now: Instant, why: String) {
+        self.faults += 1;
+        match self.condition {
+            Condition::Poisoned { .. } => return,
+            Condition::Lacking { .. } => {}
+            Condition::Whole => tracing::error!("the journal does not keep records any more: {why}"),
+        }
+        self.condition = Condition::Lacking { why, retry_at: now + self.retry };
+        self.retry = (2 * self.retry).min(RETRY_MAX);
+    }
+
+    fn poison(&mut self, why: String) {
+        self.faults += 1;
+        if !matches!(self.condition, Condition::Poisoned { .. }) {
+            tracing::error!(
+                "the journal does not keep records any more, until the master is started again: {why}"
+            );
+            self.condition = Condition::Poisoned { why };
+        }
+    }
+
+    fn mended(&mut self, faults: u64) {
+        if let Condition::Lacking { .. } = self.condition
+            && self.faults == faults
+        {
+            tracing::info!("the journal is whole again");
+            self.condition = Condition::Whole;
+            self.retry = RETRY_MIN;
+        }
+    }
+}
+
+/// A snapshot that is being made. One that is dropped without an end was given up, and the next may begin.
+pub struct Attempt {
+    health: Arc<Health>,
+    faults: u64,
+}
+
+impl Attempt {
+    /// The snapshot is there, or not.
+    pub fn end(self, now: Instant, outcome: Result<(), SnapshotError>) {
+        let mut inner = self.health.lock();
+        match outcome {
+            Ok(()) => inner.mended(self.faults),
+            Err(SnapshotError::Sync(error)) => inner.poison(format!("cannot bring it to the disk: {error}")),
+            Err(SnapshotError::Other(error)) => inner.lacks(now, format!("cannot write a snapshot: {error}")),
+        }
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        self.health.lock().snapshot_runs = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Error, Kind};
+
+    fn sync_failed() -> Result<(), SnapshotError> {
+        Err(SnapshotError::Sync(Error::new(Kind::Unavailable, "fsync")))
+    }
+
+    fn failed() -> Result<(), SnapshotError> {
+        Err(SnapshotError::Other(Error::new(Kind::ResourceExhausted, "full")))
+    }
+
+    fn lacking(now: Instant) -> Arc<Health> {
+        let health = Health::new();
+        health.lacks(now, "first".to_owned());
+        health
+    }
+
+    fn poisoned() -> Arc<Health> {
+        let health = Health::new();
+        health.poison("rotten".to_owned());
+        health
+    }
+
+    fn assert_whole(health: &Health) {
+        assert_eq!(health.why(), None);
+        assert!(health.takes_records());
+    }
+
+    /// It waits until `retry_at`, whether it has grown or not.
+    fn assert_lacking(health: &Health, why: &str, retry_at: Instant) {
+        assert!(health.why().unwrap().contains(why), "{:?}", health.why());
+        assert!(health.takes_records(), "the files that can take records get them");
+        assert!(!health.wants_snapshot(retry_at - Duration::from_millis(1), true));
+        assert!(health.wants_snapshot(retry_at, false));
+    }
+
+    fn assert_poisoned(health: &Health, now: Instant) {
+        assert!(health.why().is_some());
+        assert!(!health.takes_records());
+        assert!(!health.wants_snapshot(now + 100 * RETRY_MAX, true));
+    }
+
+    #[test]
+    fn a_write_fails() {
+        let now = Instant::now();
+        assert_lacking(&lacking(now), "first", now + RETRY_MIN);
+        let health = lacking(now);
+        health.lacks(now, "second".to_owned());
+        assert_lacking(&health, "second", now + 2 * RETRY_MIN);
+        let health = poisoned();
+        health.lacks(now, "second".to_owned());
+        assert_poisoned(&health, now);
+        assert_eq!(health.why().as_deref(), Some("rotten"));
+    }
+
+    #[test]
+    fn an_fsync_fails() {
+        let now = Instant::now();
+        assert_poisoned(&poisoned(), now);
+        let health = lacking(now);
+        health.poison("rotten".to_owned());
+        assert_poisoned(&health, now);
+        assert_eq!(health.why().as_deref(), Some("rotten"));
+        let health = poisoned();
+        health.poison("again".to_owned());
+        assert_eq!(health.why().as_deref(), Some("rotten"), "the first says more than what follows from it");
+        for health in [Health::new(), lacking(now)] {
+            health.begin().end(now, sync_failed());
+            assert_poisoned(&health, now);
+        }
+    }
+
+    #[test]
+    fn the_disk_stalls() {
+        let now = Instant::now();
+        let health = Health::new();
+        // All that waited say so.
+        (0..100).for_each(|_| health.stalls(now));
+        assert_lacking(&health, "does not answer", now + RETRY_MIN);
+        let health = lacking(now);
+        health.stalls(now);
+        assert_lacking(&health, "first", now + RETRY_MIN);
+        let health = poisoned();
+        health.stalls(now);
+        assert_poisoned(&health, now);
+    }
+
+    #[test]
+    fn a_snapshot_ends() {
+        let now = Instant::now();
+        let health = Health::new();
+        health.begin().end(now, Ok(()));
+        assert_whole(&health);
+        let health = lacking(now);
+        health.begin().end(now, Ok(()));
+        assert_whole(&health);
+        assert!(!health.wants_snapshot(now + RETRY_MAX, false));
+        health.lacks(now, "later".to_owned());
+        assert_lacking(&health, "later", now + RETRY_MIN);
+        let health = lacking(now);
+        let attempt = health.begin();
+        health.lacks(now, "meanwhile".to_owned());
+        attempt.end(now, Ok(()));
+        assert_lacking(&health, "meanwhile", now + 2 * RETRY_MIN);
+        let health = poisoned();
+        health.begin().end(now, Ok(()));
+        assert_poisoned(&health, now);
+        let health = lacking(now);
+        let attempt = health.begin();
+        health.poison("meanwhile".to_owned());
+        attempt.end(now, Ok(()));
+        assert_poisoned(&health, now);
+    }
+
+    #[test]
+    fn a_snapshot_fails() {
+        let now = Instant::now();
+        let health = Health::new();
+        health.begin().end(now, failed());
+        assert_lacking(&health, "full", now + RETRY_MIN);
+        let health = lacking(now);
+        health.begin().end(now, failed());
+        assert_lacking(&health, "full", now + 2 * RETRY_MIN);
+        let health = poisoned();
+        health.begin().end(now, failed());
+        assert_poisoned(&health, now);
+        assert_eq!(health.why().as_deref(), Some("rotten"));
+    }
+
+    #[test]
+    fn attempts_become_rare_and_stay_bounded() {
+        let (health, mut now) = (Health::new(), Instant::now());
+        let mut waits = Vec::new();
+        for _ in 0..9 {
+            health.begin().end(now, failed());
+            let wait =
+                (0..).find(|seconds| health.wants_snapshot(now + Duration::from_secs(*seconds), false));
+            waits.push(wait.unwrap());
+            now += Duration::from_secs(wait.unwrap());
+        }
+        assert_eq!(waits, [5, 10, 20, 40, 80, 160, 300, 300, 300]);
+    }
+
+    #[test]
+    fn one_snapshot_at_a_time_and_one_that_is_given_up_is_not_in_the_way() {
+        let health = Health::new();
+        let attempt = health.begin();
+        assert!(!health.wants_snapshot(Instant::now(), true));
+        drop(attempt);
+        assert!(health.wants_snapshot(Instant::now(), true));
+    }
+}

@@ -1,0 +1,129 @@
+//! What waits for the thread that writes, in order and with a limit.
+
+use std::collections::VecDeque;
+use std::sync::mpsc::SyncSender;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::segment::Unsynced;
+use crate::Result;
+
+/// The most bytes of records that wait for a disk that does not answer.
+pub const WAITING_MAX_BYTES: usize = 16 << 20;
+
+/// Something for the thread to do.
+pub enum Order {
+    /// Write records, each as its payload.
+    Append { payloads: Vec<Vec<u8>>, written: oneshot::Sender<Result<()>> },
+    /// Records were refused here: nothing goes behind them before the next segment.
+    Gap,
+    /// Begin a segment, and say which it is and what the one before holds.
+    Begin { begun: SyncSender<Result<Begun>> },
+    /// Show a test what it has.
+    #[cfg(test)]
+    Show(Box<dyn FnOnce(&mut super::writer::Writer) + Send>),
+}
+
+/// A segment was begun.
+pub struct Begun {
+    pub first: u64,
+    pub before: Unsynced,
+}
+
+/// See the [module](self).
+#[derive(Default)]
+pub struct Queue {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    orders: VecDeque<Order>,
+    bytes: usize,
+    stopped: bool,
+    ended: bool,
+}
+
+impl Queue {
+    /// Puts records at the end, or a gap if too much waits already; an empty queue takes any number. Returns whether they
+    /// are there.
+    pub fn append(&self, payloads: Vec<Vec<u8>>, written: oneshot::Sender<Result<()>>) -> bool {
+        let bytes = payloads.iter().map(Vec::len).sum::<usize>();
+        let mut state = self.lock();
+        let fits = state.bytes == 0 || state.bytes + bytes <= WAITING_MAX_BYTES;
+        if fits {
+            state.bytes += bytes;
+            state.orders.push_back(Order::Append { payloads, written });
+        } else if !matches!(state.orders.back(), Some(Order::Gap)) {
+            state.orders.push_back(Order::Gap);
+        }
+        self.changed.notify_all();
+        fits
+    }
+
+    /// Puts an order without bytes at the end. There is at most one for each snapshot.
+    pub fn push(&self, order: Order) {
+        self.lock().orders.push_back(order);
+        self.changed.notify_all();
+    }
+
+    /// Waits for the next order; none when it was stopped and all are done.
+    pub fn next(&self) -> Option<Order> {
+        let mut state = self.lock();
+        while state.orders.is_empty() && !state.stopped {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        let order = state.orders.pop_front();
+        if let Some(Order::Append { payloads, .. }) = &order {
+            state.bytes -= payloads.iter().map(Vec::len).sum::<usize>();
+        }
+        order
+    }
+
+    /// The thread has ended.
+    pub fn end(&self) {
+        self.lock().ended = true;
+        self.changed.notify_all();
+    }
+
+    /// Lets the thread end when all is done, and waits for it. Returns whether it has ended in time.
+    pub fn stop(&self, wait_max: Duration) -> bool {
+        let mut state = self.lock();
+        state.stopped = true;
+        self.changed.notify_all();
+        let waited = self.changed.wait_timeout_while(state, wait_max, |state| !state.ended);
+        waited.unwrap_or_else(PoisonError::into_inner).0.ended
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_above_the_limit_is_one_gap_until_there_is_room() {
+        let queue = Queue::default();
+        let append = |len: usize| queue.append(vec![vec![7; len]], oneshot::channel().0);
+        assert!(append(WAITING_MAX_BYTES + 1), "it would never fit");
+        assert!(!append(1));
+        assert!(!append(1));
+        assert!(matches!(queue.next(), Some(Order::Append { .. })));
+        assert!(append(WAITING_MAX_BYTES - 1));
+        assert!(append(1));
+        assert!(!append(1));
+        queue.lock().stopped = true;
+        let mut rest = std::iter::from_fn(|| queue.next());
+        assert!(matches!(rest.next(), Some(Order::Gap)), "what follows is behind what was refused");
+        assert!(matches!(rest.next(), Some(Order::Append { .. })));
+        assert!(matches!(rest.next(), Some(Order::Append { .. })));
+        assert!(matches!(rest.next(), Some(Order::Gap)));
+        assert!(rest.next().is_none());
+    }
+}

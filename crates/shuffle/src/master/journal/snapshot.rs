@@ -1,0 +1,88 @@
+//! A snapshot's file: the records of a state, and a count of them at the end.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use bytes::BytesMut;
+
+use super::directory::{at, corrupt, foreign, read as read_file, snapshot_path};
+use super::layout::{Entry, Frame, decode, encode};
+use crate::master::record::Record;
+use crate::{Error, Result};
+
+/// Why there is no snapshot.
+#[derive(Debug)]
+pub enum SnapshotError {
+    /// An fsync failed, of this file or of another that it relies on: it is not tried again.
+    Sync(Error),
+    /// Something else did.
+    Other(Error),
+}
+
+impl From<Error> for SnapshotError {
+    fn from(error: Error) -> Self {
+        Self::Other(error)
+    }
+}
+
+impl From<SnapshotError> for Error {
+    fn from(error: SnapshotError) -> Self {
+        let (SnapshotError::Sync(error) | SnapshotError::Other(error)) = error;
+        error
+    }
+}
+
+/// Writes the state before the record `first`, and returns its length in bytes. It is on the disk, under its name.
+pub fn write(dir: &Path, first: u64, records: &[Record]) -> Result<u64, SnapshotError> {
+    let path = snapshot_path(dir, first);
+    let unfinished = dir.join("snapshot.tmp");
+    let mut file = BufWriter::with_capacity(1 << 20, File::create(&unfinished).map_err(at(&unfinished))?);
+    let mut bytes = BytesMut::new();
+    let mut len = 0;
+    let entries = records.iter().map(|record| Entry::Record(record.clone()));
+    let end = Entry::SnapshotEnd(records.len() as u64);
+    for (sequence, entry) in entries.chain([end]).enumerate() {
+        bytes.clear();
+        encode(sequence as u64, &entry, &mut bytes);
+        file.write_all(&bytes).map_err(at(&unfinished))?;
+        len += bytes.len() as u64;
+    }
+    let file = file.into_inner().map_err(|error| at(&unfinished)(error.into_error()))?;
+    file.sync_all().map_err(|error| SnapshotError::Sync(at(&unfinished)(error)))?;
+    fs::rename(&unfinished, &path).map_err(at(&path))?;
+    sync_dir(dir)?;
+    Ok(len)
+}
+
+/// Brings the names in a directory to the disk.
+pub fn sync_dir(dir: &Path) -> Result<(), SnapshotError> {
+    let names = File::open(dir).map_err(at(dir))?;
+    names.sync_all().map_err(|error| SnapshotError::Sync(at(dir)(error)))
+}
+
+/// Reads the records of a snapshot.
+///
+/// # Errors
+/// `Corrupt` if it is not whole.
+pub fn read(path: &Path) -> Result<Vec<Record>> {
+    let bytes = read_file(path)?;
+    let (mut records, mut at) = (Vec::new(), 0);
+    while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
+        match decode(rest) {
+            Frame::Whole { sequence, .. } if sequence != records.len() as u64 => break,
+            Frame::Whole { entry: Entry::Record(record), len, .. } => {
+                records.push(record);
+                at += len;
+            }
+            Frame::Whole { entry: Entry::SnapshotEnd(count), len, .. }
+                if count == records.len() as u64 && at + len == bytes.len() =>
+            {
+                return Ok(records);
+            }
+            Frame::Foreign => return Err(foreign(path, at)),
+            Frame::Whole { .. } | Frame::Broken => break,
+        }
+    }
+    Err(corrupt(path, at))
+}
