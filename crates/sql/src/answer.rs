@@ -125,7 +125,7 @@ impl Query {
         let watch = Watch::new(plan);
         let schema = stream.schema();
         let run =
-            Run { query: self, watch: watch.clone(), stream: Some(stream), answered: false, again: false };
+            Run { stream: Some(stream), query: self, watch: watch.clone(), answered: false, again: false };
         Ok(Answer { schema, watch, batches: futures::stream::unfold(run, Run::step).boxed() })
     }
 
@@ -141,10 +141,10 @@ impl Query {
 }
 
 struct Run {
+    /// `None` once the answer has ended, well or badly. Dropped before the query, whose staged folder it writes into.
+    stream: Option<SendableRecordBatchStream>,
     query: Query,
     watch: Watch,
-    /// `None` once the answer has ended, well or badly.
-    stream: Option<SendableRecordBatchStream>,
     /// Whether rows have been handed out; then a second run would repeat them.
     answered: bool,
     /// Whether this is the second run.

@@ -31,6 +31,7 @@ mod options;
 pub mod output;
 mod place;
 mod progress;
+mod replaced_table;
 mod runtime;
 mod session;
 #[cfg(test)]
@@ -38,6 +39,7 @@ mod session_tests;
 mod settings;
 pub mod shell;
 mod staged_copy;
+mod staging_folder;
 mod suggest;
 
 pub use answer::{Answer, Watch};

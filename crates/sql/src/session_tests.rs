@@ -208,3 +208,55 @@ fn a_view_or_table_may_be_named_like_a_folder() {
     bench.sql("CREATE TABLE IF NOT EXISTS t AS SELECT 2 AS n");
     assert_eq!(bench.numbers("t"), [1]);
 }
+
+#[test]
+fn a_folder_on_another_file_system_is_written_through_a_link() {
+    use std::os::unix::fs::{MetadataExt, symlink};
+    let bench = Bench::new();
+    let device = |path: &Path| fs::metadata(path).map(|meta| meta.dev()).ok();
+    let memory = Path::new("/dev/shm");
+    if device(memory).is_none() || device(memory) == device(bench.path()) {
+        println!("skipped: {} is no file system of its own", memory.display());
+        return;
+    }
+    let elsewhere = tempfile::tempdir_in(memory).unwrap();
+    symlink(elsewhere.path(), bench.path().join("out")).unwrap();
+    bench.sql("COPY (SELECT 7 AS n, 1 AS k) TO '~/out' STORED AS PARQUET PARTITIONED BY (k)");
+    assert_eq!(bench.numbers("~/out"), [7]);
+    assert!(elsewhere.path().join("k=1").is_dir());
+}
+
+#[test]
+fn a_copy_that_explain_analyze_runs_is_checked_and_staged() {
+    let bench = Bench::new();
+    bench.write("old.csv", "old\n");
+    bench.refused(
+        "EXPLAIN ANALYZE COPY (SELECT CAST(t AS INT) FROM (VALUES ('1'), ('x')) AS v(t)) TO '~/old.csv'",
+    );
+    assert_eq!(fs::read_to_string(bench.path().join("old.csv")).unwrap(), "old\n");
+    assert_eq!(fs::read_dir(bench.path()).unwrap().count(), 1);
+    bench.sql("EXPLAIN ANALYZE COPY (SELECT 7 AS n) TO '~/old.csv'");
+    assert_eq!(fs::read_to_string(bench.path().join("old.csv")).unwrap(), "n\n7\n");
+    for sql in [
+        "EXPLAIN ANALYZE COPY (SELECT 1 AS n) TO 's3://bucket/a#1.csv' STORED AS CSV",
+        "CREATE EXTERNAL TABLE t (n INT) STORED AS CSV LOCATION 'https://localhost:1/a.csv?v=1'",
+    ] {
+        let error = bench.refused(sql);
+        assert!(error.to_string().contains("which cannot be sent"), "{sql}: {error}");
+    }
+}
+
+#[test]
+fn a_table_whose_replacement_fails_stays() {
+    let bench = Bench::new();
+    bench.sql("CREATE TABLE t AS SELECT 1 AS n");
+    bench.refused(
+        "CREATE OR REPLACE TABLE t AS SELECT CAST(c AS INT) AS n FROM (VALUES ('1'), ('x')) AS v(c)",
+    );
+    assert_eq!(bench.numbers("t"), [1]);
+    bench.write("bad.json", "{");
+    bench.refused("CREATE OR REPLACE EXTERNAL TABLE t STORED AS JSON LOCATION '~/bad.json'");
+    assert_eq!(bench.numbers("t"), [1]);
+    bench.sql("CREATE OR REPLACE TABLE t AS SELECT 2 AS n");
+    assert_eq!(bench.numbers("t"), [2]);
+}
