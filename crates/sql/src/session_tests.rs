@@ -210,6 +210,87 @@ fn a_view_or_table_may_be_named_like_a_folder() {
 }
 
 #[test]
+fn csv_files_with_different_headers_are_refused_by_name() {
+    let bench = Bench::new();
+    for (folder, other) in [("swapped", "y,x\n3,4\n"), ("renamed", "x,z\n3,4\n"), ("more", "x,y,z\n3,4,5\n")]
+    {
+        bench.write(&format!("{folder}/a.csv"), "x,y\n1,2\n");
+        // More than a schema is guessed from.
+        bench.write(&format!("{folder}/b.csv"), &("x,y\n".to_owned() + &"1,2\n".repeat(2_000)));
+        bench.write(&format!("{folder}/c.csv"), other);
+        let error = bench.refused(&format!("SELECT x FROM '~/{folder}'"));
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{folder}: {error}");
+        assert!(error.to_string().contains("in 'a.csv' and 'c.csv'"), "{folder}: {error}");
+    }
+    bench.write("same/a.csv", "n\n1\n");
+    bench.write("same/b.csv", "n\n2\n");
+    bench.write("same/empty.csv", "");
+    bench.write("same/header.csv", "n\n");
+    assert_eq!(bench.numbers("~/same"), [1, 2]);
+}
+
+#[test]
+fn a_file_that_does_not_fit_its_tables_folders_is_named() {
+    let bench = Bench::new();
+    // More files than DataFusion looks at.
+    for month in 10..40 {
+        bench.write(&format!("t/year=2023/month={month}/a.csv"), &format!("n\n{month}\n"));
+    }
+    assert_eq!(bench.numbers("~/t").len(), 30);
+    for odd in ["t/year=2024/a.csv", "t/zone=1/month=2/a.csv", "t/z.csv", "t/year=2023/month=5/day=1/a.csv"] {
+        bench.write(odd, "n\n99\n");
+        let error = bench.refused("SELECT * FROM '~/t'");
+        assert!(
+            error.kind() == ErrorKind::Invalid && error.to_string().contains(&odd[2..]),
+            "{odd}: {error}"
+        );
+        fs::remove_file(bench.path().join(odd)).unwrap();
+    }
+}
+
+#[test]
+fn an_empty_parquet_file_among_others_is_damaged() {
+    let bench = Bench::new();
+    bench.sql("COPY (SELECT 1 AS n) TO '~/dir/a.parquet'");
+    bench.write("dir/b.parquet", "");
+    let error = bench.refused("SELECT * FROM '~/dir'");
+    assert!(error.kind() == ErrorKind::Corrupt && error.to_string().contains("'b.parquet'"), "{error}");
+    let error = bench.refused("SELECT * FROM '~/dir/b.parquet'");
+    assert!(
+        error.kind() == ErrorKind::Corrupt && error.to_string().contains("b.parquet' is empty"),
+        "{error}"
+    );
+}
+
+#[test]
+fn an_equals_sign_in_a_files_name_makes_no_folder_of_it() {
+    let bench = Bench::new();
+    bench.write("d/top.csv", "n\n1\n");
+    bench.write("d/a=b.csv", "n\n2\n");
+    bench.write("d/sub/x=1.csv", "n\n3\n");
+    bench.write("d/_note=1.csv", "n\n4\n");
+    for name in ["~/d", "~/d/*", "~/d/*.csv"] {
+        assert_eq!(bench.numbers(name), [1, 2], "{name}");
+    }
+    assert_eq!(bench.numbers("~/d/**"), [1, 2, 3]);
+}
+
+#[test]
+fn a_folder_that_is_being_written_is_read_without_what_is_not_whole() {
+    let bench = Bench::new();
+    bench.sql("COPY (SELECT 1 AS n, 1 AS k) TO '~/dir' STORED AS PARQUET PARTITIONED BY (k)");
+    bench.write("dir/.yeoul-copy-other/lock", "");
+    bench.write("dir/.yeoul-copy-other/data/k=1/half.parquet", "half");
+    for name in ["~/dir", "~/dir/*", "~/dir/k=*/*.parquet"] {
+        assert_eq!(bench.numbers(name), [1], "{name}");
+    }
+    // The next COPY there removes what nobody writes any more.
+    bench.sql("COPY (SELECT 2 AS n, 2 AS k) TO '~/dir' STORED AS PARQUET PARTITIONED BY (k)");
+    assert!(!bench.path().join("dir/.yeoul-copy-other").exists());
+    assert_eq!(fs::read_dir(bench.path().join("dir")).unwrap().count(), 2);
+}
+
+#[test]
 fn a_folder_on_another_file_system_is_written_through_a_link() {
     use std::os::unix::fs::{MetadataExt, symlink};
     let bench = Bench::new();
