@@ -25,6 +25,7 @@ mod answer;
 mod catalog;
 mod error;
 mod memory;
+mod null_keys;
 mod operators;
 mod optimizer;
 mod options;

@@ -26,7 +26,7 @@ use crate::optimizer::late_materialization::LateMaterialization;
 use crate::replaced_table::ReplacedTable;
 use crate::settings::{check_set, session_config};
 use crate::staged_copy::{StagedCopy, copy_in};
-use crate::{Error, Options, Result, suggest};
+use crate::{Error, Options, Result, null_keys, suggest};
 
 /// One person's or program's engine: its tables, settings and limits. Cheap to share behind an `Arc`.
 pub struct Session {
@@ -118,6 +118,7 @@ impl Session {
         let (state, mut logical) = frame.into_parts();
         if let Some(copy) = copy_in(&mut logical) {
             check_address(&copy.output_url)?;
+            null_keys::write(copy, state.config_options())?;
         }
         let staged = StagedCopy::stage(&mut logical)?;
         Query { state, logical, limits: self.limits.clone(), staged }.start().await

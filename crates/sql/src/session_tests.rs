@@ -249,6 +249,24 @@ fn a_file_that_does_not_fit_its_tables_folders_is_named() {
 }
 
 #[test]
+fn a_null_key_is_written_and_read_as_one() {
+    let bench = Bench::new();
+    let keys = "SELECT CAST(column1 AS BIGINT) AS n, column2 AS k, column3 AS d FROM (VALUES
+        (1, 7, DATE '2024-01-02'), (2, NULL, NULL), (3, 0, NULL)) AS v";
+    bench.sql(&format!("COPY ({keys}) TO '~/p' STORED AS PARQUET PARTITIONED BY (k, d)"));
+    assert!(bench.path().join("p/k=7/d=2024-01-02").is_dir());
+    assert!(bench.path().join("p/k=__HIVE_DEFAULT_PARTITION__/d=__HIVE_DEFAULT_PARTITION__").is_dir());
+    let seen = bench.sql("SELECT n, k, d FROM '~/p' ORDER BY n");
+    let rows: Vec<String> = seen.lines().skip(3).map(|line| line.replace(' ', "")).collect();
+    assert_eq!(rows[..3], ["|1|7|2024-01-02|", "|2|||", "|3|0||"], "{seen}");
+    let of = |filter: &str| bench.numbers(&format!("~/p' WHERE {filter} AND '' = '"));
+    assert_eq!(
+        (of("k IS NULL"), of("d IS NULL"), of("k = '0'"), of("k <> '7'")),
+        (vec![2], vec![2, 3], vec![3], vec![3])
+    );
+}
+
+#[test]
 fn an_empty_parquet_file_among_others_is_damaged() {
     let bench = Bench::new();
     bench.sql("COPY (SELECT 1 AS n) TO '~/dir/a.parquet'");

@@ -19,7 +19,7 @@ use yeoul_base::ErrorKind;
 
 use super::address::{address, has_glob};
 use super::selection::Selection;
-use crate::{Error, suggest};
+use crate::{Error, null_keys, suggest};
 
 /// What a file's name says about its format.
 struct Kind {
@@ -115,6 +115,9 @@ impl UrlTableFactory for FileTables {
         let config = ListingTableConfig::new_with_multi_paths(urls)
             .with_listing_options(options.with_table_partition_cols(columns));
         let table = Arc::new(ListingTable::try_new(config.with_schema(schema))?);
+        if selection.has_folder_value(null_keys::FOLDER_VALUE) {
+            return null_keys::read(table, &keys).map(Some);
+        }
         Ok(Some(table))
     }
 }

@@ -100,6 +100,15 @@ impl Selection {
         Ok(first.map(|(_, keys)| keys.into_iter().map(str::to_owned).collect()).unwrap_or_default())
     }
 
+    /// Whether a folder has this value for the column that it names.
+    pub(super) fn has_folder_value(&self, value: &str) -> bool {
+        let has = |file: &ObjectMeta| {
+            folders(&self.url, &file.location)
+                .any(|part| part.split_once('=').is_some_and(|(_, v)| v == value))
+        };
+        self.files.iter().any(has)
+    }
+
     /// A location as it is below the address.
     fn below(&self, location: &Path) -> String {
         parts(&self.url, location).join("/")
