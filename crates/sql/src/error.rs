@@ -16,8 +16,24 @@ pub struct Error {
     message: String,
     hint: Option<String>,
     span: Option<Span>,
+    /// Of what there was too little, where it is known.
+    shortage: Option<Shortage>,
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
+
+/// Of what there was too little, for an error of the kind `ResourceExhausted`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shortage {
+    /// Memory: operators that spill may do with less.
+    Memory,
+    /// Room for what operators spill.
+    SpillDisk,
+    /// Room where the answer is written.
+    TargetDisk,
+}
+
+/// What to do where the disk of the target is full.
+pub(crate) const TARGET_FULL: &str = "free space there, or write to another disk";
 
 /// The result of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -25,7 +41,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 impl Error {
     /// An error of a kind, with a message in lower case and without a full stop.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), hint: None, span: None, source: None }
+        Self { kind, message: message.into(), hint: None, span: None, shortage: None, source: None }
     }
 
     /// Adds what the person can do about it.
@@ -47,6 +63,18 @@ impl Error {
     pub fn with_span(mut self, span: Span) -> Self {
         self.span = Some(span);
         self
+    }
+
+    /// Adds of what there was too little.
+    #[must_use]
+    pub(crate) fn with_shortage(mut self, shortage: Shortage) -> Self {
+        self.shortage = Some(shortage);
+        self
+    }
+
+    /// Of what there was too little, if it is that: memory, unless it is known to be a disk.
+    pub(crate) fn shortage(&self) -> Option<Shortage> {
+        (self.kind == ErrorKind::ResourceExhausted).then(|| self.shortage.unwrap_or(Shortage::Memory))
     }
 
     /// What the caller can do about it.
@@ -133,13 +161,9 @@ impl Error {
             DataFusionError::Configuration(message) => {
                 Self::from_message(ErrorKind::Invalid, message).with_hint("SHOW ALL lists every setting")
             }
-            DataFusionError::NotImplemented(message) => {
-                Self::from_message(ErrorKind::Invalid, &format!("not supported: {message}"))
-            }
+            DataFusionError::NotImplemented(message) => Self::not_supported(message),
             DataFusionError::Execution(message) => Self::from_message(ErrorKind::Invalid, message),
-            DataFusionError::ResourcesExhausted(message) => {
-                Self::from_message(ErrorKind::ResourceExhausted, message)
-            }
+            DataFusionError::ResourcesExhausted(message) => Self::from_exhausted(message),
             DataFusionError::ArrowError(arrow, _) => Self::from_arrow(arrow),
             DataFusionError::ParquetError(parquet) => Self::from_parquet(parquet),
             DataFusionError::ObjectStore(store) => Self::from_store(store),
@@ -164,6 +188,22 @@ impl Error {
         }
     }
 
+    fn from_exhausted(message: &str) -> Self {
+        // DataFusion's disk manager, whose message names a setting of its own.
+        match message.split_once("during the spilling process has exceeded the allowable limit of ") {
+            Some((_, rest)) => {
+                let limit = rest.split(". ").next().unwrap_or(rest);
+                Self::new(
+                    ErrorKind::ResourceExhausted,
+                    format!("what is spilled has reached its limit of {limit}"),
+                )
+                .with_hint("allow more with --spill-limit, or more memory with --memory")
+                .with_shortage(Shortage::SpillDisk)
+            }
+            None => Self::from_message(ErrorKind::ResourceExhausted, message),
+        }
+    }
+
     fn describe_shared(source: &DataFusionError) -> Self {
         Self::describe(source)
     }
@@ -175,11 +215,18 @@ impl Error {
                 message: own.message.clone(),
                 hint: own.hint.clone(),
                 span: own.span,
+                shortage: own.shortage,
                 source: None,
             };
         }
         if let Some(datafusion) = source.downcast_ref::<DataFusionError>() {
             return Self::describe(datafusion);
+        }
+        if let Some(store) = source.downcast_ref::<object_store::Error>() {
+            return Self::from_store(store);
+        }
+        if let Some(io) = source.downcast_ref::<std::io::Error>() {
+            return Self::from_io(io);
         }
         Self::new(ErrorKind::Unavailable, chain(source))
     }
@@ -199,6 +246,10 @@ impl Error {
             Some(span) => error.with_span(span),
             None => error,
         }
+    }
+
+    fn not_supported(message: &str) -> Self {
+        Self::from_message(ErrorKind::Invalid, &format!("not supported: {}", lower_first(message)))
     }
 
     fn from_schema(error: &SchemaError) -> Self {
@@ -237,6 +288,7 @@ impl Error {
             | ArrowError::JsonError(message) => {
                 Self::from_message(ErrorKind::Corrupt, &format!("cannot read the data: {message}"))
             }
+            ArrowError::NotYetImplemented(message) => Self::not_supported(message),
             ArrowError::ParquetError(message) | ArrowError::IpcError(message) => {
                 Self::from_message(ErrorKind::Corrupt, &format!("the file is damaged: {message}"))
             }
@@ -248,6 +300,7 @@ impl Error {
     fn from_parquet(error: &ParquetError) -> Self {
         match error {
             ParquetError::External(source) => Self::describe_external(source.as_ref()),
+            ParquetError::NYI(message) => Self::not_supported(message),
             other => {
                 let message = other.to_string();
                 let message = message.split_once(": ").map_or(message.as_str(), |(_, text)| text);
@@ -273,11 +326,19 @@ impl Error {
                 Self::new(ErrorKind::Conflict, format!("'{path}' exists already"))
             }
             Store::Generic { source, .. } => match io_cause(source.as_ref()) {
-                Some(io) => Self::from_io(io).with_context(&chain(source.as_ref())),
+                Some(io) => Self::from_io(io).with_context(&chain(source.as_ref())).in_store(),
                 None => Self::new(ErrorKind::Unavailable, chain(error)),
             },
             other => Self::new(ErrorKind::Unavailable, chain(other)),
         }
+    }
+
+    /// A store is written by COPY and INSERT only: what is spilled goes to the disk directly.
+    fn in_store(self) -> Self {
+        if self.shortage != Some(Shortage::SpillDisk) {
+            return self;
+        }
+        self.with_shortage(Shortage::TargetDisk).with_hint(TARGET_FULL)
     }
 
     fn with_context(mut self, message: &str) -> Self {
@@ -287,16 +348,22 @@ impl Error {
 
     fn from_io(error: &std::io::Error) -> Self {
         use std::io::ErrorKind as Io;
-        if let Some(inner) = error.get_ref().and_then(|inner| inner.downcast_ref::<DataFusionError>()) {
-            return Self::describe(inner);
+        if let Some(inner) = error.get_ref() {
+            if let Some(inner) = inner.downcast_ref::<DataFusionError>() {
+                return Self::describe(inner);
+            }
+            if let Some(inner) = inner.downcast_ref::<object_store::Error>() {
+                return Self::from_store(inner);
+            }
         }
         let message = lower_first(&error.to_string());
         match error.kind() {
             Io::NotFound => Self::new(ErrorKind::NotFound, message),
             Io::PermissionDenied => Self::new(ErrorKind::Denied, message),
             Io::StorageFull | Io::QuotaExceeded | Io::FileTooLarge => {
-                Self::new(ErrorKind::ResourceExhausted, message)
+                Self::new(ErrorKind::ResourceExhausted, format!("cannot spill to disk: {message}"))
                     .with_hint("free space there, or spill elsewhere with --spill-dir")
+                    .with_shortage(Shortage::SpillDisk)
             }
             Io::OutOfMemory => Self::new(ErrorKind::ResourceExhausted, message),
             Io::UnexpectedEof | Io::InvalidData => {
@@ -402,6 +469,40 @@ mod tests {
         assert_eq!(error.to_string(), "syntax error: expected: an expression, found: FROM");
         assert_eq!(error.span(), Some(Span { place: Place { line: 3, column: 12 }, chars: 1 }));
         assert_eq!(error.kind(), ErrorKind::Invalid);
+    }
+
+    #[test]
+    fn a_full_disk_is_told_from_want_of_memory_and_where_it_is() {
+        let full = || std::io::Error::from(std::io::ErrorKind::StorageFull);
+        let store = || object_store::Error::Generic { store: "LocalFileSystem", source: Box::new(full()) };
+        let spilled = "The used disk space during the spilling process has exceeded the allowable limit of 1 MB. Please try \
+            increasing the config: `datafusion.runtime.max_temp_directory_size`.";
+        for (error, shortage, hint) in [
+            (DataFusionError::IoError(full()), Shortage::SpillDisk, "--spill-dir"),
+            (ArrowError::IoError(String::new(), full()).into(), Shortage::SpillDisk, "--spill-dir"),
+            (DataFusionError::ResourcesExhausted(spilled.into()), Shortage::SpillDisk, "--spill-limit"),
+            (DataFusionError::ObjectStore(Box::new(store())), Shortage::TargetDisk, "another disk"),
+            (DataFusionError::IoError(store().into()), Shortage::TargetDisk, "another disk"),
+            (
+                ParquetError::External(Box::new(std::io::Error::from(store()))).into(),
+                Shortage::TargetDisk,
+                "another disk",
+            ),
+        ] {
+            let error = Error::from(error);
+            assert_eq!(error.shortage(), Some(shortage), "{error}");
+            assert!(error.hint().is_some_and(|text| text.contains(hint)), "{error}: {:?}", error.hint());
+            assert!(!error.to_string().contains("datafusion"), "{error}");
+        }
+        let memory = Error::from(DataFusionError::ResourcesExhausted("no more".to_owned()));
+        assert_eq!((memory.shortage(), memory.hint()), (Some(Shortage::Memory), None));
+    }
+
+    #[test]
+    fn what_a_format_lacks_is_not_supported_and_no_damage() {
+        let error = Error::from(DataFusionError::from(ParquetError::NYI("An interval".to_owned())));
+        assert_eq!(error.to_string(), "not supported: an interval");
+        assert_eq!((error.kind(), error.hint()), (ErrorKind::Invalid, None));
     }
 
     #[test]

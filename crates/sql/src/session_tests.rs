@@ -359,3 +359,11 @@ fn a_table_whose_replacement_fails_stays() {
     bench.sql("CREATE OR REPLACE TABLE t AS SELECT 2 AS n");
     assert_eq!(bench.numbers("t"), [2]);
 }
+
+#[test]
+fn a_type_that_a_format_lacks_is_not_a_damaged_file() {
+    let bench = Bench::new();
+    let error = bench.refused("COPY (SELECT INTERVAL '1 month' AS i) TO '~/x.parquet'");
+    assert!(error.kind() == ErrorKind::Invalid && error.to_string().contains("not supported"), "{error}");
+    assert_eq!(fs::read_dir(bench.path()).unwrap().count(), 0);
+}

@@ -9,6 +9,7 @@ use datafusion::logical_expr::dml::CopyTo;
 use url::Url;
 use yeoul_base::ErrorKind;
 
+use crate::error::{Shortage, TARGET_FULL};
 use crate::staging_folder::StagingFolder;
 use crate::{Error, Result};
 
@@ -175,7 +176,12 @@ fn denied(target: &Path, source: io::Error) -> Error {
     };
     // tempfile adds the temporary name, which tells the reader nothing.
     let reason = io::Error::from(source.kind());
-    Error::new(kind, format!("cannot write '{}': {reason}", target.display())).with_source(source)
+    let error =
+        Error::new(kind, format!("cannot write '{}': {reason}", target.display())).with_source(source);
+    if kind == ErrorKind::ResourceExhausted {
+        return error.with_shortage(Shortage::TargetDisk).with_hint(TARGET_FULL);
+    }
+    error
 }
 
 #[cfg(test)]
