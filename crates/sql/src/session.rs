@@ -12,7 +12,8 @@ use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::logical_expr::{DdlStatement, LogicalPlan, Statement};
 use datafusion::prelude::{ParquetReadOptions, SessionContext};
-use yeoul_base::{ByteSize, ErrorKind};
+use tracing::debug;
+use yeoul_base::{ByteSize, ErrorKind, raise_file_limit};
 
 use crate::answer::{Answer, Limits, Query};
 use crate::catalog::address::check_address;
@@ -63,6 +64,10 @@ impl Session {
     /// `NotFound` or `Denied` for the spill directory.
     pub fn new(options: Options) -> Result<Self> {
         check(&options)?;
+        if let Err(error) = raise_file_limit() {
+            // A join that spills has a file for each bucket of each partition open.
+            debug!(%error, "the limit of open files stays as it is");
+        }
         let process = ProcessMemory::watch(options.memory.map(ByteSize::as_usize)).map_err(|source| {
             Error::new(ErrorKind::Unavailable, "cannot watch the memory in use").with_source(source)
         })?;
