@@ -5,6 +5,7 @@ use datafusion::arrow::error::ArrowError;
 use datafusion::common::{Column, DataFusionError, Diagnostic, SchemaError};
 use datafusion::parquet::errors::ParquetError;
 use datafusion::sql::sqlparser::parser::ParserError;
+use rustix::io::Errno;
 use yeoul_base::ErrorKind;
 
 use crate::{Place, Span, suggest};
@@ -162,8 +163,13 @@ impl Error {
                 Self::from_message(ErrorKind::Invalid, message).with_hint("SHOW ALL lists every setting")
             }
             DataFusionError::NotImplemented(message) => Self::not_supported(message),
-            DataFusionError::Execution(message) => Self::from_message(ErrorKind::Invalid, message),
-            DataFusionError::ResourcesExhausted(message) => Self::from_exhausted(message),
+            DataFusionError::Execution(message) => Self::write_failure(message)
+                .unwrap_or_else(|| Self::from_message(ErrorKind::Invalid, message)),
+            DataFusionError::Internal(message) => Self::write_failure(message)
+                .unwrap_or_else(|| Self::from_message(ErrorKind::Internal, &error.strip_backtrace())),
+            DataFusionError::ResourcesExhausted(message) => {
+                Self::from_message(ErrorKind::ResourceExhausted, message)
+            }
             DataFusionError::ArrowError(arrow, _) => Self::from_arrow(arrow),
             DataFusionError::ParquetError(parquet) => Self::from_parquet(parquet),
             DataFusionError::ObjectStore(store) => Self::from_store(store),
@@ -176,6 +182,8 @@ impl Error {
             }
             DataFusionError::Context(context, source) => {
                 let inner = Self::describe(source);
+                // What DataFusion advises are settings of its own, which a memory limit does not let change.
+                let context = context.split(". Consider ").next().unwrap_or(context);
                 Self { message: format!("{}: {}", lower_first(first_line(context)), inner.message), ..inner }
             }
             DataFusionError::Diagnostic(diagnostic, source) => {
@@ -188,20 +196,34 @@ impl Error {
         }
     }
 
-    fn from_exhausted(message: &str) -> Self {
-        // DataFusion's disk manager, whose message names a setting of its own.
-        match message.split_once("during the spilling process has exceeded the allowable limit of ") {
-            Some((_, rest)) => {
-                let limit = rest.split(". ").next().unwrap_or(rest);
-                Self::new(
-                    ErrorKind::ResourceExhausted,
-                    format!("what is spilled has reached its limit of {limit}"),
-                )
-                .with_hint("allow more with --spill-limit, or more memory with --memory")
-                .with_shortage(Shortage::SpillDisk)
-            }
-            None => Self::from_message(ErrorKind::ResourceExhausted, message),
+    /// A message of DataFusion's disk manager, which names a setting of its own.
+    fn spill_limit(message: &str) -> Option<Self> {
+        let (_, rest) =
+            message.split_once("during the spilling process has exceeded the allowable limit of ")?;
+        let limit = rest.split(". ").next().unwrap_or(rest);
+        let message = format!("what is spilled has reached its limit of {limit}");
+        let error = Self::new(ErrorKind::ResourceExhausted, message).with_shortage(Shortage::SpillDisk);
+        Some(error.with_hint("allow more on disk with --spill-limit"))
+    }
+
+    /// A message of DataFusion's writers, which keep the text of what stopped them, or nothing of it.
+    fn write_failure(message: &str) -> Option<Self> {
+        if message.contains("Error encountered while finalizing writes") {
+            return Some(
+                Self::new(ErrorKind::Unavailable, "the end of a file could not be written")
+                    .with_hint("is the disk full, or the store gone?"),
+            );
         }
+        let cause = message.split_once("Error writing to object store: ")?.1;
+        let full = [Errno::NOSPC, Errno::DQUOT, Errno::FBIG].map(|errno| errno.raw_os_error());
+        if full.iter().any(|code| cause.contains(&format!("(os error {code})"))) {
+            return Some(
+                Self::new(ErrorKind::ResourceExhausted, lower_first(cause))
+                    .with_shortage(Shortage::TargetDisk)
+                    .with_hint(TARGET_FULL),
+            );
+        }
+        Some(Self::new(ErrorKind::Unavailable, lower_first(cause)))
     }
 
     fn describe_shared(source: &DataFusionError) -> Self {
@@ -357,6 +379,9 @@ impl Error {
             }
         }
         let message = lower_first(&error.to_string());
+        if let Some(limit) = Self::spill_limit(&message) {
+            return limit;
+        }
         match error.kind() {
             Io::NotFound => Self::new(ErrorKind::NotFound, message),
             Io::PermissionDenied => Self::new(ErrorKind::Denied, message),
@@ -475,12 +500,14 @@ mod tests {
     fn a_full_disk_is_told_from_want_of_memory_and_where_it_is() {
         let full = || std::io::Error::from(std::io::ErrorKind::StorageFull);
         let store = || object_store::Error::Generic { store: "LocalFileSystem", source: Box::new(full()) };
+        let written = "Error writing to object store: Unable to copy data to file: No space left on device (os error 28)";
         let spilled = "The used disk space during the spilling process has exceeded the allowable limit of 1 MB. Please try \
             increasing the config: `datafusion.runtime.max_temp_directory_size`.";
         for (error, shortage, hint) in [
             (DataFusionError::IoError(full()), Shortage::SpillDisk, "--spill-dir"),
             (ArrowError::IoError(String::new(), full()).into(), Shortage::SpillDisk, "--spill-dir"),
-            (DataFusionError::ResourcesExhausted(spilled.into()), Shortage::SpillDisk, "--spill-limit"),
+            (DataFusionError::IoError(std::io::Error::other(spilled)), Shortage::SpillDisk, "--spill-limit"),
+            (DataFusionError::Execution(written.into()), Shortage::TargetDisk, "another disk"),
             (DataFusionError::ObjectStore(Box::new(store())), Shortage::TargetDisk, "another disk"),
             (DataFusionError::IoError(store().into()), Shortage::TargetDisk, "another disk"),
             (
@@ -496,6 +523,14 @@ mod tests {
         }
         let memory = Error::from(DataFusionError::ResourcesExhausted("no more".to_owned()));
         assert_eq!((memory.shortage(), memory.hint()), (Some(Shortage::Memory), None));
+    }
+
+    #[test]
+    fn a_write_that_failed_without_a_cause_is_no_defect() {
+        let text = "Error encountered while finalizing writes! Partial results may have been written to ObjectStore!";
+        let error = Error::from(DataFusionError::Internal(text.to_owned()));
+        assert_eq!(error.kind(), ErrorKind::Unavailable);
+        assert!(error.hint().is_some() && !error.to_string().contains('!'), "{error}");
     }
 
     #[test]
