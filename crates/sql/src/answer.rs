@@ -12,6 +12,7 @@ use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
 use yeoul_base::{ByteSize, ErrorKind};
 
+use crate::error::Shortage;
 use crate::memory::pool::PromisePool;
 use crate::memory::process::ProcessMemory;
 use crate::progress::Progress;
@@ -125,7 +126,7 @@ impl Query {
         let watch = Watch::new(plan);
         let schema = stream.schema();
         let run =
-            Run { query: self, watch: watch.clone(), stream: Some(stream), answered: false, again: false };
+            Run { stream: Some(stream), query: self, watch: watch.clone(), answered: false, again: false };
         Ok(Answer { schema, watch, batches: futures::stream::unfold(run, Run::step).boxed() })
     }
 
@@ -141,10 +142,10 @@ impl Query {
 }
 
 struct Run {
+    /// `None` once the answer has ended, well or badly. Dropped before the query, whose staged folder it writes into.
+    stream: Option<SendableRecordBatchStream>,
     query: Query,
     watch: Watch,
-    /// `None` once the answer has ended, well or badly.
-    stream: Option<SendableRecordBatchStream>,
     /// Whether rows have been handed out; then a second run would repeat them.
     answered: bool,
     /// Whether this is the second run.
@@ -167,7 +168,7 @@ impl Run {
                 }
                 Err(error) => {
                     self.stream = None;
-                    if error.kind() == ErrorKind::ResourceExhausted && self.may_run_again() {
+                    if error.shortage() == Some(Shortage::Memory) && self.may_run_again() {
                         match self.run_again(&error).await {
                             Ok(()) => continue,
                             Err(error) => return Some((Err(self.explain(error)), self)),
@@ -216,7 +217,7 @@ impl Run {
         else {
             return error;
         };
-        if error.kind() != ErrorKind::ResourceExhausted || error.hint().is_some() {
+        if error.shortage() != Some(Shortage::Memory) || error.hint().is_some() {
             return error;
         }
         let enough = pool.enough_for_last_refusal(promise).max(promise + promise / 4);

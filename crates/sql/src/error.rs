@@ -5,6 +5,7 @@ use datafusion::arrow::error::ArrowError;
 use datafusion::common::{Column, DataFusionError, Diagnostic, SchemaError};
 use datafusion::parquet::errors::ParquetError;
 use datafusion::sql::sqlparser::parser::ParserError;
+use rustix::io::Errno;
 use yeoul_base::ErrorKind;
 
 use crate::{Place, Span, suggest};
@@ -16,8 +17,24 @@ pub struct Error {
     message: String,
     hint: Option<String>,
     span: Option<Span>,
+    /// Of what there was too little, where it is known.
+    shortage: Option<Shortage>,
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
+
+/// Of what there was too little, for an error of the kind `ResourceExhausted`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shortage {
+    /// Memory: operators that spill may do with less.
+    Memory,
+    /// Room for what operators spill.
+    SpillDisk,
+    /// Room where the answer is written.
+    TargetDisk,
+}
+
+/// What to do where the disk of the target is full.
+pub(crate) const TARGET_FULL: &str = "free space there, or write to another disk";
 
 /// The result of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -25,7 +42,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 impl Error {
     /// An error of a kind, with a message in lower case and without a full stop.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), hint: None, span: None, source: None }
+        Self { kind, message: message.into(), hint: None, span: None, shortage: None, source: None }
     }
 
     /// Adds what the person can do about it.
@@ -47,6 +64,18 @@ impl Error {
     pub fn with_span(mut self, span: Span) -> Self {
         self.span = Some(span);
         self
+    }
+
+    /// Adds of what there was too little.
+    #[must_use]
+    pub(crate) fn with_shortage(mut self, shortage: Shortage) -> Self {
+        self.shortage = Some(shortage);
+        self
+    }
+
+    /// Of what there was too little, if it is that: memory, unless it is known to be a disk.
+    pub(crate) fn shortage(&self) -> Option<Shortage> {
+        (self.kind == ErrorKind::ResourceExhausted).then(|| self.shortage.unwrap_or(Shortage::Memory))
     }
 
     /// What the caller can do about it.
@@ -133,10 +162,11 @@ impl Error {
             DataFusionError::Configuration(message) => {
                 Self::from_message(ErrorKind::Invalid, message).with_hint("SHOW ALL lists every setting")
             }
-            DataFusionError::NotImplemented(message) => {
-                Self::from_message(ErrorKind::Invalid, &format!("not supported: {message}"))
-            }
-            DataFusionError::Execution(message) => Self::from_message(ErrorKind::Invalid, message),
+            DataFusionError::NotImplemented(message) => Self::not_supported(message),
+            DataFusionError::Execution(message) => Self::write_failure(message)
+                .unwrap_or_else(|| Self::from_message(ErrorKind::Invalid, message)),
+            DataFusionError::Internal(message) => Self::write_failure(message)
+                .unwrap_or_else(|| Self::from_message(ErrorKind::Internal, &error.strip_backtrace())),
             DataFusionError::ResourcesExhausted(message) => {
                 Self::from_message(ErrorKind::ResourceExhausted, message)
             }
@@ -152,6 +182,8 @@ impl Error {
             }
             DataFusionError::Context(context, source) => {
                 let inner = Self::describe(source);
+                // What DataFusion advises are settings of its own, which a memory limit does not let change.
+                let context = context.split(". Consider ").next().unwrap_or(context);
                 Self { message: format!("{}: {}", lower_first(first_line(context)), inner.message), ..inner }
             }
             DataFusionError::Diagnostic(diagnostic, source) => {
@@ -162,6 +194,36 @@ impl Error {
             DataFusionError::Collection(errors) if !errors.is_empty() => Self::describe(&errors[0]),
             other => Self::from_message(ErrorKind::Internal, &other.strip_backtrace()),
         }
+    }
+
+    /// A message of DataFusion's disk manager, which names a setting of its own.
+    fn spill_limit(message: &str) -> Option<Self> {
+        let (_, rest) =
+            message.split_once("during the spilling process has exceeded the allowable limit of ")?;
+        let limit = rest.split(". ").next().unwrap_or(rest);
+        let message = format!("what is spilled has reached its limit of {limit}");
+        let error = Self::new(ErrorKind::ResourceExhausted, message).with_shortage(Shortage::SpillDisk);
+        Some(error.with_hint("allow more on disk with --spill-limit"))
+    }
+
+    /// A message of DataFusion's writers, which keep the text of what stopped them, or nothing of it.
+    fn write_failure(message: &str) -> Option<Self> {
+        if message.contains("Error encountered while finalizing writes") {
+            return Some(
+                Self::new(ErrorKind::Unavailable, "the end of a file could not be written")
+                    .with_hint("is the disk full, or the store gone?"),
+            );
+        }
+        let cause = message.split_once("Error writing to object store: ")?.1;
+        let full = [Errno::NOSPC, Errno::DQUOT, Errno::FBIG].map(|errno| errno.raw_os_error());
+        if full.iter().any(|code| cause.contains(&format!("(os error {code})"))) {
+            return Some(
+                Self::new(ErrorKind::ResourceExhausted, lower_first(cause))
+                    .with_shortage(Shortage::TargetDisk)
+                    .with_hint(TARGET_FULL),
+            );
+        }
+        Some(Self::new(ErrorKind::Unavailable, lower_first(cause)))
     }
 
     fn describe_shared(source: &DataFusionError) -> Self {
@@ -175,11 +237,18 @@ impl Error {
                 message: own.message.clone(),
                 hint: own.hint.clone(),
                 span: own.span,
+                shortage: own.shortage,
                 source: None,
             };
         }
         if let Some(datafusion) = source.downcast_ref::<DataFusionError>() {
             return Self::describe(datafusion);
+        }
+        if let Some(store) = source.downcast_ref::<object_store::Error>() {
+            return Self::from_store(store);
+        }
+        if let Some(io) = source.downcast_ref::<std::io::Error>() {
+            return Self::from_io(io);
         }
         Self::new(ErrorKind::Unavailable, chain(source))
     }
@@ -199,6 +268,10 @@ impl Error {
             Some(span) => error.with_span(span),
             None => error,
         }
+    }
+
+    fn not_supported(message: &str) -> Self {
+        Self::from_message(ErrorKind::Invalid, &format!("not supported: {}", lower_first(message)))
     }
 
     fn from_schema(error: &SchemaError) -> Self {
@@ -237,6 +310,7 @@ impl Error {
             | ArrowError::JsonError(message) => {
                 Self::from_message(ErrorKind::Corrupt, &format!("cannot read the data: {message}"))
             }
+            ArrowError::NotYetImplemented(message) => Self::not_supported(message),
             ArrowError::ParquetError(message) | ArrowError::IpcError(message) => {
                 Self::from_message(ErrorKind::Corrupt, &format!("the file is damaged: {message}"))
             }
@@ -248,6 +322,7 @@ impl Error {
     fn from_parquet(error: &ParquetError) -> Self {
         match error {
             ParquetError::External(source) => Self::describe_external(source.as_ref()),
+            ParquetError::NYI(message) => Self::not_supported(message),
             other => {
                 let message = other.to_string();
                 let message = message.split_once(": ").map_or(message.as_str(), |(_, text)| text);
@@ -273,11 +348,19 @@ impl Error {
                 Self::new(ErrorKind::Conflict, format!("'{path}' exists already"))
             }
             Store::Generic { source, .. } => match io_cause(source.as_ref()) {
-                Some(io) => Self::from_io(io).with_context(&chain(source.as_ref())),
+                Some(io) => Self::from_io(io).with_context(&chain(source.as_ref())).in_store(),
                 None => Self::new(ErrorKind::Unavailable, chain(error)),
             },
             other => Self::new(ErrorKind::Unavailable, chain(other)),
         }
+    }
+
+    /// A store is written by COPY and INSERT only: what is spilled goes to the disk directly.
+    fn in_store(self) -> Self {
+        if self.shortage != Some(Shortage::SpillDisk) {
+            return self;
+        }
+        self.with_shortage(Shortage::TargetDisk).with_hint(TARGET_FULL)
     }
 
     fn with_context(mut self, message: &str) -> Self {
@@ -287,16 +370,25 @@ impl Error {
 
     fn from_io(error: &std::io::Error) -> Self {
         use std::io::ErrorKind as Io;
-        if let Some(inner) = error.get_ref().and_then(|inner| inner.downcast_ref::<DataFusionError>()) {
-            return Self::describe(inner);
+        if let Some(inner) = error.get_ref() {
+            if let Some(inner) = inner.downcast_ref::<DataFusionError>() {
+                return Self::describe(inner);
+            }
+            if let Some(inner) = inner.downcast_ref::<object_store::Error>() {
+                return Self::from_store(inner);
+            }
         }
         let message = lower_first(&error.to_string());
+        if let Some(limit) = Self::spill_limit(&message) {
+            return limit;
+        }
         match error.kind() {
             Io::NotFound => Self::new(ErrorKind::NotFound, message),
             Io::PermissionDenied => Self::new(ErrorKind::Denied, message),
             Io::StorageFull | Io::QuotaExceeded | Io::FileTooLarge => {
-                Self::new(ErrorKind::ResourceExhausted, message)
+                Self::new(ErrorKind::ResourceExhausted, format!("cannot spill to disk: {message}"))
                     .with_hint("free space there, or spill elsewhere with --spill-dir")
+                    .with_shortage(Shortage::SpillDisk)
             }
             Io::OutOfMemory => Self::new(ErrorKind::ResourceExhausted, message),
             Io::UnexpectedEof | Io::InvalidData => {
@@ -402,6 +494,50 @@ mod tests {
         assert_eq!(error.to_string(), "syntax error: expected: an expression, found: FROM");
         assert_eq!(error.span(), Some(Span { place: Place { line: 3, column: 12 }, chars: 1 }));
         assert_eq!(error.kind(), ErrorKind::Invalid);
+    }
+
+    #[test]
+    fn a_full_disk_is_told_from_want_of_memory_and_where_it_is() {
+        let full = || std::io::Error::from(std::io::ErrorKind::StorageFull);
+        let store = || object_store::Error::Generic { store: "LocalFileSystem", source: Box::new(full()) };
+        let written = "Error writing to object store: Unable to copy data to file: No space left on device (os error 28)";
+        let spilled = "The used disk space during the spilling process has exceeded the allowable limit of 1 MB. Please try \
+            increasing the config: `datafusion.runtime.max_temp_directory_size`.";
+        for (error, shortage, hint) in [
+            (DataFusionError::IoError(full()), Shortage::SpillDisk, "--spill-dir"),
+            (ArrowError::IoError(String::new(), full()).into(), Shortage::SpillDisk, "--spill-dir"),
+            (DataFusionError::IoError(std::io::Error::other(spilled)), Shortage::SpillDisk, "--spill-limit"),
+            (DataFusionError::Execution(written.into()), Shortage::TargetDisk, "another disk"),
+            (DataFusionError::ObjectStore(Box::new(store())), Shortage::TargetDisk, "another disk"),
+            (DataFusionError::IoError(store().into()), Shortage::TargetDisk, "another disk"),
+            (
+                ParquetError::External(Box::new(std::io::Error::from(store()))).into(),
+                Shortage::TargetDisk,
+                "another disk",
+            ),
+        ] {
+            let error = Error::from(error);
+            assert_eq!(error.shortage(), Some(shortage), "{error}");
+            assert!(error.hint().is_some_and(|text| text.contains(hint)), "{error}: {:?}", error.hint());
+            assert!(!error.to_string().contains("datafusion"), "{error}");
+        }
+        let memory = Error::from(DataFusionError::ResourcesExhausted("no more".to_owned()));
+        assert_eq!((memory.shortage(), memory.hint()), (Some(Shortage::Memory), None));
+    }
+
+    #[test]
+    fn a_write_that_failed_without_a_cause_is_no_defect() {
+        let text = "Error encountered while finalizing writes! Partial results may have been written to ObjectStore!";
+        let error = Error::from(DataFusionError::Internal(text.to_owned()));
+        assert_eq!(error.kind(), ErrorKind::Unavailable);
+        assert!(error.hint().is_some() && !error.to_string().contains('!'), "{error}");
+    }
+
+    #[test]
+    fn what_a_format_lacks_is_not_supported_and_no_damage() {
+        let error = Error::from(DataFusionError::from(ParquetError::NYI("An interval".to_owned())));
+        assert_eq!(error.to_string(), "not supported: an interval");
+        assert_eq!((error.kind(), error.hint()), (ErrorKind::Invalid, None));
     }
 
     #[test]

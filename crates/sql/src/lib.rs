@@ -25,12 +25,14 @@ mod answer;
 mod catalog;
 mod error;
 mod memory;
+mod null_keys;
 mod operators;
 mod optimizer;
 mod options;
 pub mod output;
 mod place;
 mod progress;
+mod replaced_table;
 mod runtime;
 mod session;
 #[cfg(test)]
@@ -38,6 +40,7 @@ mod session_tests;
 mod settings;
 pub mod shell;
 mod staged_copy;
+mod staging_folder;
 mod suggest;
 
 pub use answer::{Answer, Watch};

@@ -1,7 +1,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use datafusion::catalog::{DynamicFileCatalog, UrlTableFactory};
+use datafusion::catalog::{DynamicFileCatalog, SchemaProvider, UrlTableFactory};
 use datafusion::common::TableReference;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::cache::cache_manager::{
@@ -12,7 +12,8 @@ use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::logical_expr::{DdlStatement, LogicalPlan, Statement};
 use datafusion::prelude::{ParquetReadOptions, SessionContext};
-use yeoul_base::{ByteSize, ErrorKind};
+use tracing::debug;
+use yeoul_base::{ByteSize, ErrorKind, raise_file_limit};
 
 use crate::answer::{Answer, Limits, Query};
 use crate::catalog::address::check_address;
@@ -23,9 +24,10 @@ use crate::memory::pool::PromisePool;
 use crate::memory::process::ProcessMemory;
 use crate::memory::spill_dir::SpillDir;
 use crate::optimizer::late_materialization::LateMaterialization;
+use crate::replaced_table::ReplacedTable;
 use crate::settings::{check_set, session_config};
-use crate::staged_copy::StagedCopy;
-use crate::{Error, Options, Result, suggest};
+use crate::staged_copy::{StagedCopy, copy_in};
+use crate::{Error, Options, Result, null_keys, suggest};
 
 /// One person's or program's engine: its tables, settings and limits. Cheap to share behind an `Arc`.
 pub struct Session {
@@ -62,6 +64,10 @@ impl Session {
     /// `NotFound` or `Denied` for the spill directory.
     pub fn new(options: Options) -> Result<Self> {
         check(&options)?;
+        if let Err(error) = raise_file_limit() {
+            // A join that spills has a file for each bucket of each partition open.
+            debug!(%error, "the limit of open files stays as it is");
+        }
         let process = ProcessMemory::watch(options.memory.map(ByteSize::as_usize)).map_err(|source| {
             Error::new(ErrorKind::Unavailable, "cannot watch the memory in use").with_source(source)
         })?;
@@ -105,13 +111,34 @@ impl Session {
             LogicalPlan::Statement(Statement::ResetVariable(reset)) => {
                 check_set(&reset.variable, &self.options)?;
             }
-            LogicalPlan::Copy(copy) => check_address(&copy.output_url)?,
+            LogicalPlan::Ddl(DdlStatement::CreateExternalTable(table)) => {
+                table.locations.iter().try_for_each(|location| check_address(location))?;
+            }
             _ => {}
         }
-        let (logical, staged) = StagedCopy::stage(self.named_like_a_file(logical))?;
-        let frame = self.context.execute_logical_plan(logical).await?;
-        let (state, logical) = frame.into_parts();
+        let replaced = self.replaced_by(&logical).await;
+        let frame = self.context.execute_logical_plan(self.named_like_a_file(logical)).await?;
+        drop(replaced);
+        // What EXECUTE runs is known only now.
+        let (state, mut logical) = frame.into_parts();
+        if let Some(copy) = copy_in(&mut logical) {
+            check_address(&copy.output_url)?;
+            null_keys::write(copy, state.config_options())?;
+        }
+        let staged = StagedCopy::stage(&mut logical)?;
         Query { state, logical, limits: self.limits.clone(), staged }.start().await
+    }
+
+    /// The table that a statement is going to replace.
+    async fn replaced_by(&self, plan: &LogicalPlan) -> Option<ReplacedTable> {
+        let LogicalPlan::Ddl(statement) = plan else { return None };
+        let name = match statement {
+            DdlStatement::CreateMemoryTable(table) if table.or_replace => &table.name,
+            DdlStatement::CreateExternalTable(table) if table.or_replace => &table.name,
+            _ => return None,
+        };
+        let (schema, name) = self.schema_of(name)?;
+        ReplacedTable::keep(schema, &name).await
     }
 
     /// Lets a new view or table have the name of a file or folder: DataFusion takes that for a table which is there already.
@@ -130,10 +157,15 @@ impl Session {
 
     /// Whether a name stands for a table or view that was made in this session.
     fn is_registered(&self, name: &TableReference) -> bool {
+        self.schema_of(name).is_some_and(|(schema, table)| schema.table_exist(&table))
+    }
+
+    /// The schema in which a table of this name is, or would be, and its name there.
+    fn schema_of(&self, name: &TableReference) -> Option<(Arc<dyn SchemaProvider>, Arc<str>)> {
         let catalog = self.context.state().config_options().catalog.clone();
         let name = name.clone().resolve(&catalog.default_catalog, &catalog.default_schema);
-        let schema = self.context.catalog(&name.catalog).and_then(|found| found.schema(&name.schema));
-        schema.is_some_and(|schema| schema.table_exist(&name.table))
+        let schema = self.context.catalog(&name.catalog)?.schema(&name.schema)?;
+        Some((schema, name.table))
     }
 
     /// Makes a table of each `<name>.parquet` in a directory, and gives their names in order.

@@ -208,3 +208,162 @@ fn a_view_or_table_may_be_named_like_a_folder() {
     bench.sql("CREATE TABLE IF NOT EXISTS t AS SELECT 2 AS n");
     assert_eq!(bench.numbers("t"), [1]);
 }
+
+#[test]
+fn csv_files_with_different_headers_are_refused_by_name() {
+    let bench = Bench::new();
+    for (folder, other) in [("swapped", "y,x\n3,4\n"), ("renamed", "x,z\n3,4\n"), ("more", "x,y,z\n3,4,5\n")]
+    {
+        bench.write(&format!("{folder}/a.csv"), "x,y\n1,2\n");
+        // More than a schema is guessed from.
+        bench.write(&format!("{folder}/b.csv"), &("x,y\n".to_owned() + &"1,2\n".repeat(2_000)));
+        bench.write(&format!("{folder}/c.csv"), other);
+        let error = bench.refused(&format!("SELECT x FROM '~/{folder}'"));
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{folder}: {error}");
+        assert!(error.to_string().contains("in 'a.csv' and 'c.csv'"), "{folder}: {error}");
+    }
+    bench.write("same/a.csv", "n\n1\n");
+    bench.write("same/b.csv", "n\n2\n");
+    bench.write("same/empty.csv", "");
+    bench.write("same/header.csv", "n\n");
+    assert_eq!(bench.numbers("~/same"), [1, 2]);
+}
+
+#[test]
+fn a_file_that_does_not_fit_its_tables_folders_is_named() {
+    let bench = Bench::new();
+    // More files than DataFusion looks at.
+    for month in 10..40 {
+        bench.write(&format!("t/year=2023/month={month}/a.csv"), &format!("n\n{month}\n"));
+    }
+    assert_eq!(bench.numbers("~/t").len(), 30);
+    for odd in ["t/year=2024/a.csv", "t/zone=1/month=2/a.csv", "t/z.csv", "t/year=2023/month=5/day=1/a.csv"] {
+        bench.write(odd, "n\n99\n");
+        let error = bench.refused("SELECT * FROM '~/t'");
+        assert!(
+            error.kind() == ErrorKind::Invalid && error.to_string().contains(&odd[2..]),
+            "{odd}: {error}"
+        );
+        fs::remove_file(bench.path().join(odd)).unwrap();
+    }
+}
+
+#[test]
+fn a_null_key_is_written_and_read_as_one() {
+    let bench = Bench::new();
+    let keys = "SELECT CAST(column1 AS BIGINT) AS n, column2 AS k, column3 AS d FROM (VALUES
+        (1, 7, DATE '2024-01-02'), (2, NULL, NULL), (3, 0, NULL)) AS v";
+    bench.sql(&format!("COPY ({keys}) TO '~/p' STORED AS PARQUET PARTITIONED BY (k, d)"));
+    assert!(bench.path().join("p/k=7/d=2024-01-02").is_dir());
+    assert!(bench.path().join("p/k=__HIVE_DEFAULT_PARTITION__/d=__HIVE_DEFAULT_PARTITION__").is_dir());
+    let seen = bench.sql("SELECT n, k, d FROM '~/p' ORDER BY n");
+    let rows: Vec<String> = seen.lines().skip(3).map(|line| line.replace(' ', "")).collect();
+    assert_eq!(rows[..3], ["|1|7|2024-01-02|", "|2|||", "|3|0||"], "{seen}");
+    let of = |filter: &str| bench.numbers(&format!("~/p' WHERE {filter} AND '' = '"));
+    assert_eq!(
+        (of("k IS NULL"), of("d IS NULL"), of("k = '0'"), of("k <> '7'")),
+        (vec![2], vec![2, 3], vec![3], vec![3])
+    );
+}
+
+#[test]
+fn an_empty_parquet_file_among_others_is_damaged() {
+    let bench = Bench::new();
+    bench.sql("COPY (SELECT 1 AS n) TO '~/dir/a.parquet'");
+    bench.write("dir/b.parquet", "");
+    let error = bench.refused("SELECT * FROM '~/dir'");
+    assert!(error.kind() == ErrorKind::Corrupt && error.to_string().contains("'b.parquet'"), "{error}");
+    let error = bench.refused("SELECT * FROM '~/dir/b.parquet'");
+    assert!(
+        error.kind() == ErrorKind::Corrupt && error.to_string().contains("b.parquet' is empty"),
+        "{error}"
+    );
+}
+
+#[test]
+fn an_equals_sign_in_a_files_name_makes_no_folder_of_it() {
+    let bench = Bench::new();
+    bench.write("d/top.csv", "n\n1\n");
+    bench.write("d/a=b.csv", "n\n2\n");
+    bench.write("d/sub/x=1.csv", "n\n3\n");
+    bench.write("d/_note=1.csv", "n\n4\n");
+    for name in ["~/d", "~/d/*", "~/d/*.csv"] {
+        assert_eq!(bench.numbers(name), [1, 2], "{name}");
+    }
+    assert_eq!(bench.numbers("~/d/**"), [1, 2, 3]);
+}
+
+#[test]
+fn a_folder_that_is_being_written_is_read_without_what_is_not_whole() {
+    let bench = Bench::new();
+    bench.sql("COPY (SELECT 1 AS n, 1 AS k) TO '~/dir' STORED AS PARQUET PARTITIONED BY (k)");
+    bench.write("dir/.yeoul-copy-other/lock", "");
+    bench.write("dir/.yeoul-copy-other/data/k=1/half.parquet", "half");
+    for name in ["~/dir", "~/dir/*", "~/dir/k=*/*.parquet"] {
+        assert_eq!(bench.numbers(name), [1], "{name}");
+    }
+    // The next COPY there removes what nobody writes any more.
+    bench.sql("COPY (SELECT 2 AS n, 2 AS k) TO '~/dir' STORED AS PARQUET PARTITIONED BY (k)");
+    assert!(!bench.path().join("dir/.yeoul-copy-other").exists());
+    assert_eq!(fs::read_dir(bench.path().join("dir")).unwrap().count(), 2);
+}
+
+#[test]
+fn a_folder_on_another_file_system_is_written_through_a_link() {
+    use std::os::unix::fs::{MetadataExt, symlink};
+    let bench = Bench::new();
+    let device = |path: &Path| fs::metadata(path).map(|meta| meta.dev()).ok();
+    let memory = Path::new("/dev/shm");
+    if device(memory).is_none() || device(memory) == device(bench.path()) {
+        println!("skipped: {} is no file system of its own", memory.display());
+        return;
+    }
+    let elsewhere = tempfile::tempdir_in(memory).unwrap();
+    symlink(elsewhere.path(), bench.path().join("out")).unwrap();
+    bench.sql("COPY (SELECT 7 AS n, 1 AS k) TO '~/out' STORED AS PARQUET PARTITIONED BY (k)");
+    assert_eq!(bench.numbers("~/out"), [7]);
+    assert!(elsewhere.path().join("k=1").is_dir());
+}
+
+#[test]
+fn a_copy_that_explain_analyze_runs_is_checked_and_staged() {
+    let bench = Bench::new();
+    bench.write("old.csv", "old\n");
+    bench.refused(
+        "EXPLAIN ANALYZE COPY (SELECT CAST(t AS INT) FROM (VALUES ('1'), ('x')) AS v(t)) TO '~/old.csv'",
+    );
+    assert_eq!(fs::read_to_string(bench.path().join("old.csv")).unwrap(), "old\n");
+    assert_eq!(fs::read_dir(bench.path()).unwrap().count(), 1);
+    bench.sql("EXPLAIN ANALYZE COPY (SELECT 7 AS n) TO '~/old.csv'");
+    assert_eq!(fs::read_to_string(bench.path().join("old.csv")).unwrap(), "n\n7\n");
+    for sql in [
+        "EXPLAIN ANALYZE COPY (SELECT 1 AS n) TO 's3://bucket/a#1.csv' STORED AS CSV",
+        "CREATE EXTERNAL TABLE t (n INT) STORED AS CSV LOCATION 'https://localhost:1/a.csv?v=1'",
+    ] {
+        let error = bench.refused(sql);
+        assert!(error.to_string().contains("which cannot be sent"), "{sql}: {error}");
+    }
+}
+
+#[test]
+fn a_table_whose_replacement_fails_stays() {
+    let bench = Bench::new();
+    bench.sql("CREATE TABLE t AS SELECT 1 AS n");
+    bench.refused(
+        "CREATE OR REPLACE TABLE t AS SELECT CAST(c AS INT) AS n FROM (VALUES ('1'), ('x')) AS v(c)",
+    );
+    assert_eq!(bench.numbers("t"), [1]);
+    bench.write("bad.json", "{");
+    bench.refused("CREATE OR REPLACE EXTERNAL TABLE t STORED AS JSON LOCATION '~/bad.json'");
+    assert_eq!(bench.numbers("t"), [1]);
+    bench.sql("CREATE OR REPLACE TABLE t AS SELECT 2 AS n");
+    assert_eq!(bench.numbers("t"), [2]);
+}
+
+#[test]
+fn a_type_that_a_format_lacks_is_not_a_damaged_file() {
+    let bench = Bench::new();
+    let error = bench.refused("COPY (SELECT INTERVAL '1 month' AS i) TO '~/x.parquet'");
+    assert!(error.kind() == ErrorKind::Invalid && error.to_string().contains("not supported"), "{error}");
+    assert_eq!(fs::read_dir(bench.path()).unwrap().count(), 0);
+}

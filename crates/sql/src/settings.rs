@@ -53,6 +53,8 @@ pub(crate) fn fallback_state(state: &SessionState) -> SessionState {
     engine.optimizer.hash_join_single_partition_threshold_rows = 0;
     // The spilling join has no build side in memory to make a filter of.
     engine.optimizer.enable_join_dynamic_filter_pushdown = false;
+    // Rows whose key is null match none, and would all be in one bucket.
+    engine.optimizer.filter_null_join_keys = true;
     SpillingJoins::add_to(state)
 }
 
@@ -84,6 +86,20 @@ mod tests {
         let options =
             Options { memory, settings: vec![(key.to_owned(), "false".to_owned())], ..Options::default() };
         assert!(!session_config(&options).unwrap().options().execution.parquet.pushdown_filters);
+    }
+
+    #[tokio::test]
+    async fn null_keys_do_not_reach_a_join_that_spills() {
+        let context = datafusion::prelude::SessionContext::new();
+        let sql =
+            "SELECT a.n FROM (VALUES (1), (NULL)) AS a(n) JOIN (VALUES (1), (NULL)) AS b(n) ON a.n = b.n";
+        let plan = context.state().create_logical_plan(sql).await.unwrap();
+        let filters = |state: &SessionState| {
+            let plan = state.optimize(&plan).unwrap().display_indent().to_string();
+            plan.matches("IS NOT NULL").count()
+        };
+        assert_eq!(filters(&context.state()), 0);
+        assert_eq!(filters(&fallback_state(&context.state())), 2);
     }
 
     #[test]

@@ -1,17 +1,28 @@
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::logical_expr::dml::CopyTo;
-use tempfile::TempDir;
 use url::Url;
 use yeoul_base::ErrorKind;
 
+use crate::error::{Shortage, TARGET_FULL};
+use crate::staging_folder::StagingFolder;
 use crate::{Error, Result};
 
-/// A `COPY … TO` the local disk that is written beside its target and moved there when it is whole.
+/// The `COPY` that running `plan` runs: the plan itself, or what `EXPLAIN ANALYZE` measures.
+pub(crate) fn copy_in(plan: &mut LogicalPlan) -> Option<&mut CopyTo> {
+    match plan {
+        LogicalPlan::Copy(copy) => Some(copy),
+        LogicalPlan::Analyze(analyze) => copy_in(Arc::make_mut(&mut analyze.input)),
+        _ => None,
+    }
+}
+
+/// A `COPY … TO` the local disk that is written into a hidden folder and moved to its target when it is whole.
 ///
 /// DataFusion's sinks close their files properly even when the query fails, so that a part of an answer would stand under
 /// the name of the whole. Dropping this without [`commit`](Self::commit) removes what was written, and what the target was
@@ -19,37 +30,62 @@ use crate::{Error, Result};
 #[derive(Debug)]
 pub(crate) struct StagedCopy {
     target: PathBuf,
-    /// What is written lies in here, with what the writer keeps beside an unfinished file.
-    folder: TempDir,
+    folder: StagingFolder,
     /// The name in the folder of an output that is one file.
     file: Option<OsString>,
+    /// Goes after the folder, which may lie in it.
+    made: Option<MadeFolder>,
+}
+
+/// A folder that was made for an output; it goes with the value, unless something is in it.
+#[derive(Debug)]
+struct MadeFolder(PathBuf);
+
+impl Drop for MadeFolder {
+    fn drop(&mut self) {
+        // What others have put there meanwhile stays.
+        drop(fs::remove_dir(&self.0));
+    }
 }
 
 impl StagedCopy {
     /// Leads the output of a `COPY` to the local disk aside. Other plans stay as they are.
     ///
     /// # Errors
-    /// When nothing can be written beside the target.
-    pub(crate) fn stage(plan: LogicalPlan) -> Result<(LogicalPlan, Option<Self>)> {
-        let LogicalPlan::Copy(mut copy) = plan else { return Ok((plan, None)) };
-        let Some(target) = local_path(&copy.output_url) else { return Ok((LogicalPlan::Copy(copy), None)) };
+    /// When nothing can be written where the target will be.
+    pub(crate) fn stage(plan: &mut LogicalPlan) -> Result<Option<Self>> {
+        let Some(copy) = copy_in(plan) else { return Ok(None) };
+        let Some(target) = local_path(&copy.output_url) else { return Ok(None) };
         // The name tells DataFusion that it is a file.
-        let file = is_one_file(&copy).then(|| target.file_name().map(ToOwned::to_owned)).flatten();
+        let file = is_one_file(copy).then(|| target.file_name().map(ToOwned::to_owned)).flatten();
+        let failed = |error| denied(&target, error);
         // COPY makes the folders that are missing.
-        fs::create_dir_all(parent(&target)).map_err(|error| denied(&target, error))?;
-        let staged = Self { folder: folder_beside(&target)?, target, file };
+        let made = if file.is_some() {
+            if target.is_dir() {
+                return Err(failed(io::ErrorKind::IsADirectory.into()));
+            }
+            fs::create_dir_all(parent(&target)).map_err(failed)?;
+            None
+        } else {
+            let is_new = !target.exists();
+            fs::create_dir_all(&target).map_err(failed)?;
+            is_new.then(|| MadeFolder(target.clone()))
+        };
+        let folder = StagingFolder::create(room(&target, file.is_some())).map_err(failed)?;
+        let staged = Self { folder, target, file, made };
         copy.output_url = staged.address()?;
-        Ok((LogicalPlan::Copy(copy), Some(staged)))
+        Ok(Some(staged))
     }
 
     /// Forgets what was written, and leads `plan`, the `COPY` that was staged, to a new place. What a stopped run still
     /// writes goes to the old place, and is not mixed with what the next one writes.
     ///
     /// # Errors
-    /// When nothing can be written beside the target.
+    /// When nothing can be written where the target will be.
     pub(crate) fn start_over(&mut self, plan: &mut LogicalPlan) -> Result<()> {
-        self.folder = folder_beside(&self.target)?;
-        if let LogicalPlan::Copy(copy) = plan {
+        let room = room(&self.target, self.file.is_some());
+        self.folder = StagingFolder::create(room).map_err(|error| denied(&self.target, error))?;
+        if let Some(copy) = copy_in(plan) {
             copy.output_url = self.address()?;
         }
         Ok(())
@@ -57,7 +93,7 @@ impl StagedCopy {
 
     /// Where DataFusion shall write. A URL, because a path with `[`, `*` or `?` would be taken for a glob.
     fn address(&self) -> Result<String> {
-        let folder = std::path::absolute(self.folder.path()).map_err(|error| denied(&self.target, error))?;
+        let folder = std::path::absolute(self.folder.data()).map_err(|error| denied(&self.target, error))?;
         let url = match &self.file {
             Some(name) => Url::from_file_path(folder.join(name)),
             None => Url::from_directory_path(&folder),
@@ -72,11 +108,17 @@ impl StagedCopy {
     /// # Errors
     /// When the target cannot be written; what was staged is removed.
     pub(crate) fn commit(self) -> Result<()> {
-        let Self { target, folder, file } = self;
+        let Self { target, folder, file, made } = self;
         let moved = match file {
-            Some(name) => fs::rename(folder.path().join(name), &target),
-            None => move_into(folder.path(), &target),
+            Some(name) => move_file(&folder.data().join(name), &target),
+            None => move_into(&folder.data(), &target),
         };
+        // First what was staged: a folder that was made for it goes only if it is empty.
+        drop(folder);
+        // An answer without rows is a folder without files, which stays.
+        if moved.is_ok() {
+            std::mem::forget(made);
+        }
         moved.map_err(|error| denied(&target, error))
     }
 }
@@ -85,9 +127,9 @@ fn parent(target: &Path) -> &Path {
     target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// A new hidden folder on the target's own file system, where a move is a rename.
-fn folder_beside(target: &Path) -> Result<TempDir> {
-    tempfile::Builder::new().prefix(".").tempdir_in(parent(target)).map_err(|error| denied(target, error))
+/// The folder on the target's own file system, where a move is a rename: the target may be another one than its parent.
+fn room(target: &Path, is_file: bool) -> &Path {
+    if is_file { parent(target) } else { target }
 }
 
 /// Whether the output is one file, as DataFusion decides it.
@@ -114,10 +156,16 @@ fn move_into(from: &Path, to: &Path) -> io::Result<()> {
         if entry.file_type()?.is_dir() {
             move_into(&entry.path(), &target)?;
         } else {
-            fs::rename(entry.path(), target)?;
+            move_file(&entry.path(), &target)?;
         }
     }
     Ok(())
+}
+
+/// Moves a file that is on disk by then: its name never stands for less than the whole, even after a power failure.
+fn move_file(from: &Path, to: &Path) -> io::Result<()> {
+    File::open(from)?.sync_all()?;
+    fs::rename(from, to)
 }
 
 fn denied(target: &Path, source: io::Error) -> Error {
@@ -128,7 +176,12 @@ fn denied(target: &Path, source: io::Error) -> Error {
     };
     // tempfile adds the temporary name, which tells the reader nothing.
     let reason = io::Error::from(source.kind());
-    Error::new(kind, format!("cannot write '{}': {reason}", target.display())).with_source(source)
+    let error =
+        Error::new(kind, format!("cannot write '{}': {reason}", target.display())).with_source(source);
+    if kind == ErrorKind::ResourceExhausted {
+        return error.with_shortage(Shortage::TargetDisk).with_hint(TARGET_FULL);
+    }
+    error
 }
 
 #[cfg(test)]
@@ -174,8 +227,8 @@ mod tests {
     fn a_second_run_keeps_nothing_of_the_first() {
         let folder = tempfile::tempdir().unwrap();
         let target = folder.path().join("out");
-        let (mut plan, staged) = StagedCopy::stage(copy_to(&target)).unwrap();
-        let mut staged = staged.unwrap();
+        let mut plan = copy_to(&target);
+        let mut staged = StagedCopy::stage(&mut plan).unwrap().unwrap();
         let first = staged_at(&plan);
         fs::write(first.join("first.csv"), "1").unwrap();
         staged.start_over(&mut plan).unwrap();
@@ -190,12 +243,40 @@ mod tests {
     #[test]
     fn what_the_writer_leaves_beside_an_unfinished_file_goes_with_it() {
         let folder = tempfile::tempdir().unwrap();
-        let (plan, staged) = StagedCopy::stage(copy_to(&folder.path().join("out.csv"))).unwrap();
+        let mut plan = copy_to(&folder.path().join("out.csv"));
+        let staged = StagedCopy::stage(&mut plan).unwrap();
         let mut part = staged_at(&plan).into_os_string();
         part.push("#1");
         fs::write(part, "half").unwrap();
         drop(staged);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_folder_is_written_within_itself_and_goes_if_it_is_new() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, is_new) in [("old", false), ("new/deep", true)] {
+            let target = folder.path().join(name);
+            if !is_new {
+                fs::create_dir(&target).unwrap();
+            }
+            let mut plan = copy_to(&target);
+            let staged = StagedCopy::stage(&mut plan).unwrap();
+            assert!(staged_at(&plan).starts_with(&target), "{}", staged_at(&plan).display());
+            fs::write(staged_at(&plan).join("part.csv"), "half").unwrap();
+            drop(staged);
+            assert_eq!(target.exists(), !is_new);
+        }
+        assert_eq!(fs::read_dir(folder.path().join("old")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_folder_where_a_file_shall_be_is_refused_before_the_query_runs() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("out.csv");
+        fs::create_dir(&target).unwrap();
+        let error = StagedCopy::stage(&mut copy_to(&target)).unwrap_err();
+        assert!(error.to_string().ends_with("is a directory"), "{error}");
     }
 
     #[test]

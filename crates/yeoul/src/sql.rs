@@ -166,7 +166,7 @@ fn run_to_end(args: &SqlArgs) -> Result<Outcome, Refusal> {
         Some(path) => Some(NewFile::create(path).map_err(|error| Refusal::io("write", path, &error))?),
         None => None,
     };
-    let outcome = {
+    let (outcome, binary_answers) = {
         let _inside = runtime.enter();
         let session = Arc::new(Session::new(options)?);
         let mut shell = Shell::new(session, settings(args), Box::new(CtrlC));
@@ -176,9 +176,14 @@ fn run_to_end(args: &SqlArgs) -> Result<Outcome, Refusal> {
             None => &mut stdout,
         };
         let mut console = Console { out, err: &mut stderr };
-        runtime.block_on(run_input(args, &mut shell, &mut console))?
+        let outcome = runtime.block_on(run_input(args, &mut shell, &mut console))?;
+        (outcome, shell.binary_answers())
     };
     if let (Some(file), Outcome::Done | Outcome::Quit) = (output, outcome) {
+        if !args.format.is_text() && binary_answers == 0 {
+            let message = format!("there is no answer to write, and a {} file holds one", args.format);
+            return Err(Refusal::new(Report::new(message), false));
+        }
         let path = args.output.as_deref().unwrap_or(Path::new(""));
         file.commit().map_err(|error| Refusal::io("write", path, &error))?;
     }
@@ -207,7 +212,7 @@ async fn run_input(
     console: &mut Console<'_>,
 ) -> Result<Outcome, Refusal> {
     for sql in &args.command {
-        match shell.run_script(sql.as_bytes(), None, console).await {
+        match shell.run_script(io::Cursor::new(sql.clone()), None, console).await {
             Outcome::Done => {}
             ended => return Ok(ended),
         }
@@ -235,7 +240,7 @@ async fn run_input(
 }
 
 /// Opens a script; `-` is stdin.
-fn open(path: &Path) -> Result<Box<dyn BufRead>, Refusal> {
+fn open(path: &Path) -> Result<Box<dyn BufRead + Send>, Refusal> {
     if path == Path::new("-") {
         return Ok(Box::new(BufReader::new(io::stdin())));
     }

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use rustix::process::{Resource, getrlimit, setrlimit};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
 use tokio::sync::{Notify, Semaphore, mpsc};
@@ -60,9 +59,7 @@ impl Options {
 
 /// Takes as many open files as the system allows: every connection is one, and every segment.
 pub fn raise_file_limit() {
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = limit.maximum;
-    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+    if let Err(error) = yeoul_base::raise_file_limit() {
         debug!(%error, "the limit of open files stays as it is");
     }
 }
@@ -276,18 +273,4 @@ async fn connection<S: Service>(
     // A peer that has closed its side is gone: no client of this protocol closes one direction only. Answers that are
     // still to come have nobody to go to, and the service learns at once that the connection has ended.
     duplex.run(reading, write_frames(write, outgoing, options.idle_max)).await
-}
-
-#[cfg(test)]
-mod tests {
-    use rustix::process::Rlimit;
-
-    use super::*;
-
-    #[test]
-    fn as_many_files_as_the_system_allows() {
-        raise_file_limit();
-        let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-        assert_eq!(current, maximum);
-    }
 }

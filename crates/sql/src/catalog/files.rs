@@ -4,19 +4,22 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
-use datafusion::arrow::datatypes::Schema;
+use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::catalog::{TableProvider, UrlTableFactory};
 use datafusion::common::{DataFusionError, Result};
 use datafusion::datasource::file_format::FileFormat;
+use datafusion::datasource::file_format::csv::CsvFormat;
 use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig};
 use datafusion::execution::SessionState;
 use datafusion::prelude::SessionContext;
+use futures::{StreamExt, TryStreamExt};
 use object_store::{ObjectMeta, ObjectStore};
+use url::Url;
 use yeoul_base::ErrorKind;
 
 use super::address::{address, has_glob};
 use super::selection::Selection;
-use crate::{Error, suggest};
+use crate::{Error, null_keys, suggest};
 
 /// What a file's name says about its format.
 struct Kind {
@@ -46,6 +49,9 @@ const COMPRESSIONS: [(&str, &str); 6] =
 
 /// The most files whose schemas are compared one by one to name the two that do not fit together.
 const COMPARED_FILES_MAX: usize = 1000;
+
+/// How many files' headers are read at a time.
+const HEADERS_AT_ONCE: usize = 16;
 
 /// Makes tables of the files, globs, directories and addresses that stand where a query has a table's name.
 #[derive(Default)]
@@ -87,31 +93,38 @@ impl UrlTableFactory for FileTables {
         let state = self.state()?;
         let url = address(name)?;
         let store = state.runtime_env().object_store(&url)?;
-        let is_collection = url.is_collection();
+        let address = url.get_url().clone();
         let selection = Selection::list(name, url, store.as_ref()).await?;
         let files = &selection.files;
         let (kind, compression) = common_kind(name, files)?;
-        if files.iter().all(|file| file.size == 0)
-            && !is_collection
-            && matches!(kind.format, "parquet" | "arrow")
-        {
-            let what = format!("'{name}' is empty, which no {} file is", kind.format);
-            return Err(Error::new(ErrorKind::Corrupt, what).with_hint("it may have been truncated").into());
-        }
+        check_sizes(name, kind, files)?;
+        check_compression(name, &address, compression)?;
+        let keys = selection.keys(name)?;
         let first = files.iter().map(|file| file.location.as_ref()).find(|path| kind_of(path).is_some());
         let extension = extension(first.unwrap_or_default(), compression.is_some());
         let (urls, extension) = selection.addresses(name, extension)?;
         let options = listing_options(&state, kind, compression)?.with_file_extension(extension);
-        let config = ListingTableConfig::new_with_multi_paths(urls).with_listing_options(options.clone());
-        let config = config.infer_partitions_from_path(&state).await?;
         // An empty file tells no columns.
         let told: Vec<ObjectMeta> = files.iter().filter(|file| file.size > 0).cloned().collect();
         let schema = match options.format.infer_schema(&state, &store, &told).await {
             Ok(schema) => schema,
             Err(error) => return Err(explain_schema(name, &state, &store, &told, &options, error).await),
         };
-        Ok(Some(Arc::new(ListingTable::try_new(config.with_schema(schema))?)))
+        check_headers(name, &state, &store, &told, &options).await?;
+        let columns = keys.iter().map(|key| (key.clone(), key_type())).collect();
+        let config = ListingTableConfig::new_with_multi_paths(urls)
+            .with_listing_options(options.with_table_partition_cols(columns));
+        let table = Arc::new(ListingTable::try_new(config.with_schema(schema))?);
+        if selection.has_folder_value(null_keys::FOLDER_VALUE) {
+            return null_keys::read(table, &keys).map(Some);
+        }
+        Ok(Some(table))
     }
+}
+
+/// The type of a column that folders name, as DataFusion infers it: text, of which a file has one.
+fn key_type() -> DataType {
+    DataType::Dictionary(Box::new(DataType::UInt16), Box::new(DataType::Utf8))
 }
 
 /// Whether a name in the place of a table's can only mean a file: an address, a path, a glob, or a known extension.
@@ -219,6 +232,33 @@ fn common_kind(name: &str, files: &[ObjectMeta]) -> Result<(&'static Kind, Optio
     first.map(|(_, kind, compression)| (kind, compression)).ok_or_else(|| unknown_format(name))
 }
 
+/// Refuses files without a byte where the format has none such: a scan would leave them out.
+fn check_sizes(name: &str, kind: &Kind, files: &[ObjectMeta]) -> Result<(), Error> {
+    if !matches!(kind.format, "parquet" | "arrow") {
+        return Ok(());
+    }
+    let is_empty = |file: &&ObjectMeta| file.size == 0 && kind_of(file.location.as_ref()).is_some();
+    let Some(empty) = files.iter().find(is_empty) else { return Ok(()) };
+    let what = if files.len() == 1 {
+        format!("'{name}'")
+    } else {
+        format!("'{}', one of the files of '{name}',", shown(empty.location.as_ref()))
+    };
+    let what = format!("{what} is empty, which no {} file is", kind.format);
+    Err(Error::new(ErrorKind::Corrupt, what).with_hint("it may have been truncated"))
+}
+
+/// Refuses what would be read up to the end of its first stream: DataFusion decodes these as one stream when they come
+/// from a store, and tools such as `pbzip2`, `xz -T` and `cat` make files of several.
+fn check_compression(name: &str, address: &Url, compression: Option<&str>) -> Result<(), Error> {
+    let Some(compression) = compression.filter(|compression| *compression != "gzip") else { return Ok(()) };
+    if address.scheme() == "file" {
+        return Ok(());
+    }
+    let what = format!("'{name}' is compressed with {compression}, which is read from the local disk only");
+    Err(Error::new(ErrorKind::Invalid, what).with_hint("copy it here first, or compress it with gzip"))
+}
+
 fn listing_options(state: &SessionState, kind: &Kind, compression: Option<&str>) -> Result<ListingOptions> {
     let mut options: HashMap<String, String> =
         kind.options.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
@@ -307,6 +347,61 @@ async fn differing_files(
     Ok(None)
 }
 
+/// Refuses CSV files whose headers differ. Their values are read by position, whatever the header of their file says.
+async fn check_headers(
+    name: &str,
+    state: &SessionState,
+    store: &Arc<dyn ObjectStore>,
+    files: &[ObjectMeta],
+    options: &ListingOptions,
+) -> Result<()> {
+    let Some(csv) = options.format.downcast_ref::<CsvFormat>() else { return Ok(()) };
+    if files.len() < 2 || !csv.has_header().unwrap_or(state.config_options().catalog.has_header) {
+        return Ok(());
+    }
+    // Of no record, only the header is read.
+    let header = CsvFormat::default().with_options(csv.options().clone()).with_schema_infer_max_rec(0);
+    let read = |file: ObjectMeta| {
+        let header = &header;
+        async move {
+            header.infer_schema(state, store, std::slice::from_ref(&file)).await.map(|read| (file, read))
+        }
+    };
+    let mut headers = futures::stream::iter(files.to_vec()).map(read).buffered(HEADERS_AT_ONCE);
+    let mut first: Option<(ObjectMeta, Arc<Schema>)> = None;
+    while let Some((file, header)) = headers.try_next().await? {
+        // A file of empty lines has no header and no rows.
+        if header.fields().is_empty() {
+            continue;
+        }
+        let Some((first_file, first_header)) = &first else {
+            first = Some((file, header));
+            continue;
+        };
+        if let Some(difference) = header_difference(first_header, &header) {
+            let what = format!(
+                "the files of '{name}' have different headers: {difference}, in '{}' and '{}'",
+                shown(first_file.location.as_ref()),
+                shown(file.location.as_ref()),
+            );
+            return Err(Error::new(ErrorKind::Invalid, what)
+                .with_hint("read them apart, and put them together with UNION ALL BY NAME")
+                .into());
+        }
+    }
+    Ok(())
+}
+
+/// The first difference of two headers, as a part of a sentence.
+fn header_difference(one: &Schema, other: &Schema) -> Option<String> {
+    let mut pairs = one.fields().iter().zip(other.fields()).enumerate();
+    if let Some((index, (one, other))) = pairs.find(|(_, (one, other))| one.name() != other.name()) {
+        return Some(format!("column {} is '{}' and '{}'", index + 1, one.name(), other.name()));
+    }
+    let (one, other) = (one.fields().len(), other.fields().len());
+    (one != other).then(|| format!("there are {one} and {other} columns"))
+}
+
 /// The last part of a location, which tells files of one directory apart.
 fn shown(location: &str) -> &str {
     location.rsplit('/').next().unwrap_or(location)
@@ -334,6 +429,20 @@ mod tests {
         assert!(looks_like_a_file("dir/orders"));
         assert!(looks_like_a_file("s3://bucket/x"));
         assert!(looks_like_a_file("*.parquet"));
+    }
+
+    #[test]
+    fn only_gzip_is_decompressed_from_a_store() {
+        let check = |address: &str, compression| {
+            check_compression(address, &Url::parse(address).unwrap(), compression)
+                .map_err(|error| error.kind())
+        };
+        for compression in ["bzip2", "xz", "zstd"] {
+            assert_eq!(check("s3://bucket/a.csv", Some(compression)), Err(ErrorKind::Invalid));
+            assert_eq!(check("file:///a.csv", Some(compression)), Ok(()));
+        }
+        assert_eq!(check("s3://bucket/a.csv", Some("gzip")), Ok(()));
+        assert_eq!(check("s3://bucket/a.csv", None), Ok(()));
     }
 
     #[test]

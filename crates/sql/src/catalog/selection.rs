@@ -35,7 +35,7 @@ impl Selection {
             }
             None => listed
                 .iter()
-                .filter(|file| is_data(&url, file) && depth(&url, file) <= 1)
+                .filter(|file| is_data(&url, file) && is_direct(&url, file))
                 .cloned()
                 .collect::<Vec<_>>(),
         };
@@ -55,11 +55,10 @@ impl Selection {
         let last = self.url.get_glob().as_ref().and_then(|glob| glob.as_str().rsplit('/').next());
         // In a folder, the names that are no notes; `[` is a glob's own only before the known extension.
         let visible = format!("[!_.]*{extension}");
-        for glob in [None, Some(last.unwrap_or(&visible))] {
-            let url = match glob {
-                Some(glob) => self.url.clone().with_glob(glob)?,
-                None => self.url.clone(),
-            };
+        let globs = last.into_iter().chain([visible.as_str()]);
+        let narrowed = globs.map(|glob| self.url.clone().with_glob(glob));
+        for url in std::iter::once(Ok(self.url.clone())).chain(narrowed) {
+            let url = url?;
             if self.is_all_at(&url, extension) {
                 return Ok((vec![url], extension.to_owned()));
             }
@@ -73,6 +72,46 @@ impl Selection {
         }
         let urls = self.files.iter().map(|file| self.address_of(&file.location)).collect::<Result<_>>()?;
         Ok((urls, String::new()))
+    }
+
+    /// The columns that the folders name (`year=2024`), in order; every file has the same.
+    ///
+    /// # Errors
+    /// `Invalid` for a file in whose folders they differ: a scan would leave it out, or its column.
+    pub(super) fn keys(&self, name: &str) -> Result<Vec<String>> {
+        let mut first: Option<(&Path, Vec<&str>)> = None;
+        for file in self.files.iter().filter(|file| file.size > 0) {
+            let keys: Vec<&str> = folders(&self.url, &file.location).map(key).collect();
+            // A key behind a folder without one is not found by a scan.
+            let keys_end = keys.iter().rposition(|key| !key.is_empty()).map_or(0, |last| last + 1);
+            let keys = keys[..keys_end].to_vec();
+            let (first_file, first_keys) = first.get_or_insert_with(|| (&file.location, keys.clone()));
+            if keys != *first_keys || keys.contains(&"") {
+                let what = format!(
+                    "the folders of the files of '{name}' name different columns: '{}' and '{}'",
+                    self.below(first_file),
+                    self.below(&file.location),
+                );
+                return Err(Error::new(ErrorKind::Invalid, what)
+                    .with_hint("read the folders apart; those of one table are called alike, such as year=2024/month=5")
+                    .into());
+            }
+        }
+        Ok(first.map(|(_, keys)| keys.into_iter().map(str::to_owned).collect()).unwrap_or_default())
+    }
+
+    /// Whether a folder has this value for the column that it names.
+    pub(super) fn has_folder_value(&self, value: &str) -> bool {
+        let has = |file: &ObjectMeta| {
+            folders(&self.url, &file.location)
+                .any(|part| part.split_once('=').is_some_and(|(_, v)| v == value))
+        };
+        self.files.iter().any(has)
+    }
+
+    /// A location as it is below the address.
+    fn below(&self, location: &Path) -> String {
+        parts(&self.url, location).join("/")
     }
 
     /// Whether a scan of `url` reads the files of the selection and no others.
@@ -127,18 +166,28 @@ fn folders<'a>(url: &'a ListingTableUrl, location: &'a Path) -> impl Iterator<It
     parts.into_iter()
 }
 
-/// Parts below the address that do not name a column.
-fn depth(url: &ListingTableUrl, file: &ObjectMeta) -> usize {
-    parts(url, &file.location).iter().filter(|part| !part.contains('=')).count()
+/// The column that a folder names; empty if it names none.
+fn key(folder: &str) -> &str {
+    folder.split_once('=').map_or("", |(key, _)| key)
+}
+
+/// Whether a file lies in the address itself, or in folders there that name columns.
+fn is_direct(url: &ListingTableUrl, file: &ObjectMeta) -> bool {
+    folders(url, &file.location).all(|folder| folder.contains('='))
 }
 
 fn is_data(url: &ListingTableUrl, file: &ObjectMeta) -> bool {
     let parts = parts(url, &file.location);
-    if parts.is_empty() {
+    let Some((file, folders)) = parts.split_last() else {
         // The file that was named itself; or the mark that a store keeps in place of a folder.
         return !url.is_collection();
-    }
-    !parts.iter().any(|part| part.starts_with('.') || (part.starts_with('_') && !part.contains('=')))
+    };
+    let is_note = |name: &str| name.starts_with(['.', '_']);
+    // A column's name may begin with `_`.
+    !is_note(file)
+        && !folders
+            .iter()
+            .any(|folder| is_note(folder) && (folder.starts_with('.') || key(folder).is_empty()))
 }
 
 /// A glob, matched part by part: `*` stays within a part, `**` is any number of parts.
@@ -169,7 +218,9 @@ impl Pattern {
         if match_parts(&self.0, &parts) {
             return true;
         }
-        parts.retain(|part| !part.contains('='));
+        let Some(file) = parts.pop() else { return false };
+        parts.retain(|folder| !folder.contains('='));
+        parts.push(file);
         match_parts(&self.0, &parts)
     }
 }

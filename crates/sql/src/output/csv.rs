@@ -8,7 +8,7 @@ use arrow::json::writer::{NullableEncoder, make_encoder};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 use super::answer::{BatchWriter, WriteFailure};
-use super::json::encoder_options;
+use super::json::Encoding;
 
 /// RFC 4180 text with a header line; see the [module](super) for what stands for a null, and for nested values.
 ///
@@ -56,13 +56,15 @@ impl<W: Write> BatchWriter for CsvWriter<W> {
         if batch.num_columns() == 0 {
             return Ok(());
         }
-        let (format, nested) = (FormatOptions::new(), encoder_options());
+        let (format, nested) = (FormatOptions::new(), Encoding::default());
         let schema = batch.schema_ref();
         let mut columns = schema
             .fields()
             .iter()
             .zip(batch.columns())
-            .map(|(field, array)| Ok((values(field, array, &format, &nested)?, array.logical_nulls())))
+            .map(|(field, array)| {
+                Ok((values(field, array, &format, &nested.options)?, array.logical_nulls()))
+            })
             .collect::<Result<Vec<_>, ArrowError>>()?;
         let alone = columns.len() == 1;
         let mut text = String::new();
@@ -88,6 +90,7 @@ impl<W: Write> BatchWriter for CsvWriter<W> {
                     Values::Nested(encoder) => {
                         json.clear();
                         encoder.encode(row, &mut json);
+                        nested.check()?;
                         push_field(&mut self.line, &json);
                     }
                 }
@@ -180,6 +183,20 @@ mod tests {
             csv(vec![("l", Arc::new(list)), ("n", Arc::new(Int64Array::from(vec![1, 2, 3])))]),
             "l,n\n\"[1,null]\",1\n,2\n[],3\n"
         );
+    }
+
+    #[test]
+    fn a_time_out_of_range_within_a_list_is_an_error() {
+        use arrow::array::TimestampMicrosecondArray;
+        use arrow::buffer::OffsetBuffer;
+        use arrow::datatypes::{DataType, Field, TimeUnit};
+        let times = Arc::new(TimestampMicrosecondArray::from(vec![0, i64::MAX]));
+        let item = Arc::new(Field::new_list_field(DataType::Timestamp(TimeUnit::Microsecond, None), true));
+        let list = ListArray::new(item, OffsetBuffer::from_lengths([2]), times, None);
+        let batch = RecordBatch::try_from_iter([("l", Arc::new(list) as ArrayRef)]).unwrap();
+        let mut out = Vec::new();
+        let error = CsvWriter::new(&mut out, batch.schema()).write(&batch).unwrap_err();
+        assert!(matches!(error, WriteFailure::Encode(_)), "{error:?}");
     }
 
     #[test]

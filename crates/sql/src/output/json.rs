@@ -1,11 +1,12 @@
 use std::io::Write;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::{Array, ArrowPrimitiveType, AsArray, MapArray, PrimitiveArray, RecordBatch, StructArray};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Float16Type, Float32Type, Float64Type, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::json::writer::{NullableEncoder, make_encoder};
 use arrow::json::{Encoder, EncoderFactory, EncoderOptions};
+use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 use super::answer::{BatchWriter, WriteFailure, distinct_names};
 
@@ -17,7 +18,7 @@ pub(super) struct JsonWriter<W: Write> {
     out: W,
     fields: Fields,
     row: FieldRef,
-    options: EncoderOptions,
+    encoding: Encoding,
 }
 
 impl<W: Write> JsonWriter<W> {
@@ -30,7 +31,7 @@ impl<W: Write> JsonWriter<W> {
             .map(|(field, name)| Field::new(name, field.data_type().clone(), true))
             .collect();
         let row = Arc::new(Field::new_struct("", fields.clone(), false));
-        Self { out, fields, row, options: encoder_options() }
+        Self { out, fields, row, encoding: Encoding::default() }
     }
 }
 
@@ -38,10 +39,11 @@ impl<W: Write> BatchWriter for JsonWriter<W> {
     fn write(&mut self, batch: &RecordBatch) -> Result<(), WriteFailure> {
         let columns = batch.columns().to_vec();
         let rows = StructArray::try_new_with_length(self.fields.clone(), columns, None, batch.num_rows())?;
-        let mut encoder = make_encoder(&self.row, &rows, &self.options)?;
+        let mut encoder = make_encoder(&self.row, &rows, &self.encoding.options)?;
         let mut text = Vec::with_capacity(2 * CHUNK_BYTES);
         for row in 0..batch.num_rows() {
             encoder.encode(row, &mut text);
+            self.encoding.check()?;
             text.push(b'\n');
             if text.len() >= CHUNK_BYTES {
                 self.out.write_all(&text)?;
@@ -58,12 +60,38 @@ impl<W: Write> BatchWriter for JsonWriter<W> {
 }
 
 /// Arrow's JSON encoding with our choices where JSON leaves one, and with what Arrow's own lacks.
-pub(super) fn encoder_options() -> EncoderOptions {
-    EncoderOptions::default().with_explicit_nulls(true).with_encoder_factory(Arc::new(Choices))
+pub(super) struct Encoding {
+    pub(super) options: EncoderOptions,
+    refused: Refused,
 }
 
+impl Default for Encoding {
+    fn default() -> Self {
+        let refused = Refused::default();
+        let choices = Arc::new(Choices { refused: refused.clone() });
+        let options = EncoderOptions::default().with_explicit_nulls(true).with_encoder_factory(choices);
+        Self { options, refused }
+    }
+}
+
+impl Encoding {
+    /// To be asked after each value that was encoded, before it is passed on.
+    ///
+    /// # Errors
+    /// When there is no text for the value.
+    pub(super) fn check(&self) -> Result<(), ArrowError> {
+        // Mostly there is none, and then nobody waits for the lock.
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
+    }
+}
+
+/// Why a value has no text. An [`Encoder`] cannot fail, and so leaves it here.
+type Refused = Arc<Mutex<Option<ArrowError>>>;
+
 #[derive(Debug)]
-struct Choices;
+struct Choices {
+    refused: Refused,
+}
 
 impl EncoderFactory for Choices {
     fn make_default_encoder<'a>(
@@ -84,6 +112,12 @@ impl EncoderFactory for Choices {
             }
             // Arrow's refuses keys that are no strings.
             DataType::Map(_, _) => Box::new(MapEncoder::new(field, array.as_map(), options)?),
+            // Arrow's writes the text of an error where a value is out of range.
+            other if other.is_temporal() => Box::new(TimeEncoder {
+                formatter: ArrayFormatter::try_new(array, &FormatOptions::new())?,
+                text: String::new(),
+                refused: Arc::clone(&self.refused),
+            }),
             _ => return Ok(None),
         };
         Ok(Some(NullableEncoder::new(encoder, array.logical_nulls())))
@@ -111,6 +145,25 @@ where
         } else {
             out.extend_from_slice(b"\"-Infinity\"");
         }
+    }
+}
+
+/// Dates, times and intervals as strings. Their texts have no character that a JSON string has to escape.
+struct TimeEncoder<'a> {
+    formatter: ArrayFormatter<'a>,
+    text: String,
+    refused: Refused,
+}
+
+impl Encoder for TimeEncoder<'_> {
+    fn encode(&mut self, idx: usize, out: &mut Vec<u8>) {
+        self.text.clear();
+        if let Err(error) = self.formatter.value(idx).write(&mut self.text) {
+            self.refused.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        }
+        out.push(b'"');
+        out.extend_from_slice(self.text.as_bytes());
+        out.push(b'"');
     }
 }
 
@@ -257,6 +310,19 @@ mod tests {
         assert_eq!(column(times.clone()), ["\"2023-11-14T22:13:20.123456\""]);
         assert_eq!(column(times.with_timezone("+09:00")), ["\"2023-11-15T07:13:20.123456+09:00\""]);
         assert_eq!(column(BinaryArray::from(vec![b"\x00\xffA".as_slice()])), ["\"00ff41\""]);
+    }
+
+    #[test]
+    fn a_time_out_of_range_is_an_error_and_not_its_text() {
+        let times = TimestampMicrosecondArray::from(vec![Some(0), None, Some(i64::MAX)]);
+        let batch = RecordBatch::try_from_iter([("t", Arc::new(times) as ArrayRef)]).unwrap();
+        let mut out = Vec::new();
+        let mut writer = JsonWriter::new(&mut out, &batch.schema());
+        let error = writer.write(&batch).unwrap_err();
+        assert!(matches!(error, WriteFailure::Encode(_)), "{error:?}");
+        writer.write(&batch.slice(0, 2)).unwrap();
+        let lines = "{\"t\":\"1970-01-01T00:00:00\"}\n{\"t\":null}\n";
+        assert_eq!(String::from_utf8(out).unwrap(), lines);
     }
 
     #[test]

@@ -1,3 +1,5 @@
+use std::future::Future;
+
 use async_trait::async_trait;
 
 /// Where interrupts (Ctrl-C) come from.
@@ -5,6 +7,18 @@ use async_trait::async_trait;
 pub trait Interrupts: Send {
     /// Waits for the next one. Those that came while nobody waited do not count.
     async fn next(&mut self);
+}
+
+/// What `work` gives, or `None` if an interrupt comes before it is done; then it is dropped.
+pub(super) async fn or_interrupt<T>(
+    interrupts: &mut dyn Interrupts,
+    work: impl Future<Output = T>,
+) -> Option<T> {
+    tokio::select! {
+        biased;
+        () = interrupts.next() => None,
+        done = work => Some(done),
+    }
 }
 
 /// Ctrl-C at the terminal, and SIGINT from elsewhere. From its first use on, the process no longer dies of it.

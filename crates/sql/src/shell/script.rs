@@ -1,5 +1,8 @@
 use std::collections::VecDeque;
 use std::io::{self, BufRead, Read};
+use std::thread;
+
+use tokio::sync::mpsc::{Receiver, channel};
 
 use super::statement::{STATEMENT_BYTES_MAX, SplitError, Splitter, Statement};
 use crate::Place;
@@ -105,6 +108,27 @@ impl<R: BufRead> Script<R> {
         }
         Ok(())
     }
+}
+
+/// The steps of a script, which a thread reads ahead, one at a time: a read of a pipe cannot be given up. The thread ends
+/// with the script, with the first failure, or when it has read a step that nobody waits for.
+///
+/// # Errors
+/// When the system refuses the thread.
+pub(super) fn read_ahead<R: BufRead + Send + 'static>(
+    mut script: Script<R>,
+) -> Result<Receiver<Result<Step, ScriptError>>, ScriptError> {
+    let (sender, steps) = channel(1);
+    let read = move || {
+        while let Some(step) = script.next_step().transpose() {
+            let is_last = step.is_err();
+            if sender.blocking_send(step).is_err() || is_last {
+                return;
+            }
+        }
+    };
+    thread::Builder::new().name("yeoul-sql-script".to_owned()).spawn(read).map_err(ScriptError::Read)?;
+    Ok(steps)
 }
 
 #[cfg(test)]

@@ -46,7 +46,10 @@ impl Engine for Arc<Session> {
     }
 
     async fn columns(&self, table: &str) -> Result<Vec<ColumnInfo>, Error> {
-        let columns = Session::columns(self, table).await?;
+        let columns = AssertUnwindSafe(Session::columns(self, table))
+            .catch_unwind()
+            .await
+            .unwrap_or_else(|panic| Err(defect(&*panic)))?;
         Ok(columns.into_iter().map(|(name, data_type)| ColumnInfo { name, data_type }).collect())
     }
 

@@ -10,9 +10,9 @@ use terminal_size::{Width, terminal_size_of};
 
 use super::command::{Action, find, help, help_for, parse};
 use super::engine::{Answer, Engine};
-use super::interrupt::Interrupts;
+use super::interrupt::{Interrupts, or_interrupt};
 use super::report::Report;
-use super::script::{Script, Step};
+use super::script::{Script, Step, read_ahead};
 use super::statement::Statement;
 use crate::Place;
 use crate::output::{
@@ -111,31 +111,45 @@ impl<E: Engine> Shell<E> {
         Self { engine, settings, interrupts, binary_answers: 0 }
     }
 
+    /// How many answers were written in a format of which a file holds one.
+    pub fn binary_answers(&self) -> usize {
+        self.binary_answers
+    }
+
     /// Runs a script up to its end or its first failure, which is reported with the place in the script `name`.
+    ///
+    /// A thread of its own reads the script, so that an interrupt is heard while the next line is waited for.
     pub async fn run_script(
         &mut self,
-        script: impl BufRead,
+        script: impl BufRead + Send + 'static,
         name: Option<&str>,
         console: &mut Console<'_>,
     ) -> Outcome {
         self.run_steps(Script::new(script), name, 0, console).await
     }
 
-    async fn run_steps<R: BufRead>(
+    async fn run_steps<R: BufRead + Send + 'static>(
         &mut self,
-        mut script: Script<R>,
+        script: Script<R>,
         name: Option<&str>,
         depth: usize,
         console: &mut Console<'_>,
     ) -> Outcome {
+        let mut steps = match read_ahead(script) {
+            Ok(steps) => steps,
+            Err(error) => return fail(console, &Report::from_error(&error)),
+        };
         loop {
-            let outcome = match script.next_step() {
-                Ok(None) => return Outcome::Done,
-                Ok(Some(Step::Statement(statement))) => self.run_statement(&statement, name, console).await,
-                Ok(Some(Step::Command { text, place })) => {
+            let outcome = match or_interrupt(self.interrupts.as_mut(), steps.recv()).await {
+                None => interrupted(console),
+                Some(None) => return Outcome::Done,
+                Some(Some(Ok(Step::Statement(statement)))) => {
+                    self.run_statement(&statement, name, console).await
+                }
+                Some(Some(Ok(Step::Command { text, place }))) => {
                     self.run_command(&text, name, place, depth, console).await
                 }
-                Err(error) => {
+                Some(Some(Err(error))) => {
                     let mut report = Report::from_error(&error);
                     if let Some(place) = error.place() {
                         report = report.in_script(name, place);
@@ -160,16 +174,8 @@ impl<E: Engine> Shell<E> {
         let started = Instant::now();
         let run =
             run_to_end(&self.engine, &self.settings, &mut self.binary_answers, &statement.text, console);
-        let ended = tokio::select! {
-            biased;
-            () = self.interrupts.next() => None,
-            ended = run => Some(ended),
-        };
-        match ended {
-            None => {
-                tell(console, "interrupted\n");
-                Outcome::Interrupted
-            }
+        match or_interrupt(self.interrupts.as_mut(), run).await {
+            None => interrupted(console),
             Some(Ok(summary)) if summary.closed => Outcome::ReaderGone,
             Some(Ok(summary)) => {
                 if self.settings.timer || self.settings.interactive {
@@ -223,11 +229,11 @@ impl<E: Engine> Shell<E> {
         };
         match action {
             Action::Quit => Outcome::Quit,
-            Action::Help(None) => print(console, &help()),
+            Action::Help(None) => self.print(console, &help()),
             Action::Help(Some(topic)) => {
                 let topic = if topic.starts_with(['.', '\\']) { topic } else { format!(".{topic}") };
                 match find(&topic) {
-                    Ok(command) => print(console, &help_for(command)),
+                    Ok(command) => self.print(console, &help_for(command)),
                     Err(error) => fail(console, &Report::from_error(&error).hint(Some(error.hint()))),
                 }
             }
@@ -235,13 +241,25 @@ impl<E: Engine> Shell<E> {
                 self.settings.timer = on.unwrap_or(!self.settings.timer);
                 self.acknowledge("timer", if self.settings.timer { "on" } else { "off" }, console)
             }
+            Action::Mode(Some(_)) if !self.settings.format.is_text() => {
+                let message = format!("a {} file holds one answer, and nothing else", self.settings.format);
+                fail(console, &Report::new(message).hint(Some("leave out --format, or the .mode".to_owned())))
+            }
             Action::Mode(format) => {
                 self.settings.format = format.unwrap_or(self.settings.format);
                 self.acknowledge("mode", self.settings.format.name(), console)
             }
-            Action::Memory => print(console, &format!("{}\n", self.engine.memory_report().trim_end())),
-            Action::Tables(text) => self.list_tables(text.as_deref(), console).await,
-            Action::Schema(table) => self.list_columns(table.as_deref(), console).await,
+            Action::Memory => self.print(console, &format!("{}\n", self.engine.memory_report().trim_end())),
+            Action::Tables(text) => {
+                let listed = list_tables(&self.engine, &self.settings, text.as_deref(), console);
+                let ended = or_interrupt(self.interrupts.as_mut(), listed).await;
+                ended.unwrap_or_else(|| interrupted(console))
+            }
+            Action::Schema(table) => {
+                let listed = list_columns(&self.engine, &self.settings, table.as_deref(), console);
+                let ended = or_interrupt(self.interrupts.as_mut(), listed).await;
+                ended.unwrap_or_else(|| interrupted(console))
+            }
             Action::Read(path) => self.read_file(&path, depth, console).await,
         }
     }
@@ -270,65 +288,90 @@ impl<E: Engine> Shell<E> {
         }
     }
 
-    async fn list_tables(&mut self, text: Option<&str>, console: &mut Console<'_>) -> Outcome {
-        let mut tables = match self.engine.tables().await {
-            Ok(tables) => tables,
+    /// Writes text of the shell's own to where answers go, unless that is a file of one answer and nothing else.
+    fn print(&self, console: &mut Console<'_>, text: &str) -> Outcome {
+        if !self.settings.format.is_text() {
+            tell(console, text);
+            return Outcome::Done;
+        }
+        match console.out.write_all(text.as_bytes()).and_then(|()| console.out.flush()) {
+            Ok(()) => Outcome::Done,
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Outcome::ReaderGone,
+            Err(error) => fail(console, &Report::new(format!("cannot write: {error}"))),
+        }
+    }
+}
+
+async fn list_tables<E: Engine>(
+    engine: &E,
+    settings: &Settings,
+    text: Option<&str>,
+    console: &mut Console<'_>,
+) -> Outcome {
+    let mut tables = match engine.tables().await {
+        Ok(tables) => tables,
+        Err(error) => return fail(console, &Report::from_diagnosis(&error, "", None, Place::START)),
+    };
+    if let Some(text) = text {
+        let text = text.to_lowercase();
+        tables.retain(|table| table.to_lowercase().contains(&text));
+    }
+    let names: ArrayRef = Arc::new(StringArray::from_iter_values(tables));
+    show(settings, [("table", names)], console).await
+}
+
+async fn list_columns<E: Engine>(
+    engine: &E,
+    settings: &Settings,
+    table: Option<&str>,
+    console: &mut Console<'_>,
+) -> Outcome {
+    let tables = match table {
+        Some(table) => vec![table.to_owned()],
+        None => match engine.tables().await {
+            Ok(tables) => tables.into_iter().take(SCHEMA_TABLES_MAX).collect(),
             Err(error) => return fail(console, &Report::from_diagnosis(&error, "", None, Place::START)),
-        };
-        if let Some(text) = text {
-            let text = text.to_lowercase();
-            tables.retain(|table| table.to_lowercase().contains(&text));
-        }
-        let names: ArrayRef = Arc::new(StringArray::from_iter_values(tables));
-        self.show([("table", names)], console).await
-    }
-
-    async fn list_columns(&mut self, table: Option<&str>, console: &mut Console<'_>) -> Outcome {
-        let tables = match table {
-            Some(table) => vec![table.to_owned()],
-            None => match self.engine.tables().await {
-                Ok(tables) => tables.into_iter().take(SCHEMA_TABLES_MAX).collect(),
-                Err(error) => return fail(console, &Report::from_diagnosis(&error, "", None, Place::START)),
-            },
-        };
-        let (mut owners, mut infos) = (Vec::new(), Vec::new());
-        for name in &tables {
-            match self.engine.columns(name).await {
-                Ok(columns) => {
-                    owners.resize(owners.len() + columns.len(), name);
-                    infos.extend(columns);
-                }
-                Err(error) => return fail(console, &Report::from_diagnosis(&error, "", None, Place::START)),
+        },
+    };
+    let (mut owners, mut infos) = (Vec::new(), Vec::new());
+    for name in &tables {
+        match engine.columns(name).await {
+            Ok(columns) => {
+                owners.resize(owners.len() + columns.len(), name);
+                infos.extend(columns);
             }
-        }
-        let columns: [(&str, ArrayRef); 3] = [
-            ("table", Arc::new(StringArray::from_iter_values(owners))),
-            ("column", Arc::new(StringArray::from_iter_values(infos.iter().map(|info| &info.name)))),
-            ("type", Arc::new(StringArray::from_iter_values(infos.iter().map(|info| &info.data_type)))),
-        ];
-        if table.is_some() {
-            self.show(columns.into_iter().skip(1), console).await
-        } else {
-            self.show(columns, console).await
+            Err(error) => return fail(console, &Report::from_diagnosis(&error, "", None, Place::START)),
         }
     }
+    let columns: [(&str, ArrayRef); 3] = [
+        ("table", Arc::new(StringArray::from_iter_values(owners))),
+        ("column", Arc::new(StringArray::from_iter_values(infos.iter().map(|info| &info.name)))),
+        ("type", Arc::new(StringArray::from_iter_values(infos.iter().map(|info| &info.data_type)))),
+    ];
+    if table.is_some() {
+        show(settings, columns.into_iter().skip(1), console).await
+    } else {
+        show(settings, columns, console).await
+    }
+}
 
-    /// Shows rows of the shell's own in the form of answers.
-    async fn show(
-        &mut self,
-        columns: impl IntoIterator<Item = (&'static str, ArrayRef)>,
-        console: &mut Console<'_>,
-    ) -> Outcome {
-        let batch =
-            RecordBatch::try_from_iter(columns).expect("the columns have the same length and distinct names");
-        let format = if self.settings.format.is_text() { self.settings.format } else { Format::Table };
-        let schema = batch.schema();
-        let batches = futures::stream::iter([Ok::<_, std::convert::Infallible>(batch)]);
-        match write_answer(batches, schema, format, &self.settings.output, console.out).await {
-            Ok(summary) if summary.closed => Outcome::ReaderGone,
-            Ok(_) => Outcome::Done,
-            Err(error) => fail(console, &Report::from_error(&error)),
-        }
+/// Shows rows of the shell's own in the form of answers; as a table beside them where they are binary.
+async fn show(
+    settings: &Settings,
+    columns: impl IntoIterator<Item = (&'static str, ArrayRef)>,
+    console: &mut Console<'_>,
+) -> Outcome {
+    let batch =
+        RecordBatch::try_from_iter(columns).expect("the columns have the same length and distinct names");
+    let schema = batch.schema();
+    let batches = futures::stream::iter([Ok::<_, std::convert::Infallible>(batch)]);
+    let is_text = settings.format.is_text();
+    let format = if is_text { settings.format } else { Format::Table };
+    let out: &mut (dyn Write + Send) = if is_text { console.out } else { console.err };
+    match write_answer(batches, schema, format, &settings.output, out).await {
+        Ok(summary) if summary.closed => Outcome::ReaderGone,
+        Ok(_) => Outcome::Done,
+        Err(error) => fail(console, &Report::from_error(&error)),
     }
 }
 
@@ -382,13 +425,9 @@ fn is_directory() -> std::io::Error {
     std::io::Error::from(std::io::ErrorKind::IsADirectory)
 }
 
-/// Writes text of the shell's own to where answers go.
-fn print(console: &mut Console<'_>, text: &str) -> Outcome {
-    match console.out.write_all(text.as_bytes()).and_then(|()| console.out.flush()) {
-        Ok(()) => Outcome::Done,
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Outcome::ReaderGone,
-        Err(error) => fail(console, &Report::new(format!("cannot write: {error}"))),
-    }
+fn interrupted(console: &mut Console<'_>) -> Outcome {
+    tell(console, "interrupted\n");
+    Outcome::Interrupted
 }
 
 fn fail(console: &mut Console<'_>, report: &Report) -> Outcome {

@@ -100,6 +100,10 @@ impl Engine for Arc<Rote> {
     }
 
     async fn columns(&self, table: &str) -> Result<Vec<ColumnInfo>, NoTable> {
+        if table == "unreachable" {
+            let _held = TellDrop(Arc::clone(&self.dropped));
+            return std::future::pending().await;
+        }
         if !matches!(table, "orders" | "lines") {
             return Err(NoTable(table.to_owned()));
         }
@@ -126,13 +130,18 @@ struct Run {
     ran: Vec<String>,
 }
 
+/// A script that the thread which reads it can own.
+fn text(script: &str) -> io::Cursor<String> {
+    io::Cursor::new(script.to_owned())
+}
+
 fn run_with(settings: Settings, interrupts: Box<dyn Interrupts>, script: &str, name: Option<&str>) -> Run {
     let engine = Arc::new(Rote::default());
     let mut shell = Shell::new(Arc::clone(&engine), settings, interrupts);
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut console = Console { out: &mut out, err: &mut err };
-    let outcome = runtime.block_on(shell.run_script(script.as_bytes(), name, &mut console));
+    let outcome = runtime.block_on(shell.run_script(text(script), name, &mut console));
     let ran = engine.ran.lock().unwrap().clone();
     Run {
         outcome,
@@ -249,6 +258,19 @@ fn a_binary_format_holds_one_answer() {
 }
 
 #[test]
+fn what_the_shell_itself_says_stays_out_of_a_binary_answer() {
+    let run = run(Format::Parquet, ".help\n.memory\ncount 3;\n.tables\n.schema orders\n.timer on\n");
+    assert_eq!(run.outcome, Outcome::Done);
+    assert!(run.out.starts_with("PAR1") && run.out.ends_with("PAR1"), "{}", run.out);
+    assert_eq!(run.out.matches("PAR1").count(), 2);
+    for text in [".help", "limit 1 GiB", "│ orders │", "│ o_key  │"] {
+        assert!(run.err.contains(text), "{text}: {}", run.err);
+    }
+    let run = self::run(Format::Parquet, "count 3;\n.mode csv\ncount 1;");
+    assert_eq!((run.outcome, run.ran.len()), (Outcome::Failed, 1));
+}
+
+#[test]
 fn the_reader_going_away_ends_the_script_quietly() {
     struct Closed;
     impl io::Write for Closed {
@@ -265,27 +287,49 @@ fn the_reader_going_away_ends_the_script_quietly() {
         let mut err = Vec::new();
         let mut console = Console { out: &mut Closed, err: &mut err };
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let outcome = runtime.block_on(shell.run_script(script.as_bytes(), None, &mut console));
+        let outcome = runtime.block_on(shell.run_script(text(script), None, &mut console));
         assert_eq!((outcome, err.len()), (Outcome::ReaderGone, 0), "{script}");
         assert!(!engine.ran.lock().unwrap().contains(&"count 1".to_owned()), "{script}");
     }
 }
 
+/// An interrupt soon after it is waited for.
+struct Soon;
+
+#[async_trait]
+impl Interrupts for Soon {
+    async fn next(&mut self) {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+}
+
+#[test]
+fn an_interrupt_ends_a_command_and_a_wait_for_the_script() {
+    let engine = Arc::new(Rote::default());
+    let mut shell = Shell::new(Arc::clone(&engine), Settings::for_script(Format::Csv), Box::new(Soon));
+    let (mut out, mut err) = (io::sink(), Vec::new());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let mut console = Console { out: &mut out, err: &mut err };
+    let outcome =
+        runtime.block_on(shell.run_script(text(".schema unreachable\ncount 1;"), None, &mut console));
+    assert_eq!(outcome, Outcome::Interrupted);
+    assert!(engine.dropped.load(Ordering::Relaxed) && engine.ran.lock().unwrap().is_empty());
+
+    // Nobody writes into the pipe, and nobody closes it.
+    let (pipe, _writer) = io::pipe().unwrap();
+    let outcome = runtime.block_on(shell.run_script(io::BufReader::new(pipe), None, &mut console));
+    assert_eq!(outcome, Outcome::Interrupted);
+    assert_eq!(err, b"interrupted\ninterrupted\n");
+}
+
 #[test]
 fn an_interrupt_ends_the_statement_and_drops_the_query() {
-    struct Soon;
-    #[async_trait]
-    impl Interrupts for Soon {
-        async fn next(&mut self) {
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        }
-    }
     let engine = Arc::new(Rote::default());
     let mut shell = Shell::new(Arc::clone(&engine), Settings::for_script(Format::Csv), Box::new(Soon));
     let (mut out, mut err) = (io::sink(), Vec::new());
     let mut console = Console { out: &mut out, err: &mut err };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let outcome = runtime.block_on(shell.run_script("endless; count 1;".as_bytes(), None, &mut console));
+    let outcome = runtime.block_on(shell.run_script(text("endless; count 1;"), None, &mut console));
     assert_eq!((outcome, err.as_slice()), (Outcome::Interrupted, b"interrupted\n".as_slice()));
     assert!(engine.dropped.load(Ordering::Relaxed));
     assert_eq!(engine.ran.lock().unwrap().len(), 1);

@@ -105,3 +105,30 @@ fn a_generator_leaves_no_half_of_a_table() {
         assert_eq!(names.filter(|name| name.ends_with(".part")).collect::<Vec<_>>(), Vec::<String>::new());
     }
 }
+
+#[test]
+fn sql_ends_while_it_waits_for_its_script() {
+    use std::io::{Read, Write};
+    let folder = Folder::new();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_yeoul"))
+        .args(["sql", "--format", "csv"])
+        .env("TMPDIR", folder.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // The script does not end: its pipe stays open.
+    let mut script = child.stdin.take().unwrap();
+    script.write_all(b"SELECT 7 AS n;\n").unwrap();
+    let mut answer = [0; 4];
+    child.stdout.take().unwrap().read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"n\n7\n");
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    until(&mut child, LEAVE_MAX, |child| child.try_wait().unwrap().is_some());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let mut told = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
+    assert_eq!(told, "interrupted\n");
+    nothing_is_left(&folder);
+}

@@ -278,6 +278,23 @@ fn an_output_file_that_fails_leaves_nothing_new_and_what_was_there() {
 }
 
 #[test]
+fn a_binary_output_file_is_one_answer_or_is_not_there() {
+    let folder = Folder::new();
+    for format in ["parquet", "arrow"] {
+        let to_file = ["--format", format, "-o", "out"];
+        folder.sql("CREATE VIEW v AS SELECT 1 AS a").with(to_file).shows(&format!(
+            "exit 1\n-- stderr\nerror: there is no answer to write, and a {format} file holds one"
+        ));
+        assert_eq!(folder.names(), Vec::<String>::new());
+    }
+    let script = ".help\nSELECT 7 AS n;\n.memory\n";
+    let (status, out, _) =
+        folder.yeoul(["sql", "--format", "parquet", "-o", "out.parquet"]).stdin(script).output();
+    assert!(status.success() && out.is_empty());
+    folder.sql("SELECT n FROM 'out.parquet'").with(["--format", "csv"]).shows("exit 0\nn\n7");
+}
+
+#[test]
 fn a_full_disk_behind_stdout_is_an_error() {
     let folder = Folder::new();
     let mut run = folder.sql("SELECT 1 AS n");
@@ -296,7 +313,10 @@ fn a_spill_disk_that_is_full_is_an_error_and_is_left_empty() {
     let limits = ["--memory", "192MiB", "--threads", "2", "--spill-dir", "spill", "--spill-limit", "1MiB"];
     let seen = folder.sql(sql).with(limits).with(["--format", "csv"]).done();
     assert!(seen.starts_with("exit 1\n-- stderr\n") && seen.contains("error: "), "{seen}");
-    assert!(seen.contains("spill") || seen.contains("disk"), "{seen}");
+    assert!(seen.contains("error: what is spilled has reached its limit of "), "{seen}");
+    assert!(seen.contains("hint: allow more on disk with --spill-limit"), "{seen}");
+    // Operators that spill more are no help.
+    assert!(!seen.contains("planned again"), "{seen}");
     assert_eq!(fs::read_dir(folder.path().join("spill")).unwrap().count(), 0);
     let missing = folder.sql("SELECT 1").with(["--spill-dir", "nowhere"]).done();
     assert!(missing.starts_with("exit 1\n-- stderr\nerror: ") && missing.contains("nowhere"), "{missing}");
