@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use bytes::{BufMut, BytesMut};
-use yeoul_shuffle::ids::{AttemptId, BatchId, FileName, LocationId, MapId, Mode, ShuffleKey, WorkerId};
+use yeoul_shuffle::ids::{AttemptId, BatchId, FileName, LocationId, MapId, Mode, ShuffleId, ShuffleKey, WorkerId};
 use yeoul_shuffle::master::journal::layout::{self, Entry};
 use yeoul_shuffle::master::record::{Record, User};
 use yeoul_shuffle::wire::batch::{BatchHeader, ByteOrder};
@@ -165,7 +165,7 @@ fn main() -> std::io::Result<()> {
     let properties = vec![(text("k"), text("v")), (text("l"), text("w"))];
     let records = [
         Record::ApplicationRegistered { application, user: User::default(), properties, at_unix_ms: 1 },
-        Record::ShuffleRemoved { shuffle: ShuffleKey::new("app", 3), at_unix_ms: 2 },
+        Record::ShufflesRemoved { application: "app".into(), shuffles: vec![ShuffleId(3)], at_unix_ms: 2 },
         Record::WorkerRegistered { worker: worker(9091), http_port: 1, network_location: text("/r") },
         Record::WorkerExcluded { worker: worker(9091) },
     ];
@@ -182,7 +182,7 @@ fn main() -> std::io::Result<()> {
         |len, map| RunRow { len, map: MapId(map), attempt: AttemptId(0), batch: BatchId(1), checksum: 0 };
     encode_run(file, 1, 0, &[row(3, 0), row(0, 1)], &mut segment);
     segment.extend_from_slice(b"abc");
-    encode_winners(&[AttemptId(0), AttemptId::NONE], &mut segment);
+    encode_winners(1, &[AttemptId(0), AttemptId::NONE], &mut segment);
     let seal = Seal { file, life: 1, count: 2, bytes: 3, order: Some(ByteOrder::Big), replicated: true };
     encode_seal(&seal, &mut segment);
     write("shuffle_segment", 0, &segment)?;

@@ -48,8 +48,8 @@ fn again(record: &Record) {
             encode_seal(seal, &mut bytes);
             0
         }
-        Record::Winners(attempts) => {
-            encode_winners(attempts, &mut bytes);
+        Record::Winners { birth, attempts } => {
+            encode_winners(*birth, attempts, &mut bytes);
             0
         }
     };
