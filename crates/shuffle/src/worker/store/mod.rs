@@ -22,6 +22,8 @@ pub mod spill;
 mod disks;
 #[cfg(test)]
 mod model;
+#[cfg(test)]
+mod restarts;
 
 use std::collections::HashMap;
 use std::path::PathBuf;

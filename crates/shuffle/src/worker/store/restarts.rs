@@ -1,0 +1,424 @@
+//! Goal: a restart finds what was committed and on a disk, takes nothing else for it, and costs nothing that another restart
+//! would find. Method: a store ends, and the next one opens the same directories, of which the test has taken away, damaged
+//! or made older what it is about.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use super::directory::{Health, STEP_MAX};
+use super::disks::{commit, pushed, restart, segments_below, spill, until, with_store};
+use super::model::{CALM, append, batch, file, open, read_all, reserve, runtime};
+use super::record::{RunRow, Seal};
+use super::segment::{RunToWrite, Segment};
+use super::shuffle::Shuffle;
+use super::{NEW_FOR, NEWER_BY, Store};
+use crate::error::Kind;
+use crate::ids::{AttemptId, FileName, LocationId, MapId, Mode, ShuffleKey};
+use crate::wire::batch::{BatchHeader, ByteOrder};
+use crate::worker::index::MapRange;
+use crate::worker::state::{Commit, PushKind, Reservation, SplitPolicy};
+
+#[test]
+fn locations_to_which_nobody_pushed_come_back_empty() {
+    with_store(async |place, store| {
+        let (partly, batches) = pushed(&store, "partly", &[1000]);
+        reserve(&partly, 1..3);
+        let empty = store.find_or_insert(&ShuffleKey::new("empty", 1)).unwrap();
+        reserve(&empty, 0..2);
+        [&partly, &empty].into_iter().for_each(|shuffle| commit(shuffle, 2));
+        // What lives and dies in memory costs no file.
+        assert!(store.write_seals(&partly, STEP_MAX).await && store.write_seals(&empty, STEP_MAX).await);
+        assert!(segments_below(place.path()).is_empty());
+
+        assert!(store.flush().await.is_empty());
+        let written = segments_below(place.path());
+        assert!(store.flush().await.is_empty());
+        assert_eq!((written.len(), segments_below(place.path())), (2, written), "they are sealed once");
+        drop(partly);
+        let (store, locations) = restart(&place, store, empty);
+        assert_eq!(locations, 4);
+        for (name, expected) in [("partly", &batches[..]), ("empty", &[])] {
+            let shuffle = store.find(&ShuffleKey::new(name, 1)).unwrap();
+            let whole = MapRange::Whole;
+            assert_eq!(read_all(&store, &shuffle, 0, whole).await.unwrap(), expected, "{name}");
+            assert!(read_all(&store, &shuffle, 1, whole).await.unwrap().is_empty(), "{name}");
+            let open = read_all(&store, &shuffle, 2, whole).await.unwrap_err();
+            assert_eq!(open.kind(), Kind::NotFound, "{name}: it was never committed");
+        }
+    });
+}
+
+#[test]
+fn a_file_that_cannot_be_read_costs_nothing_that_another_restart_would_find() {
+    with_store(async |place, store| {
+        let (shuffle, batches) = pushed(&store, "app", &[1000]);
+        assert!(spill(&store, 0).await.unwrap());
+        commit(&shuffle, 1);
+        store.directories()[0].hangs();
+        assert!(store.write_seals(&shuffle, STEP_MAX).await);
+        let [run, seal] = [0, 1].map(|at| shuffle.lock().segments[at].path().to_owned());
+        let before = std::fs::read(&run).unwrap();
+        // A folder opens as a file does, and every read of it fails.
+        let aside = seal.with_extension("aside");
+        std::fs::rename(&seal, &aside).unwrap();
+        std::fs::create_dir(&seal).unwrap();
+        drop((store, shuffle));
+        let store = open(&place);
+        let recovered = store.recover();
+        assert_eq!((recovered.locations, recovered.unreadable_files, recovered.damaged_files), (0, 1, 0));
+        assert_eq!(std::fs::read(&run).unwrap(), before);
+        drop(store);
+        std::fs::remove_dir(&seal).unwrap();
+        std::fs::rename(&aside, &seal).unwrap();
+        let store = open(&place);
+        assert_eq!(store.recover().locations, 1);
+        let shuffle = store.find(&ShuffleKey::new("app", 1)).unwrap();
+        assert_eq!(read_all(&store, &shuffle, 0, MapRange::Whole).await.unwrap(), batches);
+    });
+}
+
+#[test]
+fn a_disk_that_is_away_at_the_start_takes_nothing_of_the_others_with_it() {
+    with_store(async |place, store| {
+        for (name, seal_on) in [("whole", 0), ("parted", 1)] {
+            let (shuffle, _) = pushed(&store, name, &[1000]);
+            assert!(spill(&store, 0).await.unwrap());
+            commit(&shuffle, 1);
+            let other = &store.directories()[1 - seal_on];
+            other.hangs();
+            assert!(store.write_seals(&shuffle, STEP_MAX).await);
+            other.probe().unwrap();
+        }
+        let [near, away] = [0, 1].map(|at| store.directories()[at].root().to_owned());
+        let before = segments_below(&near).len();
+        drop(store);
+        let aside = away.with_extension("aside");
+        std::fs::rename(&away, &aside).unwrap();
+        std::fs::write(&away, "").unwrap();
+        let store = open(&place);
+        assert_eq!((store.directories().len(), store.recover().locations), (1, 1));
+        assert_eq!(segments_below(&near).len(), before, "the other half may come back");
+        drop(store);
+        std::fs::remove_file(&away).unwrap();
+        // Not mounted: an empty folder in its place, for two starts.
+        std::fs::create_dir(&away).unwrap();
+        let lock = std::fs::File::options().write(true).open(near.join("yeoul-shuffle/lock")).unwrap();
+        lock.set_modified(SystemTime::now() - 2 * NEWER_BY).unwrap();
+        for _ in 0..2 {
+            let store = open(&place);
+            assert_eq!((store.directories().len(), store.recover().locations), (2, 1));
+            assert_eq!(segments_below(&near).len(), before, "the other half may come back");
+        }
+        std::fs::remove_dir_all(&away).unwrap();
+        std::fs::rename(&aside, &away).unwrap();
+        assert_eq!(open(&place).recover().locations, 2);
+        // A disk that has been new for long was meant to be: what has no other half is deleted.
+        std::fs::remove_dir_all(&away).unwrap();
+        drop(open(&place));
+        for (root, age) in [(&near, 2 * NEW_FOR), (&away, NEW_FOR)] {
+            let lock = std::fs::File::options().write(true).open(root.join("yeoul-shuffle/lock")).unwrap();
+            lock.set_modified(SystemTime::now() - age).unwrap();
+        }
+        assert_eq!(open(&place).recover().locations, 1);
+        assert!(segments_below(&near).len() < before);
+    });
+}
+
+#[test]
+fn whose_batches_count_is_known_without_the_other_disk() {
+    with_store(async |place, store| {
+        let (shuffle, batches) = pushed(&store, "app", &[5000, 1000]);
+        assert!(append(&store, &shuffle, 1, &batch(1, 1, 1, 800)));
+        let first = store.plan(1).expect("the larger location");
+        assert!(store.spill(first, Arc::clone(&store.directories()[0])).await);
+        let primaries = (0..2).map(|id| file(id).location).collect();
+        let attempts = vec![AttemptId(0); 2];
+        shuffle.lock().state.commit(&Commit { primaries, attempts, ..Commit::default() });
+        // The winners and the first location's seal go to one disk, the second location to the other.
+        store.directories()[1].hangs();
+        assert!(store.write_seals(&shuffle, STEP_MAX).await);
+        store.directories()[1].probe().unwrap();
+        assert!(spill(&store, 1).await.unwrap());
+        store.directories()[0].hangs();
+        assert!(store.write_seals(&shuffle, STEP_MAX).await);
+        let away = store.directories()[0].root().to_owned();
+        drop((store, shuffle));
+        std::fs::remove_dir_all(&away).unwrap();
+        std::fs::write(&away, "").unwrap();
+        let store = open(&place);
+        assert_eq!(store.recover().locations, 1);
+        let shuffle = store.find(&ShuffleKey::new("app", 1)).unwrap();
+        assert_eq!(read_all(&store, &shuffle, 1, MapRange::Whole).await.unwrap(), [batches[1].clone()]);
+    });
+}
+
+#[test]
+fn a_shuffle_that_comes_back_has_files_of_its_own() {
+    with_store(async |place, store| {
+        let key = ShuffleKey::new("app", 1);
+        let (shuffle, _) = pushed(&store, "app", &[1000]);
+        assert!(spill(&store, 0).await.unwrap());
+        let earlier = store.remove(&key).unwrap().files().to_vec();
+        drop(shuffle);
+        // The disk does not delete them.
+        let (shuffle, batches) = pushed(&store, "app", &[2000]);
+        assert!(spill(&store, 0).await.unwrap());
+        assert_eq!(store.directories()[0].health(), Health::Healthy);
+        earlier.into_iter().for_each(|segment| segment.delete());
+        commit(&shuffle, 1);
+        assert!(store.flush().await.is_empty());
+        let (store, locations) = restart(&place, store, shuffle);
+        assert_eq!(locations, 1);
+        // Nor does one that comes back after a restart.
+        let earlier = store.remove(&key).unwrap().files().to_vec();
+        let (shuffle, later) = pushed(&store, "app", &[3000]);
+        assert!(spill(&store, 0).await.unwrap());
+        earlier.iter().for_each(|segment| segment.delete());
+        commit(&shuffle, 1);
+        assert!(batches != later);
+        assert_eq!(read_all(&store, &shuffle, 0, MapRange::Whole).await.unwrap(), later);
+        assert_eq!(segments_below(place.path()).len(), 1);
+    });
+}
+
+fn commit_won_by(shuffle: &Shuffle, partitions: i32, attempts: &[i32]) {
+    let primaries = (0..partitions).map(|id| file(id).location).collect();
+    let attempts = attempts.iter().copied().map(AttemptId).collect();
+    shuffle.lock().state.commit(&Commit { primaries, attempts, ..Commit::default() });
+}
+
+#[test]
+fn what_an_earlier_shuffle_of_that_number_left_is_nothing_to_the_next_one() {
+    with_store(async |place, store| {
+        let (shuffle, _) = pushed(&store, "app", &[1000, 1000]);
+        let key = shuffle.key().clone();
+        commit_won_by(&shuffle, 2, &[1, 1]);
+        assert!(store.flush().await.is_empty());
+        drop(store.remove(&key)); // the worker is killed before it has deleted them
+        let (shuffle, batches) = pushed(&store, "app", &[2000]);
+        commit_won_by(&shuffle, 1, &[0]);
+        assert!(store.flush().await.is_empty());
+        assert_eq!(segments_below(place.path()).len(), 2);
+        let (mut store, mut shuffle) = (store, shuffle);
+        for later in [&[0, 7][..], &[0, 7, 7]] {
+            let locations;
+            (store, locations) = restart(&place, store, shuffle);
+            assert_eq!(locations, 1);
+            shuffle = store.find(&key).unwrap();
+            assert_eq!(read_all(&store, &shuffle, 0, MapRange::Whole).await.unwrap(), batches);
+            // Its next winners are written as its own, too.
+            commit_won_by(&shuffle, 1, later);
+            assert!(shuffle.lock().wants_seals());
+            assert!(store.flush().await.is_empty());
+        }
+    });
+}
+
+#[test]
+fn winners_of_an_earlier_version_are_those_of_the_shuffle_that_is_found() {
+    with_store(async |place, store| {
+        let (shuffle, batches) = pushed(&store, "app", &[1000, 1000]);
+        let key = shuffle.key().clone();
+        commit_won_by(&shuffle, 2, &[0, 1]);
+        assert!(store.flush().await.is_empty());
+        let mut changed = 0;
+        for path in segments_below(place.path()) {
+            let mut bytes = std::fs::read(&path).unwrap();
+            let heads = bytes.windows(5).enumerate().filter(|(_, window)| *window == b"YSR1\x03");
+            for at in heads.map(|(at, _)| at).collect::<Vec<_>>() {
+                assert_ne!(bytes[at + 32..at + 40], [0; 8]);
+                bytes[at + 32..at + 40].fill(0);
+                let checksum = crc32fast::hash(&bytes[at..at + 44]);
+                bytes[at + 44..at + 48].copy_from_slice(&checksum.to_be_bytes());
+                changed += 1;
+            }
+            std::fs::write(&path, bytes).unwrap();
+        }
+        assert_eq!(changed, 1);
+        let (mut store, mut shuffle) = (store, shuffle);
+        for later in [&[0, 1, 7][..], &[0, 1, 7, 7]] {
+            let locations;
+            (store, locations) = restart(&place, store, shuffle);
+            assert_eq!(locations, 2);
+            shuffle = store.find(&key).unwrap();
+            let read =
+                async |partition| read_all(&store, &shuffle, partition, MapRange::Whole).await.unwrap();
+            assert_eq!(read(0).await, batches[..1]);
+            assert_eq!(read(1).await, batches[..0], "another attempt won");
+            commit_won_by(&shuffle, 2, later);
+            assert!(store.flush().await.is_empty());
+        }
+    });
+}
+
+#[test]
+fn a_folder_that_cannot_be_listed_costs_what_is_in_it() {
+    with_store(async |place, store| {
+        let names = ["lost", "app", "away"];
+        let shuffles = names.map(|name| pushed(&store, name, &[1000]));
+        shuffles.iter().for_each(|(shuffle, _)| commit(shuffle, 1));
+        assert!(store.flush().await.is_empty());
+        let all = segments_below(place.path());
+        let batches = shuffles.map(|(_, batches)| batches);
+        drop(store);
+        let store = open(&place);
+        let tried = std::cell::Cell::new(0);
+        let found = store.recover_by(&|folder| {
+            // The folder of an application, and the one of a shuffle.
+            if folder.ends_with("lost") || folder.ends_with("away/1") {
+                tried.set(tried.get() + 1);
+                return Err(std::io::Error::from_raw_os_error(5));
+            }
+            std::fs::read_dir(folder)?.collect()
+        });
+        assert_eq!((tried.get(), found.locations), (2, 1));
+        assert!(store.directories().iter().all(|directory| directory.health() == Health::Healthy));
+        let shuffle = store.find(&ShuffleKey::new("app", 1)).unwrap();
+        assert_eq!(read_all(&store, &shuffle, 0, MapRange::Whole).await.unwrap(), batches[1]);
+        // What is written now has other numbers than what was not seen.
+        let (later, _) = pushed(&store, "away", &[1000]);
+        for directory in [0, 1] {
+            assert!(append(&store, &later, 0, &batch(7, 0, directory as i32, 1000)));
+            assert!(spill(&store, directory).await.unwrap());
+        }
+        let mut left = segments_below(place.path());
+        left.retain(|path| all.contains(path));
+        assert_eq!(left.len(), all.len(), "nothing is deleted");
+    });
+}
+
+#[test]
+fn what_was_written_twice_is_found_whichever_is_read_last() {
+    with_store(async |place, store| {
+        let key = ShuffleKey::new("app", 1);
+        let batches: Vec<_> = (0..3).map(|map| batch(map, 0, 1, 1000)).collect();
+        let run = |first: usize, end: usize| RunToWrite {
+            file: file(0),
+            life: 7,
+            first: first as u32,
+            rows: (first..end)
+                .map(|map| RunRow {
+                    len: 1000,
+                    map: MapId(map as i32),
+                    attempt: AttemptId(0),
+                    batch: 1.into(),
+                    checksum: 0,
+                })
+                .collect(),
+            batches: batches[first..end].to_vec(),
+        };
+        let mut store = store;
+        // The first of each lead to the end alone, or behind another one, or not at all.
+        for runs in [[(0, 2), (0, 3), (1, 2)], [(0, 3), (0, 2), (1, 2)], [(2, 3), (0, 2), (0, 1)]] {
+            for (number, (first, end)) in runs.into_iter().enumerate() {
+                let segment = Segment::create(&store.directories()[0], &key, number as u32).unwrap();
+                segment.append(&mut [run(first, end)]).unwrap();
+                let seal = Seal {
+                    file: file(0),
+                    life: 7,
+                    count: 3,
+                    bytes: 3000,
+                    order: Some(ByteOrder::Little),
+                    replicated: false,
+                };
+                segment.seal(Some((1, &[])), &[seal]).unwrap();
+            }
+            drop(store);
+            store = open(&place);
+            assert_eq!(store.recover().locations, 1, "{runs:?}");
+            let shuffle = store.find(&key).unwrap();
+            assert_eq!(read_all(&store, &shuffle, 0, MapRange::Whole).await.unwrap(), batches);
+            drop(shuffle);
+            store.delete(store.remove(&key).unwrap());
+            until(|| segments_below(place.path()).is_empty() && Arc::strong_count(&store) == 1).await;
+        }
+    });
+}
+
+#[test]
+fn runs_go_on_behind_a_file_for_one() {
+    with_store(async |_place, store| {
+        let (shuffle, _) = pushed(&store, "app", &[1000]);
+        assert!(spill(&store, 0).await.unwrap());
+        let directory = &store.directories()[0];
+        let mut contents = shuffle.lock();
+        let number = contents.next_segment_number();
+        contents.adopt(&Arc::new(Segment::create_for_one(directory, shuffle.key(), number).unwrap()));
+        let found = contents.writable_segment(directory).expect("the first one takes more");
+        assert!(Arc::ptr_eq(&found, &contents.segments[0]));
+        assert!(contents.writable_segment(&store.directories()[1]).is_err(), "another disk has none");
+    });
+}
+
+#[test]
+fn an_earlier_location_is_not_taken_for_one_that_is_incomplete() {
+    with_store(async |place, store| {
+        let (shuffle, _) = pushed(&store, "app", &[1000]);
+        reserve(&shuffle, 1..2);
+        assert!(spill(&store, 0).await.unwrap());
+        commit(&shuffle, 2);
+        assert!(store.write_seals(&shuffle, STEP_MAX).await);
+        shuffle.lock().state.destroy([file(1)]);
+        reserve(&shuffle, 1..2);
+        assert!(append(&store, &shuffle, 1, &batch(0, 0, 1, 500)));
+        assert!(spill(&store, 0).await.unwrap());
+        let (store, locations) = restart(&place, store, shuffle);
+        assert_eq!(locations, 1);
+        let shuffle = store.find(&ShuffleKey::new("app", 1)).unwrap();
+        let error = read_all(&store, &shuffle, 1, MapRange::Whole).await.unwrap_err();
+        assert_eq!(error.kind(), Kind::NotFound);
+    });
+}
+
+/// Sail's readers leave it to the worker to drop what an earlier epoch of the partition has already, which is wrong where
+/// they may read that epoch from its other copy.
+#[test]
+fn a_restart_remembers_which_batches_earlier_epochs_have() {
+    runtime().block_on(async {
+        for (peer, expected) in [(None, [40, 40]), (Some("host:1"), [40, 80])] {
+            let place = tempfile::tempdir().unwrap();
+            let mut store = open(&place);
+            let key = ShuffleKey::new("app", 1);
+            let epochs =
+                [0, 1].map(|epoch| FileName { location: LocationId::new(0, epoch), mode: Mode::Primary });
+            let shuffle = store.find_or_insert(&key).unwrap();
+            let wanted = epochs.map(|file| Reservation {
+                file,
+                peer: peer.map(Into::into),
+                split: SplitPolicy::default(),
+            });
+            {
+                let mut contents = shuffle.lock();
+                contents.order = Some(ByteOrder::Big); // as the first push told
+                contents.state.reserve(&wanted, CALM, 10).unwrap();
+                for (file, number) in [(epochs[0], 0), (epochs[1], 0), (epochs[1], 1)] {
+                    let header =
+                        BatchHeader { map: MapId(1), attempt: 0.into(), batch: number.into(), len: 24 };
+                    let mut bytes = bytes::BytesMut::new();
+                    header.encode(ByteOrder::Big, &mut bytes);
+                    bytes.resize(40, number as u8);
+                    let admission = contents.state.judge(file, header.map, PushKind::Single, CALM).unwrap();
+                    contents.state.appended(admission.slot, 40);
+                    contents.copy_mut(admission.slot, file).append(&header, bytes.freeze());
+                    shuffle.grew(40, 0);
+                }
+                let primaries = epochs.map(|file| file.location).to_vec();
+                contents.state.commit(&Commit { primaries, ..Commit::default() });
+            }
+            let read = |store: &Store| {
+                let shuffle = store.find(&key).unwrap();
+                epochs.map(|file| {
+                    let stream = store.open_stream(&shuffle, file, MapRange::Whole, 900).unwrap();
+                    stream.chunks().iter().map(|chunk| chunk.bytes).sum::<u64>()
+                })
+            };
+            assert_eq!(read(&store), expected);
+            assert!(store.flush().await.is_empty());
+            let locations;
+            (store, locations) = restart(&place, store, shuffle);
+            assert_eq!((locations, read(&store)), (2, expected));
+            let order = store.find(&key).unwrap().lock().order;
+            assert_eq!(order, Some(ByteOrder::Big), "late pushes are understood");
+        }
+    });
+}
