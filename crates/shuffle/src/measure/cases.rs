@@ -20,20 +20,25 @@ use crate::{Error, Kind, Result};
 
 /// What a worker of the memory tier may use: the shuffle, and room.
 const MEMORY_FACTOR: u64 = 3;
+/// Of the machine's memory, what a shuffle in memory may be: a worker that has it all, and a client, need more.
+const MACHINE_PART: u64 = 4;
 /// What is brought to the disk where it is measured more than once: enough that what the worker keeps in memory does not
 /// count for much, nor what the disk of a virtual machine keeps in its host's.
 const DISK_BYTES_MIN: u64 = 2 << 30;
+/// Where it is measured once: enough that most of it has to leave the worker's memory.
+const DISK_BYTES_ONCE: u64 = 4 * MEMORY_LEAST;
 /// What a worker of the disk tier may use: the least.
 const MEMORY_LEAST: u64 = 64 << 20;
 
 /// Push and fetch of one worker that keeps everything in memory, against a copy over loopback.
 pub(super) async fn memory(plan: &Plan) -> Result<Vec<Finding>> {
-    let memory = (plan.bytes * MEMORY_FACTOR).max(512 << 20);
+    let bytes = plan.bytes.min(machine_memory() / MACHINE_PART);
+    let memory = (bytes * MEMORY_FACTOR).max(512 << 20);
     let cluster = Cluster::start(plan, "memory", memory).await?;
-    let written = Written::new(plan.bytes);
+    let written = Written::new(bytes);
     let (mut push, mut fetch, mut copy) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..plan.rounds {
-        copy.push(tcp_copy(plan.bytes).await?);
+        copy.push(tcp_copy(bytes).await?);
         let shuffle = cluster
             .application
             .register(ShuffleId(round as i32), TASKS as usize, PARTITIONS as usize)
@@ -49,6 +54,7 @@ pub(super) async fn memory(plan: &Plan) -> Result<Vec<Finding>> {
     let finding = |name, ours| Finding {
         name,
         unit: Unit::MibPerSecond,
+        bytes: Some(written.bytes()),
         ours,
         peer: "TCP copy on loopback",
         peers: copy.clone(),
@@ -61,7 +67,7 @@ pub(super) async fn memory(plan: &Plan) -> Result<Vec<Finding>> {
 /// to the disk while they are measured, and what the kernel has cached of either is let go before it is read.
 pub(super) async fn disk(plan: &Plan) -> Result<Vec<Finding>> {
     let cluster = Cluster::start(plan, "disk", MEMORY_LEAST).await?;
-    let bytes = plan.bytes.max(if plan.rounds > 1 { DISK_BYTES_MIN } else { 0 });
+    let bytes = plan.bytes.max(if plan.rounds > 1 { DISK_BYTES_MIN } else { DISK_BYTES_ONCE });
     let written = Written::new(bytes);
     let path = plan.dir.join("plain-file");
     let (mut push, mut fetch, mut write, mut read) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -88,6 +94,7 @@ pub(super) async fn disk(plan: &Plan) -> Result<Vec<Finding>> {
     let finding = |name, ours, peer, peers| Finding {
         name,
         unit: Unit::MibPerSecond,
+        bytes: Some(written.bytes()),
         ours,
         peer,
         peers,
@@ -144,6 +151,7 @@ pub(super) async fn range_opens(plan: &Plan) -> Result<Finding> {
     Ok(Finding {
         name: "open of a map range while pushes go on",
         unit: Unit::Milliseconds,
+        bytes: None,
         ours: times,
         peer: "",
         peers: Vec::new(),
@@ -179,6 +187,7 @@ pub(super) async fn small_shuffle(plan: &Plan) -> Result<Finding> {
     Ok(Finding {
         name: "8 partitions of 50 bytes, first push to last byte read",
         unit: Unit::Milliseconds,
+        bytes: None,
         ours: times,
         peer: "",
         peers: Vec::new(),
@@ -272,6 +281,12 @@ async fn fetch_all(shuffle: &Shuffle, written: &Written, compare: Compare) -> Re
         ended.map_err(panicked)??;
     }
     Ok(rate(written.bytes(), started))
+}
+
+/// Bytes of RAM.
+fn machine_memory() -> u64 {
+    let found = rustix::system::sysinfo();
+    found.totalram as u64 * u64::from(found.mem_unit)
 }
 
 /// Waits for a disk in a way that can be given up: Ctrl-C is not to wait for it.

@@ -9,7 +9,8 @@ mod cases;
 mod cluster;
 mod written;
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
@@ -20,7 +21,8 @@ use crate::Result;
 pub struct Plan {
     /// For the worker's directories and the file that the disk is measured with.
     pub dir: PathBuf,
-    /// Bytes of each throughput measurement.
+    /// Bytes of each throughput measurement; fewer in memory if the machine has less than four times that, and more on the
+    /// disk where they would not tell about it.
     pub bytes: u64,
     /// How often each measurement is repeated.
     pub rounds: usize,
@@ -82,6 +84,8 @@ pub struct Finding {
     pub name: &'static str,
     /// What the numbers are.
     pub unit: Unit,
+    /// How many bytes each is about, if it is a throughput.
+    pub bytes: Option<u64>,
     /// Ours, in the order in which they were measured.
     pub ours: Vec<f64>,
     /// What the peer is.
@@ -159,6 +163,17 @@ pub async fn run(plan: &Plan, mut say: impl FnMut(&Finding)) -> Result<Vec<Findi
     Ok(findings)
 }
 
+/// Whether what is written to a directory stays in memory.
+///
+/// # Errors
+/// If it cannot be looked at.
+pub fn is_in_memory(dir: &Path) -> Result<bool> {
+    /// What Linux says of a tmpfs.
+    const TMPFS_MAGIC: rustix::fs::FsWord = 0x0102_1994;
+    let found = rustix::fs::statfs(dir).map_err(io::Error::from)?;
+    Ok(found.f_type == TMPFS_MAGIC)
+}
+
 /// The value below which this part of them is; 0 of none.
 fn quantile(values: &[f64], part: f64) -> f64 {
     let mut sorted = values.to_vec();
@@ -176,6 +191,7 @@ mod tests {
         let finding = |ours: &[f64], peers: &[f64], bar| Finding {
             name: "push",
             unit: Unit::MibPerSecond,
+            bytes: Some(1 << 20),
             ours: ours.to_vec(),
             peer: "copy",
             peers: peers.to_vec(),
@@ -190,6 +206,15 @@ mod tests {
         assert!(!finding(&slow, &[], Bar::P99AtMost(1.0)).is_met());
         assert!(finding(&slow, &[], Bar::MedianAtMost(1.0)).is_met());
         assert!(!finding(&[1.0], &[], Bar::RatioAtLeast(0.5)).is_met(), "no peer, no ratio");
+    }
+
+    #[test]
+    fn memory_is_no_disk() {
+        let shared = Path::new("/dev/shm");
+        // Not every container has it.
+        assert!(!shared.exists() || is_in_memory(shared).unwrap());
+        assert!(!is_in_memory(Path::new("/proc")).unwrap());
+        is_in_memory(Path::new("/nowhere/at/all")).unwrap_err();
     }
 
     /// Small, so that it measures nothing: every case runs to its end and finds what it wrote.

@@ -29,8 +29,9 @@ with its length and its ends; one read of each kind, which is not measured, for 
 Exit code: 0 done, even if a bar is missed, 1 if it failed or what was read is not what was written, 2 wrong usage, 130
 interrupted, 143 terminated.")]
 pub struct ShuffleArgs {
-    /// Bytes of each throughput measurement; the disk gets at least 2GiB, unless --rounds is 1
-    #[arg(long, value_name = "SIZE", default_value = "512MiB")]
+    /// Bytes of each throughput measurement, at least 4MiB: at most a quarter of the machine's memory in memory; at least
+    /// 2GiB on the disk, or 256MiB if --rounds is 1
+    #[arg(long, value_name = "SIZE", default_value = "512MiB", value_parser = parse_bytes)]
     bytes: ByteSize,
 
     /// How often each measurement is repeated
@@ -66,7 +67,11 @@ fn run_to_end(args: &ShuffleArgs) -> Result<ExitCode> {
         // Before there is anything that a signal would leave behind.
         Stop::listen()?
     };
-    let dir = tempfile::Builder::new().prefix("yeoul-bench-").tempdir_in(parent)?;
+    if measure::is_in_memory(&parent)? {
+        eprintln!("notice: {} is in memory, and so is what is measured as its disk", parent.display());
+        eprintln!("hint: name a directory on a disk with --dir");
+    }
+    let dir = tempfile::Builder::new().prefix("yeoul-bench-").tempdir_in(&parent)?;
     let program = std::env::current_exe()?.display().to_string();
     let plan = Plan {
         bytes: args.bytes.as_u64(),
@@ -93,7 +98,7 @@ fn run_to_end(args: &ShuffleArgs) -> Result<ExitCode> {
         std::fs::write(path, to_json(&plan, &findings)).map_err(|error| unwritten(path, error))?;
     }
     let is_table = args.json.is_none() || json.is_some();
-    print(&if is_table { to_table(&findings) } else { to_json(&plan, &findings) })?;
+    print(&if is_table { to_table(&findings, &parent, args.rounds) } else { to_json(&plan, &findings) })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -107,20 +112,35 @@ fn to_json(plan: &Plan, findings: &[Finding]) -> String {
         .iter()
         .map(|finding| json!({"finding": finding, "ratio": finding.ratio(), "met": finding.is_met()}))
         .collect();
-    let report = json!({"bytes": plan.bytes, "rounds": plan.rounds, "findings": findings});
+    let dir = plan.dir.parent();
+    let report = json!({"dir": dir, "rounds": plan.rounds, "findings": findings});
     format!("{report:#}")
 }
 
-fn to_table(findings: &[Finding]) -> String {
+/// Enough that there is something to measure.
+fn parse_bytes(text: &str) -> Result<ByteSize, String> {
+    let size: ByteSize = text.parse().map_err(|error| format!("{error}"))?;
+    if size.as_u64() < BYTES_MIN {
+        Err("there is nothing to measure below 4MiB".to_owned())
+    } else {
+        Ok(size)
+    }
+}
+
+const BYTES_MIN: u64 = 4 << 20;
+
+fn to_table(findings: &[Finding], dir: &Path, rounds: u16) -> String {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_header(["what", "ours: median (range)", "peer", "median (range)", "ratio", "bar", ""]);
+    table.set_header(["what", "bytes", "ours: median (range)", "peer", "median (range)", "ratio", "bar", ""]);
     for finding in findings {
         let peer = finding.peers_text();
         let ratio = finding.ratio().map(|ratio| format!("{ratio:.2}")).unwrap_or_default();
         let met = if finding.is_met() { "met" } else { "MISSED" };
+        let bytes = finding.bytes.map(|bytes| ByteSize::from_bytes(bytes).to_string()).unwrap_or_default();
         table.add_row([
             finding.name,
+            &bytes,
             &finding.ours_text(),
             finding.peer,
             &peer,
@@ -129,10 +149,10 @@ fn to_table(findings: &[Finding]) -> String {
             met,
         ]);
     }
-    if let Some(column) = table.column_mut(4) {
+    if let Some(column) = table.column_mut(5) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    table.to_string()
+    format!("{table}\n{rounds} rounds, the disk is that of {}", dir.display())
 }
 
 /// To stdout; a reader that has gone wants no more.
