@@ -169,7 +169,7 @@ fn run_to_end(args: &SqlArgs) -> Result<Outcome, Refusal> {
     let (outcome, binary_answers) = {
         let _inside = runtime.enter();
         let session = Arc::new(Session::new(options)?);
-        let mut shell = Shell::new(session, settings(args), Box::new(CtrlC));
+        let mut shell = Shell::new(session, settings(args), Box::new(CtrlC::default()));
         let (mut stdout, mut stderr) = (io::stdout(), io::stderr());
         let out: &mut (dyn Write + Send) = match &mut output {
             Some(file) => file,

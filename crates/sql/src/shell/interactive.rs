@@ -47,6 +47,7 @@ impl<E: Engine> Shell<E> {
             };
             remember(&mut editor, history.as_ref(), &line);
             self.settings.output.width = Some(terminal_width());
+            self.interrupts.forget();
             match self.run_line(&line, &mut names_are_old, console).await {
                 Outcome::Quit => return Ok(Outcome::Quit),
                 Outcome::ReaderGone => return Ok(Outcome::ReaderGone),

@@ -1,12 +1,17 @@
 use std::future::Future;
 
 use async_trait::async_trait;
+use futures::FutureExt;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Where interrupts (Ctrl-C) come from.
 #[async_trait]
 pub trait Interrupts: Send {
-    /// Waits for the next one. Those that came while nobody waited do not count.
+    /// Waits for one, or takes one that has come since the last was taken.
     async fn next(&mut self);
+
+    /// Lets those go that have come: they were meant for what is over.
+    fn forget(&mut self) {}
 }
 
 /// What `work` gives, or `None` if an interrupt comes before it is done; then it is dropped.
@@ -22,15 +27,28 @@ pub(super) async fn or_interrupt<T>(
 }
 
 /// Ctrl-C at the terminal, and SIGINT from elsewhere. From its first use on, the process no longer dies of it.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct CtrlC;
+#[derive(Debug, Default)]
+pub struct CtrlC(Option<Signal>);
 
 #[async_trait]
 impl Interrupts for CtrlC {
     async fn next(&mut self) {
-        if tokio::signal::ctrl_c().await.is_err() {
+        // One for all waits: it remembers what comes between two of them.
+        if self.0.is_none() {
+            self.0 = signal(SignalKind::interrupt()).ok();
+        }
+        match &mut self.0 {
+            Some(interrupts) => {
+                interrupts.recv().await;
+            }
             // The signal cannot be handled here: then it ends the process as it always did, and never arrives.
-            std::future::pending::<()>().await;
+            None => std::future::pending().await,
+        }
+    }
+
+    fn forget(&mut self) {
+        if let Some(interrupts) = &mut self.0 {
+            while interrupts.recv().now_or_never().flatten().is_some() {}
         }
     }
 }
@@ -43,5 +61,34 @@ pub struct Never;
 impl Interrupts for Never {
     async fn next(&mut self) {
         std::future::pending().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use rustix::process::{Signal as Number, getpid, kill_process};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_comes_between_two_waits_counts_until_it_is_forgotten() {
+        let mut interrupts = CtrlC::default();
+        // From here on the process does not die of it.
+        assert!(interrupts.next().now_or_never().is_none());
+        kill_process(getpid(), Number::INT).unwrap();
+        // It takes the runtime a turn to hear of it.
+        tokio::time::timeout(Duration::from_secs(10), interrupts.next()).await.unwrap();
+        assert!(interrupts.next().now_or_never().is_none(), "it counts once");
+
+        let mut heard = signal(SignalKind::interrupt()).unwrap();
+        kill_process(getpid(), Number::INT).unwrap();
+        heard.recv().await;
+        assert!(interrupts.next().now_or_never().is_some(), "nobody waited when it came");
+        kill_process(getpid(), Number::INT).unwrap();
+        heard.recv().await;
+        interrupts.forget();
+        assert!(interrupts.next().now_or_never().is_none());
     }
 }

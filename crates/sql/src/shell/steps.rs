@@ -100,7 +100,7 @@ pub enum Outcome {
 pub struct Shell<E> {
     pub(super) engine: E,
     pub(super) settings: Settings,
-    interrupts: Box<dyn Interrupts>,
+    pub(super) interrupts: Box<dyn Interrupts>,
     /// Answers written so far as one of the formats of which a file holds only one.
     binary_answers: usize,
 }
