@@ -30,6 +30,7 @@ mod operators;
 mod optimizer;
 mod options;
 pub mod output;
+mod owned_folder;
 mod place;
 mod progress;
 mod replaced_table;
