@@ -57,13 +57,13 @@ class SparkJob:
         tables = fetch.tpch(0.01)
         return tables, conf, stock_spark.expected(["long_shuffle"], tables, conf)["long_shuffle"]["rows"]
 
-    def __init__(self, cluster: Cluster, fault: "Fault", *size: int):
+    def __init__(self, cluster: Cluster, *size: int, replicate: bool, may_lose: bool):
         self.tables, conf, self.expected = self.prepare(*size)
         self.out, self.log = cluster.folder / "out", cluster.folder / "spark.log"
-        conf |= stock_spark.celeborn(cluster.endpoint, fault.replicate)
+        conf |= stock_spark.celeborn(cluster.endpoint, replicate)
         conf |= {"spark.task.maxFailures": "8", "spark.stage.maxConsecutiveAttempts": "8"}
         # Otherwise a stage would run again, and its answer be right, where nothing may be lost.
-        conf |= {"spark.celeborn.client.spark.fetch.throwsFetchFailure": str(fault.may_lose).lower()}
+        conf |= {"spark.celeborn.client.spark.fetch.throwsFetchFailure": str(may_lose).lower()}
         conf |= {f"spark.{key}": value for key, value in QUICK_RETRIES.items()}
         self.process = stock_spark.start(conf, ["long_shuffle"], self.tables, self.out, self.log)
         self.span = (0, 25 * size[0])
@@ -81,10 +81,10 @@ class ClientJob:
     def prepare(turns: int):
         fetch.compiled(pathlib.Path(__file__).parent / "StockClient.java")
 
-    def __init__(self, cluster: Cluster, fault: "Fault", turns: int):
+    def __init__(self, cluster: Cluster, turns: int, *, replicate: bool, may_lose: bool):
         classes = fetch.compiled(pathlib.Path(__file__).parent / "StockClient.java")
         self.log = cluster.folder / "client.log"
-        arguments = [f"master={cluster.endpoint}", f"replicate={str(fault.replicate).lower()}", f"shuffles={turns}"]
+        arguments = [f"master={cluster.endpoint}", f"replicate={str(replicate).lower()}", f"shuffles={turns}"]
         arguments += ["maps=8", "partitions=12", "records=30", "size=20000", "pause=40"]
         arguments += [f"{key}={value}" for key, value in QUICK_RETRIES.items()]
         with open(self.log, "wb") as log:
@@ -166,8 +166,10 @@ running = set()
 def run(fault: str, job_kind, chance: random.Random, turns: int) -> Run:
     if fault == DISK_FULL:
         return disk_full()
+    what = FAULTS[fault]
     with Cluster(3) as cluster:
-        return during(job_kind(cluster, FAULTS[fault], turns), lambda job: strike(FAULTS[fault], cluster, job, chance))
+        job = job_kind(cluster, turns, replicate=what.replicate, may_lose=what.may_lose)
+        return during(job, lambda job: strike(what, cluster, job, chance))
 
 
 def during(job, work: collections.abc.Callable[..., Run]) -> Run:
@@ -220,7 +222,7 @@ def disk_full() -> Run:
         try:
             victim.start()
             time.sleep(3)
-            job = SparkJob(cluster, Fault(kill_worker, replicate=False), 1, FULL_ROWS)
+            job = SparkJob(cluster, 1, FULL_ROWS, replicate=False, may_lose=False)
             return during(job, lambda job: fill(job, victim, folder))
         finally:
             victim.process.kill()
