@@ -5,19 +5,20 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 use std::time::Instant;
 
+use bytes::Bytes;
 use rustix::fs::{Advice, fadvise};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::Result;
 
-/// Bytes that the sender writes at a time: those of a client's batch.
+/// Bytes of a client's batch.
 pub(super) const PIECE: usize = 64 << 10;
 /// Bytes of a block on disk, as one would give to `dd`.
 const BLOCK: usize = 1 << 20;
 
-/// Copies bytes over one loopback connection, and returns the MiB a second.
-pub(super) async fn tcp_copy(bytes: u64) -> Result<f64> {
+/// Copies pieces, `bytes` together, over one loopback connection, and returns the MiB a second.
+pub(super) async fn tcp_copy(bytes: u64, pieces: impl Iterator<Item = Bytes>) -> Result<f64> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
     let address = listener.local_addr()?;
     let receiver = tokio::spawn(async move {
@@ -27,13 +28,9 @@ pub(super) async fn tcp_copy(bytes: u64) -> Result<f64> {
     });
     let mut stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
-    let piece = vec![7; PIECE];
     let started = Instant::now();
-    let mut left = bytes;
-    while left > 0 {
-        let len = left.min(PIECE as u64) as usize;
-        stream.write_all(&piece[..len]).await?;
-        left -= len as u64;
+    for piece in pieces {
+        stream.write_all(&piece).await?;
     }
     stream.read_u8().await?;
     let rate = rate(bytes, started);

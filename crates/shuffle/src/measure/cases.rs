@@ -38,7 +38,7 @@ pub(super) async fn memory(plan: &Plan) -> Result<Vec<Finding>> {
     let written = Written::new(bytes);
     let (mut push, mut fetch, mut copy) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..plan.rounds {
-        copy.push(tcp_copy(bytes).await?);
+        copy.push(tcp_copy(written.bytes(), written.payloads()).await?);
         let shuffle = cluster
             .application
             .register(ShuffleId(round as i32), TASKS as usize, PARTITIONS as usize)

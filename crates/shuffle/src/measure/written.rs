@@ -65,6 +65,11 @@ impl Written {
         self.noise.slice(start..start + PIECE)
     }
 
+    /// All batches: those of the first map task, then those of the next.
+    pub(super) fn payloads(&self) -> impl Iterator<Item = Bytes> {
+        (0..TASKS).flat_map(|map| (0..self.batches).map(move |batch| self.payload(map, batch)))
+    }
+
     /// Begins to read a partition.
     pub(super) fn read(&self, partition: PartitionId, compare: Compare) -> Reading {
         let rows = self.batches.div_ceil(PARTITIONS as u64);
