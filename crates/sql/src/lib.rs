@@ -24,6 +24,7 @@
 mod answer;
 mod catalog;
 mod error;
+mod from_first;
 mod memory;
 mod null_keys;
 mod operators;

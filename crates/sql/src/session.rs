@@ -27,7 +27,7 @@ use crate::optimizer::late_materialization::LateMaterialization;
 use crate::replaced_table::ReplacedTable;
 use crate::settings::{check_set, session_config};
 use crate::staged_copy::{StagedCopy, copy_in};
-use crate::{Error, Options, Result, null_keys, suggest};
+use crate::{Error, Options, Result, from_first, null_keys, suggest};
 
 /// One person's or program's engine: its tables, settings and limits. Cheap to share behind an `Arc`.
 pub struct Session {
@@ -105,7 +105,10 @@ impl Session {
     }
 
     async fn start(&self, sql: &str) -> Result<Answer> {
-        let logical = self.context.state().create_logical_plan(sql).await?;
+        let state = self.context.state();
+        let mut statement = state.sql_to_statement(sql, &state.config_options().sql_parser.dialect)?;
+        from_first::complete(&mut statement);
+        let logical = state.statement_to_plan(statement).await?;
         match &logical {
             LogicalPlan::Statement(Statement::SetVariable(set)) => check_set(&set.variable, &self.options)?,
             LogicalPlan::Statement(Statement::ResetVariable(reset)) => {
