@@ -6,7 +6,7 @@ use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::cache::cache_manager::FileMetadataCache;
 use datafusion::execution::object_store::ObjectStoreRegistry;
 use hdfs_native_object_store::HdfsObjectStoreBuilder;
-use object_store::aws::AmazonS3Builder;
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::http::HttpBuilder;
 use object_store::local::LocalFileSystem;
 use object_store::{ClientOptions, ObjectStore};
@@ -20,8 +20,8 @@ const STORES_MAX: usize = 256;
 
 /// Opens the store behind an address when a query first names it.
 ///
-/// `s3://bucket` takes its credentials, region and endpoint from the environment (`AWS_…`) as the AWS tools do; `hdfs://`
-/// takes Hadoop's configuration from `HADOOP_CONF_DIR`.
+/// `s3://bucket` takes its credentials, region and endpoint from the environment (`AWS_…`), not from the AWS tools' files;
+/// `hdfs://` takes Hadoop's configuration from `HADOOP_CONF_DIR`.
 #[derive(Debug)]
 pub(crate) struct Stores {
     local: Arc<LocalFileSystem>,
@@ -72,7 +72,11 @@ impl Stores {
         Ok(match url.scheme() {
             "s3" | "s3a" => {
                 let bucket = url.host_str().unwrap_or_default();
-                Arc::new(AmazonS3Builder::from_env().with_bucket_name(bucket).build().map_err(failed)?)
+                let mut builder = AmazonS3Builder::from_env().with_bucket_name(bucket);
+                if let Some(endpoint) = builder.get_config_value(&AmazonS3ConfigKey::Endpoint) {
+                    builder = builder.with_allow_http(is_plain_http(&endpoint)?);
+                }
+                Arc::new(builder.build().map_err(failed)?)
             }
             "http" | "https" => {
                 let options = ClientOptions::new().with_allow_http(true);
@@ -92,6 +96,17 @@ impl Stores {
                     .with_hint("addresses begin with s3://, http://, https:// or hdfs://; a local path has no scheme"));
             }
         })
+    }
+}
+
+/// Whether an endpoint is to be spoken to without TLS: whoever writes `http://` means it.
+fn is_plain_http(endpoint: &str) -> Result<bool, Error> {
+    let scheme = Url::parse(endpoint).ok().filter(Url::has_host).map(|url| url.scheme().to_owned());
+    match scheme.as_deref() {
+        Some("http") => Ok(true),
+        Some("https") => Ok(false),
+        _ => Err(Error::new(ErrorKind::Invalid, format!("the S3 endpoint '{endpoint}' is no address"))
+            .with_hint("AWS_ENDPOINT_URL is such as http://127.0.0.1:9000 or https://s3.example.com")),
     }
 }
 
@@ -151,6 +166,16 @@ mod tests {
         assert!(Arc::ptr_eq(&first, &get("http://localhost:1/b").unwrap()));
         assert!(!Arc::ptr_eq(&first, &get("http://localhost:2/a").unwrap()));
         get("file:///tmp").unwrap();
+    }
+
+    #[test]
+    fn an_endpoint_says_whether_it_is_spoken_to_in_the_clear() {
+        let plain = |endpoint: &str| is_plain_http(endpoint).map_err(|error| error.kind());
+        assert_eq!(plain("http://127.0.0.1:9000"), Ok(true));
+        assert_eq!(plain("https://s3.example.com"), Ok(false));
+        for endpoint in ["127.0.0.1:9000", "localhost:9000", "minio", "ftp://x", ""] {
+            assert_eq!(plain(endpoint), Err(ErrorKind::Invalid), "{endpoint}");
+        }
     }
 
     #[test]
