@@ -9,12 +9,16 @@ const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
 
 /// The units that are read, longest spelling first within a size: binary with `i`, decimal without, as IEC 80000-13 has it.
-/// The bare letters are binary, as Java's `-Xmx` and Spark's memory keys have it.
-const UNITS: [(&str, u64); 14] = [
+/// The bare letters are binary, as Java's `-Xmx` and Spark's memory keys have it, and `Gi` is Kubernetes' `GiB`.
+const UNITS: [(&str, u64); 18] = [
     ("kib", KIB),
     ("mib", MIB),
     ("gib", GIB),
     ("tib", TIB),
+    ("ki", KIB),
+    ("mi", MIB),
+    ("gi", GIB),
+    ("ti", TIB),
     ("kb", 1_000),
     ("mb", 1_000_000),
     ("gb", 1_000_000_000),
@@ -126,6 +130,7 @@ mod tests {
             ("1.5 GiB", 3 * GIB / 2),
             ("256MB", 256_000_000),
             ("512m", 512 * MIB),
+            ("4Gi", 4 * GIB),
             ("2g", 2 * GIB),
             (" 7 kib ", 7 * KIB),
             ("10 B", 10),

@@ -24,9 +24,11 @@ On several machines the master listens where it is told to; a worker finds its o
   yeoul shuffle master --host 10.0.0.1 --dir /var/lib/yeoul/master
   yeoul shuffle worker --master 10.0.0.1:9097 --dir /data/1,/data/2 --memory 4GiB
 
-Spark then needs the stock client's jar and two settings:
+Spark then needs the stock client's jar and these settings; docs/shuffle.md has the whole command:
   spark.shuffle.manager=org.apache.spark.shuffle.celeborn.SparkShuffleManager
   spark.celeborn.master.endpoints=127.0.0.1:9097
+  spark.serializer=org.apache.spark.serializer.KryoSerializer
+  spark.shuffle.service.enabled=false
 
 What each of Celeborn's settings does here: docs/reference/shuffle-settings.md
 
@@ -102,20 +104,20 @@ struct WorkerArgs {
     bind: Option<IpAddr>,
 
     /// For the driver; a worker that is to come back with its data needs its ports fixed [default: 0, a free one]
-    #[arg(long, value_name = "PORT")]
+    #[arg(long, value_name = "PORT", env = "YEOUL_SHUFFLE_RPC_PORT")]
     rpc_port: Option<u16>,
 
     /// For pushes; the stock client keeps 32 in flight to each port and then sleeps, so several make few workers quicker
     /// [default: 0,0,0,0,0,0,0,0, eight free ones]
-    #[arg(long, value_name = "PORT,…", value_delimiter = ',')]
+    #[arg(long, value_name = "PORT,…", value_delimiter = ',', env = "YEOUL_SHUFFLE_PUSH_PORT")]
     push_port: Vec<u16>,
 
     /// For reads [default: 0, a free one]
-    #[arg(long, value_name = "PORT")]
+    #[arg(long, value_name = "PORT", env = "YEOUL_SHUFFLE_FETCH_PORT")]
     fetch_port: Option<u16>,
 
     /// For copies from other workers [default: 0, a free one]
-    #[arg(long, value_name = "PORT")]
+    #[arg(long, value_name = "PORT", env = "YEOUL_SHUFFLE_REPLICATE_PORT")]
     replicate_port: Option<u16>,
 
     /// For /api/v1 and /metrics/prometheus [default: 0, a free one]
@@ -127,7 +129,7 @@ struct WorkerArgs {
     rack: Option<String>,
 
     /// What to leave free in each directory's file system [default: 5GiB, or a twentieth of a small one]
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", env = "YEOUL_SHUFFLE_DISK_RESERVE")]
     disk_reserve: Option<ByteSize>,
 
     #[command(flatten)]
@@ -143,7 +145,8 @@ struct Conf {
 
 /// Runs the verb until the server has ended or was told to.
 pub fn run(args: ShuffleArgs) -> ExitCode {
-    let ansi = std::io::stderr().is_terminal();
+    let ansi =
+        std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|said| said.is_empty());
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(ansi).with_max_level(args.log).init();
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     // A disk that hangs keeps up to sixteen of them, and those of the others are not to wait for it.
@@ -202,7 +205,7 @@ async fn serve_master(args: MasterArgs) -> Result<()> {
     }
     options.http_port = http_port.or(options.http_port);
     options.dir = dir.or(options.dir);
-    options.leader = leader.as_deref().map(settings::master_endpoint).or(options.leader);
+    options.leader = leader.as_deref().map(settings::master_endpoint).transpose()?.or(options.leader);
     if options.dir.is_none() && options.leader.is_none() {
         tracing::warn!(
             "without --dir the state is in memory only: a restarted master learns it from workers and drivers"
@@ -221,7 +224,8 @@ async fn serve_master(args: MasterArgs) -> Result<()> {
 async fn serve_worker(args: WorkerArgs) -> Result<()> {
     let mut options = worker::Options::default();
     args.conf.read(|entries| apply::to_worker(entries, &mut options))?;
-    let masters: Vec<String> = args.master.iter().map(|text| settings::master_endpoint(text)).collect();
+    let masters: Vec<String> =
+        args.master.iter().map(|text| settings::master_endpoint(text)).collect::<Result<_>>()?;
     options.masters = if masters.is_empty() { options.masters } else { masters };
     options.directories = if args.dir.is_empty() { options.directories } else { args.dir };
     options.memory_bytes = args.memory.map_or(options.memory_bytes, ByteSize::as_u64);
@@ -234,9 +238,16 @@ async fn serve_worker(args: WorkerArgs) -> Result<()> {
     options.http_port = args.http_port.or(options.http_port);
     options.network_location = args.rack.unwrap_or(options.network_location);
     options.disk_reserve_bytes = args.disk_reserve.map(ByteSize::as_u64).or(options.disk_reserve_bytes);
+    let keeps_its_name = options.keeps_its_name();
     let mut stop = Stop::listen()?;
     let handle = worker::Server::start(options).await?;
     announce(&handle.id().to_string());
+    if !keeps_its_name {
+        tracing::warn!(
+            "with free ports a restarted worker is another one, and this one's data is lost to readers: \
+             fix --rpc-port, --push-port, --fetch-port and --replicate-port"
+        );
+    }
     if let Some(http) = handle.http_address() {
         show_pages(&handle.id().address(http.port()));
     }
@@ -267,16 +278,13 @@ fn show_pages(address: &str) {
 impl Conf {
     /// Reads the file, if there is one, and says once what is unknown or changes nothing.
     fn read(&self, apply: impl FnOnce(&[file::Entry]) -> Result<Vec<apply::Notice>>) -> Result<()> {
-        let from_env = || {
-            let path = Path::new(&std::env::var_os("CELEBORN_CONF_DIR")?).join("celeborn-defaults.conf");
-            path.exists().then_some(path)
-        };
-        let Some(path) = self.conf.clone().or_else(from_env) else { return Ok(()) };
+        let Some(path) = self.conf.clone().or_else(from_environment) else { return Ok(()) };
         let name = path.display();
         let text = std::fs::read_to_string(&path).map_err(|error| {
             let kind = Error::from(std::io::Error::from(error.kind())).kind();
-            Error::new(kind, format!("cannot read {name}: {error}")).with_source(error)
+            Error::new(kind, format!("cannot read {name}")).with_source(error)
         })?;
+        tracing::info!("read settings from {name}");
         let notices = apply(&file::parse(&text)).map_err(|error| {
             let named = Error::new(error.kind(), format!("{name}: {error}"));
             match error.hint() {
@@ -288,5 +296,18 @@ impl Conf {
             tracing::warn!("{name}: {notice}");
         }
         Ok(())
+    }
+}
+
+/// The file in the directory that the environment names, as Celeborn's own scripts find it.
+fn from_environment() -> Option<PathBuf> {
+    let path = Path::new(&std::env::var_os("CELEBORN_CONF_DIR")?).join("celeborn-defaults.conf");
+    match path.try_exists() {
+        Ok(false) => {
+            tracing::warn!("CELEBORN_CONF_DIR is set, and there is no {}", path.display());
+            None
+        }
+        // What cannot be looked at cannot be read either, and that says why.
+        Ok(true) | Err(_) => Some(path),
     }
 }

@@ -161,7 +161,8 @@ fn set_worker(entry: &Entry, options: &mut worker::Options) -> Result<()> {
     let size = || parse(entry, "a size such as 8m", value::bytes);
     match entry.key.as_str() {
         "celeborn.master.endpoints" => {
-            options.masters = list(&entry.value).iter().map(|text| master_endpoint(text)).collect();
+            let endpoints = |text: &str| list(text).iter().map(|text| master_endpoint(text).ok()).collect();
+            options.masters = parse(entry, "masters as HOST:PORT", endpoints)?;
         }
         "celeborn.worker.rpc.port" => options.rpc_port = port()?,
         "celeborn.worker.push.port" => options.push_ports = vec![port()?],

@@ -13,10 +13,27 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 pub use self::value::{bytes, duration};
+use crate::{Error, Kind, Result};
 
-/// `host:port` of a master, with Celeborn's port where a text names none.
-pub fn master_endpoint(text: &str) -> String {
-    if text.contains(':') { text.to_owned() } else { format!("{text}:9097") }
+/// `host:port` of a master, with Celeborn's port where a text names none. Celeborn's own scripts write it as an address,
+/// `celeborn://host:port`.
+///
+/// # Errors
+/// `Invalid` where there is no host or no such port.
+pub fn master_endpoint(text: &str) -> Result<String> {
+    let named = text.strip_prefix("celeborn://").unwrap_or(text);
+    let endpoint = if named.contains(':') { named.to_owned() } else { format!("{named}:9097") };
+    let is_valid = endpoint.rsplit_once(':').is_some_and(|(host, port)| {
+        let is_host =
+            !host.is_empty() && (!host.contains(':') || host.starts_with('[') && host.ends_with(']'));
+        is_host && port.parse::<u16>().is_ok_and(|port| port > 0)
+    });
+    if is_valid {
+        Ok(endpoint)
+    } else {
+        Err(Error::new(Kind::Invalid, format!("'{text:.100}' is no address of a master"))
+            .with_hint("give it as HOST:PORT, such as 10.0.0.1:9097 or [fd00::7]:9097"))
+    }
 }
 
 /// What a key does here.
@@ -158,6 +175,22 @@ mod tests {
         for setting in table() {
             assert!(setting.key.starts_with("celeborn."));
             assert!(setting.level == Level::Honoured || !setting.note.is_empty(), "{}", setting.key);
+        }
+    }
+
+    #[test]
+    fn a_master_is_named_as_people_name_it() {
+        let read = |text: &str| master_endpoint(text).map_err(|error| error.kind());
+        for (text, endpoint) in [
+            ("10.0.0.1", "10.0.0.1:9097"),
+            ("celeborn://m1:9100", "m1:9100"),
+            ("celeborn://m1", "m1:9097"),
+            ("[fd00::7]:1", "[fd00::7]:1"),
+        ] {
+            assert_eq!(read(text).as_deref(), Ok(endpoint));
+        }
+        for text in ["m1:70000", "m1:0", "m1:", ":9097", "http://m1:9097", "fd00::7"] {
+            assert_eq!(read(text), Err(Kind::Invalid), "{text}");
         }
     }
 

@@ -7,6 +7,9 @@ use tokio::net::{UdpSocket, lookup_host};
 
 use crate::error::{Error, Kind, Result};
 
+const NO_WAY_HINT: &str =
+    "is --master right? where there is no route yet, give this worker's address with --host";
+
 /// The address from which this machine reaches the first of `masters` to which there is a route.
 ///
 /// # Errors
@@ -21,7 +24,7 @@ pub async fn towards(masters: &[String]) -> Result<IpAddr> {
     }
     let text =
         format!("cannot tell by which address others reach this worker: no way to {}", masters.join(", "));
-    Err(Error::new(Kind::Unavailable, text).with_hint("give it with --host").with_source(why))
+    Err(Error::new(Kind::Unavailable, text).with_hint(NO_WAY_HINT).with_source(why))
 }
 
 async fn from_here_to(master: &str) -> io::Result<IpAddr> {
@@ -76,7 +79,7 @@ mod tests {
         let error = towards(&["no.such.host.invalid:9097".to_owned()]).await.unwrap_err();
         assert_eq!(error.kind(), Kind::Unavailable);
         assert!(error.to_string().contains("no.such.host.invalid"), "{error}");
-        assert_eq!(error.hint(), Some("give it with --host"));
+        assert_eq!(error.hint(), Some(NO_WAY_HINT));
     }
 
     #[test]

@@ -102,6 +102,14 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Whether a worker that is started with them again is the same one to masters and clients.
+    pub fn keeps_its_name(&self) -> bool {
+        [self.rpc_port, self.fetch_port, self.replicate_port]
+            .iter()
+            .chain(&self.push_ports)
+            .all(|port| *port > 0)
+    }
+
     /// Refuses what cannot work.
     ///
     /// # Errors
