@@ -113,7 +113,8 @@ impl Process {
             Ok(Response::Failed(failed)) | Err(failed) => {
                 // Its log goes with the scratch directory.
                 let words = last_words(&launch.log);
-                let message = format!("the contestant does not open its tables: {}; {words}", failed.message);
+                let message = format!("the contestant does not open its tables: {}", failed.message);
+                let message = if words.is_empty() { message } else { format!("{message}; {words}") };
                 Err(Error::new(ErrorKind::Unavailable, message))
             }
             Ok(Response::Ran(_)) => {

@@ -61,14 +61,17 @@ pub struct Options {
 /// Runs the comparison. Setting `stop` ends it soon, and the contestants with it.
 ///
 /// # Errors
-/// `Invalid` for a query that there is not; `NotFound` for a directory without the tables; `Unavailable` if a peer
+/// `Invalid` for a query that there is not or a limit that nobody can keep; `NotFound` for a directory without the tables; `Unavailable` if a peer
 /// cannot be installed or started. A query that fails or is answered wrongly is in the report.
 pub fn bench(options: &Options, stop: &AtomicBool) -> Result<Report> {
+    // What is cheap to find comes before what is installed and generated.
     queries::check(options.suite, &options.queries)?;
+    check_memory(&options.memory)?;
+    let given = options.data.as_deref().map(|data| given(options, data)).transpose()?;
     let set = QuerySet::fetch(options.suite, stop)?;
     let queries = set.select(&options.queries)?;
-    let data = match &options.data {
-        Some(data) => given(options, data)?,
+    let data = match given {
+        Some(data) => data,
         None => generated(options, stop)?,
     };
     let tables = tables_in(&data)?;
@@ -176,6 +179,13 @@ fn facts(options: &Options, set: &QuerySet, data: &Path, threads: usize) -> Vec<
     ]
 }
 
+fn check_memory(limits: &[ByteSize]) -> Result<()> {
+    const MIN: ByteSize = yeoul_sql::Options::MEMORY_MIN;
+    let Some(limit) = limits.iter().find(|limit| **limit < MIN) else { return Ok(()) };
+    let message = format!("a memory limit of {limit} is too small to start");
+    Err(Error::new(ErrorKind::Invalid, message).with_hint(format!("--memory takes {MIN} and more")))
+}
+
 /// The directory that the user names. It may come from anywhere; what we have generated has to be what is asked for.
 fn given(options: &Options, directory: &Path) -> Result<PathBuf> {
     let Options { suite, scale, .. } = *options;
@@ -185,7 +195,10 @@ fn given(options: &Options, directory: &Path) -> Result<PathBuf> {
             Err(Error::new(ErrorKind::Invalid, message)
                 .with_hint(format!("yeoul bench {held} --scale {held_scale} compares on it")))
         }
-        _ => Ok(directory.to_owned()),
+        _ => {
+            tables_in(directory)?;
+            Ok(directory.to_owned())
+        }
     }
 }
 
