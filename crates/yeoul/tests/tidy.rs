@@ -1,8 +1,8 @@
-//! Goal: the house stays as DESIGN draws it. Method: read the sources as text and look at paths, imports and words.
+//! Goal: the parts stay apart as the README draws them. Method: read the sources as text and look at paths, imports and words.
 //!
 //! - a codec (`wire/`) does no I/O; a decision (the files listed below) touches no runtime, socket, file or clock;
 //! - arrows between crates go one way;
-//! - no `unsafe` outside `erasure`; no path of one machine; no room named after nothing; no room too large;
+//! - no `unsafe` outside `erasure`; no path of one machine; no file or folder with a name that says nothing; no file too large;
 //! - one version of arrow, datafusion and tokio in the lock file.
 
 #![allow(clippy::unwrap_used)] // what helps a test fails it

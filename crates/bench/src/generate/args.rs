@@ -16,7 +16,7 @@ Examples:
   yeoul generate tpcds --scale 10 --out tpcds-10   # 4 GB
   yeoul sql -c \"SELECT count(*) FROM 'data/lineitem.parquet'\"
 
-The same suite and scale give the same rows everywhere. Tables that are there already are kept; after an interruption
+The same suite and scale give the same rows everywhere. Tables that are there already are kept; after an interruption \
 the next run goes on with the ones that are missing.
 
 Exit code: 0 done, 1 failed or refused, 2 wrong usage, 130 interrupted, 143 terminated.")]

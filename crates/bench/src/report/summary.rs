@@ -10,13 +10,13 @@ use super::{Accumulate, Better, Case, Metric, Outcome, Report, Round, Status};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
-    /// By 10 % and more better.
+    /// Better by 10 % and more.
     Better,
     /// Within 10 %.
     Level,
-    /// 10 to 20 % worse.
+    /// Worse by 10 to 20 %.
     Worse,
-    /// More than 20 % worse.
+    /// Worse by more than 20 %.
     MuchWorse,
 }
 
@@ -37,10 +37,10 @@ impl Class {
     /// As people read it.
     pub fn title(self) -> &'static str {
         match self {
-            Self::Better => "10 % and more better",
+            Self::Better => "better by 10 % and more",
             Self::Level => "within 10 %",
-            Self::Worse => "10 to 20 % worse",
-            Self::MuchWorse => "more than 20 % worse",
+            Self::Worse => "worse by 10 to 20 %",
+            Self::MuchWorse => "worse by more than 20 %",
         }
     }
 }

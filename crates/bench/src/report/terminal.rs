@@ -96,14 +96,15 @@ impl Report {
             let classes: Vec<_> = Class::ALL
                 .iter()
                 .zip(comparison.classes)
-                .map(|(class, count)| format!("{count} {}", class.title()))
+                .map(|(class, count)| format!("{}: {count}", class.title()))
                 .collect();
             lines.push(format!(
-                "{} / {}: {} in total over {} cases, {} in the geometric mean; {}",
+                "{} / {}: {} in total over {} {}, {} in the geometric mean; {}",
                 self.contestants[0].name,
                 comparison.peer,
                 show_ratio(comparison.ratio),
                 comparison.cases,
+                if comparison.cases == 1 { "case" } else { "cases" },
                 show_ratio(comparison.geometric_mean),
                 classes.join(", "),
             ));

@@ -20,10 +20,10 @@ Examples:
   yeoul bench tpcds --scale 10 --memory 1GiB,2GiB,4GiB,8GiB --against duckdb --html sweep.html
   yeoul bench tpch --queries 9,18,21 --memory 512MiB --json - | jq .summary
 
-Every answer is compared by value with DuckDB's. Contestants are processes of their own that take turns on the same files
+Every answer is compared by value with DuckDB's. Contestants are processes of their own that take turns on the same files \
 with the same threads. Peers and query texts come from PyPI, once, into the cache directory; Spark needs a JDK 17.
 
-Exit code: 0 done, 1 if it failed, an answer of ours is wrong or missing, or our process held more than --memory, 2 wrong
+Exit code: 0 done, 1 if it failed, an answer of ours is wrong or missing, or our process held more than --memory, 2 wrong \
 usage, 130 interrupted, 143 terminated.")]
 pub struct TpcArgs {
     /// Scale factor of the tables, also of those in --data: about this many GB as text; fractions work

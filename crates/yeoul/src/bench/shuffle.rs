@@ -22,11 +22,11 @@ Examples:
   yeoul bench shuffle --dir /data/1 --bytes 8GiB     # on the disk that the worker will use
   yeoul bench shuffle --json - | jq .findings
 
-The worker is a process of its own. Ours and the plain copy take turns on the same bytes; medians are compared. What goes
-to the disk is measured with the fsync that brings it there, on both sides. Every read is checked for each batch, once,
+The worker is a process of its own. Ours and the plain copy take turns on the same bytes; medians are compared. What goes \
+to the disk is measured with the fsync that brings it there, on both sides. Every read is checked for each batch, once, \
 with its length and its ends; one read of each kind, which is not measured, for every byte.
 
-Exit code: 0 done, even if a bar is missed, 1 if it failed or what was read is not what was written, 2 wrong usage, 130
+Exit code: 0 done, even if a bar is missed, 1 if it failed or what was read is not what was written, 2 wrong usage, 130 \
 interrupted, 143 terminated.")]
 pub struct ShuffleArgs {
     /// Bytes of each throughput measurement, at least 4MiB: at most a quarter of the machine's memory in memory; at least
@@ -67,11 +67,19 @@ fn run_to_end(args: &ShuffleArgs) -> Result<ExitCode> {
         // Before there is anything that a signal would leave behind.
         Stop::listen()?
     };
-    if measure::is_in_memory(&parent)? {
+    let unusable = |error: Error| {
+        Error::new(error.kind(), format!("cannot use {}", parent.display()))
+            .with_hint("--dir names a directory that exists")
+            .with_source(error)
+    };
+    if measure::is_in_memory(&parent).map_err(unusable)? {
         eprintln!("notice: {} is in memory, and so is what is measured as its disk", parent.display());
         eprintln!("hint: name a directory on a disk with --dir");
     }
-    let dir = tempfile::Builder::new().prefix("yeoul-bench-").tempdir_in(&parent)?;
+    let dir = tempfile::Builder::new()
+        .prefix("yeoul-bench-")
+        .tempdir_in(&parent)
+        .map_err(|error| unusable(error.into()))?;
     let program = std::env::current_exe()?.display().to_string();
     let plan = Plan {
         bytes: args.bytes.as_u64(),

@@ -36,6 +36,51 @@ fn a_query_that_a_suite_does_not_have_is_refused_before_anything_is_fetched() {
 }
 
 #[test]
+fn a_limit_that_nobody_can_keep_is_refused_before_anything_is_fetched() {
+    let folder = Folder::new();
+    yeoul(&folder, ["bench", "tpch", "--memory", "1GiB,1MiB"]).shows(
+        "
+exit 2
+-- stderr
+error: a memory limit of 1 MiB is too small to start
+  hint: --memory takes 128 MiB and more
+",
+    );
+    yeoul(&folder, ["bench", "tpch", "--data", "none"]).shows(
+        "
+exit 1
+-- stderr
+error: cannot read none: No such file or directory (os error 2)
+",
+    );
+}
+
+#[test]
+fn a_disk_that_is_not_there_is_named() {
+    yeoul(&Folder::new(), ["bench", "shuffle", "--dir", "none"]).shows(
+        "
+exit 1
+-- stderr
+error: cannot use none
+  caused by: No such file or directory (os error 2)
+  hint: --dir names a directory that exists
+",
+    );
+}
+
+#[test]
+fn a_master_that_is_no_address_is_refused() {
+    yeoul(&Folder::new(), ["shuffle", "worker", "--dir", "data", "--master", "celeborn://m1:70000"]).shows(
+        "
+exit 2
+-- stderr
+error: 'celeborn://m1:70000' is no address of a master
+  hint: give it as HOST:PORT, such as 10.0.0.1:9097 or [fd00::7]:9097
+",
+    );
+}
+
+#[test]
 fn a_report_that_cannot_be_written_is_not_measured_first() {
     yeoul(&Folder::new(), ["bench", "shuffle", "--json", "none/report.json"]).shows(
         "
