@@ -1,4 +1,4 @@
-"""Faults under a running job (bar 5): each run is a new cluster, one job, and one fault that is proven to have happened.
+"""Faults under a running job: each run is a new cluster, one job, and one fault that is proven to have happened.
 
 Usage: faults.py FAULT [--runs N] [--with spark|client] [--seed S]    exits 1 if an answer was wrong
 

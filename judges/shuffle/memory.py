@@ -1,4 +1,4 @@
-"""Memory of the servers (bar 6): 4 GB of the stock client through one worker of 256 MiB, against one of 4 GiB; idle servers.
+"""Memory of the servers: 4 GB of the stock client through one worker of 256 MiB, against one of 4 GiB; idle servers.
 
 Usage: memory.py [--turns N] [--limit MIB]    exits 1 if a byte or a bound was wrong; the ratio of the times is printed
 """

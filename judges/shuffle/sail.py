@@ -1,4 +1,4 @@
-"""pysail 0.7.2 in local-cluster mode with its Celeborn backend against ours, compared with its local mode (bar 4).
+"""pysail 0.7.2 in local-cluster mode with its Celeborn backend against ours, compared with its local mode.
 
 Usage: sail.py [--scale N] [--only q1,q2,…]    exits 1 if an answer differs
 """

@@ -1,4 +1,4 @@
-"""The stock Celeborn client 0.5.4, without Spark, against a master and three workers (bar 2).
+"""The stock Celeborn client 0.5.4, without Spark, against a master and three workers.
 
 Usage: stock_client.py [CASE…]    exits 1 if a byte was wrong
 """

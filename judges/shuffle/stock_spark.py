@@ -1,4 +1,4 @@
-"""PySpark 3.5.9 with the stock client against ours, each answer compared with Spark's own shuffle (bar 3).
+"""PySpark 3.5.9 with the stock client against ours, each answer compared with Spark's own shuffle.
 
 Usage: stock_spark.py [--scale N] [--replicate] [--dynamic] [--conf K=V]… [--only JOB,…]    exits 1 if an answer differs
 """

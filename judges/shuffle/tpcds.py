@@ -1,4 +1,4 @@
-"""TPC-DS in PySpark 3.5.9 through ours and through Spark's own shuffle, query by query in turn (bar 8).
+"""TPC-DS in PySpark 3.5.9 through ours and through Spark's own shuffle, query by query in turn.
 
 Usage: tpcds.py [--scale N] [--passes N] [--clients A,B] [--only q1,q2,…] [--memory SIZE] [--celeborn HOME] [--json FILE]
 exits 1 if an answer differs
