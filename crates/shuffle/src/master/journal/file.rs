@@ -1,8 +1,8 @@
 //! A journal in files of one directory: a snapshot, and the records since.
 //!
-//! A record is written to the file before the reply leaves, so it survives the process; the file is brought to the disk
-//! every [`FileJournalOptions::sync_interval`], so a power failure takes at most that much, and the workers' reports and
-//! the applications' heartbeats bring it back.
+//! A record is written to the file before a reply leaves that rests on it, so it survives the process; the file is
+//! brought to the disk every [`FileJournalOptions::sync_interval`], so a power failure takes at most that much, and the
+//! workers' reports and the applications' heartbeats bring it back.
 //!
 //! Nothing here waits for the disk while the state is locked: a thread writes, another one brings it to the disk, and a
 //! snapshot has the caller's. A disk that does not answer is a fault like any other, and replies leave without it.
@@ -12,6 +12,8 @@ use std::ops::Bound;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+#[cfg(test)]
+use std::sync::mpsc::SyncSender;
 use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
@@ -133,17 +135,32 @@ impl FileJournal {
     }
 }
 
+#[cfg(test)]
+impl FileJournal {
+    /// Holds up the thread that writes until what is returned is dropped.
+    pub(in crate::master) fn hold_up(&self) -> SyncSender<()> {
+        let (go, gone) = sync_channel(0);
+        self.queue.push(Order::Show(Box::new(move |_| gone.recv().unwrap_or_default())));
+        go
+    }
+}
+
 impl Journal for FileJournal {
     fn append(&mut self, records: &[Record]) -> Kept {
         if self.syncer.is_stalled(Instant::now(), self.options.answer_max) {
             self.health.stalls(Instant::now());
         }
-        let payloads = records.iter().map(|record| payload(&Entry::Record(record.clone()))).collect();
         let (written, answer) = oneshot::channel();
-        if !self.queue.append(payloads, written) {
-            self.health.lacks(Instant::now(), "too much waits for the disk".to_owned());
-        }
-        if !self.health.is_whole() {
+        let waits = if records.is_empty() {
+            self.health.is_whole() && self.queue.reach(written)
+        } else {
+            let payloads = records.iter().map(|record| payload(&Entry::Record(record.clone()))).collect();
+            if !self.queue.append(payloads, written) {
+                self.health.lacks(Instant::now(), "too much waits for the disk".to_owned());
+            }
+            self.health.is_whole()
+        };
+        if !waits {
             // Nobody waits for what is not kept as promised: where the disk hangs, each would wait in vain.
             return Box::pin(std::future::ready(Ok(())));
         }
@@ -728,19 +745,49 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn whoever_has_no_records_waits_for_those_of_others_and_no_longer_than_they_do() {
+        let dir = tempfile::tempdir().unwrap();
+        let patient = FileJournalOptions { answer_max: Duration::from_secs(60), ..options(dir.path()) };
+        let (mut journal, _) = FileJournal::open(patient).unwrap();
+        append(&mut journal, 0..2);
+        journal.append(&[]).await.unwrap();
+        let len = fs::metadata(last_file(dir.path())).unwrap().len();
+        let held = journal.hold_up();
+        let mut first = journal.append(&[registered(2)]);
+        let mut second = journal.append(&[]);
+        for kept in [&mut first, &mut second] {
+            assert!(kept.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        }
+        drop(held);
+        second.await.unwrap();
+        assert!(fs::metadata(last_file(dir.path())).unwrap().len() > len, "the record is written");
+        assert!(now_or_never(first).unwrap().is_ok());
+        drop(journal);
+        let impatient = FileJournalOptions { answer_max: Duration::from_millis(200), ..options(dir.path()) };
+        let (mut journal, _) = FileJournal::open(impatient).unwrap();
+        let held = journal.hold_up();
+        drop(journal.append(&[registered(3)]));
+        let kept = [journal.append(&[]), journal.append(&[])];
+        for kept in kept {
+            assert_eq!(kept.await.unwrap_err().kind(), Kind::Unavailable);
+        }
+        assert!(now_or_never(journal.append(&[])).unwrap().is_ok(), "nobody waits once that is known");
+        drop(held);
+    }
+
+    #[tokio::test]
     async fn what_was_refused_while_the_disk_hung_leaves_no_gap_in_a_segment() {
         let dir = tempfile::tempdir().unwrap();
         let (mut journal, _) = open(dir.path());
         append(&mut journal, 0..2);
-        let (go, gone) = sync_channel::<()>(0);
-        journal.queue.push(Order::Show(Box::new(move |_| gone.recv().unwrap())));
+        let held = journal.hold_up();
         // Too much at once for a queue that is not empty.
         let records: Vec<Record> = (2..2 + (WAITING_MAX_BYTES / 8) as i32).map(registered).collect();
         drop(journal.append(&[registered(2)]));
         journal.append(&records).await.unwrap();
         assert!(journal.fault().unwrap().contains("too much waits"));
         drop(journal.append(&[registered(3)]));
-        go.send(()).unwrap();
+        drop(held);
         settle(&journal);
         assert!(journal.is_snapshot_due(Instant::now() + RETRY_MIN));
         drop(journal.snapshot(Vec::new())); // Killed before it was written.

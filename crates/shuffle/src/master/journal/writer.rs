@@ -49,6 +49,7 @@ impl Writer {
                     // Whoever asked may have given up.
                     let _ = written.send(self.append(&payloads));
                 }
+                Order::Reach { written } => drop(written.send(Ok(()))),
                 Order::Gap => self.segment.end(),
                 Order::Begin { begun } => {
                     let _ = begun.send(self.begin());
