@@ -15,7 +15,7 @@ use super::options::Options;
 use super::pages::MasterPages;
 use super::relay::Relay;
 use super::service::MasterService;
-use super::state::{Decision, Now, State};
+use super::state::{Decision, Now, OrderBatch, State, Unregistered};
 use crate::Result;
 use crate::http::HttpServer;
 use crate::ids::WorkerId;
@@ -68,16 +68,7 @@ impl Server {
         let net = NetOptions { connections_max: options.connections_max, ..NetOptions::new(Limits::CONTROL) };
         let listener = Listener::bind((options.host.as_str(), options.port), net).await;
         let listener = listener.map_err(|error| cannot_bind("rpc", &options.host, options.port, error))?;
-        let shared = Arc::new(Shared {
-            options,
-            started,
-            address: listener.address(),
-            core: Mutex::new(Core { state, journal }),
-            bells: Mutex::default(),
-            random: RandomState::new(),
-            requests: AtomicU64::new(0),
-            meters: Meters::default(),
-        });
+        let shared = Arc::new(Shared::new(options, started, listener.address(), Core { state, journal }));
         let http = match shared.options.http_port {
             Some(port) => {
                 let address = (shared.options.host.as_str(), port);
@@ -164,27 +155,57 @@ struct Core {
 }
 
 impl Shared {
-    /// Decides, keeps the records, rings the workers, and returns the reply once it may leave.
+    fn new(options: Options, started: Instant, address: SocketAddr, core: Core) -> Self {
+        Self {
+            options,
+            started,
+            address,
+            core: Mutex::new(core),
+            bells: Mutex::default(),
+            random: RandomState::new(),
+            requests: AtomicU64::new(0),
+            meters: Meters::default(),
+        }
+    }
+
+    /// Decides, keeps the records, rings the workers, and returns the reply once it may leave: when all that was decided
+    /// before is kept. A decision without records, such as the answer to a repeated request, may rest on any of it.
     pub(super) async fn decide<T>(&self, decide: impl FnOnce(&mut State, Now) -> Decision<T>) -> T {
         let (reply, kept, wake, snapshot) = {
             let mut core = self.lock();
             let Core { state, journal } = &mut *core;
             let Decision { reply, records, wake } = decide(state, self.now());
-            let kept = if records.is_empty() { None } else { Some(journal.append(&records)) };
+            let kept = journal.append(&records);
             let snapshot = journal.wants_snapshot().then(|| journal.snapshot(state.records()));
             (reply, kept, wake, snapshot)
         };
+        // The orders leave through `worker_orders`, which waits as well; this may end first, with its client.
         self.ring(&wake);
         if let Some(job) = snapshot {
             tokio::task::spawn_blocking(job);
         }
-        if let Some(kept) = kept
-            && let Err(error) = kept.await
-        {
+        if let Err(error) = kept.await {
             // The journal has a fault now, which it names and heals itself; the state is right.
-            tracing::error!(%error, "a record was not kept");
+            tracing::error!(%error, "a reply rests on a record that was not kept");
         }
         reply
+    }
+
+    /// What a worker is to do, once the records behind it are kept: it deletes what they say is over.
+    ///
+    /// # Errors
+    /// [`Unregistered`] if it must register first.
+    pub(super) async fn worker_orders(
+        &self,
+        worker: &WorkerId,
+        incarnation: u64,
+        seen: u64,
+    ) -> Result<Option<OrderBatch>, Unregistered> {
+        let orders = |state: &mut State, _| {
+            let reply = state.worker_orders(worker, incarnation, seen);
+            Decision { reply, records: Vec::new(), wake: Vec::new() }
+        };
+        self.decide(orders).await
     }
 
     /// Changes what is not kept.
@@ -273,4 +294,83 @@ async fn tick(shared: Arc<Shared>) {
 fn unix_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::pin::Pin;
+    use std::task::{Context, Waker};
+
+    use super::super::record::Record;
+    use super::super::state::scene::{grant, id, state_of};
+    use super::*;
+    use crate::ids::{ApplicationId, ShuffleId, ShuffleKey};
+
+    fn shared(state: State, journal: FileJournal) -> Shared {
+        let address = SocketAddr::from(([127, 0, 0, 1], 9097));
+        Shared::new(Options::embedded(), Instant::now(), address, Core { state, journal: Box::new(journal) })
+    }
+
+    fn open(dir: &Path, answer_max: Duration) -> (FileJournal, Vec<Record>) {
+        FileJournal::open(FileJournalOptions { answer_max, ..FileJournalOptions::new(dir) }).unwrap()
+    }
+
+    fn is_pending<T>(future: &mut Pin<Box<dyn Future<Output = T> + '_>>) -> bool {
+        future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending()
+    }
+
+    #[tokio::test]
+    async fn neither_a_reply_nor_an_order_leaves_before_a_record_that_it_rests_on_is_written() {
+        let mut state = state_of(2);
+        let granted = grant(&mut state, Default::default()).unwrap();
+        let (application, worker) = (ApplicationId::from("app"), granted.workers[0].0.clone());
+        let incarnation = u64::from(worker == id(1));
+        let dir = tempfile::tempdir().unwrap();
+        let (journal, _) = open(dir.path(), Duration::from_secs(60));
+        let held = journal.hold_up();
+        let shared = shared(state, journal);
+        let bell = shared.bell(&worker);
+        let mut rung = std::pin::pin!(bell.notified());
+        rung.as_mut().enable();
+        let unregister = || -> Pin<Box<dyn Future<Output = ()> + '_>> {
+            let decision =
+                |state: &mut State, now| state.unregister_shuffles(now, &application, &[ShuffleId(0)]);
+            Box::pin(shared.decide(decision))
+        };
+        let (mut first, mut again) = (unregister(), unregister());
+        assert!(is_pending(&mut first));
+        assert!(is_pending(&mut again), "what was decided before may still be lost");
+        rung.await;
+        let mut orders: Pin<Box<dyn Future<Output = _> + '_>> =
+            Box::pin(shared.worker_orders(&worker, incarnation, 0));
+        assert!(is_pending(&mut orders), "a worker cannot take back what it deletes");
+        assert_eq!(shared.read(State::shuffle_count), 0, "who only looks does not wait");
+        drop(held);
+        again.await;
+        let batch = orders.await.unwrap().unwrap();
+        assert_eq!(batch.expired, [ShuffleKey::new("app", 0)]);
+        drop(first);
+        drop(shared);
+        let [Record::ShufflesRemoved { application: of, shuffles, .. }] =
+            &open(dir.path(), Duration::ZERO).1[..]
+        else {
+            panic!("the record is not there")
+        };
+        assert_eq!((of, &shuffles[..]), (&application, &[ShuffleId(0)][..]));
+    }
+
+    #[tokio::test]
+    async fn a_disk_that_hangs_holds_up_whoever_rests_on_it_no_longer_than_whoever_writes() {
+        let dir = tempfile::tempdir().unwrap();
+        let (journal, _) = open(dir.path(), Duration::from_millis(200));
+        let held = journal.hold_up();
+        let shared = shared(state_of(1), journal);
+        let exclude = || shared.decide(|state, now| state.exclude_workers(now, &[id(0)], &[]));
+        let (first, again) = tokio::join!(exclude(), exclude());
+        assert_eq!((first, again), (Ok(()), Ok(())));
+        assert!(shared.journal_fault().is_some());
+        assert_eq!(shared.worker_orders(&id(0), 0, 0).await, Ok(None));
+        drop(held);
+    }
 }

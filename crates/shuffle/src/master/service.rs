@@ -274,7 +274,7 @@ async fn watch_orders(shared: Arc<Shared>, watch: Received<received::WorkerWatch
     let mut response = internal::WorkerOrders { sequence: watch.seen, ..internal::WorkerOrders::default() };
     loop {
         let rung = bell.notified();
-        match shared.change(|state| state.worker_orders(&worker, watch.incarnation, watch.seen)) {
+        match shared.worker_orders(&worker, watch.incarnation, watch.seen).await {
             Err(Unregistered) => {
                 response.status = Status::WorkerUnknown.code();
                 break;

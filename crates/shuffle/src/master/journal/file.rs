@@ -1,17 +1,19 @@
 //! A journal in files of one directory: a snapshot, and the records since.
 //!
-//! A record is written to the file before the reply leaves, so it survives the process; the file is brought to the disk
-//! every [`FileJournalOptions::sync_interval`], so a power failure takes at most that much, and the workers' reports and
-//! the applications' heartbeats bring it back.
+//! A record is written to the file before a reply leaves that rests on it, so it survives the process; the file is
+//! brought to the disk every [`FileJournalOptions::sync_interval`], so a power failure takes at most that much, and the
+//! workers' reports and the applications' heartbeats bring it back.
 //!
 //! Nothing here waits for the disk while the state is locked: a thread writes, another one brings it to the disk, and a
 //! snapshot has the caller's. A disk that does not answer is a fault like any other, and replies leave without it.
 
-use std::fs;
+use std::fs::{self, File};
 use std::ops::Bound;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+#[cfg(test)]
+use std::sync::mpsc::SyncSender;
 use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
@@ -20,8 +22,9 @@ use tokio::sync::oneshot;
 use super::directory::{Files, at, lock};
 use super::health::Health;
 use super::layout::{Entry, payload};
+use super::parsed::Place;
 use super::queue::{Begun, Order, Queue};
-use super::segment::{self, Place, Segment};
+use super::segment::{self, Segment};
 use super::snapshot::{self, SnapshotError, sync_dir};
 use super::syncer::Syncer;
 use super::writer::Writer;
@@ -62,17 +65,20 @@ pub struct FileJournal {
     snapshot_len: Arc<AtomicU64>,
     health: Arc<Health>,
     syncer: Arc<Syncer>,
+    /// For snapshots, which may take longer than the journal is there.
+    lock: Arc<File>,
 }
 
 impl FileJournal {
     /// Opens or makes the directory's journal and returns the records that it holds, in order.
     ///
     /// # Errors
-    /// `Conflict` if another process uses the directory; `Corrupt` if a file is damaged where it was on the disk; others as
-    /// the file system says.
+    /// `Conflict` if another process uses the directory, or a snapshot of this one is still written there; `Corrupt` if a
+    /// file is damaged where it was on the disk; others as the file system says.
     pub fn open(options: FileJournalOptions) -> Result<(Self, Vec<Record>)> {
         fs::create_dir_all(&options.dir).map_err(at(&options.dir))?;
-        let lock = lock(&options.dir)?;
+        let lock = Arc::new(lock(&options.dir)?);
+        snapshot::remove_unfinished(&options.dir);
         let Files { snapshots, journals } = Files::list(&options.dir)?;
         let mut records = Vec::new();
         let mut next = 0;
@@ -96,7 +102,7 @@ impl FileJournal {
                 Place::Earlier
             };
             let behind = (Bound::Excluded(*first), Bound::Unbounded);
-            let synced_behind = || segment::synced_in(journals.range(behind).map(|(_, path)| path));
+            let synced_behind = || segment::synced_in_all(journals.range(behind).map(|(_, path)| path));
             let contents = segment::read(path, *first, place, synced_behind)?;
             records.extend(contents.records);
             (next, can_go_on) = (contents.next, contents.can_go_on);
@@ -117,11 +123,11 @@ impl FileJournal {
             len,
             health: health.clone(),
             syncer: syncer.clone(),
-            _lock: lock,
+            _lock: lock.clone(),
         }
         .start(queue.clone());
         let snapshot_len = Arc::new(AtomicU64::new(snapshot_len));
-        let journal = Self { options, queue, segment_len, snapshot_len, health, syncer };
+        let journal = Self { options, queue, segment_len, snapshot_len, health, syncer, lock };
         Ok((journal, records))
     }
 
@@ -133,17 +139,32 @@ impl FileJournal {
     }
 }
 
+#[cfg(test)]
+impl FileJournal {
+    /// Holds up the thread that writes until what is returned is dropped.
+    pub(in crate::master) fn hold_up(&self) -> SyncSender<()> {
+        let (go, gone) = sync_channel(0);
+        self.queue.push(Order::Show(Box::new(move |_| gone.recv().unwrap_or_default())));
+        go
+    }
+}
+
 impl Journal for FileJournal {
     fn append(&mut self, records: &[Record]) -> Kept {
         if self.syncer.is_stalled(Instant::now(), self.options.answer_max) {
             self.health.stalls(Instant::now());
         }
-        let payloads = records.iter().map(|record| payload(&Entry::Record(record.clone()))).collect();
         let (written, answer) = oneshot::channel();
-        if !self.queue.append(payloads, written) {
-            self.health.lacks(Instant::now(), "too much waits for the disk".to_owned());
-        }
-        if !self.health.is_whole() {
+        let waits = if records.is_empty() {
+            self.health.is_whole() && self.queue.reach(written)
+        } else {
+            let payloads = records.iter().map(|record| payload(&Entry::Record(record.clone()))).collect();
+            if !self.queue.append(payloads, written) {
+                self.health.lacks(Instant::now(), "too much waits for the disk".to_owned());
+            }
+            self.health.is_whole()
+        };
+        if !waits {
             // Nobody waits for what is not kept as promised: where the disk hangs, each would wait in vain.
             return Box::pin(std::future::ready(Ok(())));
         }
@@ -185,7 +206,9 @@ impl Journal for FileJournal {
             Files::list(&dir)?.remove_before(first);
             Ok(())
         };
+        let lock = self.lock.clone();
         Box::new(move || {
+            let _lock = lock;
             // Without an answer the journal has ended.
             if let Ok(begun) = answer.recv() {
                 attempt.end(Instant::now(), write(begun));
@@ -208,7 +231,6 @@ impl Drop for FileJournal {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::File;
     use std::io::{Read, Write};
     use std::path::Path;
     use std::task::{Context, Poll, Waker};
@@ -216,7 +238,7 @@ mod tests {
     use bytes::BytesMut;
     use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 
-    use super::super::directory::journal_path;
+    use super::super::directory::{journal_path, snapshot_path};
     use super::super::health::{RETRY_MAX, RETRY_MIN};
     use super::super::layout::{Frame, decode, encode};
     use super::super::queue::WAITING_MAX_BYTES;
@@ -521,6 +543,37 @@ mod tests {
     }
 
     #[test]
+    fn nobody_opens_a_directory_to_which_a_snapshot_is_still_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut journal, _) = open(dir.path());
+        append(&mut journal, 0..3);
+        let job = journal.snapshot((0..3).map(registered).collect());
+        drop(journal);
+        assert_eq!(kind_of_failure(dir.path()), Kind::Conflict);
+        job();
+        assert_eq!(open(dir.path()).1, [0, 1, 2].map(registered));
+    }
+
+    #[test]
+    fn a_snapshot_that_fails_leaves_nothing_behind() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut journal, _) = open(dir.path());
+        append(&mut journal, 0..3);
+        let next = with_writer(&journal, |writer| writer.next);
+        // No file takes the place of a directory.
+        fs::create_dir_all(snapshot_path(dir.path(), next).join("full")).unwrap();
+        journal.snapshot((0..3).map(registered).collect())();
+        assert!(journal.fault().unwrap().contains("snapshot"));
+        let unfinished = dir.path().join("snapshot.tmp");
+        assert!(!unfinished.exists(), "the room is the records'");
+        fs::remove_dir_all(snapshot_path(dir.path(), next)).unwrap();
+        drop(journal);
+        fs::write(&unfinished, b"half").unwrap(); // Killed before it had its name.
+        assert_eq!(open(dir.path()).1, [0, 1, 2].map(registered));
+        assert!(!unfinished.exists());
+    }
+
+    #[test]
     fn a_journal_that_could_not_write_is_whole_after_a_snapshot() {
         let dir = tempfile::tempdir().unwrap();
         let (mut journal, _) = open(dir.path());
@@ -728,25 +781,89 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn whoever_has_no_records_waits_for_those_of_others_and_no_longer_than_they_do() {
+        let dir = tempfile::tempdir().unwrap();
+        let patient = FileJournalOptions { answer_max: Duration::from_secs(60), ..options(dir.path()) };
+        let (mut journal, _) = FileJournal::open(patient).unwrap();
+        append(&mut journal, 0..2);
+        journal.append(&[]).await.unwrap();
+        let len = fs::metadata(last_file(dir.path())).unwrap().len();
+        let held = journal.hold_up();
+        let mut first = journal.append(&[registered(2)]);
+        let mut second = journal.append(&[]);
+        for kept in [&mut first, &mut second] {
+            assert!(kept.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        }
+        drop(held);
+        second.await.unwrap();
+        assert!(fs::metadata(last_file(dir.path())).unwrap().len() > len, "the record is written");
+        assert!(now_or_never(first).unwrap().is_ok());
+        drop(journal);
+        let impatient = FileJournalOptions { answer_max: Duration::from_millis(200), ..options(dir.path()) };
+        let (mut journal, _) = FileJournal::open(impatient).unwrap();
+        let held = journal.hold_up();
+        drop(journal.append(&[registered(3)]));
+        let kept = [journal.append(&[]), journal.append(&[])];
+        for kept in kept {
+            assert_eq!(kept.await.unwrap_err().kind(), Kind::Unavailable);
+        }
+        assert!(now_or_never(journal.append(&[])).unwrap().is_ok(), "nobody waits once that is known");
+        drop(held);
+    }
+
+    #[tokio::test]
     async fn what_was_refused_while_the_disk_hung_leaves_no_gap_in_a_segment() {
         let dir = tempfile::tempdir().unwrap();
         let (mut journal, _) = open(dir.path());
         append(&mut journal, 0..2);
-        let (go, gone) = sync_channel::<()>(0);
-        journal.queue.push(Order::Show(Box::new(move |_| gone.recv().unwrap())));
+        let held = journal.hold_up();
         // Too much at once for a queue that is not empty.
         let records: Vec<Record> = (2..2 + (WAITING_MAX_BYTES / 8) as i32).map(registered).collect();
         drop(journal.append(&[registered(2)]));
         journal.append(&records).await.unwrap();
         assert!(journal.fault().unwrap().contains("too much waits"));
         drop(journal.append(&[registered(3)]));
-        go.send(()).unwrap();
+        drop(held);
         settle(&journal);
         assert!(journal.is_snapshot_due(Instant::now() + RETRY_MIN));
         drop(journal.snapshot(Vec::new())); // Killed before it was written.
         append_with_fault(&mut journal, 5);
         drop(journal);
         assert_eq!(open(dir.path()).1, [0, 1, 2, 5].map(registered), "not what is behind the gap");
+    }
+
+    #[test]
+    fn what_was_refused_while_a_snapshot_began_does_not_end_the_journal_for_good() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut journal, _) = open(dir.path());
+        append(&mut journal, 0..2);
+        let held = journal.hold_up();
+        drop(journal.append(&[registered(2)]));
+        let job = journal.snapshot((0..3).map(registered).collect());
+        let records: Vec<Record> = (3..3 + (WAITING_MAX_BYTES / 8) as i32).map(registered).collect();
+        drop(journal.append(&records));
+        drop(held);
+        job();
+        assert!(journal.fault().is_some(), "what was refused is in no file");
+        // Nothing was decided since, so that the segment that was begun is still empty.
+        journal.snapshot((0..4).map(registered).collect())();
+        assert_eq!(journal.fault(), None);
+        append(&mut journal, 4..5);
+        drop(journal);
+        assert_eq!(open(dir.path()).1, (0..5).map(registered).collect::<Vec<_>>());
+    }
+
+    #[tokio::test]
+    async fn a_journal_that_is_whole_passes_over_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut journal, _) = open(dir.path());
+        append(&mut journal, 0..2);
+        // However it came to this.
+        with_writer(&journal, |writer| writer.segment.end());
+        let kept = journal.append(&[registered(2)]);
+        settle(&journal);
+        assert!(now_or_never(kept).unwrap().is_err());
+        assert!(journal.fault().is_some());
     }
 
     #[test]

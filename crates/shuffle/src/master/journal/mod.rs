@@ -4,6 +4,7 @@ mod directory;
 mod file;
 mod health;
 pub mod layout;
+pub mod parsed;
 mod queue;
 mod segment;
 mod snapshot;
@@ -21,8 +22,9 @@ pub use self::file::{FileJournal, FileJournalOptions};
 /// Keeps a master's records. One node's file is the first of these; a log that several masters agree on is the next, which
 /// is why a reply waits for a future.
 pub trait Journal: Send {
-    /// Takes records in order. Called while the state is locked, so that the journal's order is the state's, and so that it
-    /// must not wait for a disk; the reply of the decision leaves when the future is done.
+    /// Takes records in order, or none: a decision that changes nothing may rest on one whose records are on their way.
+    /// Called while the state is locked, so that the journal's order is the state's, and so that it must not wait for a
+    /// disk; the reply of the decision leaves when the future is done.
     fn append(&mut self, records: &[Record]) -> Kept;
 
     /// Whether the journal has grown enough for a snapshot, or needs one to be whole again.
@@ -37,7 +39,7 @@ pub trait Journal: Send {
     fn fault(&self) -> Option<String>;
 }
 
-/// Done when the records are kept as the journal promises.
+/// Done when the records, and all before them, are kept as the journal promises.
 pub type Kept = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
 
 /// Keeps nothing: for embedded masters that end with their workers.

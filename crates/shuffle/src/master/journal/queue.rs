@@ -16,7 +16,9 @@ pub const WAITING_MAX_BYTES: usize = 16 << 20;
 /// Something for the thread to do.
 pub enum Order {
     /// Write records, each as its payload.
-    Append { payloads: Vec<Vec<u8>>, written: oneshot::Sender<Result<()>> },
+    Append { payloads: Vec<Vec<u8>>, written: Written },
+    /// Say that what was to be written before is written.
+    Reach { written: Written },
     /// Records were refused here: nothing goes behind them before the next segment.
     Gap,
     /// Begin a segment, and say which it is and what the one before holds.
@@ -25,6 +27,9 @@ pub enum Order {
     #[cfg(test)]
     Show(Box<dyn FnOnce(&mut super::writer::Writer) + Send>),
 }
+
+/// Says whether something was written to whoever waits for it.
+pub type Written = oneshot::Sender<Result<()>>;
 
 /// A segment was begun.
 pub struct Begun {
@@ -43,6 +48,8 @@ pub struct Queue {
 struct State {
     orders: VecDeque<Order>,
     bytes: usize,
+    /// The thread has an order.
+    is_busy: bool,
     stopped: bool,
     ended: bool,
 }
@@ -50,7 +57,7 @@ struct State {
 impl Queue {
     /// Puts records at the end, or a gap if too much waits already; an empty queue takes any number. Returns whether they
     /// are there.
-    pub fn append(&self, payloads: Vec<Vec<u8>>, written: oneshot::Sender<Result<()>>) -> bool {
+    pub fn append(&self, payloads: Vec<Vec<u8>>, written: Written) -> bool {
         let bytes = payloads.iter().map(Vec::len).sum::<usize>();
         let mut state = self.lock();
         let fits = state.bytes == 0 || state.bytes + bytes <= WAITING_MAX_BYTES;
@@ -64,6 +71,17 @@ impl Queue {
         fits
     }
 
+    /// Asks to be told when all that was put here before is done. Returns whether there is anything to wait for.
+    pub fn reach(&self, written: Written) -> bool {
+        let mut state = self.lock();
+        let waits = state.is_busy || !state.orders.is_empty();
+        if waits {
+            state.orders.push_back(Order::Reach { written });
+            self.changed.notify_all();
+        }
+        waits
+    }
+
     /// Puts an order without bytes at the end. There is at most one for each snapshot.
     pub fn push(&self, order: Order) {
         self.lock().orders.push_back(order);
@@ -73,10 +91,12 @@ impl Queue {
     /// Waits for the next order; none when it was stopped and all are done.
     pub fn next(&self) -> Option<Order> {
         let mut state = self.lock();
+        state.is_busy = false;
         while state.orders.is_empty() && !state.stopped {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         let order = state.orders.pop_front();
+        state.is_busy = order.is_some();
         if let Some(Order::Append { payloads, .. }) = &order {
             state.bytes -= payloads.iter().map(Vec::len).sum::<usize>();
         }
@@ -106,6 +126,22 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn there_is_something_to_wait_for_until_the_thread_asks_for_more() {
+        let queue = Queue::default();
+        let reach = || queue.reach(oneshot::channel().0);
+        assert!(!reach());
+        assert!(queue.append(vec![vec![7; WAITING_MAX_BYTES + 1]], oneshot::channel().0));
+        assert!(reach(), "it has no bytes, and is refused by no limit");
+        assert!(matches!(queue.next(), Some(Order::Append { .. })));
+        assert!(matches!(queue.next(), Some(Order::Reach { .. })));
+        assert!(reach(), "that is not done yet");
+        assert!(matches!(queue.next(), Some(Order::Reach { .. })));
+        queue.lock().stopped = true;
+        assert!(queue.next().is_none());
+        assert!(!reach());
+    }
 
     #[test]
     fn what_is_above_the_limit_is_one_gap_until_there_is_room() {
