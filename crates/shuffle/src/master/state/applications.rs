@@ -262,7 +262,7 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use super::super::scene::{at, grant, id, pulse, registration, restarted, run, state_of};
+    use super::super::scene::{Logged, at, grant, id, pulse, registration, restarted, run, state_of};
     use super::super::{Limits, SHUFFLES_LISTED_MAX};
     use super::*;
     use crate::master::report::{HeldShuffle, Registration, Report};
@@ -276,7 +276,7 @@ mod tests {
     #[test]
     fn an_application_has_the_user_that_it_names_first() {
         let now = at(1);
-        let mut state = State::new(Limits::default());
+        let mut state = state_of(0);
         let user = |name: &str| User { tenant: "t".to_owned(), name: name.to_owned() };
         let app = ApplicationId::from("app");
         assert!(state.name_user(now, &app, user("a")).records.is_empty(), "nobody has seen it");
@@ -284,6 +284,9 @@ mod tests {
         assert!(state.name_user(now, &app, User::default()).records.is_empty());
         assert_eq!(state.name_user(now, &app, user("a")).records.len(), 1);
         assert!(state.name_user(now, &app, user("b")).records.is_empty());
+        let properties = vec![("key".to_owned(), "value".to_owned())];
+        assert!(state.register_application(now, &app, user("a"), properties.clone()).reply);
+        assert_eq!(restarted(&state, now).applications()[&app].properties, properties);
         assert_eq!(state.applications()[&app].user, user("a"));
     }
 
@@ -376,7 +379,7 @@ mod tests {
             let _ = state.register_worker(at(0), number.into(), registration(id(number), number.into()));
         }
         assert_eq!(state.worker_link_lost(0), [id(0)]);
-        let excluded = |state: &mut State| {
+        let excluded = |state: &mut Logged| {
             let health = state.application_heartbeat(at(0), pulse()).reply;
             health.unwrap().excluded
         };

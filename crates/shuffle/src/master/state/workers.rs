@@ -253,17 +253,19 @@ impl State {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::super::scene::{at, grant, health_of, id, registration, request, state_of};
+    use super::super::scene::{
+        Logged, at, grant, health_of, id, pulse, registration, request, restarted, run, state_of,
+    };
     use super::*;
     use crate::ids::ShuffleId;
     use crate::master::report::HeldShuffle;
-    use crate::master::state::{ApplicationPulse, Limits, SlotRefusal, SlotRequest, Standing, State};
+    use crate::master::state::{Limits, SlotRefusal, SlotRequest, Standing};
 
     #[test]
     fn a_quiet_worker_gets_nothing_while_there_are_others() {
         let mut state = state_of(2);
         let quiet = state.limits().worker_quiet.as_secs();
-        let beat = |state: &mut State, second, number: u16| {
+        let beat = |state: &mut Logged, second, number: u16| {
             let report = Report { memory_limit_bytes: 1 << 30, ..Report::default() };
             let beat = state.worker_heartbeat(at(second), number.into(), &id(number), number.into(), report);
             assert_eq!(beat.reply, Ok(Vec::new()));
@@ -285,7 +287,7 @@ mod tests {
         beat(&mut state, quiet, 1);
         assert_eq!(state.workers_available(), 2);
         let lost = quiet + state.limits().worker_timeout.as_secs();
-        (quiet..=lost).step_by(5).for_each(|second| drop(state.expire(at(second))));
+        run(&mut state, quiet..=lost);
         assert!(!state.has_available_worker(), "both are lost");
     }
 
@@ -303,7 +305,7 @@ mod tests {
 
     #[test]
     fn whoever_is_to_leave_for_good_is_told_in_each_life_of_both_sides() {
-        let told = |state: &mut State, life| {
+        let told = |state: &mut Logged, life| {
             let registered = state.register_worker(at(life), life, registration(id(0), life));
             assert!(registered.reply.is_some());
             let orders = state.worker_orders(&id(0), life, 0).expect("it is registered");
@@ -316,17 +318,17 @@ mod tests {
         let _ = state.command_workers(at(0), Command::Decommission, &[id(0)]);
         assert_eq!(told(&mut state, 0), Some(Command::Decommission));
         assert_eq!(told(&mut state, 1), Some(Command::Decommission), "another process of the worker");
-        let mut restarted = State::new(Limits::default());
-        state.records().iter().for_each(|record| restarted.apply(at(2), record));
-        assert_eq!(told(&mut restarted, 2), Some(Command::Decommission), "another process of the master");
-        let stays = restarted.command_workers(at(3), Command::Recommission, &[id(0)]);
+        let mut again = restarted(&state, at(2));
+        assert_eq!(told(&mut again, 2), Some(Command::Decommission), "another process of the master");
+        let stays = again.command_workers(at(3), Command::Recommission, &[id(0)]);
         assert_eq!(stays.records.len(), 1);
-        let _ = told(&mut restarted, 3);
-        assert_eq!(told(&mut restarted, 4), None);
+        let _ = told(&mut again, 3);
+        assert_eq!(told(&mut again, 4), None);
         // One that has left may come back under its name.
         assert_eq!(told(&mut state, 5), Some(Command::Decommission));
         let left = state.worker_leaves(at(6), &id(0), 5, Phase::Decommissioning, true);
         assert_eq!(left.reply, Ok(()));
+        assert!(restarted(&state, at(6)).departed()[&id(0)].left);
         assert_eq!(told(&mut state, 7), None);
     }
 
@@ -335,9 +337,7 @@ mod tests {
         let mut state = state_of(2);
         let _ = state.command_workers(at(0), Command::Decommission, &[id(0)]);
         assert_eq!(state.standing(&id(0)), Some(Standing::Decommissioning));
-        let mut restarted = State::new(Limits::default());
-        state.records().iter().for_each(|record| restarted.apply(at(0), record));
-        for state in [&mut state, &mut restarted] {
+        for state in [&mut restarted(&state, at(0)), &mut state] {
             let granted = grant(state, BTreeSet::new()).unwrap();
             assert_eq!(granted.workers.iter().map(|(worker, _)| worker).collect::<Vec<_>>(), [&id(1)]);
             assert_eq!(health_of(state, Vec::new()).shutting, [id(0)]);
@@ -346,17 +346,13 @@ mod tests {
         let Limits { worker_timeout, unavailable_kept, .. } = *state.limits();
         let lost = worker_timeout.as_secs() + 5;
         let forgotten = lost + unavailable_kept.as_secs() + 5;
-        // A master that runs all the time: after a pause nobody is lost at once.
-        let run = |state: &mut State, from: u64, to: u64| {
-            (from..=to).step_by(5).for_each(|second| drop(state.expire(at(second))));
-        };
-        run(&mut state, 0, lost);
+        run(&mut state, 0..=lost);
         assert!(state.departed().contains_key(&id(0)));
-        run(&mut state, lost, forgotten);
+        run(&mut state, lost..=forgotten);
         assert!(state.departed().is_empty(), "it is forgotten");
         let _ = state.register_worker(at(forgotten), 9, registration(id(0), 9));
         assert_eq!(state.standing(&id(0)), Some(Standing::Decommissioning));
-        run(&mut state, forgotten, forgotten + lost);
+        run(&mut state, forgotten..=forgotten + lost);
         let _ = state.forget_departed(at(forgotten + lost), &[id(0)]);
         let _ = state.register_worker(at(forgotten + lost), 10, registration(id(0), 10));
         assert_eq!(state.standing(&id(0)), Some(Standing::Available), "an operator has let it go");
@@ -365,7 +361,7 @@ mod tests {
     #[test]
     fn a_restarted_worker_is_not_told_to_stop_again() {
         let mut state = state_of(1);
-        let told = |state: &mut State, life| {
+        let told = |state: &mut Logged, life| {
             let orders = state.worker_orders(&id(0), life, 0).expect("it is registered");
             orders.and_then(|orders| orders.command)
         };
@@ -391,8 +387,7 @@ mod tests {
         let _ = grant(&mut state, BTreeSet::new()).unwrap();
         let _ = state.remove_application(at(1), &application);
         let _ = state.unregister_shuffles(at(2), &application, &[ShuffleId(0)]);
-        let pulse = ApplicationPulse { application: application.clone(), workers: Vec::new() };
-        assert_eq!(state.application_heartbeat(at(3), pulse).reply.unwrap().shuffles, []);
+        assert_eq!(state.application_heartbeat(at(3), pulse()).reply.unwrap().shuffles, []);
         // A worker that was away all the time brings its data back.
         let shuffle = ShuffleKey::new(application, 0);
         let held = HeldShuffle { shuffle: shuffle.clone(), locations: 1, bytes: 1 };
@@ -407,7 +402,7 @@ mod tests {
         let application = ApplicationId::from("app");
         let _ = grant(&mut state, BTreeSet::new()).unwrap();
         let _ = state.unregister_shuffles(at(1), &application, &[ShuffleId(0)]);
-        let orders = |state: &State, worker: u16| state.workers[&id(worker)].orders.pending();
+        let orders = |state: &Logged, worker: u16| state.workers[&id(worker)].orders.pending();
         let sequence = orders(&state, 0).expect("a deletion").sequence;
         assert_eq!(grant(&mut state, BTreeSet::new()), Err(SlotRefusal::NoWorker), "both still have it");
         assert_eq!(state.worker_orders(&id(0), 0, sequence), Ok(None));
@@ -427,8 +422,7 @@ mod tests {
             } else {
                 before.unregister_shuffles(at(1), &application, &[ShuffleId(0)])
             };
-            let mut state = State::new(Limits::default());
-            before.records().iter().for_each(|record| state.apply(at(2), record));
+            let mut state = restarted(&before, at(2));
             assert_eq!(health_of(&mut state, Vec::new()).shuffles, []);
             assert_eq!(
                 grant(&mut state, BTreeSet::new()),
