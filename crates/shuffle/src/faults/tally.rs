@@ -51,6 +51,8 @@ events! {
     /// The master's machine loses its power: the last records, answered already, are gone.
     MasterPowerLost,
     MasterPaused,
+    /// The master runs, but hears nobody for a while, or only a worker on its own machine, and nobody hears it.
+    MasterCutOff,
     /// The wall clock goes back while the master is down.
     ClockBack,
     /// A driver cannot reach the master for a while.

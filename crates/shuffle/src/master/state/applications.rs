@@ -273,6 +273,19 @@ mod tests {
         Report { shuffles: vec![held], ..Report::default() }
     }
 
+    /// A worker is heard on a connection, and the master looks who is silent. Returns what the worker may delete.
+    fn beat(
+        state: &mut Logged,
+        second: u64,
+        connection: u64,
+        worker: u16,
+        report: Report,
+    ) -> Vec<ShuffleKey> {
+        let heard = state.worker_heartbeat(at(second), connection, &id(worker), worker.into(), report);
+        let _ = state.expire(at(second));
+        heard.reply.unwrap()
+    }
+
     #[test]
     fn an_application_has_the_user_that_it_names_first() {
         let now = at(1);
@@ -292,22 +305,52 @@ mod tests {
 
     #[test]
     fn a_master_that_was_cut_off_deletes_nothing_of_who_comes_back() {
-        let mut cut_off = state_of(1);
-        let _ = grant(&mut cut_off, BTreeSet::new()).unwrap();
-        let timeout = cut_off.limits.application_timeout.as_secs();
-        run(&mut cut_off, 0..=timeout);
-        assert!(cut_off.applications().is_empty() && cut_off.workers().is_empty(), "it heard nobody");
-        let again = restarted(&cut_off, at(timeout));
-        for mut state in [cut_off, again] {
-            // A worker's connection is back before the driver's next heartbeat.
-            let back = Registration { report: holding(), ..registration(id(0), 0) };
-            assert_eq!(state.register_worker(at(timeout + 1), 7, back).reply, Some(Vec::new()));
-            assert_eq!(state.worker_orders(&id(0), 0, 0), Ok(None));
-            assert!(state.application_heartbeat(at(timeout + 2), pulse()).reply.is_some());
-            let beat = state.worker_heartbeat(at(timeout + 3), 7, &id(0), 0, holding());
-            assert_eq!(beat.reply, Ok(Vec::new()));
-            assert!(state.applications()[&pulse().application].shuffles.contains_key(&ShuffleId(0)));
+        let Limits { application_timeout, worker_timeout, .. } = Limits::default();
+        let timeout = application_timeout.as_secs();
+        let long = worker_timeout.as_secs() + 2 * timeout + 10;
+        for silence in [timeout - 10, timeout, long] {
+            let mut cut_off = state_of(1);
+            let _ = grant(&mut cut_off, BTreeSet::new()).unwrap();
+            run(&mut cut_off, 0..=silence);
+            assert!(cut_off.workers().is_empty(), "it heard nobody for {silence} s");
+            assert_eq!(cut_off.applications().is_empty(), silence == long);
+            let again = restarted(&cut_off, at(silence));
+            for mut state in [cut_off, again] {
+                // Workers' connections are back before the driver's, whose request is still to fail.
+                let back = Registration { report: holding(), ..registration(id(0), 0) };
+                assert_eq!(state.register_worker(at(silence + 1), 7, back).reply, Some(Vec::new()));
+                for second in (silence + 5..silence + 70).step_by(5) {
+                    assert_eq!(beat(&mut state, second, 7, 0, holding()), []);
+                    assert_eq!(state.worker_orders(&id(0), 0, 0), Ok(None), "{second} s");
+                }
+                assert!(state.application_heartbeat(at(silence + 70), pulse()).reply.is_some());
+                assert_eq!(beat(&mut state, silence + 71, 7, 0, holding()), []);
+                assert!(state.applications()[&pulse().application].shuffles.contains_key(&ShuffleId(0)));
+            }
         }
+    }
+
+    #[test]
+    fn a_master_that_hears_only_a_worker_beside_it_may_be_cut_off_with_it() {
+        let mut state = state_of(3);
+        let _ = grant(&mut state, BTreeSet::new()).unwrap();
+        let timeout = state.limits.application_timeout.as_secs();
+        for second in (0..=timeout).step_by(5) {
+            assert_eq!(beat(&mut state, second, 0, 0, holding()), []);
+        }
+        assert_eq!((state.workers().len(), state.applications().len()), (1, 1));
+        for number in [1, 2] {
+            let back = registration(id(number), number.into());
+            assert!(state.register_worker(at(timeout + 1), number.into(), back).reply.is_some());
+        }
+        let mut beats = |second| {
+            let _ = [0, 1, 2].map(|number| beat(&mut state, second, number.into(), number, holding()));
+            [0, 1, 2].map(|number| state.worker_orders(&id(number), number.into(), 0).unwrap().is_some())
+        };
+        // From then on the application may be silent for its time.
+        let silence = (timeout + 5..2 * timeout).step_by(5);
+        silence.for_each(|second| assert_eq!(beats(second), [false; 3], "{second} s"));
+        assert_eq!(beats(2 * timeout), [true; 3]);
     }
 
     #[test]
@@ -315,35 +358,42 @@ mod tests {
         let mut state = state_of(1);
         let _ = grant(&mut state, BTreeSet::new()).unwrap();
         let timeout = state.limits.application_timeout.as_secs();
-        let beat = |state: &mut State, second| {
-            let beat = state.worker_heartbeat(at(second), 7, &id(0), 0, holding());
-            let expired = state.expire(at(second));
-            (beat.reply.unwrap(), expired.wake)
-        };
-        (0..timeout).step_by(5).for_each(|second| assert_eq!(beat(&mut state, second), (vec![], vec![])));
-        assert_eq!(beat(&mut state, timeout), (vec![], vec![id(0)]));
+        for second in (0..timeout).step_by(5) {
+            assert_eq!(beat(&mut state, second, 0, 0, holding()), []);
+            assert_eq!(state.worker_orders(&id(0), 0, 0), Ok(None));
+        }
+        assert_eq!(beat(&mut state, timeout, 0, 0, holding()), []);
         let ordered = state.worker_orders(&id(0), 0, 0).unwrap().expect("a deletion");
         assert_eq!(ordered.expired, [ShuffleKey::new("app", 0)]);
         // A worker that was away is left alone for as long as the application might be.
         let back = Registration { report: holding(), ..registration(id(1), 1) };
         assert_eq!(state.register_worker(at(timeout), 8, back).reply, Some(Vec::new()));
-        let mut beat = |second| {
-            let _ = state.expire(at(second));
-            state.worker_heartbeat(at(second), 8, &id(1), 1, holding()).reply.unwrap()
+        let mut beats = |second| {
+            assert_eq!(beat(&mut state, second, 0, 0, Report::default()), []);
+            beat(&mut state, second, 8, 1, holding())
         };
-        (timeout..2 * timeout).step_by(5).for_each(|second| assert_eq!(beat(second), []));
-        assert_eq!(beat(2 * timeout), [ShuffleKey::new("app", 0)]);
+        (timeout..2 * timeout).step_by(5).for_each(|second| assert_eq!(beats(second), []));
+        assert_eq!(beats(2 * timeout), [ShuffleKey::new("app", 0)]);
+    }
+
+    /// An application is let go for its silence, and one of three workers is silent too.
+    fn let_go_without_the_first_worker() -> (Logged, u64) {
+        let mut state = state_of(3);
+        state.limits.worker_timeout = 2 * state.limits.application_timeout;
+        let _ = grant(&mut state, BTreeSet::new()).unwrap();
+        let timeout = state.limits.application_timeout.as_secs();
+        for second in (0..=timeout).step_by(5) {
+            let _ = [1, 2].map(|number| beat(&mut state, second, number.into(), number, holding()));
+        }
+        assert!(state.applications().is_empty() && state.workers().len() == 3);
+        (state, timeout)
     }
 
     #[test]
     fn a_worker_that_is_silent_together_with_its_application_is_not_told_to_delete() {
-        let mut state = state_of(1);
-        state.limits.worker_timeout = 2 * state.limits.application_timeout;
-        let _ = grant(&mut state, BTreeSet::new()).unwrap();
-        let timeout = state.limits.application_timeout.as_secs();
-        run(&mut state, 0..=timeout);
-        assert!(state.applications().is_empty() && state.workers().len() == 1);
-        assert_eq!(state.worker_orders(&id(0), 0, 0), Ok(None));
+        let (mut state, _) = let_go_without_the_first_worker();
+        let mut is_told = |number: u16| state.worker_orders(&id(number), number.into(), 0).unwrap().is_some();
+        assert_eq!([0, 1, 2].map(&mut is_told), [false, true, true]);
     }
 
     #[test]

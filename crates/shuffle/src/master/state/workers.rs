@@ -188,7 +188,7 @@ impl State {
         report: Report,
         records: &mut Vec<Record>,
     ) -> Vec<ShuffleKey> {
-        let may_expire = self.may_expire(now);
+        let may_let_go = self.may_let_go(now);
         let mut expired = Vec::new();
         let mut unknown = BTreeMap::new();
         let mut adopted = Vec::new();
@@ -202,7 +202,7 @@ impl State {
                 None => {
                     let since = held.unknown.get(shuffle).copied().unwrap_or(now.monotonic);
                     let long = now.monotonic.saturating_sub(since) >= self.limits.application_timeout;
-                    if long && may_expire {
+                    if long && may_let_go {
                         expired.push(shuffle.clone());
                     } else {
                         unknown.insert(shuffle.clone(), since);
