@@ -1,9 +1,9 @@
 //! Applications: registration, heartbeats, end.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::super::record::{PROPERTIES_MAX, Record, SHUFFLES_REMOVED_MAX, User};
-use super::{Application, Decision, Link, Now, Shuffle, Standing, State};
+use super::{Decision, Link, Now, Shuffle, Standing, State};
 use crate::ids::{ApplicationId, ShuffleId, ShuffleKey, WorkerId};
 
 /// The most bytes of each half of a property that is kept.
@@ -132,24 +132,19 @@ impl State {
     ) -> Decision<()> {
         let mut decision = Decision::of(());
         let known = self.applications.get(application);
-        let mut held = BTreeMap::new();
-        let mut removed = BTreeSet::new();
-        for id in shuffles {
+        let is_news = |id: &ShuffleId| {
             let shuffle = ShuffleKey { application: application.clone(), shuffle: *id };
-            if let Some(known) = known.and_then(|known| known.shuffles.get(id)) {
-                held.insert(*id, known.clone());
-            } else if self.tombstones.has_shuffle(&shuffle) {
-                continue;
-            }
-            removed.insert(*id);
-        }
+            known.is_some_and(|known| known.shuffles.contains_key(id))
+                || !self.tombstones.has_shuffle(&shuffle)
+        };
+        let removed: BTreeSet<ShuffleId> = shuffles.iter().copied().filter(is_news).collect();
         let removed: Vec<ShuffleId> = removed.into_iter().collect();
+        decision.wake = self.order_deletion(application, &removed, false);
         for shuffles in removed.chunks(SHUFFLES_REMOVED_MAX) {
             let (application, shuffles) = (application.clone(), shuffles.to_vec());
             let record = Record::ShufflesRemoved { application, shuffles, at_unix_ms: now.unix_ms };
             self.commit(now, &mut decision, record);
         }
-        decision.wake = self.order_deletion(application, &held, false);
         decision
     }
 
@@ -166,17 +161,17 @@ impl State {
             decision.reply = false;
             return decision;
         }
-        for id in shuffles {
-            if self.shuffle_count >= self.limits.shuffles_max {
-                decision.reply = false;
-                break;
-            }
-            if !self.applications[application].shuffles.contains_key(id) {
-                let shuffle = ShuffleKey { application: application.clone(), shuffle: *id };
-                self.take_back_deletion(&shuffle);
-                let record = Record::ShuffleRegistered { shuffle, at_unix_ms: now.unix_ms };
-                self.commit(now, &mut decision, record);
-            }
+        let known = &self.applications[application].shuffles;
+        let lost: BTreeSet<&ShuffleId> = shuffles.iter().filter(|id| !known.contains_key(id)).collect();
+        let key = |id: &ShuffleId| ShuffleKey { application: application.clone(), shuffle: *id };
+        let mut lost: Vec<ShuffleKey> = lost.into_iter().map(key).collect();
+        let room = self.limits.shuffles_max.saturating_sub(self.shuffle_count);
+        decision.reply = lost.len() <= room;
+        lost.truncate(room);
+        self.take_back_deletions(&lost);
+        for shuffle in lost {
+            let record = Record::ShuffleRegistered { shuffle, at_unix_ms: now.unix_ms };
+            self.commit(now, &mut decision, record);
         }
         decision
     }
@@ -218,29 +213,32 @@ impl State {
         true
     }
 
-    /// Takes back orders to delete a shuffle that is needed after all.
-    pub(super) fn take_back_deletion(&mut self, shuffle: &ShuffleKey) {
-        for worker in self.workers.values_mut() {
-            worker.orders.keep(shuffle);
+    /// Takes back orders to delete shuffles that are needed after all.
+    pub(super) fn take_back_deletions(&mut self, shuffles: &[ShuffleKey]) {
+        for worker in self.workers.values_mut().filter(|worker| worker.orders.has_deletions()) {
+            shuffles.iter().for_each(|shuffle| worker.orders.keep(shuffle));
         }
     }
 
     fn let_go(&mut self, now: Now, application: &ApplicationId, silent: bool, decision: &mut Decision<()>) {
-        let Some(Application { shuffles, .. }) = self.applications.get(application).cloned() else { return };
+        let Some(known) = self.applications.get(application) else { return };
+        let shuffles: Vec<ShuffleId> = known.shuffles.keys().copied().collect();
+        decision.wake.extend(self.order_deletion(application, &shuffles, silent));
         let (application, at_unix_ms) = (application.clone(), now.unix_ms);
-        let record = Record::ApplicationRemoved { application: application.clone(), at_unix_ms, silent };
-        self.commit(now, decision, record);
-        decision.wake.extend(self.order_deletion(&application, &shuffles, silent));
+        self.commit(now, decision, Record::ApplicationRemoved { application, at_unix_ms, silent });
     }
 
-    /// Orders every worker that may hold something of the shuffles to delete it; if the application is only `silent`, every
-    /// one that is not silent itself. Returns the workers that have new orders.
+    /// Orders every worker that may hold something of the shuffles, as far as they are known, to delete it; if the
+    /// application is only `silent`, every one that is not silent itself. Returns the workers that have new orders.
     fn order_deletion(
         &mut self,
         application: &ApplicationId,
-        shuffles: &BTreeMap<ShuffleId, Shuffle>,
+        shuffles: &[ShuffleId],
         silent: bool,
     ) -> Vec<WorkerId> {
+        let Some(known) = self.applications.get(application) else { return Vec::new() };
+        let known = shuffles.iter().filter_map(|id| known.shuffles.get_key_value(id));
+        let known: Vec<(&ShuffleId, &Shuffle)> = known.collect();
         let mut wake = Vec::new();
         for (worker, state) in &mut self.workers {
             if silent && state.link == Link::Broken {
@@ -248,12 +246,12 @@ impl State {
             }
             let may_hold =
                 |shuffle: &Shuffle| shuffle.workers.as_ref().is_none_or(|listed| listed.contains(worker));
-            let mut held = shuffles.iter().filter(|(_, shuffle)| may_hold(shuffle)).peekable();
+            let mut held = known.iter().filter(|(_, shuffle)| may_hold(shuffle)).peekable();
             if held.peek().is_some() {
                 wake.push(worker.clone());
             }
             for (id, _) in held {
-                state.orders.delete(ShuffleKey { application: application.clone(), shuffle: *id });
+                state.orders.delete(ShuffleKey { application: application.clone(), shuffle: **id });
             }
         }
         wake
@@ -394,6 +392,39 @@ mod tests {
         let (mut state, _) = let_go_without_the_first_worker();
         let mut is_told = |number: u16| state.worker_orders(&id(number), number.into(), 0).unwrap().is_some();
         assert_eq!([0, 1, 2].map(&mut is_told), [false, true, true]);
+    }
+
+    #[test]
+    fn an_order_to_delete_what_is_adopted_is_taken_back() {
+        let mut state = state_of(1);
+        let _ = grant(&mut state, BTreeSet::new()).unwrap();
+        let end = state.limits.application_timeout.as_secs();
+        (0..=end).step_by(5).for_each(|second| drop(beat(&mut state, second, 0, 0, holding())));
+        assert!(state.applications().is_empty() && state.workers[&id(0)].orders.pending().is_some());
+        assert!(state.application_heartbeat(at(end), pulse()).reply.is_some());
+        assert_eq!(beat(&mut state, end, 0, 0, holding()), []);
+        assert!(state.applications()[&pulse().application].shuffles.contains_key(&ShuffleId(0)));
+        assert_eq!(state.worker_orders(&id(0), 0, 0), Ok(None));
+        assert_eq!(restarted(&state, at(end)).shuffle_count(), 1);
+    }
+
+    #[test]
+    fn what_an_application_misses_is_registered_again() {
+        let mut state = state_of(1);
+        state.limits.shuffles_max = 2;
+        let _ = grant(&mut state, BTreeSet::new()).unwrap();
+        let application = pulse().application;
+        let _ = state.unregister_shuffles(at(1), &application, &[ShuffleId(0)]);
+        assert!(state.workers[&id(0)].orders.pending().is_some());
+        let mut revise = |shuffles: [i32; 3]| {
+            let revised = state.revise_shuffles(at(2), &application, &shuffles.map(ShuffleId));
+            (revised.reply, revised.records.len())
+        };
+        assert_eq!(revise([1, 0, 1]), (true, 2));
+        assert_eq!(revise([1, 0, 2]), (false, 0), "there is no room");
+        assert_eq!(revise([1, 0, 1]), (true, 0), "nothing is lost");
+        assert_eq!(state.worker_orders(&id(0), 0, 0), Ok(None));
+        assert_eq!(restarted(&state, at(2)).shuffle_count(), 2);
     }
 
     #[test]

@@ -49,6 +49,11 @@ impl Orders {
         }
     }
 
+    /// Whether there are deletions that the worker may still be about to carry out.
+    pub(super) fn has_deletions(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
     /// Takes back the order to delete a shuffle that is needed after all.
     pub(super) fn keep(&mut self, shuffle: &ShuffleKey) {
         if let Some(sequence) = self.waiting.remove(shuffle) {

@@ -222,12 +222,13 @@ impl State {
             self.apply(now, &record);
             records.push(record);
         }
+        adopted.truncate(self.limits.shuffles_max.saturating_sub(self.shuffle_count));
+        // The application may have been gone for a while, and its end the reason for an order that waits still.
+        self.take_back_deletions(&adopted);
         for shuffle in adopted {
-            if self.shuffle_count < self.limits.shuffles_max {
-                let record = Record::ShuffleRegistered { shuffle, at_unix_ms: now.unix_ms };
-                self.apply(now, &record);
-                records.push(record);
-            }
+            let record = Record::ShuffleRegistered { shuffle, at_unix_ms: now.unix_ms };
+            self.apply(now, &record);
+            records.push(record);
         }
         expired
     }
