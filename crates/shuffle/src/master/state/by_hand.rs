@@ -218,6 +218,21 @@ mod tests {
     }
 
     #[test]
+    fn whoever_is_to_stop_is_told_nothing_else_before_it_has() {
+        use Command::{Decommission, Recommission, StopGracefully, StopNow};
+        for stop in [StopGracefully, StopNow] {
+            for (phase, earlier) in [(Phase::Decommissioning, Recommission), (Phase::Normal, Decommission)] {
+                let mut state = state_of(1);
+                assert!(state.register_worker(at(0), 0, reports(phase)).reply.is_some());
+                let _ = state.command_workers(at(0), earlier, &[id(0)]);
+                let _ = state.command_workers(at(0), stop, &[id(0)]);
+                assert_eq!(told(&mut state, phase), Some(stop), "on its next connection");
+                assert_eq!(told(&mut state, phase), Some(earlier), "it has heard the other");
+            }
+        }
+    }
+
+    #[test]
     fn whoever_is_told_to_leave_again_need_not_stay() {
         let mut state = state_of(1);
         for command in [Command::Decommission, Command::Recommission, Command::Decommission] {

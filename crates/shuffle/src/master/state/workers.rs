@@ -48,8 +48,9 @@ impl State {
         held.version = version;
         held.push_ports = push_ports;
         held.link = Link::Up(connection);
-        // What it was told may not have reached it, or not its process.
+        // What it was told may not have reached it, or not its process. That it is to stop was said last where it waits.
         let told = match report.phase {
+            _ if held.orders.has_stop() => None,
             Phase::Normal => self.leaving_by_hand.contains(&worker).then_some(Command::Decommission),
             Phase::Decommissioning => self.staying_by_hand.contains(&worker).then_some(Command::Recommission),
             Phase::Stopping => None,
