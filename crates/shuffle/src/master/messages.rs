@@ -4,9 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::record::User;
 use super::report::{Command, Directory, Health, HeldShuffle, Phase, Registration, Report};
-use super::state::{
-    ApplicationHealth, ApplicationPulse, OrderBatch, SHUFFLES_LISTED_MAX, SlotGrant, SlotRequest,
-};
+use super::state::{ApplicationHealth, ApplicationPulse, NAMED_MAX, OrderBatch, SlotGrant, SlotRequest};
 use crate::ids::{ApplicationId, Epoch, LocationId, Mode, PartitionId, ShuffleId, ShuffleKey, WorkerId};
 use crate::wire::lists::{Messages, Numbers, exactly};
 use crate::wire::packed::Location;
@@ -298,7 +296,7 @@ pub fn orders(batch: &OrderBatch) -> internal::WorkerOrders {
 /// # Errors
 /// One is negative, or there are too many.
 pub fn shuffle_ids<M>(message: &Received<M>, list: Numbers<M, i32>) -> Result<Vec<ShuffleId>, DecodeError> {
-    if message.numbers(list).count() > SHUFFLES_LISTED_MAX {
+    if message.numbers(list).count() > NAMED_MAX {
         return Err(malformed("shuffle ids", "at most 65536"));
     }
     message.numbers(list).map(|number| shuffle_id(number?)).collect()
@@ -409,8 +407,8 @@ mod tests {
             let request: Received<received::BatchUnregisterShuffles> = Message::of(&request).parse().unwrap();
             shuffle_ids(&request, received::BatchUnregisterShuffles::SHUFFLE_IDS).map(|ids| ids.len())
         };
-        assert_eq!(listing(SHUFFLES_LISTED_MAX).unwrap(), SHUFFLES_LISTED_MAX);
-        assert!(listing(SHUFFLES_LISTED_MAX + 1).is_err());
+        assert_eq!(listing(NAMED_MAX).unwrap(), NAMED_MAX);
+        assert!(listing(NAMED_MAX + 1).is_err());
 
         let saying = |entries: usize| {
             let extra_info = (0..entries).map(|entry| (entry.to_string(), String::new())).collect();

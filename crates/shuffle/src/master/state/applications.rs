@@ -220,9 +220,14 @@ impl State {
         }
     }
 
+    /// Lets an application go, with all its shuffles. That one has ended is news of an unknown one too: it may have been
+    /// silent before it said so, and workers may still bring something of it.
     fn let_go(&mut self, now: Now, application: &ApplicationId, silent: bool, decision: &mut Decision<()>) {
-        let Some(known) = self.applications.get(application) else { return };
-        let shuffles: Vec<ShuffleId> = known.shuffles.keys().copied().collect();
+        let shuffles: Vec<ShuffleId> = match self.applications.get(application) {
+            Some(known) => known.shuffles.keys().copied().collect(),
+            None if silent || self.tombstones.has_application(application) => return,
+            None => Vec::new(),
+        };
         decision.wake.extend(self.order_deletion(application, &shuffles, silent));
         let (application, at_unix_ms) = (application.clone(), now.unix_ms);
         self.commit(now, decision, Record::ApplicationRemoved { application, at_unix_ms, silent });
@@ -261,7 +266,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::super::scene::{Logged, at, grant, id, pulse, registration, restarted, run, state_of};
-    use super::super::{Limits, SHUFFLES_LISTED_MAX};
+    use super::super::{Limits, NAMED_MAX};
     use super::*;
     use crate::master::report::{HeldShuffle, Registration, Report};
 
@@ -395,6 +400,19 @@ mod tests {
     }
 
     #[test]
+    fn an_application_that_was_let_go_may_still_say_that_it_has_ended() {
+        let (mut state, end) = let_go_without_the_first_worker();
+        let application = pulse().application;
+        assert_eq!(state.remove_application(at(end), &application).records.len(), 1);
+        assert_eq!(state.remove_application(at(end), &application).records, [], "it is known");
+        for mut state in [restarted(&state, at(end)), state] {
+            let back = Registration { report: holding(), ..registration(id(0), 0) };
+            let expired = state.register_worker(at(end), 7, back).reply;
+            assert_eq!(expired, Some(vec![ShuffleKey::new("app", 0)]));
+        }
+    }
+
+    #[test]
     fn an_order_to_delete_what_is_adopted_is_taken_back() {
         let mut state = state_of(1);
         let _ = grant(&mut state, BTreeSet::new()).unwrap();
@@ -432,10 +450,9 @@ mod tests {
         let mut state = state_of(3);
         let _ = grant(&mut state, BTreeSet::new()).unwrap();
         let application = pulse().application;
-        let many: Vec<ShuffleId> =
-            (0..SHUFFLES_LISTED_MAX as i32).rev().chain([0, 1]).map(ShuffleId).collect();
+        let many: Vec<ShuffleId> = (0..NAMED_MAX as i32).rev().chain([0, 1]).map(ShuffleId).collect();
         let removed = state.unregister_shuffles(at(1), &application, &many);
-        assert_eq!(removed.records.len(), SHUFFLES_LISTED_MAX / SHUFFLES_REMOVED_MAX);
+        assert_eq!(removed.records.len(), NAMED_MAX / SHUFFLES_REMOVED_MAX);
         assert_eq!(removed.wake, [id(0), id(1), id(2)], "each once");
         for number in 0..3 {
             let orders = state.workers[&id(number)].orders.pending().expect("the shuffle that was there");

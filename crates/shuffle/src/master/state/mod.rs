@@ -40,8 +40,8 @@ pub use self::shuffles::{SlotGrant, SlotRefusal, SlotRequest};
 pub use self::standing::Standing;
 pub use self::workers::Unregistered;
 
-/// The most shuffles that one request may unregister or register: as many removals as are remembered.
-pub const SHUFFLES_LISTED_MAX: usize = tombstones::COUNT_MAX;
+/// The most shuffles or applications that one request may name: as many removals as are remembered.
+pub const NAMED_MAX: usize = tombstones::COUNT_MAX;
 
 /// The moment of a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
