@@ -163,6 +163,19 @@ pub struct Worker {
     orders: Orders,
     /// Shuffles of its report that nobody knows, and since when.
     unknown: BTreeMap<ShuffleKey, Duration>,
+    /// The shuffles of its report, summed up.
+    held: BTreeMap<ApplicationId, Held>,
+}
+
+/// What a worker holds of an application.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Bytes of batches.
+    pub bytes: u64,
+    /// Partition locations, open or committed.
+    pub locations: u64,
+    /// Those of them whose shuffle has bytes there.
+    locations_written: u64,
 }
 
 /// What is known of the way to a worker.
@@ -292,6 +305,7 @@ impl State {
                     heard: now.monotonic,
                     orders: Orders::starting_at(now.unix_ms),
                     unknown: BTreeMap::new(),
+                    held: BTreeMap::new(),
                 });
                 entry.http_port = *http_port;
                 entry.network_location.clone_from(network_location);

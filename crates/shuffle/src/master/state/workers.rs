@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::super::record::Record;
 use super::super::report::{Command, Phase, Registration, Report};
-use super::{Decision, Link, Now, OrderBatch, State, Worker};
+use super::{Decision, Held, Link, Now, OrderBatch, State, Worker};
 use crate::ids::{ApplicationId, ShuffleKey, WorkerId};
 
 /// The answer to a worker that must register first: the master does not know it, or knows another incarnation.
@@ -17,6 +17,37 @@ impl Worker {
     /// How long it has not been heard.
     pub fn silent_for(&self, now: Now) -> Duration {
         now.monotonic.saturating_sub(self.heard)
+    }
+
+    /// What it holds of each application, known or not.
+    pub fn held(&self) -> &BTreeMap<ApplicationId, Held> {
+        &self.held
+    }
+
+    /// What it holds of all of them.
+    pub fn held_of_all(&self) -> Held {
+        self.held.values().fold(Held::default(), |sum, held| sum.plus(*held))
+    }
+
+    fn sum_up(&mut self) {
+        self.held.clear();
+        for shuffle in &self.report.shuffles {
+            let (bytes, locations) = (shuffle.bytes, shuffle.locations);
+            let locations_written = if bytes > 0 { locations } else { 0 };
+            let sum = self.held.entry(shuffle.shuffle.application.clone()).or_default();
+            *sum = sum.plus(Held { bytes, locations, locations_written });
+        }
+    }
+}
+
+impl Held {
+    /// The sum of both, whatever workers say.
+    pub fn plus(self, more: Self) -> Self {
+        Self {
+            bytes: self.bytes.saturating_add(more.bytes),
+            locations: self.locations.saturating_add(more.locations),
+            locations_written: self.locations_written.saturating_add(more.locations_written),
+        }
     }
 }
 
@@ -98,6 +129,7 @@ impl State {
         let deleted = held.orders.confirm(seen);
         if !deleted.is_empty() {
             held.report.shuffles.retain(|held| !deleted.contains(&held.shuffle));
+            held.sum_up();
         }
         Ok(held.orders.pending())
     }
@@ -193,7 +225,6 @@ impl State {
         let mut expired = Vec::new();
         let mut unknown = BTreeMap::new();
         let mut adopted = Vec::new();
-        self.learn_sizes(&report);
         let held = self.workers.get_mut(worker).expect("only registered workers report");
         for shuffle in report.shuffles.iter().map(|held| &held.shuffle) {
             match self.applications.get(&shuffle.application) {
@@ -215,6 +246,7 @@ impl State {
         let has_stayed = report.phase == Phase::Normal && !held.orders.has_command();
         held.unknown = unknown;
         held.report = report;
+        held.sum_up();
         held.heard = now.monotonic;
         held.heartbeat_unix_ms = now.unix_ms;
         held.locations_granted = 0;
@@ -223,6 +255,7 @@ impl State {
             self.apply(now, &record);
             records.push(record);
         }
+        self.learn_sizes(worker);
         adopted.truncate(self.limits.shuffles_max.saturating_sub(self.shuffle_count));
         // The application may have been gone for a while, and its end the reason for an order that waits still.
         self.take_back_deletions(&adopted);
@@ -236,15 +269,12 @@ impl State {
 
     /// Updates what is known of the applications' partition sizes. Locations without bytes are still to be written, or
     /// were never: they say nothing.
-    fn learn_sizes(&mut self, report: &Report) {
-        let mut sums: BTreeMap<&ApplicationId, (u64, u64)> = BTreeMap::new();
-        for held in report.shuffles.iter().filter(|held| held.bytes > 0) {
-            let sum = sums.entry(&held.shuffle.application).or_default();
-            *sum = (sum.0.saturating_add(held.bytes), sum.1.saturating_add(held.locations));
-        }
-        for (application, (bytes, locations)) in sums {
-            let Some(known) = self.applications.get_mut(application) else { continue };
-            let mean = bytes / locations.max(1);
+    fn learn_sizes(&mut self, worker: &WorkerId) {
+        for (application, held) in &self.workers[worker].held {
+            let Some(known) = self.applications.get_mut(application).filter(|_| held.bytes > 0) else {
+                continue;
+            };
+            let mean = held.bytes / held.locations_written.max(1);
             known.location_bytes =
                 Some(known.location_bytes.map_or(mean, |before| before / 4 * 3 + mean / 4));
         }
@@ -396,6 +426,24 @@ mod tests {
         let mut late = registration(id(7), 7);
         late.report.shuffles = vec![held];
         assert_eq!(state.register_worker(at(4), 7, late).reply, Some(vec![shuffle]));
+    }
+
+    #[test]
+    fn only_locations_with_bytes_say_how_large_locations_are() {
+        let mut state = state_of(1);
+        let _ = grant(&mut state, BTreeSet::new()).unwrap();
+        let held = |shuffle, locations, bytes| {
+            let shuffle = ShuffleKey::new("app", shuffle);
+            HeldShuffle { shuffle, locations, bytes }
+        };
+        let mut beat = |shuffles| {
+            let report = Report { shuffles, ..Report::default() };
+            assert!(state.worker_heartbeat(at(1), 0, &id(0), 0, report).reply.is_ok());
+            state.applications()[&ApplicationId::from("app")].location_bytes
+        };
+        assert_eq!(beat(vec![held(0, 8, 0)]), None);
+        assert_eq!(beat(vec![held(0, 8, 0), held(1, 2, 600), held(2, 4, 600)]), Some(200));
+        assert_eq!(beat(vec![held(1, 2, 1200)]), Some(300), "the newer one weighs a quarter");
     }
 
     #[test]
