@@ -45,10 +45,12 @@ pub(super) fn workers(state: &State, now: Now) -> Value {
     let lost = lost.map(
         |(worker, departure)| json!({ "worker": worker_name(worker), "timestamp": departure.at_unix_ms }),
     );
-    let by_hand = state.excluded_by_hand().iter().map(|worker| match state.workers().get(worker) {
+    let known_or_not = |worker: &WorkerId| match state.workers().get(worker) {
         Some(held) => data(worker, held),
         None => Value::Object(worker_name(worker)),
-    });
+    };
+    let by_hand = state.excluded_by_hand().iter().map(known_or_not);
+    let staying = state.staying_by_hand().iter().map(known_or_not);
     // One that is not there is told when it comes back.
     let leaving = state.leaving_by_hand().iter().filter(|worker| !state.workers().contains_key(worker));
     let leaving = leaving.map(|worker| Value::Object(worker_name(worker)));
@@ -60,6 +62,8 @@ pub(super) fn workers(state: &State, now: Now) -> Value {
         "manualExcludedWorkers": by_hand.collect::<Vec<_>>(),
         "shutdownWorkers": in_standing(&[Standing::Stopping]),
         "decommissioningWorkers": decommissioning.collect::<Vec<_>>(),
+        // Beyond Celeborn's lists: who is told to stay when it comes back.
+        "recommissioningWorkers": staying.collect::<Vec<_>>(),
     })
 }
 
@@ -194,8 +198,8 @@ fn sum(numbers: impl Iterator<Item = u64>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::super::record::User;
-    use super::super::report::{Directory, Health, HeldShuffle, Registration, Report};
-    use super::super::state::scene::{at, id, registration, state_of};
+    use super::super::report::{Command, Directory, Health, HeldShuffle, Registration, Report};
+    use super::super::state::scene::{at, id, registration, run, state_of};
     use super::*;
     use crate::ids::ShuffleId;
 
@@ -253,5 +257,30 @@ mod tests {
         for name in ["ActiveShuffleSize", "DeviceCelebornTotalBytes", "DeviceCelebornFreeBytes"] {
             assert_eq!(shown(&state, name)[0].1, u64::MAX, "{name}");
         }
+    }
+
+    #[test]
+    fn whoever_is_told_to_stay_is_shown_until_it_does_or_is_forgotten() {
+        let mut state = state_of(2);
+        for command in [Command::Decommission, Command::Recommission] {
+            assert!(state.command_workers(at(0), command, &[id(0), id(1)]).reply.is_ok());
+        }
+        let shown = |state: &State| {
+            let shown = workers(state, at(0))["recommissioningWorkers"].clone();
+            let shown = shown.as_array().unwrap().iter();
+            shown
+                .map(|worker| (worker["rpcPort"].as_u64(), worker.get("standing").is_some()))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(shown(&state), [(Some(0), true), (Some(1), true)]);
+        let sequence = state.worker_orders(&id(1), 1, 0).unwrap().expect("an order").sequence;
+        assert_eq!(state.worker_orders(&id(1), 1, sequence), Ok(None));
+        assert!(state.worker_heartbeat(at(1), 1, &id(1), 1, Report::default()).reply.is_ok());
+        assert_eq!(shown(&state), [(Some(0), true)], "the other one works");
+        let lost = state.limits().worker_timeout.as_secs() + 5;
+        run(&mut state, 0..=lost);
+        assert_eq!(shown(&state), [(Some(0), false)], "it is not there");
+        let _ = state.forget_departed(at(lost), &[id(0)]);
+        assert_eq!(shown(&state), []);
     }
 }

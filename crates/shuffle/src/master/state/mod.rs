@@ -477,6 +477,11 @@ impl State {
     pub fn leaving_by_hand(&self) -> &BTreeSet<WorkerId> {
         &self.leaving_by_hand
     }
+
+    /// Workers that were told to stay and are not known to work since, registered or not.
+    pub fn staying_by_hand(&self) -> &BTreeSet<WorkerId> {
+        &self.staying_by_hand
+    }
 }
 
 /// What an application is taken to need before its first request for slots in this process: enough for copies.
