@@ -9,6 +9,7 @@ use crate::ids::{ApplicationId, Epoch, LocationId, Mode, PartitionId, ShuffleId,
 use crate::wire::lists::{Messages, Numbers, exactly};
 use crate::wire::packed::Location;
 use crate::wire::{DecodeError, Problem, Received, Status, internal, proto, received};
+use crate::worker::registration::SHUFFLES_MAX;
 
 /// The longest application id: it is kept, and named in every frame of a push.
 const APPLICATION_ID_LEN_MAX: usize = 1024;
@@ -193,9 +194,11 @@ pub fn registration(message: &Received<received::WorkerRegister>) -> Result<Regi
     })
 }
 
-/// The most directories of a worker, and the most shuffles of which it holds something.
+/// The most directories of a worker.
 const DIRECTORIES_MAX: usize = 1024;
-const HELD_SHUFFLES_MAX: usize = 1 << 20;
+/// The most shuffles of which a worker holds something: far more than by how many it may miss its own limit when several
+/// come at once, for one whose report is refused is lost.
+const HELD_SHUFFLES_MAX: usize = 2 * SHUFFLES_MAX;
 
 /// A worker's report; without one nothing is there.
 ///
@@ -208,7 +211,7 @@ pub fn report(message: Option<Received<received::WorkerReport>>) -> Result<Repor
         return Err(malformed("directories", "at most 1024"));
     }
     if message.messages(received::WorkerReport::SHUFFLES).count() > HELD_SHUFFLES_MAX {
-        return Err(malformed("held shuffles", "at most 1048576"));
+        return Err(malformed("held shuffles", "at most 131072"));
     }
     let count = |number: i64| u64::try_from(number).unwrap_or(0);
     let phase = phase(message.phase());
