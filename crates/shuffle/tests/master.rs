@@ -323,6 +323,11 @@ async fn the_http_api_shows_and_changes_what_celeborns_does() {
     assert_eq!((status, answer.contains("\"success\":false")), (400, true));
     assert_eq!(http(address, "GET /nothing", "").await.0, 404);
     assert_eq!(http(address, "DELETE /api/v1/shuffles", "").await.0, 405);
+    for apps in [String::new(), "a".repeat(1025), vec!["a"; (1 << 16) + 1].join("\",\"")] {
+        let delete = format!("{{\"apps\":[\"app-1\",\"{apps}\"]}}");
+        assert_eq!(http(address, "POST /api/v1/applications/delete_apps", &delete).await.0, 400);
+    }
+    assert_eq!(get("/api/v1/shuffles").await["shuffleIds"].as_array().unwrap().len(), 2, "nothing was done");
     let delete = "{\"apps\":[\"app-1\"]}";
     assert_eq!(http(address, "POST /api/v1/applications/delete_apps", delete).await.0, 200);
     assert_eq!(get("/api/v1/shuffles").await["shuffleIds"], serde_json::json!([]));

@@ -26,6 +26,8 @@ pub struct Scene {
     /// The life of each worker's process and of the master's; 0 while there is none.
     pub worker_lives: Vec<u64>,
     pub master_life: u64,
+    /// Until when the master is cut off, and the worker on its own machine.
+    pub master_cut_off: (Duration, Option<usize>),
     flying: Vec<Flying>,
     sent: u64,
     newest_delivered: u64,
@@ -41,6 +43,7 @@ impl Scene {
             calm: false,
             worker_lives: Vec::new(),
             master_life: 0,
+            master_cut_off: (Duration::ZERO, None),
             flying: Vec::new(),
             sent: 0,
             newest_delivered: 0,
@@ -59,6 +62,12 @@ impl Scene {
 
     pub fn is_still(&self) -> bool {
         self.flying.is_empty()
+    }
+
+    /// Whether nothing gets from somebody to the master, nor back.
+    pub fn is_cut_off(&self, party: Party) -> bool {
+        let (until, beside) = self.master_cut_off;
+        self.time < until && beside.map(Party::Worker) != Some(party)
     }
 
     pub fn number(&mut self) -> u64 {

@@ -57,6 +57,8 @@ events! {
     /// The disk of the master's journal does not answer for a while.
     JournalHung,
     MasterPaused,
+    /// The master runs, but hears nobody for a while, or only a worker on its own machine, and nobody hears it.
+    MasterCutOff,
     /// The wall clock goes back while the master is down.
     ClockBack,
     /// A driver cannot reach the master for a while.

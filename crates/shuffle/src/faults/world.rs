@@ -125,6 +125,12 @@ impl World {
                 self.master.paused_until = scene.time + Duration::from_millis(pause);
             }
             2..4 => self.master.disturb_journal(scene),
+            4 if scene.random.percent(40) => {
+                scene.count(Event::MasterCutOff);
+                let until = scene.time + Duration::from_millis(scene.random.next() % 100_000);
+                let beside = scene.random.percent(50).then(|| scene.random.below(self.workers.len()));
+                scene.master_cut_off = (until, beside);
+            }
             _ => {}
         }
     }
@@ -206,14 +212,22 @@ impl World {
 
     fn deliver(&mut self) {
         let (now, workers, master) = (self.scene.time, &self.workers, &self.master);
+        // A machine that is cut off does not hear either that connections end.
+        let is_cut_off = now < self.scene.master_cut_off.0;
         let message = self.scene.arrive(|message| match message {
-            Message::ToMaster { .. } | Message::LinkLost { .. } => !master.listens(now),
+            Message::LinkLost { .. } => is_cut_off || !master.listens(now),
+            Message::ToMaster { .. } => !master.listens(now),
             Message::ToWorker { to, .. }
             | Message::FromMaster { to: Party::Worker(to), .. }
             | Message::FromWorker { to: Party::Worker(to), .. } => now < workers[*to].stalled_until,
             _ => false,
         });
         let Some(message) = message else { return };
+        if let Message::ToMaster { from: party, .. } | Message::FromMaster { to: party, .. } = message
+            && self.scene.is_cut_off(party)
+        {
+            return;
+        }
         match message {
             Message::LinkLost { life, connection } if self.master.is_life(life) => {
                 self.master.link_lost(&mut self.scene, connection);
@@ -324,6 +338,7 @@ impl World {
             worker.pressure = Default::default();
         }
         self.master.paused_until = Duration::ZERO;
+        self.scene.master_cut_off = (Duration::ZERO, None);
         self.pass(1);
         let (scene, ids) = (&mut self.scene, &self.ids);
         let _ =

@@ -4,13 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::record::User;
 use super::report::{Command, Directory, Health, HeldShuffle, Phase, Registration, Report};
-use super::state::{
-    ApplicationHealth, ApplicationPulse, OrderBatch, SHUFFLES_LISTED_MAX, SlotGrant, SlotRequest,
-};
+use super::state::{ApplicationHealth, ApplicationPulse, NAMED_MAX, OrderBatch, SlotGrant, SlotRequest};
 use crate::ids::{ApplicationId, Epoch, LocationId, Mode, PartitionId, ShuffleId, ShuffleKey, WorkerId};
 use crate::wire::lists::{Messages, Numbers, exactly};
 use crate::wire::packed::Location;
 use crate::wire::{DecodeError, Problem, Received, Status, internal, proto, received};
+use crate::worker::registration::SHUFFLES_MAX;
 
 /// The longest application id: it is kept, and named in every frame of a push.
 const APPLICATION_ID_LEN_MAX: usize = 1024;
@@ -195,9 +194,11 @@ pub fn registration(message: &Received<received::WorkerRegister>) -> Result<Regi
     })
 }
 
-/// The most directories of a worker, and the most shuffles of which it holds something.
+/// The most directories of a worker.
 const DIRECTORIES_MAX: usize = 1024;
-const HELD_SHUFFLES_MAX: usize = 1 << 20;
+/// The most shuffles of which a worker holds something: far more than by how many it may miss its own limit when several
+/// come at once, for one whose report is refused is lost.
+const HELD_SHUFFLES_MAX: usize = 2 * SHUFFLES_MAX;
 
 /// A worker's report; without one nothing is there.
 ///
@@ -210,7 +211,7 @@ pub fn report(message: Option<Received<received::WorkerReport>>) -> Result<Repor
         return Err(malformed("directories", "at most 1024"));
     }
     if message.messages(received::WorkerReport::SHUFFLES).count() > HELD_SHUFFLES_MAX {
-        return Err(malformed("held shuffles", "at most 1048576"));
+        return Err(malformed("held shuffles", "at most 131072"));
     }
     let count = |number: i64| u64::try_from(number).unwrap_or(0);
     let phase = phase(message.phase());
@@ -298,7 +299,7 @@ pub fn orders(batch: &OrderBatch) -> internal::WorkerOrders {
 /// # Errors
 /// One is negative, or there are too many.
 pub fn shuffle_ids<M>(message: &Received<M>, list: Numbers<M, i32>) -> Result<Vec<ShuffleId>, DecodeError> {
-    if message.numbers(list).count() > SHUFFLES_LISTED_MAX {
+    if message.numbers(list).count() > NAMED_MAX {
         return Err(malformed("shuffle ids", "at most 65536"));
     }
     message.numbers(list).map(|number| shuffle_id(number?)).collect()
@@ -409,8 +410,8 @@ mod tests {
             let request: Received<received::BatchUnregisterShuffles> = Message::of(&request).parse().unwrap();
             shuffle_ids(&request, received::BatchUnregisterShuffles::SHUFFLE_IDS).map(|ids| ids.len())
         };
-        assert_eq!(listing(SHUFFLES_LISTED_MAX).unwrap(), SHUFFLES_LISTED_MAX);
-        assert!(listing(SHUFFLES_LISTED_MAX + 1).is_err());
+        assert_eq!(listing(NAMED_MAX).unwrap(), NAMED_MAX);
+        assert!(listing(NAMED_MAX + 1).is_err());
 
         let saying = |entries: usize| {
             let extra_info = (0..entries).map(|entry| (entry.to_string(), String::new())).collect();

@@ -19,12 +19,13 @@ use serde::Deserialize;
 
 use super::report::Command;
 use super::server::Shared;
-use super::state::{ListFull, SHUFFLES_LISTED_MAX};
-use super::view;
+use super::state::NAMED_MAX;
+use super::{messages, view};
 use crate::api::{self, Routes, handled, handled_with, parse};
 use crate::http::Response;
 use crate::ids::{ApplicationId, ShuffleId, WorkerId};
 use crate::metrics::Exposition;
+use crate::wire::{DecodeError, received};
 
 /// The pages of a leading master.
 pub(super) struct MasterPages {
@@ -40,7 +41,7 @@ impl MasterPages {
         let Exclusion { add, remove } = parse(body)?;
         let (add, remove) = (ids(&add)?, ids(&remove)?);
         let excluded = self.shared.decide(|state, now| state.exclude_workers(now, &add, &remove)).await;
-        excluded.map_err(refused)?;
+        excluded.map_err(|full| refused(full.to_string()))?;
         Ok(handled(true, format!("excluded {}, put back {}", list(&add), list(&remove))))
     }
 
@@ -61,17 +62,17 @@ impl MasterPages {
             "DECOMMISSIONTHENIDLE" => {
                 let message =
                     "DECOMMISSIONTHENIDLE is not served, for a worker that has left ends: use DECOMMISSION";
-                return Err(handled_with(400, false, message.to_owned()));
+                return Err(refused(message.to_owned()));
             }
             "RECOMMISSION" | "NONE" => Command::Recommission,
             other => {
                 let expected = "IMMEDIATELY, GRACEFUL, DECOMMISSION, RECOMMISSION or NONE";
                 let message = format!("unknown eventType `{other:.40}`: expected {expected}");
-                return Err(handled_with(400, false, message));
+                return Err(refused(message));
             }
         };
         let unknown = self.shared.decide(|state, now| state.command_workers(now, command, &workers)).await;
-        let unknown = unknown.map_err(refused)?;
+        let unknown = unknown.map_err(|full| refused(full.to_string()))?;
         // Celeborn 0.6 says so where it knows none of them, and that it succeeded where it knows some.
         let told: Vec<_> = workers.iter().filter(|worker| !unknown.contains(worker)).cloned().collect();
         let mut message = format!("told {} to {event_type}", list(&told));
@@ -79,14 +80,16 @@ impl MasterPages {
             message.push_str(&format!("; not registered: {}", list(&unknown)));
         }
         if told.is_empty() {
-            return Err(handled_with(400, false, message));
+            return Err(refused(message));
         }
         Ok(handled(true, message))
     }
 
     async fn delete_applications(&self, body: &[u8]) -> Result<Response, Response> {
         let Applications { apps } = parse(body)?;
-        for application in apps.iter().map(|text| ApplicationId::from(text.as_str())) {
+        at_most(&apps)?;
+        let applications: Result<Vec<_>, _> = apps.iter().map(|text| application_id(text)).collect();
+        for application in applications? {
             self.shared.decide(|state, now| state.remove_application(now, &application)).await;
         }
         Ok(handled(true, format!("deleted {}", list(&apps))))
@@ -206,35 +209,42 @@ struct ApplicationShuffles {
 
 fn application_shuffles(body: &[u8]) -> Result<(ApplicationId, Vec<ShuffleId>), Response> {
     let ApplicationShuffles { app_id, shuffle_ids } = parse(body)?;
-    if app_id.is_empty() || app_id.len() > 1024 || shuffle_ids.iter().any(|id| *id < 0) {
-        let message = "appId must have 1 to 1024 bytes and shuffleIds must not be negative".to_owned();
-        return Err(handled_with(400, false, message));
-    }
-    if shuffle_ids.len() > SHUFFLES_LISTED_MAX {
-        let message = format!("shuffleIds must list at most {SHUFFLES_LISTED_MAX}");
-        return Err(handled_with(400, false, message));
-    }
-    Ok((app_id.into(), shuffle_ids.into_iter().map(ShuffleId).collect()))
+    at_most(&shuffle_ids)?;
+    let shuffles: Result<Vec<_>, _> = shuffle_ids.into_iter().map(messages::shuffle_id).collect();
+    Ok((application_id(&app_id)?, shuffles.map_err(malformed)?))
+}
+
+fn application_id(text: &str) -> Result<ApplicationId, Response> {
+    messages::application_id(text).map_err(malformed)
 }
 
 fn ids(names: &[WorkerName]) -> Result<Vec<WorkerId>, Response> {
     let id = |name: &WorkerName| {
-        if name.host.is_empty() || name.host.len() > 255 {
-            return Err(handled_with(400, false, "a worker's host must have 1 to 255 bytes".to_owned()));
-        }
-        Ok(WorkerId {
-            host: name.host.as_str().into(),
-            rpc_port: name.rpc_port,
-            push_port: name.push_port,
-            fetch_port: name.fetch_port,
-            replicate_port: name.replicate_port,
-        })
+        let identity = received::WorkerIdentity {
+            host: name.host.clone(),
+            rpc_port: name.rpc_port.into(),
+            push_port: name.push_port.into(),
+            fetch_port: name.fetch_port.into(),
+            replicate_port: name.replicate_port.into(),
+        };
+        WorkerId::try_from(&identity).map_err(malformed)
     };
     names.iter().map(id).collect()
 }
 
-fn refused(full: ListFull) -> Response {
-    handled_with(400, false, full.to_string())
+fn at_most<T>(named: &[T]) -> Result<(), Response> {
+    if named.len() <= NAMED_MAX {
+        return Ok(());
+    }
+    Err(refused(format!("a request must name at most {NAMED_MAX}, and this one names {}", named.len())))
+}
+
+fn malformed(error: DecodeError) -> Response {
+    refused(format!("{}: {}", error.field, error.problem))
+}
+
+fn refused(why: String) -> Response {
+    handled_with(400, false, why)
 }
 
 fn list<T: ToString>(items: &[T]) -> String {

@@ -55,16 +55,6 @@ impl Report {
         !self.directories.is_empty()
             && self.directories.iter().all(|directory| directory.health != Health::Healthy)
     }
-
-    /// Bytes that it holds for all shuffles.
-    pub fn bytes_held(&self) -> u64 {
-        self.shuffles.iter().fold(0, |sum, held| sum.saturating_add(held.bytes))
-    }
-
-    /// Locations that it holds for all shuffles.
-    pub fn locations_held(&self) -> u64 {
-        self.shuffles.iter().fold(0, |sum, held| sum.saturating_add(held.locations))
-    }
 }
 
 /// Where a worker is in its life.

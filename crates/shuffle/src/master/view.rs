@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::report::Report;
-use super::state::{Application, Now, Standing, State, Worker};
+use super::state::{Application, Held, Now, Standing, State, Worker};
 use crate::api::{self, worker_name};
 use crate::ids::{ShuffleKey, WorkerId};
 use crate::metrics::Exposition;
@@ -46,10 +45,12 @@ pub(super) fn workers(state: &State, now: Now) -> Value {
     let lost = lost.map(
         |(worker, departure)| json!({ "worker": worker_name(worker), "timestamp": departure.at_unix_ms }),
     );
-    let by_hand = state.excluded_by_hand().iter().map(|worker| match state.workers().get(worker) {
+    let known_or_not = |worker: &WorkerId| match state.workers().get(worker) {
         Some(held) => data(worker, held),
         None => Value::Object(worker_name(worker)),
-    });
+    };
+    let by_hand = state.excluded_by_hand().iter().map(known_or_not);
+    let staying = state.staying_by_hand().iter().map(known_or_not);
     // One that is not there is told when it comes back.
     let leaving = state.leaving_by_hand().iter().filter(|worker| !state.workers().contains_key(worker));
     let leaving = leaving.map(|worker| Value::Object(worker_name(worker)));
@@ -61,6 +62,8 @@ pub(super) fn workers(state: &State, now: Now) -> Value {
         "manualExcludedWorkers": by_hand.collect::<Vec<_>>(),
         "shutdownWorkers": in_standing(&[Standing::Stopping]),
         "decommissioningWorkers": decommissioning.collect::<Vec<_>>(),
+        // Beyond Celeborn's lists: who is told to stay when it comes back.
+        "recommissioningWorkers": staying.collect::<Vec<_>>(),
     })
 }
 
@@ -76,7 +79,8 @@ fn worker_data(state: &State, worker: &WorkerId, held: &Worker, now: Now) -> Val
         Some(Standing::Decommissioning) => "InDecommission",
         _ => "Normal",
     };
-    let slots = report.locations_held().saturating_add(held.locations_granted);
+    let held_of_all = held.held_of_all();
+    let slots = held_of_all.locations.saturating_add(held.locations_granted);
     let mut fields = api::worker(worker, state_name, slots, directories.collect());
     let more = [
         ("lastHeartbeatTimestamp", json!(held.heartbeat_unix_ms)),
@@ -88,7 +92,7 @@ fn worker_data(state: &State, worker: &WorkerId, held: &Worker, now: Now) -> Val
         ("version", json!(held.version)),
         ("memoryUsedBytes", json!(report.memory_used_bytes)),
         ("memoryLimitBytes", json!(report.memory_limit_bytes)),
-        ("bytesHeld", json!(report.bytes_held())),
+        ("bytesHeld", json!(held_of_all.bytes)),
         ("openLocations", json!(report.open_locations)),
     ];
     fields.extend(more.map(|(name, value)| (name.to_owned(), value)));
@@ -160,25 +164,25 @@ pub(super) fn metrics(state: &State, exposition: &mut Exposition) {
     exposition.gauge("DecommissionWorkerCount", count(&[Standing::Decommissioning]));
     exposition.gauge("RegisteredShuffleCount", state.shuffle_count());
     exposition.gauge("RunningApplicationCount", state.applications().len());
-    exposition.gauge("ActiveShuffleSize", sum(reports().map(Report::bytes_held)));
-    exposition.gauge("ActiveShuffleFileCount", sum(reports().map(Report::locations_held)));
+    let active = state.workers().values().fold(Held::default(), |all, worker| all.plus(worker.held_of_all()));
+    exposition.gauge("ActiveShuffleSize", active.bytes);
+    exposition.gauge("ActiveShuffleFileCount", active.locations);
     exposition.gauge("DeviceCelebornTotalBytes", sum(directories().map(|d| d.bytes_total)));
     exposition.gauge("DeviceCelebornFreeBytes", sum(directories().map(|d| d.bytes_usable)));
     // What workers hold now, as Celeborn counts it. Drivers tell what they have written since their last heartbeats, which
     // never falls and may arrive twice.
-    let mut users: BTreeMap<(&str, &str), (u64, u64)> =
-        state.applications().values().map(|held| (user(held), (0, 0))).collect();
-    for held in reports().flat_map(|report| &report.shuffles) {
-        let Some(application) = state.applications().get(&held.shuffle.application) else { continue };
-        let (bytes, locations) = users.entry(user(application)).or_default();
-        *bytes = bytes.saturating_add(held.bytes);
-        *locations = locations.saturating_add(held.locations);
+    let mut users: BTreeMap<(&str, &str), Held> =
+        state.applications().values().map(|known| (user(known), Held::default())).collect();
+    for (application, held) in state.workers().values().flat_map(Worker::held) {
+        let Some(application) = state.applications().get(application) else { continue };
+        let all = users.entry(user(application)).or_default();
+        *all = all.plus(*held);
     }
-    for ((tenant, name), (bytes, _)) in &users {
-        exposition.gauge_of("diskBytesWritten", &[("tenantId", tenant), ("name", name)], bytes);
+    for ((tenant, name), held) in &users {
+        exposition.gauge_of("diskBytesWritten", &[("tenantId", tenant), ("name", name)], held.bytes);
     }
-    for ((tenant, name), (_, locations)) in &users {
-        exposition.gauge_of("diskFileCount", &[("tenantId", tenant), ("name", name)], locations);
+    for ((tenant, name), held) in &users {
+        exposition.gauge_of("diskFileCount", &[("tenantId", tenant), ("name", name)], held.locations);
     }
 }
 
@@ -194,9 +198,10 @@ fn sum(numbers: impl Iterator<Item = u64>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::super::record::User;
-    use super::super::report::{Directory, Health, HeldShuffle, Registration};
-    use super::super::state::scene::{at, id, registration, state_of};
+    use super::super::report::{Command, Directory, Health, HeldShuffle, Registration, Report};
+    use super::super::state::scene::{at, id, registration, run, state_of};
     use super::*;
+    use crate::ids::ShuffleId;
 
     /// A worker says what it holds: shuffles of applications by name, with locations and bytes.
     fn report(state: &mut State, worker: u16, held: &[(&str, u64, u64)]) {
@@ -241,9 +246,41 @@ mod tests {
         assert_eq!(shown(&state, "diskBytesWritten"), of(20, 30, 0), "it falls");
         report(&mut state, 0, &[("first", u64::MAX, u64::MAX), ("third", 1, 1)]);
         assert_eq!(shown(&state, "diskBytesWritten"), of(u64::MAX, 0, 0));
+        report(&mut state, 0, &[("first", 2, 20), ("first", 3, 0)]);
+        assert_eq!(shown(&state, "diskFileCount"), of(5, 0, 0), "places without bytes count");
+        let _ = state.unregister_shuffles(at(1), &"first".into(), &[ShuffleId(0)]);
+        let orders = state.worker_orders(&id(0), 0, 0).unwrap().expect("a deletion");
+        assert_eq!(state.worker_orders(&id(0), 0, orders.sequence), Ok(None));
+        assert_eq!(shown(&state, "diskFileCount"), of(3, 0, 0), "it has deleted the other one");
+        report(&mut state, 0, &[("first", u64::MAX, u64::MAX), ("third", 1, 1)]);
         report(&mut state, 1, &[("second", 1, 1)]);
         for name in ["ActiveShuffleSize", "DeviceCelebornTotalBytes", "DeviceCelebornFreeBytes"] {
             assert_eq!(shown(&state, name)[0].1, u64::MAX, "{name}");
         }
+    }
+
+    #[test]
+    fn whoever_is_told_to_stay_is_shown_until_it_does_or_is_forgotten() {
+        let mut state = state_of(2);
+        for command in [Command::Decommission, Command::Recommission] {
+            assert!(state.command_workers(at(0), command, &[id(0), id(1)]).reply.is_ok());
+        }
+        let shown = |state: &State| {
+            let shown = workers(state, at(0))["recommissioningWorkers"].clone();
+            let shown = shown.as_array().unwrap().iter();
+            shown
+                .map(|worker| (worker["rpcPort"].as_u64(), worker.get("standing").is_some()))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(shown(&state), [(Some(0), true), (Some(1), true)]);
+        let sequence = state.worker_orders(&id(1), 1, 0).unwrap().expect("an order").sequence;
+        assert_eq!(state.worker_orders(&id(1), 1, sequence), Ok(None));
+        assert!(state.worker_heartbeat(at(1), 1, &id(1), 1, Report::default()).reply.is_ok());
+        assert_eq!(shown(&state), [(Some(0), true)], "the other one works");
+        let lost = state.limits().worker_timeout.as_secs() + 5;
+        run(&mut state, 0..=lost);
+        assert_eq!(shown(&state), [(Some(0), false)], "it is not there");
+        let _ = state.forget_departed(at(lost), &[id(0)]);
+        assert_eq!(shown(&state), []);
     }
 }

@@ -1,9 +1,9 @@
 //! Applications: registration, heartbeats, end.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::super::record::{PROPERTIES_MAX, Record, SHUFFLES_REMOVED_MAX, User};
-use super::{Application, Decision, Link, Now, Shuffle, Standing, State};
+use super::{Decision, Link, Now, Shuffle, Standing, State};
 use crate::ids::{ApplicationId, ShuffleId, ShuffleKey, WorkerId};
 
 /// The most bytes of each half of a property that is kept.
@@ -132,24 +132,19 @@ impl State {
     ) -> Decision<()> {
         let mut decision = Decision::of(());
         let known = self.applications.get(application);
-        let mut held = BTreeMap::new();
-        let mut removed = BTreeSet::new();
-        for id in shuffles {
+        let is_news = |id: &ShuffleId| {
             let shuffle = ShuffleKey { application: application.clone(), shuffle: *id };
-            if let Some(known) = known.and_then(|known| known.shuffles.get(id)) {
-                held.insert(*id, known.clone());
-            } else if self.tombstones.has_shuffle(&shuffle) {
-                continue;
-            }
-            removed.insert(*id);
-        }
+            known.is_some_and(|known| known.shuffles.contains_key(id))
+                || !self.tombstones.has_shuffle(&shuffle)
+        };
+        let removed: BTreeSet<ShuffleId> = shuffles.iter().copied().filter(is_news).collect();
         let removed: Vec<ShuffleId> = removed.into_iter().collect();
+        decision.wake = self.order_deletion(application, &removed, false);
         for shuffles in removed.chunks(SHUFFLES_REMOVED_MAX) {
             let (application, shuffles) = (application.clone(), shuffles.to_vec());
             let record = Record::ShufflesRemoved { application, shuffles, at_unix_ms: now.unix_ms };
             self.commit(now, &mut decision, record);
         }
-        decision.wake = self.order_deletion(application, &held, false);
         decision
     }
 
@@ -166,17 +161,17 @@ impl State {
             decision.reply = false;
             return decision;
         }
-        for id in shuffles {
-            if self.shuffle_count >= self.limits.shuffles_max {
-                decision.reply = false;
-                break;
-            }
-            if !self.applications[application].shuffles.contains_key(id) {
-                let shuffle = ShuffleKey { application: application.clone(), shuffle: *id };
-                self.take_back_deletion(&shuffle);
-                let record = Record::ShuffleRegistered { shuffle, at_unix_ms: now.unix_ms };
-                self.commit(now, &mut decision, record);
-            }
+        let known = &self.applications[application].shuffles;
+        let lost: BTreeSet<&ShuffleId> = shuffles.iter().filter(|id| !known.contains_key(id)).collect();
+        let key = |id: &ShuffleId| ShuffleKey { application: application.clone(), shuffle: *id };
+        let mut lost: Vec<ShuffleKey> = lost.into_iter().map(key).collect();
+        let room = self.limits.shuffles_max.saturating_sub(self.shuffle_count);
+        decision.reply = lost.len() <= room;
+        lost.truncate(room);
+        self.take_back_deletions(&lost);
+        for shuffle in lost {
+            let record = Record::ShuffleRegistered { shuffle, at_unix_ms: now.unix_ms };
+            self.commit(now, &mut decision, record);
         }
         decision
     }
@@ -218,29 +213,37 @@ impl State {
         true
     }
 
-    /// Takes back orders to delete a shuffle that is needed after all.
-    pub(super) fn take_back_deletion(&mut self, shuffle: &ShuffleKey) {
-        for worker in self.workers.values_mut() {
-            worker.orders.keep(shuffle);
+    /// Takes back orders to delete shuffles that are needed after all.
+    pub(super) fn take_back_deletions(&mut self, shuffles: &[ShuffleKey]) {
+        for worker in self.workers.values_mut().filter(|worker| worker.orders.has_deletions()) {
+            shuffles.iter().for_each(|shuffle| worker.orders.keep(shuffle));
         }
     }
 
+    /// Lets an application go, with all its shuffles. That one has ended is news of an unknown one too: it may have been
+    /// silent before it said so, and workers may still bring something of it.
     fn let_go(&mut self, now: Now, application: &ApplicationId, silent: bool, decision: &mut Decision<()>) {
-        let Some(Application { shuffles, .. }) = self.applications.get(application).cloned() else { return };
+        let shuffles: Vec<ShuffleId> = match self.applications.get(application) {
+            Some(known) => known.shuffles.keys().copied().collect(),
+            None if silent || self.tombstones.has_application(application) => return,
+            None => Vec::new(),
+        };
+        decision.wake.extend(self.order_deletion(application, &shuffles, silent));
         let (application, at_unix_ms) = (application.clone(), now.unix_ms);
-        let record = Record::ApplicationRemoved { application: application.clone(), at_unix_ms, silent };
-        self.commit(now, decision, record);
-        decision.wake.extend(self.order_deletion(&application, &shuffles, silent));
+        self.commit(now, decision, Record::ApplicationRemoved { application, at_unix_ms, silent });
     }
 
-    /// Orders every worker that may hold something of the shuffles to delete it; if the application is only `silent`, every
-    /// one that is not silent itself. Returns the workers that have new orders.
+    /// Orders every worker that may hold something of the shuffles, as far as they are known, to delete it; if the
+    /// application is only `silent`, every one that is not silent itself. Returns the workers that have new orders.
     fn order_deletion(
         &mut self,
         application: &ApplicationId,
-        shuffles: &BTreeMap<ShuffleId, Shuffle>,
+        shuffles: &[ShuffleId],
         silent: bool,
     ) -> Vec<WorkerId> {
+        let Some(known) = self.applications.get(application) else { return Vec::new() };
+        let known = shuffles.iter().filter_map(|id| known.shuffles.get_key_value(id));
+        let known: Vec<(&ShuffleId, &Shuffle)> = known.collect();
         let mut wake = Vec::new();
         for (worker, state) in &mut self.workers {
             if silent && state.link == Link::Broken {
@@ -248,12 +251,12 @@ impl State {
             }
             let may_hold =
                 |shuffle: &Shuffle| shuffle.workers.as_ref().is_none_or(|listed| listed.contains(worker));
-            let mut held = shuffles.iter().filter(|(_, shuffle)| may_hold(shuffle)).peekable();
+            let mut held = known.iter().filter(|(_, shuffle)| may_hold(shuffle)).peekable();
             if held.peek().is_some() {
                 wake.push(worker.clone());
             }
             for (id, _) in held {
-                state.orders.delete(ShuffleKey { application: application.clone(), shuffle: *id });
+                state.orders.delete(ShuffleKey { application: application.clone(), shuffle: **id });
             }
         }
         wake
@@ -262,8 +265,8 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use super::super::scene::{at, grant, id, pulse, registration, restarted, run, state_of};
-    use super::super::{Limits, SHUFFLES_LISTED_MAX};
+    use super::super::scene::{Logged, at, grant, id, pulse, registration, restarted, run, state_of};
+    use super::super::{Limits, NAMED_MAX};
     use super::*;
     use crate::master::report::{HeldShuffle, Registration, Report};
 
@@ -273,10 +276,23 @@ mod tests {
         Report { shuffles: vec![held], ..Report::default() }
     }
 
+    /// A worker is heard on a connection, and the master looks who is silent. Returns what the worker may delete.
+    fn beat(
+        state: &mut Logged,
+        second: u64,
+        connection: u64,
+        worker: u16,
+        report: Report,
+    ) -> Vec<ShuffleKey> {
+        let heard = state.worker_heartbeat(at(second), connection, &id(worker), worker.into(), report);
+        let _ = state.expire(at(second));
+        heard.reply.unwrap()
+    }
+
     #[test]
     fn an_application_has_the_user_that_it_names_first() {
         let now = at(1);
-        let mut state = State::new(Limits::default());
+        let mut state = state_of(0);
         let user = |name: &str| User { tenant: "t".to_owned(), name: name.to_owned() };
         let app = ApplicationId::from("app");
         assert!(state.name_user(now, &app, user("a")).records.is_empty(), "nobody has seen it");
@@ -284,27 +300,60 @@ mod tests {
         assert!(state.name_user(now, &app, User::default()).records.is_empty());
         assert_eq!(state.name_user(now, &app, user("a")).records.len(), 1);
         assert!(state.name_user(now, &app, user("b")).records.is_empty());
+        let properties = vec![("key".to_owned(), "value".to_owned())];
+        assert!(state.register_application(now, &app, user("a"), properties.clone()).reply);
+        assert_eq!(restarted(&state, now).applications()[&app].properties, properties);
         assert_eq!(state.applications()[&app].user, user("a"));
     }
 
     #[test]
     fn a_master_that_was_cut_off_deletes_nothing_of_who_comes_back() {
-        let mut cut_off = state_of(1);
-        let _ = grant(&mut cut_off, BTreeSet::new()).unwrap();
-        let timeout = cut_off.limits.application_timeout.as_secs();
-        run(&mut cut_off, 0..=timeout);
-        assert!(cut_off.applications().is_empty() && cut_off.workers().is_empty(), "it heard nobody");
-        let again = restarted(&cut_off, at(timeout));
-        for mut state in [cut_off, again] {
-            // A worker's connection is back before the driver's next heartbeat.
-            let back = Registration { report: holding(), ..registration(id(0), 0) };
-            assert_eq!(state.register_worker(at(timeout + 1), 7, back).reply, Some(Vec::new()));
-            assert_eq!(state.worker_orders(&id(0), 0, 0), Ok(None));
-            assert!(state.application_heartbeat(at(timeout + 2), pulse()).reply.is_some());
-            let beat = state.worker_heartbeat(at(timeout + 3), 7, &id(0), 0, holding());
-            assert_eq!(beat.reply, Ok(Vec::new()));
-            assert!(state.applications()[&pulse().application].shuffles.contains_key(&ShuffleId(0)));
+        let Limits { application_timeout, worker_timeout, .. } = Limits::default();
+        let timeout = application_timeout.as_secs();
+        let long = worker_timeout.as_secs() + 2 * timeout + 10;
+        for silence in [timeout - 10, timeout, long] {
+            let mut cut_off = state_of(1);
+            let _ = grant(&mut cut_off, BTreeSet::new()).unwrap();
+            run(&mut cut_off, 0..=silence);
+            assert!(cut_off.workers().is_empty(), "it heard nobody for {silence} s");
+            assert_eq!(cut_off.applications().is_empty(), silence == long);
+            let again = restarted(&cut_off, at(silence));
+            for mut state in [cut_off, again] {
+                // Workers' connections are back before the driver's, whose request is still to fail.
+                let back = Registration { report: holding(), ..registration(id(0), 0) };
+                assert_eq!(state.register_worker(at(silence + 1), 7, back).reply, Some(Vec::new()));
+                for second in (silence + 5..silence + 70).step_by(5) {
+                    assert_eq!(beat(&mut state, second, 7, 0, holding()), []);
+                    assert_eq!(state.worker_orders(&id(0), 0, 0), Ok(None), "{second} s");
+                }
+                assert!(state.application_heartbeat(at(silence + 70), pulse()).reply.is_some());
+                assert_eq!(beat(&mut state, silence + 71, 7, 0, holding()), []);
+                assert!(state.applications()[&pulse().application].shuffles.contains_key(&ShuffleId(0)));
+            }
         }
+    }
+
+    #[test]
+    fn a_master_that_hears_only_a_worker_beside_it_may_be_cut_off_with_it() {
+        let mut state = state_of(3);
+        let _ = grant(&mut state, BTreeSet::new()).unwrap();
+        let timeout = state.limits.application_timeout.as_secs();
+        for second in (0..=timeout).step_by(5) {
+            assert_eq!(beat(&mut state, second, 0, 0, holding()), []);
+        }
+        assert_eq!((state.workers().len(), state.applications().len()), (1, 1));
+        for number in [1, 2] {
+            let back = registration(id(number), number.into());
+            assert!(state.register_worker(at(timeout + 1), number.into(), back).reply.is_some());
+        }
+        let mut beats = |second| {
+            let _ = [0, 1, 2].map(|number| beat(&mut state, second, number.into(), number, holding()));
+            [0, 1, 2].map(|number| state.worker_orders(&id(number), number.into(), 0).unwrap().is_some())
+        };
+        // From then on the application may be silent for its time.
+        let silence = (timeout + 5..2 * timeout).step_by(5);
+        silence.for_each(|second| assert_eq!(beats(second), [false; 3], "{second} s"));
+        assert_eq!(beats(2 * timeout), [true; 3]);
     }
 
     #[test]
@@ -312,35 +361,88 @@ mod tests {
         let mut state = state_of(1);
         let _ = grant(&mut state, BTreeSet::new()).unwrap();
         let timeout = state.limits.application_timeout.as_secs();
-        let beat = |state: &mut State, second| {
-            let beat = state.worker_heartbeat(at(second), 7, &id(0), 0, holding());
-            let expired = state.expire(at(second));
-            (beat.reply.unwrap(), expired.wake)
-        };
-        (0..timeout).step_by(5).for_each(|second| assert_eq!(beat(&mut state, second), (vec![], vec![])));
-        assert_eq!(beat(&mut state, timeout), (vec![], vec![id(0)]));
+        for second in (0..timeout).step_by(5) {
+            assert_eq!(beat(&mut state, second, 0, 0, holding()), []);
+            assert_eq!(state.worker_orders(&id(0), 0, 0), Ok(None));
+        }
+        assert_eq!(beat(&mut state, timeout, 0, 0, holding()), []);
         let ordered = state.worker_orders(&id(0), 0, 0).unwrap().expect("a deletion");
         assert_eq!(ordered.expired, [ShuffleKey::new("app", 0)]);
         // A worker that was away is left alone for as long as the application might be.
         let back = Registration { report: holding(), ..registration(id(1), 1) };
         assert_eq!(state.register_worker(at(timeout), 8, back).reply, Some(Vec::new()));
-        let mut beat = |second| {
-            let _ = state.expire(at(second));
-            state.worker_heartbeat(at(second), 8, &id(1), 1, holding()).reply.unwrap()
+        let mut beats = |second| {
+            assert_eq!(beat(&mut state, second, 0, 0, Report::default()), []);
+            beat(&mut state, second, 8, 1, holding())
         };
-        (timeout..2 * timeout).step_by(5).for_each(|second| assert_eq!(beat(second), []));
-        assert_eq!(beat(2 * timeout), [ShuffleKey::new("app", 0)]);
+        (timeout..2 * timeout).step_by(5).for_each(|second| assert_eq!(beats(second), []));
+        assert_eq!(beats(2 * timeout), [ShuffleKey::new("app", 0)]);
+    }
+
+    /// An application is let go for its silence, and one of three workers is silent too.
+    fn let_go_without_the_first_worker() -> (Logged, u64) {
+        let mut state = state_of(3);
+        state.limits.worker_timeout = 2 * state.limits.application_timeout;
+        let _ = grant(&mut state, BTreeSet::new()).unwrap();
+        let timeout = state.limits.application_timeout.as_secs();
+        for second in (0..=timeout).step_by(5) {
+            let _ = [1, 2].map(|number| beat(&mut state, second, number.into(), number, holding()));
+        }
+        assert!(state.applications().is_empty() && state.workers().len() == 3);
+        (state, timeout)
     }
 
     #[test]
     fn a_worker_that_is_silent_together_with_its_application_is_not_told_to_delete() {
+        let (mut state, _) = let_go_without_the_first_worker();
+        let mut is_told = |number: u16| state.worker_orders(&id(number), number.into(), 0).unwrap().is_some();
+        assert_eq!([0, 1, 2].map(&mut is_told), [false, true, true]);
+    }
+
+    #[test]
+    fn an_application_that_was_let_go_may_still_say_that_it_has_ended() {
+        let (mut state, end) = let_go_without_the_first_worker();
+        let application = pulse().application;
+        assert_eq!(state.remove_application(at(end), &application).records.len(), 1);
+        assert_eq!(state.remove_application(at(end), &application).records, [], "it is known");
+        for mut state in [restarted(&state, at(end)), state] {
+            let back = Registration { report: holding(), ..registration(id(0), 0) };
+            let expired = state.register_worker(at(end), 7, back).reply;
+            assert_eq!(expired, Some(vec![ShuffleKey::new("app", 0)]));
+        }
+    }
+
+    #[test]
+    fn an_order_to_delete_what_is_adopted_is_taken_back() {
         let mut state = state_of(1);
-        state.limits.worker_timeout = 2 * state.limits.application_timeout;
         let _ = grant(&mut state, BTreeSet::new()).unwrap();
-        let timeout = state.limits.application_timeout.as_secs();
-        run(&mut state, 0..=timeout);
-        assert!(state.applications().is_empty() && state.workers().len() == 1);
+        let end = state.limits.application_timeout.as_secs();
+        (0..=end).step_by(5).for_each(|second| drop(beat(&mut state, second, 0, 0, holding())));
+        assert!(state.applications().is_empty() && state.workers[&id(0)].orders.pending().is_some());
+        assert!(state.application_heartbeat(at(end), pulse()).reply.is_some());
+        assert_eq!(beat(&mut state, end, 0, 0, holding()), []);
+        assert!(state.applications()[&pulse().application].shuffles.contains_key(&ShuffleId(0)));
         assert_eq!(state.worker_orders(&id(0), 0, 0), Ok(None));
+        assert_eq!(restarted(&state, at(end)).shuffle_count(), 1);
+    }
+
+    #[test]
+    fn what_an_application_misses_is_registered_again() {
+        let mut state = state_of(1);
+        state.limits.shuffles_max = 2;
+        let _ = grant(&mut state, BTreeSet::new()).unwrap();
+        let application = pulse().application;
+        let _ = state.unregister_shuffles(at(1), &application, &[ShuffleId(0)]);
+        assert!(state.workers[&id(0)].orders.pending().is_some());
+        let mut revise = |shuffles: [i32; 3]| {
+            let revised = state.revise_shuffles(at(2), &application, &shuffles.map(ShuffleId));
+            (revised.reply, revised.records.len())
+        };
+        assert_eq!(revise([1, 0, 1]), (true, 2));
+        assert_eq!(revise([1, 0, 2]), (false, 0), "there is no room");
+        assert_eq!(revise([1, 0, 1]), (true, 0), "nothing is lost");
+        assert_eq!(state.worker_orders(&id(0), 0, 0), Ok(None));
+        assert_eq!(restarted(&state, at(2)).shuffle_count(), 2);
     }
 
     #[test]
@@ -348,10 +450,9 @@ mod tests {
         let mut state = state_of(3);
         let _ = grant(&mut state, BTreeSet::new()).unwrap();
         let application = pulse().application;
-        let many: Vec<ShuffleId> =
-            (0..SHUFFLES_LISTED_MAX as i32).rev().chain([0, 1]).map(ShuffleId).collect();
+        let many: Vec<ShuffleId> = (0..NAMED_MAX as i32).rev().chain([0, 1]).map(ShuffleId).collect();
         let removed = state.unregister_shuffles(at(1), &application, &many);
-        assert_eq!(removed.records.len(), SHUFFLES_LISTED_MAX / SHUFFLES_REMOVED_MAX);
+        assert_eq!(removed.records.len(), NAMED_MAX / SHUFFLES_REMOVED_MAX);
         assert_eq!(removed.wake, [id(0), id(1), id(2)], "each once");
         for number in 0..3 {
             let orders = state.workers[&id(number)].orders.pending().expect("the shuffle that was there");
@@ -376,7 +477,7 @@ mod tests {
             let _ = state.register_worker(at(0), number.into(), registration(id(number), number.into()));
         }
         assert_eq!(state.worker_link_lost(0), [id(0)]);
-        let excluded = |state: &mut State| {
+        let excluded = |state: &mut Logged| {
             let health = state.application_heartbeat(at(0), pulse()).reply;
             health.unwrap().excluded
         };

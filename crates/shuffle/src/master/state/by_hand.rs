@@ -131,12 +131,12 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::super::Standing;
-    use super::super::scene::{at, id, registration, restarted, run, state_of};
+    use super::super::scene::{Logged, at, id, registration, restarted, run, state_of};
     use super::*;
     use crate::master::report::{Registration, Report};
 
     /// A worker that was told to leave and was killed before it did.
-    fn killed() -> (State, u64) {
+    fn killed() -> (Logged, u64) {
         let mut state = state_of(1);
         let _ = state.command_workers(at(0), Command::Decommission, &[id(0)]);
         let end = state.limits.worker_timeout.as_secs() + state.limits.unavailable_kept.as_secs() + 10;
@@ -150,7 +150,7 @@ mod tests {
     }
 
     /// What a worker is told when it registers, and confirms to have heard.
-    fn told(state: &mut State, phase: Phase) -> Option<Command> {
+    fn told(state: &mut Logged, phase: Phase) -> Option<Command> {
         assert!(state.register_worker(at(1), 1, reports(phase)).reply.is_some());
         let orders = state.worker_orders(&id(0), 0, 0).unwrap()?;
         assert_eq!(state.worker_orders(&id(0), 0, orders.sequence), Ok(None));
@@ -175,6 +175,16 @@ mod tests {
         assert!(state.staying_by_hand.is_empty());
         let _ = state.register_worker(at(end), 3, registration(id(0), 3));
         assert_eq!(state.standing(&id(0)), Some(Standing::Available));
+    }
+
+    #[test]
+    fn whoever_is_forgotten_by_hand_is_forgotten_by_the_next_master_too() {
+        let mut state = state_of(1);
+        let lost = state.limits.worker_timeout.as_secs();
+        run(&mut state, 0..=lost);
+        assert!(restarted(&state, at(lost)).departed().contains_key(&id(0)));
+        assert_eq!(state.forget_departed(at(lost), &[id(0)]).records.len(), 1);
+        assert!(restarted(&state, at(lost)).departed().is_empty());
     }
 
     #[test]
@@ -205,6 +215,21 @@ mod tests {
         assert_eq!((beat.reply, beat.records), (Ok(vec![]), vec![]));
         let mut state = restarted(&state, at(1));
         assert_eq!(told(&mut state, Phase::Decommissioning), Some(Command::Recommission));
+    }
+
+    #[test]
+    fn whoever_is_to_stop_is_told_nothing_else_before_it_has() {
+        use Command::{Decommission, Recommission, StopGracefully, StopNow};
+        for stop in [StopGracefully, StopNow] {
+            for (phase, earlier) in [(Phase::Decommissioning, Recommission), (Phase::Normal, Decommission)] {
+                let mut state = state_of(1);
+                assert!(state.register_worker(at(0), 0, reports(phase)).reply.is_some());
+                let _ = state.command_workers(at(0), earlier, &[id(0)]);
+                let _ = state.command_workers(at(0), stop, &[id(0)]);
+                assert_eq!(told(&mut state, phase), Some(stop), "on its next connection");
+                assert_eq!(told(&mut state, phase), Some(earlier), "it has heard the other");
+            }
+        }
     }
 
     #[test]

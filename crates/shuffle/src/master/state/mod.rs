@@ -8,7 +8,7 @@
 //! The rule that everything here serves: data of a shuffle is deleted only when its application said so, ended or fell
 //! silent. What the master merely does not know (its journal lost a tail, a worker comes from elsewhere or was cut off
 //! together with the application) it adopts if the application is alive, and leaves alone for as long as an application
-//! may be silent otherwise.
+//! may be silent otherwise. Where it hears hardly anybody it takes nobody's silence for an end.
 
 mod addresses;
 mod applications;
@@ -40,8 +40,8 @@ pub use self::shuffles::{SlotGrant, SlotRefusal, SlotRequest};
 pub use self::standing::Standing;
 pub use self::workers::Unregistered;
 
-/// The most shuffles that one request may unregister or register: as many removals as are remembered.
-pub const SHUFFLES_LISTED_MAX: usize = tombstones::COUNT_MAX;
+/// The most shuffles or applications that one request may name: as many removals as are remembered.
+pub const NAMED_MAX: usize = tombstones::COUNT_MAX;
 
 /// The moment of a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -163,6 +163,19 @@ pub struct Worker {
     orders: Orders,
     /// Shuffles of its report that nobody knows, and since when.
     unknown: BTreeMap<ShuffleKey, Duration>,
+    /// The shuffles of its report, summed up.
+    held: BTreeMap<ApplicationId, Held>,
+}
+
+/// What a worker holds of an application.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Bytes of batches.
+    pub bytes: u64,
+    /// Partition locations, open or committed.
+    pub locations: u64,
+    /// Those of them whose shuffle has bytes there.
+    locations_written: u64,
 }
 
 /// What is known of the way to a worker.
@@ -204,6 +217,8 @@ pub struct State {
     ran_last: Option<Duration>,
     /// Nothing expires before this: set when the process itself was stopped for a while.
     expire_not_before: Duration,
+    /// No application is let go for its silence before this: set while it may be this master that is cut off.
+    silence_counts_from: Duration,
 }
 
 /// The longest list of departed workers, of excluded ones, of those that are to leave, and of those that are to stay.
@@ -224,6 +239,7 @@ impl State {
             tombstones: Tombstones::default(),
             ran_last: None,
             expire_not_before: Duration::ZERO,
+            silence_counts_from: Duration::ZERO,
         }
     }
 
@@ -289,6 +305,7 @@ impl State {
                     heard: now.monotonic,
                     orders: Orders::starting_at(now.unix_ms),
                     unknown: BTreeMap::new(),
+                    held: BTreeMap::new(),
                 });
                 entry.http_port = *http_port;
                 entry.network_location.clone_from(network_location);
@@ -378,7 +395,12 @@ impl State {
         if !self.may_expire(now) {
             return decision;
         }
-        self.expire_applications(now, &mut decision);
+        if self.hears_few(now) {
+            self.silence_counts_from = now.monotonic + self.limits.application_timeout;
+        }
+        if self.may_let_go(now) {
+            self.expire_applications(now, &mut decision);
+        }
         self.expire_workers(now, &mut decision);
         self.tombstones.expire(now.monotonic);
         decision
@@ -394,6 +416,25 @@ impl State {
             self.expire_not_before = now.monotonic + grace;
         }
         now.monotonic >= self.expire_not_before
+    }
+
+    /// Whether an application's silence means anything now.
+    fn may_let_go(&mut self, now: Now) -> bool {
+        self.may_expire(now) && now.monotonic >= self.silence_counts_from
+    }
+
+    /// Whether half of the workers or more are silent, or were lost a short while ago. Then it may be this master that
+    /// is cut off, perhaps together with a worker on its own machine, and living applications are silent as well: from
+    /// when it hears most workers again, they get as long as they may be silent, for a driver's request on a dead
+    /// connection takes a minute to fail.
+    fn hears_few(&self, now: Now) -> bool {
+        let Limits { application_timeout, worker_quiet, .. } = self.limits;
+        let is_recent =
+            |gone: &&Departure| now.monotonic.saturating_sub(gone.seen) < application_timeout && !gone.left;
+        let lost = self.departed.values().filter(is_recent).count();
+        let quiet = self.workers.values().filter(|held| held.silent_for(now) >= worker_quiet).count();
+        let all = lost + self.workers.len();
+        all > 0 && 2 * (lost + quiet) >= all
     }
 
     /// Makes a record's change and keeps it for the journal.
@@ -435,6 +476,11 @@ impl State {
     /// Workers that were told to leave for good and have not, registered or not.
     pub fn leaving_by_hand(&self) -> &BTreeSet<WorkerId> {
         &self.leaving_by_hand
+    }
+
+    /// Workers that were told to stay and are not known to work since, registered or not.
+    pub fn staying_by_hand(&self) -> &BTreeSet<WorkerId> {
+        &self.staying_by_hand
     }
 }
 

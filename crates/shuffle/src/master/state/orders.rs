@@ -49,6 +49,11 @@ impl Orders {
         }
     }
 
+    /// Whether there are deletions that the worker may still be about to carry out.
+    pub(super) fn has_deletions(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
     /// Takes back the order to delete a shuffle that is needed after all.
     pub(super) fn keep(&mut self, shuffle: &ShuffleKey) {
         if let Some(sequence) = self.waiting.remove(shuffle) {
@@ -71,11 +76,17 @@ impl Orders {
         self.command.is_some()
     }
 
+    /// Whether the worker may still be to hear that it is to stop.
+    pub(super) fn has_stop(&self) -> bool {
+        self.command.is_some_and(|(_, command)| matches!(command, Command::StopNow | Command::StopGracefully))
+    }
+
     /// Another process begins under the worker's name. The one that was told to stop has ended, often before it could
     /// confirm the order, and this one must not end of it again.
     pub(super) fn begin_life(&mut self) {
-        let stops = |command| matches!(command, Command::StopNow | Command::StopGracefully);
-        self.command = self.command.filter(|(_, command)| !stops(*command));
+        if self.has_stop() {
+            self.command = None;
+        }
     }
 
     /// Forgets what the worker has carried out, and says what it has deleted.

@@ -1,12 +1,72 @@
 //! The workers and requests of the state's tests: one application, workers with names by number.
 
 use std::collections::BTreeSet;
-use std::ops::RangeInclusive;
+use std::ops::{Deref, DerefMut, RangeInclusive};
 use std::time::Duration;
 
-use super::{ApplicationHealth, ApplicationPulse, Limits, Now, SlotGrant, SlotRefusal, SlotRequest, State};
-use crate::ids::{PartitionId, ShuffleId, WorkerId};
-use crate::master::report::{Registration, Report};
+use super::{
+    ApplicationHealth, ApplicationPulse, Decision, Limits, ListFull, Now, SlotGrant, SlotRefusal,
+    SlotRequest, State, Unregistered,
+};
+use crate::ids::{ApplicationId, PartitionId, ShuffleId, ShuffleKey, WorkerId};
+use crate::master::record::{Record, User};
+use crate::master::report::{Command, Phase, Registration, Report};
+
+/// A state with the records that its decisions have called for, as a journal has them.
+pub struct Logged {
+    state: State,
+    log: Vec<Record>,
+}
+
+impl Deref for Logged {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        &self.state
+    }
+}
+
+impl DerefMut for Logged {
+    fn deref_mut(&mut self) -> &mut State {
+        &mut self.state
+    }
+}
+
+macro_rules! decisions {
+    ($($name:ident($($given:ident: $kind:ty),*) -> $reply:ty;)*) => {
+        /// The decisions of a state, with their records kept.
+        impl Logged {
+            $(pub fn $name(&mut self, now: Now, $($given: $kind),*) -> Decision<$reply> {
+                let decision = self.state.$name(now, $($given),*);
+                self.log.extend(decision.records.iter().cloned());
+                decision
+            })*
+        }
+    };
+}
+
+decisions! {
+    application_heartbeat(pulse: ApplicationPulse) -> Option<ApplicationHealth>;
+    register_application(
+        application: &ApplicationId, user: User, properties: Vec<(String, String)>
+    ) -> bool;
+    name_user(application: &ApplicationId, user: User) -> ();
+    remove_application(application: &ApplicationId) -> ();
+    unregister_shuffles(application: &ApplicationId, shuffles: &[ShuffleId]) -> ();
+    revise_shuffles(application: &ApplicationId, shuffles: &[ShuffleId]) -> bool;
+    request_slots(random: u64, request: SlotRequest) -> Result<SlotGrant, SlotRefusal>;
+    register_worker(connection: u64, registration: Registration) -> Option<Vec<ShuffleKey>>;
+    worker_heartbeat(
+        connection: u64, worker: &WorkerId, incarnation: u64, report: Report
+    ) -> Result<Vec<ShuffleKey>, Unregistered>;
+    worker_leaves(
+        worker: &WorkerId, incarnation: u64, phase: Phase, gone: bool
+    ) -> Result<(), Unregistered>;
+    exclude_workers(add: &[WorkerId], remove: &[WorkerId]) -> Result<(), ListFull>;
+    forget_departed(workers: &[WorkerId]) -> ();
+    command_workers(command: Command, workers: &[WorkerId]) -> Result<Vec<WorkerId>, ListFull>;
+    expire() -> ();
+}
 
 pub fn id(number: u16) -> WorkerId {
     format!("worker:{number}:2:3:4").parse().unwrap()
@@ -28,8 +88,8 @@ pub fn registration(worker: WorkerId, incarnation: u64) -> Registration {
     }
 }
 
-pub fn state_of(workers: u16) -> State {
-    let mut state = State::new(Limits::default());
+pub fn state_of(workers: u16) -> Logged {
+    let mut state = Logged { state: State::new(Limits::default()), log: Vec::new() };
     for number in 0..workers {
         let registered = state.register_worker(at(0), number.into(), registration(id(number), number.into()));
         assert_eq!(registered.reply, Some(Vec::new()));
@@ -37,15 +97,22 @@ pub fn state_of(workers: u16) -> State {
     state
 }
 
-/// What another process makes of the state's records.
-pub fn restarted(state: &State, now: Now) -> State {
-    let mut restarted = State::new(state.limits().clone());
-    state.records().iter().for_each(|record| restarted.apply(now, record));
-    restarted
+/// What another process makes of the records that decisions have called for: no less than what this one knows, and no
+/// more than what a snapshot of it holds.
+pub fn restarted(before: &Logged, now: Now) -> Logged {
+    let made_of = |records: &[Record]| {
+        let mut state = State::new(before.limits().clone());
+        records.iter().for_each(|record| state.apply(now, record));
+        state
+    };
+    let (state, snapshot) = (made_of(&before.log), before.records());
+    assert_eq!(state.records(), snapshot, "a decision has changed what it has no record of");
+    assert_eq!(made_of(&snapshot).records(), snapshot, "a snapshot makes another state");
+    Logged { state, log: before.log.clone() }
 }
 
 /// Lets a master run that hears nobody: after a pause nobody is lost at once.
-pub fn run(state: &mut State, seconds: RangeInclusive<u64>) {
+pub fn run(state: &mut Logged, seconds: RangeInclusive<u64>) {
     seconds.step_by(5).for_each(|second| drop(state.expire(at(second))));
 }
 
@@ -66,10 +133,10 @@ pub fn request(excluded: BTreeSet<WorkerId>) -> SlotRequest {
     }
 }
 
-pub fn grant(state: &mut State, excluded: BTreeSet<WorkerId>) -> Result<SlotGrant, SlotRefusal> {
+pub fn grant(state: &mut Logged, excluded: BTreeSet<WorkerId>) -> Result<SlotGrant, SlotRefusal> {
     state.request_slots(at(0), 5, request(excluded)).reply
 }
 
-pub fn health_of(state: &mut State, workers: Vec<WorkerId>) -> ApplicationHealth {
+pub fn health_of(state: &mut Logged, workers: Vec<WorkerId>) -> ApplicationHealth {
     state.application_heartbeat(at(0), ApplicationPulse { workers, ..pulse() }).reply.unwrap()
 }

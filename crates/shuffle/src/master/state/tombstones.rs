@@ -42,6 +42,11 @@ impl Tombstones {
         self.shuffles.since.contains_key(shuffle)
     }
 
+    /// Whether the application said that it ended, and has not been back since.
+    pub(super) fn has_application(&self, application: &ApplicationId) -> bool {
+        self.applications.since.contains_key(application)
+    }
+
     /// Whether data of the shuffle may be deleted for certain.
     pub(super) fn covers(&self, shuffle: &ShuffleKey) -> bool {
         self.shuffles.since.contains_key(shuffle)

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::super::record::Record;
 use super::super::report::{Command, Phase, Registration, Report};
-use super::{Decision, Link, Now, OrderBatch, State, Worker};
+use super::{Decision, Held, Link, Now, OrderBatch, State, Worker};
 use crate::ids::{ApplicationId, ShuffleKey, WorkerId};
 
 /// The answer to a worker that must register first: the master does not know it, or knows another incarnation.
@@ -17,6 +17,37 @@ impl Worker {
     /// How long it has not been heard.
     pub fn silent_for(&self, now: Now) -> Duration {
         now.monotonic.saturating_sub(self.heard)
+    }
+
+    /// What it holds of each application, known or not.
+    pub fn held(&self) -> &BTreeMap<ApplicationId, Held> {
+        &self.held
+    }
+
+    /// What it holds of all of them.
+    pub fn held_of_all(&self) -> Held {
+        self.held.values().fold(Held::default(), |sum, held| sum.plus(*held))
+    }
+
+    fn sum_up(&mut self) {
+        self.held.clear();
+        for shuffle in &self.report.shuffles {
+            let (bytes, locations) = (shuffle.bytes, shuffle.locations);
+            let locations_written = if bytes > 0 { locations } else { 0 };
+            let sum = self.held.entry(shuffle.shuffle.application.clone()).or_default();
+            *sum = sum.plus(Held { bytes, locations, locations_written });
+        }
+    }
+}
+
+impl Held {
+    /// The sum of both, whatever workers say.
+    pub fn plus(self, more: Self) -> Self {
+        Self {
+            bytes: self.bytes.saturating_add(more.bytes),
+            locations: self.locations.saturating_add(more.locations),
+            locations_written: self.locations_written.saturating_add(more.locations_written),
+        }
     }
 }
 
@@ -48,8 +79,9 @@ impl State {
         held.version = version;
         held.push_ports = push_ports;
         held.link = Link::Up(connection);
-        // What it was told may not have reached it, or not its process.
+        // What it was told may not have reached it, or not its process. That it is to stop was said last where it waits.
         let told = match report.phase {
+            _ if held.orders.has_stop() => None,
             Phase::Normal => self.leaving_by_hand.contains(&worker).then_some(Command::Decommission),
             Phase::Decommissioning => self.staying_by_hand.contains(&worker).then_some(Command::Recommission),
             Phase::Stopping => None,
@@ -97,6 +129,7 @@ impl State {
         let deleted = held.orders.confirm(seen);
         if !deleted.is_empty() {
             held.report.shuffles.retain(|held| !deleted.contains(&held.shuffle));
+            held.sum_up();
         }
         Ok(held.orders.pending())
     }
@@ -188,11 +221,10 @@ impl State {
         report: Report,
         records: &mut Vec<Record>,
     ) -> Vec<ShuffleKey> {
-        let may_expire = self.may_expire(now);
+        let may_let_go = self.may_let_go(now);
         let mut expired = Vec::new();
         let mut unknown = BTreeMap::new();
         let mut adopted = Vec::new();
-        self.learn_sizes(&report);
         let held = self.workers.get_mut(worker).expect("only registered workers report");
         for shuffle in report.shuffles.iter().map(|held| &held.shuffle) {
             match self.applications.get(&shuffle.application) {
@@ -202,7 +234,7 @@ impl State {
                 None => {
                     let since = held.unknown.get(shuffle).copied().unwrap_or(now.monotonic);
                     let long = now.monotonic.saturating_sub(since) >= self.limits.application_timeout;
-                    if long && may_expire {
+                    if long && may_let_go {
                         expired.push(shuffle.clone());
                     } else {
                         unknown.insert(shuffle.clone(), since);
@@ -214,6 +246,7 @@ impl State {
         let has_stayed = report.phase == Phase::Normal && !held.orders.has_command();
         held.unknown = unknown;
         held.report = report;
+        held.sum_up();
         held.heard = now.monotonic;
         held.heartbeat_unix_ms = now.unix_ms;
         held.locations_granted = 0;
@@ -222,27 +255,26 @@ impl State {
             self.apply(now, &record);
             records.push(record);
         }
+        self.learn_sizes(worker);
+        adopted.truncate(self.limits.shuffles_max.saturating_sub(self.shuffle_count));
+        // The application may have been gone for a while, and its end the reason for an order that waits still.
+        self.take_back_deletions(&adopted);
         for shuffle in adopted {
-            if self.shuffle_count < self.limits.shuffles_max {
-                let record = Record::ShuffleRegistered { shuffle, at_unix_ms: now.unix_ms };
-                self.apply(now, &record);
-                records.push(record);
-            }
+            let record = Record::ShuffleRegistered { shuffle, at_unix_ms: now.unix_ms };
+            self.apply(now, &record);
+            records.push(record);
         }
         expired
     }
 
     /// Updates what is known of the applications' partition sizes. Locations without bytes are still to be written, or
     /// were never: they say nothing.
-    fn learn_sizes(&mut self, report: &Report) {
-        let mut sums: BTreeMap<&ApplicationId, (u64, u64)> = BTreeMap::new();
-        for held in report.shuffles.iter().filter(|held| held.bytes > 0) {
-            let sum = sums.entry(&held.shuffle.application).or_default();
-            *sum = (sum.0.saturating_add(held.bytes), sum.1.saturating_add(held.locations));
-        }
-        for (application, (bytes, locations)) in sums {
-            let Some(known) = self.applications.get_mut(application) else { continue };
-            let mean = bytes / locations.max(1);
+    fn learn_sizes(&mut self, worker: &WorkerId) {
+        for (application, held) in &self.workers[worker].held {
+            let Some(known) = self.applications.get_mut(application).filter(|_| held.bytes > 0) else {
+                continue;
+            };
+            let mean = held.bytes / held.locations_written.max(1);
             known.location_bytes =
                 Some(known.location_bytes.map_or(mean, |before| before / 4 * 3 + mean / 4));
         }
@@ -253,17 +285,19 @@ impl State {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::super::scene::{at, grant, health_of, id, registration, request, state_of};
+    use super::super::scene::{
+        Logged, at, grant, health_of, id, pulse, registration, request, restarted, run, state_of,
+    };
     use super::*;
     use crate::ids::ShuffleId;
     use crate::master::report::HeldShuffle;
-    use crate::master::state::{ApplicationPulse, Limits, SlotRefusal, SlotRequest, Standing, State};
+    use crate::master::state::{Limits, SlotRefusal, SlotRequest, Standing};
 
     #[test]
     fn a_quiet_worker_gets_nothing_while_there_are_others() {
         let mut state = state_of(2);
         let quiet = state.limits().worker_quiet.as_secs();
-        let beat = |state: &mut State, second, number: u16| {
+        let beat = |state: &mut Logged, second, number: u16| {
             let report = Report { memory_limit_bytes: 1 << 30, ..Report::default() };
             let beat = state.worker_heartbeat(at(second), number.into(), &id(number), number.into(), report);
             assert_eq!(beat.reply, Ok(Vec::new()));
@@ -285,7 +319,7 @@ mod tests {
         beat(&mut state, quiet, 1);
         assert_eq!(state.workers_available(), 2);
         let lost = quiet + state.limits().worker_timeout.as_secs();
-        (quiet..=lost).step_by(5).for_each(|second| drop(state.expire(at(second))));
+        run(&mut state, quiet..=lost);
         assert!(!state.has_available_worker(), "both are lost");
     }
 
@@ -303,7 +337,7 @@ mod tests {
 
     #[test]
     fn whoever_is_to_leave_for_good_is_told_in_each_life_of_both_sides() {
-        let told = |state: &mut State, life| {
+        let told = |state: &mut Logged, life| {
             let registered = state.register_worker(at(life), life, registration(id(0), life));
             assert!(registered.reply.is_some());
             let orders = state.worker_orders(&id(0), life, 0).expect("it is registered");
@@ -316,17 +350,17 @@ mod tests {
         let _ = state.command_workers(at(0), Command::Decommission, &[id(0)]);
         assert_eq!(told(&mut state, 0), Some(Command::Decommission));
         assert_eq!(told(&mut state, 1), Some(Command::Decommission), "another process of the worker");
-        let mut restarted = State::new(Limits::default());
-        state.records().iter().for_each(|record| restarted.apply(at(2), record));
-        assert_eq!(told(&mut restarted, 2), Some(Command::Decommission), "another process of the master");
-        let stays = restarted.command_workers(at(3), Command::Recommission, &[id(0)]);
+        let mut again = restarted(&state, at(2));
+        assert_eq!(told(&mut again, 2), Some(Command::Decommission), "another process of the master");
+        let stays = again.command_workers(at(3), Command::Recommission, &[id(0)]);
         assert_eq!(stays.records.len(), 1);
-        let _ = told(&mut restarted, 3);
-        assert_eq!(told(&mut restarted, 4), None);
+        let _ = told(&mut again, 3);
+        assert_eq!(told(&mut again, 4), None);
         // One that has left may come back under its name.
         assert_eq!(told(&mut state, 5), Some(Command::Decommission));
         let left = state.worker_leaves(at(6), &id(0), 5, Phase::Decommissioning, true);
         assert_eq!(left.reply, Ok(()));
+        assert!(restarted(&state, at(6)).departed()[&id(0)].left);
         assert_eq!(told(&mut state, 7), None);
     }
 
@@ -335,9 +369,7 @@ mod tests {
         let mut state = state_of(2);
         let _ = state.command_workers(at(0), Command::Decommission, &[id(0)]);
         assert_eq!(state.standing(&id(0)), Some(Standing::Decommissioning));
-        let mut restarted = State::new(Limits::default());
-        state.records().iter().for_each(|record| restarted.apply(at(0), record));
-        for state in [&mut state, &mut restarted] {
+        for state in [&mut restarted(&state, at(0)), &mut state] {
             let granted = grant(state, BTreeSet::new()).unwrap();
             assert_eq!(granted.workers.iter().map(|(worker, _)| worker).collect::<Vec<_>>(), [&id(1)]);
             assert_eq!(health_of(state, Vec::new()).shutting, [id(0)]);
@@ -346,17 +378,13 @@ mod tests {
         let Limits { worker_timeout, unavailable_kept, .. } = *state.limits();
         let lost = worker_timeout.as_secs() + 5;
         let forgotten = lost + unavailable_kept.as_secs() + 5;
-        // A master that runs all the time: after a pause nobody is lost at once.
-        let run = |state: &mut State, from: u64, to: u64| {
-            (from..=to).step_by(5).for_each(|second| drop(state.expire(at(second))));
-        };
-        run(&mut state, 0, lost);
+        run(&mut state, 0..=lost);
         assert!(state.departed().contains_key(&id(0)));
-        run(&mut state, lost, forgotten);
+        run(&mut state, lost..=forgotten);
         assert!(state.departed().is_empty(), "it is forgotten");
         let _ = state.register_worker(at(forgotten), 9, registration(id(0), 9));
         assert_eq!(state.standing(&id(0)), Some(Standing::Decommissioning));
-        run(&mut state, forgotten, forgotten + lost);
+        run(&mut state, forgotten..=forgotten + lost);
         let _ = state.forget_departed(at(forgotten + lost), &[id(0)]);
         let _ = state.register_worker(at(forgotten + lost), 10, registration(id(0), 10));
         assert_eq!(state.standing(&id(0)), Some(Standing::Available), "an operator has let it go");
@@ -365,7 +393,7 @@ mod tests {
     #[test]
     fn a_restarted_worker_is_not_told_to_stop_again() {
         let mut state = state_of(1);
-        let told = |state: &mut State, life| {
+        let told = |state: &mut Logged, life| {
             let orders = state.worker_orders(&id(0), life, 0).expect("it is registered");
             orders.and_then(|orders| orders.command)
         };
@@ -391,8 +419,7 @@ mod tests {
         let _ = grant(&mut state, BTreeSet::new()).unwrap();
         let _ = state.remove_application(at(1), &application);
         let _ = state.unregister_shuffles(at(2), &application, &[ShuffleId(0)]);
-        let pulse = ApplicationPulse { application: application.clone(), workers: Vec::new() };
-        assert_eq!(state.application_heartbeat(at(3), pulse).reply.unwrap().shuffles, []);
+        assert_eq!(state.application_heartbeat(at(3), pulse()).reply.unwrap().shuffles, []);
         // A worker that was away all the time brings its data back.
         let shuffle = ShuffleKey::new(application, 0);
         let held = HeldShuffle { shuffle: shuffle.clone(), locations: 1, bytes: 1 };
@@ -402,12 +429,30 @@ mod tests {
     }
 
     #[test]
+    fn only_locations_with_bytes_say_how_large_locations_are() {
+        let mut state = state_of(1);
+        let _ = grant(&mut state, BTreeSet::new()).unwrap();
+        let held = |shuffle, locations, bytes| {
+            let shuffle = ShuffleKey::new("app", shuffle);
+            HeldShuffle { shuffle, locations, bytes }
+        };
+        let mut beat = |shuffles| {
+            let report = Report { shuffles, ..Report::default() };
+            assert!(state.worker_heartbeat(at(1), 0, &id(0), 0, report).reply.is_ok());
+            state.applications()[&ApplicationId::from("app")].location_bytes
+        };
+        assert_eq!(beat(vec![held(0, 8, 0)]), None);
+        assert_eq!(beat(vec![held(0, 8, 0), held(1, 2, 600), held(2, 4, 600)]), Some(200));
+        assert_eq!(beat(vec![held(1, 2, 1200)]), Some(300), "the newer one weighs a quarter");
+    }
+
+    #[test]
     fn a_number_is_used_again_only_where_nothing_of_it_is_left() {
         let mut state = state_of(2);
         let application = ApplicationId::from("app");
         let _ = grant(&mut state, BTreeSet::new()).unwrap();
         let _ = state.unregister_shuffles(at(1), &application, &[ShuffleId(0)]);
-        let orders = |state: &State, worker: u16| state.workers[&id(worker)].orders.pending();
+        let orders = |state: &Logged, worker: u16| state.workers[&id(worker)].orders.pending();
         let sequence = orders(&state, 0).expect("a deletion").sequence;
         assert_eq!(grant(&mut state, BTreeSet::new()), Err(SlotRefusal::NoWorker), "both still have it");
         assert_eq!(state.worker_orders(&id(0), 0, sequence), Ok(None));
@@ -427,8 +472,7 @@ mod tests {
             } else {
                 before.unregister_shuffles(at(1), &application, &[ShuffleId(0)])
             };
-            let mut state = State::new(Limits::default());
-            before.records().iter().for_each(|record| state.apply(at(2), record));
+            let mut state = restarted(&before, at(2));
             assert_eq!(health_of(&mut state, Vec::new()).shuffles, []);
             assert_eq!(
                 grant(&mut state, BTreeSet::new()),
