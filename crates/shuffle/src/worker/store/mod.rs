@@ -69,6 +69,8 @@ pub struct Store {
 pub struct Removed {
     files: Vec<Arc<Segment>>,
     lease: Option<Arc<Lease>>,
+    /// Whose folders go with all that is in them, because that is not known.
+    unread: Option<ShuffleKey>,
 }
 
 /// How much later than another one a directory was used first that may be the empty place of a disk which is not mounted,
@@ -213,15 +215,15 @@ impl Store {
     }
 
     /// Decides about a shuffle, which is made if it is not here, under its lock; `None` while files of an earlier one of
-    /// that number are being deleted.
+    /// that number are being deleted, and if what is here of it could not be read.
     pub fn with_shuffle<T>(&self, key: &ShuffleKey, decide: impl FnOnce(&mut Contents) -> T) -> Option<T> {
         loop {
             let shuffle = self.find_or_insert(key)?;
             let mut contents = shuffle.lock();
             if !contents.gone {
-                return Some(decide(&mut contents));
+                return (!contents.is_unread).then(|| decide(&mut contents));
             }
-            // Deleted between the two lines: it has left the table, so the next turn makes a new one.
+            // Deleted between the two lines: the next turn finds that it is, or makes a new one.
         }
     }
 
@@ -249,8 +251,9 @@ impl Store {
             contents.gone = true;
             shuffle.shrank(shuffle.resident());
             let (files, lease) = (std::mem::take(&mut contents.segments), contents.lease.take());
+            let unread = contents.is_unread.then(|| key.clone());
             let memory = (std::mem::take(&mut contents.copies), contents.take_slots_charge());
-            (memory, Removed { files, lease })
+            (memory, Removed { files, lease, unread })
         };
         removed.lease.iter().for_each(|lease| lease.end());
         self.unsealed().retain(|waiting| !Arc::ptr_eq(waiting, &shuffle));
@@ -260,30 +263,31 @@ impl Store {
 
     /// Deletes files, those of each directory in their turn and by themselves: a disk that stands still holds up nothing
     /// but its own.
-    pub fn delete(self: &Arc<Self>, Removed { files, lease }: Removed) {
-        let mut lots: Vec<(Arc<Directory>, Vec<Arc<Segment>>)> = Vec::new();
+    pub fn delete(self: &Arc<Self>, Removed { files, lease, unread }: Removed) {
+        let mut lots: Vec<(Arc<Directory>, Vec<Arc<Segment>>)> = match unread {
+            Some(_) => self.directories.iter().map(|directory| (Arc::clone(directory), Vec::new())).collect(),
+            None => Vec::new(),
+        };
         for segment in files {
             match lots.iter_mut().find(|(directory, _)| Arc::ptr_eq(directory, segment.directory())) {
                 Some((_, lot)) => lot.push(segment),
                 None => lots.push((Arc::clone(segment.directory()), vec![segment])),
             }
         }
-        for (directory, lot) in lots {
-            tokio::spawn(Arc::clone(self).delete_lot(directory, lot, lease.clone()));
+        for (directory, files) in lots {
+            let lot = Removed { files, lease: lease.clone(), unread: unread.clone() };
+            tokio::spawn(Arc::clone(self).delete_lot(directory, lot));
         }
     }
 
-    async fn delete_lot(
-        self: Arc<Self>,
-        directory: Arc<Directory>,
-        lot: Vec<Arc<Segment>>,
-        lease: Option<Arc<Lease>>,
-    ) {
+    async fn delete_lot(self: Arc<Self>, directory: Arc<Directory>, lot: Removed) {
         let _turn = directory.deletions.acquire().await;
         let place = Arc::clone(&directory);
         let deleted = tokio::task::spawn_blocking(move || {
-            for segment in lot {
-                segment.delete();
+            let Removed { files, lease, unread } = lot;
+            files.iter().for_each(|segment| segment.delete());
+            if let Some(key) = unread {
+                segment::delete_all(&place, &key);
             }
             drop(lease);
             place.measure()
@@ -296,7 +300,7 @@ impl Store {
 
     /// Deletes a file of a shuffle that nobody has heard of, or that has gone meanwhile.
     pub fn delete_file(self: &Arc<Self>, segment: Arc<Segment>, lease: Option<Arc<Lease>>) {
-        self.delete(Removed { files: vec![segment], lease });
+        self.delete(Removed { files: vec![segment], lease, unread: None });
     }
 
     /// What the worker is going through, for decisions about who finds memory at `level`.

@@ -319,12 +319,28 @@ impl Segment {
         {
             tracing::warn!(path = %self.path.display(), %error, "cannot delete a segment");
         }
-        // The folder goes with its last file; until then this fails, as it should.
         if let Some(folder) = self.path.parent() {
-            let _ = fs::remove_dir(folder);
-            let _ = folder.parent().map(fs::remove_dir);
+            delete_empty(folder);
         }
     }
+}
+
+/// Removes the folder of a shuffle, and the one of its application, with the last file in them; until then this fails, as it
+/// should.
+fn delete_empty(folder: &Path) {
+    let _ = fs::remove_dir(folder);
+    let _ = folder.parent().map(fs::remove_dir);
+}
+
+/// Removes whatever a directory holds of a shuffle to which nobody writes. Blocks.
+pub fn delete_all(directory: &Directory, key: &ShuffleKey) {
+    let folder = folder(directory, key);
+    if let Err(error) = fs::remove_dir_all(&folder)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        tracing::warn!(path = %folder.display(), %error, "cannot delete a shuffle");
+    }
+    delete_empty(&folder);
 }
 
 /// Writes to a shuffle's file, which is made if `target` is only a number for it. A new one to which nothing could be

@@ -48,6 +48,9 @@ pub struct Contents {
     pub lease: Option<Arc<Lease>>,
     /// When it was made, in the order of lives: what lies on disk from before is another one's that had its number.
     pub birth: u64,
+    /// What lies on disk of it could not be read, and nothing else is known of it: it takes no locations, so that the next
+    /// start of the worker may still find what there is.
+    pub is_unread: bool,
     /// Files, the newest of each directory last.
     pub segments: Vec<Arc<Segment>>,
     /// What the files say about winners.
@@ -62,8 +65,8 @@ pub struct Contents {
 /// slack, its copy and what comes with the first batch.
 const SLOT_BYTES: u64 = 512;
 
-/// How many numbers files and copies may have that lie in a folder which could not be listed, above those of all others. They
-/// have their order from all shuffles together, so that even a long run gives less.
+/// How many numbers copies and files may have that were not seen, because what they lie in could not be read, above those of
+/// all others. All shuffles together take them from one count, and even a long run gives fewer.
 const UNSEEN_SEGMENTS_MAX: u32 = 1 << 24;
 const UNSEEN_LIVES_MAX: u64 = 1 << 40;
 
@@ -116,6 +119,7 @@ impl Shuffle {
             stopping: false,
             lease: Some(lease),
             birth: numbers.life(),
+            is_unread: false,
             segments: Vec::new(),
             winners_on_disk: Winners::default(),
             slots_charge: memory.charge_fixed(0),
