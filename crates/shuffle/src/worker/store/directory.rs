@@ -75,7 +75,7 @@ pub struct Directory {
     pub(super) writes: Arc<Semaphore>,
     pub(super) reads: Arc<Semaphore>,
     /// One deletion at a time: a disk that stands still takes one thread, however much is to be deleted there.
-    pub(super) deletions: Semaphore,
+    pub(in crate::worker) deletions: Semaphore,
     pub(in crate::worker) large_writes: Arc<Semaphore>,
     /// How often the test still wants no file to be opened.
     #[cfg(test)]

@@ -45,6 +45,9 @@ use crate::metrics::{Counter, Timer};
 /// The share of the memory that reads from disk may use, in 1/16; the rest is for batches.
 const READ_SIXTEENTHS: u64 = 2;
 
+/// How often is looked whether files are gone.
+const DELETION_POLL: Duration = Duration::from_millis(10);
+
 /// Everything that a worker stores.
 #[derive(Debug)]
 pub struct Store {
@@ -227,9 +230,29 @@ impl Store {
         }
     }
 
-    /// How many shuffles are here.
+    /// How many shuffles are here or being deleted.
     pub fn shuffle_count(&self) -> usize {
-        self.shuffles().len()
+        self.shuffles().len() + self.deletions.len()
+    }
+
+    /// Shuffles that are not here any more, of which there may be files.
+    pub fn deleting(&self) -> Vec<ShuffleKey> {
+        self.deletions.all()
+    }
+
+    /// Waits until there are no files any more of shuffles that were removed, but no longer than that. Returns whether it is
+    /// so; only those of which there may be some are left in `keys`.
+    pub async fn are_deleted(&self, keys: &mut Vec<ShuffleKey>, within: Duration) -> bool {
+        let deleted = async {
+            loop {
+                keys.retain(|key| self.deletions.has(key));
+                if keys.is_empty() {
+                    break;
+                }
+                tokio::time::sleep(DELETION_POLL).await;
+            }
+        };
+        tokio::time::timeout(within, deleted).await.is_ok()
     }
 
     /// Every shuffle that is here.
