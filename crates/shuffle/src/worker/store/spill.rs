@@ -231,12 +231,13 @@ pub(super) fn plan_of(shuffle: Arc<Shuffle>, bytes_max: u64) -> Option<SpillJob>
         .collect();
     candidates.sort_unstable_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
     let (mut slots, mut runs, mut planned) = (Vec::new(), Vec::new(), 0);
-    for (bytes, slot) in candidates {
+    for (_, slot) in candidates {
         if planned >= bytes_max {
             break;
         }
-        if let Some(run) = contents.copies.get_mut(&slot).and_then(|copy| copy.begin_spill(bytes_max)) {
-            planned += bytes.min(bytes_max);
+        let left = bytes_max - planned;
+        if let Some((run, bytes)) = contents.copies.get_mut(&slot).and_then(|copy| copy.begin_spill(left)) {
+            planned += bytes;
             slots.push(slot);
             runs.push(run);
         }
@@ -329,6 +330,12 @@ mod tests {
         );
         job.abandon();
         assert_eq!(shuffle.resident(), 5000);
+        // Of as many locations as well.
+        drop(store.remove(shuffle.key()));
+        let shuffle = store.find_or_insert(&ShuffleKey::new("app", 1)).unwrap();
+        reserve(&shuffle, 0..50);
+        (0..50).for_each(|partition| assert!(append(&store, &shuffle, partition, &batch(0, 0, 0, 100))));
+        assert_eq!(store.plan(1000).expect("there is something to spill").runs.len(), 5);
     }
 
     #[test]
