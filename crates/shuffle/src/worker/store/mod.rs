@@ -328,7 +328,9 @@ impl Store {
 
     /// What the worker is going through, for decisions about who finds memory at `level`.
     pub fn pressure(&self, leaving: bool, level: Level) -> Pressure {
-        let room = || self.directories.iter().any(|directory| directory.health() == Health::Healthy);
+        let has_room =
+            |directory: &Arc<Directory>| directory.health() == Health::Healthy && !directory.lacks_files();
+        let room = || self.directories.iter().any(has_room);
         let exhausted = level >= Level::Tight && (!room() || self.memory.is_mostly_fixed());
         Pressure { leaving, memory_tight: level >= Level::Tight, exhausted }
     }

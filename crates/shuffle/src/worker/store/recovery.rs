@@ -75,7 +75,7 @@ impl Store {
         let mut are_all_known = !self.lacks_directories;
         for directory in self.directories() {
             let listing = Listing::of(directory, list).unwrap_or_else(|error| {
-                directory.gave_no_file(&error);
+                directory.refused(&error);
                 Listing { lacks_shuffles: true, ..Listing::default() }
             });
             are_all_known &= !listing.lacks_shuffles;

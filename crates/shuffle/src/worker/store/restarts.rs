@@ -130,8 +130,9 @@ fn whose_batches_count_is_known_without_the_other_disk() {
     with_store(async |place, store| {
         let (shuffle, batches) = pushed(&store, "app", &[5000, 1000]);
         assert!(append(&store, &shuffle, 1, &batch(1, 1, 1, 800)));
-        let first = store.plan(1).expect("the larger location");
-        assert!(store.spill(first, Arc::clone(&store.directories()[0])).await);
+        let near = Arc::clone(&store.directories()[0]);
+        let first = store.plan(&near, 1).expect("the larger location");
+        assert!(store.spill(first, near).await);
         let primaries = (0..2).map(|id| file(id).location).collect();
         let attempts = vec![AttemptId(0); 2];
         shuffle.lock().state.commit(&Commit { primaries, attempts, ..Commit::default() });

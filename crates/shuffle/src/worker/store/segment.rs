@@ -24,7 +24,8 @@ const GATHER_BYTES: usize = 1 << 20;
 /// How often a file is made again whose folder went meanwhile, as folders do with the last file in them.
 const CREATE_ATTEMPTS_MAX: usize = 4;
 
-/// For how long a file is waited for that the process or the system has no room to open, and how often it is tried.
+/// For how long a file is waited for that the process or the system has no room to open, if the one before it was opened, and
+/// how often it is tried.
 const OPEN_WAIT: Duration = if cfg!(test) { Duration::from_millis(200) } else { Duration::from_secs(5) };
 const OPEN_RETRY: Duration = Duration::from_millis(50);
 
@@ -90,7 +91,8 @@ impl Segment {
             fs::create_dir_all(&folder)?;
             File::options().create_new(true).read(true).write(true).open(&path)
         };
-        let deadline = Instant::now() + OPEN_WAIT;
+        let wait = if directory.lacks_files() { Duration::ZERO } else { OPEN_WAIT };
+        let deadline = Instant::now() + wait;
         let mut opened = open();
         let mut attempts = 1;
         while let Err(error) = &opened {
@@ -103,7 +105,8 @@ impl Segment {
             }
             opened = open();
         }
-        let file = opened.inspect_err(|error| directory.gave_no_file(error))?;
+        let file = opened.inspect_err(|error| directory.refused(error))?;
+        directory.gave_file();
         Ok(Self::of(directory, path, file, 0))
     }
 

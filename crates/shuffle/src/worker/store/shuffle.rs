@@ -170,11 +170,15 @@ impl Contents {
 
     /// The file of a directory that still takes runs, and the number for a new one.
     pub fn writable_segment(&self, directory: &Arc<Directory>) -> Result<Arc<Segment>, u32> {
+        self.open_segment(directory).cloned().ok_or_else(|| self.next_segment_number())
+    }
+
+    /// The file of a directory that still takes runs.
+    pub fn open_segment(&self, directory: &Arc<Directory>) -> Option<&Arc<Segment>> {
         // The newest may be a large batch's own.
         let takes_runs =
             |segment: &&Arc<Segment>| Arc::ptr_eq(segment.directory(), directory) && segment.is_writable();
-        let found = self.segments.iter().rev().find(takes_runs);
-        found.cloned().ok_or_else(|| self.next_segment_number())
+        self.segments.iter().rev().find(takes_runs)
     }
 
     /// Charges the locations that there are now. What is not needed any more is returned, to be dropped without the lock:
