@@ -77,37 +77,43 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Makes a new file for a shuffle. `number` is unique within the store. Blocks; where too many files are open it waits
-    /// for some to be closed.
+    /// Makes a new file for a shuffle, with that number or, where there is one of that number, the next that is free. Blocks;
+    /// where too many files are open it waits for some to be closed.
     ///
     /// # Errors
     /// What the file system says; the directory is told.
-    pub fn create(directory: &Arc<Directory>, key: &ShuffleKey, number: u32) -> io::Result<Self> {
+    pub fn create(directory: &Arc<Directory>, key: &ShuffleKey, mut number: u32) -> io::Result<Self> {
         let folder = folder(directory, key);
-        let path = folder.join(format!("{number:08}.segment"));
-        let open = || {
+        let open = |path: &Path| {
+            fs::create_dir_all(&folder)?;
             #[cfg(test)]
             directory.open_files_are_too_many()?;
-            fs::create_dir_all(&folder)?;
-            File::options().create_new(true).read(true).write(true).open(&path)
+            File::options().create_new(true).read(true).write(true).open(path)
         };
         let wait = if directory.lacks_files() { Duration::ZERO } else { OPEN_WAIT };
         let deadline = Instant::now() + wait;
-        let mut opened = open();
         let mut attempts = 1;
-        while let Err(error) = &opened {
-            if is_want_of_files(error) && Instant::now() < deadline {
+        loop {
+            let path = folder.join(format!("{number:08}.segment"));
+            let error = match open(&path) {
+                Ok(file) => {
+                    directory.gave_file();
+                    return Ok(Self::of(directory, path, file, 0));
+                }
+                Err(error) => error,
+            };
+            if is_want_of_files(&error) && Instant::now() < deadline {
                 thread::sleep(OPEN_RETRY);
             } else if error.kind() == io::ErrorKind::NotFound && attempts < CREATE_ATTEMPTS_MAX {
                 attempts += 1;
+            } else if error.kind() == io::ErrorKind::AlreadyExists && path.exists() {
+                number = number.wrapping_add(1);
             } else {
-                break;
+                delete_empty(&folder);
+                directory.refused(&error);
+                return Err(error);
             }
-            opened = open();
         }
-        let file = opened.inspect_err(|error| directory.refused(error))?;
-        directory.gave_file();
-        Ok(Self::of(directory, path, file, 0))
     }
 
     /// Makes a file for one batch that is written while it arrives, see [`Segment::write_part`].
@@ -523,6 +529,16 @@ mod tests {
         let tried = tried.into_inner();
         assert_eq!(tried.iter().map(|path| path.exists()).collect::<Vec<_>>(), [false, true]);
         assert_eq!(tried[1], segment.path(), "what others were written to stays");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_made_leaves_no_folder() {
+        let place = tempfile::tempdir().unwrap();
+        let directory = Arc::new(Directory::open(place.path(), Some(0)).unwrap());
+        directory.unopened.store(1000, Ordering::Relaxed);
+        assert!(Segment::create(&directory, &ShuffleKey::new("app", 3), 0).is_err());
+        assert!(directory.unopened.load(Ordering::Relaxed) < 1000);
+        assert_eq!(fs::read_dir(directory.home()).unwrap().count(), 1, "only the lock is left");
     }
 
     #[test]
