@@ -10,7 +10,7 @@ use super::directory::{Health, STEP_MAX};
 use super::disks::{commit, pushed, restart, segments_below, spill, until, with_store};
 use super::model::{CALM, append, batch, file, open, read_all, reserve, runtime};
 use super::record::{RunRow, Seal};
-use super::segment::{RunToWrite, Segment};
+use super::segment::{self, RunToWrite, Segment};
 use super::shuffle::Shuffle;
 use super::{NEW_FOR, NEWER_BY, Store};
 use crate::error::Kind;
@@ -180,6 +180,24 @@ fn a_shuffle_that_comes_back_has_files_of_its_own() {
         assert!(batches != later);
         assert_eq!(read_all(&store, &shuffle, 0, MapRange::Whole).await.unwrap(), later);
         assert_eq!(segments_below(place.path()).len(), 1);
+    });
+}
+
+#[test]
+fn a_number_that_a_file_has_is_passed_over() {
+    with_store(async |place, store| {
+        let (shuffle, batches) = pushed(&store, "app", &[1000]);
+        let number = shuffle.lock().next_segment_number();
+        let folder = segment::folder(&store.directories()[0], shuffle.key());
+        std::fs::create_dir_all(&folder).unwrap();
+        for number in [number + 1, number + 2] {
+            std::fs::write(folder.join(format!("{number:08}.segment")), "").unwrap();
+        }
+        assert!(spill(&store, 0).await.unwrap());
+        assert_eq!(store.directories()[0].health(), Health::Healthy);
+        assert_eq!(segments_below(place.path()).len(), 3);
+        commit(&shuffle, 1);
+        assert_eq!(read_all(&store, &shuffle, 0, MapRange::Whole).await.unwrap(), batches);
     });
 }
 

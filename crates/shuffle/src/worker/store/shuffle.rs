@@ -66,7 +66,8 @@ pub struct Contents {
 const SLOT_BYTES: u64 = 512;
 
 /// How many numbers copies and files may have that were not seen, because what they lie in could not be read, above those of
-/// all others. All shuffles together take them from one count, and even a long run gives fewer.
+/// all others. All shuffles together take them from one count, and even a long run gives fewer. Where the numbers of files
+/// begin again after very many starts, a file takes the next that is free.
 const UNSEEN_SEGMENTS_MAX: u32 = 1 << 24;
 const UNSEEN_LIVES_MAX: u64 = 1 << 40;
 
