@@ -91,13 +91,6 @@ fn newer(directories: &[Arc<Directory>], now: SystemTime) -> impl Iterator<Item 
     })
 }
 
-impl Removed {
-    /// The files.
-    pub fn files(&self) -> &[Arc<Segment>] {
-        &self.files
-    }
-}
-
 impl Store {
     /// Opens and locks the directories. `memory_bytes` is for batches, indexes and read buffers together.
     ///

@@ -160,7 +160,7 @@ fn a_shuffle_that_comes_back_has_files_of_its_own() {
         let key = ShuffleKey::new("app", 1);
         let (shuffle, _) = pushed(&store, "app", &[1000]);
         assert!(spill(&store, 0).await.unwrap());
-        let earlier = store.remove(&key).unwrap().files().to_vec();
+        let earlier = store.remove(&key).unwrap().files;
         drop(shuffle);
         // The disk does not delete them.
         let (shuffle, batches) = pushed(&store, "app", &[2000]);
@@ -172,7 +172,7 @@ fn a_shuffle_that_comes_back_has_files_of_its_own() {
         let (store, locations) = restart(&place, store, shuffle);
         assert_eq!(locations, 1);
         // Nor does one that comes back after a restart.
-        let earlier = store.remove(&key).unwrap().files().to_vec();
+        let earlier = store.remove(&key).unwrap().files;
         let (shuffle, later) = pushed(&store, "app", &[3000]);
         assert!(spill(&store, 0).await.unwrap());
         earlier.iter().for_each(|segment| segment.delete());
