@@ -418,8 +418,7 @@ mod tests {
         full.bind(&std::net::SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
         full.listen(0).unwrap();
         let address = full.local_addr().unwrap().as_socket().unwrap().to_string();
-        let options =
-            ClientOptions { connect_max: Duration::from_millis(300), ..ClientOptions::default() };
+        let options = ClientOptions { connect_max: Duration::from_millis(300), ..ClientOptions::default() };
         let mut in_line = Vec::new();
         while let Ok(stream) = connect(&address, &options).await {
             in_line.push(stream);
@@ -453,7 +452,8 @@ mod tests {
         let address = socket.local_addr().unwrap().to_string();
         // But not sooner than it is allowed to take.
         for (idle_max, _given_up_after) in [(10, 120), (400, 400)] {
-            let options = ClientOptions { idle_max: Duration::from_secs(idle_max), ..ClientOptions::default() };
+            let options =
+                ClientOptions { idle_max: Duration::from_secs(idle_max), ..ClientOptions::default() };
             let stream = connect(&address, &options).await.unwrap();
             let stream = socket2::SockRef::from(&stream);
             assert!(stream.keepalive().unwrap());

@@ -270,9 +270,11 @@ impl Registration {
             let held: HashSet<&ShuffleKey> = held.iter().map(|shuffle| shuffle.key()).collect();
             deleting.retain(|key| !held.contains(key));
         }
-        shuffles.extend(
-            deleting.iter().map(|key| HeldShuffle { name: Some(name(key)), locations: 0, bytes: 0 }),
-        );
+        shuffles.extend(deleting.iter().map(|key| HeldShuffle {
+            name: Some(name(key)),
+            locations: 0,
+            bytes: 0,
+        }));
         let directories = store.directories().iter().map(|directory| DirectoryReport {
             path: directory.root().display().to_string(),
             bytes_total: directory.total().cast_signed(),
@@ -354,7 +356,8 @@ mod tests {
                 }
             } else if message.kind == MessageType::WORKER_REGISTER {
                 let status = Status::Success.code();
-                let registered = WorkerRegistered { status, heartbeat_interval_ms: 60_000, ..Default::default() };
+                let registered =
+                    WorkerRegistered { status, heartbeat_interval_ms: 60_000, ..Default::default() };
                 reply.answer(&Answer::of(&registered));
             }
             Ok(())
@@ -373,8 +376,7 @@ mod tests {
             command: internal::WorkerCommand::CommandDecommission.into(),
         };
         let master = Arc::new(Master { orders: Mutex::new(orders), seen, waiting: Mutex::default() });
-        let listener =
-            Listener::bind("127.0.0.1:0", net::Options::new(Limits::CONTROL)).await.unwrap();
+        let listener = Listener::bind("127.0.0.1:0", net::Options::new(Limits::CONTROL)).await.unwrap();
         let options = Options {
             masters: vec![listener.address().to_string()],
             directories: vec![place.path().into()],

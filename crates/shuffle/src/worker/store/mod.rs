@@ -23,6 +23,8 @@ mod disks;
 #[cfg(test)]
 mod model;
 #[cfg(test)]
+mod open_files;
+#[cfg(test)]
 mod restarts;
 
 use std::collections::HashMap;

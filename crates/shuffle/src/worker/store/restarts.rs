@@ -309,7 +309,8 @@ fn a_folder_that_cannot_be_listed_costs_what_is_in_it() {
             segments_below(place.path()).into_iter().partition(|path| all.contains(path));
         assert_eq!(left.len(), all.len(), "nothing is deleted");
         let names = |paths: &mut Vec<PathBuf>| {
-            let mut names: Vec<_> = paths.drain(..).map(|path| path.file_name().unwrap().to_owned()).collect();
+            let mut names: Vec<_> =
+                paths.drain(..).map(|path| path.file_name().unwrap().to_owned()).collect();
             names.sort_unstable();
             names
         };
@@ -330,7 +331,8 @@ fn a_folder_that_cannot_be_listed_costs_what_is_in_it() {
         assert_eq!(read("lost").await, Err(Kind::NotFound));
         assert!(store.with_shuffle(&away, |_| ()).is_some());
         store.delete(store.remove(&ShuffleKey::new("lost", 1)).unwrap());
-        until(|| segments_below(place.path()).iter().all(|path| !path.to_string_lossy().contains("lost"))).await;
+        until(|| segments_below(place.path()).iter().all(|path| !path.to_string_lossy().contains("lost")))
+            .await;
     });
 }
 

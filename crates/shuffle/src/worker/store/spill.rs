@@ -364,7 +364,10 @@ mod tests {
         let shuffle = store.find_or_insert(&ShuffleKey::new("app", 1)).unwrap();
         reserve(&shuffle, 0..50);
         (0..50).for_each(|partition| assert!(append(&store, &shuffle, partition, &batch(0, 0, 0, 100))));
-        assert_eq!(store.plan(&store.directories()[0], 1000).expect("there is something to spill").runs.len(), 5);
+        assert_eq!(
+            store.plan(&store.directories()[0], 1000).expect("there is something to spill").runs.len(),
+            5
+        );
     }
 
     #[test]
