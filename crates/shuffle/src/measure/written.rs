@@ -67,7 +67,7 @@ impl Written {
 
     /// All batches: those of the first map task, then those of the next.
     pub(super) fn payloads(&self) -> impl Iterator<Item = Bytes> {
-        (0..TASKS).flat_map(|map| (0..self.batches).map(move |batch| self.payload(map, batch)))
+        (0..TASKS).flat_map(move |map| (0..self.batches).map(move |batch| self.payload(map, batch)))
     }
 
     /// Begins to read a partition.
@@ -192,7 +192,7 @@ mod tests {
     }
 
     fn all() -> Vec<(i32, u64)> {
-        (0..TASKS).flat_map(|map| [3, 19, 35].map(|batch| (map, batch))).collect()
+        (0..TASKS).flat_map(move |map| [3, 19, 35].map(|batch| (map, batch))).collect()
     }
 
     #[test]
