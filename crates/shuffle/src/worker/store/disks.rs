@@ -297,6 +297,26 @@ fn seals_do_not_wait_for_a_disk_that_stands_still() {
 }
 
 #[test]
+fn seals_wait_in_line_on_a_disk_that_is_busy() {
+    with_store(async |_place, store| {
+        let shuffle = without_seal(&store).await;
+        let busy = Arc::clone(&store.directories()[0]);
+        store.directories()[1].hangs();
+        let line = busy.stand_still().await;
+        let (sealing, unsealed) = (Arc::clone(&store), Arc::clone(&shuffle));
+        let sealed =
+            tokio::spawn(async move { sealing.write_seals(&unsealed, Duration::from_millis(500)).await });
+        for _ in 0..30 {
+            busy.count_written(1);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        drop(line);
+        assert!(sealed.await.unwrap());
+        assert_eq!(busy.health(), Health::Healthy);
+    });
+}
+
+#[test]
 fn seals_go_into_the_reserve_and_batches_do_not() {
     with_store(async |place, store| {
         let shuffle = without_seal(&store).await;

@@ -68,7 +68,11 @@ fn a_file_that_cannot_be_read_costs_nothing_that_another_restart_would_find() {
         let recovered = store.recover();
         assert_eq!((recovered.locations, recovered.unreadable_files, recovered.damaged_files), (0, 1, 0));
         assert_eq!(std::fs::read(&run).unwrap(), before);
-        drop(store);
+        // What is made now comes after what was not seen.
+        assert!(store.with_shuffle(&ShuffleKey::new("app", 1), |_| ()).is_none());
+        let other = store.find_or_insert(&ShuffleKey::new("other", 1)).unwrap();
+        assert!(other.lock().next_segment_number() > 1 << 24);
+        drop((store, other));
         std::fs::remove_dir(&seal).unwrap();
         std::fs::rename(&aside, &seal).unwrap();
         let store = open(&place);
