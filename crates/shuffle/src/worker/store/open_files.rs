@@ -79,7 +79,8 @@ fn what_has_a_file_needs_no_other() {
         commit(&shuffle, 1);
         store.directories()[would_take].unopened.store(1000, Ordering::Relaxed);
         assert!(store.flush().await.is_empty());
-        assert_eq!(segments_below(place.path()).len(), 1);
+        let attempts_left = store.directories()[would_take].unopened.load(Ordering::Relaxed);
+        assert_eq!((attempts_left, segments_below(place.path()).len()), (1000, 1));
         let (store, locations) = restart(&place, store, shuffle);
         assert_eq!(locations, 1);
         let shuffle = store.find(&ShuffleKey::new("app", 1)).unwrap();

@@ -536,8 +536,13 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let directory = Arc::new(Directory::open(place.path(), Some(0)).unwrap());
         directory.unopened.store(1000, Ordering::Relaxed);
-        assert!(Segment::create(&directory, &ShuffleKey::new("app", 3), 0).is_err());
-        assert!(directory.unopened.load(Ordering::Relaxed) < 1000);
+        let create = || {
+            assert!(Segment::create(&directory, &ShuffleKey::new("app", 3), 0).is_err());
+            directory.unopened.load(Ordering::Relaxed)
+        };
+        let left = create();
+        assert!(left < 999, "it waits for one to be closed");
+        assert_eq!(create(), left - 1, "the next one does not wait as well");
         assert_eq!(fs::read_dir(directory.home()).unwrap().count(), 1, "only the lock is left");
     }
 
