@@ -12,7 +12,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout_at};
 
-use super::listener::notice_vanished_peers;
+use super::listener::notice_vanished_peers_after;
 use super::payload::Payload;
 use super::reader::FrameReader;
 use super::writer::{Outgoing, Place, write_frames};
@@ -224,7 +224,7 @@ impl Client {
             // Who waited for an attempt that failed does not make one more, each behind the other.
             return Err(failure.clone());
         }
-        match connect(address, self.inner.options.connect_max).await {
+        match connect(address, &self.inner.options).await {
             Ok(stream) => Ok(made.link.insert(Link::start(address, stream, &self.inner.options)).clone()),
             Err(error) => {
                 let failure = RequestError::Connect { address: address.to_owned(), source: Arc::new(error) };
@@ -236,11 +236,11 @@ impl Client {
     }
 }
 
-async fn connect(address: &str, within: Duration) -> io::Result<TcpStream> {
-    let connect = tokio::time::timeout(within, TcpStream::connect(address));
+async fn connect(address: &str, options: &ClientOptions) -> io::Result<TcpStream> {
+    let connect = tokio::time::timeout(options.connect_max, TcpStream::connect(address));
     let stream = connect.await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?;
     stream.set_nodelay(true)?;
-    notice_vanished_peers(&stream)?;
+    notice_vanished_peers_after(&stream, options.idle_max)?;
     Ok(stream)
 }
 
@@ -418,13 +418,13 @@ mod tests {
         full.bind(&std::net::SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
         full.listen(0).unwrap();
         let address = full.local_addr().unwrap().as_socket().unwrap().to_string();
-        let connect_max = Duration::from_millis(300);
+        let options = ClientOptions { connect_max: Duration::from_millis(300), ..ClientOptions::default() };
         let mut in_line = Vec::new();
-        while let Ok(stream) = connect(&address, connect_max).await {
+        while let Ok(stream) = connect(&address, &options).await {
             in_line.push(stream);
         }
 
-        let client = Client::new(ClientOptions { connect_max, ..ClientOptions::default() });
+        let client = Client::new(options);
         let mut asked = tokio::task::JoinSet::new();
         for _ in 0..8 {
             let (client, address) = (client.clone(), address.clone());
@@ -450,10 +450,15 @@ mod tests {
     async fn a_server_whose_machine_is_gone_is_noticed() {
         let socket = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = socket.local_addr().unwrap().to_string();
-        let stream = connect(&address, Duration::from_secs(10)).await.unwrap();
-        let stream = socket2::SockRef::from(&stream);
-        assert!(stream.keepalive().unwrap());
-        #[cfg(target_os = "linux")]
-        assert_eq!(stream.tcp_user_timeout().unwrap(), Some(Duration::from_secs(120)));
+        // But not sooner than it is allowed to take.
+        for (idle_max, _given_up_after) in [(10, 120), (400, 400)] {
+            let options =
+                ClientOptions { idle_max: Duration::from_secs(idle_max), ..ClientOptions::default() };
+            let stream = connect(&address, &options).await.unwrap();
+            let stream = socket2::SockRef::from(&stream);
+            assert!(stream.keepalive().unwrap());
+            #[cfg(target_os = "linux")]
+            assert_eq!(stream.tcp_user_timeout().unwrap(), Some(Duration::from_secs(_given_up_after)));
+        }
     }
 }

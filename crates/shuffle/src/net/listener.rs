@@ -27,9 +27,9 @@ const KEEPALIVE_SILENCE: Duration = Duration::from_secs(60);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_RETRIES: u32 = 6;
 
-/// How long a peer may leave unacknowledged what was sent to it: as long as a silent one has. The kernel does not ask a
-/// peer that owes an acknowledgement whether it is there, and would repeat itself for a quarter of an hour.
-#[cfg(target_os = "linux")]
+/// How long a peer may leave unacknowledged what was sent to it, or have no room for more: as long as a silent one has. The
+/// kernel does not ask a peer that owes an acknowledgement whether it is there, and would repeat itself for a quarter of an
+/// hour. One that answers and has no room in its window it gives up after that time, too (Linux since 5.11, `tcp_probe_timer`).
 const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(120);
 
 /// Answers that wait for each other at most, where a peer has sent more requests already: it may be waiting for room in its
@@ -174,9 +174,14 @@ impl Drop for ListenerHandle {
 /// # Errors
 /// The socket is of no use any more.
 pub fn notice_vanished_peers(stream: &TcpStream) -> io::Result<()> {
+    notice_vanished_peers_after(stream, UNACKNOWLEDGED_MAX)
+}
+
+/// The same, for a connection on which a peer may leave a frame standing for `idle_max`: so long it is not given up.
+pub(super) fn notice_vanished_peers_after(stream: &TcpStream, idle_max: Duration) -> io::Result<()> {
     let socket = SockRef::from(stream);
     #[cfg(target_os = "linux")]
-    socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED_MAX))?;
+    socket.set_tcp_user_timeout(Some(idle_max.max(UNACKNOWLEDGED_MAX)))?;
     let ask = TcpKeepalive::new().with_time(KEEPALIVE_SILENCE).with_interval(KEEPALIVE_INTERVAL);
     socket.set_tcp_keepalive(&ask.with_retries(KEEPALIVE_RETRIES))
 }
@@ -245,7 +250,7 @@ async fn connection<S: Service>(
     options: &Options,
 ) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    notice_vanished_peers(&stream)?;
+    notice_vanished_peers_after(&stream, options.idle_max)?;
     let (read, write) = stream.into_split();
     let (queue, outgoing) = mpsc::unbounded_channel();
     let mut reader = FrameReader::new(read, options.limits.clone(), BODY_BEGIN, options.idle_max);

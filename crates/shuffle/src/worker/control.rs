@@ -126,7 +126,7 @@ impl ControlService {
             Ok(())
         });
         let Some(reserved) = reserved else {
-            let reason = "an earlier shuffle of that number is still being deleted here";
+            let reason = "an earlier shuffle of that number is still being deleted here, or what is here cannot be read";
             return Ok(refuse(Status::ReserveSlotsFailed, reason));
         };
         Ok(match reserved {

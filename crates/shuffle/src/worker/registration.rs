@@ -1,5 +1,6 @@
 //! The worker's side of its conversation with the master: register, heartbeat, watch for orders, leave.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -31,10 +32,12 @@ const WATCH_MAX: Duration = Duration::from_secs(60);
 const BACKOFF: Duration = Duration::from_millis(100);
 /// The longest wait between two attempts.
 const BACKOFF_MAX: Duration = Duration::from_secs(2);
+/// How long the worker waits for deletions before it asks for further orders without having confirmed them.
+const DELETION_WAIT: Duration = if cfg!(test) { Duration::from_millis(50) } else { Duration::from_secs(1) };
 /// How often a worker without a master says so.
 const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Shuffles of which a worker holds something at a time: one report to the master names them all.
+/// Shuffles of which a worker holds something at a time, or deletes it: one report to the master names them all.
 pub const SHUFFLES_MAX: usize = 1 << 16;
 
 /// An order of the master.
@@ -151,8 +154,14 @@ impl Registration {
         }
     }
 
+    /// Takes orders. They are confirmed when they are carried out: before its files are gone a shuffle's number must not be
+    /// used again here, even after a kill. A disk that stands still keeps nobody from hearing what comes behind.
     async fn watch(&self, master: &str) -> Result<()> {
         let mut seen = 0;
+        // Up to which number orders will be carried out next, and what is still to be deleted for that.
+        let mut next: Option<(u64, Vec<ShuffleKey>)> = None;
+        // The last command, which is told again until it is confirmed, and the number with which it came.
+        let mut obeyed = (0, WorkerCommand::CommandNone);
         loop {
             let watch =
                 WorkerWatch { worker: Some(self.identity()), incarnation: self.node.incarnation, seen };
@@ -160,17 +169,25 @@ impl Registration {
             if orders.status != Status::Success.code() {
                 return Ok(());
             }
-            let command = orders.command();
-            self.expire(&orders, WorkerOrders::EXPIRED)?;
+            let keys = self.expire(&orders, WorkerOrders::EXPIRED)?;
+            let before = std::mem::replace(&mut obeyed, (orders.sequence, orders.command()));
             // The lifecycle holds few orders and takes each at once; a full queue repeats what is on its way.
-            let _ = match command {
+            let _ = match orders.command() {
+                command if command == before.1 => Ok(()),
                 WorkerCommand::CommandNone => Ok(()),
                 WorkerCommand::CommandStopGracefully => self.orders.try_send(Command::StopGracefully),
                 WorkerCommand::CommandDecommission => self.orders.try_send(Command::Decommission),
                 WorkerCommand::CommandRecommission => self.orders.try_send(Command::Recommission),
                 WorkerCommand::CommandStopNow => self.orders.try_send(Command::StopNow),
             };
-            seen = orders.sequence;
+            let (number, left) = next.get_or_insert((orders.sequence, keys));
+            if self.node.store.are_deleted(left, DELETION_WAIT).await {
+                seen = *number;
+                next = None;
+                if seen >= obeyed.0 {
+                    obeyed.1 = WorkerCommand::CommandNone;
+                }
+            }
         }
     }
 
@@ -192,14 +209,19 @@ impl Registration {
         }
     }
 
-    fn expire<M>(&self, reply: &Received<M>, names: Messages<M, received::ShuffleName>) -> Result<()> {
+    /// Begins to delete shuffles, and returns which.
+    fn expire<M>(
+        &self,
+        reply: &Received<M>,
+        names: Messages<M, received::ShuffleName>,
+    ) -> Result<Vec<ShuffleKey>> {
         let mut keys = Vec::new();
         for name in reply.messages(names) {
             let name = name?;
             keys.push(ShuffleKey::new(name.application.as_str(), name.shuffle));
         }
-        self.node.expire_all(keys);
-        Ok(())
+        self.node.expire_all(keys.iter().cloned());
+        Ok(keys)
     }
 
     async fn ask<Q: Typed, A: Receivable>(
@@ -229,19 +251,30 @@ impl Registration {
     fn report(&self) -> WorkerReport {
         let store = &self.node.store;
         let mut open_locations = 0;
-        let shuffles = store.all().into_iter().map(|shuffle| {
-            let contents = shuffle.lock();
-            open_locations += count(contents.state.open_locations());
-            HeldShuffle {
-                name: Some(ShuffleName {
-                    application: shuffle.key().application.to_string(),
-                    shuffle: shuffle.key().shuffle.0,
-                }),
-                locations: count(contents.state.len()),
-                bytes: contents.bytes().cast_signed(),
-            }
-        });
-        let shuffles = shuffles.collect();
+        let held = store.all();
+        let mut shuffles: Vec<_> = held
+            .iter()
+            .map(|shuffle| {
+                let contents = shuffle.lock();
+                open_locations += count(contents.state.open_locations());
+                HeldShuffle {
+                    name: Some(name(shuffle.key())),
+                    locations: count(contents.state.len()),
+                    bytes: contents.bytes().cast_signed(),
+                }
+            })
+            .collect();
+        // Looked at later than those that are here, so that one which goes meanwhile is among the ones or the others.
+        let mut deleting = store.deleting();
+        if !deleting.is_empty() {
+            let held: HashSet<&ShuffleKey> = held.iter().map(|shuffle| shuffle.key()).collect();
+            deleting.retain(|key| !held.contains(key));
+        }
+        shuffles.extend(deleting.iter().map(|key| HeldShuffle {
+            name: Some(name(key)),
+            locations: 0,
+            bytes: 0,
+        }));
         let directories = store.directories().iter().map(|directory| DirectoryReport {
             path: directory.root().display().to_string(),
             bytes_total: directory.total().cast_signed(),
@@ -268,6 +301,10 @@ impl Registration {
     }
 }
 
+fn name(key: &ShuffleKey) -> ShuffleName {
+    ShuffleName { application: key.application.to_string(), shuffle: key.shuffle.0 }
+}
+
 fn count(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
@@ -282,9 +319,110 @@ fn phase(phase: Phase) -> WorkerPhase {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+    use std::sync::Mutex;
+
     use super::*;
-    use crate::wire::Limits;
-    use crate::worker::store::segment::FOLDER_LEN_MAX;
+    use crate::ids::WorkerId;
+    use crate::net::{self, Body, Listener, Reply, Service};
+    use crate::wire::internal::{self, WorkerRegistered};
+    use crate::wire::message::MessageType;
+    use crate::wire::rpc::Call;
+    use crate::wire::{Head, Limits};
+    use crate::worker::options::Options;
+    use crate::worker::store::segment::{FOLDER_LEN_MAX, Segment};
+
+    const WITHIN: Duration = Duration::from_secs(20);
+
+    /// A master with orders, which notes what is confirmed.
+    struct Master {
+        orders: Mutex<internal::WorkerOrders>,
+        seen: mpsc::UnboundedSender<u64>,
+        waiting: Mutex<Vec<Reply>>,
+    }
+
+    impl Service for Master {
+        async fn call(&self, _: Head, body: &mut Body<'_>, reply: Reply) -> io::Result<()> {
+            let Call::Message(message) = Request::decode(body.whole().await?).unwrap().call else {
+                panic!("not a message");
+            };
+            if message.kind == MessageType::WORKER_WATCH {
+                let watch: Received<received::WorkerWatch> = message.parse().unwrap();
+                let orders = self.orders.lock().unwrap().clone();
+                self.seen.send(watch.seen).unwrap();
+                match watch.seen < orders.sequence {
+                    true => reply.answer(&Answer::of(&orders)),
+                    false => self.waiting.lock().unwrap().push(reply),
+                }
+            } else if message.kind == MessageType::WORKER_REGISTER {
+                let status = Status::Success.code();
+                let registered =
+                    WorkerRegistered { status, heartbeat_interval_ms: 60_000, ..Default::default() };
+                reply.answer(&Answer::of(&registered));
+            }
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn an_order_is_confirmed_when_it_is_carried_out_and_others_are_heard_meanwhile() {
+        let place = tempfile::tempdir().unwrap();
+        let (seen, mut watched) = mpsc::unbounded_channel();
+        let key = ShuffleKey::new("app", 5);
+        let orders = internal::WorkerOrders {
+            status: Status::Success.code(),
+            sequence: 7,
+            expired: vec![name(&key)],
+            command: internal::WorkerCommand::CommandDecommission.into(),
+        };
+        let master = Arc::new(Master { orders: Mutex::new(orders), seen, waiting: Mutex::default() });
+        let listener = Listener::bind("127.0.0.1:0", net::Options::new(Limits::CONTROL)).await.unwrap();
+        let options = Options {
+            masters: vec![listener.address().to_string()],
+            directories: vec![place.path().into()],
+            disk_reserve_bytes: Some(0),
+            ..Options::default()
+        };
+        let _serving = listener.serve(Arc::clone(&master));
+        let id = WorkerId { host: "h".into(), rpc_port: 1, push_port: 2, fetch_port: 3, replicate_port: 4 };
+        let node = Arc::new(Node::open(options, id, 64 << 20).unwrap());
+        let directory = &node.store.directories()[0];
+        {
+            let shuffle = node.store.find_or_insert(&key).unwrap();
+            let segment = Arc::new(Segment::create(directory, &key, 1).unwrap());
+            shuffle.lock().adopt(&segment);
+        }
+        let still = directory.deletions.acquire().await.unwrap();
+        let (sender, mut commands) = mpsc::channel(10);
+        let registration = Arc::new(Registration::new(Arc::clone(&node), Vec::new(), None, sender));
+        let running = tokio::spawn(Arc::clone(&registration).run());
+        let mut next = async || tokio::time::timeout(WITHIN, watched.recv()).await.expect("it asks").unwrap();
+        let names = || -> Vec<ShuffleName> {
+            registration.report().shuffles.into_iter().filter_map(|held| held.name).collect()
+        };
+        for _ in 0..3 {
+            assert_eq!(next().await, 0);
+        }
+        assert!(node.store.find(&key).is_none());
+        assert_eq!(names(), [name(&key)], "its files are there");
+        assert_eq!(commands.recv().await, Some(Command::Decommission));
+        {
+            let mut orders = master.orders.lock().unwrap();
+            orders.sequence = 9;
+            orders.command = internal::WorkerCommand::CommandStopGracefully.into();
+        }
+        let stop = tokio::time::timeout(WITHIN, commands.recv()).await.expect("it hears of it");
+        assert_eq!(stop, Some(Command::StopGracefully), "and of each once");
+        drop(still);
+        let mut confirmed = Vec::new();
+        while confirmed.last() != Some(&9) {
+            confirmed.push(next().await);
+        }
+        confirmed.dedup();
+        assert_eq!(confirmed, [0, 7, 9]);
+        assert_eq!((names(), commands.try_recv().ok()), (Vec::new(), None));
+        running.abort();
+    }
 
     #[test]
     fn a_report_has_room_for_all_shuffles_that_a_worker_may_hold() {

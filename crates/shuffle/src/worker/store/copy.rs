@@ -246,9 +246,9 @@ impl LocationCopy {
     }
 
     /// What leaves memory next: the batches from the front on, until they and what they cost on their way are `bytes_max`, or
-    /// one is on disk already.
+    /// one is on disk already; and how much that is.
     /// The batches stay readable here until [`LocationCopy::spilled`].
-    pub fn begin_spill(&mut self, bytes_max: u64) -> Option<RunToWrite> {
+    pub fn begin_spill(&mut self, bytes_max: u64) -> Option<(RunToWrite, u64)> {
         if self.spilling {
             return None;
         }
@@ -274,7 +274,7 @@ impl LocationCopy {
             return None;
         }
         self.spilling = true;
-        Some(RunToWrite { file: self.file, life: self.life, first, rows, batches })
+        Some((RunToWrite { file: self.file, life: self.life, first, rows, batches }, bytes))
     }
 
     fn absorb_disk_prefix(&mut self) {

@@ -4,7 +4,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -28,7 +28,7 @@ pub(super) const STEP_MAX: Duration = Duration::from_secs(120);
 /// lost with the restart without their seals, which are small.
 const SEALS_FREE_BYTES_MIN: u64 = 1 << 20;
 
-/// How long a directory is not written to in which no file could be opened.
+/// How long no other file is made in a directory in which none could be opened.
 pub(super) const OPEN_PAUSE: Duration =
     if cfg!(test) { Duration::from_millis(500) } else { Duration::from_secs(1) };
 
@@ -71,11 +71,13 @@ pub struct Directory {
     usable: AtomicU64,
     /// Bytes free with the reserve, when last measured; none since a write found no space.
     free: AtomicU64,
+    /// When the last file could not be opened, since one was, for want of room for more.
+    lacks_files: Mutex<Option<Instant>>,
     /// One spill at a time keeps the writes of a disk sequential.
     pub(super) writes: Arc<Semaphore>,
     pub(super) reads: Arc<Semaphore>,
     /// One deletion at a time: a disk that stands still takes one thread, however much is to be deleted there.
-    pub(super) deletions: Semaphore,
+    pub(in crate::worker) deletions: Semaphore,
     pub(in crate::worker) large_writes: Arc<Semaphore>,
     /// How often the test still wants no file to be opened.
     #[cfg(test)]
@@ -152,6 +154,7 @@ impl Directory {
             total: AtomicU64::new(total),
             usable: AtomicU64::new(0),
             free: AtomicU64::new(0),
+            lacks_files: Mutex::new(None),
             writes: Arc::new(Semaphore::new(1)),
             reads: Arc::new(Semaphore::new(READS_MAX)),
             deletions: Semaphore::new(1),
@@ -205,6 +208,25 @@ impl Directory {
     /// Bytes free, the reserve among them.
     pub fn free(&self) -> u64 {
         self.free.load(Ordering::Relaxed)
+    }
+
+    fn lacks_files_since(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.lacks_files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the last file could not be opened because too many are: only files that are open are sure to be written.
+    pub(super) fn lacks_files(&self) -> bool {
+        self.lacks_files_since().is_some()
+    }
+
+    /// Whether it is time to make a file: where none could be opened it is tried now and then.
+    pub(super) fn takes_files(&self) -> bool {
+        self.lacks_files_since().is_none_or(|since| since.elapsed() >= OPEN_PAUSE)
+    }
+
+    /// Takes in that a file was opened.
+    pub(super) fn gave_file(&self) {
+        *self.lacks_files_since() = None;
     }
 
     /// Whether nothing is being written to it.
@@ -280,10 +302,12 @@ impl Directory {
         self.change_health(|before| if before == Health::Failed { before } else { health });
     }
 
-    /// Takes in that a file could not be made, which it is only blamed for if there was room to open one.
-    pub(super) fn gave_no_file(&self, error: &io::Error) {
+    /// Takes in that something did not work, which it is only blamed for if there was room to open a file.
+    pub(super) fn refused(&self, error: &io::Error) {
         if is_want_of_files(error) {
-            tracing::warn!(directory = %self.root.display(), %error, "no file could be opened: writes wait");
+            if self.lacks_files_since().replace(Instant::now()).is_none() {
+                tracing::warn!(directory = %self.root.display(), %error, "no file could be opened: what needs one waits");
+            }
         } else {
             self.failed(error);
         }
@@ -304,13 +328,14 @@ impl Directory {
         let outcome = self.write_and_read_back().and_then(|()| self.measure());
         match &outcome {
             Ok(()) => {
+                self.gave_file();
                 let lift = |health| if health == Health::Failed { Health::Healthy } else { health };
                 if self.change_health(lift) == Health::Failed {
                     tracing::info!(directory = %self.root.display(), "directory is back");
                     self.measure()?;
                 }
             }
-            Err(error) => self.gave_no_file(error),
+            Err(error) => self.refused(error),
         }
         outcome
     }

@@ -4,15 +4,14 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::SemaphorePermit;
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::Store;
-use super::directory::{Directory, Health, OPEN_PAUSE, STEP_MAX};
+use super::directory::{Directory, Health, STEP_MAX};
 use super::model::{append, batch, file, open, read_all, reserve, runtime};
 use super::read::ChunkReader;
 use super::shuffle::Shuffle;
@@ -70,8 +69,8 @@ pub(super) fn commit(shuffle: &Shuffle, partitions: i32) {
 
 /// Spills everything in memory to a directory, as a task.
 pub(super) fn spill(store: &Arc<Store>, directory: usize) -> JoinHandle<bool> {
-    let job = store.plan(u64::MAX).expect("there is something to spill");
     let (store, directory) = (Arc::clone(store), Arc::clone(&store.directories()[directory]));
+    let job = store.plan(&directory, u64::MAX).expect("there is something to spill");
     tokio::spawn(async move { store.spill(job, directory).await })
 }
 
@@ -249,55 +248,6 @@ fn a_large_batch_does_not_wait_for_a_disk_that_stands_still() {
 }
 
 #[test]
-fn a_directory_is_not_left_out_because_too_many_files_are_open() {
-    with_store(async |place, store| {
-        let (shuffle, batches) = pushed(&store, "app", &[1000]);
-        let directory = Arc::clone(&store.directories()[0]);
-        let out_of_files = |attempts| directory.unopened.store(attempts, Ordering::Relaxed);
-        let attempts_left = || directory.unopened.load(Ordering::Relaxed);
-        // Some are closed in time.
-        out_of_files(2);
-        assert!(spill(&store, 0).await.unwrap());
-        assert_eq!(attempts_left(), 0);
-        let (other, _) = pushed(&store, "other", &[1000]);
-        assert!(spill(&store, 0).await.unwrap());
-        commit(&other, 1);
-        assert!(append(&store, &shuffle, 0, &batch(7, 0, 1, 1000)));
-        for shuffle in [&shuffle, &other] {
-            let mut contents = shuffle.lock();
-            contents.segments.clear(); // what is written now needs a file
-            contents.stopping = true;
-        }
-        // They are not, and what could not be written stays.
-        store.directories()[1].hangs();
-        out_of_files(1000);
-        let began = Instant::now();
-        assert!(!spill(&store, 0).await.unwrap());
-        assert!(began.elapsed() >= OPEN_PAUSE, "the next job would meet it at once");
-        assert!((900..1000).contains(&attempts_left()), "{} attempts left", attempts_left());
-        assert_eq!(shuffle.resident(), 1000);
-        let began = Instant::now();
-        assert!(!store.write_seals(&other, STEP_MAX).await && began.elapsed() >= OPEN_PAUSE);
-        assert!(store.unsealed().iter().any(|waiting| Arc::ptr_eq(waiting, &other)));
-        assert!(directory.probe().is_err());
-        // Nor does the end of the worker wait for ever.
-        assert_eq!(store.flush_in_steps(Duration::from_secs(3)).await.len(), 2);
-        assert_eq!(directory.health(), Health::Healthy);
-        assert!((800..1000).contains(&attempts_left()), "{} attempts left", attempts_left());
-        out_of_files(0);
-        commit(&shuffle, 1);
-        assert!(store.flush().await.is_empty());
-        drop(directory);
-        drop(shuffle);
-        let (store, locations) = restart(&place, store, other);
-        assert_eq!(locations, 2);
-        let shuffle = store.find(&ShuffleKey::new("app", 1)).unwrap();
-        let expected = [batches[0].clone(), batch(7, 0, 1, 1000)];
-        assert_eq!(read_all(&store, &shuffle, 0, MapRange::Whole).await.unwrap(), expected);
-    });
-}
-
-#[test]
 fn seals_that_could_not_be_written_are_when_a_disk_comes_back() {
     with_store(async |place, store| {
         let shuffle = without_seal(&store).await;
@@ -343,6 +293,26 @@ fn seals_do_not_wait_for_a_disk_that_stands_still() {
         settle().await; // the attempt that was late finds nothing to do
         drop((first, second));
         assert_eq!(restart(&place, store, shuffle).1, 1);
+    });
+}
+
+#[test]
+fn seals_wait_in_line_on_a_disk_that_is_busy() {
+    with_store(async |_place, store| {
+        let shuffle = without_seal(&store).await;
+        let busy = Arc::clone(&store.directories()[0]);
+        store.directories()[1].hangs();
+        let line = busy.stand_still().await;
+        let (sealing, unsealed) = (Arc::clone(&store), Arc::clone(&shuffle));
+        let sealed =
+            tokio::spawn(async move { sealing.write_seals(&unsealed, Duration::from_millis(500)).await });
+        for _ in 0..30 {
+            busy.count_written(1);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        drop(line);
+        assert!(sealed.await.unwrap());
+        assert_eq!(busy.health(), Health::Healthy);
     });
 }
 

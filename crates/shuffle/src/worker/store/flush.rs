@@ -13,6 +13,9 @@ use super::spill::{JOB_BYTES, plan_of};
 /// How often is looked whether a job of the spiller has ended.
 const JOB_POLL: Duration = Duration::from_millis(5);
 
+/// How often is looked whether files may be made again.
+const OPEN_POLL: Duration = Duration::from_millis(50);
+
 /// How long a job may need to come back from a directory that has failed. One whose write failed does so at once, one whose
 /// disk stands still does not.
 const JOB_LATE_MAX: Duration = Duration::from_secs(1);
@@ -25,11 +28,12 @@ impl Store {
     }
 
     /// [`Store::flush`], in which each directory takes at most one step longer than `step_max`: then it counts as failed
-    /// and is left out.
+    /// and is left out. For want of files to open it waits as long after it has written something, and then no more.
     pub(super) async fn flush_in_steps(self: &Arc<Self>, step_max: Duration) -> Vec<Arc<Shuffle>> {
         let mut shuffles = Vec::new();
+        let mut wrote = Instant::now();
         for shuffle in self.all() {
-            let written = self.write_out(&shuffle, step_max).await;
+            let written = self.write_out(&shuffle, step_max, &mut wrote).await;
             shuffles.push((shuffle, written));
         }
         // What is written outlives the process, what is synced the machine: the first is done for all of them first.
@@ -43,8 +47,12 @@ impl Store {
     }
 
     /// Writes what a shuffle has in memory, and its seals; false if some of it could not be written.
-    async fn write_out(self: &Arc<Self>, shuffle: &Arc<Shuffle>, step_max: Duration) -> bool {
-        let mut began = Instant::now();
+    async fn write_out(
+        self: &Arc<Self>,
+        shuffle: &Arc<Shuffle>,
+        step_max: Duration,
+        wrote: &mut Instant,
+    ) -> bool {
         loop {
             let Some(job) = plan_of(Arc::clone(shuffle), JOB_BYTES) else {
                 if self.jobs_end(shuffle, step_max).await {
@@ -52,19 +60,20 @@ impl Store {
                 }
                 break;
             };
-            let Some(directory) = self.choose_directory().or_else(|| self.healthiest()) else {
+            let is_healthy = |directory: &Directory| directory.health() == Health::Healthy;
+            let Some(directory) = self.directory_for(shuffle, is_healthy) else {
                 job.abandon();
+                if self.may_open_files_soon(*wrote + step_max).await {
+                    continue;
+                }
                 break;
             };
             // A task of its own: whenever the disk answers, somebody takes in what was written.
             let (store, place) = (Arc::clone(self), Arc::clone(&directory));
             let spilled = tokio::spawn(async move { store.spill(job, place).await });
             match timeout(step_max, spilled).await {
-                // A directory that fails is not healthy any more, so this ends; one in which no file can be opened is.
-                Ok(Ok(false)) if directory.health() == Health::Healthy && began.elapsed() >= step_max => {
-                    break;
-                }
-                Ok(Ok(true)) => began = Instant::now(),
+                Ok(Ok(true)) => *wrote = Instant::now(),
+                // It is not healthy any more, or takes no files for now, so this ends.
                 Ok(_) => {}
                 Err(_) => directory.hangs(),
             }
@@ -72,7 +81,25 @@ impl Store {
         let finished = self.large_batches_end(shuffle, step_max).await;
         // Locations that are wholly on disk come back, whatever became of the others.
         shuffle.lock().stopping = true;
-        self.write_seals(shuffle, step_max).await && finished && shuffle.resident() == 0
+        if shuffle.lock().wants_seals() {
+            while !self.write_seals(shuffle, step_max).await {
+                if !self.may_open_files_soon(*wrote + step_max).await {
+                    return false;
+                }
+            }
+            *wrote = Instant::now();
+        }
+        finished && shuffle.resident() == 0
+    }
+
+    /// Waits a moment if a file that could not be opened is in the way, until `deadline`. Returns whether it did.
+    async fn may_open_files_soon(&self, deadline: Instant) -> bool {
+        let is_in_the_way = |directory: &Arc<Directory>| directory.lacks_files() && directory.takes_seals();
+        if Instant::now() >= deadline || !self.directories().iter().any(is_in_the_way) {
+            return false;
+        }
+        tokio::time::sleep(OPEN_POLL).await;
+        true
     }
 
     /// Waits for the jobs that have batches of a shuffle, for as long as there is hope. Returns whether there were any and

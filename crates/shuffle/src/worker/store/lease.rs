@@ -1,7 +1,7 @@
 //! Which shuffles are being deleted: what a new one of the same number would write beside the files of the one before it,
 //! a worker that is killed meanwhile could not tell apart from them.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -9,7 +9,7 @@ use crate::ids::ShuffleKey;
 
 /// The shuffles of which there may be files although they are not here any more.
 #[derive(Debug, Clone, Default)]
-pub struct Deletions(Arc<Mutex<HashMap<ShuffleKey, usize>>>);
+pub struct Deletions(Arc<Mutex<HashSet<ShuffleKey>>>);
 
 /// Held by whoever writes files of a shuffle, and by whoever deletes them.
 #[derive(Debug)]
@@ -20,14 +20,24 @@ pub struct Lease {
 }
 
 impl Deletions {
-    fn counts(&self) -> MutexGuard<'_, HashMap<ShuffleKey, usize>> {
-        // Numbers that no panic leaves half changed.
+    fn keys(&self) -> MutexGuard<'_, HashSet<ShuffleKey>> {
+        // No panic leaves it half changed.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether files of a shuffle that is not here any more may be left.
     pub fn has(&self, key: &ShuffleKey) -> bool {
-        self.counts().contains_key(key)
+        self.keys().contains(key)
+    }
+
+    /// How many they are.
+    pub fn len(&self) -> usize {
+        self.keys().len()
+    }
+
+    /// Which they are.
+    pub fn all(&self) -> Vec<ShuffleKey> {
+        self.keys().iter().cloned().collect()
     }
 
     /// For the files of a shuffle that is made.
@@ -35,9 +45,10 @@ impl Deletions {
         Arc::new(Lease { key: key.clone(), deletions: self.clone(), is_over: AtomicBool::new(false) })
     }
 
-    /// A shuffle goes: until its lease was [ended](Lease::end) and nobody holds it any more.
+    /// A shuffle goes: until its lease was [ended](Lease::end) and nobody holds it any more. Before that there is no other
+    /// one of that number.
     pub fn begin(&self, key: &ShuffleKey) {
-        *self.counts().entry(key.clone()).or_default() += 1;
+        self.keys().insert(key.clone());
     }
 }
 
@@ -50,15 +61,8 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        if !*self.is_over.get_mut() {
-            return;
-        }
-        let mut counts = self.deletions.counts();
-        if let Some(count) = counts.get_mut(&self.key) {
-            *count -= 1;
-            if *count == 0 {
-                counts.remove(&self.key);
-            }
+        if *self.is_over.get_mut() {
+            self.deletions.keys().remove(&self.key);
         }
     }
 }

@@ -23,6 +23,8 @@ mod disks;
 #[cfg(test)]
 mod model;
 #[cfg(test)]
+mod open_files;
+#[cfg(test)]
 mod restarts;
 
 use std::collections::HashMap;
@@ -44,6 +46,9 @@ use crate::metrics::{Counter, Timer};
 
 /// The share of the memory that reads from disk may use, in 1/16; the rest is for batches.
 const READ_SIXTEENTHS: u64 = 2;
+
+/// How often is looked whether files are gone.
+const DELETION_POLL: Duration = Duration::from_millis(10);
 
 /// Everything that a worker stores.
 #[derive(Debug)]
@@ -69,6 +74,8 @@ pub struct Store {
 pub struct Removed {
     files: Vec<Arc<Segment>>,
     lease: Option<Arc<Lease>>,
+    /// Whose folders go with all that is in them, because that is not known.
+    unread: Option<ShuffleKey>,
 }
 
 /// How much later than another one a directory was used first that may be the empty place of a disk which is not mounted,
@@ -84,13 +91,6 @@ fn newer(directories: &[Arc<Directory>], now: SystemTime) -> impl Iterator<Item 
         let later = |than| since.duration_since(than).unwrap_or_default();
         later(first) > NEWER_BY && now.duration_since(since).unwrap_or_default() < NEW_FOR
     })
-}
-
-impl Removed {
-    /// The files.
-    pub fn files(&self) -> &[Arc<Segment>] {
-        &self.files
-    }
 }
 
 impl Store {
@@ -213,21 +213,41 @@ impl Store {
     }
 
     /// Decides about a shuffle, which is made if it is not here, under its lock; `None` while files of an earlier one of
-    /// that number are being deleted.
+    /// that number are being deleted, and if what is here of it could not be read.
     pub fn with_shuffle<T>(&self, key: &ShuffleKey, decide: impl FnOnce(&mut Contents) -> T) -> Option<T> {
         loop {
             let shuffle = self.find_or_insert(key)?;
             let mut contents = shuffle.lock();
             if !contents.gone {
-                return Some(decide(&mut contents));
+                return (!contents.is_unread).then(|| decide(&mut contents));
             }
-            // Deleted between the two lines: it has left the table, so the next turn makes a new one.
+            // Deleted between the two lines: the next turn finds that it is, or makes a new one.
         }
     }
 
-    /// How many shuffles are here.
+    /// How many shuffles are here or being deleted.
     pub fn shuffle_count(&self) -> usize {
-        self.shuffles().len()
+        self.shuffles().len() + self.deletions.len()
+    }
+
+    /// Shuffles that are not here any more, of which there may be files.
+    pub fn deleting(&self) -> Vec<ShuffleKey> {
+        self.deletions.all()
+    }
+
+    /// Waits until there are no files any more of shuffles that were removed, but no longer than that. Returns whether it is
+    /// so; only those of which there may be some are left in `keys`.
+    pub async fn are_deleted(&self, keys: &mut Vec<ShuffleKey>, within: Duration) -> bool {
+        let deleted = async {
+            loop {
+                keys.retain(|key| self.deletions.has(key));
+                if keys.is_empty() {
+                    break;
+                }
+                tokio::time::sleep(DELETION_POLL).await;
+            }
+        };
+        tokio::time::timeout(within, deleted).await.is_ok()
     }
 
     /// Every shuffle that is here.
@@ -249,8 +269,9 @@ impl Store {
             contents.gone = true;
             shuffle.shrank(shuffle.resident());
             let (files, lease) = (std::mem::take(&mut contents.segments), contents.lease.take());
+            let unread = contents.is_unread.then(|| key.clone());
             let memory = (std::mem::take(&mut contents.copies), contents.take_slots_charge());
-            (memory, Removed { files, lease })
+            (memory, Removed { files, lease, unread })
         };
         removed.lease.iter().for_each(|lease| lease.end());
         self.unsealed().retain(|waiting| !Arc::ptr_eq(waiting, &shuffle));
@@ -260,30 +281,31 @@ impl Store {
 
     /// Deletes files, those of each directory in their turn and by themselves: a disk that stands still holds up nothing
     /// but its own.
-    pub fn delete(self: &Arc<Self>, Removed { files, lease }: Removed) {
-        let mut lots: Vec<(Arc<Directory>, Vec<Arc<Segment>>)> = Vec::new();
+    pub fn delete(self: &Arc<Self>, Removed { files, lease, unread }: Removed) {
+        let mut lots: Vec<(Arc<Directory>, Vec<Arc<Segment>>)> = match unread {
+            Some(_) => self.directories.iter().map(|directory| (Arc::clone(directory), Vec::new())).collect(),
+            None => Vec::new(),
+        };
         for segment in files {
             match lots.iter_mut().find(|(directory, _)| Arc::ptr_eq(directory, segment.directory())) {
                 Some((_, lot)) => lot.push(segment),
                 None => lots.push((Arc::clone(segment.directory()), vec![segment])),
             }
         }
-        for (directory, lot) in lots {
-            tokio::spawn(Arc::clone(self).delete_lot(directory, lot, lease.clone()));
+        for (directory, files) in lots {
+            let lot = Removed { files, lease: lease.clone(), unread: unread.clone() };
+            tokio::spawn(Arc::clone(self).delete_lot(directory, lot));
         }
     }
 
-    async fn delete_lot(
-        self: Arc<Self>,
-        directory: Arc<Directory>,
-        lot: Vec<Arc<Segment>>,
-        lease: Option<Arc<Lease>>,
-    ) {
+    async fn delete_lot(self: Arc<Self>, directory: Arc<Directory>, lot: Removed) {
         let _turn = directory.deletions.acquire().await;
         let place = Arc::clone(&directory);
         let deleted = tokio::task::spawn_blocking(move || {
-            for segment in lot {
-                segment.delete();
+            let Removed { files, lease, unread } = lot;
+            files.iter().for_each(|segment| segment.delete());
+            if let Some(key) = unread {
+                segment::delete_all(&place, &key);
             }
             drop(lease);
             place.measure()
@@ -296,12 +318,14 @@ impl Store {
 
     /// Deletes a file of a shuffle that nobody has heard of, or that has gone meanwhile.
     pub fn delete_file(self: &Arc<Self>, segment: Arc<Segment>, lease: Option<Arc<Lease>>) {
-        self.delete(Removed { files: vec![segment], lease });
+        self.delete(Removed { files: vec![segment], lease, unread: None });
     }
 
     /// What the worker is going through, for decisions about who finds memory at `level`.
     pub fn pressure(&self, leaving: bool, level: Level) -> Pressure {
-        let room = || self.directories.iter().any(|directory| directory.health() == Health::Healthy);
+        let has_room =
+            |directory: &Arc<Directory>| directory.health() == Health::Healthy && !directory.lacks_files();
+        let room = || self.directories.iter().any(has_room);
         let exhausted = level >= Level::Tight && (!room() || self.memory.is_mostly_fixed());
         Pressure { leaving, memory_tight: level >= Level::Tight, exhausted }
     }

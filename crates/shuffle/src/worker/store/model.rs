@@ -180,9 +180,9 @@ async fn run(steps: Vec<Step>) {
                 }
             }
             Step::Spill(bytes) => {
-                if let Some(job) = store.plan(bytes) {
+                let directory = Arc::clone(&store.directories()[turn % 2]);
+                if let Some(job) = store.plan(&directory, bytes) {
                     turn += 1;
-                    let directory = Arc::clone(&store.directories()[turn % 2]);
                     assert!(store.spill(job, directory).await);
                 }
             }
@@ -440,7 +440,7 @@ fn memory_pressure_spills_and_a_failed_directory_keeps_the_batches() {
         store.directories()[0].hangs();
         store.directories()[1].hangs();
         assert!(
-            store.plan(1).is_some_and(|job| {
+            store.plan(&store.directories()[0], 1).is_some_and(|job| {
                 drop(job);
                 true
             }),

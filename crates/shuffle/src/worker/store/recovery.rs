@@ -61,7 +61,8 @@ impl Store {
     /// Takes in what the directories hold, before the worker serves anyone. Deletes the files of a shuffle in which nothing
     /// is whole, if all of them could be read. Blocks.
     ///
-    /// What cannot be read is left out: the other disks' shuffles are to be had. Files are counted.
+    /// What cannot be read is left out: the other disks' shuffles are to be had. Files are counted. A shuffle of which there
+    /// is something, but nothing whole, is here without locations, so that the master hears of it and says when it may go.
     pub fn recover(&self) -> Recovered {
         self.recover_by(&list)
     }
@@ -70,15 +71,18 @@ impl Store {
     pub(super) fn recover_by(&self, list: &List<'_>) -> Recovered {
         let mut recovered = Recovered::default();
         let mut shuffles: HashMap<ShuffleKey, FoundShuffle> = HashMap::new();
-        let mut is_all = !self.lacks_directories;
-        let mut are_all_listed = true;
+        // Whether something of every shuffle was found that is there.
+        let mut are_all_known = !self.lacks_directories;
         for directory in self.directories() {
-            let files = segment_files(directory, list, &mut are_all_listed).unwrap_or_else(|error| {
-                directory.gave_no_file(&error);
-                are_all_listed = false;
-                Vec::new()
+            let listing = Listing::of(directory, list).unwrap_or_else(|error| {
+                directory.refused(&error);
+                Listing { lacks_shuffles: true, ..Listing::default() }
             });
-            for (key, path, number) in files {
+            are_all_known &= !listing.lacks_shuffles;
+            for key in listing.unlisted {
+                shuffles.entry(key).or_default().is_unreadable = true;
+            }
+            for (key, path, number) in listing.files {
                 self.numbers.found_segment(number);
                 let found = shuffles.entry(key).or_default();
                 let ending = match Segment::open(directory, &path).map(Arc::new) {
@@ -97,28 +101,27 @@ impl Store {
                 found.is_unreadable |= ending == Ending::Unreadable;
             }
         }
-        is_all &= are_all_listed;
+        let mut is_all = are_all_known;
         for (key, mut found) in shuffles {
-            found.is_unreadable |= !is_all;
+            is_all &= !found.is_unreadable;
+            found.is_unreadable |= !are_all_known;
             self.restore(&key, found, &mut recovered);
         }
-        if !are_all_listed {
+        if !is_all {
             self.numbers.leave_room();
         }
         recovered
     }
 
     fn restore(&self, key: &ShuffleKey, found: FoundShuffle, recovered: &mut Recovered) {
-        let mut whole = BTreeMap::new();
+        let (mut whole, mut has_earlier) = (BTreeMap::new(), false);
         // What an earlier shuffle of that number left, of which not all was deleted in time, is nothing to this one.
         let (birth, winners) = found.winners.into_iter().next_back().unwrap_or_default();
         self.numbers.found_life(birth);
         for ((file, life), location) in found.locations {
             self.numbers.found_life(life);
-            if life < birth {
-                continue;
-            }
             match location.into_whole() {
+                earlier if life < birth => has_earlier |= earlier.is_some(),
                 // The lives of a location come in order, so the youngest one counts.
                 Some((seal, runs)) => drop(whole.insert(file, (seal, runs))),
                 None => {
@@ -128,18 +131,19 @@ impl Store {
                 }
             }
         }
-        if whole.is_empty() {
-            if found.is_unreadable {
-                return; // what is missing may be in the file that could not be read
-            }
+        // What is missing may be in what could not be read. And what counts as another shuffle's may be of this one, if a disk
+        // was away when it came back here.
+        if whole.is_empty() && !found.is_unreadable && !has_earlier {
             found.segments.iter().for_each(|segment| segment.delete());
             return;
         }
-        recovered.shuffles += 1;
+        recovered.shuffles += usize::from(!whole.is_empty());
         recovered.locations += whole.len();
         let shuffle = self.find_or_insert(key).expect("nothing is deleted before all is recovered");
         let mut contents = shuffle.lock();
         contents.birth = birth;
+        // With a later birth, which it would get as a new one, it would not be found any more.
+        contents.is_unread = whole.is_empty() && found.is_unreadable;
         // Not known any more: a driver that did not ask for it leaves it alone.
         contents.wants_map_bitmap = true;
         for winners in winners {
@@ -230,45 +234,59 @@ fn list(folder: &Path) -> io::Result<Vec<DirEntry>> {
     fs::read_dir(folder)?.collect()
 }
 
-/// Every segment file of a directory, with whose it is and its number, the lowest numbers first. A folder that cannot be
-/// listed costs what is in it: then they are not all.
-///
-/// # Errors
-/// The directory itself cannot be listed.
-fn segment_files(
-    directory: &Directory,
-    list: &List<'_>,
-    are_all_listed: &mut bool,
-) -> io::Result<Vec<(ShuffleKey, PathBuf, u32)>> {
-    let mut list_below = |folder: &Path| {
-        list(folder).unwrap_or_else(|error| {
-            tracing::warn!(path = %folder.display(), %error, "cannot list a folder: what is in it is left out");
-            *are_all_listed = false;
-            Vec::new()
-        })
-    };
-    let mut files = Vec::new();
-    for application in folders(list(directory.home())?) {
-        let Some(name) = application.file_name().and_then(|name| name.to_str()) else { continue };
-        let Some(name) = segment::application_of(name).filter(|name| !name.is_empty()) else { continue };
-        for shuffle in folders(list_below(&application)) {
-            let number =
-                shuffle.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());
-            let Some(number) = number.filter(|number: &i32| *number >= 0) else { continue };
-            let key = ShuffleKey::new(name.as_str(), number);
-            for entry in list_below(&shuffle) {
-                let path = entry.path();
-                let is_segment = path.extension().is_some_and(|extension| extension == "segment");
-                let stem = path.file_stem().and_then(|stem| stem.to_str());
-                let number = stem.and_then(|stem| stem.parse::<u32>().ok());
-                if let (true, Some(number)) = (is_segment, number) {
-                    files.push((key.clone(), path, number));
+/// What a directory holds. A folder that cannot be listed costs what is in it.
+#[derive(Debug, Default)]
+struct Listing {
+    /// Every segment file, with whose it is and its number, the lowest numbers first.
+    files: Vec<(ShuffleKey, PathBuf, u32)>,
+    /// Shuffles of which there may be more.
+    unlisted: Vec<ShuffleKey>,
+    /// There may be others.
+    lacks_shuffles: bool,
+}
+
+impl Listing {
+    /// Lists the folders of a directory.
+    ///
+    /// # Errors
+    /// The directory itself cannot be listed.
+    fn of(directory: &Directory, list: &List<'_>) -> io::Result<Self> {
+        let list_below = |folder: &Path| {
+            let warn = |error: &io::Error| {
+                tracing::warn!(path = %folder.display(), %error, "cannot list a folder: what is in it is left out");
+            };
+            list(folder).inspect_err(warn).ok()
+        };
+        let mut listing = Self::default();
+        for application in folders(list(directory.home())?) {
+            let Some(name) = application.file_name().and_then(|name| name.to_str()) else { continue };
+            let Some(name) = segment::application_of(name).filter(|name| !name.is_empty()) else { continue };
+            let shuffles = list_below(&application);
+            listing.lacks_shuffles |= shuffles.is_none();
+            for shuffle in folders(shuffles.unwrap_or_default()) {
+                let number =
+                    shuffle.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());
+                let Some(number) = number.filter(|number: &i32| *number >= 0) else { continue };
+                let key = ShuffleKey::new(name.as_str(), number);
+                match list_below(&shuffle) {
+                    Some(entries) => listing.files.extend(entries.iter().filter_map(|entry| {
+                        let path = entry.path();
+                        let number = segment_number(&path)?;
+                        Some((key.clone(), path, number))
+                    })),
+                    None => listing.unlisted.push(key),
                 }
             }
         }
+        listing.files.sort_by_key(|(_, _, number)| *number);
+        Ok(listing)
     }
-    files.sort_by_key(|(_, _, number)| *number);
-    Ok(files)
+}
+
+/// The number of a segment file, if it is one.
+fn segment_number(path: &Path) -> Option<u32> {
+    path.extension().filter(|extension| *extension == "segment")?;
+    path.file_stem()?.to_str()?.parse().ok()
 }
 
 /// The folders among these. One of which the system does not say what it is counts as one, and listing it tells.

@@ -2,6 +2,7 @@
 //! would find. Method: a store ends, and the next one opens the same directories, of which the test has taken away, damaged
 //! or made older what it is about.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -9,7 +10,7 @@ use super::directory::{Health, STEP_MAX};
 use super::disks::{commit, pushed, restart, segments_below, spill, until, with_store};
 use super::model::{CALM, append, batch, file, open, read_all, reserve, runtime};
 use super::record::{RunRow, Seal};
-use super::segment::{RunToWrite, Segment};
+use super::segment::{self, RunToWrite, Segment};
 use super::shuffle::Shuffle;
 use super::{NEW_FOR, NEWER_BY, Store};
 use crate::error::Kind;
@@ -67,7 +68,11 @@ fn a_file_that_cannot_be_read_costs_nothing_that_another_restart_would_find() {
         let recovered = store.recover();
         assert_eq!((recovered.locations, recovered.unreadable_files, recovered.damaged_files), (0, 1, 0));
         assert_eq!(std::fs::read(&run).unwrap(), before);
-        drop(store);
+        // What is made now comes after what was not seen.
+        assert!(store.with_shuffle(&ShuffleKey::new("app", 1), |_| ()).is_none());
+        let other = store.find_or_insert(&ShuffleKey::new("other", 1)).unwrap();
+        assert!(other.lock().next_segment_number() > 1 << 24);
+        drop((store, other));
         std::fs::remove_dir(&seal).unwrap();
         std::fs::rename(&aside, &seal).unwrap();
         let store = open(&place);
@@ -129,8 +134,9 @@ fn whose_batches_count_is_known_without_the_other_disk() {
     with_store(async |place, store| {
         let (shuffle, batches) = pushed(&store, "app", &[5000, 1000]);
         assert!(append(&store, &shuffle, 1, &batch(1, 1, 1, 800)));
-        let first = store.plan(1).expect("the larger location");
-        assert!(store.spill(first, Arc::clone(&store.directories()[0])).await);
+        let near = Arc::clone(&store.directories()[0]);
+        let first = store.plan(&near, 1).expect("the larger location");
+        assert!(store.spill(first, near).await);
         let primaries = (0..2).map(|id| file(id).location).collect();
         let attempts = vec![AttemptId(0); 2];
         shuffle.lock().state.commit(&Commit { primaries, attempts, ..Commit::default() });
@@ -158,7 +164,7 @@ fn a_shuffle_that_comes_back_has_files_of_its_own() {
         let key = ShuffleKey::new("app", 1);
         let (shuffle, _) = pushed(&store, "app", &[1000]);
         assert!(spill(&store, 0).await.unwrap());
-        let earlier = store.remove(&key).unwrap().files().to_vec();
+        let earlier = store.remove(&key).unwrap().files;
         drop(shuffle);
         // The disk does not delete them.
         let (shuffle, batches) = pushed(&store, "app", &[2000]);
@@ -170,7 +176,7 @@ fn a_shuffle_that_comes_back_has_files_of_its_own() {
         let (store, locations) = restart(&place, store, shuffle);
         assert_eq!(locations, 1);
         // Nor does one that comes back after a restart.
-        let earlier = store.remove(&key).unwrap().files().to_vec();
+        let earlier = store.remove(&key).unwrap().files;
         let (shuffle, later) = pushed(&store, "app", &[3000]);
         assert!(spill(&store, 0).await.unwrap());
         earlier.iter().for_each(|segment| segment.delete());
@@ -178,6 +184,24 @@ fn a_shuffle_that_comes_back_has_files_of_its_own() {
         assert!(batches != later);
         assert_eq!(read_all(&store, &shuffle, 0, MapRange::Whole).await.unwrap(), later);
         assert_eq!(segments_below(place.path()).len(), 1);
+    });
+}
+
+#[test]
+fn a_number_that_a_file_has_is_passed_over() {
+    with_store(async |place, store| {
+        let (shuffle, batches) = pushed(&store, "app", &[1000]);
+        let number = shuffle.lock().next_segment_number();
+        let folder = segment::folder(&store.directories()[0], shuffle.key());
+        std::fs::create_dir_all(&folder).unwrap();
+        for number in [number + 1, number + 2] {
+            std::fs::write(folder.join(format!("{number:08}.segment")), "").unwrap();
+        }
+        assert!(spill(&store, 0).await.unwrap());
+        assert_eq!(store.directories()[0].health(), Health::Healthy);
+        assert_eq!(segments_below(place.path()).len(), 3);
+        commit(&shuffle, 1);
+        assert_eq!(read_all(&store, &shuffle, 0, MapRange::Whole).await.unwrap(), batches);
     });
 }
 
@@ -275,15 +299,67 @@ fn a_folder_that_cannot_be_listed_costs_what_is_in_it() {
         assert!(store.directories().iter().all(|directory| directory.health() == Health::Healthy));
         let shuffle = store.find(&ShuffleKey::new("app", 1)).unwrap();
         assert_eq!(read_all(&store, &shuffle, 0, MapRange::Whole).await.unwrap(), batches[1]);
-        // What is written now has other numbers than what was not seen.
-        let (later, _) = pushed(&store, "away", &[1000]);
+        // Of this one it is known that there is something. Whatever is made now would be taken for another shuffle.
+        let away = ShuffleKey::new("away", 1);
+        assert!(store.find(&away).is_some(), "the master is to hear of it");
+        assert!(store.with_shuffle(&away, |_| ()).is_none());
+        // Of this one it is not. What is written now has later numbers than what was not seen.
+        let (later, _) = pushed(&store, "lost", &[1000]);
         for directory in [0, 1] {
             assert!(append(&store, &later, 0, &batch(7, 0, directory as i32, 1000)));
             assert!(spill(&store, directory).await.unwrap());
         }
-        let mut left = segments_below(place.path());
-        left.retain(|path| all.contains(path));
+        let (mut left, mut new): (Vec<_>, _) =
+            segments_below(place.path()).into_iter().partition(|path| all.contains(path));
         assert_eq!(left.len(), all.len(), "nothing is deleted");
+        let names = |paths: &mut Vec<PathBuf>| {
+            let mut names: Vec<_> =
+                paths.drain(..).map(|path| path.file_name().unwrap().to_owned()).collect();
+            names.sort_unstable();
+            names
+        };
+        assert!(names(&mut new).first() > names(&mut left).last());
+        drop((shuffle, later));
+        // Only winners of the later one are whole: the earlier one's location is not served for it, and not deleted.
+        let shuffle = store.find(&ShuffleKey::new("lost", 1)).unwrap();
+        commit_won_by(&shuffle, 0, &[5]);
+        assert!(store.write_seals(&shuffle, STEP_MAX).await);
+        let before = segments_below(place.path()).len();
+        let (store, locations) = restart(&place, store, shuffle);
+        assert_eq!((locations, segments_below(place.path()).len()), (2, before));
+        let read = async |name: &str| {
+            let shuffle = store.find(&ShuffleKey::new(name, 1)).unwrap();
+            read_all(&store, &shuffle, 0, MapRange::Whole).await.map_err(|error| error.kind())
+        };
+        assert_eq!(read("away").await, Ok(batches[2].clone()));
+        assert_eq!(read("lost").await, Err(Kind::NotFound));
+        assert!(store.with_shuffle(&away, |_| ()).is_some());
+        store.delete(store.remove(&ShuffleKey::new("lost", 1)).unwrap());
+        until(|| segments_below(place.path()).iter().all(|path| !path.to_string_lossy().contains("lost")))
+            .await;
+    });
+}
+
+#[test]
+fn what_could_not_be_read_goes_when_the_master_says_so() {
+    with_store(async |place, store| {
+        let (shuffle, _) = pushed(&store, "app", &[1000]);
+        commit(&shuffle, 1);
+        assert!(store.flush().await.is_empty());
+        let key = shuffle.key().clone();
+        drop((store, shuffle));
+        let store = open(&place);
+        let found = store.recover_by(&|folder| {
+            if folder.ends_with("app/1") {
+                return Err(std::io::Error::from_raw_os_error(5));
+            }
+            std::fs::read_dir(folder)?.collect()
+        });
+        assert_eq!((found.shuffles, found.locations), (0, 0));
+        assert_eq!(segments_below(place.path()).len(), 1);
+        store.delete(store.remove(&key).unwrap());
+        until(|| store.with_shuffle(&key, |_| ()).is_some()).await;
+        assert_eq!(segments_below(place.path()), Vec::<PathBuf>::new());
     });
 }
 

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use super::Store;
 use super::copy::LocationCopy;
-use super::directory::{Directory, Health, OPEN_PAUSE, STEP_MAX, is_want_of_files};
+use super::directory::{Directory, STEP_MAX};
 use super::record::Seal;
 use super::segment;
 use super::shuffle::{Contents, Shuffle};
@@ -27,13 +28,13 @@ impl Store {
         }
     }
 
-    /// Begins to write the seals that wait. Returns whether any do and a directory takes them; one that comes back wakes
-    /// the spiller.
+    /// Begins to write the seals that wait, where a directory takes them. Returns whether there are any; a directory that
+    /// comes back wakes the spiller.
     pub(super) fn write_waiting_seals(self: &Arc<Self>, jobs: &mut JoinSet<()>) -> bool {
-        if !self.directories().iter().any(|directory| directory.takes_seals()) {
-            return false;
-        }
-        let waiting = std::mem::take(&mut *self.unsealed());
+        let need_not_wait = |shuffle: &mut Arc<Shuffle>| {
+            !shuffle.lock().wants_seals() || self.directory_for_seals(shuffle).is_some()
+        };
+        let waiting: Vec<_> = self.unsealed().extract_if(.., need_not_wait).collect();
         if waiting.is_empty() {
             return false;
         }
@@ -48,46 +49,40 @@ impl Store {
 
     /// Writes the winners, and the seals of committed locations that are wholly on disk, so that a restarted worker serves
     /// them. Returns whether that is done; what no directory takes waits for one that does, and is served from here
-    /// meanwhile. A directory that takes longer than `within` counts as failed.
+    /// meanwhile. A directory that takes longer than `within` and writes nothing else meanwhile counts as failed.
     pub(super) async fn write_seals(self: &Arc<Self>, shuffle: &Arc<Shuffle>, within: Duration) -> bool {
         while shuffle.lock().wants_seals() {
-            let Some(directory) = self.directory_for_seals() else {
+            let Some(directory) = self.directory_for_seals(shuffle) else {
                 self.seal_later(shuffle);
                 return false;
             };
             // A task of its own: whenever the disk answers, somebody takes in what was written.
             let store = Arc::clone(self);
-            let written = tokio::spawn(store.write_seals_to(Arc::clone(&directory), Arc::clone(shuffle)));
-            match tokio::time::timeout(within, written).await {
-                Ok(Ok(true)) => {}
-                Ok(Ok(false)) => {
-                    self.seal_later(shuffle);
-                    return false;
+            let mut sealed = tokio::spawn(store.write_seals_to(Arc::clone(&directory), Arc::clone(shuffle)));
+            let mut bytes = directory.written();
+            loop {
+                match timeout(within, &mut sealed).await {
+                    Ok(Ok(())) => break,
+                    // In line behind much that is being written they wait long on a disk that works.
+                    Err(_) if std::mem::replace(&mut bytes, directory.written()) != directory.written() => {}
+                    _ => break directory.hangs(),
                 }
-                _ => directory.hangs(),
             }
-            // A directory that failed takes no seals any more, so this ends.
+            // A directory that failed takes no seals any more, and one that could open no file none for now, so this ends.
         }
         true
     }
 
-    /// Where seals go: a healthy directory before a full one, an idle one before one that may be slow.
-    fn directory_for_seals(&self) -> Option<Arc<Directory>> {
-        let takes_them = self.directories().iter().filter(|directory| directory.takes_seals());
-        takes_them
-            .max_by_key(|directory| {
-                (directory.health() == Health::Healthy, directory.is_idle(), directory.free())
-            })
-            .cloned()
+    fn directory_for_seals(&self, shuffle: &Shuffle) -> Option<Arc<Directory>> {
+        self.directory_for(shuffle, Directory::takes_seals)
     }
 
-    /// Returns false if no file could be opened, which is not the directory's fault.
-    async fn write_seals_to(self: Arc<Self>, directory: Arc<Directory>, shuffle: Arc<Shuffle>) -> bool {
+    async fn write_seals_to(self: Arc<Self>, directory: Arc<Directory>, shuffle: Arc<Shuffle>) {
         let _turn = directory.writes.acquire().await;
         let (seals, winners, birth, is_news, target, lease) = {
             let mut contents = shuffle.lock();
             if !contents.wants_seals() {
-                return true; // written meanwhile
+                return; // written meanwhile
             }
             contents.add_empty_copies();
             let seals: Vec<(Slot, Seal)> = contents.seals().collect();
@@ -106,9 +101,6 @@ impl Store {
             io::Result::Ok((segment, winners))
         });
         let written = written.await.unwrap_or_else(|panic| Err(io::Error::other(panic)));
-        if written.as_ref().is_err_and(is_want_of_files) {
-            tokio::time::sleep(OPEN_PAUSE).await; // in turn: the next attempt would meet it at once
-        }
         let mut contents = shuffle.lock();
         match written {
             Ok((segment, _)) if contents.gone => {
@@ -125,17 +117,13 @@ impl Store {
                 }
             }
             Err(_) if contents.gone => {} // its file was deleted meanwhile
-            Err(error) if is_want_of_files(&error) => {
-                return false;
-            }
             Err(error) => {
                 tracing::warn!(shuffle = %shuffle.key(), directory = %directory.root().display(), %error, "cannot seal");
                 if directory.takes_seals() {
-                    directory.failed(&error); // whatever it was, the next attempt must not meet it at once
+                    directory.refused(&error); // whatever it was, the next attempt must not meet it at once
                 }
             }
         }
-        true
     }
 }
 

@@ -24,7 +24,8 @@ const GATHER_BYTES: usize = 1 << 20;
 /// How often a file is made again whose folder went meanwhile, as folders do with the last file in them.
 const CREATE_ATTEMPTS_MAX: usize = 4;
 
-/// For how long a file is waited for that the process or the system has no room to open, and how often it is tried.
+/// For how long a file is waited for that the process or the system has no room to open, if the one before it was opened, and
+/// how often it is tried.
 const OPEN_WAIT: Duration = if cfg!(test) { Duration::from_millis(200) } else { Duration::from_secs(5) };
 const OPEN_RETRY: Duration = Duration::from_millis(50);
 
@@ -76,35 +77,43 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Makes a new file for a shuffle. `number` is unique within the store. Blocks; where too many files are open it waits
-    /// for some to be closed.
+    /// Makes a new file for a shuffle, with that number or, where there is one of that number, the next that is free. Blocks;
+    /// where too many files are open it waits for some to be closed.
     ///
     /// # Errors
     /// What the file system says; the directory is told.
-    pub fn create(directory: &Arc<Directory>, key: &ShuffleKey, number: u32) -> io::Result<Self> {
+    pub fn create(directory: &Arc<Directory>, key: &ShuffleKey, mut number: u32) -> io::Result<Self> {
         let folder = folder(directory, key);
-        let path = folder.join(format!("{number:08}.segment"));
-        let open = || {
+        let open = |path: &Path| {
+            fs::create_dir_all(&folder)?;
             #[cfg(test)]
             directory.open_files_are_too_many()?;
-            fs::create_dir_all(&folder)?;
-            File::options().create_new(true).read(true).write(true).open(&path)
+            File::options().create_new(true).read(true).write(true).open(path)
         };
-        let deadline = Instant::now() + OPEN_WAIT;
-        let mut opened = open();
+        let wait = if directory.lacks_files() { Duration::ZERO } else { OPEN_WAIT };
+        let deadline = Instant::now() + wait;
         let mut attempts = 1;
-        while let Err(error) = &opened {
-            if is_want_of_files(error) && Instant::now() < deadline {
+        loop {
+            let path = folder.join(format!("{number:08}.segment"));
+            let error = match open(&path) {
+                Ok(file) => {
+                    directory.gave_file();
+                    return Ok(Self::of(directory, path, file, 0));
+                }
+                Err(error) => error,
+            };
+            if is_want_of_files(&error) && Instant::now() < deadline {
                 thread::sleep(OPEN_RETRY);
             } else if error.kind() == io::ErrorKind::NotFound && attempts < CREATE_ATTEMPTS_MAX {
                 attempts += 1;
+            } else if error.kind() == io::ErrorKind::AlreadyExists && path.exists() {
+                number = number.wrapping_add(1);
             } else {
-                break;
+                delete_empty(&folder);
+                directory.refused(&error);
+                return Err(error);
             }
-            opened = open();
         }
-        let file = opened.inspect_err(|error| directory.gave_no_file(error))?;
-        Ok(Self::of(directory, path, file, 0))
     }
 
     /// Makes a file for one batch that is written while it arrives, see [`Segment::write_part`].
@@ -319,12 +328,28 @@ impl Segment {
         {
             tracing::warn!(path = %self.path.display(), %error, "cannot delete a segment");
         }
-        // The folder goes with its last file; until then this fails, as it should.
         if let Some(folder) = self.path.parent() {
-            let _ = fs::remove_dir(folder);
-            let _ = folder.parent().map(fs::remove_dir);
+            delete_empty(folder);
         }
     }
+}
+
+/// Removes the folder of a shuffle, and the one of its application, with the last file in them; until then this fails, as it
+/// should.
+fn delete_empty(folder: &Path) {
+    let _ = fs::remove_dir(folder);
+    let _ = folder.parent().map(fs::remove_dir);
+}
+
+/// Removes whatever a directory holds of a shuffle to which nobody writes. Blocks.
+pub fn delete_all(directory: &Directory, key: &ShuffleKey) {
+    let folder = folder(directory, key);
+    if let Err(error) = fs::remove_dir_all(&folder)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        tracing::warn!(path = %folder.display(), %error, "cannot delete a shuffle");
+    }
+    delete_empty(&folder);
 }
 
 /// Writes to a shuffle's file, which is made if `target` is only a number for it. A new one to which nothing could be
@@ -504,6 +529,21 @@ mod tests {
         let tried = tried.into_inner();
         assert_eq!(tried.iter().map(|path| path.exists()).collect::<Vec<_>>(), [false, true]);
         assert_eq!(tried[1], segment.path(), "what others were written to stays");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_made_leaves_no_folder() {
+        let place = tempfile::tempdir().unwrap();
+        let directory = Arc::new(Directory::open(place.path(), Some(0)).unwrap());
+        directory.unopened.store(1000, Ordering::Relaxed);
+        let create = || {
+            assert!(Segment::create(&directory, &ShuffleKey::new("app", 3), 0).is_err());
+            directory.unopened.load(Ordering::Relaxed)
+        };
+        let left = create();
+        assert!(left < 999, "it waits for one to be closed");
+        assert_eq!(create(), left - 1, "the next one does not wait as well");
+        assert_eq!(fs::read_dir(directory.home()).unwrap().count(), 1, "only the lock is left");
     }
 
     #[test]

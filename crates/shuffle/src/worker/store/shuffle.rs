@@ -48,6 +48,9 @@ pub struct Contents {
     pub lease: Option<Arc<Lease>>,
     /// When it was made, in the order of lives: what lies on disk from before is another one's that had its number.
     pub birth: u64,
+    /// What lies on disk of it could not be read, and nothing else is known of it: it takes no locations, so that the next
+    /// start of the worker may still find what there is.
+    pub is_unread: bool,
     /// Files, the newest of each directory last.
     pub segments: Vec<Arc<Segment>>,
     /// What the files say about winners.
@@ -62,8 +65,9 @@ pub struct Contents {
 /// slack, its copy and what comes with the first batch.
 const SLOT_BYTES: u64 = 512;
 
-/// How many numbers files and copies may have that lie in a folder which could not be listed, above those of all others. They
-/// have their order from all shuffles together, so that even a long run gives less.
+/// How many numbers copies and files may have that were not seen, because what they lie in could not be read, above those of
+/// all others. All shuffles together take them from one count, and even a long run gives fewer. Where the numbers of files
+/// begin again after very many starts, a file takes the next that is free.
 const UNSEEN_SEGMENTS_MAX: u32 = 1 << 24;
 const UNSEEN_LIVES_MAX: u64 = 1 << 40;
 
@@ -116,6 +120,7 @@ impl Shuffle {
             stopping: false,
             lease: Some(lease),
             birth: numbers.life(),
+            is_unread: false,
             segments: Vec::new(),
             winners_on_disk: Winners::default(),
             slots_charge: memory.charge_fixed(0),
@@ -166,11 +171,15 @@ impl Contents {
 
     /// The file of a directory that still takes runs, and the number for a new one.
     pub fn writable_segment(&self, directory: &Arc<Directory>) -> Result<Arc<Segment>, u32> {
+        self.open_segment(directory).cloned().ok_or_else(|| self.next_segment_number())
+    }
+
+    /// The file of a directory that still takes runs.
+    pub fn open_segment(&self, directory: &Arc<Directory>) -> Option<&Arc<Segment>> {
         // The newest may be a large batch's own.
         let takes_runs =
             |segment: &&Arc<Segment>| Arc::ptr_eq(segment.directory(), directory) && segment.is_writable();
-        let found = self.segments.iter().rev().find(takes_runs);
-        found.cloned().ok_or_else(|| self.next_segment_number())
+        self.segments.iter().rev().find(takes_runs)
     }
 
     /// Charges the locations that there are now. What is not needed any more is returned, to be dropped without the lock:

@@ -1,5 +1,6 @@
 //! Moves batches from memory to segments when memory is short: the largest and oldest first.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 
 use super::Store;
-use super::directory::{Directory, Health, OPEN_PAUSE, is_want_of_files};
+use super::directory::{Directory, Health, OPEN_PAUSE};
 use super::segment::{self, RunToWrite};
 use super::shuffle::Shuffle;
 use crate::ids::ApplicationId;
@@ -43,10 +44,12 @@ impl Store {
                 continue;
             }
             let short = self.memory().excess() > 0;
+            let lacks_files = self.directories().iter().any(|directory| directory.lacks_files());
             tokio::select! {
                 () = self.memory().spill_wanted() => {}
                 Some(_) = jobs.join_next() => {}
                 () = tokio::time::sleep(RETRY), if short => {}
+                () = tokio::time::sleep(OPEN_PAUSE), if lacks_files => {}
             }
         }
     }
@@ -55,47 +58,76 @@ impl Store {
         if self.memory().excess() == 0 {
             return false;
         }
-        let Some(directory) = self.choose_directory() else { return false };
-        // Taken before anything is planned: jobs in line behind a disk that stands still would keep the memory.
-        let Ok(turn) = Arc::clone(&directory.writes).try_acquire_owned() else { return false };
-        let Some(job) = self.plan(JOB_BYTES) else { return false };
-        let store = Arc::clone(self);
-        jobs.spawn(async move {
-            store.spill_in_turn(job, directory, turn).await;
-        });
-        true
-    }
-
-    /// The healthy directory with the most space that is not being written to.
-    pub(super) fn choose_directory(&self) -> Option<Arc<Directory>> {
         let idle = |directory: &&Arc<Directory>| directory.health() == Health::Healthy && directory.is_idle();
-        self.directories().iter().filter(idle).max_by_key(|directory| directory.usable()).cloned()
+        let mut directories: Vec<_> = self.directories().iter().filter(idle).cloned().collect();
+        // Where no file can be opened there may be less to do.
+        directories.sort_by_key(|directory| Reverse((directory.takes_files(), directory.usable())));
+        for directory in directories {
+            // Taken before anything is planned: jobs in line behind a disk that stands still would keep the memory.
+            let Ok(turn) = Arc::clone(&directory.writes).try_acquire_owned() else { continue };
+            let Some(job) = self.plan(&directory, JOB_BYTES) else {
+                if directory.takes_files() {
+                    return false; // nobody else has more to do
+                }
+                continue;
+            };
+            let store = Arc::clone(self);
+            jobs.spawn(async move {
+                store.spill_in_turn(job, directory, turn).await;
+            });
+            return true;
+        }
+        false
     }
 
-    /// The healthy directory with the most space.
-    pub fn healthiest(&self) -> Option<Arc<Directory>> {
-        let healthy = self.directories().iter().filter(|directory| directory.health() == Health::Healthy);
-        healthy.max_by_key(|directory| directory.usable()).cloned()
+    /// Where something of a shuffle goes now, among directories that take it: a healthy one before a full one, an idle one
+    /// before one that may be slow, one in which the shuffle has an open file before another, and then the one with the most
+    /// space.
+    pub(super) fn directory_for(
+        &self,
+        shuffle: &Shuffle,
+        takes_it: impl Fn(&Directory) -> bool,
+    ) -> Option<Arc<Directory>> {
+        let contents = shuffle.lock();
+        let choice = |directory: &Arc<Directory>| {
+            let has_file = contents.open_segment(directory).is_some();
+            let rank = (
+                directory.health() == Health::Healthy,
+                directory.is_idle(),
+                has_file,
+                directory.usable(),
+                directory.free(),
+            );
+            (has_file || directory.takes_files()).then(|| (rank, Arc::clone(directory)))
+        };
+        let choices = self.directories().iter().filter(|directory| takes_it(directory)).filter_map(choice);
+        choices.max_by_key(|(rank, _)| *rank).map(|(_, directory)| directory)
     }
 
-    /// The healthy directory to which a large batch goes: one that has room for it, an idle one before one that may be slow,
-    /// and among those the one with the most space.
+    /// The healthy directory to which a large batch goes: one that has room for it, one in which a file can be made, an idle
+    /// one before one that may be slow, and among those the one with the most space.
     pub fn directory_for_large(&self, bytes: u64) -> Option<Arc<Directory>> {
         let has_room =
             |directory: &&Arc<Directory>| directory.health() == Health::Healthy && directory.usable() > bytes;
         let is_idle = |directory: &Directory| directory.large_writes.available_permits() > 0;
         let with_room = self.directories().iter().filter(has_room);
-        with_room.max_by_key(|directory| (is_idle(directory), directory.usable())).cloned()
+        let rank =
+            |directory: &&Arc<Directory>| (directory.takes_files(), is_idle(directory), directory.usable());
+        with_room.max_by_key(rank).cloned()
     }
 
-    /// Picks what leaves memory next. Of the shuffles that hold at least half of what the largest one holds, the one that
-    /// has been quiet for longest; of its locations, the largest.
+    /// Picks what leaves memory next for a directory. Of the shuffles that hold at least half of what the largest one holds,
+    /// the one that has been quiet for longest; of its locations, the largest. Where no file can be opened, among shuffles
+    /// that have one.
     ///
     /// While someone waits it is a shuffle of the application that holds most: who waits longest is who holds most, and
     /// would wait for ever if only what others hold went to disk.
-    pub fn plan(&self, bytes_max: u64) -> Option<SpillJob> {
+    pub fn plan(&self, directory: &Arc<Directory>, bytes_max: u64) -> Option<SpillJob> {
         let mut shuffles = self.all();
         shuffles.retain(|shuffle| shuffle.resident() > 0);
+        if !directory.takes_files() {
+            shuffles.retain(|shuffle| shuffle.lock().open_segment(directory).is_some());
+        }
         if self.memory().waiting() == 0 {
             return plan_among(shuffles, bytes_max);
         }
@@ -106,7 +138,7 @@ impl Store {
             own.push(shuffle);
         }
         let mut applications: Vec<_> = applications.into_values().collect();
-        applications.sort_by_key(|(held, _)| std::cmp::Reverse(*held));
+        applications.sort_by_key(|(held, _)| Reverse(*held));
         applications.into_iter().find_map(|(_, shuffles)| plan_among(shuffles, bytes_max))
     }
 
@@ -149,9 +181,6 @@ impl Store {
         })
         .await
         .unwrap_or_else(|panic| Err(io::Error::other(panic)));
-        if written.as_ref().is_err_and(is_want_of_files) {
-            tokio::time::sleep(OPEN_PAUSE).await; // in turn: the next job would meet it at once
-        }
         if written.is_ok() {
             self.spills.record(begun.elapsed());
             self.spilled_bytes.add(bytes);
@@ -182,8 +211,8 @@ impl Store {
             Err(_) if contents.gone => true, // its file was deleted under the job
             Err(error) => {
                 tracing::warn!(shuffle = %shuffle.key(), directory = %directory.root().display(), %error, "cannot spill");
-                if directory.health() == Health::Healthy && !is_want_of_files(&error) {
-                    directory.failed(&error); // whatever it was, the next job must not meet it at once
+                if directory.health() == Health::Healthy {
+                    directory.refused(&error); // whatever it was, the next job must not meet it at once
                 }
                 for slot in &slots {
                     if let Some(copy) = contents.copies.get_mut(slot) {
@@ -210,7 +239,7 @@ fn in_turn<S>(
 ) -> impl Iterator<Item = S> {
     let seen = |shuffle: S| (resident(&shuffle), touched_ms(&shuffle), shuffle);
     let mut shuffles: Vec<_> = shuffles.into_iter().map(seen).collect();
-    shuffles.sort_by_key(|(resident, ..)| std::cmp::Reverse(*resident));
+    shuffles.sort_by_key(|(resident, ..)| Reverse(*resident));
     let largest = shuffles.first().map_or(0, |(resident, ..)| *resident);
     let near = shuffles.partition_point(|(resident, ..)| *resident >= largest / 2);
     shuffles[..near].sort_by_key(|(_, touched_ms, _)| *touched_ms);
@@ -229,14 +258,15 @@ pub(super) fn plan_of(shuffle: Arc<Shuffle>, bytes_max: u64) -> Option<SpillJob>
         .map(|(slot, copy)| (copy.spillable(), *slot))
         .filter(|(bytes, _)| *bytes > 0)
         .collect();
-    candidates.sort_unstable_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
+    candidates.sort_unstable_by_key(|(bytes, _)| Reverse(*bytes));
     let (mut slots, mut runs, mut planned) = (Vec::new(), Vec::new(), 0);
-    for (bytes, slot) in candidates {
+    for (_, slot) in candidates {
         if planned >= bytes_max {
             break;
         }
-        if let Some(run) = contents.copies.get_mut(&slot).and_then(|copy| copy.begin_spill(bytes_max)) {
-            planned += bytes.min(bytes_max);
+        let left = bytes_max - planned;
+        if let Some((run, bytes)) = contents.copies.get_mut(&slot).and_then(|copy| copy.begin_spill(left)) {
+            planned += bytes;
             slots.push(slot);
             runs.push(run);
         }
@@ -310,7 +340,7 @@ mod tests {
             let store = open(&place);
             let _shuffle = pushed(&store, 0, 50);
             let before = store.memory().used();
-            let job = store.plan(u64::MAX).expect("there is something to spill");
+            let job = store.plan(&store.directories()[0], u64::MAX).expect("there is something to spill");
             assert!(store.spill(job, Arc::clone(&store.directories()[0])).await);
             assert_eq!(before - store.memory().used(), 50 * 40 - 64, "a run is there instead");
         });
@@ -321,7 +351,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let store = open(&place);
         let shuffle = pushed(&store, 0, 50);
-        let job = store.plan(1000).expect("there is something to spill");
+        let job = store.plan(&store.directories()[0], 1000).expect("there is something to spill");
         assert_eq!(
             job.runs.iter().map(|run| run.batches.len()).collect::<Vec<_>>(),
             [5],
@@ -329,6 +359,15 @@ mod tests {
         );
         job.abandon();
         assert_eq!(shuffle.resident(), 5000);
+        // Of as many locations as well.
+        drop(store.remove(shuffle.key()));
+        let shuffle = store.find_or_insert(&ShuffleKey::new("app", 1)).unwrap();
+        reserve(&shuffle, 0..50);
+        (0..50).for_each(|partition| assert!(append(&store, &shuffle, partition, &batch(0, 0, 0, 100))));
+        assert_eq!(
+            store.plan(&store.directories()[0], 1000).expect("there is something to spill").runs.len(),
+            5
+        );
     }
 
     #[test]
@@ -339,7 +378,7 @@ mod tests {
             let shuffle = pushed(&store, 0, 50);
             let begin = store.memory().used();
             for turn in 1..10 {
-                let job = store.plan(u64::MAX).expect("there is something to spill");
+                let job = store.plan(&store.directories()[0], u64::MAX).expect("there is something to spill");
                 (0..50).for_each(|number| {
                     assert!(append(&store, &shuffle, 0, &batch(turn, 0, number, 100)));
                 });

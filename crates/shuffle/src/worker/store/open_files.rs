@@ -1,0 +1,146 @@
+//! Goal: too many open files cost no directory, and nothing that needs no other file. Method: directories that refuse as many
+//! files as the test wants.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::Store;
+use super::directory::{Directory, Health, STEP_MAX};
+use super::disks::{commit, pushed, restart, segments_below, spill, until, with_store};
+use super::model::{append, batch, read_all, reserve, runtime};
+use crate::ids::ShuffleKey;
+use crate::worker::index::MapRange;
+
+#[test]
+fn a_directory_is_not_left_out_because_too_many_files_are_open() {
+    with_store(async |place, store| {
+        let (shuffle, batches) = pushed(&store, "app", &[1000]);
+        let directory = Arc::clone(&store.directories()[0]);
+        let out_of_files = |attempts| directory.unopened.store(attempts, Ordering::Relaxed);
+        let attempts_left = || directory.unopened.load(Ordering::Relaxed);
+        // Some are closed in time.
+        out_of_files(2);
+        assert!(spill(&store, 0).await.unwrap());
+        assert_eq!(attempts_left(), 0);
+        let (other, _) = pushed(&store, "other", &[1000]);
+        assert!(spill(&store, 0).await.unwrap());
+        commit(&other, 1);
+        assert!(append(&store, &shuffle, 0, &batch(7, 0, 1, 1000)));
+        for shuffle in [&shuffle, &other] {
+            let mut contents = shuffle.lock();
+            contents.segments.clear(); // what is written now needs a file
+            contents.stopping = true;
+        }
+        // They are not, and what could not be written stays.
+        store.directories()[1].hangs();
+        out_of_files(1000);
+        assert!(!spill(&store, 0).await.unwrap());
+        assert!(directory.lacks_files() && !directory.takes_files(), "the next job would meet it at once");
+        assert!((900..1000).contains(&attempts_left()), "{} attempts left", attempts_left());
+        assert_eq!(shuffle.resident(), 1000);
+        assert!(!store.write_seals(&other, STEP_MAX).await);
+        assert!(store.unsealed().iter().any(|waiting| Arc::ptr_eq(waiting, &other)));
+        assert!(directory.probe().is_err());
+        // Nor does the end of the worker wait for ever.
+        assert_eq!(store.flush_in_steps(Duration::from_secs(3)).await.len(), 2);
+        assert_eq!(directory.health(), Health::Healthy);
+        assert!((800..1000).contains(&attempts_left()), "{} attempts left", attempts_left());
+        out_of_files(0);
+        commit(&shuffle, 1);
+        assert!(store.flush().await.is_empty());
+        assert!(!directory.lacks_files());
+        drop(directory);
+        drop(shuffle);
+        let (store, locations) = restart(&place, store, other);
+        assert_eq!(locations, 2);
+        let shuffle = store.find(&ShuffleKey::new("app", 1)).unwrap();
+        let expected = [batches[0].clone(), batch(7, 0, 1, 1000)];
+        assert_eq!(read_all(&store, &shuffle, 0, MapRange::Whole).await.unwrap(), expected);
+    });
+}
+
+/// The directory to which a shuffle without files would go, and the other one.
+fn preferred(store: &Store) -> (usize, usize) {
+    let shuffle = store.find_or_insert(&ShuffleKey::new("no files", 1)).unwrap();
+    let directory = store.directory_for(&shuffle, Directory::takes_seals).unwrap();
+    let at = usize::from(!Arc::ptr_eq(&directory, &store.directories()[0]));
+    drop(store.remove(shuffle.key()));
+    (at, 1 - at)
+}
+
+#[test]
+fn what_has_a_file_needs_no_other() {
+    with_store(async |place, store| {
+        let (would_take, has_file) = preferred(&store);
+        let (shuffle, batches) = pushed(&store, "app", &[1000]);
+        assert!(spill(&store, has_file).await.unwrap());
+        assert!(append(&store, &shuffle, 0, &batch(7, 0, 1, 1000)));
+        commit(&shuffle, 1);
+        store.directories()[would_take].unopened.store(1000, Ordering::Relaxed);
+        assert!(store.flush().await.is_empty());
+        let attempts_left = store.directories()[would_take].unopened.load(Ordering::Relaxed);
+        assert_eq!((attempts_left, segments_below(place.path()).len()), (1000, 1));
+        let (store, locations) = restart(&place, store, shuffle);
+        assert_eq!(locations, 1);
+        let shuffle = store.find(&ShuffleKey::new("app", 1)).unwrap();
+        let expected = [batches[0].clone(), batch(7, 0, 1, 1000)];
+        assert_eq!(read_all(&store, &shuffle, 0, MapRange::Whole).await.unwrap(), expected);
+    });
+}
+
+#[test]
+fn without_files_to_open_those_that_are_open_are_written() {
+    runtime().block_on(async {
+        let place = tempfile::tempdir().unwrap();
+        let store = Arc::new(Store::open(&[place.path().into()], 1 << 20, Some(0)).unwrap());
+        let directory = Arc::clone(&store.directories()[0]);
+        let unsealed: Vec<_> = (0..20)
+            .map(|number| {
+                let shuffle = store.find_or_insert(&ShuffleKey::new("unsealed", number)).unwrap();
+                reserve(&shuffle, 0..1);
+                commit(&shuffle, 1);
+                shuffle.lock().stopping = true;
+                shuffle
+            })
+            .collect();
+        let (open, _) = pushed(&store, "open", &[1000]);
+        assert!(spill(&store, 0).await.unwrap());
+        assert!(append(&store, &open, 0, &batch(7, 0, 1, 1000)));
+        let (large, _) = pushed(&store, "large", &[300_000]);
+        directory.unopened.store(1000, Ordering::Relaxed);
+        let _short = store.memory().charge(store.memory().limit());
+        assert!(!store.pressure(false, store.memory().level()).exhausted);
+        let spiller = tokio::spawn(Arc::clone(&store).run_spiller());
+        until(|| directory.lacks_files()).await;
+        unsealed.iter().for_each(|shuffle| store.seal_later(shuffle));
+        until(|| open.resident() == 0).await;
+        assert_eq!(large.resident(), 300_000);
+        assert!(store.pressure(false, store.memory().level()).exhausted, "pushes do not wait in vain");
+        // It is tried again, now and then.
+        let left = directory.unopened.load(Ordering::Relaxed);
+        until(|| directory.unopened.load(Ordering::Relaxed) < left).await;
+        assert!(left - directory.unopened.load(Ordering::Relaxed) < 5);
+        directory.unopened.store(0, Ordering::Relaxed);
+        until(|| large.resident() == 0 && unsealed.iter().all(|shuffle| !shuffle.lock().wants_seals())).await;
+        assert!(!store.pressure(false, store.memory().level()).exhausted);
+        assert_eq!(directory.health(), Health::Healthy);
+        spiller.abort();
+    });
+}
+
+#[test]
+fn a_stop_without_files_to_open_waits_for_them_once() {
+    with_store(async |_place, store| {
+        let shuffles: Vec<_> =
+            (0..10).map(|number| pushed(&store, &format!("app {number}"), &[1000]).0).collect();
+        shuffles.iter().for_each(|shuffle| commit(shuffle, 1));
+        for directory in store.directories() {
+            directory.unopened.store(100_000, Ordering::Relaxed);
+        }
+        let began = Instant::now();
+        assert_eq!(store.flush_in_steps(Duration::from_secs(1)).await.len(), 10);
+        let took = began.elapsed();
+        assert!((Duration::from_secs(1)..Duration::from_secs(3)).contains(&took), "{took:?}");
+    });
+}
