@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use super::memory::Party;
 use super::meters::Meters;
@@ -46,6 +47,8 @@ pub struct Node {
     pub news: Notify,
     /// What it counts.
     pub meters: Meters,
+    /// When its log said last that large rows find no place.
+    pub said_unwritable: Mutex<Option<Instant>>,
     phase: AtomicU8,
     registered: AtomicBool,
     appended: AtomicU64,
@@ -70,6 +73,7 @@ impl Node {
             peers: Peers::default(),
             news: Notify::new(),
             meters: Meters::default(),
+            said_unwritable: Mutex::default(),
             phase: AtomicU8::new(Phase::Normal as u8),
             registered: AtomicBool::new(false),
             appended: AtomicU64::new(0),
