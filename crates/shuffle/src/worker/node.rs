@@ -31,7 +31,7 @@ pub enum Phase {
 
 /// The parts of a worker that its listeners share.
 pub struct Node {
-    /// How it was started.
+    /// How it was started, with the ports for pushes that it took.
     pub options: Options,
     /// Who it is.
     pub id: WorkerId,
@@ -78,6 +78,11 @@ impl Node {
             registered: AtomicBool::new(false),
             appended: AtomicU64::new(0),
         })
+    }
+
+    /// Whether clients push to it there.
+    pub fn has_push_port(&self, port: u16) -> bool {
+        port == self.id.push_port || self.options.push_ports.contains(&port)
     }
 
     /// What it is doing.

@@ -53,8 +53,6 @@ pub enum Command {
 /// The connection to the masters.
 pub struct Registration {
     node: Arc<Node>,
-    /// Ports for pushes besides the one of its identity.
-    push_ports: Vec<u16>,
     http_port: Option<u16>,
     client: Client,
     orders: mpsc::Sender<Command>,
@@ -63,16 +61,10 @@ pub struct Registration {
 }
 
 impl Registration {
-    /// A registration that is not begun. `push_ports` take pushes besides the port of the worker's identity; orders for the
-    /// worker as a whole go to `orders`.
-    pub fn new(
-        node: Arc<Node>,
-        push_ports: Vec<u16>,
-        http_port: Option<u16>,
-        orders: mpsc::Sender<Command>,
-    ) -> Self {
+    /// A registration that is not begun. Orders for the worker as a whole go to `orders`.
+    pub fn new(node: Arc<Node>, http_port: Option<u16>, orders: mpsc::Sender<Command>) -> Self {
         let (client, has_left) = (Client::new(ClientOptions::default()), AtomicBool::new(false));
-        Self { node, push_ports, http_port, client, orders, has_left }
+        Self { node, http_port, client, orders, has_left }
     }
 
     /// Registers with whichever master answers, again whenever it has to, until the worker has left. Runs until it is
@@ -104,6 +96,7 @@ impl Registration {
 
     /// One conversation with one master, until it fails or wants a new registration.
     async fn serve(&self, master: &str, backoff: &mut Duration) -> Result<()> {
+        let further_push_ports = self.node.options.push_ports.iter().skip(1);
         let registered: Received<WorkerRegistered> = self
             .ask(
                 master,
@@ -114,7 +107,7 @@ impl Registration {
                     network_location: self.node.options.network_location.clone(),
                     version: env!("CARGO_PKG_VERSION").to_owned(),
                     report: Some(self.report()),
-                    push_ports: self.push_ports.iter().map(|port| (*port).into()).collect(),
+                    push_ports: further_push_ports.map(|port| (*port).into()).collect(),
                 },
                 ANSWER_MAX,
             )
