@@ -37,6 +37,9 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 /// Shuffles of which a worker holds something at a time: one report to the master names them all.
 pub const SHUFFLES_MAX: usize = 1 << 16;
 
+/// With so many, others are to be chosen first: a worker that refuses a shuffle is left out by the driver for all of its own.
+const SHUFFLES_MANY: usize = SHUFFLES_MAX / 10 * 9;
+
 /// An order of the master.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Command {
@@ -234,7 +237,7 @@ impl Registration {
                 bytes: contents.bytes().cast_signed(),
             }
         });
-        let shuffles = shuffles.collect();
+        let shuffles: Vec<_> = shuffles.collect();
         let directories = store.directories().iter().map(|directory| DirectoryReport {
             path: directory.root().display().to_string(),
             bytes_total: directory.total().cast_signed(),
@@ -248,13 +251,14 @@ impl Registration {
             locations: 0,
         });
         let pressure = self.node.pressure_of_all();
+        let saturated = pressure.memory_tight || pressure.exhausted || shuffles.len() >= SHUFFLES_MANY;
         WorkerReport {
             phase: phase(self.node.phase()).into(),
             directories: directories.collect(),
             memory_limit_bytes: store.memory().limit().cast_signed(),
             memory_used_bytes: store.memory().used().cast_signed(),
             shuffles,
-            saturated: pressure.memory_tight || pressure.exhausted,
+            saturated,
             bytes_appended: self.node.appended().cast_signed(),
             open_locations,
         }
@@ -277,7 +281,23 @@ fn phase(phase: Phase) -> WorkerPhase {
 mod tests {
     use super::*;
     use crate::wire::Limits;
+    use crate::worker::node::tests::node;
     use crate::worker::store::segment::FOLDER_LEN_MAX;
+
+    #[test]
+    fn a_worker_with_many_shuffles_says_so_before_it_refuses_them() {
+        let place = tempfile::tempdir().unwrap();
+        let node = node(&place);
+        let registration = Registration::new(Arc::clone(&node), None, mpsc::channel(1).0);
+        let more = |shuffles: std::ops::Range<usize>| {
+            shuffles.for_each(|number| _ = node.store.find_or_insert(&ShuffleKey::new("app", number as i32)));
+        };
+        more(0..SHUFFLES_MANY - 1);
+        assert!(!registration.report().saturated);
+        more(SHUFFLES_MANY - 1..SHUFFLES_MANY);
+        assert!(registration.report().saturated);
+        const { assert!(SHUFFLES_MANY < SHUFFLES_MAX) };
+    }
 
     #[test]
     fn a_report_has_room_for_all_shuffles_that_a_worker_may_hold() {
