@@ -325,9 +325,14 @@ impl Session {
         Ok(answer.parse()?)
     }
 
+    /// How long to wait before the how-manieth retry, from 1.
+    pub fn retry_wait(&self, retry: u32) -> Duration {
+        self.options.retry_wait * (1 << (retry - 1))
+    }
+
     /// Waits before the how-manieth retry, from 1.
     pub async fn wait_to_retry(&self, retry: u32) {
-        tokio::time::sleep(self.options.retry_wait * (1 << (retry - 1))).await;
+        tokio::time::sleep(self.retry_wait(retry)).await;
     }
 
     async fn ask(&self, address: &str, endpoint: &str, message: &Message) -> Result<Message> {

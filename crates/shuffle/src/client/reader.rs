@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::runtime::Handle;
 use tokio::task::{JoinError, JoinHandle};
+use tokio::time::Instant;
 use tracing::debug;
 
 use super::application::RETRIES_MAX;
@@ -32,6 +33,8 @@ pub struct Reader {
     failed: Vec<Failure>,
     /// How often its copies have been tried again.
     retries: u32,
+    /// When they may be tried again, if somebody waits for that.
+    retry_at: Option<Instant>,
     /// Why there is no more to read.
     broken: Option<Error>,
 }
@@ -98,6 +101,7 @@ impl Reader {
             seen: HashSet::new(),
             failed: Vec::new(),
             retries: 0,
+            retry_at: None,
             broken: None,
         })
     }
@@ -163,14 +167,18 @@ impl Reader {
         self.open = None;
     }
 
-    /// Opens the next copy of the first file; behind the last copy waits for those that may be there later.
+    /// Opens the next copy of the first file; behind the last copy decides to wait for those that may be there later.
     async fn open(&mut self) -> Result<()> {
+        if let Some(retry_at) = self.retry_at {
+            tokio::time::sleep_until(retry_at).await;
+            self.retry_at = None;
+        }
         self.inner.check(&self.inner.state())?;
         let session = self.inner.session.clone();
         let untried = |worker: &WorkerId| self.failed.iter().all(|failure| failure.worker != *worker);
         let copies = self.files[0].copies.iter().filter(|(worker, _)| untried(worker));
         let copy = copies.min_by_key(|(worker, _)| session.is_unreached(worker)).cloned();
-        let Some((worker, name)) = copy else { return self.wait().await };
+        let Some((worker, name)) = copy else { return self.retry_later() };
         // In a task of its own: what it has opened is ended, too, if nobody waits for it any more.
         let opening = tokio::spawn(Stream::open(self.inner.clone(), worker.clone(), name, self.maps));
         let opened = opening.await.unwrap_or_else(|error| Err(did_not_end(error)));
@@ -191,13 +199,13 @@ impl Reader {
         Ok(())
     }
 
-    async fn wait(&mut self) -> Result<()> {
+    fn retry_later(&mut self) -> Result<()> {
         if self.retries == RETRIES_MAX || !self.failed.iter().any(|failure| failure.is_passing) {
             return Err(self.unreadable());
         }
         self.failed.retain(|failure| !failure.is_passing);
         self.retries += 1;
-        self.inner.session.wait_to_retry(self.retries).await;
+        self.retry_at = Some(Instant::now() + self.inner.session.retry_wait(self.retries));
         Ok(())
     }
 

@@ -201,6 +201,29 @@ async fn a_cancelled_read_goes_on_where_it_was() {
 }
 
 #[tokio::test]
+async fn a_reader_that_is_cancelled_while_it_waits_goes_on_waiting() {
+    let cluster = Scripted::start(1).await;
+    let retry_wait = Duration::from_secs(1);
+    let shuffle = shuffle(Options { merge_len: 0, retry_wait, ..cluster.options() }, 1).await;
+    write_one(&shuffle).await;
+    let open = Point::Message(MessageType::OPEN_STREAM);
+    cluster.fail(0, open, &[Fault::Close]);
+    let mut reader = shuffle.reader(PartitionId(0), ..).unwrap();
+    let begin = Instant::now();
+    for _ in 0..4 {
+        cancel(reader.next()).await;
+    }
+    assert_eq!(
+        (cluster.faults_left(), cluster.asked(0, open)),
+        (0, 1),
+        "it is not tried again before its time"
+    );
+    reader.next().await.unwrap().expect("there is one");
+    assert!(begin.elapsed() >= retry_wait);
+    assert_eq!(cluster.asked(0, open), 2);
+}
+
+#[tokio::test]
 async fn a_reader_that_has_failed_does_not_end_as_if_all_were_read() {
     let cluster = Scripted::start(1).await;
     let shuffle = shuffle(Options { merge_len: 0, ..cluster.options() }, 1).await;

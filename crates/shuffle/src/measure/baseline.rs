@@ -3,19 +3,21 @@
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use rustix::fs::{Advice, fadvise};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::Result;
+use crate::{Error, Kind, Result};
 
 /// Bytes of a client's batch.
 pub(super) const PIECE: usize = 64 << 10;
 /// Bytes of a block on disk, as one would give to `dd`.
 const BLOCK: usize = 1 << 20;
+/// What a worker's own small files in a directory without segments have at most.
+const LEFT_OVER: u64 = 4 << 10;
 
 /// Copies pieces, `bytes` together, over one loopback connection, and returns the MiB a second.
 pub(super) async fn tcp_copy(bytes: u64, pieces: impl Iterator<Item = Bytes>) -> Result<f64> {
@@ -101,6 +103,30 @@ pub(super) fn sync_files(path: &Path) -> Result<u64> {
     Ok(bytes)
 }
 
+/// Waits until all files below a directory are gone but for some small ones: who deletes them shares the disk with what is
+/// measured next.
+///
+/// # Errors
+/// `Unavailable` if there are others for longer than that.
+pub(super) async fn emptied(path: &Path, within: Duration) -> Result<()> {
+    let deadline = Instant::now() + within;
+    loop {
+        let mut bytes = 0;
+        each_file(path, &mut |file| {
+            bytes += file.metadata()?.len();
+            Ok(())
+        })?;
+        if bytes <= LEFT_OVER {
+            return Ok(());
+        }
+        if Instant::now() >= deadline {
+            let text = format!("{bytes} bytes are still in {} after {within:?}", path.display());
+            return Err(Error::new(Kind::Unavailable, text));
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
 /// A file, or all files below a directory. A running worker may delete some meanwhile.
 fn each_file(path: &Path, work: &mut impl FnMut(&File) -> io::Result<()>) -> Result<()> {
     let done = if path.is_dir() {
@@ -147,5 +173,24 @@ mod tests {
         assert_eq!(sync_files(dir.path()).unwrap(), 120);
         assert_eq!(sync_files(&dir.path().join("a/near")).unwrap(), 20);
         assert_eq!(sync_files(&dir.path().join("deleted meanwhile")).unwrap(), 0);
+    }
+
+    #[tokio::test]
+    async fn what_is_being_deleted_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let segment = dir.path().join("app/1/segment");
+        fs::create_dir_all(segment.parent().unwrap()).unwrap();
+        fs::write(dir.path().join("lock"), []).unwrap();
+        fs::write(&segment, [1; 10_000]).unwrap();
+        let error = emptied(dir.path(), Duration::from_millis(20)).await.unwrap_err();
+        assert!(error.to_string().contains("10000 bytes"), "{error}");
+        let deleted = segment.clone();
+        let deleting = tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            fs::remove_file(deleted).unwrap();
+        });
+        emptied(dir.path(), Duration::from_secs(20)).await.unwrap();
+        assert!(!segment.exists());
+        deleting.await.unwrap();
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 
-use super::baseline::{disk_read, disk_write, forget_cached, rate, sync_files, tcp_copy};
+use super::baseline::{disk_read, disk_write, emptied, forget_cached, rate, sync_files, tcp_copy};
 use super::cluster::Cluster;
 use super::written::{Compare, PARTITIONS, TASKS, Written, lost};
 use super::{Bar, Finding, Plan, Unit};
@@ -29,6 +29,8 @@ const DISK_BYTES_MIN: u64 = 2 << 30;
 const DISK_BYTES_ONCE: u64 = 4 * MEMORY_LEAST;
 /// What a worker of the disk tier may use: the least.
 const MEMORY_LEAST: u64 = 64 << 20;
+/// How long a worker may take to delete a shuffle that was unregistered.
+const DELETED_WITHIN: Duration = Duration::from_secs(60);
 
 /// Push and fetch of one worker that keeps everything in memory, against a copy over loopback.
 pub(super) async fn memory(plan: &Plan) -> Result<Vec<Finding>> {
@@ -90,6 +92,7 @@ pub(super) async fn disk(plan: &Plan) -> Result<Vec<Finding>> {
             fetch_all(&shuffle, &written, Compare::Whole).await?;
         }
         shuffle.unregister().await?;
+        emptied(&cluster.worker_dir, DELETED_WITHIN).await?;
     }
     let finding = |name, ours, peer, peers| Finding {
         name,

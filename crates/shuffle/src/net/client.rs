@@ -16,7 +16,7 @@ use super::listener::notice_vanished_peers_after;
 use super::payload::Payload;
 use super::reader::FrameReader;
 use super::writer::{Outgoing, Place, write_frames};
-use crate::wire::{ChunkSlice, Header, Limits};
+use crate::wire::{ChunkSlice, Header, Incoming, Limits};
 
 /// Bytes of an answer that are allocated at once. Whoever asks for a chunk expects one, and moving it about as it grows
 /// would cost more than the fetch.
@@ -395,7 +395,13 @@ impl Drop for Pending<'_> {
 /// The next answer; frames that are not answers are skipped.
 async fn read_answer(reader: &mut FrameReader) -> io::Result<Option<(Key, Result<Bytes, String>)>> {
     loop {
-        let Some(head) = reader.head().await? else { return Ok(None) };
+        let head = match reader.next().await? {
+            Some(Incoming::Frame(head)) => head,
+            Some(Incoming::LongPush { error, .. }) => {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+            }
+            None => return Ok(None),
+        };
         let body = reader.body(head.body_len).whole().await?;
         return Ok(Some(match head.header {
             Header::RpcResponse { request_id } => (Key::Request(request_id), Ok(body)),

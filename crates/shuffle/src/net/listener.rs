@@ -20,7 +20,7 @@ use super::service::{ConnectionId, Service};
 use super::unsent::Unsent;
 use super::writer::write_frames;
 use crate::error::{Error, Result};
-use crate::wire::Limits;
+use crate::wire::{Incoming, Limits};
 
 /// The silence after which the kernel asks a peer whether it is there, and how often it does before it gives it up.
 const KEEPALIVE_SILENCE: Duration = Duration::from_secs(60);
@@ -259,14 +259,22 @@ async fn connection<S: Service>(
     let duplex = Duplex::new();
     let reading = async {
         let mut frames: usize = 0;
-        while let Some(head) = reader.head().await? {
+        while let Some(incoming) = reader.next().await? {
             let permit = in_flight.clone().acquire_owned().await.expect("the semaphore is never closed");
-            let request_id = head.header.request_id().unwrap_or_default();
+            let request_id = incoming.request_id().unwrap_or_default();
             let (queue, connection) = (queue.clone(), counted.id);
             let reply = Reply { queue, permit, unsent: unsent.clone(), connection, peer, request_id };
-            let mut body = reader.body(head.body_len);
-            counted.service.call(head, &mut body, reply).await?;
-            body.skip().await?;
+            match incoming {
+                Incoming::Frame(head) => {
+                    let mut body = reader.body(head.body_len);
+                    counted.service.call(head, &mut body, reply).await?;
+                    body.skip().await?;
+                }
+                Incoming::LongPush { rest_len, error, .. } => {
+                    reply.fail(format!("the push is longer than this server takes: {error}"));
+                    reader.skip(rest_len).await?;
+                }
+            }
             unsent.wait_for_room().await;
             frames = frames.wrapping_add(1);
             if frames.is_multiple_of(ANSWERS_TOGETHER) {

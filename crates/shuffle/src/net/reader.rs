@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout};
 
 use super::arrivals::Arrivals;
 use super::body::Body;
-use crate::wire::{Head, Limits};
+use crate::wire::{Incoming, Limits};
 
 /// Bytes read at once in front of a head. What of a body comes along is copied, the rest of it is not.
 const READ_AHEAD: usize = 8 * 1024;
@@ -42,15 +42,17 @@ impl FrameReader {
         Self { half, buffer, limits, body_begin, idle_max, sends_parts, arrivals }
     }
 
-    /// The next frame's head; `None` when the peer has closed between two frames.
-    pub async fn head(&mut self) -> io::Result<Option<Head>> {
+    /// The next frame's head, or a push that is too long, the rest of which is to be skipped; `None` when the peer has closed
+    /// between two frames.
+    pub async fn next(&mut self) -> io::Result<Option<Incoming>> {
         // Whether a read began with this head.
         let mut begun = false;
         loop {
-            let head = Head::decode(&mut self.buffer, &self.limits);
-            if let Some(head) = head.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))? {
+            let incoming = Incoming::decode(&mut self.buffer, &self.limits);
+            let incoming = incoming.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+            if incoming.is_some() {
                 self.arrivals.take(Instant::now());
-                return Ok(Some(head));
+                return Ok(incoming);
             }
             if self.buffer.is_empty() {
                 // Between frames a peer may be silent for as long as it likes, and costs no buffer meanwhile.

@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use super::*;
+use crate::ids::{LocationId, Mode, ShuffleKey};
 use crate::wire::{Frame, Head, Header, Limits};
 
 const WITHIN: Duration = Duration::from_secs(10);
@@ -248,6 +249,34 @@ async fn a_body_that_cannot_begin_is_a_failure_and_costs_no_one_else_the_connect
     assert!(asked.0.is_ok() && asked.2.is_ok() && asked.4.is_ok());
     for failed in [asked.1, asked.3] {
         assert!(matches!(failed, Err(RequestError::Failed { .. })), "{failed:?}");
+    }
+    assert!(service.ended.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_push_that_is_too_long_is_refused_and_costs_no_one_else_the_connection() {
+    let service = Arc::new(Letters::default());
+    let limits = Limits { rpc_body_max: 4 << 20, push_body_max: 1 << 20, ..Limits::PUSH };
+    let listener = Listener::bind("127.0.0.1:0", Options::new(limits)).await.unwrap();
+    let address = listener.address().to_string();
+    let _handle = listener.serve(service.clone());
+    let client = Client::default();
+    let (shuffle, location) = (ShuffleKey::new("app", 1), LocationId::new(1, 2));
+    let (request_id, mode) = (0, Mode::Primary);
+    let one = Header::PushData { request_id, mode, shuffle: shuffle.clone(), location };
+    let (locations, offsets) = (vec![location; 60_000], vec![0; 60_000]);
+    let many = Header::PushMergedData { request_id, mode, shuffle, locations, offsets };
+    let asked = tokio::join!(
+        ask(&client, &address, varied(b'e', 9)),
+        client.request(&address, one, varied(b'e', 1 << 20), WITHIN),
+        ask(&client, &address, varied(b'e', 9)),
+        client.request(&address, many, varied(b'e', 9), WITHIN),
+        ask(&client, &address, varied(b'e', 9)),
+    );
+    assert!(asked.0.is_ok() && asked.2.is_ok() && asked.4.is_ok());
+    for (failed, limit) in [(asked.1, "body length"), (asked.3, "header length")] {
+        let Err(RequestError::Failed { text, .. }) = failed else { panic!("{failed:?}") };
+        assert!(text.contains("longer") && text.contains(limit), "{text}");
     }
     assert!(service.ended.lock().unwrap().is_empty());
 }

@@ -10,7 +10,7 @@
 //! ```
 //! A string in a header is an i32 length and UTF-8; an array is an i32 count and its elements.
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use super::cursor::{Cursor, DecodeError, Problem};
 use super::limits::Limits;
@@ -18,6 +18,9 @@ use crate::ids::{LocationId, Mode, ShuffleKey};
 
 /// Bytes in front of a frame's header.
 pub const PREFIX_LEN: usize = 9;
+
+/// Bytes of the number with which a push's header begins.
+const REQUEST_ID_LEN: usize = 8;
 
 /// The frame types that our clients use; a frame of any other type ends the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -154,6 +157,23 @@ pub struct Head {
     pub body_len: usize,
 }
 
+/// What a connection brings next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Incoming {
+    /// A frame within the limits.
+    Frame(Head),
+    /// A push that is too long. It is refused by its number: without an answer, all that is on its way over the connection
+    /// would fail with it, and the client would take the worker for dead.
+    LongPush {
+        /// Chosen by the pusher, repeated in the answer.
+        request_id: i64,
+        /// Bytes that follow: the rest of the header, and the body.
+        rest_len: usize,
+        /// Which limit it is above.
+        error: DecodeError,
+    },
+}
+
 /// A whole frame, for tests and the fuzzer: a connection reads each [`Head`] before its body, and writes parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
@@ -214,6 +234,54 @@ impl Head {
         cursor.end("header")?;
         Ok(Some(Self { header, body_len }))
     }
+}
+
+impl Incoming {
+    /// Takes a head from the front of `src`, as [`Head::decode`] does, or what is read of a push that is too long. `None`
+    /// means that more bytes are needed, and nothing was taken.
+    ///
+    /// # Errors
+    /// As for [`Head::decode`].
+    pub fn decode(src: &mut BytesMut, limits: &Limits) -> Result<Option<Self>, DecodeError> {
+        match Prefix::peek(src, limits) {
+            Err(error) if is_long_push(src, limits, &error) => Self::long_push(src, error),
+            Err(error) => Err(error),
+            Ok(_) => Ok(Head::decode(src, limits)?.map(Self::Frame)),
+        }
+    }
+
+    fn long_push(src: &mut BytesMut, error: DecodeError) -> Result<Option<Self>, DecodeError> {
+        let Some(front) = src.first_chunk::<{ PREFIX_LEN + REQUEST_ID_LEN }>() else { return Ok(None) };
+        let mut front = &front[..];
+        let head_len = usize::try_from(front.get_i32());
+        front.advance(1);
+        let body_len = usize::try_from(front.get_i32());
+        let request_id = front.get_i64();
+        match (head_len, body_len) {
+            (Ok(head_len @ REQUEST_ID_LEN..), Ok(body_len)) => {
+                src.advance(PREFIX_LEN + REQUEST_ID_LEN);
+                let rest_len = head_len - REQUEST_ID_LEN + body_len;
+                Ok(Some(Self::LongPush { request_id, rest_len, error }))
+            }
+            _ => Err(error),
+        }
+    }
+
+    /// The request that it makes or answers, where a number names it.
+    pub fn request_id(&self) -> Option<i64> {
+        match self {
+            Self::Frame(head) => head.header.request_id(),
+            Self::LongPush { request_id, .. } => Some(*request_id),
+        }
+    }
+}
+
+/// Whether a prefix that is above the limits is that of a push, where pushes are taken.
+fn is_long_push(src: &[u8], limits: &Limits, error: &DecodeError) -> bool {
+    let kind = src.get(4).and_then(|kind| FrameType::from_wire(*kind));
+    matches!(kind, Some(FrameType::PushData | FrameType::PushMergedData))
+        && matches!(error.problem, Problem::TooLong { .. })
+        && limits.push_body_max > 0
 }
 
 impl Frame {
@@ -438,4 +506,54 @@ fn put_text(dst: &mut BytesMut, text: &str) {
 
 fn fit(len: usize) -> i32 {
     i32::try_from(len).expect("the limits keep every length below 2 GiB")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_push_that_is_too_long_is_known_by_its_number() {
+        let header = |request_id| Header::PushMergedData {
+            request_id,
+            mode: Mode::Primary,
+            shuffle: ShuffleKey::new("app", 1),
+            locations: vec![LocationId::new(1, 2); 100],
+            offsets: vec![0; 100],
+        };
+        let limits = Limits { head_len_max: 10_000, push_body_max: 50, ..Limits::PUSH };
+        let long_head = Limits { head_len_max: 1000, push_body_max: 5000, ..Limits::PUSH };
+        for (limits, field) in [(&limits, "body length"), (&long_head, "header length")] {
+            let mut bytes = BytesMut::new();
+            Frame::new(header(-7), vec![1; 100]).encode(&mut bytes);
+            let whole_len = bytes.len();
+            for len in 0..PREFIX_LEN + REQUEST_ID_LEN {
+                let mut front = BytesMut::from(&bytes[..len]);
+                assert_eq!(Incoming::decode(&mut front, limits), Ok(None), "{len}");
+                assert_eq!(front.len(), len);
+            }
+            let Ok(Some(Incoming::LongPush { request_id, rest_len, error })) =
+                Incoming::decode(&mut bytes, limits)
+            else {
+                panic!("it is too long")
+            };
+            assert_eq!((request_id, error.field), (-7, field));
+            assert_eq!((rest_len, bytes.len()), (whole_len - 17, whole_len - 17));
+        }
+
+        let mut bytes = BytesMut::new();
+        Frame::new(header(1), vec![1; 50]).encode(&mut bytes);
+        let frame = Incoming::decode(&mut bytes.clone(), &limits).unwrap().unwrap();
+        assert_eq!(frame, Incoming::Frame(Head { header: header(1), body_len: 50 }));
+        Incoming::decode(&mut bytes, &Limits::CONTROL).expect_err("pushes are not taken there");
+        // Lengths that make no sense, and no number at all.
+        for (head_len, body_len) in [(i32::MAX, -1), (-1, 60), (7, 60)] {
+            let mut bytes = BytesMut::new();
+            bytes.put_i32(head_len);
+            bytes.put_u8(FrameType::PushData as u8);
+            bytes.put_i32(body_len);
+            bytes.put_i64(1);
+            Incoming::decode(&mut bytes, &limits).expect_err("it is no push");
+        }
+    }
 }

@@ -46,7 +46,7 @@ pub(crate) mod journal {
 }
 
 pub use cursor::{DecodeError, Problem};
-pub use frame::{ChunkSlice, Frame, FrameType, Head, Header};
+pub use frame::{ChunkSlice, Frame, FrameType, Head, Header, Incoming};
 pub use limits::Limits;
 pub use lists::Received;
 pub use status::Status;

@@ -38,6 +38,15 @@ impl PushReply {
         self.count().fail(text);
     }
 
+    /// Says that no disk took it.
+    pub fn unwritten(self, text: &str) {
+        let status = match self.mode {
+            Mode::Primary => Status::PushDataWriteFailPrimary,
+            Mode::Replica => Status::PushDataWriteFailReplica,
+        };
+        self.fail_with(status, text);
+    }
+
     /// Says that it failed, in a way that clients classify.
     pub fn fail_with(self, status: Status, text: &str) {
         let copies = &self.node.meters.failed_copies;
@@ -45,6 +54,8 @@ impl PushReply {
             Status::PushDataCreateConnectionFailReplica => copies.connect.add(1),
             Status::PushDataConnectionExceptionReplica => copies.connection.add(1),
             Status::PushDataTimeoutReplica => copies.timeout.add(1),
+            // Where the copy itself was to be written, it is a push that failed.
+            Status::PushDataWriteFailReplica if self.mode == Mode::Primary => copies.write.add(1),
             Status::PushDataFailNonCriticalCauseReplica => copies.other.add(1),
             _ => {}
         }

@@ -100,11 +100,19 @@ impl ControlService {
                 peer
             }
         };
-        request.locations(|Location { id, mode, peer, .. }| {
+        let mut foreign = None;
+        request.locations(|Location { id, mode, worker, peer }| {
+            foreign = foreign.or(Some(worker.push_port).filter(|port| !self.node.has_push_port(*port)));
             let peer = peer.filter(|_| mode == Mode::Primary);
             let peer = peer.map(|peer| shared(peer.address(peer.replicate_port)));
             reservations.push(Reservation { file: FileName { location: id, mode }, peer, split });
         })?;
+        // From before a restart: an executor would try three times to connect, and wait 5 s before each.
+        if let Some(port) = foreign {
+            let reason =
+                format!("the worker takes no pushes on port {port}: it was started anew with others");
+            return Ok(refuse(Status::ReserveSlotsFailed, &reason));
+        }
         let pressure = self.node.pressure(&Party::pushes(&key.application));
         // Before the shuffle is made: a refused one would stay behind empty.
         if pressure.leaving {
@@ -349,6 +357,42 @@ mod tests {
         shuffle.lock().state.appended(Slot(0), 10);
         drop(control.node.store.remove(shuffle.key()));
         assert_eq!(control.commit_in(&shuffle, &commit), None);
+    }
+
+    #[tokio::test]
+    async fn a_location_on_a_port_that_the_worker_does_not_have_is_refused() {
+        let place = tempfile::tempdir().unwrap();
+        let directories = vec![place.path().join("a")];
+        let push_ports = vec![2, 20, 21];
+        let options = Options { directories, push_ports, disk_reserve_bytes: Some(0), ..Options::default() };
+        let id = WorkerId { host: "h".into(), rpc_port: 1, push_port: 2, fetch_port: 3, replicate_port: 4 };
+        let control = ControlService::new(Arc::new(Node::open(options, id.clone(), 64 << 20).unwrap()));
+        let elsewhere = WorkerId { host: "p".into(), push_port: 99, ..id.clone() };
+        let reserve = |ports: [u16; 2], mode| {
+            let at = |(partition, push_port)| Location {
+                id: LocationId::new(partition, 0),
+                mode,
+                worker: WorkerId { push_port, ..id.clone() },
+                peer: Some(elsewhere.clone()),
+            };
+            let locations: Vec<_> = (0..).zip(ports).map(at).collect();
+            let request = proto::ReserveSlots {
+                application_id: "app".to_owned(),
+                shuffle_id: 1,
+                partition_locations_pair: Some(Location::pack(&locations)),
+                ..proto::ReserveSlots::default()
+            };
+            control.reserve(&Message::of(&request).parse().unwrap()).unwrap()
+        };
+        for mode in [Mode::Primary, Mode::Replica] {
+            for foreign in [[22, 2], [2, 99]] {
+                let refused = reserve(foreign, mode);
+                assert_eq!(refused.status, Status::ReserveSlotsFailed.code(), "{foreign:?}");
+                assert!(refused.reason.contains("port"), "{}", refused.reason);
+            }
+        }
+        assert_eq!(control.node.store.shuffle_count(), 0);
+        assert_eq!(reserve([2, 21], Mode::Primary).status, Status::Success.code());
     }
 
     #[tokio::test]

@@ -210,3 +210,62 @@ impl Service for FetchService {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::{AttemptId, BatchId, LocationId, MapId, Mode};
+    use crate::wire::batch::{BatchHeader, ByteOrder};
+    use crate::worker::node::tests::{node, reserved};
+    use crate::worker::state::Commit;
+
+    /// The stock client opens all locations of a range and never closes those of which it knows that none of its maps is there.
+    #[tokio::test]
+    async fn a_stream_without_chunks_is_not_kept() {
+        let place = tempfile::tempdir().unwrap();
+        let node = node(&place);
+        let key = ShuffleKey::new("app", 1);
+        let file = FileName { location: LocationId::new(0, 0), mode: Mode::Primary };
+        let shuffle = reserved(&node, &key, &[file]);
+        {
+            let mut contents = shuffle.lock();
+            let slot = contents.state.find(file).unwrap();
+            let header = BatchHeader { map: MapId(3), attempt: AttemptId(0), batch: BatchId(1), len: 4 };
+            let mut batch = bytes::BytesMut::new();
+            header.encode(ByteOrder::Little, &mut batch);
+            batch.extend_from_slice(b"1234");
+            contents.state.appended(slot, batch.len() as u64);
+            shuffle.grew(batch.len() as u64, 0);
+            contents.copy_mut(slot, file).append(&header, batch.freeze());
+            contents.state.commit(&Commit { primaries: vec![file.location], ..Commit::default() });
+        }
+        let service = FetchService::new(Arc::clone(&node));
+        let open = async |start, end| {
+            let (file_name, start_index, end_index) = (vec![file.to_string()], vec![start], vec![end]);
+            let shuffle_key = key.to_string();
+            let list = proto::OpenStreamList {
+                shuffle_key,
+                file_name,
+                start_index,
+                end_index,
+                ..Default::default()
+            };
+            let opened = service.open_all(&Message::of(&list).parse().unwrap()).await.unwrap();
+            let [opened] = opened.stream_handler_opt.try_into().unwrap();
+            assert_eq!(opened.status, Status::Success.code(), "{}", opened.error_msg);
+            opened.stream_handler.unwrap()
+        };
+        let used = node.store.memory().used();
+        let empty = open(5, 9).await;
+        assert_eq!((empty.num_chunks, node.streams.len(), node.store.memory().used()), (0, 0, used));
+        let slice =
+            ChunkSlice { stream_id: empty.stream_id, chunk_index: 0, offset: 0, len: ChunkSlice::TO_END };
+        let error = service.read(&slice).err().expect("there is no chunk");
+        assert_eq!(error.kind(), Kind::NotFound, "{error}");
+        node.streams.remove(empty.stream_id);
+
+        let whole = open(3, 4).await;
+        assert_eq!((whole.num_chunks, node.streams.len()), (1, 1));
+        assert_ne!(whole.stream_id, empty.stream_id);
+    }
+}

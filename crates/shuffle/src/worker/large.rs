@@ -4,7 +4,7 @@
 //! The end of a body is held back until this worker has appended it: what it refuses, the other one does not take either.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -45,6 +45,9 @@ const PATIENCES: u32 = 2;
 
 /// How long after a failed write the head of a batch is written again.
 const FINISH_RETRY: Duration = Duration::from_secs(5);
+
+/// How long nothing more is said of rows that found no place: each comes several times.
+const SAID_AGAIN: Duration = Duration::from_secs(60);
 
 /// Whether a body is to be written while it arrives.
 pub fn is_large(len: usize, memory_limit: u64) -> bool {
@@ -104,19 +107,19 @@ pub async fn push(
     };
     let file = FileName { location: *location, mode: push.mode };
     let mut patience = Patience(patience * PATIENCES);
-    let Some(file_of_its_own) = new_file(node, shuffle, len, &mut patience).await else {
-        reply.status(Status::HardSplit);
-        return Ok(());
+    let file_of_its_own = match new_file(node, shuffle, len, &mut patience).await {
+        Ok(file_of_its_own) => file_of_its_own,
+        Err(rejection) => {
+            rejection.answer(reply);
+            return Ok(());
+        }
     };
     let mut copy = start_copy(node, shuffle, &push, len, patience.0);
     let received = receive(node, file_of_its_own, &push.party(), &mut patience, body, copy.as_mut()).await?;
-    let appended = match received {
-        Ok(received) => {
-            let last = received.last.clone();
-            append(node, shuffle, &push, file, len, received).map(|appended| (appended, last))
-        }
-        Err(_) => Err(Rejection::Refused(Refusal::HardSplit)),
-    };
+    let appended = received.and_then(|received| {
+        let last = received.last.clone();
+        append(node, shuffle, &push, file, len, received).map(|appended| (appended, last))
+    });
     match (appended, copy) {
         (Err(rejection), _) => rejection.answer(reply),
         (Ok((appended, _)), None) => reply.status(appended.status()),
@@ -169,19 +172,38 @@ async fn new_file(
     shuffle: &Arc<Shuffle>,
     len: usize,
     patience: &mut Patience,
-) -> Option<Unfinished> {
-    let directory = node.store.directory_for_large(len as u64)?;
+) -> Result<Unfinished, Rejection> {
+    let Some(directory) = node.store.directory_for_large(len as u64) else {
+        return Err(unwritable(node, format!("no directory has room for a row of {len} bytes")));
+    };
     let (key, number, lease) = {
         let contents = shuffle.lock();
         // Without a lease the shuffle has gone.
-        (shuffle.key().clone(), contents.next_segment_number(), contents.lease.clone()?)
+        let lease = contents.lease.clone().ok_or(Rejection::Refused(Refusal::NotFound))?;
+        (shuffle.key().clone(), contents.next_segment_number(), lease)
     };
     let (place, store) = (Arc::clone(&directory), Arc::clone(&node.store));
     let create = move || {
         let segment = Arc::new(Segment::create_for_one(&place, &key, number)?);
         Ok(Unfinished { store, segment: Some(segment), lease })
     };
-    patience.spend(async |until| on_disk(&directory, until, create).await).await.ok()
+    let created = patience.spend(async |until| on_disk(&directory, until, create).await).await;
+    created.map_err(|error| unwritten(node, len, &directory, &error))
+}
+
+/// A row that found no place on a disk. A client that were told to split would bring it back at once, here or to the next
+/// worker like this one, and would not count how often; this it counts, and its driver leaves the worker out for a while.
+fn unwritable(node: &Node, text: String) -> Rejection {
+    let mut said = node.said_unwritable.lock().unwrap_or_else(PoisonError::into_inner);
+    if said.is_none_or(|said| said.elapsed() >= SAID_AGAIN) {
+        *said = Some(Instant::now());
+        tracing::warn!("{text}: pushes of large rows fail");
+    }
+    Rejection::Unwritten(text)
+}
+
+fn unwritten(node: &Node, len: usize, directory: &Directory, error: &io::Error) -> Rejection {
+    unwritable(node, format!("cannot write a row of {len} bytes to {}: {error}", directory.root().display()))
 }
 
 /// Has a disk do something, and waits no longer than that: a disk that stands still would hold up all that comes over the
@@ -237,7 +259,8 @@ fn start_copy(
     Some(Copy { pieces: Some(pieces), copied })
 }
 
-/// Receives the body into the file. The outer error is the client's connection, the inner one the disk or memory.
+/// Receives the body into the file. The outer error is the client's connection. Where the inner one is want of memory, the
+/// client is told to split as every push is that waits for memory in vain.
 async fn receive(
     node: &Arc<Node>,
     file: Unfinished,
@@ -245,16 +268,16 @@ async fn receive(
     patience: &mut Patience,
     body: &mut Body<'_>,
     mut copy: Option<&mut Copy>,
-) -> io::Result<io::Result<Received>> {
-    let store = &node.store;
+) -> io::Result<Result<Received, Rejection>> {
+    let (store, len) = (&node.store, body.remaining());
     let mut at = Segment::LARGE_BATCH_AT;
     let (mut front, mut last) = (Bytes::new(), Bytes::new());
-    let (mut checksum, mut left) = (crc32fast::Hasher::new(), body.remaining());
+    let (mut checksum, mut left) = (crc32fast::Hasher::new(), len);
     while left > 0 {
         let step = left.min(PIECE_BYTES);
         let wait = async |until| wait_for_memory(node, party, buffers::cost(step), until).await;
         let Some(charge) = patience.spend(wait).await else {
-            return Ok(Err(io::ErrorKind::OutOfMemory.into()));
+            return Ok(Err(Rejection::Refused(Refusal::HardSplit)));
         };
         let mut buffer = store.buffers().take_charged(step, charge, store.memory());
         body.read_into(buffer.bytes_mut(), step).await?;
@@ -272,7 +295,7 @@ async fn receive(
         let directory = Arc::clone(target.directory());
         let write = move || target.write_part(at, &piece);
         if let Err(error) = patience.spend(async |until| on_disk(&directory, until, write).await).await {
-            return Ok(Err(error));
+            return Ok(Err(unwritten(node, len, &directory, &error)));
         }
         at += step as u64;
         left -= step;
@@ -380,9 +403,13 @@ impl Drop for Unfinished {
 mod tests {
     use super::*;
     use crate::ids::{AttemptId, BatchId, LocationId, MapId, ShuffleKey};
+    use crate::net::{Listener, Options as NetOptions, RequestError};
+    use crate::wire::Limits;
     use crate::wire::batch::{BatchHeader, ByteOrder};
     use crate::worker::index::MapRange;
     use crate::worker::node::tests::{node, reserved};
+    use crate::worker::options::Options;
+    use crate::worker::push::PushService;
     use crate::worker::state::{Commit, PushKind};
 
     #[tokio::test]
@@ -396,6 +423,59 @@ mod tests {
         assert!(patience.0 <= Duration::from_millis(20));
         patience.spend(async |next| tokio::time::sleep_until(next.max(until)).await).await;
         assert_eq!(patience.0, Duration::ZERO);
+    }
+
+    /// What a push of one row of 9 MiB comes back with, and the same as a copy.
+    async fn push_row(node: &Arc<Node>, push_timeout: Duration) -> (Result<Bytes, RequestError>, Copied) {
+        let key = ShuffleKey::new("app", 1);
+        let location = LocationId::new(0, 0);
+        let modes = [Mode::Primary, Mode::Replica];
+        let shuffle = node.store.find(&key);
+        let shuffle =
+            shuffle.unwrap_or_else(|| reserved(node, &key, &modes.map(|mode| FileName { location, mode })));
+        shuffle.lock().push_timeout = Some(push_timeout);
+        let mut batch = bytes::BytesMut::new();
+        let (map, attempt, batch_id, len) = (MapId(0), AttemptId(0), BatchId(0), 9 << 20);
+        BatchHeader { map, attempt, batch: batch_id, len }.encode(ByteOrder::Little, &mut batch);
+        batch.extend((0..len).map(|at| (at * 7 / 5) as u8));
+        let (batch, within) = (batch.freeze(), Duration::from_secs(20));
+        let (client, mut listeners) = (Client::default(), Vec::new());
+        for mode in modes {
+            let listener = Listener::bind("127.0.0.1:0", NetOptions::new(Limits::PUSH)).await.unwrap();
+            listeners.push(listener.serve(Arc::new(PushService::new(Arc::clone(node), mode))));
+        }
+        let [push, replicate] = [0, 1].map(|at: usize| listeners[at].address().to_string());
+        let header = |mode| Header::PushData { request_id: 0, mode, shuffle: key.clone(), location };
+        let pushed = client.request(&push, header(Mode::Primary), batch.clone(), within).await;
+        let copied = replicate::send(&client, &replicate, header(Mode::Replica), batch, within).await;
+        (pushed, copied)
+    }
+
+    fn assert_unwritten((pushed, copied): (Result<Bytes, RequestError>, Copied), why: &str) {
+        let Err(RequestError::Failed { text, .. }) = pushed else { panic!("{pushed:?}") };
+        assert!(text.starts_with(&format!("PUSH_DATA_WRITE_FAIL_PRIMARY: {why}")), "{text}");
+        let Copied::Failed(Status::PushDataWriteFailReplica, text) = copied else { panic!("{copied:?}") };
+        assert!(text.contains(why), "{text}");
+    }
+
+    /// A client that is told to split comes back at once, for as long as its task may wait.
+    #[tokio::test]
+    async fn a_row_that_finds_no_place_fails_in_words() {
+        let place = tempfile::tempdir().unwrap();
+        let directories = vec![place.path().join("full")];
+        let options = Options { directories, disk_reserve_bytes: Some(u64::MAX), ..Options::default() };
+        let (id, timeout) = (node(&place).id.clone(), Duration::from_secs(120));
+        let full = Arc::new(Node::open(options, id, 64 << 20).unwrap());
+        assert_unwritten(push_row(&full, timeout).await, "no directory has room for a row of 94372");
+        assert!(full.said_unwritable.lock().unwrap().is_some());
+
+        let node = node(&place);
+        let [first, second] = node.store.directories() else { panic!("there are two") };
+        let still = (first.stand_still().await, second.stand_still().await);
+        assert_unwritten(push_row(&node, Duration::from_millis(100)).await, "cannot write a row of 94372");
+        drop(still);
+        let (pushed, copied) = push_row(&node, timeout).await;
+        assert_eq!((&pushed.unwrap()[..], copied), (&[0][..], Copied::Status(Status::Success)));
     }
 
     #[tokio::test]

@@ -44,6 +44,8 @@ pub struct FailedCopies {
     pub connection: Counter,
     /// No answer in time.
     pub timeout: Counter,
+    /// No disk of the other worker took it.
+    pub write: Counter,
     /// The other worker refused.
     pub other: Counter,
 }

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use super::memory::Party;
 use super::meters::Meters;
@@ -30,7 +31,7 @@ pub enum Phase {
 
 /// The parts of a worker that its listeners share.
 pub struct Node {
-    /// How it was started.
+    /// How it was started, with the ports for pushes that it took.
     pub options: Options,
     /// Who it is.
     pub id: WorkerId,
@@ -46,6 +47,8 @@ pub struct Node {
     pub news: Notify,
     /// What it counts.
     pub meters: Meters,
+    /// When its log said last that large rows find no place.
+    pub said_unwritable: Mutex<Option<Instant>>,
     phase: AtomicU8,
     registered: AtomicBool,
     appended: AtomicU64,
@@ -70,10 +73,16 @@ impl Node {
             peers: Peers::default(),
             news: Notify::new(),
             meters: Meters::default(),
+            said_unwritable: Mutex::default(),
             phase: AtomicU8::new(Phase::Normal as u8),
             registered: AtomicBool::new(false),
             appended: AtomicU64::new(0),
         })
+    }
+
+    /// Whether clients push to it there.
+    pub fn has_push_port(&self, port: u16) -> bool {
+        port == self.id.push_port || self.options.push_ports.contains(&port)
     }
 
     /// What it is doing.

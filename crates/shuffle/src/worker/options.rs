@@ -20,7 +20,7 @@ const CHUNK_BYTES_MAX: u64 = 512 << 20;
 const PUSH_PORTS: usize = 8;
 
 /// How a worker is started. A port of 0 takes a free one; a worker that is to come back after a graceful stop needs all
-/// fixed but the further ones for pushes.
+/// fixed. Drivers that know a further port for pushes from before exclude it, and what else they have goes on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Options {

@@ -57,6 +57,8 @@ pub(super) struct Push {
 pub(super) enum Rejection {
     Refused(Refusal),
     Malformed(String),
+    /// No disk took it, for which the client's driver leaves this worker out for a while.
+    Unwritten(String),
 }
 
 /// What an appended push still needs.
@@ -284,6 +286,7 @@ impl Rejection {
                 reply.fail_with(Status::PushDataFailPartitionNotFound, text);
             }
             Self::Malformed(text) => reply.fail(text.as_str()),
+            Self::Unwritten(text) => reply.unwritten(text),
         }
     }
 }

@@ -40,6 +40,9 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 /// Shuffles of which a worker holds something at a time, or deletes it: one report to the master names them all.
 pub const SHUFFLES_MAX: usize = 1 << 16;
 
+/// With so many, others are to be chosen first: a worker that refuses a shuffle is left out by the driver for all of its own.
+const SHUFFLES_MANY: usize = SHUFFLES_MAX / 10 * 9;
+
 /// An order of the master.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Command {
@@ -56,8 +59,6 @@ pub enum Command {
 /// The connection to the masters.
 pub struct Registration {
     node: Arc<Node>,
-    /// Ports for pushes besides the one of its identity.
-    push_ports: Vec<u16>,
     http_port: Option<u16>,
     client: Client,
     orders: mpsc::Sender<Command>,
@@ -66,16 +67,10 @@ pub struct Registration {
 }
 
 impl Registration {
-    /// A registration that is not begun. `push_ports` take pushes besides the port of the worker's identity; orders for the
-    /// worker as a whole go to `orders`.
-    pub fn new(
-        node: Arc<Node>,
-        push_ports: Vec<u16>,
-        http_port: Option<u16>,
-        orders: mpsc::Sender<Command>,
-    ) -> Self {
+    /// A registration that is not begun. Orders for the worker as a whole go to `orders`.
+    pub fn new(node: Arc<Node>, http_port: Option<u16>, orders: mpsc::Sender<Command>) -> Self {
         let (client, has_left) = (Client::new(ClientOptions::default()), AtomicBool::new(false));
-        Self { node, push_ports, http_port, client, orders, has_left }
+        Self { node, http_port, client, orders, has_left }
     }
 
     /// Registers with whichever master answers, again whenever it has to, until the worker has left. Runs until it is
@@ -107,6 +102,7 @@ impl Registration {
 
     /// One conversation with one master, until it fails or wants a new registration.
     async fn serve(&self, master: &str, backoff: &mut Duration) -> Result<()> {
+        let further_push_ports = self.node.options.push_ports.iter().skip(1);
         let registered: Received<WorkerRegistered> = self
             .ask(
                 master,
@@ -117,7 +113,7 @@ impl Registration {
                     network_location: self.node.options.network_location.clone(),
                     version: env!("CARGO_PKG_VERSION").to_owned(),
                     report: Some(self.report()),
-                    push_ports: self.push_ports.iter().map(|port| (*port).into()).collect(),
+                    push_ports: further_push_ports.map(|port| (*port).into()).collect(),
                 },
                 ANSWER_MAX,
             )
@@ -288,13 +284,14 @@ impl Registration {
             locations: 0,
         });
         let pressure = self.node.pressure_of_all();
+        let saturated = pressure.memory_tight || pressure.exhausted || shuffles.len() >= SHUFFLES_MANY;
         WorkerReport {
             phase: phase(self.node.phase()).into(),
             directories: directories.collect(),
             memory_limit_bytes: store.memory().limit().cast_signed(),
             memory_used_bytes: store.memory().used().cast_signed(),
             shuffles,
-            saturated: pressure.memory_tight || pressure.exhausted,
+            saturated,
             bytes_appended: self.node.appended().cast_signed(),
             open_locations,
         }
@@ -329,6 +326,7 @@ mod tests {
     use crate::wire::message::MessageType;
     use crate::wire::rpc::Call;
     use crate::wire::{Head, Limits};
+    use crate::worker::node::tests::node;
     use crate::worker::options::Options;
     use crate::worker::store::segment::{FOLDER_LEN_MAX, Segment};
 
@@ -394,7 +392,7 @@ mod tests {
         }
         let still = directory.deletions.acquire().await.unwrap();
         let (sender, mut commands) = mpsc::channel(10);
-        let registration = Arc::new(Registration::new(Arc::clone(&node), Vec::new(), None, sender));
+        let registration = Arc::new(Registration::new(Arc::clone(&node), None, sender));
         let running = tokio::spawn(Arc::clone(&registration).run());
         let mut next = async || tokio::time::timeout(WITHIN, watched.recv()).await.expect("it asks").unwrap();
         let names = || -> Vec<ShuffleName> {
@@ -422,6 +420,21 @@ mod tests {
         assert_eq!(confirmed, [0, 7, 9]);
         assert_eq!((names(), commands.try_recv().ok()), (Vec::new(), None));
         running.abort();
+    }
+
+    #[test]
+    fn a_worker_with_many_shuffles_says_so_before_it_refuses_them() {
+        let place = tempfile::tempdir().unwrap();
+        let node = node(&place);
+        let registration = Registration::new(Arc::clone(&node), None, mpsc::channel(1).0);
+        let more = |shuffles: std::ops::Range<usize>| {
+            shuffles.for_each(|number| _ = node.store.find_or_insert(&ShuffleKey::new("app", number as i32)));
+        };
+        more(0..SHUFFLES_MANY - 1);
+        assert!(!registration.report().saturated);
+        more(SHUFFLES_MANY - 1..SHUFFLES_MANY);
+        assert!(registration.report().saturated);
+        const { assert!(SHUFFLES_MANY < SHUFFLES_MAX) };
     }
 
     #[test]

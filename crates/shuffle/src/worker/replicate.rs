@@ -37,7 +37,12 @@ pub async fn send(
                 RequestError::Connect { .. } => Status::PushDataCreateConnectionFailReplica,
                 RequestError::Lost { .. } => Status::PushDataConnectionExceptionReplica,
                 RequestError::TimedOut { .. } => Status::PushDataTimeoutReplica,
-                RequestError::Failed { .. } => Status::PushDataFailNonCriticalCauseReplica,
+                // The client's driver leaves that worker out for a while, and only for this.
+                RequestError::Failed { text, .. } => {
+                    let status = Status::from_text(text);
+                    let status = status.filter(|status| *status == Status::PushDataWriteFailReplica);
+                    status.unwrap_or(Status::PushDataFailNonCriticalCauseReplica)
+                }
             };
             Copied::Failed(status, error.to_string())
         }

@@ -93,16 +93,16 @@ impl Server {
         for port in &options.push_ports {
             push.push(bind(*port, "push", Limits::PUSH).await?);
         }
-        let push_ports: Vec<u16> = push.iter().map(Listener::port).collect();
         let fetch = bind(options.fetch_port, "fetch", Limits::FETCH).await?;
         let replicate = bind(options.replicate_port, "replicate", Limits::PUSH).await?;
         let id = WorkerId {
             host: host.as_str().into(),
             rpc_port: control.port(),
-            push_port: push_ports[0],
+            push_port: push[0].port(),
             fetch_port: fetch.port(),
             replicate_port: replicate.port(),
         };
+        options.push_ports = push.iter().map(Listener::port).collect();
         let first_limit = governor::first_limit(options.memory_bytes);
         let opened = tokio::task::spawn_blocking(move || Node::open(options, id, first_limit));
         let node = opened.await.map_err(|panic| Error::new(Kind::Internal, panic.to_string()))??;
@@ -125,8 +125,8 @@ impl Server {
             listeners.http = Some(server);
         }
         let http_address = listeners.http.as_ref().map(HttpServer::address);
-        let (further, http_port) = (push_ports[1..].to_vec(), http_address.map(|address| address.port()));
-        let registration = Registration::new(Arc::clone(&node), further, http_port, orders.clone());
+        let http_port = http_address.map(|address| address.port());
+        let registration = Registration::new(Arc::clone(&node), http_port, orders.clone());
         let registration = Arc::new(registration);
         let mut tasks = JoinSet::new();
         let spiller = Arc::clone(&node.store);

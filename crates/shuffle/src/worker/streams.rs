@@ -25,6 +25,15 @@ struct Table {
     next: i64,
 }
 
+impl Table {
+    /// A number that no stream has had.
+    fn number(&mut self) -> i64 {
+        let number = self.next;
+        self.next = number.wrapping_add(1) & i64::MAX;
+        number
+    }
+}
+
 /// The open streams.
 #[derive(Debug)]
 pub struct Streams(Mutex<Table>);
@@ -41,19 +50,22 @@ impl Streams {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes in a stream and numbers it.
+    /// Takes in a stream and numbers it. One without chunks is not kept: a client that knows from a location's maps that it
+    /// has none for it never closes the stream that it has opened all the same.
     ///
     /// # Errors
     /// `ResourceExhausted` when there are too many.
     pub fn insert(&self, stream: Stream, memory: &Memory, now_ms: u64) -> Result<i64> {
+        if stream.chunks().is_empty() {
+            return Ok(self.table().number());
+        }
         let cost = memory.charge_fixed(stream.cost());
         let mut table = self.table();
         if table.open.len() >= STREAMS_MAX {
             let text = format!("{STREAMS_MAX} streams are open");
             return Err(Error::new(Kind::ResourceExhausted, text));
         }
-        let number = table.next;
-        table.next = number.wrapping_add(1) & i64::MAX;
+        let number = table.number();
         table.open.insert(number, Open { stream: Arc::new(stream), used_ms: now_ms, _cost: cost });
         Ok(number)
     }

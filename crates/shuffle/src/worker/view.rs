@@ -153,6 +153,7 @@ pub(super) fn metrics(node: &Node, connections: usize, exposition: &mut Expositi
         ("ReplicateDataCreateConnectionFailCount", copies.connect.get()),
         ("ReplicateDataConnectionExceptionCount", copies.connection.get()),
         ("ReplicateDataTimeoutCount", copies.timeout.get()),
+        ("ReplicateDataWriteFailCount", copies.write.get()),
         ("ReplicateDataFailNonCriticalCauseCount", copies.other.get()),
     ];
     exposition.counter("ReplicateDataFailCount", causes.iter().map(|(_, count)| count).sum::<u64>());
