@@ -329,7 +329,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (journal, _) = open(dir.path(), Duration::from_secs(60));
         let held = journal.hold_up();
-        let shared = shared(state, journal);
+        let shared = shared(state.into_state(), journal);
         let bell = shared.bell(&worker);
         let mut rung = std::pin::pin!(bell.notified());
         rung.as_mut().enable();
@@ -365,7 +365,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (journal, _) = open(dir.path(), Duration::from_millis(200));
         let held = journal.hold_up();
-        let shared = shared(state_of(1), journal);
+        let shared = shared(state_of(1).into_state(), journal);
         let exclude = || shared.decide(|state, now| state.exclude_workers(now, &[id(0)], &[]));
         let (first, again) = tokio::join!(exclude(), exclude());
         assert_eq!((first, again), (Ok(()), Ok(())));

@@ -280,9 +280,8 @@ mod tests {
     #[test]
     fn the_disk_stalls_or_a_record_is_passed_over() {
         let now = Instant::now();
-        let says: [(fn(&Health, Instant), &str); 2] =
-            [(Health::stalls, "does not answer"), (Health::passes_over, "are missing")];
-        for (says, why) in says {
+        let says: [fn(&Health, Instant); 2] = [Health::stalls, Health::passes_over];
+        for (says, why) in says.into_iter().zip(["does not answer", "are missing"]) {
             let health = Health::new();
             // All that waited say so.
             (0..100).for_each(|_| says(&health, now));

@@ -18,6 +18,13 @@ pub struct Logged {
     log: Vec<Record>,
 }
 
+impl Logged {
+    /// The state alone.
+    pub fn into_state(self) -> State {
+        self.state
+    }
+}
+
 impl Deref for Logged {
     type Target = State;
 
