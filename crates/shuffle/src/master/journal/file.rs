@@ -797,6 +797,40 @@ mod tests {
     }
 
     #[test]
+    fn what_was_refused_while_a_snapshot_began_does_not_end_the_journal_for_good() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut journal, _) = open(dir.path());
+        append(&mut journal, 0..2);
+        let held = journal.hold_up();
+        drop(journal.append(&[registered(2)]));
+        let job = journal.snapshot((0..3).map(registered).collect());
+        let records: Vec<Record> = (3..3 + (WAITING_MAX_BYTES / 8) as i32).map(registered).collect();
+        drop(journal.append(&records));
+        drop(held);
+        job();
+        assert!(journal.fault().is_some(), "what was refused is in no file");
+        // Nothing was decided since, so that the segment that was begun is still empty.
+        journal.snapshot((0..4).map(registered).collect())();
+        assert_eq!(journal.fault(), None);
+        append(&mut journal, 4..5);
+        drop(journal);
+        assert_eq!(open(dir.path()).1, (0..5).map(registered).collect::<Vec<_>>());
+    }
+
+    #[tokio::test]
+    async fn a_journal_that_is_whole_passes_over_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut journal, _) = open(dir.path());
+        append(&mut journal, 0..2);
+        // However it came to this.
+        with_writer(&journal, |writer| writer.segment.end());
+        let kept = journal.append(&[registered(2)]);
+        settle(&journal);
+        assert!(now_or_never(kept).unwrap().is_err());
+        assert!(journal.fault().is_some());
+    }
+
+    #[test]
     fn a_hundred_thousand_records_open_within_a_second() {
         let dir = tempfile::tempdir().unwrap();
         let (mut journal, _) = FileJournal::open(FileJournalOptions::new(dir.path())).unwrap();

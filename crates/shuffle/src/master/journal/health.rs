@@ -1,12 +1,13 @@
 //! Whether the journal has what it was given, and when it tries to be whole again.
 //!
-//! | then            | whole                   | lacking                             | poisoned |
-//! | --------------- | ----------------------- | ----------------------------------- | -------- |
-//! | a write fails   | lacking                 | lacking, the next attempt is later  | poisoned |
-//! | an fsync fails  | poisoned                | poisoned                            | poisoned |
-//! | the disk stalls | lacking                 | lacking                             | poisoned |
-//! | a snapshot ends | whole                   | whole, if nothing failed since it began | poisoned |
-//! | a snapshot fails | lacking                | lacking, the next attempt is later  | poisoned |
+//! | then                    | whole    | lacking                                              | poisoned |
+//! | ----------------------- | -------- | ---------------------------------------------------- | -------- |
+//! | a record is lost        | lacking  | lacking, also after a snapshot that has begun before | poisoned |
+//! | the disk stalls         | lacking  | lacking                                              | poisoned |
+//! | a record is passed over | lacking  | lacking                                              | poisoned |
+//! | an fsync fails          | poisoned | poisoned                                             | poisoned |
+//! | a snapshot ends         | whole    | whole, or as below if a record was lost since it began | poisoned |
+//! | a snapshot fails        | lacking  | lacking, the next attempt is later                   | poisoned |
 //!
 //! What a file can take is another matter: the one that a snapshot begins takes records while the journal still lacks some.
 
@@ -55,17 +56,20 @@ impl Health {
         Arc::new(Self(Mutex::new(Inner { condition, faults: 0, snapshot_runs: false, retry: RETRY_MIN })))
     }
 
-    /// Something was not written.
+    /// A record was not written, or was refused.
     pub fn lacks(&self, now: Instant, why: String) {
         self.lock().lacks(now, why);
     }
 
     /// The disk does not answer: what was to be written may be on its way, and the next snapshot has it.
     pub fn stalls(&self, now: Instant) {
-        let mut inner = self.lock();
-        if let Condition::Whole = inner.condition {
-            inner.lacks(now, "the disk does not answer".to_owned());
-        }
+        self.lock().still_lacks(now, "the disk does not answer");
+    }
+
+    /// A record was not written because others before it were not. Whoever lost those has said so, and what mends that
+    /// mends this; a journal that believed itself whole is so no more.
+    pub fn passes_over(&self, now: Instant) {
+        self.lock().still_lacks(now, "records before these are missing");
     }
 
     /// An fsync failed.
@@ -115,15 +119,36 @@ impl Health {
 }
 
 impl Inner {
-    fn lacks(&mut self, now: Instant, why: String) {
+    fn lacks(&mut self, now: Instant, reason: String) {
         self.faults += 1;
-        match self.condition {
-            Condition::Poisoned { .. } => return,
-            Condition::Lacking { .. } => {}
-            Condition::Whole => tracing::error!("the journal does not keep records any more: {why}"),
+        match &mut self.condition {
+            Condition::Poisoned { .. } => {}
+            // However many are lost meanwhile, the attempt comes when it was to come.
+            Condition::Lacking { why, .. } => *why = reason,
+            Condition::Whole => self.retries_later(now, reason),
+        }
+    }
+
+    fn still_lacks(&mut self, now: Instant, reason: &str) {
+        if let Condition::Whole = self.condition {
+            self.lacks(now, reason.to_owned());
+        }
+    }
+
+    /// The next attempt is after a wait, and the one after that after twice as long.
+    fn retries_later(&mut self, now: Instant, why: String) {
+        if let Condition::Whole = self.condition {
+            tracing::error!("the journal does not keep records any more: {why}");
         }
         self.condition = Condition::Lacking { why, retry_at: now + self.retry };
         self.retry = (2 * self.retry).min(RETRY_MAX);
+    }
+
+    fn snapshot_failed(&mut self, now: Instant, why: String) {
+        self.faults += 1;
+        if !matches!(self.condition, Condition::Poisoned { .. }) {
+            self.retries_later(now, why);
+        }
     }
 
     fn poison(&mut self, why: String) {
@@ -136,13 +161,15 @@ impl Inner {
         }
     }
 
-    fn mended(&mut self, faults: u64) {
-        if let Condition::Lacking { .. } = self.condition
-            && self.faults == faults
-        {
+    fn snapshot_ended(&mut self, now: Instant, faults: u64) {
+        let Condition::Lacking { why, .. } = &self.condition else { return };
+        if self.faults == faults {
             tracing::info!("the journal is whole again");
             self.condition = Condition::Whole;
             self.retry = RETRY_MIN;
+        } else {
+            let why = why.clone();
+            self.retries_later(now, why);
         }
     }
 }
@@ -158,9 +185,11 @@ impl Attempt {
     pub fn end(self, now: Instant, outcome: Result<(), SnapshotError>) {
         let mut inner = self.health.lock();
         match outcome {
-            Ok(()) => inner.mended(self.faults),
+            Ok(()) => inner.snapshot_ended(now, self.faults),
             Err(SnapshotError::Sync(error)) => inner.poison(format!("cannot bring it to the disk: {error}")),
-            Err(SnapshotError::Other(error)) => inner.lacks(now, format!("cannot write a snapshot: {error}")),
+            Err(SnapshotError::Other(error)) => {
+                inner.snapshot_failed(now, format!("cannot write a snapshot: {error}"));
+            }
         }
     }
 }
@@ -216,12 +245,15 @@ mod tests {
     }
 
     #[test]
-    fn a_write_fails() {
+    fn a_record_is_lost() {
         let now = Instant::now();
         assert_lacking(&lacking(now), "first", now + RETRY_MIN);
         let health = lacking(now);
-        health.lacks(now, "second".to_owned());
-        assert_lacking(&health, "second", now + 2 * RETRY_MIN);
+        // All that is refused while too much waits says so, and none of it puts the attempt off.
+        (0..20).for_each(|_| health.lacks(now + RETRY_MIN / 2, "second".to_owned()));
+        assert_lacking(&health, "second", now + RETRY_MIN);
+        health.begin().end(now, failed());
+        assert_lacking(&health, "full", now + 2 * RETRY_MIN);
         let health = poisoned();
         health.lacks(now, "second".to_owned());
         assert_poisoned(&health, now);
@@ -246,18 +278,25 @@ mod tests {
     }
 
     #[test]
-    fn the_disk_stalls() {
+    fn the_disk_stalls_or_a_record_is_passed_over() {
         let now = Instant::now();
-        let health = Health::new();
-        // All that waited say so.
-        (0..100).for_each(|_| health.stalls(now));
-        assert_lacking(&health, "does not answer", now + RETRY_MIN);
-        let health = lacking(now);
-        health.stalls(now);
-        assert_lacking(&health, "first", now + RETRY_MIN);
-        let health = poisoned();
-        health.stalls(now);
-        assert_poisoned(&health, now);
+        let says: [fn(&Health, Instant); 2] = [Health::stalls, Health::passes_over];
+        for (says, why) in says.into_iter().zip(["does not answer", "are missing"]) {
+            let health = Health::new();
+            // All that waited say so.
+            (0..100).for_each(|_| says(&health, now));
+            assert_lacking(&health, why, now + RETRY_MIN);
+            let health = lacking(now);
+            says(&health, now);
+            assert_lacking(&health, "first", now + RETRY_MIN);
+            let attempt = health.begin();
+            says(&health, now);
+            attempt.end(now, Ok(()));
+            assert_whole(&health);
+            let health = poisoned();
+            says(&health, now);
+            assert_poisoned(&health, now);
+        }
     }
 
     #[test]

@@ -72,6 +72,12 @@ impl Segment {
         }
     }
 
+    /// Takes records again after some were missing before the first: the snapshot that begins here has them.
+    pub fn restart(&mut self) {
+        assert!(self.len == 0 && self.tail != Tail::Torn, "nothing goes behind a gap");
+        self.tail = Tail::Writing;
+    }
+
     /// Cuts off what was written of a record, if that could not be done before. It would be taken for rot once there
     /// are other segments behind this one.
     pub fn mend(&mut self) -> Result<()> {

@@ -13,7 +13,7 @@ use super::layout::{Entry, frame, payload};
 use super::queue::{Begun, Order, Queue};
 use super::segment::Segment;
 use super::syncer::Syncer;
-use crate::Result;
+use crate::{Error, Kind, Result};
 
 /// See the [module](self).
 pub struct Writer {
@@ -72,7 +72,8 @@ impl Writer {
         // what is decided while it is written, although the journal still lacks records.
         if !self.segment.takes_records() || !self.health.takes_records() {
             self.next += payloads.len() as u64;
-            return Ok(());
+            self.health.passes_over(Instant::now());
+            return Err(Error::new(Kind::Unavailable, "records before these are missing in the journal"));
         }
         let synced = self.syncer.synced();
         let news = self.segment.len() == 0 || synced > self.said_synced;
@@ -98,6 +99,8 @@ impl Writer {
         if self.next != self.segment.first() {
             let next = Segment::open(&self.dir, self.next)?;
             std::mem::replace(&mut self.segment, next).remove_if_empty();
+        } else {
+            self.segment.restart();
         }
         Ok(Begun { first: self.segment.first(), before })
     }
