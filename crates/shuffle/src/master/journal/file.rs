@@ -7,7 +7,7 @@
 //! Nothing here waits for the disk while the state is locked: a thread writes, another one brings it to the disk, and a
 //! snapshot has the caller's. A disk that does not answer is a fault like any other, and replies leave without it.
 
-use std::fs;
+use std::fs::{self, File};
 use std::ops::Bound;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -64,17 +64,20 @@ pub struct FileJournal {
     snapshot_len: Arc<AtomicU64>,
     health: Arc<Health>,
     syncer: Arc<Syncer>,
+    /// For snapshots, which may take longer than the journal is there.
+    lock: Arc<File>,
 }
 
 impl FileJournal {
     /// Opens or makes the directory's journal and returns the records that it holds, in order.
     ///
     /// # Errors
-    /// `Conflict` if another process uses the directory; `Corrupt` if a file is damaged where it was on the disk; others as
-    /// the file system says.
+    /// `Conflict` if another process uses the directory, or a snapshot of this one is still written there; `Corrupt` if a
+    /// file is damaged where it was on the disk; others as the file system says.
     pub fn open(options: FileJournalOptions) -> Result<(Self, Vec<Record>)> {
         fs::create_dir_all(&options.dir).map_err(at(&options.dir))?;
-        let lock = lock(&options.dir)?;
+        let lock = Arc::new(lock(&options.dir)?);
+        snapshot::remove_unfinished(&options.dir);
         let Files { snapshots, journals } = Files::list(&options.dir)?;
         let mut records = Vec::new();
         let mut next = 0;
@@ -119,11 +122,11 @@ impl FileJournal {
             len,
             health: health.clone(),
             syncer: syncer.clone(),
-            _lock: lock,
+            _lock: lock.clone(),
         }
         .start(queue.clone());
         let snapshot_len = Arc::new(AtomicU64::new(snapshot_len));
-        let journal = Self { options, queue, segment_len, snapshot_len, health, syncer };
+        let journal = Self { options, queue, segment_len, snapshot_len, health, syncer, lock };
         Ok((journal, records))
     }
 
@@ -202,7 +205,9 @@ impl Journal for FileJournal {
             Files::list(&dir)?.remove_before(first);
             Ok(())
         };
+        let lock = self.lock.clone();
         Box::new(move || {
+            let _lock = lock;
             // Without an answer the journal has ended.
             if let Ok(begun) = answer.recv() {
                 attempt.end(Instant::now(), write(begun));
@@ -225,7 +230,6 @@ impl Drop for FileJournal {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::File;
     use std::io::{Read, Write};
     use std::path::Path;
     use std::task::{Context, Poll, Waker};
@@ -233,7 +237,7 @@ mod tests {
     use bytes::BytesMut;
     use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 
-    use super::super::directory::journal_path;
+    use super::super::directory::{journal_path, snapshot_path};
     use super::super::health::{RETRY_MAX, RETRY_MIN};
     use super::super::layout::{Frame, decode, encode};
     use super::super::queue::WAITING_MAX_BYTES;
@@ -535,6 +539,37 @@ mod tests {
         assert!(error.hint().is_some());
         drop(journal);
         open(dir.path());
+    }
+
+    #[test]
+    fn nobody_opens_a_directory_to_which_a_snapshot_is_still_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut journal, _) = open(dir.path());
+        append(&mut journal, 0..3);
+        let job = journal.snapshot((0..3).map(registered).collect());
+        drop(journal);
+        assert_eq!(kind_of_failure(dir.path()), Kind::Conflict);
+        job();
+        assert_eq!(open(dir.path()).1, [0, 1, 2].map(registered));
+    }
+
+    #[test]
+    fn a_snapshot_that_fails_leaves_nothing_behind() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut journal, _) = open(dir.path());
+        append(&mut journal, 0..3);
+        let next = with_writer(&journal, |writer| writer.next);
+        // No file takes the place of a directory.
+        fs::create_dir_all(snapshot_path(dir.path(), next).join("full")).unwrap();
+        journal.snapshot((0..3).map(registered).collect())();
+        assert!(journal.fault().unwrap().contains("snapshot"));
+        let unfinished = dir.path().join("snapshot.tmp");
+        assert!(!unfinished.exists(), "the room is the records'");
+        fs::remove_dir_all(snapshot_path(dir.path(), next)).unwrap();
+        drop(journal);
+        fs::write(&unfinished, b"half").unwrap(); // Killed before it had its name.
+        assert_eq!(open(dir.path()).1, [0, 1, 2].map(registered));
+        assert!(!unfinished.exists());
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! A snapshot's file: the records of a state, and a count of them at the end.
 
 use std::fs::{self, File};
-use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::io::{BufWriter, ErrorKind, Write};
+use std::path::{Path, PathBuf};
 
 use bytes::BytesMut;
 
@@ -34,9 +34,37 @@ impl From<SnapshotError> for Error {
 }
 
 /// Writes the state before the record `first`, and returns its length in bytes. It is on the disk, under its name.
+/// Where that fails nothing of it stays: on a full disk it would take the room that the records need.
 pub fn write(dir: &Path, first: u64, records: &[Record]) -> Result<u64, SnapshotError> {
-    let path = snapshot_path(dir, first);
-    let unfinished = dir.join("snapshot.tmp");
+    let written = write_unfinished(dir, records).and_then(|len| {
+        let path = snapshot_path(dir, first);
+        fs::rename(unfinished_path(dir), &path).map_err(at(&path))?;
+        Ok(len)
+    });
+    if written.is_err() {
+        remove_unfinished(dir);
+    }
+    let len = written?;
+    sync_dir(dir)?;
+    Ok(len)
+}
+
+/// Removes what is left of a snapshot that did not get its name.
+pub fn remove_unfinished(dir: &Path) {
+    let path = unfinished_path(dir);
+    if let Err(error) = fs::remove_file(&path)
+        && error.kind() != ErrorKind::NotFound
+    {
+        tracing::warn!(path = %path.display(), %error, "cannot remove an unfinished snapshot");
+    }
+}
+
+fn unfinished_path(dir: &Path) -> PathBuf {
+    dir.join("snapshot.tmp")
+}
+
+fn write_unfinished(dir: &Path, records: &[Record]) -> Result<u64, SnapshotError> {
+    let unfinished = unfinished_path(dir);
     let mut file = BufWriter::with_capacity(1 << 20, File::create(&unfinished).map_err(at(&unfinished))?);
     let mut bytes = BytesMut::new();
     let mut len = 0;
@@ -50,8 +78,6 @@ pub fn write(dir: &Path, first: u64, records: &[Record]) -> Result<u64, Snapshot
     }
     let file = file.into_inner().map_err(|error| at(&unfinished)(error.into_error()))?;
     file.sync_all().map_err(|error| SnapshotError::Sync(at(&unfinished)(error)))?;
-    fs::rename(&unfinished, &path).map_err(at(&path))?;
-    sync_dir(dir)?;
     Ok(len)
 }
 

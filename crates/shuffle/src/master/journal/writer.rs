@@ -27,8 +27,8 @@ pub struct Writer {
     pub len: Arc<AtomicU64>,
     pub health: Arc<Health>,
     pub syncer: Arc<Syncer>,
-    /// No other process writes before this one is done.
-    pub _lock: File,
+    /// Nobody else writes before this is done.
+    pub _lock: Arc<File>,
 }
 
 impl Writer {
