@@ -169,9 +169,10 @@ fn main() -> std::io::Result<()> {
         Record::WorkerRegistered { worker: worker(9091), http_port: 1, network_location: text("/r") },
         Record::WorkerExcluded { worker: worker(9091) },
     ];
-    for (index, record) in records.into_iter().enumerate() {
+    let others = [Entry::Synced(9), Entry::SnapshotEnd(4)];
+    for (index, entry) in records.into_iter().map(Entry::Record).chain(others).enumerate() {
         let mut frame = BytesMut::new();
-        layout::encode(7, &Entry::Record(record), &mut frame);
+        layout::encode(7, &entry, &mut frame);
         write("shuffle_journal", index, &frame[20..])?;
         write("shuffle_journal", 100 + index, &frame)?;
     }

@@ -1,60 +1,327 @@
-//! A master's journal as it lies in its file: bytes, whose end may be torn.
+//! A master's journal with its disk: a queue that dies with the process, files of which a power failure takes what no
+//! fsync has covered, and a disk that is full or hangs at times. What a restart finds is read as the real one reads it.
+
+use std::collections::VecDeque;
+use std::time::Duration;
 
 use bytes::BytesMut;
 
-use super::random::Random;
+use super::scene::Scene;
+use super::tally::Event;
 use crate::master::Record;
-use crate::master::journal::layout::{Entry, Frame, decode, encode, holds_frame_later};
+use crate::master::journal::layout::{Entry, encode};
+use crate::master::journal::parsed::{Place, Stop, is_rot, parse, says_what_is_synced, synced_in};
+
+/// The longest that anybody waits for a disk that does not answer.
+const ANSWER_MAX: Duration = Duration::from_secs(3);
+/// How long a journal that lacks records waits before it tries to be whole again.
+const RETRY: Duration = Duration::from_secs(5);
+/// A sector is on the disk as a whole or is not there.
+const SECTOR: usize = 512;
+
+enum Order {
+    Append(Vec<Record>),
+    /// Begin a segment, for a snapshot of the state with these records.
+    Begin(Vec<Record>),
+}
+
+/// A file of records.
+struct Segment {
+    first: u64,
+    bytes: BytesMut,
+    /// Up to here it is on the disk.
+    synced_len: usize,
+    /// No records are missing behind its last one.
+    takes_records: bool,
+}
+
+impl Segment {
+    fn new(first: u64) -> Self {
+        Self { first, bytes: BytesMut::new(), synced_len: 0, takes_records: true }
+    }
+}
+
+/// A snapshot that is being made.
+#[derive(Default)]
+struct Attempt {
+    /// The faults when it was asked for: it mends those.
+    faults: u64,
+    /// What it will hold, once its segment has begun.
+    begun: Option<(u64, Vec<Record>)>,
+}
 
 /// See the [module](self).
-#[derive(Default)]
 pub struct Journal {
-    bytes: BytesMut,
-    /// Where each record begins.
-    starts: Vec<usize>,
+    snapshot: Vec<Record>,
+    segments: Vec<Segment>,
+    /// The sequence of the next entry.
+    next: u64,
+    /// All entries below are on the disk.
+    synced: u64,
+    said_synced: u64,
+    /// With the moment in which each was given.
+    queue: VecDeque<(Duration, Order)>,
+    /// Orders so far, and how many of them are done.
+    given: u64,
+    done: u64,
+    attempt: Option<Attempt>,
+    /// Records are missing in the files; the next attempt is then.
+    lacking: Option<Duration>,
+    faults: u64,
+    full_until: Duration,
+    hangs_until: Duration,
+    /// Nothing that was written may be missing after a restart: below this.
+    written: u64,
+}
+
+impl Default for Journal {
+    fn default() -> Self {
+        Self {
+            snapshot: Vec::new(),
+            segments: vec![Segment::new(0)],
+            next: 0,
+            synced: 0,
+            said_synced: 0,
+            queue: VecDeque::new(),
+            given: 0,
+            done: 0,
+            attempt: None,
+            lacking: None,
+            faults: 0,
+            full_until: Duration::ZERO,
+            hangs_until: Duration::ZERO,
+            written: 0,
+        }
+    }
 }
 
 impl Journal {
-    pub fn append(&mut self, records: &[Record]) {
-        for record in records {
-            self.starts.push(self.bytes.len());
-            encode(self.starts.len() as u64 - 1, &Entry::Record(record.clone()), &mut self.bytes);
+    pub fn append(&mut self, time: Duration, records: Vec<Record>) {
+        self.give(time, Order::Append(records));
+    }
+
+    /// Begins a snapshot, if none is being made.
+    pub fn begin_snapshot(&mut self, time: Duration, records: Vec<Record>) {
+        if self.attempt.is_none() {
+            self.attempt = Some(Attempt { faults: self.faults, begun: None });
+            self.give(time, Order::Begin(records));
         }
     }
 
-    /// Cuts the last `whole` records off, and some bytes of the one before them.
-    pub fn tear(&mut self, random: &mut Random, whole: usize) {
-        let kept = self.starts.len().saturating_sub(whole);
-        let end = self.starts.get(kept).copied().unwrap_or(self.bytes.len());
-        let begin = kept.checked_sub(1).map_or(0, |last| self.starts[last]);
-        self.bytes.truncate(begin + random.below(end - begin));
-        self.starts.truncate(kept.saturating_sub(1));
+    fn give(&mut self, time: Duration, order: Order) {
+        self.given += 1;
+        self.queue.push_back((time, order));
+    }
+
+    /// Whether it should try to be whole again.
+    pub fn wants_snapshot(&self, time: Duration) -> bool {
+        self.attempt.is_none() && self.lacking.is_some_and(|retry_at| time >= retry_at)
+    }
+
+    /// All that was decided so far, to be asked about later.
+    pub fn reached(&self) -> u64 {
+        self.given
+    }
+
+    /// Whether what rests on all that was decided then may leave.
+    pub fn is_kept(&self, reached: u64) -> bool {
+        self.done >= reached || self.lacking.is_some()
+    }
+
+    /// Whether replies have left that a kill makes untrue.
+    pub fn is_lacking(&self) -> bool {
+        self.lacking.is_some()
+    }
+
+    /// Whether its files hold all that was decided.
+    pub fn has_all(&self) -> bool {
+        self.queue.is_empty() && self.lacking.is_none()
+    }
+
+    pub fn fill(&mut self, scene: &mut Scene) {
+        scene.count(Event::JournalFull);
+        self.full_until = scene.time + Duration::from_millis(scene.random.next() % 20_000);
+    }
+
+    pub fn hang(&mut self, scene: &mut Scene) {
+        scene.count(Event::JournalHung);
+        self.hangs_until = scene.time + Duration::from_millis(scene.random.next() % 9_000);
+    }
+
+    fn is_full(&self, scene: &Scene) -> bool {
+        !scene.calm && scene.time < self.full_until
+    }
+
+    /// What its threads do in a moment. Returns whether the process is killed in the middle of a write.
+    pub fn work(&mut self, scene: &mut Scene) -> bool {
+        if !scene.calm && scene.time < self.hangs_until {
+            if self.queue.front().is_some_and(|(given, _)| scene.time >= *given + ANSWER_MAX) {
+                self.still_lacks(scene.time);
+            }
+            return false;
+        }
+        let is_quick = scene.calm || scene.random.percent(50);
+        let orders = if is_quick { self.queue.len() } else { scene.random.below(self.queue.len() + 1) };
+        for _ in 0..orders {
+            let Some((_, order)) = self.queue.pop_front() else { break };
+            match order {
+                Order::Append(records) => {
+                    if self.write(scene, &records) {
+                        return true;
+                    }
+                }
+                Order::Begin(records) => self.begin(records),
+            }
+            self.done += 1;
+        }
+        if scene.calm || scene.random.percent(30) {
+            self.sync();
+        }
+        if scene.calm || scene.random.percent(50) {
+            self.finish_snapshot(scene);
+        }
+        false
+    }
+
+    fn write(&mut self, scene: &mut Scene, records: &[Record]) -> bool {
+        let is_full = self.is_full(scene);
+        let segment = self.segments.last_mut().expect("there is one");
+        if !segment.takes_records {
+            self.next += records.len() as u64;
+            self.still_lacks(scene.time);
+            return false;
+        }
+        let is_news = segment.bytes.is_empty() || self.synced > self.said_synced;
+        let news = is_news.then_some(Entry::Synced(self.synced));
+        let mut frames = BytesMut::new();
+        for entry in news.into_iter().chain(records.iter().cloned().map(Entry::Record)) {
+            encode(self.next, &entry, &mut frames);
+            self.next += 1;
+        }
+        if is_full {
+            segment.takes_records = false;
+            self.lacks(scene.time);
+            return false;
+        }
+        if !scene.calm && scene.random.once_in(150) {
+            segment.bytes.extend_from_slice(&frames[..scene.random.below(frames.len())]);
+            return true;
+        }
+        segment.bytes.extend_from_slice(&frames);
+        self.said_synced = self.synced;
+        self.written = self.next;
+        false
+    }
+
+    fn begin(&mut self, records: Vec<Record>) {
+        let last = self.segments.last_mut().expect("there is one");
+        if last.first == self.next {
+            last.takes_records = true;
+        } else {
+            self.segments.retain(|segment| !segment.bytes.is_empty());
+            self.segments.push(Segment::new(self.next));
+        }
+        if let Some(attempt) = &mut self.attempt {
+            attempt.begun = Some((self.next, records));
+        }
+    }
+
+    /// Brings the last segment to the disk, which says nothing of one before that is not there.
+    fn sync(&mut self) {
+        let last = self.segments.last_mut().expect("there is one");
+        last.synced_len = last.bytes.len();
+        if last.first <= self.synced {
+            self.synced = self.next;
+        }
+    }
+
+    /// The job of a snapshot whose segment has begun comes to its end.
+    fn finish_snapshot(&mut self, scene: &mut Scene) {
+        let Some(attempt) = self.attempt.take_if(|attempt| attempt.begun.is_some()) else { return };
+        let (first, records) = attempt.begun.expect("just seen");
+        for segment in self.segments.iter_mut().filter(|segment| segment.first < first) {
+            segment.synced_len = segment.bytes.len();
+        }
+        if self.is_full(scene) {
+            self.faults += 1;
+            self.lacking = Some(scene.time + RETRY);
+            return;
+        }
+        scene.count(Event::Snapshot);
+        self.snapshot = records;
+        self.segments.retain(|segment| segment.first >= first);
+        self.synced = self.synced.max(first);
+        if self.lacking.is_some() && self.faults == attempt.faults {
+            scene.count(Event::JournalMended);
+            self.lacking = None;
+        } else if self.lacking.is_some() {
+            self.lacking = Some(scene.time + RETRY);
+        }
+    }
+
+    fn lacks(&mut self, time: Duration) {
+        self.faults += 1;
+        self.lacking.get_or_insert(time + RETRY);
+    }
+
+    fn still_lacks(&mut self, time: Duration) {
+        if self.lacking.is_none() {
+            self.lacks(time);
+        }
+    }
+
+    /// The process ends, and what waits ends with it.
+    pub fn die(&mut self) {
+        self.queue.clear();
+        self.done = self.given;
+        self.attempt = None;
+        self.hangs_until = Duration::ZERO;
+    }
+
+    /// Power fails: of what no fsync has covered, some sectors are there and some are not.
+    pub fn lose_power(&mut self, scene: &mut Scene) {
+        self.written = 0;
+        for segment in &mut self.segments {
+            let (synced, len) = (segment.synced_len, segment.bytes.len());
+            segment.bytes.truncate(synced + scene.random.below(len - synced + 1));
+            let len = segment.bytes.len();
+            if scene.random.percent(50) {
+                let begin = (synced + scene.random.below(len - synced + 1)) / SECTOR * SECTOR;
+                let end = begin + SECTOR * (1 + scene.random.below(3));
+                let (begin, end) = (begin.max(synced), end.min(len));
+                segment.bytes[begin..end.max(begin)].fill(0);
+            }
+        }
     }
 
     /// The records that a restarted master finds; a torn end goes.
     pub fn replay(&mut self) -> Vec<Record> {
-        let (mut records, mut at) = (Vec::new(), 0);
-        while at < self.bytes.len() {
-            match decode(&self.bytes[at..]) {
-                Frame::Whole { sequence, entry: Entry::Record(record), len } => {
-                    assert_eq!(sequence, records.len() as u64);
-                    records.push(record);
-                    at += len;
-                }
-                torn => {
-                    assert_eq!(torn, Frame::Broken);
-                    assert!(!holds_frame_later(&self.bytes[at..]), "damaged before its end");
-                    self.bytes.truncate(at);
-                }
+        let mut records = self.snapshot.clone();
+        let count = self.segments.len();
+        for at in 0..count {
+            let synced_behind = self.segments[at + 1..].iter().map(|segment| synced_in(&segment.bytes)).max();
+            let place = match count - at {
+                1 => Place::Last,
+                2 => Place::BeforeLast,
+                _ => Place::Earlier,
+            };
+            let segment = &mut self.segments[at];
+            let parsed = parse(&segment.bytes, segment.first);
+            if let Some(stop) = parsed.stop {
+                assert_eq!(stop, Stop::Broken);
+                let synced_behind = synced_behind.unwrap_or(0);
+                let is_rot = is_rot(&segment.bytes, parsed.len, parsed.next, place, synced_behind);
+                assert!(!is_rot, "a process or a machine that died left what looks like rot");
             }
+            segment.bytes.truncate(parsed.len);
+            assert!(segment.bytes.is_empty() || says_what_is_synced(&segment.bytes));
+            (segment.synced_len, segment.takes_records) = (parsed.len, true);
+            records.extend(parsed.records);
+            self.next = parsed.next;
         }
-        assert_eq!(records.len(), self.starts.len(), "not every whole record was found");
+        assert!(self.next >= self.written, "what was written is missing");
+        (self.synced, self.said_synced, self.lacking) = (self.next, 0, None);
+        self.written = self.next;
         records
-    }
-
-    /// Begins anew with a snapshot's records.
-    pub fn replace(&mut self, records: &[Record]) {
-        *self = Self::default();
-        self.append(records);
     }
 }

@@ -1,6 +1,6 @@
 //! The master's process around its [`State`]: what its server does, without sockets and files.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use super::journal::Journal;
@@ -8,8 +8,8 @@ use super::message::{MasterAnswer, MasterCall, Party};
 use super::scene::Scene;
 use super::tally::Event;
 use crate::ids::WorkerId;
-use crate::master::State;
 use crate::master::state::{Decision, Limits, Now, SlotGrant, SlotRequest, Unregistered, Worker};
+use crate::master::{Record, State};
 
 /// How long a watch without orders waits.
 const WATCH_MAX: Duration = Duration::from_secs(8);
@@ -37,10 +37,14 @@ pub struct Master {
     pub paused_until: Duration,
     tick_due: Duration,
     watches: Vec<Watch>,
+    /// Answers that wait for the journal, each with what it rests on.
+    waiting: VecDeque<(u64, u64, Party, MasterAnswer)>,
+    /// What the killed process knew, if all of it was on file.
+    known: Option<Vec<Record>>,
     /// The life of each worker that registered in this master's life last.
     registered: BTreeMap<WorkerId, u64>,
     clock_ms: u64,
-    /// A power failure took records whose answers had left.
+    /// Records are gone whose answers had left: power failed, or the journal lacked them.
     pub forgot: bool,
 }
 
@@ -68,6 +72,8 @@ impl Master {
             paused_until: Duration::ZERO,
             tick_due: Duration::ZERO,
             watches: Vec::new(),
+            waiting: VecDeque::new(),
+            known: None,
             registered: BTreeMap::new(),
             clock_ms: 1_000_000_000,
             forgot: false,
@@ -91,7 +97,7 @@ impl Master {
         Now { monotonic, unix_ms: self.clock_ms + monotonic.as_millis() as u64 }
     }
 
-    /// Decides and keeps the records. No reply leaves if the process is killed while it writes them.
+    /// Decides and gives the records to the journal. There is no reply if the process is killed while it writes.
     pub fn decide<T>(
         &mut self,
         scene: &mut Scene,
@@ -100,24 +106,51 @@ impl Master {
         let now = self.now(scene);
         let Decision { reply, records, wake } = decide(&mut self.state, now);
         if !records.is_empty() {
-            self.journal.append(&records);
-            if !scene.calm && scene.random.once_in(150) {
-                scene.count(Event::MasterTorn);
-                let unwritten = scene.random.below(records.len());
-                self.journal.tear(&mut scene.random, unwritten);
-                self.die(scene);
-                return None;
-            }
+            self.journal.append(scene.time, records);
             if scene.random.once_in(20) {
-                scene.count(Event::Snapshot);
-                self.journal.replace(&self.state.records());
+                self.journal.begin_snapshot(scene.time, self.state.records());
             }
+        }
+        // Most disks are quick at most times.
+        if (scene.calm || scene.random.percent(50)) && !self.write(scene) {
+            return None;
         }
         self.ring(scene, &wake);
         Some(reply)
     }
 
+    /// What the journal's threads do, and the answers that waited for it. Returns whether the process survives that.
+    fn write(&mut self, scene: &mut Scene) -> bool {
+        if self.journal.work(scene) {
+            scene.count(Event::MasterTorn);
+            self.die(scene);
+            return false;
+        }
+        while let Some((_, call, to, answer)) =
+            self.waiting.pop_front_if(|(reached, ..)| self.journal.is_kept(*reached))
+        {
+            scene.answer_from_master(call, to, answer);
+        }
+        true
+    }
+
+    /// Answers when all is on file that was decided before.
+    fn answer(&mut self, scene: &mut Scene, call: u64, to: Party, answer: MasterAnswer) {
+        let reached = self.journal.reached();
+        if self.journal.is_kept(reached) {
+            scene.answer_from_master(call, to, answer);
+        } else {
+            self.waiting.push_back((reached, call, to, answer));
+        }
+    }
+
     fn die(&mut self, scene: &mut Scene) {
+        if self.journal.is_lacking() {
+            scene.count(Event::MasterLacking);
+            self.forgot = true;
+        }
+        self.journal.die();
+        self.waiting.clear();
         self.up = false;
         scene.master_life = 0;
         self.back_at = scene.time + Duration::from_millis(500 + scene.random.next() % 9000);
@@ -126,13 +159,19 @@ impl Master {
 
     pub fn kill(&mut self, scene: &mut Scene) {
         scene.count(Event::MasterKilled);
+        self.known = self.journal.has_all().then(|| self.state.records());
         if scene.random.once_in(3) {
             scene.count(Event::MasterPowerLost);
             self.forgot = true;
-            let whole = scene.random.below(5);
-            self.journal.tear(&mut scene.random, whole);
+            self.known = None;
+            self.journal.lose_power(scene);
         }
         self.die(scene);
+    }
+
+    /// Something is wrong with the journal's disk for a while.
+    pub fn disturb_journal(&mut self, scene: &mut Scene) {
+        if scene.random.percent(50) { self.journal.fill(scene) } else { self.journal.hang(scene) }
     }
 
     pub fn start(&mut self, scene: &mut Scene) {
@@ -152,6 +191,10 @@ impl Master {
         for record in &self.journal.replay() {
             self.state.apply(now, record);
         }
+        if let Some(known) = self.known.take() {
+            scene.count(Event::Restored);
+            assert_eq!(self.state.records(), known, "the records of its decisions make another state");
+        }
         let mut again = State::new(limits());
         self.state.records().iter().for_each(|record| again.apply(now, record));
         assert_eq!(again.records(), self.state.records(), "a snapshot makes another state");
@@ -162,8 +205,11 @@ impl Master {
         if !self.up && (scene.calm || scene.time >= self.back_at) {
             self.start(scene);
         }
-        if !self.up || scene.time < self.paused_until || scene.time < self.tick_due {
+        if !self.up || scene.time < self.paused_until || !self.write(scene) || scene.time < self.tick_due {
             return;
+        }
+        if self.journal.wants_snapshot(scene.time) {
+            self.journal.begin_snapshot(scene.time, self.state.records());
         }
         self.tick_due = scene.time + TICK;
         let _ = self.decide(scene, State::expire);
@@ -189,7 +235,7 @@ impl Master {
     fn watch(&mut self, scene: &mut Scene, watch: Watch) {
         match self.state.worker_orders(&watch.worker, watch.incarnation, watch.seen) {
             Ok(None) => self.watches.push(watch),
-            orders => scene.answer_from_master(watch.call, watch.from, MasterAnswer::Orders(orders)),
+            orders => self.answer(scene, watch.call, watch.from, MasterAnswer::Orders(orders)),
         }
     }
 
@@ -253,7 +299,7 @@ impl Master {
             }
         };
         if let Some(answer) = answer {
-            scene.answer_from_master(call, from, answer);
+            self.answer(scene, call, from, answer);
         }
     }
 

@@ -3,10 +3,11 @@
 //! in the end nothing is left of what nobody needs.
 //!
 //! Method: the decisions of the master, of the workers and of the client, as they are, in processes that are models: the
-//! master's journal is bytes with a torn end, a worker's disk is what was spilled under a seal. Drivers, map tasks and
-//! readers follow the protocol's rules and know what they wrote, which is what readers are compared with. Messages are
-//! lost, doubled and overtaken; they die with the process that they are sent to, and when nobody waits for them any more.
-//! After some minutes of faults everything is mended, and what was begun must come to its end.
+//! master's journal is a queue that dies with it, and files on a disk that forgets, hangs and fills up; a worker's disk
+//! is what was spilled under a seal. Drivers, map tasks and readers follow the protocol's rules and know what they wrote,
+//! which is what readers are compared with. Messages are lost, doubled and overtaken; they die with the process that they
+//! are sent to, and when nobody waits for them any more. After some minutes of faults everything is mended, and what was
+//! begun must come to its end.
 //!
 //! A seed makes a world. The test that every run makes takes a few seconds; longer ones are
 //!

@@ -50,6 +50,12 @@ events! {
     MasterTorn,
     /// The master's machine loses its power: the last records, answered already, are gone.
     MasterPowerLost,
+    /// A master is killed while its journal lacks what it has answered.
+    MasterLacking,
+    /// The disk of the master's journal is full for a while.
+    JournalFull,
+    /// The disk of the master's journal does not answer for a while.
+    JournalHung,
     MasterPaused,
     /// The wall clock goes back while the master is down.
     ClockBack,
@@ -68,6 +74,10 @@ events! {
     Recommissioned,
     /// The journal is replaced by a snapshot.
     Snapshot,
+    /// A journal that lacked records is whole again.
+    JournalMended,
+    /// A restarted master is compared with the one that was killed.
+    Restored,
     /// Some locations are committed while others are still written to.
     EarlyCommit,
     /// An application was silent for so long that its data may go.

@@ -38,6 +38,7 @@ impl World {
     /// One step of a world with faults.
     pub fn step(&mut self) {
         self.scene.time += Duration::from_millis(self.scene.random.next() % 50);
+        self.excuse_the_master();
         self.notice_silence();
         self.tick();
         match self.scene.random.below(100) {
@@ -116,23 +117,23 @@ impl World {
             return;
         }
         match scene.random.below(24) {
-            0 => {
-                self.master.kill(scene);
-                if self.master.forgot {
-                    // A removal may be among what it forgot.
-                    let jobs =
-                        self.applications.iter_mut().flat_map(|application| application.jobs.values_mut());
-                    jobs.filter(|job| job.dropped).for_each(|job| job.may_stay = true);
-                    self.master.forgot = false;
-                }
-            }
+            0 => self.master.kill(scene),
             1 => {
                 scene.count(Event::MasterPaused);
                 let seconds = if scene.random.percent(20) { 90 } else { 30 };
                 let pause = scene.random.next() % (seconds * 1000);
                 self.master.paused_until = scene.time + Duration::from_millis(pause);
             }
+            2..4 => self.master.disturb_journal(scene),
             _ => {}
+        }
+    }
+
+    /// A removal may be among what a master forgot.
+    fn excuse_the_master(&mut self) {
+        if std::mem::take(&mut self.master.forgot) {
+            let jobs = self.applications.iter_mut().flat_map(|application| application.jobs.values_mut());
+            jobs.filter(|job| job.dropped).for_each(|job| job.may_stay = true);
         }
     }
 
@@ -354,6 +355,7 @@ impl World {
     fn pass(&mut self, seconds: u64) {
         for _ in 0..seconds * 5 {
             self.scene.time += Duration::from_millis(200);
+            self.excuse_the_master();
             self.notice_silence();
             self.tick();
             for at in 0..self.applications.len() {

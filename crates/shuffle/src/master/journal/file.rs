@@ -22,8 +22,9 @@ use tokio::sync::oneshot;
 use super::directory::{Files, at, lock};
 use super::health::Health;
 use super::layout::{Entry, payload};
+use super::parsed::Place;
 use super::queue::{Begun, Order, Queue};
-use super::segment::{self, Place, Segment};
+use super::segment::{self, Segment};
 use super::snapshot::{self, SnapshotError, sync_dir};
 use super::syncer::Syncer;
 use super::writer::Writer;
@@ -101,7 +102,7 @@ impl FileJournal {
                 Place::Earlier
             };
             let behind = (Bound::Excluded(*first), Bound::Unbounded);
-            let synced_behind = || segment::synced_in(journals.range(behind).map(|(_, path)| path));
+            let synced_behind = || segment::synced_in_all(journals.range(behind).map(|(_, path)| path));
             let contents = segment::read(path, *first, place, synced_behind)?;
             records.extend(contents.records);
             (next, can_go_on) = (contents.next, contents.can_go_on);

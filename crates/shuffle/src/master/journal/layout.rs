@@ -95,7 +95,7 @@ pub fn frame(sequence: u64, payload: &[u8], dst: &mut BytesMut) {
     dst.put_slice(payload);
 }
 
-/// Reads the frame at the front of `bytes`, which is not empty.
+/// Reads the frame at the front of `bytes`.
 pub fn decode(bytes: &[u8]) -> Frame {
     let Some((sequence, payload)) = verify(bytes) else { return Frame::Broken };
     let payload = Bytes::copy_from_slice(payload);

@@ -4,6 +4,7 @@ mod directory;
 mod file;
 mod health;
 pub mod layout;
+pub mod parsed;
 mod queue;
 mod segment;
 mod snapshot;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::directory::{at, corrupt, foreign, journal_path, read as read_file};
-use super::layout::{Entry, Frame, decode, holds_frame_later, synced_later};
+use super::parsed::{Parsed, Place, Stop, is_rot, parse, says_what_is_synced, synced_in};
 use crate::Result;
 use crate::master::record::Record;
 
@@ -126,14 +126,6 @@ impl Unsynced {
     }
 }
 
-/// Where a segment stands among the others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
-    Earlier,
-    BeforeLast,
-    Last,
-}
-
 /// A segment that was read.
 pub struct Contents {
     pub records: Vec<Record>,
@@ -171,161 +163,7 @@ pub fn read(
     Ok(Contents { records, next, can_go_on: len == 0 || says_what_is_synced(&bytes) })
 }
 
-/// The highest [`Entry::Synced`] in segments, or 0.
-pub fn synced_in<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Result<u64> {
-    paths.into_iter().try_fold(0, |synced, path| {
-        let mut bytes = vec![0];
-        bytes.extend(read_file(path)?);
-        Ok(synced.max(synced_later(&bytes)))
-    })
-}
-
-/// The whole entries at the front of a segment.
-struct Parsed {
-    records: Vec<Record>,
-    next: u64,
-    len: usize,
-    stop: Option<Stop>,
-}
-
-/// Why there is more in a segment than could be read.
-enum Stop {
-    Broken,
-    Foreign,
-    /// A whole frame that does not belong here.
-    Misplaced,
-}
-
-fn parse(bytes: &[u8], first: u64) -> Parsed {
-    let mut parsed = Parsed { records: Vec::new(), next: first, len: 0, stop: None };
-    while let Some(rest) = bytes.get(parsed.len..).filter(|rest| !rest.is_empty()) {
-        let len = match decode(rest) {
-            Frame::Whole { sequence, entry: Entry::Record(record), len } if sequence == parsed.next => {
-                parsed.records.push(record);
-                len
-            }
-            Frame::Whole { sequence, entry: Entry::Synced(_), len } if sequence == parsed.next => len,
-            Frame::Whole { .. } => {
-                parsed.stop = Some(Stop::Misplaced);
-                break;
-            }
-            Frame::Foreign => {
-                parsed.stop = Some(Stop::Foreign);
-                break;
-            }
-            Frame::Broken => {
-                parsed.stop = Some(Stop::Broken);
-                break;
-            }
-        };
-        parsed.next += 1;
-        parsed.len += len;
-    }
-    parsed
-}
-
-/// Whether what is broken at `len`, where the entry `next` should be, was on the disk once. If not, a process or a machine
-/// died before it was: the records of the last moment are missing.
-fn is_rot(bytes: &[u8], len: usize, next: u64, place: Place, synced_behind: u64) -> bool {
-    if synced_behind.max(synced_later(&bytes[len..])) > next {
-        return true;
-    }
-    // Segments of older versions do not say what is on the disk, and were cut only where no frame follows, and in the last
-    // two: power may have failed between the segment that a snapshot begins and the snapshot.
-    !says_what_is_synced(bytes) && (place == Place::Earlier || holds_frame_later(&bytes[len..]))
-}
-
-/// Whether a segment begins with what is synced, or with a hole where that was: the first sector of a file is on the disk
-/// as a whole or is not there.
-fn says_what_is_synced(bytes: &[u8]) -> bool {
-    matches!(decode(bytes), Frame::Whole { entry: Entry::Synced(_), .. }) || bytes.starts_with(&[0; 4])
-}
-
-#[cfg(test)]
-mod tests {
-    use bytes::BytesMut;
-
-    use super::super::layout::encode;
-    use super::*;
-    use crate::ids::ShuffleKey;
-
-    /// A segment with fsyncs before some of its entries, and what is known of it.
-    struct Written {
-        bytes: Vec<u8>,
-        /// Where each entry ends.
-        ends: Vec<usize>,
-        /// The end of the last entry that was on the disk, as far as the segment says.
-        synced: usize,
-    }
-
-    fn written(len: u64, fsyncs_before: &[u64]) -> Written {
-        let (mut bytes, mut ends, mut synced) = (BytesMut::new(), Vec::new(), 0);
-        for sequence in 0..len {
-            let entry = if sequence == 0 || fsyncs_before.contains(&sequence) {
-                synced = bytes.len();
-                Entry::Synced(sequence)
-            } else {
-                let shuffle = ShuffleKey::new("app", sequence as i32);
-                Entry::Record(Record::ShuffleRegistered { shuffle, at_unix_ms: sequence })
-            };
-            encode(sequence, &entry, &mut bytes);
-            ends.push(bytes.len());
-        }
-        Written { bytes: bytes.to_vec(), ends, synced }
-    }
-
-    fn each() -> impl Iterator<Item = Written> {
-        [&[][..], &[5], &[1, 2, 3], &[4, 7, 11]].into_iter().map(|fsyncs| written(12, fsyncs))
-    }
-
-    /// Where reading stops, and whether that is rot.
-    fn stops(bytes: &[u8]) -> Option<(usize, bool)> {
-        let Parsed { next, len, stop, .. } = parse(bytes, 0);
-        stop.map(|stop| {
-            assert!(matches!(stop, Stop::Broken));
-            (len, is_rot(bytes, len, next, Place::Last, 0))
-        })
-    }
-
-    #[test]
-    fn any_prefix_is_cut_to_its_whole_entries() {
-        for Written { bytes, ends, .. } in each() {
-            for len in 0..=bytes.len() {
-                let whole = ends.iter().copied().filter(|end| *end <= len).max().unwrap_or(0);
-                let expected = (whole < len).then_some((whole, false));
-                assert_eq!(stops(&bytes[..len]), expected, "{len} bytes");
-            }
-        }
-    }
-
-    #[test]
-    fn any_hole_behind_the_last_fsync_is_cut() {
-        for Written { bytes, ends, synced } in each() {
-            // The first entry lies within a sector, so that no hole begins in it.
-            let begins = std::iter::once(0).chain(ends[0]..bytes.len()).filter(|begin| *begin >= synced);
-            for begin in begins {
-                for end in (begin + 1..=bytes.len()).filter(|end| *end >= 4) {
-                    let mut holed = bytes.clone();
-                    holed[begin..end].fill(0);
-                    let Some(changed) = (begin..end).find(|at| bytes[*at] != 0) else { continue };
-                    let whole = ends.iter().copied().filter(|end| *end <= changed).max().unwrap_or(0);
-                    assert_eq!(stops(&holed), Some((whole, false)), "{begin}..{end} of {}", bytes.len());
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn any_change_before_the_last_fsync_is_rot() {
-        for Written { bytes, synced, .. } in each() {
-            for at in 0..synced {
-                for change in [1, 0x80, bytes[at]].into_iter().filter(|change| *change != 0) {
-                    let mut rotten = bytes.clone();
-                    rotten[at] ^= change;
-                    let (_, is_rot) = stops(&rotten).expect("the checksum covers each byte");
-                    assert!(is_rot, "byte {at} of {synced}");
-                }
-            }
-        }
-    }
+/// The highest [`Entry::Synced`](super::layout::Entry::Synced) in segments, or 0.
+pub fn synced_in_all<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Result<u64> {
+    paths.into_iter().try_fold(0, |synced, path| Ok(synced.max(synced_in(&read_file(path)?))))
 }
