@@ -304,6 +304,13 @@ fn csv_files_with_different_headers_are_refused_by_name() {
     bench.write("same/empty.csv", "");
     bench.write("same/header.csv", "n\n");
     assert_eq!(bench.numbers("~/same"), [1, 2]);
+    // Arrow files are read by position too.
+    bench.sql("COPY (SELECT 1 AS x, 2 AS y) TO '~/arrow/a.arrow'");
+    bench.sql("COPY (SELECT 1 AS x, 2 AS y) TO '~/arrow/b.arrow'");
+    assert!(bench.sql("SELECT count(*) AS c FROM '~/arrow'").contains("| 2 |"));
+    bench.sql("COPY (SELECT 30 AS y, 40 AS x) TO '~/arrow/c.arrow'");
+    let error = bench.refused("SELECT x FROM '~/arrow'");
+    assert!(error.to_string().contains("in 'a.arrow' and 'c.arrow'"), "{error}");
 }
 
 #[test]

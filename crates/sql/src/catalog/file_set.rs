@@ -4,6 +4,7 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use datafusion::common::{DataFusionError, Result};
 use datafusion::datasource::file_format::FileFormat;
+use datafusion::datasource::file_format::arrow::ArrowFormat;
 use datafusion::datasource::file_format::csv::CsvFormat;
 use datafusion::datasource::listing::{ListingTableUrl, PartitionedFile};
 use datafusion::datasource::table_schema::TableSchema;
@@ -255,7 +256,8 @@ async fn differing_files(
     Ok(None)
 }
 
-/// Refuses CSV files whose headers differ. Their values are read by position, whatever the header of their file says.
+/// Refuses CSV and Arrow files whose columns are not the same in the same order. Their values are read by position, whatever
+/// their file calls them.
 async fn check_headers(
     name: &str,
     state: &SessionState,
@@ -263,12 +265,18 @@ async fn check_headers(
     files: &[ObjectMeta],
     format: &Arc<dyn FileFormat>,
 ) -> Result<()> {
-    let Some(csv) = format.downcast_ref::<CsvFormat>() else { return Ok(()) };
-    if files.len() < 2 || !csv.has_header().unwrap_or(state.config_options().catalog.has_header) {
+    let header: Arc<dyn FileFormat> = match format.downcast_ref::<CsvFormat>() {
+        Some(csv) if csv.has_header().unwrap_or(state.config_options().catalog.has_header) => {
+            // Of no record, only the header is read.
+            let header = CsvFormat::default().with_options(csv.options().clone());
+            Arc::new(header.with_schema_infer_max_rec(0))
+        }
+        None if format.downcast_ref::<ArrowFormat>().is_some() => Arc::clone(format),
+        _ => return Ok(()),
+    };
+    if files.len() < 2 {
         return Ok(());
     }
-    // Of no record, only the header is read.
-    let header = CsvFormat::default().with_options(csv.options().clone()).with_schema_infer_max_rec(0);
     let read = |file: ObjectMeta| {
         let header = &header;
         async move {
