@@ -382,6 +382,9 @@ fn folders_of_whole_numbers_are_numbers() {
     let one = |sql: &str| bench.sql(sql).lines().nth(3).map(|line| line.replace(' ', "")).unwrap();
     assert_eq!(one("SELECT max(month), min(month), count(month), count(*) FROM '~/p'"), "|11|9|3|4|");
     assert_eq!(one("SELECT arrow_typeof(month) FROM '~/p' LIMIT 1"), "|Int64|");
+    bench.sql("COPY (SELECT 1 AS n, 9 AS month) TO '~/q' STORED AS PARQUET PARTITIONED BY (month)");
+    bench.sql("COPY (SELECT 1 AS n WHERE false) TO '~/q/month=12/none.parquet'");
+    assert_eq!(one("SELECT max(month), count(month), count(*) FROM '~/q'"), "|9|1|1|");
     let months = |sql: &str| -> Vec<String> {
         bench
             .sql(sql)
