@@ -1,35 +1,17 @@
 //! Rows whose partition key is null, which Hive and Spark keep in a folder of a name of its own.
 //!
-//! DataFusion writes such a row as if its key were zero or empty, and reads that folder's name as a text.
+//! DataFusion writes such a row as if its key were zero or empty.
 
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field};
-use datafusion::catalog::TableProvider;
+use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::{Result, ScalarValue};
-use datafusion::datasource::{ViewTable, provider_as_source};
 use datafusion::logical_expr::dml::CopyTo;
-use datafusion::logical_expr::{Expr, LogicalPlanBuilder, UNNAMED_TABLE, cast, lit, when};
+use datafusion::logical_expr::{Expr, LogicalPlanBuilder, cast, lit, when};
 
 /// What stands for null in a folder's name: `year=__HIVE_DEFAULT_PARTITION__`.
 pub(crate) const FOLDER_VALUE: &str = "__HIVE_DEFAULT_PARTITION__";
-
-/// `table` with nulls where the folders that name the columns `keys` say so.
-pub(crate) fn read(table: Arc<dyn TableProvider>, keys: &[String]) -> Result<Arc<dyn TableProvider>> {
-    let rows = LogicalPlanBuilder::scan(UNNAMED_TABLE, provider_as_source(table), None)?;
-    let columns = rows.schema().iter().map(|(qualifier, field)| {
-        let column = Expr::from((qualifier, field));
-        if !keys.contains(field.name()) {
-            return Ok(column);
-        }
-        let null = ScalarValue::try_new_null(field.data_type())?;
-        let is_null = column.clone().eq(lit(ScalarValue::from(FOLDER_VALUE).cast_to(field.data_type())?));
-        Ok(when(is_null, lit(null)).otherwise(column)?.alias(field.name()))
-    });
-    let columns = columns.collect::<Result<Vec<_>>>()?;
-    Ok(Arc::new(ViewTable::new(rows.project(columns)?.build()?, None)))
-}
 
 /// Lets a `COPY … PARTITIONED BY` write rows whose key is null into their own folder. A key that stays in the files too
 /// (`keep_partition_by_columns`) stays as it is.

@@ -33,6 +33,7 @@ use crate::{Error, Options, Result, from_first, null_keys, suggest};
 pub struct Session {
     options: Options,
     context: SessionContext,
+    files: Arc<FileTables>,
     limits: Limits,
     /// Holds what operators spill; removed with the session.
     _spill_dir: SpillDir,
@@ -78,8 +79,8 @@ impl Session {
         let spill_parent = options.spill_dir.clone().unwrap_or_else(std::env::temp_dir);
         let spill_dir = SpillDir::create(&spill_parent)?;
         let runtime = runtime_env(&options, &spill_dir, pool.clone())?;
-        let context = context(&options, runtime)?;
-        Ok(Self { options, context, limits: Limits { process, pool }, _spill_dir: spill_dir })
+        let (context, files) = context(&options, runtime)?;
+        Ok(Self { options, context, files, limits: Limits { process, pool }, _spill_dir: spill_dir })
     }
 
     /// Runs one statement; its rows come from the answer.
@@ -105,6 +106,7 @@ impl Session {
     }
 
     async fn start(&self, sql: &str) -> Result<Answer> {
+        self.files.begin_statement();
         let state = self.context.state();
         let mut statement = state.sql_to_statement(sql, &state.config_options().sql_parser.dialect)?;
         from_first::complete(&mut statement);
@@ -349,7 +351,7 @@ fn runtime_env(
     Ok(builder.build_arc()?)
 }
 
-fn context(options: &Options, runtime: Arc<RuntimeEnv>) -> Result<SessionContext> {
+fn context(options: &Options, runtime: Arc<RuntimeEnv>) -> Result<(SessionContext, Arc<FileTables>)> {
     let state = SessionStateBuilder::new()
         .with_config(session_config(options)?)
         .with_runtime_env(runtime)
@@ -364,5 +366,5 @@ fn context(options: &Options, runtime: Arc<RuntimeEnv>) -> Result<SessionContext
     let state = SessionStateBuilder::new_from_existing(state).with_catalog_list(Arc::new(catalogs)).build();
     let context = SessionContext::new_with_state(state);
     files.serve(&context);
-    Ok(context)
+    Ok((context, files))
 }

@@ -150,8 +150,85 @@ fn folders_that_name_columns_are_read_whole_or_refused() {
     bench.write("p/_SUCCESS", "");
     assert_eq!(bench.numbers("~/p"), [1, 2]);
     assert!(bench.sql("SELECT year FROM '~/p' WHERE n = 2").contains("2024"));
-    let error = bench.refused("SELECT * FROM '~/p/year=*4/*.csv'");
-    assert!(error.kind() == ErrorKind::Invalid && error.hint().is_some(), "{error}");
+    assert_eq!(bench.numbers("~/p/year=*4/*.csv"), [2]);
+    // Folders that name no column may lie between, as the glob finds them.
+    for (number, place) in ["eu/year=2024", "us/year=2024", "us/more/year=2023"].iter().enumerate() {
+        bench.write(&format!("t/{place}/f.csv"), &format!("n\n{number}\n"));
+    }
+    assert_eq!(bench.numbers("~/t/*/year=2024/*.csv"), [0, 1]);
+    assert_eq!(bench.numbers("~/t/**/*.csv"), [0, 1, 2]);
+    assert_eq!(bench.numbers("~/t/**/*.csv' WHERE year = 2023 AND '' = '"), [2]);
+    bench.write("t/jp/city=5/f.csv", "n\n3\n");
+    let error = bench.refused("SELECT * FROM '~/t/**/*.csv'");
+    let text = error.to_string();
+    assert!(error.kind() == ErrorKind::Invalid && error.hint().is_some(), "{text}");
+    assert!(text.contains("'eu/year=2024/f.csv' and 'jp/city=5/f.csv'"), "{text}");
+    bench.write("w/k=1/x/k=2/f.csv", "n\n1\n");
+    let error = bench.refused("SELECT * FROM '~/w/**/*.csv'");
+    assert!(error.to_string().contains("name the column 'k' twice"), "{error}");
+}
+
+#[test]
+fn a_view_reads_what_its_folder_has_when_it_is_asked() {
+    let bench = Bench::new();
+    bench.write("d/a.csv", "n\n1\n");
+    bench.sql("CREATE VIEW v AS SELECT * FROM '~/d'");
+    bench.sql("PREPARE p AS SELECT * FROM '~/d' ORDER BY n");
+    bench.sql("COPY (SELECT 7 AS n) TO '~/d/.hid.csv'");
+    bench.sql("COPY (SELECT 8 AS n) TO '~/d/_hid.csv'");
+    assert_eq!(bench.numbers("v"), [1]);
+    bench.write("d/b.CSV", "n\n2\n");
+    bench.sql("CREATE VIEW w AS SELECT * FROM '~/d'");
+    bench.write("d/c.csv", "n\n3\n");
+    assert_eq!((bench.numbers("v"), bench.numbers("w")), (vec![1, 2, 3], vec![1, 2, 3]));
+    let seen = bench.sql("EXECUTE p");
+    assert_eq!(seen.lines().filter(|line| line.starts_with("| ")).count(), 4, "{seen}");
+    // Each name of a statement is one set of files, however often it is scanned.
+    assert!(bench.sql("SELECT count(*) AS c FROM v AS a, v AS b").contains("| 9 "));
+    fs::remove_dir_all(bench.path().join("d")).unwrap();
+    assert_eq!(bench.refused("SELECT * FROM v").kind(), ErrorKind::NotFound);
+}
+
+#[test]
+fn a_view_checks_its_files_as_they_are_when_it_is_asked() {
+    let bench = Bench::new();
+    bench.write("d/a.csv", "x,y\n1,2\n");
+    bench.write("t/a.csv", "n\n1\n");
+    bench.write("h/month=9/a.csv", "n\n1\n");
+    for folder in ["d", "t", "h"] {
+        bench.sql(&format!("CREATE VIEW {folder} AS SELECT * FROM '~/{folder}'"));
+        bench.sql(&format!("PREPARE p{folder} AS SELECT * FROM '~/{folder}'"));
+    }
+    bench.sql("COPY (SELECT 30 AS y, 40 AS x) TO '~/d/b.csv'");
+    bench.write("t/a.csv", "n\nx\n");
+    bench.write("h/month=01/a.csv", "n\n2\n");
+    for (folder, told) in [
+        ("d", "different headers: column 1 is 'x' and 'y'"),
+        ("t", "column 'n' was Int64 and is Utf8"),
+        ("h", "'month' was a whole number in each folder, and now there is month=01"),
+    ] {
+        for sql in [format!("SELECT * FROM {folder}"), format!("EXECUTE p{folder}")] {
+            let error = bench.refused(&sql);
+            assert!(error.kind() == ErrorKind::Invalid && error.hint().is_some(), "{error}");
+            assert!(error.to_string().contains(told), "{error}");
+        }
+    }
+    // What was asked for anew is read as it is.
+    bench.sql("CREATE OR REPLACE VIEW h AS SELECT * FROM '~/h'");
+    bench.sql("CREATE OR REPLACE VIEW t AS SELECT * FROM '~/t'");
+    assert_eq!(bench.numbers("h"), [1, 2]);
+    assert!(bench.sql("SELECT n FROM t").contains("| x |"));
+    // A view has the columns that it was made with; text stays text.
+    bench.write("j/a.json", "{\"n\":1}\n");
+    bench.sql("CREATE VIEW j AS SELECT * FROM '~/j'");
+    bench.write("j/b.json", "{\"more\":true,\"n\":2}\n");
+    assert_eq!(bench.numbers("j"), [1, 2]);
+    assert!(!bench.sql("SELECT * FROM j").contains("more"));
+    fs::remove_dir_all(bench.path().join("h/month=01")).unwrap();
+    assert!(bench.sql("SELECT max(month) AS m FROM h").contains("| 9 |"));
+    fs::rename(bench.path().join("h/month=9"), bench.path().join("h/day=9")).unwrap();
+    let error = bench.refused("SELECT * FROM h");
+    assert!(error.to_string().contains("named [month], and now [day]"), "{error}");
 }
 
 #[test]
@@ -227,6 +304,13 @@ fn csv_files_with_different_headers_are_refused_by_name() {
     bench.write("same/empty.csv", "");
     bench.write("same/header.csv", "n\n");
     assert_eq!(bench.numbers("~/same"), [1, 2]);
+    // Arrow files are read by position too.
+    bench.sql("COPY (SELECT 1 AS x, 2 AS y) TO '~/arrow/a.arrow'");
+    bench.sql("COPY (SELECT 1 AS x, 2 AS y) TO '~/arrow/b.arrow'");
+    assert!(bench.sql("SELECT count(*) AS c FROM '~/arrow'").contains("| 2 |"));
+    bench.sql("COPY (SELECT 30 AS y, 40 AS x) TO '~/arrow/c.arrow'");
+    let error = bench.refused("SELECT x FROM '~/arrow'");
+    assert!(error.to_string().contains("in 'a.arrow' and 'c.arrow'"), "{error}");
 }
 
 #[test]
@@ -264,6 +348,84 @@ fn a_null_key_is_written_and_read_as_one() {
         (of("k IS NULL"), of("d IS NULL"), of("k = '0'"), of("k <> '7'")),
         (vec![2], vec![2, 3], vec![3], vec![3])
     );
+}
+
+#[test]
+fn a_null_key_is_null_in_a_view_that_was_made_before_it() {
+    let bench = Bench::new();
+    let copy = |row: &str| bench.sql(&format!("COPY ({row}) TO '~/h' STORED AS CSV PARTITIONED BY (k)"));
+    copy("SELECT 1 AS n, 'a' AS k");
+    bench.sql("CREATE VIEW v AS SELECT * FROM '~/h'");
+    bench.sql("PREPARE p AS SELECT n FROM '~/h' WHERE k IS NULL");
+    assert_eq!(bench.numbers("v' WHERE k IS NOT NULL AND '' = '"), [1]);
+    copy("SELECT 3 AS n, CAST(NULL AS TEXT) AS k");
+    let of = |filter: &str| bench.numbers(&format!("v' WHERE {filter} AND '' = '"));
+    assert_eq!((of("k IS NULL"), of("k <> 'b'"), of("coalesce(k, 'z') = 'z'")), (vec![3], vec![1], vec![3]));
+    assert!(bench.sql("EXECUTE p").contains("| 3 |"));
+    let counted = bench.sql("SELECT count(*) AS a, count(k) AS b, min(k) AS c, max(k) AS d FROM v");
+    assert!(counted.contains("| 2 | 1 | a | a |"), "{counted}");
+    // A row of a null key cannot be inserted: DataFusion would write it into the folder of another key.
+    bench.sql("INSERT INTO '~/h' VALUES (4, 'd')");
+    assert_eq!(of("k = 'd'"), [4]);
+    bench.refused("INSERT INTO '~/h' VALUES (5, NULL)");
+    assert_eq!(bench.numbers("v"), [1, 3, 4]);
+}
+
+#[test]
+fn folders_of_whole_numbers_are_numbers() {
+    let bench = Bench::new();
+    for month in ["9", "10", "11", "__HIVE_DEFAULT_PARTITION__"] {
+        bench.write(&format!("p/month={month}/a.csv"), &format!("n\n{}\n", month.len()));
+    }
+    // No row, so that this month is not there.
+    bench.write("p/month=12/a.csv", "n\n");
+    let one = |sql: &str| bench.sql(sql).lines().nth(3).map(|line| line.replace(' ', "")).unwrap();
+    assert_eq!(one("SELECT max(month), min(month), count(month), count(*) FROM '~/p'"), "|11|9|3|4|");
+    assert_eq!(one("SELECT arrow_typeof(month) FROM '~/p' LIMIT 1"), "|Int64|");
+    bench.sql("COPY (SELECT 1 AS n, 9 AS month) TO '~/q' STORED AS PARQUET PARTITIONED BY (month)");
+    bench.sql("COPY (SELECT 1 AS n WHERE false) TO '~/q/month=12/none.parquet'");
+    assert_eq!(one("SELECT max(month), count(month), count(*) FROM '~/q'"), "|9|1|1|");
+    let months = |sql: &str| -> Vec<String> {
+        bench
+            .sql(sql)
+            .lines()
+            .skip(3)
+            .filter(|line| line.starts_with('|'))
+            .map(|l| l.replace(['|', ' '], ""))
+            .collect()
+    };
+    assert_eq!(months("SELECT month FROM '~/p' ORDER BY month"), ["9", "10", "11", ""]);
+    assert_eq!(months("SELECT month FROM '~/p' WHERE month > 9 ORDER BY month"), ["10", "11"]);
+    assert_eq!(months("SELECT month FROM '~/p' WHERE NOT month > 9"), ["9"]);
+    let plan = bench.sql("EXPLAIN SELECT n FROM '~/p' WHERE month > 9 AND month < 12");
+    assert!(plan.contains("month=10") && plan.contains("month=11"), "{plan}");
+    assert!(!plan.contains("month=9") && !plan.contains("HIVE") && !plan.contains("FilterExec"), "{plan}");
+    // One that is no number makes text of all.
+    bench.write("p/month=01/a.csv", "n\n2\n");
+    assert_eq!(one("SELECT max(month), min(month), count(month) FROM '~/p'"), "|9|01|4|");
+    assert_eq!(months("SELECT month FROM '~/p' WHERE month = '01'"), ["01"]);
+}
+
+#[test]
+fn a_column_that_folders_name_is_theirs_where_the_files_have_it_too() {
+    let bench = Bench::new();
+    for format in ["PARQUET", "CSV", "JSON", "ARROW"] {
+        bench.sql(&format!(
+            "COPY (SELECT column1 AS a, column2 AS k, column3 AS n FROM (VALUES ('x', 7, 1), ('y', 8, 2)) AS v)
+             TO '~/{format}' STORED AS {format} PARTITIONED BY (k)
+             OPTIONS ('execution.keep_partition_by_columns' 'true')"
+        ));
+        let seen = bench.sql(&format!("SELECT * FROM '~/{format}' ORDER BY n"));
+        let rows: Vec<String> = seen.lines().map(|line| line.replace(' ', "")).collect();
+        assert_eq!(
+            (rows[1].as_str(), &rows[3..5]),
+            ("|a|n|k|", &["|x|1|7|".into(), "|y|2|8|".into()][..]),
+            "{seen}"
+        );
+        assert_eq!(bench.numbers(&format!("~/{format}' WHERE k = 8 AND '' = '")), [2], "{format}");
+        let error = bench.refused(&format!("INSERT INTO '~/{format}' VALUES ('z', 3, 9)"));
+        assert!(error.kind() == ErrorKind::Invalid && error.hint().is_some(), "{error}");
+    }
 }
 
 #[test]

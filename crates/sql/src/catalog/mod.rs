@@ -1,6 +1,10 @@
 //! Where tables come from: files named in the query itself, and the stores behind their addresses.
 
 pub(crate) mod address;
+mod file_scan;
+mod file_set;
+mod file_table;
 pub(crate) mod files;
+mod folder_keys;
 mod selection;
 pub(crate) mod stores;

@@ -5,15 +5,14 @@ use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 use yeoul_base::ErrorKind;
 
+use super::folder_keys::{key_of, value_of};
 use crate::Error;
 
-/// The files that a name stands for, and the addresses at which DataFusion finds these and no others.
+/// The files that a name stands for.
 pub(super) struct Selection {
     /// In the order of their paths; at least one.
     pub files: Vec<ObjectMeta>,
-    url: ListingTableUrl,
-    /// All that lies at the address, whether it belongs to the selection or not.
-    listed: Vec<ObjectMeta>,
+    pub url: ListingTableUrl,
 }
 
 impl Selection {
@@ -23,123 +22,68 @@ impl Selection {
     /// # Errors
     /// `NotFound` when there is none; the store's own.
     pub(super) async fn list(name: &str, url: ListingTableUrl, store: &dyn ObjectStore) -> Result<Self> {
-        let listed = list(&url, store).await?;
-        let mut files = match url.get_glob() {
+        let mut files = list(&url, store).await?;
+        match url.get_glob() {
             Some(glob) => {
                 let pattern = Pattern::new(&url, glob.as_str())?;
-                listed
-                    .iter()
-                    .filter(|file| is_data(&url, file) && pattern.matches(&url, file))
-                    .cloned()
-                    .collect()
+                files.retain(|file| is_data(&url, file) && pattern.matches(&url, file));
             }
-            None => listed
-                .iter()
-                .filter(|file| is_data(&url, file) && is_direct(&url, file))
-                .cloned()
-                .collect::<Vec<_>>(),
-        };
+            None => files.retain(|file| is_data(&url, file) && is_direct(&url, file)),
+        }
         files.sort_by(|a, b| a.location.cmp(&b.location));
         if files.is_empty() {
             let what = if url.get_glob().is_some() { "matches" } else { "is in" };
             return Err(Error::new(ErrorKind::NotFound, format!("no file {what} '{name}'")).into());
         }
-        Ok(Self { files, url, listed })
+        Ok(Self { files, url })
     }
 
-    /// The addresses to scan, and the ending that the scan shall ask for. `extension` is that of the first file.
+    /// The columns that the folders name (`year=2024`), in order; every file has the same. Folders between them that name
+    /// none, of which a glob can have some, are passed over.
     ///
     /// # Errors
-    /// `Invalid` when no address of DataFusion's finds just these files with the columns of their folders.
-    pub(super) fn addresses(&self, name: &str, extension: &str) -> Result<(Vec<ListingTableUrl>, String)> {
-        let last = self.url.get_glob().as_ref().and_then(|glob| glob.as_str().rsplit('/').next());
-        // In a folder, the names that are no notes; `[` is a glob's own only before the known extension.
-        let visible = format!("[!_.]*{extension}");
-        let globs = last.into_iter().chain([visible.as_str()]);
-        let narrowed = globs.map(|glob| self.url.clone().with_glob(glob));
-        for url in std::iter::once(Ok(self.url.clone())).chain(narrowed) {
-            let url = url?;
-            if self.is_all_at(&url, extension) {
-                return Ok((vec![url], extension.to_owned()));
-            }
-        }
-        if self.files.iter().any(|file| folders(&self.url, &file.location).any(|part| part.contains('='))) {
-            let what =
-                format!("the files of '{name}' cannot be read together with the columns of their folders");
-            return Err(Error::new(ErrorKind::Invalid, what)
-                .with_hint("read the folder above them, and choose with WHERE on the columns of its folders")
-                .into());
-        }
-        let urls = self.files.iter().map(|file| self.address_of(&file.location)).collect::<Result<_>>()?;
-        Ok((urls, String::new()))
-    }
-
-    /// The columns that the folders name (`year=2024`), in order; every file has the same.
-    ///
-    /// # Errors
-    /// `Invalid` for a file in whose folders they differ: a scan would leave it out, or its column.
-    pub(super) fn keys(&self, name: &str) -> Result<Vec<String>> {
+    /// `Invalid` for a file in whose folders they differ, and for folders of which two name one column.
+    pub(super) fn keys(&self, name: &str) -> Result<Vec<String>, Error> {
         let mut first: Option<(&Path, Vec<&str>)> = None;
         for file in self.files.iter().filter(|file| file.size > 0) {
-            let keys: Vec<&str> = folders(&self.url, &file.location).map(key).collect();
-            // A key behind a folder without one is not found by a scan.
-            let keys_end = keys.iter().rposition(|key| !key.is_empty()).map_or(0, |last| last + 1);
-            let keys = keys[..keys_end].to_vec();
+            let keys: Vec<&str> = self.said(file).map(|(key, _)| key).collect();
             let (first_file, first_keys) = first.get_or_insert_with(|| (&file.location, keys.clone()));
-            if keys != *first_keys || keys.contains(&"") {
+            if keys != *first_keys {
                 let what = format!(
                     "the folders of the files of '{name}' name different columns: '{}' and '{}'",
                     self.below(first_file),
                     self.below(&file.location),
                 );
-                return Err(Error::new(ErrorKind::Invalid, what)
-                    .with_hint("read the folders apart; those of one table are called alike, such as year=2024/month=5")
-                    .into());
+                return Err(Error::new(ErrorKind::Invalid, what).with_hint(
+                    "read the folders apart; those of one table are called alike, such as year=2024/month=5",
+                ));
             }
         }
-        Ok(first.map(|(_, keys)| keys.into_iter().map(str::to_owned).collect()).unwrap_or_default())
+        let Some((file, keys)) = first else { return Ok(Vec::new()) };
+        if let Some(twice) = keys.iter().enumerate().find(|(at, key)| keys[..*at].contains(key)) {
+            let what = format!("the folders of '{}' name the column '{}' twice", self.below(file), twice.1);
+            return Err(Error::new(ErrorKind::Invalid, what).with_hint("read a folder between the two"));
+        }
+        Ok(keys.into_iter().map(str::to_owned).collect())
     }
 
-    /// Whether a folder has this value for the column that it names.
-    pub(super) fn has_folder_value(&self, value: &str) -> bool {
-        let has = |file: &ObjectMeta| {
-            folders(&self.url, &file.location)
-                .any(|part| part.split_once('=').is_some_and(|(_, v)| v == value))
-        };
-        self.files.iter().any(has)
+    /// What the folders of a file say of the columns that they name, in order; `None` is null.
+    pub(super) fn values(&self, file: &ObjectMeta) -> Vec<Option<String>> {
+        self.said(file).map(|(_, said)| value_of(said)).collect()
+    }
+
+    fn said<'a>(&'a self, file: &'a ObjectMeta) -> impl Iterator<Item = (&'a str, &'a str)> {
+        folders(&self.url, &file.location).filter_map(key_of)
+    }
+
+    /// Whether all lie where an `INSERT` puts files: in the address itself, or in folders there that name columns.
+    pub(super) fn is_direct(&self) -> bool {
+        self.files.iter().all(|file| is_direct(&self.url, file))
     }
 
     /// A location as it is below the address.
     fn below(&self, location: &Path) -> String {
         parts(&self.url, location).join("/")
-    }
-
-    /// Whether a scan of `url` reads the files of the selection and no others.
-    fn is_all_at(&self, url: &ListingTableUrl, extension: &str) -> bool {
-        let found = |file: &&ObjectMeta| {
-            file.location.as_ref().ends_with(extension) && url.contains(&file.location, true)
-        };
-        // An empty file has no rows, and a scan leaves it out.
-        let mut found: Vec<&Path> = self
-            .listed
-            .iter()
-            .filter(found)
-            .filter(|file| file.size > 0)
-            .map(|file| &file.location)
-            .collect();
-        found.sort();
-        self.files.iter().filter(|file| file.size > 0).map(|file| &file.location).eq(found)
-    }
-
-    fn address_of(&self, location: &Path) -> Result<ListingTableUrl> {
-        let mut url = self.url.get_url().clone();
-        url.set_path(&format!("/{}", location.as_ref().replace('%', "%25")));
-        let url = ListingTableUrl::try_new(url, None)?;
-        if url.prefix() != location {
-            let what = format!("the name of '{location}' cannot be written as an address");
-            return Err(Error::new(ErrorKind::Invalid, what).into());
-        }
-        Ok(url)
     }
 }
 
@@ -166,14 +110,9 @@ fn folders<'a>(url: &'a ListingTableUrl, location: &'a Path) -> impl Iterator<It
     parts.into_iter()
 }
 
-/// The column that a folder names; empty if it names none.
-fn key(folder: &str) -> &str {
-    folder.split_once('=').map_or("", |(key, _)| key)
-}
-
 /// Whether a file lies in the address itself, or in folders there that name columns.
 fn is_direct(url: &ListingTableUrl, file: &ObjectMeta) -> bool {
-    folders(url, &file.location).all(|folder| folder.contains('='))
+    folders(url, &file.location).all(|folder| key_of(folder).is_some())
 }
 
 fn is_data(url: &ListingTableUrl, file: &ObjectMeta) -> bool {
@@ -187,7 +126,7 @@ fn is_data(url: &ListingTableUrl, file: &ObjectMeta) -> bool {
     !is_note(file)
         && !folders
             .iter()
-            .any(|folder| is_note(folder) && (folder.starts_with('.') || key(folder).is_empty()))
+            .any(|folder| is_note(folder) && (folder.starts_with('.') || key_of(folder).is_none()))
 }
 
 /// A glob, matched part by part: `*` stays within a part, `**` is any number of parts.
@@ -219,7 +158,7 @@ impl Pattern {
             return true;
         }
         let Some(file) = parts.pop() else { return false };
-        parts.retain(|folder| !folder.contains('='));
+        parts.retain(|folder| key_of(folder).is_none());
         parts.push(file);
         match_parts(&self.0, &parts)
     }

@@ -1,0 +1,163 @@
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::catalog::Session;
+use datafusion::common::stats::Precision;
+use datafusion::common::{ColumnStatistics, Result, ScalarValue, Statistics};
+use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig, PartitionedFile};
+use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig, FileScanConfigBuilder};
+use datafusion::datasource::table_schema::TableSchema;
+use datafusion::physical_expr::LexOrdering;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion_datasource::compute_all_files_statistics;
+use datafusion_datasource::file_scan_config::output_partitioning_from_partition_fields;
+use futures::{StreamExt, TryStreamExt};
+
+use super::file_set::FileSet;
+
+/// A scan of files that are known, planned as DataFusion's `ListingTable` plans one of files that it lists itself.
+pub(super) struct FileScan<'a> {
+    pub state: &'a dyn Session,
+    pub found: &'a FileSet,
+    /// What the files have, then what their folders name.
+    pub schema: &'a TableSchema,
+}
+
+impl FileScan<'_> {
+    /// Plans to read these columns of these files, of which there is at least one. After `limit` rows the reader stops;
+    /// files behind those that have more than `enough` rows need not be read at all.
+    ///
+    /// # Errors
+    /// The store's own, and the format's about what it finds in a file.
+    pub(super) async fn plan(
+        &self,
+        files: Vec<PartitionedFile>,
+        columns: Vec<usize>,
+        limit: Option<usize>,
+        enough: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let (files, is_all) = self.measured(files, enough).await?;
+        let (groups, is_by_key) = self.grouped(files);
+        let schema = self.schema.table_schema();
+        let measures = self.state.config().collect_statistics();
+        let (groups, statistics) =
+            compute_all_files_statistics(groups, Arc::clone(schema), measures, !is_all)?;
+        let orderings =
+            self.listing_table()?.try_create_output_ordering(self.state.execution_props(), &groups)?;
+        let groups = match orderings.first() {
+            Some(ordering) => self.split(groups, ordering),
+            None => groups,
+        };
+        let keys = self.schema.table_partition_cols();
+        let partitioning = is_by_key
+            .then(|| output_partitioning_from_partition_fields(schema, keys, groups.len()))
+            .flatten();
+        let source = self.found.format.file_source(self.schema.clone());
+        let config = FileScanConfigBuilder::new(self.found.url.object_store(), source)
+            .with_file_groups(groups)
+            .with_statistics(statistics)
+            .with_projection_indices(Some(columns))?
+            .with_limit(limit)
+            .with_output_ordering(orderings)
+            .with_output_partitioning(partitioning)
+            .build();
+        self.found.format.create_physical_plan(self.state, config).await
+    }
+
+    /// The files with what their formats tell about them, up to those that have more than `enough` rows; and whether that is
+    /// all of them.
+    async fn measured(
+        &self,
+        files: Vec<PartitionedFile>,
+        enough: Option<usize>,
+    ) -> Result<(Vec<PartitionedFile>, bool)> {
+        let measures = self.state.config().collect_statistics();
+        let store = self.state.runtime_env().object_store(&self.found.url)?;
+        let (store, schema) = (&store, self.schema.file_schema());
+        let measured = |mut file: PartitionedFile| async move {
+            let mut statistics = Statistics::new_unknown(schema);
+            if measures {
+                let format = &self.found.format;
+                let meta = &file.object_meta;
+                let told =
+                    format.infer_stats_and_ordering(self.state, store, Arc::clone(schema), meta).await?;
+                (statistics, file.ordering) = (told.statistics, told.ordering);
+            }
+            let rows = statistics.num_rows;
+            statistics
+                .column_statistics
+                .extend(file.partition_values.iter().map(|value| of_key(value, rows)));
+            file.statistics = Some(Arc::new(statistics));
+            Ok::<_, datafusion::common::DataFusionError>((file, rows))
+        };
+        let at_once = self.state.config_options().execution.meta_fetch_concurrency.get();
+        let count = files.len();
+        let mut measured = futures::stream::iter(files).map(measured).buffered(at_once);
+        let (mut files, mut rows) = (Vec::with_capacity(count), Precision::Exact(0));
+        while let Some((file, rows_of_file)) = measured.try_next().await? {
+            files.push(file);
+            rows = rows.add(&rows_of_file);
+            if matches!((rows, enough), (Precision::Exact(rows), Some(enough)) if rows > enough) {
+                break;
+            }
+        }
+        let is_all = files.len() == count;
+        Ok((files, is_all))
+    }
+
+    /// The files in groups that are read side by side, and whether those of one key are in one group, which a setting asks
+    /// for.
+    fn grouped(&self, files: Vec<PartitionedFile>) -> (Vec<FileGroup>, bool) {
+        let most = self.state.config().target_partitions().max(1);
+        let least = self.state.config_options().optimizer.preserve_file_partitions;
+        let files = FileGroup::new(files);
+        if least > 0 && !self.schema.table_partition_cols().is_empty() {
+            let groups = files.clone().group_by_partition_values(most);
+            if groups.len() >= least {
+                return (groups, true);
+            }
+        }
+        (files.split_files(most), false)
+    }
+
+    /// The groups cut so that each is in order as a whole, where a setting asks for it and that makes no more of them.
+    fn split(&self, groups: Vec<FileGroup>, ordering: &LexOrdering) -> Vec<FileGroup> {
+        if !self.state.config_options().execution.split_file_groups_by_statistics {
+            return groups;
+        }
+        let most = self.state.config().target_partitions().max(1);
+        let schema = self.schema.table_schema();
+        let split = FileScanConfig::split_groups_by_statistics_with_target_partitions(
+            schema, &groups, ordering, most,
+        );
+        split.ok().filter(|split| split.len() <= most).unwrap_or(groups)
+    }
+
+    /// DataFusion's own table at the address. It would list other files; but it knows in which order rows come that are in
+    /// order in each file, and writes new files.
+    pub(super) fn listing_table(&self) -> Result<ListingTable> {
+        let keys = self.schema.table_partition_cols().iter();
+        let keys = keys.map(|key| (key.name().clone(), key.data_type().clone())).collect();
+        let options = ListingOptions::new(Arc::clone(&self.found.format)).with_table_partition_cols(keys);
+        let config = ListingTableConfig::new(self.found.url.clone()).with_listing_options(options);
+        ListingTable::try_new(config.with_schema(Arc::clone(self.schema.file_schema())))
+    }
+}
+
+/// What is known of the column that a folder names, in one of its files.
+fn of_key(value: &ScalarValue, rows: Precision<usize>) -> ColumnStatistics {
+    let unknown = ColumnStatistics::new_unknown();
+    if value.is_null() {
+        return unknown.with_null_count(rows);
+    }
+    // A file without rows, such as a CSV file of only a header, has no value.
+    let is_there = matches!(rows, Precision::Exact(rows) if rows > 0);
+    let bound = if is_there { Precision::Exact(value.clone()) } else { Precision::Inexact(value.clone()) };
+    let width = DataType::primitive_width(&value.data_type());
+    unknown
+        .with_null_count(Precision::Exact(0))
+        .with_min_value(bound.clone())
+        .with_max_value(bound)
+        .with_distinct_count(if is_there { Precision::Exact(1) } else { Precision::Inexact(1) })
+        .with_byte_size(width.map_or(Precision::Absent, |width| rows.multiply(&Precision::Exact(width))))
+}
