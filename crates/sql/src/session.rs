@@ -24,6 +24,7 @@ use crate::memory::pool::PromisePool;
 use crate::memory::process::ProcessMemory;
 use crate::memory::spill_dir::SpillDir;
 use crate::optimizer::late_materialization::LateMaterialization;
+use crate::output::JsonFileFactory;
 use crate::replaced_table::ReplacedTable;
 use crate::settings::{check_set, session_config};
 use crate::staged_copy::{StagedCopy, copy_in};
@@ -347,12 +348,13 @@ fn runtime_env(
 }
 
 fn context(options: &Options, runtime: Arc<RuntimeEnv>) -> Result<SessionContext> {
-    let state = SessionStateBuilder::new()
+    let mut state = SessionStateBuilder::new()
         .with_config(session_config(options)?)
         .with_runtime_env(runtime)
         .with_default_features()
         .with_physical_optimizer_rule(Arc::new(LateMaterialization))
         .build();
+    state.register_file_format(Arc::new(JsonFileFactory), true)?;
     let files = Arc::new(FileTables::default());
     let catalogs = DynamicFileCatalog::new(
         Arc::clone(state.catalog_list()),
