@@ -121,10 +121,10 @@ impl Session {
         let frame = self.context.execute_logical_plan(self.named_like_a_file(logical)).await?;
         drop(replaced);
         // What EXECUTE runs is known only now.
-        let (state, mut logical) = frame.into_parts();
+        let (mut state, mut logical) = frame.into_parts();
         if let Some(copy) = copy_in(&mut logical) {
             check_address(&copy.output_url)?;
-            null_keys::write(copy, state.config_options())?;
+            null_keys::write(copy, &mut state)?;
         }
         let staged = StagedCopy::stage(&mut logical)?;
         Query { state, logical, limits: self.limits.clone(), staged }.start().await

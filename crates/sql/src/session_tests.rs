@@ -267,6 +267,45 @@ fn a_null_key_is_written_and_read_as_one() {
 }
 
 #[test]
+fn a_null_key_that_the_files_keep_is_refused() {
+    let bench = Bench::new();
+    for (rows, is_right) in [("(1, 10), (2, 20)", true), ("(1, 10), (2, NULL)", false)] {
+        let sql = format!(
+            "COPY (SELECT * FROM (VALUES {rows}) AS t(n, k)) TO '~/kept' STORED AS PARQUET PARTITIONED BY (k)
+            OPTIONS ('execution.keep_partition_by_columns' 'true')"
+        );
+        if is_right {
+            bench.sql(&sql);
+            assert!(bench.path().join("kept/k=10").is_dir());
+        } else {
+            let error = bench.refused(&sql);
+            assert!(error.kind() == ErrorKind::Invalid && error.to_string().contains("is null"), "{error}");
+            assert!(error.hint().is_some());
+        }
+        assert!(!bench.path().join("kept/k=0").exists());
+    }
+}
+
+#[test]
+fn a_partitioned_copy_keeps_the_order_of_its_rows() {
+    let bench = Bench::with(Options { threads: Some(4), ..Options::default() });
+    for (name, options) in [("a", ""), ("b", "OPTIONS ('execution.keep_partition_by_columns' 'true')")] {
+        bench.sql(&format!(
+            "COPY (SELECT value AS n, value % 2 AS k FROM range(0, 200000) ORDER BY abs(k), n DESC)
+            TO '~/{name}' STORED AS CSV PARTITIONED BY (k) {options}"
+        ));
+        for key in 0..2 {
+            let folder = bench.path().join(format!("{name}/k={key}"));
+            let file = fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
+            let text = fs::read_to_string(file).unwrap();
+            let numbers =
+                text.lines().skip(1).map(|line| line.split(',').next().unwrap().parse::<i64>().unwrap());
+            assert!(numbers.eq((0..200_000).rev().filter(|n| n % 2 == key)), "{name}, k={key}");
+        }
+    }
+}
+
+#[test]
 fn an_empty_parquet_file_among_others_is_damaged() {
     let bench = Bench::new();
     bench.sql("COPY (SELECT 1 AS n) TO '~/dir/a.parquet'");
