@@ -24,6 +24,7 @@
 mod answer;
 mod catalog;
 mod error;
+mod file_target;
 mod memory;
 mod null_keys;
 mod operators;

@@ -34,9 +34,10 @@ mod progress;
 mod sink;
 mod table;
 
+pub use crate::error::full_disk_hint;
 pub(crate) use answer::duration_text;
 pub use answer::{OutputError, OutputOptions, Summary, write_answer};
 pub use format::{Format, UnknownFormat};
-pub use new_file::NewFile;
 pub(crate) use json_file::JsonFileFactory;
+pub use new_file::NewFile;
 pub use progress::{ProgressLine, ProgressSnapshot, ProgressSource};
