@@ -300,9 +300,9 @@ fn a_full_disk_behind_stdout_is_an_error() {
     run.command.stdout(fs::File::options().write(true).open("/dev/full").unwrap());
     let output = run.command.stderr(Stdio::piped()).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    let expected = "error: cannot write the answer\ncaused by: No space left on device (os error 28)\n";
+    let expected = "error: cannot write the answer\ncaused by: No space left on device (os error 28)\n\
+        hint: free space there, or write to another disk\n";
     assert_eq!(String::from_utf8_lossy(&output.stderr), expected);
-}
     let seen = folder.sql("SELECT 1 AS n").with(["-o", "/dev/full"]).done();
     assert_eq!(seen, format!("exit 1\n-- stderr\n{expected}"));
 }
@@ -325,6 +325,7 @@ fn a_copy_to_a_pipe_is_refused() {
         "exit 1\n-- stderr\nerror: cannot write 'pipe.csv': it is neither a file nor a folder\n\
          hint: COPY replaces files; -o and stdout take an answer as it comes",
     );
+}
 
 #[test]
 fn a_spill_disk_that_is_full_is_an_error_and_is_left_empty() {
