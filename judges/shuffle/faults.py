@@ -182,17 +182,22 @@ def during(job, work: collections.abc.Callable[..., Run]) -> Run:
         running.discard(job)
 
 
-def wait(job, seconds: float, until: collections.abc.Callable[[], bool] = lambda: False):
-    """Waits so long at most, or until that, or until the job has ended."""
+def wait(job, seconds: float, until: collections.abc.Callable[[], bool] = lambda: False) -> bool:
+    """Waits so long at most, or until that, or until the job has ended; says whether that came."""
     deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline and job.process.poll() is None and not until():
+    while time.monotonic() < deadline and job.process.poll() is None:
+        if until():
+            return True
         time.sleep(0.05)
+    return False
 
 
 def strike(fault: Fault, cluster: Cluster, job, chance: random.Random) -> Run:
     """One fault while the job runs, and what came of it."""
     # The clock starts with the first shuffle, so that the fault falls into the job and not into its start.
-    wait(job, START_SECONDS_MAX, lambda: bool(cluster.get("/api/v1/shuffles")["shuffleIds"]))
+    started = wait(job, START_SECONDS_MAX, lambda: bool(cluster.get("/api/v1/shuffles")["shuffleIds"]))
+    if not started and job.process.poll() is None:
+        return Run(False, f"no shuffle was registered within {START_SECONDS_MAX} s", fired=False)
     moment = chance.uniform(*job.span)
     wait(job, moment)
     if job.process.poll() is not None:

@@ -117,6 +117,7 @@ def main() -> int:
     for client, whose in itertools.product(options.clients.split(","), starts):
         with starts[whose]() as cluster:
             times, answers = contest(client, cluster, data, queries, options.passes)
+            cluster.check_that_workers_worked()
             servers = [(server.name, server.rss_max() >> 20, round(server.cpu_seconds(), 1)) for server in cluster.servers()]
         found = [finding for name, given in answers.items() for finding in judge(name, given)]
         report(client, whose, times, servers)

@@ -18,8 +18,13 @@ mod tests {
 
     #[test]
     fn the_soft_limit_becomes_the_hard_one() {
+        let mut limit = getrlimit(Resource::Nofile);
+        // Many systems start a process with both the same. Enough files for all tests of this process stay.
+        limit.current = limit.maximum.map_or(Some(4096), |maximum| Some(maximum.min(4096) - 1));
+        setrlimit(Resource::Nofile, limit).unwrap();
         raise_file_limit().unwrap();
-        let limit = getrlimit(Resource::Nofile);
-        assert_eq!(limit.current, limit.maximum);
+        let raised = getrlimit(Resource::Nofile);
+        assert_eq!((raised.current, raised.maximum), (limit.maximum, limit.maximum));
+        assert_ne!(raised.current, limit.current);
     }
 }

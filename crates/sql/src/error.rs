@@ -36,6 +36,17 @@ pub(crate) enum Shortage {
 /// What to do where the disk of the target is full.
 pub(crate) const TARGET_FULL: &str = "free space there, or write to another disk";
 
+/// Whether an error says that there is no room left where something is written.
+pub(crate) fn is_full(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind as Io;
+    matches!(error.kind(), Io::StorageFull | Io::QuotaExceeded | Io::FileTooLarge)
+}
+
+/// What to do about an error in writing, if it is that there is no room left.
+pub fn full_disk_hint(error: &std::io::Error) -> Option<&'static str> {
+    is_full(error).then_some(TARGET_FULL)
+}
+
 /// The result of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -211,7 +222,9 @@ impl Error {
         if message.contains("Error encountered while finalizing writes") {
             return Some(
                 Self::new(ErrorKind::Unavailable, "the end of a file could not be written")
-                    .with_hint("is the disk full, or the store gone?"),
+                    .with_hint(
+                        "is the disk full, the store gone, or a key of PARTITIONED BY too long for a folder's name?",
+                    ),
             );
         }
         let cause = message.split_once("Error writing to object store: ")?.1;
@@ -385,7 +398,7 @@ impl Error {
         match error.kind() {
             Io::NotFound => Self::new(ErrorKind::NotFound, message),
             Io::PermissionDenied => Self::new(ErrorKind::Denied, message),
-            Io::StorageFull | Io::QuotaExceeded | Io::FileTooLarge => {
+            _ if is_full(error) => {
                 Self::new(ErrorKind::ResourceExhausted, format!("cannot spill to disk: {message}"))
                     .with_hint("free space there, or spill elsewhere with --spill-dir")
                     .with_shortage(Shortage::SpillDisk)
@@ -470,15 +483,12 @@ fn first_line(text: &str) -> &str {
     text.lines().next().unwrap_or(text)
 }
 
-/// Lowers the first letter of a sentence, but not of an acronym or a name in capitals (`SQL`, `HTTP`).
+/// Lowers the first letter of a sentence, but not of a name: `SQL`, `HTTP`, `HashJoinInput[0]`.
 fn lower_first(text: &str) -> String {
     let mut chars = text.chars();
-    match (chars.next(), chars.next()) {
-        (Some(first), Some(second)) if first.is_uppercase() && !second.is_uppercase() => {
-            first.to_lowercase().chain(text.chars().skip(1)).collect()
-        }
-        _ => text.to_owned(),
-    }
+    let Some(first) = chars.next() else { return String::new() };
+    let is_name = chars.as_str().chars().take_while(|c| c.is_alphanumeric()).any(char::is_uppercase);
+    if is_name { text.to_owned() } else { first.to_lowercase().chain(chars).collect() }
 }
 
 #[cfg(test)]
@@ -526,11 +536,25 @@ mod tests {
     }
 
     #[test]
+    fn the_name_of_an_operator_is_no_word_that_begins_a_sentence() {
+        for (text, lowered) in [
+            ("HashJoinInput[0] holds 3 MB", "HashJoinInput[0] holds 3 MB"),
+            ("SQL is not understood", "SQL is not understood"),
+            ("The file ORDERS", "the file ORDERS"),
+            ("A file", "a file"),
+            ("", ""),
+        ] {
+            assert_eq!(lower_first(text), lowered);
+        }
+    }
+
+    #[test]
     fn a_write_that_failed_without_a_cause_is_no_defect() {
         let text = "Error encountered while finalizing writes! Partial results may have been written to ObjectStore!";
         let error = Error::from(DataFusionError::Internal(text.to_owned()));
         assert_eq!(error.kind(), ErrorKind::Unavailable);
-        assert!(error.hint().is_some() && !error.to_string().contains('!'), "{error}");
+        assert!(error.hint().is_some_and(|hint| hint.contains("PARTITIONED BY")), "{error}");
+        assert!(!error.to_string().contains('!'), "{error}");
     }
 
     #[test]

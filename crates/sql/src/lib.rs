@@ -24,6 +24,7 @@
 mod answer;
 mod catalog;
 mod error;
+mod file_target;
 mod from_first;
 mod memory;
 mod null_keys;

@@ -4,39 +4,101 @@
 
 use std::sync::Arc;
 
+use datafusion::arrow::array::Array;
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::Result;
-use datafusion::common::config::ConfigOptions;
+use datafusion::common::utils::take_function_args;
+use datafusion::execution::SessionState;
 use datafusion::logical_expr::dml::CopyTo;
-use datafusion::logical_expr::{Expr, LogicalPlanBuilder, cast, lit, when};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, LogicalPlan, LogicalPlanBuilder, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature, Volatility, cast, lit, when,
+};
+use yeoul_base::ErrorKind;
+
+use crate::Error;
 
 /// What stands for null in a folder's name: `year=__HIVE_DEFAULT_PARTITION__`.
 pub(crate) const FOLDER_VALUE: &str = "__HIVE_DEFAULT_PARTITION__";
 
 /// Lets a `COPY … PARTITIONED BY` write rows whose key is null into their own folder. A key that stays in the files too
-/// (`keep_partition_by_columns`) stays as it is.
-pub(crate) fn write(copy: &mut CopyTo, config: &ConfigOptions) -> Result<()> {
-    let keeps = match copy.options.get("execution.keep_partition_by_columns") {
-        Some(told) => told.trim() == "true",
-        None => config.execution.keep_partition_by_columns,
-    };
-    if copy.partition_by.is_empty() || keeps {
+/// (`keep_partition_by_columns`) keeps its type, and a row of which it is null is refused.
+pub(crate) fn write(copy: &mut CopyTo, state: &mut SessionState) -> Result<()> {
+    if copy.partition_by.is_empty() {
         return Ok(());
     }
+    let keeps = match copy.options.get("execution.keep_partition_by_columns") {
+        Some(told) => told.trim() == "true",
+        None => state.config_options().execution.keep_partition_by_columns,
+    };
+    let no_null = ScalarUDF::from(NoNull { signature: Signature::any(1, Volatility::Immutable) });
     let columns = copy.input.schema().iter().map(|(qualifier, field)| {
         let column = Expr::from((qualifier, field));
-        match folder_text(column.clone(), field).filter(|_| copy.partition_by.contains(field.name())) {
-            Some(text) => {
-                let text = when(column.is_null(), lit(FOLDER_VALUE)).otherwise(text)?;
-                Ok(text.alias_qualified(qualifier.cloned(), field.name()))
-            }
-            None => Ok(column),
+        if !copy.partition_by.contains(field.name()) {
+            return Ok(column);
         }
+        let key = match folder_text(column.clone(), field) {
+            _ if keeps => no_null.call(vec![column]),
+            Some(text) => when(column.is_null(), lit(FOLDER_VALUE)).otherwise(text)?,
+            None => return Ok(column),
+        };
+        Ok(key.alias_qualified(qualifier.cloned(), field.name()))
     });
     let columns = columns.collect::<Result<Vec<_>>>()?;
+    if is_ordered(&copy.input) {
+        // DataFusion would deal the sorted rows out to several threads for the sake of these columns, and not put them in order
+        // again: nothing above asks for an order.
+        state.config_mut().options_mut().optimizer.enable_round_robin_repartition = false;
+    }
     let input = LogicalPlanBuilder::from(Arc::clone(&copy.input)).project(columns)?.build()?;
     copy.input = Arc::new(input);
     Ok(())
+}
+
+/// Whether the rows come in an order that the query asks for.
+fn is_ordered(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Sort(_) => true,
+        LogicalPlan::Projection(_) | LogicalPlan::Limit(_) | LogicalPlan::SubqueryAlias(_) => {
+            plan.inputs().into_iter().all(is_ordered)
+        }
+        _ => false,
+    }
+}
+
+/// A function that gives what it is given, and refuses null.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct NoNull {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for NoNull {
+    fn name(&self) -> &str {
+        "partition_key"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+        let [key] = take_function_args(self.name(), arguments)?;
+        Ok(key.clone())
+    }
+
+    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let rows = arguments.number_rows;
+        let [key] = take_function_args(self.name(), arguments.args)?;
+        let keys = key.into_array(rows)?;
+        if keys.logical_null_count() > 0 {
+            let error =
+                Error::new(ErrorKind::Invalid, "a key of PARTITIONED BY is null, and the files keep it");
+            let hint =
+                "leave out keep_partition_by_columns, and it gets a folder of its own; or filter such rows";
+            return Err(error.with_hint(hint).into());
+        }
+        Ok(ColumnarValue::Array(keys))
+    }
 }
 
 /// A key as the text that DataFusion puts into a folder's name; `None` for a type that it refuses there.

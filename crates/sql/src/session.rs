@@ -24,6 +24,7 @@ use crate::memory::pool::PromisePool;
 use crate::memory::process::ProcessMemory;
 use crate::memory::spill_dir::SpillDir;
 use crate::optimizer::late_materialization::LateMaterialization;
+use crate::output::JsonFileFactory;
 use crate::replaced_table::ReplacedTable;
 use crate::settings::{check_set, session_config};
 use crate::staged_copy::{StagedCopy, copy_in};
@@ -125,10 +126,10 @@ impl Session {
         let frame = self.context.execute_logical_plan(self.named_like_a_file(logical)).await?;
         drop(replaced);
         // What EXECUTE runs is known only now.
-        let (state, mut logical) = frame.into_parts();
+        let (mut state, mut logical) = frame.into_parts();
         if let Some(copy) = copy_in(&mut logical) {
             check_address(&copy.output_url)?;
-            null_keys::write(copy, state.config_options())?;
+            null_keys::write(copy, &mut state)?;
         }
         let staged = StagedCopy::stage(&mut logical)?;
         Query { state, logical, limits: self.limits.clone(), staged }.start().await
@@ -352,12 +353,13 @@ fn runtime_env(
 }
 
 fn context(options: &Options, runtime: Arc<RuntimeEnv>) -> Result<(SessionContext, Arc<FileTables>)> {
-    let state = SessionStateBuilder::new()
+    let mut state = SessionStateBuilder::new()
         .with_config(session_config(options)?)
         .with_runtime_env(runtime)
         .with_default_features()
         .with_physical_optimizer_rule(Arc::new(LateMaterialization))
         .build();
+    state.register_file_format(Arc::new(JsonFileFactory), true)?;
     let files = Arc::new(FileTables::default());
     let catalogs = DynamicFileCatalog::new(
         Arc::clone(state.catalog_list()),

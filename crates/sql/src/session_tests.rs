@@ -429,6 +429,45 @@ fn a_column_that_folders_name_is_theirs_where_the_files_have_it_too() {
 }
 
 #[test]
+fn a_null_key_that_the_files_keep_is_refused() {
+    let bench = Bench::new();
+    for (rows, is_right) in [("(1, 10), (2, 20)", true), ("(1, 10), (2, NULL)", false)] {
+        let sql = format!(
+            "COPY (SELECT * FROM (VALUES {rows}) AS t(n, k)) TO '~/kept' STORED AS PARQUET PARTITIONED BY (k)
+            OPTIONS ('execution.keep_partition_by_columns' 'true')"
+        );
+        if is_right {
+            bench.sql(&sql);
+            assert!(bench.path().join("kept/k=10").is_dir());
+        } else {
+            let error = bench.refused(&sql);
+            assert!(error.kind() == ErrorKind::Invalid && error.to_string().contains("is null"), "{error}");
+            assert!(error.hint().is_some());
+        }
+        assert!(!bench.path().join("kept/k=0").exists());
+    }
+}
+
+#[test]
+fn a_partitioned_copy_keeps_the_order_of_its_rows() {
+    let bench = Bench::with(Options { threads: Some(4), ..Options::default() });
+    for (name, options) in [("a", ""), ("b", "OPTIONS ('execution.keep_partition_by_columns' 'true')")] {
+        bench.sql(&format!(
+            "COPY (SELECT value AS n, value % 2 AS k FROM range(0, 200000) ORDER BY abs(k), n DESC)
+            TO '~/{name}' STORED AS CSV PARTITIONED BY (k) {options}"
+        ));
+        for key in 0..2 {
+            let folder = bench.path().join(format!("{name}/k={key}"));
+            let file = fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
+            let text = fs::read_to_string(file).unwrap();
+            let numbers =
+                text.lines().skip(1).map(|line| line.split(',').next().unwrap().parse::<i64>().unwrap());
+            assert!(numbers.eq((0..200_000).rev().filter(|n| n % 2 == key)), "{name}, k={key}");
+        }
+    }
+}
+
+#[test]
 fn an_empty_parquet_file_among_others_is_damaged() {
     let bench = Bench::new();
     bench.sql("COPY (SELECT 1 AS n) TO '~/dir/a.parquet'");
@@ -528,4 +567,43 @@ fn a_type_that_a_format_lacks_is_not_a_damaged_file() {
     let error = bench.refused("COPY (SELECT INTERVAL '1 month' AS i) TO '~/x.parquet'");
     assert!(error.kind() == ErrorKind::Invalid && error.to_string().contains("not supported"), "{error}");
     assert_eq!(fs::read_dir(bench.path()).unwrap().count(), 0);
+}
+
+/// The last moment that 64 bits of microseconds hold, which no calendar does: what DuckDB writes for infinity.
+const INFINITE: &str = "arrow_cast(9223372036854775807, 'Timestamp(Microsecond, None)')";
+
+#[test]
+fn a_time_out_of_range_is_refused_where_json_is_written() {
+    let bench = Bench::new();
+    bench.sql(&format!("COPY (SELECT {INFINITE} AS t, 1 AS n) TO '~/in.parquet'"));
+    for value in ["t", "[t]", "named_struct('t', t)"] {
+        let error =
+            bench.refused(&format!("COPY (SELECT {value} AS v, n FROM '~/in.parquet') TO '~/out.json'"));
+        assert!(error.to_string().contains("9223372036854775807"), "{value}: {error}");
+    }
+    fs::create_dir(bench.path().join("table")).unwrap();
+    bench.sql("CREATE EXTERNAL TABLE kept (t TIMESTAMP, n BIGINT) STORED AS JSON LOCATION '~/table/'");
+    bench.refused("INSERT INTO kept SELECT t, n FROM '~/in.parquet'");
+    fs::remove_dir_all(bench.path().join("table")).unwrap();
+    assert_eq!(fs::read_dir(bench.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn json_is_written_with_every_key_and_with_what_is_no_number() {
+    let bench = Bench::new();
+    let rows = "SELECT 1 AS n, 'NaN'::double AS x UNION ALL SELECT NULL, 0.5 ORDER BY n NULLS LAST";
+    bench.sql(&format!("COPY ({rows}) TO '~/out.json'"));
+    let lines = "{\"n\":1,\"x\":\"NaN\"}\n{\"n\":null,\"x\":0.5}\n";
+    assert_eq!(fs::read_to_string(bench.path().join("out.json")).unwrap(), lines);
+    bench.sql(&format!("COPY ({rows}) TO '~/out.json.gz' STORED AS JSON OPTIONS (compression 'gzip')"));
+    assert!(fs::read(bench.path().join("out.json.gz")).unwrap().starts_with(&[0x1f, 0x8b]));
+    bench.sql(
+        "CREATE EXTERNAL TABLE back (n BIGINT, x DOUBLE) STORED AS JSON LOCATION '~/out.json.gz'
+        OPTIONS (compression 'gzip')",
+    );
+    assert!(bench.sql("SELECT x FROM back WHERE n = 1").contains("NaN"));
+    // The order of rows is kept.
+    bench.sql("COPY (SELECT value AS n FROM range(0, 50000) ORDER BY n DESC) TO '~/sorted.json'");
+    let sorted = fs::read_to_string(bench.path().join("sorted.json")).unwrap();
+    assert!(sorted.lines().map(str::to_owned).eq((0..50000).rev().map(|n| format!("{{\"n\":{n}}}"))));
 }

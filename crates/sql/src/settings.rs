@@ -53,7 +53,7 @@ pub(crate) fn fallback_state(state: &SessionState) -> SessionState {
     engine.optimizer.hash_join_single_partition_threshold_rows = 0;
     // The spilling join has no build side in memory to make a filter of.
     engine.optimizer.enable_join_dynamic_filter_pushdown = false;
-    // Rows whose key is null match none, and would all be in one bucket.
+    // Rows whose key is null match none: those that the answer does not keep need not be divided.
     engine.optimizer.filter_null_join_keys = true;
     SpillingJoins::add_to(state)
 }

@@ -1,5 +1,5 @@
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::{self, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,7 +9,8 @@ use datafusion::logical_expr::dml::CopyTo;
 use url::Url;
 use yeoul_base::ErrorKind;
 
-use crate::error::{Shortage, TARGET_FULL};
+use crate::error::{Shortage, TARGET_FULL, is_full};
+use crate::file_target::FileTarget;
 use crate::staging_folder::StagingFolder;
 use crate::{Error, Result};
 
@@ -29,22 +30,68 @@ pub(crate) fn copy_in(plan: &mut LogicalPlan) -> Option<&mut CopyTo> {
 /// before stays.
 #[derive(Debug)]
 pub(crate) struct StagedCopy {
-    target: PathBuf,
+    target: Target,
     folder: StagingFolder,
-    /// The name in the folder of an output that is one file.
-    file: Option<OsString>,
-    /// Goes after the folder, which may lie in it.
-    made: Option<MadeFolder>,
+    /// Go after the folder, which may lie in one of them.
+    made: Option<MadeFolders>,
 }
 
-/// A folder that was made for an output; it goes with the value, unless something is in it.
 #[derive(Debug)]
-struct MadeFolder(PathBuf);
+enum Target {
+    /// One file, and its name until it is whole.
+    File(FileTarget, OsString),
+    Folder(PathBuf),
+}
 
-impl Drop for MadeFolder {
+impl Target {
+    /// The folder on the target's own file system, where a move is a rename: a folder may be on another one than its parent.
+    fn room(&self) -> &Path {
+        match self {
+            Self::File(target, _) => target.folder(),
+            Self::Folder(path) => path,
+        }
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Self::File(target, _) => target.path(),
+            Self::Folder(path) => path,
+        }
+    }
+}
+
+/// Folders that were made for an output; those of them that are empty go with the value.
+#[derive(Debug)]
+struct MadeFolders {
+    topmost: PathBuf,
+    deepest: PathBuf,
+}
+
+impl MadeFolders {
+    /// Makes a folder and those that it is to be in, as far as they are missing.
+    fn make(folder: &Path) -> io::Result<Option<Self>> {
+        let missing =
+            folder.ancestors().take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists());
+        let made =
+            missing.last().map(|topmost| Self { topmost: topmost.to_owned(), deepest: folder.to_owned() });
+        fs::create_dir_all(folder)?;
+        Ok(made)
+    }
+}
+
+impl Drop for MadeFolders {
     fn drop(&mut self) {
-        // What others have put there meanwhile stays.
-        drop(fs::remove_dir(&self.0));
+        for folder in self.deepest.ancestors() {
+            match fs::remove_dir(folder) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                // What others have put there meanwhile stays.
+                Err(_) => return,
+            }
+            if folder == self.topmost {
+                return;
+            }
+        }
     }
 }
 
@@ -55,24 +102,21 @@ impl StagedCopy {
     /// When nothing can be written where the target will be.
     pub(crate) fn stage(plan: &mut LogicalPlan) -> Result<Option<Self>> {
         let Some(copy) = copy_in(plan) else { return Ok(None) };
-        let Some(target) = local_path(&copy.output_url) else { return Ok(None) };
+        let Some(path) = local_path(&copy.output_url) else { return Ok(None) };
         // The name tells DataFusion that it is a file.
-        let file = is_one_file(copy).then(|| target.file_name().map(ToOwned::to_owned)).flatten();
-        let failed = |error| denied(&target, error);
-        // COPY makes the folders that are missing.
-        let made = if file.is_some() {
-            if target.is_dir() {
-                return Err(failed(io::ErrorKind::IsADirectory.into()));
-            }
-            fs::create_dir_all(parent(&target)).map_err(failed)?;
-            None
-        } else {
-            let is_new = !target.exists();
-            fs::create_dir_all(&target).map_err(failed)?;
-            is_new.then(|| MadeFolder(target.clone()))
+        let file = is_one_file(copy).then(|| path.file_name().map(ToOwned::to_owned)).flatten();
+        let failed = |error| denied(&path, error);
+        if let Ok(there) = fs::metadata(&path) {
+            check_replaceable(&path, &there, file.is_some())?;
+        }
+        let target = match file {
+            Some(name) => Target::File(FileTarget::behind(&path).map_err(failed)?, name),
+            None => Target::Folder(path.clone()),
         };
-        let folder = StagingFolder::create(room(&target, file.is_some())).map_err(failed)?;
-        let staged = Self { folder, target, file, made };
+        // COPY makes the folders that are missing.
+        let made = MadeFolders::make(target.room()).map_err(failed)?;
+        let folder = StagingFolder::create(target.room()).map_err(failed)?;
+        let staged = Self { folder, target, made };
         copy.output_url = staged.address()?;
         Ok(Some(staged))
     }
@@ -83,8 +127,8 @@ impl StagedCopy {
     /// # Errors
     /// When nothing can be written where the target will be.
     pub(crate) fn start_over(&mut self, plan: &mut LogicalPlan) -> Result<()> {
-        let room = room(&self.target, self.file.is_some());
-        self.folder = StagingFolder::create(room).map_err(|error| denied(&self.target, error))?;
+        let failed = |error| denied(self.target.path(), error);
+        self.folder = StagingFolder::create(self.target.room()).map_err(failed)?;
         if let Some(copy) = copy_in(plan) {
             copy.output_url = self.address()?;
         }
@@ -93,13 +137,14 @@ impl StagedCopy {
 
     /// Where DataFusion shall write. A URL, because a path with `[`, `*` or `?` would be taken for a glob.
     fn address(&self) -> Result<String> {
-        let folder = std::path::absolute(self.folder.data()).map_err(|error| denied(&self.target, error))?;
-        let url = match &self.file {
-            Some(name) => Url::from_file_path(folder.join(name)),
-            None => Url::from_directory_path(&folder),
+        let target = self.target.path();
+        let folder = std::path::absolute(self.folder.data()).map_err(|error| denied(target, error))?;
+        let url = match &self.target {
+            Target::File(_, name) => Url::from_file_path(folder.join(name)),
+            Target::Folder(_) => Url::from_directory_path(&folder),
         };
         let what =
-            || Error::new(ErrorKind::Invalid, format!("'{}' is no path to write to", self.target.display()));
+            || Error::new(ErrorKind::Invalid, format!("'{}' is no path to write to", target.display()));
         url.map(String::from).map_err(|()| what())
     }
 
@@ -108,10 +153,10 @@ impl StagedCopy {
     /// # Errors
     /// When the target cannot be written; what was staged is removed.
     pub(crate) fn commit(self) -> Result<()> {
-        let Self { target, folder, file, made } = self;
-        let moved = match file {
-            Some(name) => move_file(&folder.data().join(name), &target),
-            None => move_into(&folder.data(), &target),
+        let Self { target, folder, made } = self;
+        let moved = match &target {
+            Target::File(target, name) => target.put(&folder.data().join(name)),
+            Target::Folder(path) => move_into(&folder.data(), path),
         };
         // First what was staged: a folder that was made for it goes only if it is empty.
         drop(folder);
@@ -119,17 +164,26 @@ impl StagedCopy {
         if moved.is_ok() {
             std::mem::forget(made);
         }
-        moved.map_err(|error| denied(&target, error))
+        moved.map_err(|error| denied(target.path(), error))
     }
 }
 
-fn parent(target: &Path) -> &Path {
-    target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-/// The folder on the target's own file system, where a move is a rename: the target may be another one than its parent.
-fn room(target: &Path, is_file: bool) -> &Path {
-    if is_file { parent(target) } else { target }
+/// # Errors
+/// `Invalid` unless what is there can be replaced by a file, or written into as a folder.
+fn check_replaceable(path: &Path, there: &Metadata, by_file: bool) -> Result<()> {
+    let (what, hint) = match (by_file, there.is_file(), there.is_dir()) {
+        (true, true, _) | (false, _, true) => return Ok(()),
+        (true, _, true) => return Err(denied(path, io::ErrorKind::IsADirectory.into())),
+        (false, true, _) => (
+            "it is a file, and without an extension the name is that of a folder of files",
+            "for one file, end the name with an extension such as '.csv'",
+        ),
+        _ => (
+            "it is neither a file nor a folder",
+            "COPY replaces files; -o and stdout take an answer as it comes",
+        ),
+    };
+    Err(Error::new(ErrorKind::Invalid, format!("cannot write '{}': {what}", path.display())).with_hint(hint))
 }
 
 /// Whether the output is one file, as DataFusion decides it.
@@ -156,25 +210,18 @@ fn move_into(from: &Path, to: &Path) -> io::Result<()> {
         if entry.file_type()?.is_dir() {
             move_into(&entry.path(), &target)?;
         } else {
-            move_file(&entry.path(), &target)?;
+            FileTarget::behind(&target)?.put(&entry.path())?;
         }
     }
     Ok(())
 }
 
-/// Moves a file that is on disk by then: its name never stands for less than the whole, even after a power failure.
-fn move_file(from: &Path, to: &Path) -> io::Result<()> {
-    File::open(from)?.sync_all()?;
-    fs::rename(from, to)
-}
-
 fn denied(target: &Path, source: io::Error) -> Error {
     let kind = match source.kind() {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => ErrorKind::Denied,
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::ResourceExhausted,
+        _ if is_full(&source) => ErrorKind::ResourceExhausted,
         _ => ErrorKind::Unavailable,
     };
-    // tempfile adds the temporary name, which tells the reader nothing.
     let reason = io::Error::from(source.kind());
     let error =
         Error::new(kind, format!("cannot write '{}': {reason}", target.display())).with_source(source);
@@ -268,6 +315,60 @@ mod tests {
             assert_eq!(target.exists(), !is_new);
         }
         assert_eq!(fs::read_dir(folder.path().join("old")).unwrap().count(), 0);
+        assert!(!folder.path().join("new").exists());
+    }
+
+    #[test]
+    fn folders_that_were_made_for_a_file_go_unless_something_is_in_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let stage =
+            || StagedCopy::stage(&mut copy_to(&folder.path().join("a/b/c/out.csv"))).unwrap().unwrap();
+        drop(stage());
+        assert!(!folder.path().join("a").exists());
+        let staged = stage();
+        fs::write(folder.path().join("a/theirs"), "kept").unwrap();
+        drop(staged);
+        assert!(folder.path().join("a/theirs").exists() && !folder.path().join("a/b").exists());
+    }
+
+    #[test]
+    fn what_is_neither_file_nor_folder_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        fs::write(&file, "kept").unwrap();
+        let pipe = folder.path().join("pipe.csv");
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0)
+            .unwrap();
+        for (path, says) in [
+            (pipe.as_path(), "neither a file nor a folder"),
+            (Path::new("/dev/stdout"), "neither a file nor a folder"),
+            (Path::new("/dev/null"), "neither a file nor a folder"),
+            (file.as_path(), "it is a file"),
+        ] {
+            let error = StagedCopy::stage(&mut copy_to(path)).unwrap_err();
+            let text = error.to_string();
+            // Where stdout is a file, that is a file.
+            assert!(text.contains(says) || path.ends_with("stdout"), "{}: {text}", path.display());
+            assert!(error.hint().is_some(), "{}: {text}", path.display());
+        }
+        assert_eq!(fs::read_to_string(file).unwrap(), "kept");
+    }
+
+    #[test]
+    fn a_file_is_replaced_behind_its_link_and_keeps_its_mode() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let folder = tempfile::tempdir().unwrap();
+        let (real, link) = (folder.path().join("real.csv"), folder.path().join("link.csv"));
+        fs::write(&real, "old").unwrap();
+        fs::set_permissions(&real, fs::Permissions::from_mode(0o600)).unwrap();
+        symlink("real.csv", &link).unwrap();
+        let mut plan = copy_to(&link);
+        let staged = StagedCopy::stage(&mut plan).unwrap().unwrap();
+        fs::write(staged_at(&plan), "new").unwrap();
+        staged.commit().unwrap();
+        assert_eq!(fs::read_to_string(&real).unwrap(), "new");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::metadata(&real).unwrap().permissions().mode() & 0o777, 0o600);
     }
 
     #[test]

@@ -19,7 +19,7 @@ impl StagingFolder {
     /// # Errors
     /// When `parent` cannot be written.
     pub(crate) fn create(parent: &Path) -> io::Result<Self> {
-        let folder = OwnedFolder::create(parent, PREFIX)?;
+        let folder = OwnedFolder::create(parent, PREFIX).map_err(without_path)?;
         fs::create_dir(folder.path().join(DATA))?;
         Ok(Self(folder))
     }
@@ -27,5 +27,13 @@ impl StagingFolder {
     /// Where to write.
     pub(crate) fn data(&self) -> PathBuf {
         self.0.path().join(DATA)
+    }
+}
+
+/// An error of tempfile's without the temporary name, which tells the reader nothing.
+fn without_path(error: io::Error) -> io::Error {
+    match error.to_string().split_once(" at path ") {
+        Some((cause, _)) => io::Error::new(error.kind(), cause.to_owned()),
+        None => error,
     }
 }

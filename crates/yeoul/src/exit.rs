@@ -55,9 +55,18 @@ impl Stop {
 impl Asked {
     /// The exit code of what ended early because of it.
     pub fn code(self) -> ExitCode {
+        ExitCode::from(self.number())
+    }
+
+    /// Ends the process at once, with that code.
+    pub fn exit(self) -> ! {
+        std::process::exit(self.number().into())
+    }
+
+    fn number(self) -> u8 {
         match self {
-            Self::Interrupt => ExitCode::from(INTERRUPTED),
-            Self::Terminate => ExitCode::from(TERMINATED),
+            Self::Interrupt => INTERRUPTED,
+            Self::Terminate => TERMINATED,
         }
     }
 }

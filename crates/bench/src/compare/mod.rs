@@ -10,7 +10,7 @@
 //!   them may come in any order.
 //! - Where a `LIMIT` cuts through rows that tie, engines may keep different ones. Such rows are right if they tie with
 //!   the last row and are in the oracle's answer without the limit; the verdict says so. Where the query orders by what
-//!   it does not show, that cannot be seen, and such rows are wrong.
+//!   it does not show, or in words that are not understood, that cannot be seen, and such rows are wrong.
 
 mod answer;
 mod order;
@@ -54,27 +54,27 @@ pub(crate) fn compare(
         return Ok(Verdict::Wrong(format!("{} rows where the oracle has {}", answer.rows, oracle.rows)));
     }
     let mut notes = Vec::new();
-    let order = match order_of(sql, &oracle.names) {
-        Some(order) => order,
-        None => {
-            notes.push("the query's order was not understood, and not compared".to_owned());
-            Order::default()
+    let order = order_of(sql, &oracle.names);
+    match &order {
+        None => notes.push("the query's order was not understood, and not compared".to_owned()),
+        Some(order) => {
+            if order.columns.len() < order.keys {
+                let (seen, keys) = (order.columns.len(), order.keys);
+                notes.push(format!(
+                    "order compared by {seen} of its {keys} keys: the next one is not an output column"
+                ));
+            }
+            if let Some(wrong) = misplaced(answer, oracle, order) {
+                return Ok(Verdict::Wrong(wrong));
+            }
         }
-    };
-    if order.columns.len() < order.keys {
-        let (seen, keys) = (order.columns.len(), order.keys);
-        notes.push(format!(
-            "order compared by {seen} of its {keys} keys: the next one is not an output column"
-        ));
-    }
-    if let Some(wrong) = misplaced(answer, oracle, &order) {
-        return Ok(Verdict::Wrong(wrong));
     }
     let Unmatched { ours, theirs } = unmatched(answer, oracle);
     if ours.is_empty() && theirs.is_empty() {
         return Ok(Verdict::Right(notes));
     }
-    if is_cut(sql, oracle) && ours.iter().all(|row| ties_with_last(answer, *row, &order)) {
+    let tie = |order: &Order| ours.iter().all(|row| ties_with_last(answer, *row, order));
+    if is_cut(sql, oracle) && order.as_ref().is_some_and(tie) {
         let unlimited = unlimited()?;
         if unmatched(answer, &unlimited).ours.is_empty() {
             notes.push(format!(

@@ -144,6 +144,18 @@ fn an_order_that_is_not_shown_is_said() {
 }
 
 #[test]
+fn an_order_that_is_not_understood_lets_no_other_rows_pass() {
+    let sql = "select name, day, total, share from t order by all limit 4";
+    match verdict_of(sql, &rows()) {
+        Verdict::Right(notes) => assert!(notes[0].contains("not understood"), "{notes:?}"),
+        wrong => panic!("{wrong:?}"),
+    }
+    let mut other = rows();
+    other[3] = row("e", 14, 300, 0.3);
+    assert!(matches!(verdict_of(sql, &other), Verdict::Wrong(_)), "nobody can see that it ties");
+}
+
+#[test]
 fn rows_with_the_same_exact_values_find_their_partners() {
     // Sorted by their first inexact column, neighbours are not partners: 0.1 + 0.2 and 0.3 differ in the last bit.
     let ours = [row("a", 1, 100, 0.1 + 0.2), row("a", 1, 100, 0.3), row("a", 1, 100, 7.0)];

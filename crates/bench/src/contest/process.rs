@@ -75,6 +75,13 @@ pub(crate) enum Outcome {
     Gone(Failed),
 }
 
+impl Attempt {
+    /// Whether the contestant is of no more use.
+    pub fn is_last(&self) -> bool {
+        matches!(self.outcome, Outcome::Gone(_))
+    }
+}
+
 impl Process {
     /// Starts a contestant and opens its tables.
     ///
@@ -133,7 +140,8 @@ impl Process {
         self.opened_bytes
     }
 
-    /// Runs a query and measures the most memory held meanwhile. After [`Outcome::Gone`] the process is of no more use.
+    /// Runs a query and measures the most memory held meanwhile. After [`Outcome::Gone`] or an error the process is of no
+    /// more use: what it says late would be taken for the answer to the next query.
     ///
     /// # Errors
     /// `Cancelled` by `stop`; `Internal` if it breaks the protocol.

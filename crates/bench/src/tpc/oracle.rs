@@ -12,7 +12,7 @@ use yeoul_base::ErrorKind;
 
 use super::queries::Query;
 use crate::compare::{Answer, Verdict, compare, without_limit};
-use crate::contest::process::{Launch, Outcome, Process};
+use crate::contest::process::{Attempt, Launch, Outcome, Process};
 use crate::contest::protocol::{Dialect, NullOrder, Open, Run};
 use crate::error::{Error, Result};
 
@@ -74,7 +74,11 @@ impl Oracle {
                 none => none.insert(Process::start(&self.launch, &self.open, stop)?),
             };
             let run = Run { sql: sql.to_owned(), save: Some(path.clone()), dialect: Some(dialect) };
-            match process.run(&run, ANSWER_MAX, stop)?.outcome {
+            let attempt = process.run(&run, ANSWER_MAX, stop);
+            if attempt.as_ref().map_or(true, Attempt::is_last) {
+                self.rest();
+            }
+            match attempt?.outcome {
                 Outcome::Ran(_) => self.given.insert(path.clone()),
                 Outcome::Failed(failed) | Outcome::Gone(failed) => {
                     let message = format!("the oracle does not answer query {number}: {}", failed.message);
@@ -88,5 +92,70 @@ impl Oracle {
     /// Lets the process go, and with it the memory that it holds; it starts again when it is asked again.
     pub fn rest(&mut self) {
         self.process = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::sync::Arc;
+
+    use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+    use arrow::ipc::writer::StreamWriter;
+    use tempfile::TempDir;
+
+    use super::*;
+
+    const OPENED: &str =
+        r#"{"opened":{"version":"O 1","pids":[],"dialect":{"nulls":"last","integer_division":false}}}"#;
+    const RAN: &str = r#"{"ran":{"elapsed_ms":1.5,"rows":1,"notices":[]}}"#;
+    const DIALECT: Dialect = Dialect { nulls: NullOrder::Last, integer_division: false };
+
+    /// An oracle that is a shell script: it does `then` on its second question, and answers the others.
+    fn oracle(folder: &TempDir, then: &str) -> Oracle {
+        let script = format!(
+            "read open; echo '{OPENED}'; read first; echo '{RAN}'; read second; {then}; \
+            while read more; do echo '{RAN}'; done"
+        );
+        let launch = Launch {
+            program: "sh".into(),
+            arguments: vec!["-c".into(), script],
+            environment: vec![],
+            environment_limited: vec![],
+            log: folder.path().join("log"),
+        };
+        let open = Open {
+            data: folder.path().into(),
+            tables: vec![],
+            threads: 1,
+            memory_bytes: None,
+            scratch: folder.path().into(),
+        };
+        Oracle::new(launch, open)
+    }
+
+    #[test]
+    fn what_the_oracle_does_not_answer_is_no_reason_not_to_judge_the_next_query() {
+        for then in ["kill -KILL $$", "echo nonsense", "echo 'no'; echo 'answer'"] {
+            let folder = TempDir::new().unwrap();
+            let one: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+            let batch = RecordBatch::try_from_iter([("n", one)]).unwrap();
+            // The oracle's answers lie where it would write them.
+            for name in ["ours", "oracle-1-last-real", "oracle-3-last-real"] {
+                let file = File::create(folder.path().join(format!("{name}.arrow"))).unwrap();
+                let mut writer = StreamWriter::try_new(file, &batch.schema()).unwrap();
+                writer.write(&batch).unwrap();
+                writer.finish().unwrap();
+            }
+            let mut oracle = oracle(&folder, then);
+            let mut judge = |number| {
+                let query = Query { number, sql: "select 1 as n".to_owned() };
+                let ours = folder.path().join("ours.arrow");
+                oracle.judge(&query, DIALECT, &ours, &AtomicBool::new(false))
+            };
+            assert_eq!(judge(1).unwrap(), Verdict::Right(vec![]), "{then}");
+            judge(2).unwrap_err();
+            assert_eq!(judge(3).unwrap(), Verdict::Right(vec![]), "{then}");
+        }
     }
 }

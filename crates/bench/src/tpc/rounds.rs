@@ -13,7 +13,7 @@ use super::queries::Query;
 use super::{PEAK, TIME};
 use crate::compare::Verdict;
 use crate::contest::Peer;
-use crate::contest::process::{Launch, Outcome as Ended, Process};
+use crate::contest::process::{Attempt, Launch, Outcome as Ended, Process};
 use crate::contest::protocol::{Dialect, Failed, Open, Run};
 use crate::error::{Error, Result};
 use crate::report::{Case, Limit, Outcome, Round, Status};
@@ -190,7 +190,11 @@ fn run(
     outcome: &mut Outcome,
 ) -> Result<Option<u64>> {
     let run = Run { sql: query.sql.clone(), save: save.map(PathBuf::from), dialect: None };
-    let attempt = seat.process(rules.stop)?.run(&run, rules.timeout, rules.stop)?;
+    let attempt = seat.process(rules.stop)?.run(&run, rules.timeout, rules.stop);
+    if attempt.as_ref().map_or(true, Attempt::is_last) {
+        seat.process = None;
+    }
+    let attempt = attempt?;
     rules.bar.inc(1);
     let mut record = |name: &str, value: f64| outcome.values.entry(name.to_owned()).or_default().push(value);
     if let Some(peak) = attempt.peak_bytes {
@@ -206,11 +210,7 @@ fn run(
             }
             return Ok(Some(ran.rows));
         }
-        Ended::Failed(failed) => failed,
-        Ended::Gone(failed) => {
-            seat.process = None;
-            failed
-        }
+        Ended::Failed(failed) | Ended::Gone(failed) => failed,
     };
     let Failed { kind, message } = failed;
     outcome.status = Status::Failed { kind, message };
@@ -246,6 +246,38 @@ mod tests {
         assert!(matches!(&outcome.status, Status::Failed { message, .. } if message == "no oracle"));
         assert!(!outcome.status.counts());
         fail(&mut outcome, Error::new(ErrorKind::Cancelled, "interrupted")).unwrap_err();
+    }
+
+    #[test]
+    fn who_breaks_the_protocol_is_not_asked_again() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let opened =
+            r#"{"opened":{"version":"S 1","pids":[],"dialect":{"nulls":"last","integer_division":false}}}"#;
+        let script = format!("read open; echo '{opened}'; read query; echo 'no answer'; read more");
+        let launch = Launch {
+            program: "sh".into(),
+            arguments: vec!["-c".into(), script],
+            environment: vec![],
+            environment_limited: vec![],
+            log: folder.path().join("log"),
+        };
+        let open = Open {
+            data: folder.path().into(),
+            tables: vec![],
+            threads: 1,
+            memory_bytes: None,
+            scratch: folder.path().into(),
+        };
+        let (stop, bar) = (AtomicBool::new(false), ProgressBar::hidden());
+        let timeout = Duration::from_secs(60);
+        let rules = Rules { queries: &[], runs: 1, timeout, open: open.clone(), stop: &stop, bar: &bar };
+        let mut entrant = Entrant { peer: Peer::DuckDb, launch, version: None };
+        let mut seat = Seat { entrant: &mut entrant, open, process: None };
+        let mut outcome = Outcome { status: Status::Unchecked, values: BTreeMap::new(), notes: Vec::new() };
+        let query = Query { number: 1, sql: "select 1".to_owned() };
+        let error = run(&rules, &query, &mut seat, None, &mut outcome).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Internal);
+        assert!(seat.process.is_none(), "a line that comes late would be the answer to the next query");
     }
 
     #[test]

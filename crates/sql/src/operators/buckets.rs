@@ -1,10 +1,11 @@
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, RecordBatch, UInt64Array};
+use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, UInt64Array};
+use datafusion::arrow::buffer::NullBuffer;
 use datafusion::arrow::compute::BatchCoalescer;
-use datafusion::common::Result;
 use datafusion::common::hash_utils::{RandomState, create_hashes};
 use datafusion::common::utils::memory::get_record_batch_memory_size;
+use datafusion::common::{NullEquality, Result};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_expr::PhysicalExprRef;
@@ -37,6 +38,9 @@ pub(super) struct Bucket {
 /// Divides rows by the hash of their keys into files.
 pub(super) struct Divider {
     keys: Vec<PhysicalExprRef>,
+    nulls: NullEquality,
+    /// Rows so far whose key is null and equals none.
+    unequal_rows: usize,
     random_state: RandomState,
     spill: Arc<SpillManager>,
     /// A bucket's file is followed by another from this size on, bytes.
@@ -61,6 +65,7 @@ impl Divider {
     /// `level` counts from 0; the same level divides equal keys of both sides alike.
     pub(super) fn new(
         keys: Vec<PhysicalExprRef>,
+        nulls: NullEquality,
         level: usize,
         spill: SpillManager,
         file_bytes_max: usize,
@@ -78,6 +83,8 @@ impl Divider {
         let indices = vec![Vec::new(); BUCKETS];
         Self {
             keys,
+            nulls,
+            unequal_rows: 0,
             random_state,
             spill: Arc::new(spill),
             file_bytes_max,
@@ -99,10 +106,20 @@ impl Divider {
             &self.random_state,
             &mut self.hashes,
         )?;
+        let unequal = match self.nulls {
+            NullEquality::NullEqualsNothing => null_rows(&keys),
+            NullEquality::NullEqualsNull => None,
+        };
         self.indices.iter_mut().for_each(Vec::clear);
         for (row, hash) in self.hashes.iter().enumerate() {
-            // The upper bits: hash tables take the lower ones, and would find them alike within a bucket.
-            let bucket = ((hash >> 32) as usize * BUCKETS) >> 32;
+            let bucket = if unequal.as_ref().is_some_and(|unequal| unequal.is_null(row)) {
+                // It has no partner in any bucket. By their hash all of them would be in one, which no division divides.
+                self.unequal_rows += 1;
+                self.unequal_rows % BUCKETS
+            } else {
+                // The upper bits: hash tables take the lower ones, and would find them alike within a bucket.
+                ((hash >> 32) as usize * BUCKETS) >> 32
+            };
             self.indices[bucket].push(row as u64);
         }
         let row_bytes = get_record_batch_memory_size(batch).div_ceil(rows.max(1));
@@ -178,6 +195,11 @@ impl Part {
     }
 }
 
+/// The rows in which a key is null.
+fn null_rows(keys: &[ArrayRef]) -> Option<NullBuffer> {
+    keys.iter().fold(None, |rows, key| NullBuffer::union(rows.as_ref(), key.logical_nulls().as_ref()))
+}
+
 #[cfg(test)]
 mod tests {
     use datafusion::arrow::array::{Int64Array, StringArray};
@@ -210,7 +232,7 @@ mod tests {
         let spill = SpillManager::new(Arc::new(RuntimeEnv::default()), metrics, batch(0).schema());
         let reservation = MemoryConsumer::new("test").register(&pool);
         let keys: Vec<PhysicalExprRef> = vec![Arc::new(Column::new("key", 0))];
-        let mut divider = Divider::new(keys, 0, spill, 1 << 30, reservation);
+        let mut divider = Divider::new(keys, NullEquality::NullEqualsNothing, 0, spill, 1 << 30, reservation);
         let mut written = 0;
         for start in 0..20 {
             divider.push(&batch(start * 100)).unwrap();

@@ -290,6 +290,7 @@ impl Joiner {
             .with_compression_type(config.spill_compression());
         Divider::new(
             keys.collect::<Vec<PhysicalExprRef>>(),
+            self.join.null_equality,
             level,
             spill,
             config.options().execution.max_spill_file_size_bytes.get(),
@@ -388,6 +389,10 @@ mod tests {
 
     /// Rows with keys from `key`, a null every 97 rows, and a text that tells each row from every other.
     fn table(name: &str, key: impl Fn(i64) -> i64) -> Arc<dyn ExecutionPlan> {
+        table_with_nulls(name, |row| (row % 97 != 0).then(|| key(row)))
+    }
+
+    fn table_with_nulls(name: &str, key: impl Fn(i64) -> Option<i64>) -> Arc<dyn ExecutionPlan> {
         let schema = Arc::new(Schema::new(vec![
             Field::new(format!("{name}_key"), DataType::Int64, true),
             Field::new(format!("{name}_text"), DataType::Utf8, false),
@@ -396,7 +401,7 @@ mod tests {
             .step_by(1000)
             .map(|start| {
                 let rows = start..start + 1000;
-                let keys: Int64Array = rows.clone().map(|row| (row % 97 != 0).then(|| key(row))).collect();
+                let keys: Int64Array = rows.clone().map(&key).collect();
                 let texts: StringArray = rows.map(|row| Some(format!("{name} number {row}"))).collect();
                 RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(keys), Arc::new(texts)]).unwrap()
             })
@@ -456,6 +461,21 @@ mod tests {
                 let spilled = grace.metrics().and_then(|metrics| metrics.spilled_bytes()).unwrap_or(0);
                 assert_eq!(spilled > 0, spills, "{join_type} in {pool_bytes} bytes spilled {spilled}");
             }
+        }
+    }
+
+    #[tokio::test]
+    async fn rows_without_a_key_are_divided_though_they_are_nine_of_ten() {
+        for join_type in TYPES {
+            let build = table_with_nulls("build", |row| (row % 10 == 0).then_some(row * 7 % 15_000));
+            let probe = table("probe", |row| row * 11 % 19_000);
+            let stock = join(join_type, build, probe);
+            let expected = rows(Arc::new(stock.builder().build().unwrap()), 1 << 30).await.unwrap();
+            assert!(expected.len() > 100, "{join_type}: {} rows prove little", expected.len());
+            // 18,000 rows whose key is null need some 2.7 MB.
+            let grace = Arc::new(GraceHashJoinExec::try_new(&stock).unwrap());
+            let found = rows(grace, 512 << 10).await.unwrap();
+            assert!(found == expected, "{join_type}: {} and {}", found.len(), expected.len());
         }
     }
 

@@ -85,6 +85,24 @@ impl Encoding {
     }
 }
 
+/// Whether there is a text for every value of `array`.
+///
+/// # Errors
+/// For the first that has none, why.
+pub(super) fn check(field: &FieldRef, array: &dyn Array) -> Result<(), ArrowError> {
+    let encoding = Encoding::default();
+    let mut values = make_encoder(field, array, &encoding.options)?;
+    let mut text = Vec::new();
+    for row in 0..array.len() {
+        if !values.is_null(row) {
+            values.encode(row, &mut text);
+            encoding.check()?;
+            text.clear();
+        }
+    }
+    Ok(())
+}
+
 /// Why a value has no text. An [`Encoder`] cannot fail, and so leaves it here.
 type Refused = Arc<Mutex<Option<ArrowError>>>;
 

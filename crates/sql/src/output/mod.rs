@@ -15,6 +15,7 @@
 //!   null that is a line's only field is written `""` too, because readers skip empty lines.
 //! - **json** is one object per line. `NaN` and the infinities, which JSON has no numbers for, are the strings `"NaN"`,
 //!   `"Infinity"` and `"-Infinity"`; binary is lower-case hexadecimal; keys of a map become strings.
+//!   `COPY … TO` a JSON file writes the same.
 //! - Columns that share a name (`SELECT a.id, b.id`) are told apart as `id`, `id_1` in json and parquet.
 //!
 //! A reader that closes the pipe has what it wanted: that is success ([`Summary::closed`]), not an error.
@@ -25,6 +26,7 @@ mod cell;
 mod csv;
 mod format;
 mod json;
+mod json_file;
 mod layout;
 mod new_file;
 mod parquet;
@@ -32,8 +34,10 @@ mod progress;
 mod sink;
 mod table;
 
+pub use crate::error::full_disk_hint;
 pub(crate) use answer::duration_text;
 pub use answer::{OutputError, OutputOptions, Summary, write_answer};
 pub use format::{Format, UnknownFormat};
+pub(crate) use json_file::JsonFileFactory;
 pub use new_file::NewFile;
 pub use progress::{ProgressLine, ProgressSnapshot, ProgressSource};

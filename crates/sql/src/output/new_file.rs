@@ -1,24 +1,26 @@
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use tempfile::NamedTempFile;
+use crate::file_target::FileTarget;
+use crate::staging_folder::StagingFolder;
 
 /// A file that appears under its name only when it is whole.
 ///
-/// It grows under a temporary name beside it. [`commit`](Self::commit) gives it its name; dropping it before that removes
-/// what was written, and a file that had the name before stays as it was. An existing name that is no regular file (a
-/// device, a named pipe) is written directly.
+/// It grows in a hidden folder beside it. [`commit`](Self::commit) gives it its name; dropping it before that removes
+/// what was written, and a file that had the name before stays as it was; what a killed process leaves goes with the next
+/// file made there. An existing name that is no regular file (a device, a named pipe) is written directly.
 #[derive(Debug)]
 pub struct NewFile {
-    path: PathBuf,
-    file: Target,
+    file: File,
+    staged: Option<Staged>,
 }
 
 #[derive(Debug)]
-enum Target {
-    Hidden(NamedTempFile),
-    Direct(fs::File),
+struct Staged {
+    target: FileTarget,
+    path: PathBuf,
+    _folder: StagingFolder,
 }
 
 impl NewFile {
@@ -27,26 +29,20 @@ impl NewFile {
     /// # Errors
     /// When its folder is not there or may not be written.
     pub fn create(path: &Path) -> io::Result<Self> {
-        let file = match fs::metadata(path) {
+        match fs::metadata(path) {
             Ok(metadata) if metadata.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
             Ok(metadata) if !metadata.is_file() => {
-                Target::Direct(fs::File::options().write(true).open(path)?)
+                return Ok(Self { file: File::options().write(true).open(path)?, staged: None });
             }
-            _ => {
-                let folder =
-                    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-                let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
-                let mut prefix = std::ffi::OsString::from(".");
-                prefix.push(name);
-                // As files are made by anyone else: the user's umask decides who may read it.
-                let open =
-                    |path: &Path| fs::File::options().read(true).write(true).create_new(true).open(path);
-                Target::Hidden(
-                    tempfile::Builder::new().prefix(&prefix).suffix(".part").make_in(folder, open)?,
-                )
-            }
-        };
-        Ok(Self { path: path.to_owned(), file })
+            _ => {}
+        }
+        let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
+        let target = FileTarget::behind(path)?;
+        let folder = StagingFolder::create(target.folder())?;
+        let path = folder.data().join(name);
+        // As files are made by anyone else: the user's umask decides who may read it.
+        let file = File::create_new(&path)?;
+        Ok(Self { file, staged: Some(Staged { target, path, _folder: folder }) })
     }
 
     /// Gives the file its name.
@@ -55,29 +51,17 @@ impl NewFile {
     /// When the disk refuses the last bytes or the name; the file is removed then.
     pub fn commit(mut self) -> io::Result<()> {
         self.flush()?;
-        match self.file {
-            Target::Hidden(file) => {
-                file.as_file().sync_all()?;
-                file.persist(&self.path).map(drop).map_err(|error| error.error)
-            }
-            Target::Direct(_) => Ok(()),
-        }
+        self.staged.map_or(Ok(()), |staged| staged.target.put(&staged.path))
     }
 }
 
 impl Write for NewFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match &mut self.file {
-            Target::Hidden(file) => file.write(bytes),
-            Target::Direct(file) => file.write(bytes),
-        }
+        self.file.write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        match &mut self.file {
-            Target::Hidden(file) => file.flush(),
-            Target::Direct(file) => file.flush(),
-        }
+        self.file.flush()
     }
 }
 
@@ -111,6 +95,23 @@ mod tests {
         drop(file);
         assert_eq!(fs::read(&path).unwrap(), b"old");
         assert_eq!(names(folder.path()), ["out.csv"]);
+    }
+
+    #[test]
+    fn the_file_behind_a_link_is_replaced_and_what_a_killed_process_left_goes() {
+        let folder = tempfile::tempdir().unwrap();
+        let (real, link) = (folder.path().join("real.csv"), folder.path().join("link.csv"));
+        fs::write(&real, "old").unwrap();
+        std::os::unix::fs::symlink("real.csv", &link).unwrap();
+        let left = folder.path().join(".yeoul-copy-left");
+        fs::create_dir(&left).unwrap();
+        fs::write(left.join("lock"), "").unwrap();
+        let mut file = NewFile::create(&link).unwrap();
+        file.write_all(b"new").unwrap();
+        file.commit().unwrap();
+        assert_eq!(fs::read(&real).unwrap(), b"new");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(names(folder.path()).len(), 2);
     }
 
     #[test]

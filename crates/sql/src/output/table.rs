@@ -1,14 +1,15 @@
 use std::collections::VecDeque;
 use std::io::Write;
 
-use arrow::array::RecordBatch;
+use arrow::array::{Array, RecordBatch};
 use arrow::buffer::NullBuffer;
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 use super::answer::{BatchWriter, OutputOptions, WriteFailure};
 use super::cell::{Align, CellText, ELLIPSIS};
+use super::json;
 use super::layout::{Layout, Need, Slot, lay_out, reach};
 
 /// Rows that are looked at before the first line is written, to choose the widths.
@@ -317,6 +318,8 @@ impl<W: Write> BatchWriter for TableWriter<W> {
 
 /// One column of one batch, ready to give its values as text.
 struct Column<'a> {
+    field: &'a FieldRef,
+    array: &'a dyn Array,
     values: ArrayFormatter<'a>,
     nulls: Option<NullBuffer>,
     align: Align,
@@ -326,9 +329,11 @@ impl<'a> Column<'a> {
     fn new(batch: &'a RecordBatch, index: usize) -> Result<Self, ArrowError> {
         let array = batch.column(index).as_ref();
         let nested = array.data_type().is_nested();
-        let options = FormatOptions::new().with_null(NULL).with_quoted_strings(nested);
+        let options =
+            FormatOptions::new().with_null(NULL).with_quoted_strings(nested).with_display_error(false);
         let values = ArrayFormatter::try_new(array, &options)?;
-        Ok(Self { values, nulls: array.logical_nulls(), align: align(array.data_type()) })
+        let field = &batch.schema_ref().fields()[index];
+        Ok(Self { field, array, values, nulls: array.logical_nulls(), align: align(array.data_type()) })
     }
 
     fn is_null(&self, row: usize) -> bool {
@@ -339,8 +344,13 @@ impl<'a> Column<'a> {
     fn write(&self, row: usize, cell: &mut CellText, width_max: Option<usize>) -> Result<(), ArrowError> {
         cell.start(width_max);
         match self.values.value(row).write(cell) {
+            Ok(()) => Ok(()),
             Err(_) if cell.is_cut() => Ok(()),
-            result => result,
+            // The formatter does not say what is wrong within a nested value.
+            Err(error) => {
+                json::check(self.field, self.array.slice(row, 1).as_ref())?;
+                Err(error)
+            }
         }
     }
 }
@@ -372,7 +382,7 @@ mod tests {
         ArrayRef, Decimal128Array, Float64Array, Int32Array, Int64Array, ListArray, RecordBatchOptions,
         StringArray, StructArray, TimestampSecondArray,
     };
-    use arrow::datatypes::{Field, Int32Type, Schema};
+    use arrow::datatypes::{Field, Int32Type, Schema, TimestampSecondType};
     use proptest::prelude::*;
     use std::sync::Arc;
     use unicode_width::UnicodeWidthStr;
@@ -400,6 +410,21 @@ mod tests {
 
     fn numbers(range: std::ops::Range<i64>) -> RecordBatch {
         batch(vec![("n", Arc::new(Int64Array::from_iter_values(range)))])
+    }
+
+    #[test]
+    fn a_time_out_of_range_within_a_list_is_an_error_and_not_its_text() {
+        let times = [Some(vec![Some(0), None]), Some(vec![Some(i64::MAX)])];
+        let list = ListArray::from_iter_primitive::<TimestampSecondType, _, _>(times);
+        let batch = batch(vec![("t", Arc::new(list))]);
+        let mut out = Vec::new();
+        let mut writer = TableWriter::new(&mut out, batch.schema(), &OutputOptions::default());
+        let failure = writer.write(&batch).and_then(|()| writer.finish()).unwrap_err();
+        let WriteFailure::Encode(error) = failure else { panic!("{failure:?}") };
+        assert!(error.to_string().contains("Failed to convert 9223372036854775807"), "{error}");
+        drop(writer);
+        assert_eq!(out, b"");
+        assert!(table(&[batch.slice(0, 1)], None).contains("[1970-01-01T00:00:00, NULL]"));
     }
 
     #[test]

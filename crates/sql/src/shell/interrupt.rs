@@ -3,6 +3,7 @@ use std::future::Future;
 use async_trait::async_trait;
 use futures::FutureExt;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc::Receiver;
 
 /// Where interrupts (Ctrl-C) come from.
 #[async_trait]
@@ -50,6 +51,17 @@ impl Interrupts for CtrlC {
         if let Some(interrupts) = &mut self.0 {
             while interrupts.recv().now_or_never().flatten().is_some() {}
         }
+    }
+}
+
+/// Another's word that there was one: after the first nobody is asked again, and the channel is closed.
+#[async_trait]
+impl Interrupts for Receiver<()> {
+    async fn next(&mut self) {
+        if self.recv().await.is_none() {
+            std::future::pending().await
+        }
+        self.close();
     }
 }
 

@@ -1,5 +1,7 @@
 use std::collections::VecDeque;
-use std::io::{self, BufRead, Read};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
 use std::thread;
 
 use tokio::sync::mpsc::{Receiver, channel};
@@ -24,6 +26,17 @@ pub enum Step {
 /// Why a script cannot be read on.
 #[derive(Debug, thiserror::Error)]
 pub enum ScriptError {
+    /// The file cannot be opened.
+    #[error("cannot open '{name}': {source}")]
+    Open {
+        /// The file, as it was named.
+        name: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// The thread that reads it ended before the script did.
+    #[error("reading the script ended in an unforeseen way")]
+    Lost,
     /// The file or pipe failed.
     #[error("cannot read the script")]
     Read(#[source] io::Error),
@@ -42,7 +55,7 @@ impl ScriptError {
     /// Where it is, if it has a place in the text.
     pub fn place(&self) -> Option<Place> {
         match self {
-            Self::Read(_) => None,
+            Self::Open { .. } | Self::Lost | Self::Read(_) => None,
             Self::NotText { line } => Some(Place { line: *line, column: 1 }),
             Self::Split(error) => Some(error.place()),
         }
@@ -110,25 +123,59 @@ impl<R: BufRead> Script<R> {
     }
 }
 
-/// The steps of a script, which a thread reads ahead, one at a time: a read of a pipe cannot be given up. The thread ends
-/// with the script, with the first failure, or when it has read a step that nobody waits for.
+/// What opens a script.
+pub(super) type Opener<R> = Box<dyn FnOnce() -> Result<R, ScriptError> + Send>;
+
+/// The steps of a script as they are read, ahead by one.
+pub(super) struct Steps(Receiver<Result<Option<Step>, ScriptError>>);
+
+impl Steps {
+    /// A thread opens the script and reads it: neither can be given up, of a pipe. It ends with the script, with the first
+    /// failure, or when it has read a step that nobody waits for.
+    ///
+    /// # Errors
+    /// When the system refuses the thread.
+    pub(super) fn read<R: BufRead + 'static>(open: Opener<R>) -> Result<Self, ScriptError> {
+        let (sender, steps) = channel(1);
+        let read = move || {
+            let mut script = match open() {
+                Ok(reader) => Script::new(reader),
+                // Nobody may wait for it any more.
+                Err(error) => return drop(sender.blocking_send(Err(error))),
+            };
+            loop {
+                let step = script.next_step();
+                let is_last = !matches!(step, Ok(Some(_)));
+                if sender.blocking_send(step).is_err() || is_last {
+                    return;
+                }
+            }
+        };
+        thread::Builder::new().name("yeoul-sql-script".to_owned()).spawn(read).map_err(ScriptError::Read)?;
+        Ok(Self(steps))
+    }
+
+    /// The next step, or `None` at the end.
+    ///
+    /// # Errors
+    /// When the script cannot be read on. Steps before that have been returned.
+    pub(super) async fn next(&mut self) -> Result<Option<Step>, ScriptError> {
+        // The thread says that it is at the end: one that has not said so has not come there.
+        self.0.recv().await.unwrap_or(Err(ScriptError::Lost))
+    }
+}
+
+/// Opens a file of statements.
 ///
 /// # Errors
-/// When the system refuses the thread.
-pub(super) fn read_ahead<R: BufRead + Send + 'static>(
-    mut script: Script<R>,
-) -> Result<Receiver<Result<Step, ScriptError>>, ScriptError> {
-    let (sender, steps) = channel(1);
-    let read = move || {
-        while let Some(step) = script.next_step().transpose() {
-            let is_last = step.is_err();
-            if sender.blocking_send(step).is_err() || is_last {
-                return;
-            }
-        }
-    };
-    thread::Builder::new().name("yeoul-sql-script".to_owned()).spawn(read).map_err(ScriptError::Read)?;
-    Ok(steps)
+/// `Open` when that cannot be done.
+pub(super) fn open(path: &Path) -> Result<BufReader<File>, ScriptError> {
+    let opened = File::open(path).and_then(|file| {
+        if file.metadata()?.is_dir() { Err(io::ErrorKind::IsADirectory.into()) } else { Ok(file) }
+    });
+    opened
+        .map(BufReader::new)
+        .map_err(|source| ScriptError::Open { name: path.display().to_string(), source })
 }
 
 #[cfg(test)]

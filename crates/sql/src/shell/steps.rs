@@ -1,6 +1,5 @@
-use std::fs::File;
-use std::io::{BufRead, BufReader, IsTerminal, Write};
-use std::path::Path;
+use std::io::{BufRead, IsTerminal, Write};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -12,11 +11,12 @@ use super::command::{Action, find, help, help_for, parse};
 use super::engine::{Answer, Engine};
 use super::interrupt::{Interrupts, or_interrupt};
 use super::report::Report;
-use super::script::{Script, Step, read_ahead};
+use super::script::{Opener, Step, Steps, open};
 use super::statement::Statement;
 use crate::Place;
 use crate::output::{
-    Format, OutputError, OutputOptions, ProgressLine, ProgressSource, Summary, duration_text, write_answer,
+    Format, OutputError, OutputOptions, ProgressLine, ProgressSource, Summary, duration_text, full_disk_hint,
+    write_answer,
 };
 
 /// How deep files may `.read` other files.
@@ -125,37 +125,42 @@ impl<E: Engine> Shell<E> {
         name: Option<&str>,
         console: &mut Console<'_>,
     ) -> Outcome {
-        self.run_steps(Script::new(script), name, 0, console).await
+        self.run_steps(Box::new(|| Ok(script)), name, 0, console).await
     }
 
-    async fn run_steps<R: BufRead + Send + 'static>(
+    /// Runs the statements of a file, as [`run_script`](Self::run_script) does.
+    pub async fn run_file(&mut self, path: &Path, console: &mut Console<'_>) -> Outcome {
+        let name = path.display().to_string();
+        self.run_steps(file(path), Some(&name), 0, console).await
+    }
+
+    async fn run_steps<R: BufRead + 'static>(
         &mut self,
-        script: Script<R>,
+        script: Opener<R>,
         name: Option<&str>,
         depth: usize,
         console: &mut Console<'_>,
     ) -> Outcome {
-        let mut steps = match read_ahead(script) {
+        let mut steps = match Steps::read(script) {
             Ok(steps) => steps,
             Err(error) => return fail(console, &Report::from_error(&error)),
         };
         loop {
-            let outcome = match or_interrupt(self.interrupts.as_mut(), steps.recv()).await {
+            let outcome = match or_interrupt(self.interrupts.as_mut(), steps.next()).await {
                 None => interrupted(console),
-                Some(None) => return Outcome::Done,
-                Some(Some(Ok(Step::Statement(statement)))) => {
+                Some(Ok(None)) => return Outcome::Done,
+                Some(Ok(Some(Step::Statement(statement)))) => {
                     self.run_statement(&statement, name, console).await
                 }
-                Some(Some(Ok(Step::Command { text, place }))) => {
+                Some(Ok(Some(Step::Command { text, place }))) => {
                     self.run_command(&text, name, place, depth, console).await
                 }
-                Some(Some(Err(error))) => {
+                Some(Err(error)) => {
                     let mut report = Report::from_error(&error);
                     if let Some(place) = error.place() {
                         report = report.in_script(name, place);
                     }
-                    tell(console, &report.text());
-                    Outcome::Failed
+                    fail(console, &report)
                 }
             };
             if outcome != Outcome::Done {
@@ -277,15 +282,7 @@ impl<E: Engine> Shell<E> {
             let message = format!("'{name}' is the {READ_DEPTH_MAX}th file that reads another one");
             return fail(console, &Report::new(message).hint(Some("does a file read itself?".to_owned())));
         }
-        match File::open(path)
-            .and_then(|file| if file.metadata()?.is_dir() { Err(is_directory()) } else { Ok(file) })
-        {
-            Ok(file) => {
-                Box::pin(self.run_steps(Script::new(BufReader::new(file)), Some(&name), depth + 1, console))
-                    .await
-            }
-            Err(error) => fail(console, &Report::new(format!("cannot open '{name}': {error}"))),
-        }
+        Box::pin(self.run_steps(file(path), Some(&name), depth + 1, console)).await
     }
 
     /// Writes text of the shell's own to where answers go, unless that is a file of one answer and nothing else.
@@ -417,12 +414,20 @@ async fn run_to_end<E: Engine>(
     }
     written.map_err(|error| match error {
         OutputError::Query(error) => RunFailure::Engine(error),
-        error => RunFailure::Other(Report::from_error(&error)),
+        error => RunFailure::Other(Report::from_error(&error).hint(hint_of(&error))),
     })
 }
 
-fn is_directory() -> std::io::Error {
-    std::io::Error::from(std::io::ErrorKind::IsADirectory)
+/// What to do about an answer that is not written to its end.
+fn hint_of<E: std::error::Error>(error: &OutputError<E>) -> Option<String> {
+    let OutputError::Write(error) = error else { return None };
+    full_disk_hint(error).map(str::to_owned)
+}
+
+/// A file of statements, yet to be opened.
+fn file(path: &Path) -> Opener<impl BufRead + 'static> {
+    let path: PathBuf = path.to_owned();
+    Box::new(move || open(&path))
 }
 
 fn interrupted(console: &mut Console<'_>) -> Outcome {

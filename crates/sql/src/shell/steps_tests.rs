@@ -211,6 +211,30 @@ fn a_command_that_does_not_exist_is_a_failure_with_the_near_one() {
 }
 
 #[test]
+fn a_reader_that_breaks_is_no_end_of_the_script() {
+    /// Panics after its first line.
+    struct Breaks(usize);
+    impl io::Read for Breaks {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            self.0 += 1;
+            assert!(self.0 == 1, "the second line");
+            buffer[..8].copy_from_slice(b"count 1;");
+            buffer[8] = b'\n';
+            Ok(9)
+        }
+    }
+    let engine = Arc::new(Rote::default());
+    let mut shell = Shell::new(Arc::clone(&engine), Settings::for_script(Format::Csv), Box::new(Never));
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let mut console = Console { out: &mut out, err: &mut err };
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let script = io::BufReader::new(Breaks(0));
+    assert_eq!(runtime.block_on(shell.run_script(script, None, &mut console)), Outcome::Failed);
+    assert_eq!(engine.ran.lock().unwrap().len(), 1);
+    assert_eq!(err, b"error: reading the script ended in an unforeseen way\n");
+}
+
+#[test]
 fn quit_leaves_the_rest_alone() {
     let run = run(Format::Csv, "count 1;\n.quit\ncount 2;");
     assert_eq!((run.outcome, run.ran.len()), (Outcome::Quit, 1));
@@ -319,7 +343,17 @@ fn an_interrupt_ends_a_command_and_a_wait_for_the_script() {
     let (pipe, _writer) = io::pipe().unwrap();
     let outcome = runtime.block_on(shell.run_script(io::BufReader::new(pipe), None, &mut console));
     assert_eq!(outcome, Outcome::Interrupted);
-    assert_eq!(err, b"interrupted\ninterrupted\n");
+    // Nobody opens the pipe to write into it.
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0)
+        .unwrap();
+    let outcome = runtime.block_on(shell.run_file(&pipe, &mut console));
+    assert_eq!(outcome, Outcome::Interrupted);
+    let read = text(&format!(".read {}\n", pipe.display()));
+    let outcome = runtime.block_on(shell.run_script(read, None, &mut console));
+    assert_eq!(outcome, Outcome::Interrupted);
+    assert_eq!(err, b"interrupted\n".repeat(4));
 }
 
 #[test]

@@ -132,3 +132,84 @@ fn sql_ends_while_it_waits_for_its_script() {
     assert_eq!(told, "interrupted\n");
     nothing_is_left(&folder);
 }
+
+/// Starts `yeoul sql ARGS` in the folder with nothing to read, and what it writes to be read by the test.
+fn start_sql(folder: &Folder, args: &[&str]) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_yeoul"))
+        .arg("sql")
+        .args(args)
+        .current_dir(folder.path())
+        .env("TMPDIR", folder.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+/// Waits until a process handles a signal, and not the system for it.
+#[track_caller]
+fn until_handled(child: &mut Child, signal: Signal) {
+    let status = format!("/proc/{}/status", child.id());
+    let bit = 1 << (signal.as_raw() - 1);
+    until(child, WAIT_MAX, |_| {
+        let text = fs::read_to_string(&status).unwrap();
+        let caught = text.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+        u64::from_str_radix(caught.trim(), 16).unwrap() & bit != 0
+    });
+}
+
+#[test]
+fn sql_ends_while_it_opens_a_script_that_nobody_writes() {
+    let folder = Folder::new();
+    assert!(Command::new("mkfifo").arg(folder.path().join("pipe")).status().unwrap().success());
+    folder.write("first.sql", "SELECT 1;");
+    for args in [&["-c", ".read pipe"][..], &["-f", "first.sql", "-f", "pipe"]] {
+        for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130)] {
+            let mut child = start_sql(&folder, args);
+            until_handled(&mut child, signal);
+            kill_process(Pid::from_child(&child), signal).unwrap();
+            until(&mut child, LEAVE_MAX, |child| child.try_wait().unwrap().is_some());
+            assert_eq!(child.wait().unwrap().code(), Some(code), "{args:?}");
+            assert_eq!(folder.names(), ["first.sql", "pipe"]);
+        }
+    }
+}
+
+#[test]
+fn sql_ends_though_nobody_reads_its_answer() {
+    use std::io::Read;
+    let folder = Folder::new();
+    for signals in [1, 2] {
+        let args = ["--format", "csv", "-c", "SELECT value AS n FROM range(0, 100000000)"];
+        let mut child = start_sql(&folder, &args);
+        // It has begun to write, and the pipe takes less than all of it.
+        let mut out = child.stdout.take().unwrap();
+        out.read_exact(&mut [0; 4]).unwrap();
+        thread::sleep(Duration::from_millis(500));
+        for _ in 0..signals {
+            kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+            thread::sleep(Duration::from_millis(100));
+        }
+        let started = Instant::now();
+        until(&mut child, LEAVE_MAX, |child| child.try_wait().unwrap().is_some());
+        assert_eq!(child.wait().unwrap().code(), Some(130));
+        // The second is answered at once.
+        assert_eq!(started.elapsed() < Duration::from_secs(2), signals == 2);
+    }
+}
+
+#[test]
+fn sql_that_is_told_to_stop_leaves_nothing_of_its_output() {
+    for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130)] {
+        let folder = Folder::new();
+        let args = ["--format", "csv", "-o", "out.csv", "-c", "SELECT value FROM range(0, 100000000000)"];
+        let mut child = start_sql(&folder, &args);
+        until_handled(&mut child, signal);
+        until(&mut child, WAIT_MAX, |_| folder.names().iter().any(|name| name.starts_with(".yeoul-copy-")));
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        until(&mut child, LEAVE_MAX, |child| child.try_wait().unwrap().is_some());
+        assert_eq!(child.wait().unwrap().code(), Some(code));
+        nothing_is_left(&folder);
+    }
+}

@@ -256,9 +256,8 @@ fn a_copy_that_fails_leaves_nothing_new_and_what_was_there() {
         let seen = folder.sql(&format!("COPY ({FAILS_LATE}) TO '{target}' {format}")).done();
         assert!(seen.starts_with("exit 1\n-- stderr\nerror: ") && seen.contains("late"), "{target}: {seen}");
     }
-    assert_eq!(folder.names(), ["old.csv", "sub"]);
+    assert_eq!(folder.names(), ["old.csv"]);
     assert_eq!(fs::read_to_string(folder.path().join("old.csv")).unwrap(), "old\n");
-    assert_eq!(fs::read_dir(folder.path().join("sub")).unwrap().count(), 0);
 }
 
 #[test]
@@ -301,8 +300,31 @@ fn a_full_disk_behind_stdout_is_an_error() {
     run.command.stdout(fs::File::options().write(true).open("/dev/full").unwrap());
     let output = run.command.stderr(Stdio::piped()).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    let expected = "error: cannot write the answer\ncaused by: No space left on device (os error 28)\n";
+    let expected = "error: cannot write the answer\ncaused by: No space left on device (os error 28)\n\
+        hint: free space there, or write to another disk\n";
     assert_eq!(String::from_utf8_lossy(&output.stderr), expected);
+    let seen = folder.sql("SELECT 1 AS n").with(["-o", "/dev/full"]).done();
+    assert_eq!(seen, format!("exit 1\n-- stderr\n{expected}"));
+}
+
+#[test]
+fn a_key_too_long_for_a_folder_is_not_blamed_on_the_disk_alone() {
+    let folder = Folder::new();
+    let sql = "COPY (SELECT 1 AS n, repeat('x', 300) AS k) TO 'out' STORED AS CSV PARTITIONED BY (k)";
+    let seen = folder.sql(sql).done();
+    assert!(seen.starts_with("exit 1\n-- stderr\nerror: "), "{seen}");
+    assert!(seen.contains("a key of PARTITIONED BY too long for a folder's name"), "{seen}");
+    assert_eq!(folder.names(), Vec::<String>::new());
+}
+
+#[test]
+fn a_copy_to_a_pipe_is_refused() {
+    let folder = Folder::new();
+    assert!(Command::new("mkfifo").arg(folder.path().join("pipe.csv")).status().unwrap().success());
+    folder.sql("COPY (SELECT 1 AS n) TO 'pipe.csv'").shows(
+        "exit 1\n-- stderr\nerror: cannot write 'pipe.csv': it is neither a file nor a folder\n\
+         hint: COPY replaces files; -o and stdout take an answer as it comes",
+    );
 }
 
 #[test]

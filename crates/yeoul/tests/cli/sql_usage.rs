@@ -1,5 +1,9 @@
 //! `yeoul sql` used wrongly: exit 2, what is wrong, and what to do; nothing is run.
 
+use std::fs;
+use std::io::{Read, Write};
+use std::process::{Command, Stdio};
+
 use crate::harness::Folder;
 
 #[test]
@@ -95,4 +99,27 @@ fn the_help_teaches_by_example() {
     ] {
         assert!(help.contains(part), "{part} is not in\n{help}");
     }
+}
+
+#[test]
+fn a_session_may_open_as_many_files_as_the_system_allows() {
+    let folder = Folder::new();
+    // A shell starts a program with fewer. The hard limit is above that on any system that runs these tests.
+    let mut child = Command::new("sh")
+        .args(["-c", "ulimit -S -n 200; exec \"$0\" sql --format csv", env!("CARGO_BIN_EXE_yeoul")])
+        .current_dir(folder.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut script = child.stdin.take().unwrap();
+    script.write_all(b"SELECT 7 AS n;\n").unwrap();
+    let mut answer = [0; 4];
+    child.stdout.take().unwrap().read_exact(&mut answer).unwrap();
+    let limits = fs::read_to_string(format!("/proc/{}/limits", child.id())).unwrap();
+    drop(script);
+    assert!(child.wait().unwrap().success());
+    let files = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+    let [soft, hard] = [3, 4].map(|column| files.split_whitespace().nth(column).unwrap());
+    assert!(soft == hard && soft != "200", "{files}");
 }

@@ -31,7 +31,7 @@ impl Deletions {
     }
 
     /// How many they are.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.keys().len()
     }
 

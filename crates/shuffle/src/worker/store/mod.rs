@@ -227,7 +227,7 @@ impl Store {
 
     /// How many shuffles are here or being deleted.
     pub fn shuffle_count(&self) -> usize {
-        self.shuffles().len() + self.deletions.len()
+        self.shuffles().len() + self.deletions.count()
     }
 
     /// Shuffles that are not here any more, of which there may be files.

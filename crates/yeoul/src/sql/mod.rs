@@ -1,7 +1,8 @@
 //! `yeoul sql`: SQL on files, for people and for scripts.
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, IsTerminal, Write};
+mod signals;
+
+use std::io::{self, BufReader, IsTerminal, Write};
 use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -9,11 +10,13 @@ use std::sync::Arc;
 
 use clap::Args;
 use yeoul_base::{ByteSize, ErrorKind};
-use yeoul_sql::output::{Format, NewFile, OutputOptions};
-use yeoul_sql::shell::{Console, CtrlC, Outcome, Report, Settings, Shell};
+use yeoul_sql::output::{Format, NewFile, OutputOptions, full_disk_hint};
+use yeoul_sql::shell::{Console, CtrlC, Interrupts, Outcome, Report, Settings, Shell};
 use yeoul_sql::{Error, Options, Session};
 
+use self::signals::{First, Signals};
 use crate::allocator::return_memory_at_once;
+use crate::exit::Asked;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,7 +26,8 @@ Examples:
   yeoul sql -f report.sql --format csv -o report.csv           report.csv appears when it is whole
   echo 'SELECT 6 * 7 AS answer' | yeoul sql --format json
 
-Answers go to stdout, all else to stderr. Exit code: 0 done, 1 failed or refused, 2 wrong usage, 130 interrupted.";
+Answers go to stdout, all else to stderr. Exit code: 0 done, 1 failed or refused, 2 wrong usage,
+130 interrupted, 143 terminated.";
 
 /// Run SQL on files: Parquet, CSV, JSON lines and Arrow, here, in s3:// or hdfs://
 ///
@@ -102,7 +106,7 @@ pub fn run(args: SqlArgs) -> ExitCode {
         Err(Refusal::new(report, false))
     });
     match ended {
-        Ok(outcome) => exit_code(outcome),
+        Ok(ended) => ended.exit_code(),
         Err(Refusal { report, usage }) => {
             // A stderr that is gone leaves nobody to tell.
             let _ = io::stderr().write_all(report.text().as_bytes());
@@ -111,12 +115,20 @@ pub fn run(args: SqlArgs) -> ExitCode {
     }
 }
 
-fn exit_code(outcome: Outcome) -> ExitCode {
-    match outcome {
-        Outcome::Done | Outcome::Quit | Outcome::ReaderGone => ExitCode::SUCCESS,
-        Outcome::Failed => ExitCode::FAILURE,
-        // 128 + SIGINT, as shells count.
-        Outcome::Interrupted => ExitCode::from(130),
+/// How the input ended.
+struct Ended {
+    outcome: Outcome,
+    /// The signal that came, if it was one.
+    asked: Option<Asked>,
+}
+
+impl Ended {
+    fn exit_code(self) -> ExitCode {
+        match self.outcome {
+            Outcome::Done | Outcome::Quit | Outcome::ReaderGone => ExitCode::SUCCESS,
+            Outcome::Failed => ExitCode::FAILURE,
+            Outcome::Interrupted => self.asked.unwrap_or(Asked::Interrupt).code(),
+        }
     }
 }
 
@@ -137,7 +149,8 @@ impl Refusal {
     }
 
     fn io(what: &str, path: &Path, error: &io::Error) -> Self {
-        Self::new(Report::new(format!("cannot {what} '{}': {error}", path.display())), false)
+        let report = Report::new(format!("cannot {what} '{}': {error}", path.display()));
+        Self::new(report.hint(full_disk_hint(error).map(str::to_owned)), false)
     }
 }
 
@@ -148,7 +161,7 @@ impl From<Error> for Refusal {
     }
 }
 
-fn run_to_end(args: &SqlArgs) -> Result<Outcome, Refusal> {
+fn run_to_end(args: &SqlArgs) -> Result<Ended, Refusal> {
     let to_terminal = args.output.is_none() && io::stdout().is_terminal();
     if to_terminal && !args.format.is_text() {
         let message = format!("{} is binary, and stdout is a terminal", args.format);
@@ -166,10 +179,11 @@ fn run_to_end(args: &SqlArgs) -> Result<Outcome, Refusal> {
         Some(path) => Some(NewFile::create(path).map_err(|error| Refusal::io("write", path, &error))?),
         None => None,
     };
-    let (outcome, binary_answers) = {
+    let (outcome, asked, binary_answers) = {
         let _inside = runtime.enter();
         let session = Arc::new(Session::new(options)?);
-        let mut shell = Shell::new(session, settings(args), Box::new(CtrlC::default()));
+        let (interrupts, asked) = interrupts(args)?;
+        let mut shell = Shell::new(session, settings(args), interrupts);
         let (mut stdout, mut stderr) = (io::stdout(), io::stderr());
         let out: &mut (dyn Write + Send) = match &mut output {
             Some(file) => file,
@@ -177,7 +191,7 @@ fn run_to_end(args: &SqlArgs) -> Result<Outcome, Refusal> {
         };
         let mut console = Console { out, err: &mut stderr };
         let outcome = runtime.block_on(run_input(args, &mut shell, &mut console))?;
-        (outcome, shell.binary_answers())
+        (outcome, asked.get().copied(), shell.binary_answers())
     };
     if let (Some(file), Outcome::Done | Outcome::Quit) = (output, outcome) {
         if !args.format.is_text() && binary_answers == 0 {
@@ -189,7 +203,24 @@ fn run_to_end(args: &SqlArgs) -> Result<Outcome, Refusal> {
     }
     // What still runs belongs to a query that nobody waits for.
     runtime.shutdown_background();
-    Ok(outcome)
+    Ok(Ended { outcome, asked })
+}
+
+/// Whether a person types.
+fn is_interactive(args: &SqlArgs) -> bool {
+    let has_script = !args.command.is_empty() || !args.file.is_empty();
+    !has_script && io::stdin().is_terminal() && io::stdout().is_terminal() && args.output.is_none()
+}
+
+/// What interrupts the input, and which signal it was. The shell of a person ends a statement with Ctrl-C, and dies of others.
+fn interrupts(args: &SqlArgs) -> Result<(Box<dyn Interrupts>, First), Refusal> {
+    if is_interactive(args) {
+        return Ok((Box::new(CtrlC::default()), Arc::default()));
+    }
+    let failed =
+        |error: io::Error| Refusal::new(Report::new(format!("cannot handle signals: {error}")), false);
+    let Signals { told, first } = Signals::listen().map_err(failed)?;
+    Ok((Box::new(told), first))
 }
 
 fn settings(args: &SqlArgs) -> Settings {
@@ -218,8 +249,12 @@ async fn run_input(
         }
     }
     for path in &args.file {
-        let name = path.display().to_string();
-        match shell.run_script(open(path)?, Some(&name), console).await {
+        let ended = if path == Path::new("-") {
+            shell.run_script(BufReader::new(io::stdin()), Some("-"), console).await
+        } else {
+            shell.run_file(path, console).await
+        };
+        match ended {
             Outcome::Done => {}
             ended => return Ok(ended),
         }
@@ -227,7 +262,7 @@ async fn run_input(
     if !args.command.is_empty() || !args.file.is_empty() {
         return Ok(Outcome::Done);
     }
-    if io::stdin().is_terminal() && io::stdout().is_terminal() && args.output.is_none() {
+    if is_interactive(args) {
         let greeting =
             format!("yeoul {}; .help lists the commands, Ctrl-D leaves\n", env!("CARGO_PKG_VERSION"));
         if !args.quiet {
@@ -237,16 +272,4 @@ async fn run_input(
         return ended.map_err(|error| Refusal::new(Report::from_error(&error), false));
     }
     Ok(shell.run_script(BufReader::new(io::stdin()), Some("stdin"), console).await)
-}
-
-/// Opens a script; `-` is stdin.
-fn open(path: &Path) -> Result<Box<dyn BufRead + Send>, Refusal> {
-    if path == Path::new("-") {
-        return Ok(Box::new(BufReader::new(io::stdin())));
-    }
-    let file = File::open(path).map_err(|error| Refusal::io("open", path, &error))?;
-    if file.metadata().is_ok_and(|metadata| metadata.is_dir()) {
-        return Err(Refusal::io("open", path, &io::ErrorKind::IsADirectory.into()));
-    }
-    Ok(Box::new(BufReader::new(file)))
 }

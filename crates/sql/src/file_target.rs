@@ -1,0 +1,90 @@
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+
+/// The most links that lead from one to the next, as Linux has it.
+const LINKS_MAX: usize = 40;
+
+/// Where a file shall be that is written elsewhere first, and takes the place of one that is there.
+#[derive(Debug)]
+pub(crate) struct FileTarget(PathBuf);
+
+impl FileTarget {
+    /// What `path` means: a link stays, and the file that it leads to is the one that is replaced.
+    ///
+    /// # Errors
+    /// When links lead in a circle.
+    pub(crate) fn behind(path: &Path) -> io::Result<Self> {
+        let mut path = path.to_owned();
+        for _ in 0..LINKS_MAX {
+            // What is no link cannot be read as one.
+            let Ok(to) = fs::read_link(&path) else { return Ok(Self(path)) };
+            path = path.parent().unwrap_or(Path::new("")).join(to);
+        }
+        Err(Errno::LOOP.into())
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The folder in which it is, or will be.
+    pub(crate) fn folder(&self) -> &Path {
+        self.0.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    }
+
+    /// Moves the file `from` there, when it is on disk: the name never stands for less than the whole, even after a power
+    /// failure. Who may read and write the file that was there may do so with the new one.
+    ///
+    /// # Errors
+    /// When the disk refuses the last bytes, or the name.
+    pub(crate) fn put(&self, from: &Path) -> io::Result<()> {
+        let file = File::open(from)?;
+        if let Ok(old) = fs::metadata(&self.0)
+            && old.is_file()
+        {
+            file.set_permissions(old.permissions())?;
+        }
+        file.sync_all()?;
+        fs::rename(from, &self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_link_stays_and_the_file_behind_it_keeps_its_mode() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir(at("sub")).unwrap();
+        fs::write(at("sub/real"), "old").unwrap();
+        fs::set_permissions(at("sub/real"), fs::Permissions::from_mode(0o640)).unwrap();
+        symlink("sub/real", at("near")).unwrap();
+        symlink(at("near"), at("far")).unwrap();
+        fs::write(at("new"), "new").unwrap();
+
+        let target = FileTarget::behind(&at("far")).unwrap();
+        assert_eq!((target.path(), target.folder()), (at("sub/real").as_path(), at("sub").as_path()));
+        target.put(&at("new")).unwrap();
+        assert_eq!(fs::read_to_string(at("far")).unwrap(), "new");
+        assert!(fs::symlink_metadata(at("far")).unwrap().is_symlink() && !at("new").exists());
+        assert_eq!(fs::metadata(at("sub/real")).unwrap().permissions().mode() & 0o777, 0o640);
+    }
+
+    #[test]
+    fn a_link_to_what_is_not_there_yet_is_followed_and_a_circle_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        symlink("later", at("link")).unwrap();
+        assert_eq!(FileTarget::behind(&at("link")).unwrap().path(), at("later"));
+        symlink("circle", at("circle")).unwrap();
+        FileTarget::behind(&at("circle")).unwrap_err();
+        assert_eq!(FileTarget::behind(Path::new("plain")).unwrap().folder(), Path::new("."));
+    }
+}
