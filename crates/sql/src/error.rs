@@ -193,6 +193,9 @@ impl Error {
             }
             DataFusionError::Context(context, source) => {
                 let inner = Self::describe(source);
+                if inner.kind != ErrorKind::Internal && context.starts_with("Optimizer rule ") {
+                    return inner; // which rule came upon it says nothing to whoever wrote the statement
+                }
                 // What DataFusion advises are settings of its own, which a memory limit does not let change.
                 let context = context.split(". Consider ").next().unwrap_or(context);
                 Self { message: format!("{}: {}", lower_first(first_line(context)), inner.message), ..inner }
@@ -362,10 +365,22 @@ impl Error {
             }
             Store::Generic { source, .. } => match io_cause(source.as_ref()) {
                 Some(io) => Self::from_io(io).with_context(&chain(source.as_ref())).in_store(),
-                None => Self::new(ErrorKind::Unavailable, chain(error)),
+                None => Self::new(ErrorKind::Unavailable, chain(error)).with_credentials_hint(),
             },
             other => Self::new(ErrorKind::Unavailable, chain(other)),
         }
+    }
+
+    /// Who has no credentials is told that the service for machines of a cloud does not answer.
+    fn with_credentials_hint(self) -> Self {
+        const METADATA_SERVICE: &str = "169.254.169.254";
+        if !self.message.contains(METADATA_SERVICE) {
+            return self;
+        }
+        self.with_hint(
+            "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_SKIP_SIGNATURE=true for a public bucket; \
+             ~/.aws is not read",
+        )
     }
 
     /// A store is written by COPY and INSERT only: what is spilled goes to the disk directly.

@@ -282,6 +282,9 @@ impl Session {
         let tables = self.tables();
         let hint = match suggest::nearest(&name, &tables) {
             Some(near) => format!("did you mean '{near}'?"),
+            None if Path::new(&name).is_file() => format!(
+                "its ending does not say what the file is: CREATE EXTERNAL TABLE t STORED AS CSV LOCATION '{name}'"
+            ),
             None if tables.is_empty() => "a file is a table too: FROM 'file.parquet'".to_owned(),
             None => format!(
                 "the tables are {}; a file is a table too: FROM 'file.parquet'",

@@ -1,4 +1,5 @@
 use std::fmt;
+use std::path::Path;
 use std::str::FromStr;
 
 /// The form in which an answer is written. Read and printed by its [`name`](Self::name).
@@ -29,6 +30,18 @@ impl Format {
             Self::Parquet => "parquet",
             Self::Arrow => "arrow",
         }
+    }
+
+    /// What the ending of a file's name says.
+    pub fn of_file(path: &Path) -> Option<Self> {
+        let ending = path.extension()?.to_str()?.to_ascii_lowercase();
+        Some(match ending.as_str() {
+            "csv" => Self::Csv,
+            "json" | "jsonl" | "ndjson" => Self::Json,
+            "parquet" | "parq" => Self::Parquet,
+            "arrow" | "ipc" => Self::Arrow,
+            _ => return None,
+        })
     }
 
     /// Whether it is made of characters: only such a format may go to a terminal.
@@ -64,6 +77,14 @@ impl FromStr for Format {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_ending_tells_a_format() {
+        let told = |name: &str| Format::of_file(Path::new(name));
+        assert_eq!([told("a.CSV"), told("d.x/a.jsonl")], [Some(Format::Csv), Some(Format::Json)]);
+        assert_eq!([told("a.parquet"), told("a.arrow")], [Some(Format::Parquet), Some(Format::Arrow)]);
+        assert_eq!([told("a.txt"), told("csv"), told("/dev/stdout")], [None, None, None]);
+    }
 
     #[test]
     fn every_format_reads_back_by_its_name_and_the_error_lists_them_all() {

@@ -23,7 +23,7 @@ Examples:
   yeoul sql                                                    the shell: .help lists its commands
   yeoul sql -c \"SELECT count(*) FROM 'events/*.parquet'\"       files and globs are tables
   yeoul sql -c \"COPY (SELECT …) TO 'out.parquet'\" --memory 1GiB
-  yeoul sql -f report.sql --format csv -o report.csv           report.csv appears when it is whole
+  yeoul sql -f report.sql -o report.csv                        report.csv appears when it is whole
   echo 'SELECT 6 * 7 AS answer' | yeoul sql --format json
 
 Answers go to stdout, all else to stderr. Exit code: 0 done, 1 failed or refused, 2 wrong usage,
@@ -43,9 +43,10 @@ pub struct SqlArgs {
     #[arg(short, long, value_name = "FILE")]
     file: Vec<PathBuf>,
 
-    /// The form of answers: table, csv, json (an object per line), parquet or arrow
-    #[arg(long, default_value = "table")]
-    format: Format,
+    /// The form of answers: table, csv, json (an object per line), parquet or arrow [default: what the ending of --output
+    /// says, else table]
+    #[arg(long)]
+    format: Option<Format>,
 
     /// Write the answer to this file, which appears when it is whole
     #[arg(short, long, value_name = "FILE")]
@@ -78,6 +79,13 @@ pub struct SqlArgs {
     /// Set an engine setting, as SET does; may be given more than once
     #[arg(long, value_name = "KEY=VALUE", value_parser = setting)]
     set: Vec<(String, String)>,
+}
+
+impl SqlArgs {
+    fn format(&self) -> Format {
+        let told = || self.output.as_deref().and_then(Format::of_file);
+        self.format.or_else(told).unwrap_or(Format::Table)
+    }
 }
 
 fn setting(text: &str) -> Result<(String, String), String> {
@@ -163,8 +171,8 @@ impl From<Error> for Refusal {
 
 fn run_to_end(args: &SqlArgs) -> Result<Ended, Refusal> {
     let to_terminal = args.output.is_none() && io::stdout().is_terminal();
-    if to_terminal && !args.format.is_text() {
-        let message = format!("{} is binary, and stdout is a terminal", args.format);
+    if to_terminal && !args.format().is_text() {
+        let message = format!("{} is binary, and stdout is a terminal", args.format());
         return Err(Refusal::usage(message, "write a file with --output FILE"));
     }
     let options = Options {
@@ -194,8 +202,8 @@ fn run_to_end(args: &SqlArgs) -> Result<Ended, Refusal> {
         (outcome, asked.get().copied(), shell.binary_answers())
     };
     if let (Some(file), Outcome::Done | Outcome::Quit) = (output, outcome) {
-        if !args.format.is_text() && binary_answers == 0 {
-            let message = format!("there is no answer to write, and a {} file holds one", args.format);
+        if !args.format().is_text() && binary_answers == 0 {
+            let message = format!("there is no answer to write, and a {} file holds one", args.format());
             return Err(Refusal::new(Report::new(message), false));
         }
         let path = args.output.as_deref().unwrap_or(Path::new(""));
@@ -225,9 +233,9 @@ fn interrupts(args: &SqlArgs) -> Result<(Box<dyn Interrupts>, First), Refusal> {
 
 fn settings(args: &SqlArgs) -> Settings {
     let settings = if args.output.is_some() {
-        Settings::for_script(args.format)
+        Settings::for_script(args.format())
     } else {
-        Settings::for_stdout(args.format)
+        Settings::for_stdout(args.format())
     };
     Settings {
         output: OutputOptions { rows_max: args.max_rows, ..settings.output },

@@ -84,6 +84,16 @@ fn an_output_file_appears_whole() {
     folder.sql("SELECT 1 AS n").with(["--format", "csv", "-o", "out.csv"]).shows("exit 0");
     assert_eq!(std::fs::read_to_string(folder.path().join("out.csv")).unwrap(), "n\n1\n");
     assert_eq!(folder.names(), ["out.csv"]);
+    folder.sql("SELECT 1 AS n").with(["-o", "out.jsonl"]).shows("exit 0");
+    let written = std::fs::read_to_string(folder.path().join("out.jsonl")).unwrap();
+    assert_eq!(written, "{\"n\":1}\n", "its ending says so");
+}
+
+#[test]
+fn from_alone_is_every_column() {
+    let folder = Folder::new();
+    folder.write("t.csv", "a,b\n1,x\n");
+    folder.sql("FROM 't.csv'").with(["--format", "csv"]).shows("exit 0\na,b\n1,x");
 }
 
 #[test]
