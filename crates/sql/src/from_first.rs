@@ -48,7 +48,7 @@ mod tests {
     fn from_alone_takes_every_column_wherever_it_stands() {
         for (written, meant) in [
             ("FROM t", "SELECT * FROM t"),
-            ("FROM t WHERE a > 1 LIMIT 2", "SELECT * FROM t WHERE a > 1 LIMIT 2"),
+            ("FROM t ORDER BY a LIMIT 2", "SELECT * FROM t ORDER BY a LIMIT 2"),
             ("SELECT a FROM (FROM t)", "SELECT a FROM (SELECT * FROM t)"),
             ("FROM t UNION ALL FROM u", "SELECT * FROM t UNION ALL SELECT * FROM u"),
             ("CREATE VIEW v AS FROM t", "CREATE VIEW v AS SELECT * FROM t"),

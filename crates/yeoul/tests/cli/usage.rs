@@ -42,8 +42,8 @@ fn a_limit_that_nobody_can_keep_is_refused_before_anything_is_fetched() {
         "
 exit 2
 -- stderr
-error: a memory limit of 1 MiB is too small to start
-  hint: --memory takes 128 MiB and more
+error: a memory limit of [SIZE] is too small to start
+hint: --memory takes [SIZE] and more
 ",
     );
     yeoul(&folder, ["bench", "tpch", "--data", "none"]).shows(
