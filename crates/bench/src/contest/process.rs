@@ -298,23 +298,22 @@ fn last_words(log: &std::path::Path) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use tempfile::TempDir;
 
     const OPENED: &str =
         r#"{"opened":{"version":"S 1","pids":[],"dialect":{"nulls":"last","integer_division":false}}}"#;
 
-    /// A contestant that is a shell script: it answers the first request, and does `then` on the second.
-    fn start(directory: &TempDir, then: &str) -> Process {
-        let log = directory.path().join("log");
-        let script = format!("read request; echo '{OPENED}'; read request; {then}");
+    /// A contestant that is a shell script, and what it is told to open: it answers that, and then does `then`.
+    pub(crate) fn scripted(directory: &TempDir, then: &str) -> (Launch, Open) {
+        let script = format!("read request; echo '{OPENED}'; {then}");
         let launch = Launch {
             program: "sh".into(),
             arguments: vec!["-c".into(), script],
             environment: vec![],
             environment_limited: vec![],
-            log,
+            log: directory.path().join("log"),
         };
         let open = Open {
             data: directory.path().into(),
@@ -323,6 +322,12 @@ mod tests {
             memory_bytes: None,
             scratch: directory.path().into(),
         };
+        (launch, open)
+    }
+
+    /// One that does `then` on its first question.
+    fn start(directory: &TempDir, then: &str) -> Process {
+        let (launch, open) = scripted(directory, &format!("read request; {then}"));
         Process::start(&launch, &open, &AtomicBool::new(false)).unwrap()
     }
 

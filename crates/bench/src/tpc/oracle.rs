@@ -105,32 +105,16 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
+    use crate::contest::process::tests::scripted;
 
-    const OPENED: &str =
-        r#"{"opened":{"version":"O 1","pids":[],"dialect":{"nulls":"last","integer_division":false}}}"#;
     const RAN: &str = r#"{"ran":{"elapsed_ms":1.5,"rows":1,"notices":[]}}"#;
     const DIALECT: Dialect = Dialect { nulls: NullOrder::Last, integer_division: false };
 
     /// An oracle that is a shell script: it does `then` on its second question, and answers the others.
     fn oracle(folder: &TempDir, then: &str) -> Oracle {
-        let script = format!(
-            "read open; echo '{OPENED}'; read first; echo '{RAN}'; read second; {then}; \
-            while read more; do echo '{RAN}'; done"
-        );
-        let launch = Launch {
-            program: "sh".into(),
-            arguments: vec!["-c".into(), script],
-            environment: vec![],
-            environment_limited: vec![],
-            log: folder.path().join("log"),
-        };
-        let open = Open {
-            data: folder.path().into(),
-            tables: vec![],
-            threads: 1,
-            memory_bytes: None,
-            scratch: folder.path().into(),
-        };
+        let then =
+            format!("read first; echo '{RAN}'; read second; {then}; while read more; do echo '{RAN}'; done");
+        let (launch, open) = scripted(folder, &then);
         Oracle::new(launch, open)
     }
 

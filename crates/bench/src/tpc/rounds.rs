@@ -238,6 +238,7 @@ fn judge(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contest::process::tests::scripted;
 
     #[test]
     fn what_fails_for_one_query_ends_nothing_and_being_told_to_stop_does() {
@@ -251,23 +252,7 @@ mod tests {
     #[test]
     fn who_breaks_the_protocol_is_not_asked_again() {
         let folder = tempfile::TempDir::new().unwrap();
-        let opened =
-            r#"{"opened":{"version":"S 1","pids":[],"dialect":{"nulls":"last","integer_division":false}}}"#;
-        let script = format!("read open; echo '{opened}'; read query; echo 'no answer'; read more");
-        let launch = Launch {
-            program: "sh".into(),
-            arguments: vec!["-c".into(), script],
-            environment: vec![],
-            environment_limited: vec![],
-            log: folder.path().join("log"),
-        };
-        let open = Open {
-            data: folder.path().into(),
-            tables: vec![],
-            threads: 1,
-            memory_bytes: None,
-            scratch: folder.path().into(),
-        };
+        let (launch, open) = scripted(&folder, "read query; echo 'no answer'; read more");
         let (stop, bar) = (AtomicBool::new(false), ProgressBar::hidden());
         let timeout = Duration::from_secs(60);
         let rules = Rules { queries: &[], runs: 1, timeout, open: open.clone(), stop: &stop, bar: &bar };
