@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::task::JoinSet;
 use yeoul_shuffle::client::{Application, Options, Shuffle, SplitMode, Writer};
 use yeoul_shuffle::ids::{AttemptId, MapId, PartitionId, ShuffleId, WorkerId};
 use yeoul_shuffle::{Kind, master, worker};
@@ -199,6 +200,23 @@ async fn locations_split_and_all_of_them_are_read() {
             verify(&shuffle, partition, 1..2, 60, 70_000).await;
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_tasks_fill_locations_together_and_none_gives_up() {
+    let cluster = Cluster::start(3).await;
+    let options = Options { split_mode: SplitMode::Hard, split_threshold: 1 << 20, ..cluster.options() };
+    let application = Application::start(options).await.unwrap();
+    let shuffle = application.register(ShuffleId(0), 16, 1).await.unwrap();
+    let mut tasks = JoinSet::new();
+    for map in 0..16 {
+        let shuffle = shuffle.clone();
+        tasks.spawn(async move { write(&shuffle, map, 0, 1, 40, 70_000).await });
+    }
+    tasks.join_all().await;
+    shuffle.commit().await.unwrap();
+    assert!(shuffle.locations(PartitionId(0)) > 10, "45 MB did not split at 1 MiB");
+    verify(&shuffle, 0, 0..16, 40, 70_000).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

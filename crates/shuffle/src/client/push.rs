@@ -137,7 +137,8 @@ impl Inner {
                 format!("no worker takes a batch of partition {}: {}", batch.partition, reasons.join("; "));
             Error::new(kind, text)
         };
-        for revives_left in (0..=self.session.options.revives_max).rev() {
+        let mut revives_left = self.session.options.revives_max;
+        loop {
             // Kept until there is a new location, if it has to be: who waits for the place goes there, too.
             let (location, _place) = self.place(batch.partition).await?;
             let answer = self.push_to(&location, &[location.id], std::slice::from_ref(batch)).await?;
@@ -149,19 +150,26 @@ impl Inner {
                 }
                 Verdict::MapEnded => return Err(map_ended(map, attempt)),
                 Verdict::Again(reason, avoid) => {
-                    reasons.push(reason);
                     if revives_left == 0 {
-                        break;
+                        reasons.push(reason);
+                        return Err(fail(Kind::Unavailable, &reasons));
                     }
-                    let revived = self.revive(batch.partition, location.id.epoch, &avoid).await;
-                    if let Err(error) = revived {
-                        reasons.push(error.to_string());
-                        return Err(fail(error.kind(), &reasons).with_source(error));
+                    match self.revive(batch.partition, location.id.epoch, &avoid).await {
+                        // Others met the same and have moved on before: they count it, and whoever pushes beside many does
+                        // not run out of tries because these fill one location after the other.
+                        Ok(false) => {}
+                        Ok(true) => {
+                            reasons.push(reason);
+                            revives_left -= 1;
+                        }
+                        Err(error) => {
+                            reasons.extend([reason, error.to_string()]);
+                            return Err(fail(error.kind(), &reasons).with_source(error));
+                        }
                     }
                 }
             }
         }
-        Err(fail(Kind::Unavailable, &reasons))
     }
 
     /// Pushes several batches at once to the worker that they all go to now; if it does not take them, each on its own.

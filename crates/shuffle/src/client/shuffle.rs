@@ -468,15 +468,15 @@ impl Inner {
         Ok(())
     }
 
-    /// A location for the partition that is newer than `epoch`; `avoid` gets no more locations of this shuffle, as long as
-    /// there are other workers.
+    /// Sees to it that the partition has a location that is newer than `epoch`; `avoid` gets no more locations of this
+    /// shuffle, as long as there are other workers. Returns whether it was made for this, and not for somebody else before.
     ///
     /// # Errors
     /// `Unavailable` if there is no worker for it; `Conflict` if the shuffle's commit has begun or it was unregistered.
-    pub async fn revive(&self, partition: PartitionId, epoch: Epoch, avoid: &[WorkerId]) -> Result<Location> {
+    pub async fn revive(&self, partition: PartitionId, epoch: Epoch, avoid: &[WorkerId]) -> Result<bool> {
         let _one_at_a_time = self.reviving[partition.0.cast_unsigned() as usize].lock().await;
-        if let Some(newer) = self.state().routes.newer_than(partition, epoch) {
-            return Ok(newer.clone());
+        if self.state().routes.newer_than(partition, epoch).is_some() {
+            return Ok(false);
         }
         let mut refused = BTreeMap::new();
         for round in 0..RESERVE_ROUNDS {
@@ -491,7 +491,7 @@ impl Inner {
                 if adopted.is_err() {
                     self.destroy(std::slice::from_ref(&proposed), &refused);
                 }
-                return adopted.map(|()| proposed);
+                return adopted.map(|()| true);
             }
             self.destroy(&[proposed], &refused);
         }
