@@ -74,10 +74,10 @@ impl Writer {
     /// cancelled while it waits, the batch is not written, and those before it are.
     ///
     /// # Errors
-    /// `Invalid` for a partition that does not exist or a batch that fills a frame of 1 GiB, which is not written then, and
-    /// for a map or an attempt that does not exist; `Conflict` if the map has ended with another attempt, the shuffle's commit has begun or
-    /// it was unregistered; `Unavailable` if an earlier batch found no worker that takes it. After these two the writer has
-    /// failed: each further call gives the same error, [`Writer::finish`] too.
+    /// `Invalid` for a partition that does not exist or a batch that fills a frame of 1 GiB, which is not written then,
+    /// and for a map or an attempt that does not exist; `Conflict` if the map has ended with another attempt, the
+    /// shuffle's commit has begun or it was unregistered; `Unavailable` if an earlier batch found no worker that takes
+    /// it. After these two the writer has failed: each further call gives the same error, [`Writer::finish`] too.
     pub async fn push(&mut self, partition: PartitionId, payload: impl Into<Bytes>) -> Result<()> {
         self.check()?;
         let payload = payload.into();

@@ -192,7 +192,7 @@ mod tests {
     }
 
     fn all() -> Vec<(i32, u64)> {
-        (0..TASKS).flat_map(move |map| [3, 19, 35].map(|batch| (map, batch))).collect()
+        (0..TASKS).flat_map(|map| [3, 19, 35].map(|batch| (map, batch))).collect()
     }
 
     #[test]
