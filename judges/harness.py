@@ -1,5 +1,6 @@
 """What judges share: where clients are kept, virtual environments, free ports, and that nothing stays when a judge ends."""
 
+import collections.abc
 import contextlib
 import os
 import pathlib
@@ -8,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 
 # By itself Python would end at SIGTERM without `finally` and `with`, and leave servers behind.
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
@@ -41,6 +43,18 @@ def ending(process: subprocess.Popen):
         yield process
     finally:
         end(process)
+
+
+def wait_until(is_there: collections.abc.Callable, what: str, is_alive: collections.abc.Callable[[], bool] = lambda: True):
+    """Asks until there is an answer and no error of the system, for a minute and while it is alive."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            return is_there()
+        except OSError as error:
+            if time.monotonic() > deadline or not is_alive():
+                raise SystemExit(f"{what} did not start: {error}")
+            time.sleep(0.1)
 
 
 _given = set()

@@ -105,6 +105,10 @@ class Servers:
     def servers(self) -> list[Process]:
         return [self.master, *self.workers]
 
+    def print_use(self):
+        for server in self.servers():
+            print(f"{server.name}: {server.rss_max() >> 20} MiB at most, {server.cpu_seconds():.1f} CPU-s")
+
     def __enter__(self):
         return self
 

@@ -23,6 +23,7 @@ import sys
 import time
 
 import fetch
+import stock_client
 import stock_spark
 from cluster import Cluster
 from harness import end
@@ -79,16 +80,15 @@ class ClientJob:
 
     @staticmethod
     def prepare(turns: int):
-        fetch.compiled(pathlib.Path(__file__).parent / "StockClient.java")
+        stock_client.classes()
 
     def __init__(self, cluster: Cluster, turns: int, *, replicate: bool, may_lose: bool):
-        classes = fetch.compiled(pathlib.Path(__file__).parent / "StockClient.java")
         self.log = cluster.folder / "client.log"
-        arguments = [f"master={cluster.endpoint}", f"replicate={str(replicate).lower()}", f"shuffles={turns}"]
+        arguments = [f"replicate={str(replicate).lower()}", f"shuffles={turns}"]
         arguments += ["maps=8", "partitions=12", "records=30", "size=20000", "pause=40"]
         arguments += [f"{key}={value}" for key, value in QUICK_RETRIES.items()]
         with open(self.log, "wb") as log:
-            java = ["java", "-Xmx1g", "-cp", f"{classes}:{fetch.jars()}/*", "StockClient", *arguments]
+            java = stock_client.command(cluster.endpoint, arguments, "1g")
             self.process = subprocess.Popen(java, stdout=log, stderr=log, start_new_session=True)
         self.span = (0, 3 * turns)
 

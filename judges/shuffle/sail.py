@@ -10,12 +10,11 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 
 import fetch
 import stock_spark
 from cluster import Cluster
-from harness import free_ports
+from harness import free_ports, wait_until
 
 HERE = pathlib.Path(__file__).parent
 # The queries at scale 1 take less than a minute.
@@ -31,15 +30,11 @@ def run(settings: dict, queries: list[str], tables: pathlib.Path, folder: pathli
         arguments = [programs / "sail", "spark", "server", "--port", str(port)]
         server = subprocess.Popen(arguments, env=os.environ | settings, stdout=log, stderr=log)
         try:
-            deadline = time.monotonic() + 60
-            while True:
-                try:
-                    socket.create_connection(("127.0.0.1", port)).close()
-                    break
-                except OSError:
-                    if time.monotonic() > deadline or server.poll() is not None:
-                        raise SystemExit(f"Sail did not start: {(folder / 'sail.log').read_text()[-2000:]}")
-                    time.sleep(0.1)
+            listens = lambda: socket.create_connection(("127.0.0.1", port)).close()
+            try:
+                wait_until(listens, "Sail", lambda: server.poll() is None)
+            except SystemExit as reason:
+                raise SystemExit(f"{reason}\n{(folder / 'sail.log').read_text()[-2000:]}") from None
             job = [programs / "python", HERE / "sail_job.py", out, tables, f"sc://127.0.0.1:{port}", *queries]
             environment = os.environ | {"PYTHONHASHSEED": "0"}
             subprocess.run(job, check=True, stdout=log, stderr=log, env=environment, timeout=SECONDS_MAX)
@@ -70,8 +65,7 @@ def main() -> int:
             print(f"skip {name}: Sail itself fails: {local[name]['error'][:200]}")
         judged = [query for query in queries if pathlib.Path(query).stem not in failed_both]
         wrong = stock_spark.compare(judged, local, ours)
-        for server in cluster.servers():
-            print(f"{server.name}: {server.rss_max() >> 20} MiB at most, {server.cpu_seconds():.1f} CPU-s")
+        cluster.print_use()
         if failed_both:
             raise SystemExit(f"{len(judged)} of {len(queries)} queries were judged")
         if wrong:

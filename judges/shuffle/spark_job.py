@@ -10,7 +10,7 @@ import time
 
 from pyspark.sql import functions as F
 
-from spark_session import session, statements
+from spark_session import last_rows, outcome, session
 
 
 def digest(frame, plan_has: str = ""):
@@ -24,14 +24,8 @@ def digest(frame, plan_has: str = ""):
     return [str(value) for value in row]
 
 
-def tpch(spark, text: str):
-    """The rows of the last statement that gives any."""
-    rows = None
-    for statement in statements(text):
-        frame = spark.sql(statement)
-        if frame.columns:
-            rows = sorted(str(tuple(row)) for row in frame.collect())
-    return rows
+def tpch(spark, query: str):
+    return sorted(str(tuple(row)) for row in last_rows(spark, pathlib.Path(query)))
 
 
 def numbers(spark, count, parts=8):
@@ -174,13 +168,8 @@ def main():
     jobs = {job.__name__: job for job in JOBS}
     with open(out, "w") as results:
         for name in wanted:
-            begin = time.monotonic()
-            try:
-                rows = tpch(spark, pathlib.Path(name).read_text()) if name.endswith(".sql") else jobs[name](spark)
-                result = {"rows": rows}
-            except Exception as error:  # the outcome of a job that fails is its error
-                result = {"error": str(error)[:4000]}
-            result |= {"job": pathlib.Path(name).stem, "seconds": round(time.monotonic() - begin, 2)}
+            result = outcome(lambda: tpch(spark, name) if name.endswith(".sql") else jobs[name](spark))
+            result["job"] = pathlib.Path(name).stem
             results.write(json.dumps(result) + "\n")
             results.flush()
     spark.stop()

@@ -1,6 +1,8 @@
-"""What the scripts share that run inside Spark's own Python."""
+"""What the scripts share that run inside Spark's or Sail's own Python."""
 
+import collections.abc
 import pathlib
+import time
 
 from pyspark.sql import SparkSession
 
@@ -12,13 +14,37 @@ def session(conf: dict, tables: str) -> SparkSession:
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("WARN")
+    make_views(spark, tables)
+    return spark
+
+
+def make_views(spark: SparkSession, tables: str):
     for table in sorted(pathlib.Path(tables).glob("*.parquet")):
         spark.read.parquet(str(table)).createOrReplaceTempView(table.stem)
-    return spark
+
+
+def last_rows(spark: SparkSession, query: pathlib.Path) -> list:
+    """The rows of the last statement of a file that has columns."""
+    rows = []
+    for statement in statements(query.read_text()):
+        frame = spark.sql(statement)
+        if frame.columns:
+            rows = frame.collect()
+    return rows
 
 
 def statements(text: str) -> list[str]:
     """The statements of a file of queries; a view of theirs is for the session."""
-    lines = [line for line in text.replace("create view", "create or replace temporary view").splitlines()]
+    lines = text.replace("create view", "create or replace temporary view").splitlines()
     code = "\n".join(line for line in lines if not line.lstrip().startswith("--"))
     return [part for part in code.split(";") if part.strip()]
+
+
+def outcome(work: collections.abc.Callable[[], list]) -> dict:
+    """What a job answers and how long it takes; that of one that fails is its error."""
+    begin = time.monotonic()
+    try:
+        result = {"rows": work()}
+    except Exception as error:
+        result = {"error": str(error)[:4000]}
+    return result | {"seconds": round(time.monotonic() - begin, 3)}

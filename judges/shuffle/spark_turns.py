@@ -8,9 +8,8 @@ A line is the path of a file with one statement or more; the rows are those of t
 import json
 import pathlib
 import sys
-import time
 
-from spark_session import session, statements
+from spark_session import last_rows, outcome, session
 
 
 def shown(value):
@@ -23,15 +22,9 @@ def main():
     spark = session(json.loads(conf), tables)
     with open(out, "w") as answers:
         for line in sys.stdin:
-            begin = time.monotonic()
-            try:
-                rows = []
-                for statement in statements(pathlib.Path(line.strip()).read_text()):
-                    rows = spark.sql(statement).collect() or rows
-                answer = {"seconds": time.monotonic() - begin}
-                answer["rows"] = sorted(str([shown(value) for value in row]) for row in rows)
-            except Exception as error:  # the outcome of a query that fails is its error
-                answer = {"seconds": time.monotonic() - begin, "error": str(error)[:2000]}
+            answer = outcome(lambda: last_rows(spark, pathlib.Path(line.strip())))
+            if "rows" in answer:
+                answer["rows"] = sorted(str([shown(value) for value in row]) for row in answer["rows"])
             answers.write(json.dumps(answer) + "\n")
             answers.flush()
     spark.stop()

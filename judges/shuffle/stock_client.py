@@ -28,11 +28,18 @@ CASES = {
 }
 
 
+def classes() -> pathlib.Path:
+    """The Java judge, which is compiled if need be."""
+    return fetch.compiled(pathlib.Path(__file__).parent / "StockClient.java")
+
+
+def command(master: str, arguments: list[str], memory: str = "2g") -> list[str]:
+    return ["java", f"-Xmx{memory}", "-cp", f"{classes()}:{fetch.jars()}/*", "StockClient", f"master={master}", *arguments]
+
+
 def run(master: str, arguments: list[str], within: float = 300) -> subprocess.CompletedProcess:
     """Runs the Java judge once."""
-    classes = fetch.compiled(pathlib.Path(__file__).parent / "StockClient.java")
-    java = ["java", "-Xmx2g", "-cp", f"{classes}:{fetch.jars()}/*", "StockClient", f"master={master}", *arguments]
-    return subprocess.run(java, capture_output=True, text=True, timeout=within)
+    return subprocess.run(command(master, arguments), capture_output=True, text=True, timeout=within)
 
 
 def main() -> int:

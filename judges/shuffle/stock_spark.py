@@ -4,9 +4,11 @@ Usage: stock_spark.py [--scale N] [--replicate] [--dynamic] [--conf K=V]… [--o
 """
 
 import argparse
+import hashlib
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -59,8 +61,6 @@ def celeborn(endpoints: str, replicate: bool) -> dict:
 
 def queries(suite: str = "tpch") -> list[str]:
     """The queries of TPC-H or TPC-DS, as they come with Sail's package."""
-    import re
-
     site = fetch.venv("sail", fetch.SAIL).parent / "lib"
     found = site.glob(f"*/site-packages/pysail/data/{suite}/queries/q*.sql")
     return [str(path) for path in sorted(found, key=lambda path: int(re.sub(r"\D", "", path.stem)))]
@@ -99,10 +99,8 @@ def results(out: pathlib.Path) -> dict:
 
 def expected(jobs: list[str], tables: pathlib.Path, conf: dict = {}) -> dict:
     """What Spark's own shuffle answers, remembered between runs."""
-    import hashlib
-
     # The texts of the queries come with Sail.
-    asked = [fetch.SPARK, fetch.SAIL, (HERE / "spark_job.py").read_text()]
+    asked = [fetch.SPARK, fetch.SAIL, *((HERE / script).read_text() for script in ["spark_job.py", "spark_session.py"])]
     key = json.dumps([asked, BASE["spark.master"], conf], sort_keys=True)
     memory = fetch.CACHE / f"native-{tables.name}-{hashlib.sha256(key.encode()).hexdigest()[:12]}.jsonl"
     known = results(memory)
@@ -157,8 +155,7 @@ def main() -> int:
         with ending(start(celeborn(cluster.endpoint, options.replicate) | extra, jobs, tables, out, log)) as spark:
             spark.wait(SECONDS_MAX)
         wrong = compare(jobs, native, results(out))
-        for server in cluster.servers():
-            print(f"{server.name}: {server.rss_max() >> 20} MiB at most, {server.cpu_seconds():.1f} CPU-s")
+        cluster.print_use()
         if wrong:
             raise SystemExit(f"{len(wrong)} wrong: {', '.join(wrong)}; Spark's log: {log}")
         cluster.check_that_workers_worked()

@@ -9,11 +9,10 @@ import pathlib
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from harness import CACHE, free_ports, venv  # noqa: E402
+from harness import CACHE, free_ports, venv, wait_until  # noqa: E402
 
 YEOUL = os.environ["YEOUL"]
 MOTO = ["moto[server]==5.1.0"]
@@ -75,7 +74,7 @@ def s3(findings: Findings):
     try:
         wait_until(lambda: urllib.request.urlopen(address, timeout=1), "moto")
         urllib.request.urlopen(urllib.request.Request(f"{address}/warehouse", method="PUT"), timeout=5)
-        environment = {"AWS_ENDPOINT": address, "AWS_ALLOW_HTTP": "true", "AWS_REGION": "us-east-1"}
+        environment = {"AWS_ENDPOINT_URL": address, "AWS_REGION": "us-east-1"}
         environment |= {"AWS_ACCESS_KEY_ID": "judge", "AWS_SECRET_ACCESS_KEY": "judge"}
         check(findings, "s3", "s3://warehouse/tables", environment, "s3://no-such-bucket/a.parquet")
     finally:
@@ -116,17 +115,6 @@ def hadoop() -> pathlib.Path:
         subprocess.run(maven, cwd=folder, check=True)
         (folder / "complete").touch()
     return folder
-
-
-def wait_until(is_there, what: str):
-    deadline = time.monotonic() + 60
-    while True:
-        try:
-            return is_there()
-        except OSError as error:
-            if time.monotonic() > deadline:
-                raise SystemExit(f"{what} did not start: {error}")
-            time.sleep(0.1)
 
 
 def main() -> int:
