@@ -32,6 +32,10 @@ const KEEPALIVE_RETRIES: u32 = 6;
 /// hour. One that answers and has no room in its window it gives up after that time, too (Linux since 5.11, `tcp_probe_timer`).
 const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(120);
 
+/// The longest such time that the kernel takes: it reads the milliseconds as a signed number.
+#[cfg(target_os = "linux")]
+const USER_TIMEOUT_MAX: Duration = Duration::from_millis(i32::MAX as u64);
+
 /// Answers that wait for each other at most, where a peer has sent more requests already: it may be waiting for room in its
 /// window. The stock client has 32 pushes in flight, sends as many small ones in half a millisecond, and sleeps for 50 when
 /// none has been answered by then.
@@ -181,7 +185,7 @@ pub fn notice_vanished_peers(stream: &TcpStream) -> io::Result<()> {
 pub(super) fn notice_vanished_peers_after(stream: &TcpStream, idle_max: Duration) -> io::Result<()> {
     let socket = SockRef::from(stream);
     #[cfg(target_os = "linux")]
-    socket.set_tcp_user_timeout(Some(idle_max.max(UNACKNOWLEDGED_MAX)))?;
+    socket.set_tcp_user_timeout(Some(idle_max.clamp(UNACKNOWLEDGED_MAX, USER_TIMEOUT_MAX)))?;
     let ask = TcpKeepalive::new().with_time(KEEPALIVE_SILENCE).with_interval(KEEPALIVE_INTERVAL);
     socket.set_tcp_keepalive(&ask.with_retries(KEEPALIVE_RETRIES))
 }
