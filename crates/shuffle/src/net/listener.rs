@@ -303,7 +303,8 @@ async fn connection<S: Service>(
                     body.skip().await?;
                 }
                 Incoming::LongPush { rest_len, error, .. } => {
-                    reply.fail(format!("the push is longer than this server takes: {error}"));
+                    let text = format!("the push is longer than this server takes: {error}");
+                    counted.service.refused_push(reply, text);
                     reader.skip(rest_len).await?;
                 }
             }
