@@ -267,7 +267,7 @@ async fn accept<S: Service>(
         let counted = Counted { connections: connections.clone(), service: service.clone(), id };
         let options = options.clone();
         tasks.spawn(async move {
-            if let Err(error) = connection(stream, peer, &counted, &options).await {
+            if let Err(error) = connection(stream, &counted, &options).await {
                 debug!(%address, %peer, %error, "connection ended");
             }
         });
@@ -277,7 +277,6 @@ async fn accept<S: Service>(
 /// Runs one connection to its end.
 async fn connection<S: Service>(
     stream: TcpStream,
-    peer: SocketAddr,
     counted: &Counted<S>,
     options: &Options,
 ) -> io::Result<()> {
@@ -295,7 +294,7 @@ async fn connection<S: Service>(
             let permit = in_flight.clone().acquire_owned().await.expect("the semaphore is never closed");
             let request_id = incoming.request_id().unwrap_or_default();
             let (queue, connection) = (queue.clone(), counted.id);
-            let reply = Reply { queue, permit, unsent: unsent.clone(), connection, peer, request_id };
+            let reply = Reply { queue, permit, unsent: unsent.clone(), connection, request_id };
             match incoming {
                 Incoming::Frame(head) => {
                     let mut body = reader.body(head.body_len);

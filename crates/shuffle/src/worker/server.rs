@@ -173,11 +173,6 @@ impl Handle {
         self.order(Command::Decommission);
     }
 
-    /// Takes new shuffles again.
-    pub fn recommission(&self) {
-        self.order(Command::Recommission);
-    }
-
     fn order(&self, command: Command) {
         // A full queue holds the same wish already.
         let _ = self.orders.try_send(command);
@@ -344,7 +339,7 @@ mod tests {
         };
         let worker = Server::start(options).await.unwrap();
         worker.decommission();
-        worker.recommission();
+        worker.order(Command::Recommission);
         worker.stop(); // if it is still there
         worker.ended().await.unwrap();
         assert_eq!(worker.node().phase(), Phase::Stopping);
