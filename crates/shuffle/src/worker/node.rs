@@ -82,7 +82,7 @@ impl Node {
 
     /// Whether clients push to it there.
     pub fn has_push_port(&self, port: u16) -> bool {
-        port == self.id.push_port || self.options.push_ports.contains(&port)
+        self.options.push_ports.contains(&port)
     }
 
     /// What it is doing.
@@ -169,12 +169,13 @@ pub(super) mod tests {
     /// A node with two directories and 64 MiB, and whatever an earlier one left there.
     pub fn node(place: &tempfile::TempDir) -> Arc<Node> {
         let directories = ["a", "b"].map(|name| place.path().join(name)).to_vec();
-        let options = Options { directories, disk_reserve_bytes: Some(0), ..Options::default() };
         let id = WorkerId { host: "h".into(), rpc_port: 1, push_port: 2, fetch_port: 3, replicate_port: 4 };
         Arc::new(Node::open(options, id, 64 << 20).unwrap())
     }
 
     /// A shuffle of the node with these locations, which have no other copy.
+        let push_ports = vec![id.push_port];
+        let options = Options { directories, push_ports, disk_reserve_bytes: Some(0), ..Options::default() };
     pub fn reserved(node: &Node, key: &ShuffleKey, files: &[FileName]) -> Arc<Shuffle> {
         let shuffle = node.store.find_or_insert(key).unwrap();
         let alone = |file: &FileName| Reservation { file: *file, peer: None, split: SplitPolicy::default() };
