@@ -62,7 +62,8 @@ pub struct Options {
     pub probe_interval: Duration,
     /// How long a probe may take before its directory is excluded.
     pub probe_timeout: Duration,
-    /// How long a stream may go unused before it is closed: readers that crash never close theirs.
+    /// How long a stream goes unused before it may be closed for want of room: readers that crash never close theirs. As long
+    /// as there is room, it stays until its shuffle goes.
     pub stream_idle_max: Duration,
     /// How long a graceful stop waits for open locations to be committed.
     pub stop_timeout: Duration,

@@ -29,7 +29,7 @@ const ORDERS_MAX: usize = 16;
 /// How often a worker that leaves looks whether it may.
 const LEAVE_POLL: Duration = Duration::from_millis(50);
 
-/// How often streams are looked through for idle ones.
+/// How often idle streams make room, where it is wanted.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 
 /// A worker.
@@ -319,7 +319,7 @@ async fn sweep(node: Arc<Node>) {
     let idle_ms = u64::try_from(node.options.stream_idle_max.as_millis()).unwrap_or(u64::MAX);
     loop {
         tokio::time::sleep(SWEEP_INTERVAL).await;
-        node.streams.remove_idle(node.store.now_ms().saturating_sub(idle_ms));
+        node.streams.make_room(node.store.now_ms().saturating_sub(idle_ms), node.store.memory());
     }
 }
 
