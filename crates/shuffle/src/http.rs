@@ -20,6 +20,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
 use crate::Result;
+use crate::net::listen;
 
 /// Bytes of a request's body that are read.
 const BODY_MAX: usize = 1 << 20;
@@ -96,7 +97,7 @@ impl HttpServer {
     /// # Errors
     /// The address cannot be bound.
     pub async fn start(address: impl ToSocketAddrs, pages: Arc<impl Pages>) -> Result<Self> {
-        let socket = TcpListener::bind(address).await?;
+        let socket = listen(address).await?;
         let address = socket.local_addr()?;
         let stop = Arc::new(Notify::new());
         let stopped = Arc::clone(&stop);

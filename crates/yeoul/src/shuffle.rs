@@ -238,7 +238,7 @@ async fn serve_worker(args: WorkerArgs) -> Result<()> {
     options.http_port = args.http_port.or(options.http_port);
     options.network_location = args.rack.unwrap_or(options.network_location);
     options.disk_reserve_bytes = args.disk_reserve.map(ByteSize::as_u64).or(options.disk_reserve_bytes);
-    let keeps_its_name = options.keeps_its_name();
+    let (keeps_its_name, keeps_its_push_ports) = (options.keeps_its_name(), options.keeps_its_push_ports());
     let mut stop = Stop::listen()?;
     let handle = worker::Server::start(options).await?;
     announce(&handle.id().to_string());
@@ -246,6 +246,11 @@ async fn serve_worker(args: WorkerArgs) -> Result<()> {
         tracing::warn!(
             "with free ports a restarted worker is another one, and this one's data is lost to readers: \
              fix --rpc-port, --push-port, --fetch-port and --replicate-port"
+        );
+    } else if !keeps_its_push_ports {
+        tracing::warn!(
+            "with free further push ports a restarted worker has its data and other ports: drivers of shuffles that \
+             go on leave out those that are gone: fix every --push-port"
         );
     }
     if let Some(http) = handle.http_address() {

@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use tracing::{debug, info, warn};
 
 use crate::error::{Error, Kind, Result};
-use crate::net::notice_vanished_peers;
+use crate::net::{listen, notice_vanished_peers};
 
 /// How long the leader may take to accept a connection.
 const CONNECT_MAX: Duration = Duration::from_secs(3);
@@ -60,7 +60,7 @@ impl Bound {
 
 impl Relay {
     pub(super) async fn bind(address: impl ToSocketAddrs) -> Result<Bound> {
-        let socket = TcpListener::bind(address).await?;
+        let socket = listen(address).await?;
         let address = socket.local_addr()?;
         Ok(Bound { socket, address })
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
-use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
+use tokio::net::{TcpListener, TcpSocket, TcpStream, ToSocketAddrs, lookup_host};
 use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::task::{JoinHandle, JoinSet};
 use tracing::{debug, warn};
@@ -31,6 +31,15 @@ const KEEPALIVE_RETRIES: u32 = 6;
 /// kernel does not ask a peer that owes an acknowledgement whether it is there, and would repeat itself for a quarter of an
 /// hour. One that answers and has no room in its window it gives up after that time, too (Linux since 5.11, `tcp_probe_timer`).
 const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(120);
+
+/// The longest such time that the kernel takes: it reads the milliseconds as a signed number.
+#[cfg(target_os = "linux")]
+const USER_TIMEOUT_MAX: Duration = Duration::from_millis(i32::MAX as u64);
+
+/// Connections that the system holds ready before they are accepted; it lowers this to `net.core.somaxconn`, which is as
+/// much since Linux 5.4. For one more its peer tries again after 1, 3 and 7 s, and thousands of executors begin to read at
+/// the same time.
+const BACKLOG: u32 = 4096;
 
 /// Answers that wait for each other at most, where a peer has sent more requests already: it may be waiting for room in its
 /// window. The stock client has 32 pushes in flight, sends as many small ones in half a millisecond, and sleeps for 50 when
@@ -71,6 +80,29 @@ pub fn cannot_bind(what: &str, host: impl Display, port: u16, error: Error) -> E
         .with_hint("choose another port, or 0 for a free one, and an address of this machine")
 }
 
+/// Binds an address and listens there, as [`TcpListener::bind`] does, which has room for 128 connections to accept.
+///
+/// # Errors
+/// No address that `address` stands for can be bound; the error is that of the last one.
+pub async fn listen(address: impl ToSocketAddrs) -> io::Result<TcpListener> {
+    let mut failed = io::Error::new(io::ErrorKind::InvalidInput, "could not resolve to any address");
+    for address in lookup_host(address).await? {
+        let bind = || {
+            let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+            // A worker comes back on its ports while connections of the one before still end.
+            #[cfg(not(windows))]
+            socket.set_reuseaddr(true)?;
+            socket.bind(address)?;
+            socket.listen(BACKLOG)
+        };
+        match bind() {
+            Ok(socket) => return Ok(socket),
+            Err(error) => failed = error,
+        }
+    }
+    Err(failed)
+}
+
 /// A bound socket that does not accept yet.
 pub struct Listener {
     socket: TcpListener,
@@ -84,7 +116,7 @@ impl Listener {
     /// # Errors
     /// The address cannot be bound.
     pub async fn bind(address: impl ToSocketAddrs, options: Options) -> Result<Self> {
-        let socket = TcpListener::bind(address).await?;
+        let socket = listen(address).await?;
         let address = socket.local_addr()?;
         Ok(Self { socket, address, options })
     }
@@ -181,7 +213,7 @@ pub fn notice_vanished_peers(stream: &TcpStream) -> io::Result<()> {
 pub(super) fn notice_vanished_peers_after(stream: &TcpStream, idle_max: Duration) -> io::Result<()> {
     let socket = SockRef::from(stream);
     #[cfg(target_os = "linux")]
-    socket.set_tcp_user_timeout(Some(idle_max.max(UNACKNOWLEDGED_MAX)))?;
+    socket.set_tcp_user_timeout(Some(idle_max.clamp(UNACKNOWLEDGED_MAX, USER_TIMEOUT_MAX)))?;
     let ask = TcpKeepalive::new().with_time(KEEPALIVE_SILENCE).with_interval(KEEPALIVE_INTERVAL);
     socket.set_tcp_keepalive(&ask.with_retries(KEEPALIVE_RETRIES))
 }
@@ -235,7 +267,7 @@ async fn accept<S: Service>(
         let counted = Counted { connections: connections.clone(), service: service.clone(), id };
         let options = options.clone();
         tasks.spawn(async move {
-            if let Err(error) = connection(stream, peer, &counted, &options).await {
+            if let Err(error) = connection(stream, &counted, &options).await {
                 debug!(%address, %peer, %error, "connection ended");
             }
         });
@@ -245,7 +277,6 @@ async fn accept<S: Service>(
 /// Runs one connection to its end.
 async fn connection<S: Service>(
     stream: TcpStream,
-    peer: SocketAddr,
     counted: &Counted<S>,
     options: &Options,
 ) -> io::Result<()> {
@@ -263,7 +294,7 @@ async fn connection<S: Service>(
             let permit = in_flight.clone().acquire_owned().await.expect("the semaphore is never closed");
             let request_id = incoming.request_id().unwrap_or_default();
             let (queue, connection) = (queue.clone(), counted.id);
-            let reply = Reply { queue, permit, unsent: unsent.clone(), connection, peer, request_id };
+            let reply = Reply { queue, permit, unsent: unsent.clone(), connection, request_id };
             match incoming {
                 Incoming::Frame(head) => {
                     let mut body = reader.body(head.body_len);
@@ -271,7 +302,8 @@ async fn connection<S: Service>(
                     body.skip().await?;
                 }
                 Incoming::LongPush { rest_len, error, .. } => {
-                    reply.fail(format!("the push is longer than this server takes: {error}"));
+                    let text = format!("the push is longer than this server takes: {error}");
+                    counted.service.refused_push(reply, text);
                     reader.skip(rest_len).await?;
                 }
             }

@@ -20,7 +20,8 @@ mod writer;
 pub use body::Body;
 pub use client::{Client, ClientOptions, RequestError};
 pub use listener::{
-    ConnectionCount, Listener, ListenerHandle, Options, cannot_bind, notice_vanished_peers, raise_file_limit,
+    ConnectionCount, Listener, ListenerHandle, Options, cannot_bind, listen, notice_vanished_peers,
+    raise_file_limit,
 };
 pub use payload::{Payload, PieceFuture, PieceSource};
 pub use reply::Reply;

@@ -1,6 +1,5 @@
 //! The way back to whoever sent a frame.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -24,7 +23,6 @@ pub struct Reply {
     pub(super) permit: OwnedSemaphorePermit,
     pub(super) unsent: Arc<Unsent>,
     pub(super) connection: ConnectionId,
-    pub(super) peer: SocketAddr,
     pub(super) request_id: i64,
 }
 
@@ -32,11 +30,6 @@ impl Reply {
     /// The connection that the frame came on.
     pub fn connection(&self) -> ConnectionId {
         self.connection
-    }
-
-    /// The other end's address.
-    pub fn peer(&self) -> SocketAddr {
-        self.peer
     }
 
     /// Whether the connection has ended, so that an answer would go nowhere.

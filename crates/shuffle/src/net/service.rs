@@ -45,6 +45,11 @@ pub trait Service: Send + Sync + 'static {
         reply: Reply,
     ) -> impl Future<Output = io::Result<()>> + Send;
 
+    /// Answers a push that is longer than the limits, of which no more than its number is read.
+    fn refused_push(&self, reply: Reply, text: String) {
+        reply.fail(text);
+    }
+
     /// A connection has ended. Calls that it began may still go on; their answers go nowhere.
     fn closed(&self, connection: ConnectionId) {
         let _ = connection;

@@ -394,6 +394,26 @@ async fn the_end_of_a_connection_is_told_while_answers_are_held() {
 }
 
 #[tokio::test]
+async fn connections_that_come_all_at_once_find_room() {
+    let socket = listen("127.0.0.1:0").await.unwrap();
+    let address = socket.local_addr().unwrap();
+    let wanted = 300;
+    let somaxconn = std::fs::read_to_string("/proc/sys/net/core/somaxconn");
+    if somaxconn.is_ok_and(|most| most.trim().parse::<usize>().unwrap() < wanted) {
+        return; // the system lets no more wait, whatever it is asked for
+    }
+    // Nobody accepts them. One for which there is no room would get no answer, ever.
+    let mut made = Vec::new();
+    let make = async {
+        while made.len() < wanted {
+            made.push(TcpStream::connect(address).await.unwrap());
+        }
+    };
+    let in_time = tokio::time::timeout(WITHIN, make).await;
+    assert!(in_time.is_ok(), "there was room for {}", made.len());
+}
+
+#[tokio::test]
 async fn half_frames_nonsense_and_too_many_connections_are_closed() {
     let (_service, _handle, address) = server().await;
     let mut frame = BytesMut::new();

@@ -19,8 +19,6 @@ use super::message::{Message, MessageType, Typed};
 pub const MASTER: &str = "MasterEndpoint";
 /// A worker's endpoint.
 pub const WORKER: &str = "WorkerEndpoint";
-/// The endpoint that says which endpoints there are.
-pub const VERIFIER: &str = "endpoint-verifier";
 
 const NATIVE: u8 = 0xff;
 
@@ -182,7 +180,7 @@ mod tests {
         let mut bytes = BytesMut::from(&b"\0\0\0\x11endpoint-verifier"[..]);
         java::encode_check_existence(WORKER, &mut bytes);
         let request = Request::decode(bytes.freeze()).unwrap();
-        assert_eq!(request.endpoint, VERIFIER);
+        assert_eq!(request.endpoint, "endpoint-verifier");
         assert_eq!(request.call, Call::CheckExistence(WORKER.to_owned()));
     }
 

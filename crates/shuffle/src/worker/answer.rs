@@ -70,3 +70,33 @@ impl PushReply {
         self.reply
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::ids::{LocationId, ShuffleKey};
+    use crate::net::{Client, Listener, Options, RequestError};
+    use crate::wire::{Header, Limits};
+    use crate::worker::node::tests::node;
+    use crate::worker::push::PushService;
+
+    #[tokio::test]
+    async fn a_push_that_is_too_long_counts_as_failed() {
+        let place = tempfile::tempdir().unwrap();
+        let node = node(&place);
+        let limits = Limits { push_body_max: 1000, ..Limits::PUSH };
+        let listener = Listener::bind("127.0.0.1:0", Options::new(limits)).await.unwrap();
+        let address = listener.address().to_string();
+        let _serving = listener.serve(Arc::new(PushService::new(Arc::clone(&node), Mode::Replica)));
+        let (shuffle, location) = (ShuffleKey::new("app", 1), LocationId::new(0, 0));
+        let header = Header::PushData { request_id: 0, mode: Mode::Replica, shuffle, location };
+        let body = bytes::Bytes::from(vec![7; 1001]);
+        let pushed = Client::default().request(&address, header, body, Duration::from_secs(20)).await;
+        let Err(RequestError::Failed { text, .. }) = pushed else { panic!("{pushed:?}") };
+        assert!(text.contains("longer than this server takes"), "{text}");
+        let meters = &node.meters;
+        assert_eq!((meters.failed.get(), meters.copies.count(), meters.pushes.count()), (1, 1, 0));
+    }
+}

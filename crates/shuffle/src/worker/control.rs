@@ -399,7 +399,8 @@ mod tests {
     async fn locations_are_charged_while_they_are_here() {
         let place = tempfile::tempdir().unwrap();
         let directories = vec![place.path().join("a")];
-        let options = Options { directories, disk_reserve_bytes: Some(0), ..Options::default() };
+        let push_ports = vec![2];
+        let options = Options { directories, push_ports, disk_reserve_bytes: Some(0), ..Options::default() };
         let id = WorkerId { host: "h".into(), rpc_port: 1, push_port: 2, fetch_port: 3, replicate_port: 4 };
         // As much as the least worker has at the start: 10,000 locations are nothing special.
         let limit = governor::first_limit(MEMORY_BYTES_MIN);

@@ -80,7 +80,7 @@ impl FetchService {
             i32::try_from(stream.chunks().len()).expect("a stream of 2^31 chunks has no place here");
         let now_ms = self.node.store.now_ms();
         let stream_id = self.node.streams.insert(stream, self.node.store.memory(), now_ms)?;
-        // Deleted meanwhile, it would keep what it reads until it had been idle for long.
+        // Deleted meanwhile, it would keep what it reads until there is no room for it.
         if shuffle.lock().gone {
             self.node.streams.remove(stream_id);
             return Err(lost());
@@ -214,10 +214,8 @@ impl Service for FetchService {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::{AttemptId, BatchId, LocationId, MapId, Mode};
-    use crate::wire::batch::{BatchHeader, ByteOrder};
-    use crate::worker::node::tests::{node, reserved};
-    use crate::worker::state::Commit;
+    use crate::ids::{LocationId, Mode};
+    use crate::worker::node::tests::{committed, node};
 
     /// The stock client opens all locations of a range and never closes those of which it knows that none of its maps is there.
     #[tokio::test]
@@ -226,19 +224,7 @@ mod tests {
         let node = node(&place);
         let key = ShuffleKey::new("app", 1);
         let file = FileName { location: LocationId::new(0, 0), mode: Mode::Primary };
-        let shuffle = reserved(&node, &key, &[file]);
-        {
-            let mut contents = shuffle.lock();
-            let slot = contents.state.find(file).unwrap();
-            let header = BatchHeader { map: MapId(3), attempt: AttemptId(0), batch: BatchId(1), len: 4 };
-            let mut batch = bytes::BytesMut::new();
-            header.encode(ByteOrder::Little, &mut batch);
-            batch.extend_from_slice(b"1234");
-            contents.state.appended(slot, batch.len() as u64);
-            shuffle.grew(batch.len() as u64, 0);
-            contents.copy_mut(slot, file).append(&header, batch.freeze());
-            contents.state.commit(&Commit { primaries: vec![file.location], ..Commit::default() });
-        }
+        committed(&node, &key, file);
         let service = FetchService::new(Arc::clone(&node));
         let open = async |start, end| {
             let (file_name, start_index, end_index) = (vec![file.to_string()], vec![start], vec![end]);

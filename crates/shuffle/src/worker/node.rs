@@ -82,7 +82,7 @@ impl Node {
 
     /// Whether clients push to it there.
     pub fn has_push_port(&self, port: u16) -> bool {
-        port == self.id.push_port || self.options.push_ports.contains(&port)
+        self.options.push_ports.contains(&port)
     }
 
     /// What it is doing.
@@ -133,12 +133,14 @@ impl Node {
         self.appended.load(Ordering::Relaxed)
     }
 
-    /// Forgets shuffles: their batches, their streams, their files.
+    /// Forgets shuffles: their batches, their streams, their files. One that is not here costs next to nothing: the master
+    /// repeats all of its orders until the last of them is carried out.
     pub fn expire_all(&self, keys: impl IntoIterator<Item = ShuffleKey>) {
         let mut applications = BTreeSet::new();
         for key in keys {
-            self.streams.remove_shuffle(&key);
             if let Some(files) = self.store.remove(&key) {
+                // Whoever opens a stream from here on sees that the shuffle is gone, and closes it.
+                self.streams.remove_shuffle(&key);
                 tracing::debug!(shuffle = %key, "deleted");
                 self.store.delete(files);
             }
@@ -162,15 +164,18 @@ impl Node {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::ids::FileName;
-    use crate::worker::state::{Reservation, SplitPolicy};
+    use crate::ids::{AttemptId, BatchId, FileName, MapId};
+    use crate::wire::batch::{BatchHeader, ByteOrder};
+    use crate::worker::state::{Commit, Reservation, SplitPolicy};
     use crate::worker::store::shuffle::Shuffle;
+    use crate::worker::streams;
 
     /// A node with two directories and 64 MiB, and whatever an earlier one left there.
     pub fn node(place: &tempfile::TempDir) -> Arc<Node> {
         let directories = ["a", "b"].map(|name| place.path().join(name)).to_vec();
-        let options = Options { directories, disk_reserve_bytes: Some(0), ..Options::default() };
         let id = WorkerId { host: "h".into(), rpc_port: 1, push_port: 2, fetch_port: 3, replicate_port: 4 };
+        let push_ports = vec![id.push_port];
+        let options = Options { directories, push_ports, disk_reserve_bytes: Some(0), ..Options::default() };
         Arc::new(Node::open(options, id, 64 << 20).unwrap())
     }
 
@@ -181,6 +186,38 @@ pub(super) mod tests {
         let wanted: Vec<_> = files.iter().map(alone).collect();
         shuffle.lock().state.reserve(&wanted, Pressure::default(), files.len()).unwrap();
         shuffle
+    }
+
+    /// A shuffle of the node with one primary, to which map 3 pushed a batch before it was committed.
+    pub fn committed(node: &Node, key: &ShuffleKey, file: FileName) -> Arc<Shuffle> {
+        let shuffle = reserved(node, key, &[file]);
+        let mut contents = shuffle.lock();
+        let slot = contents.state.find(file).unwrap();
+        let header = BatchHeader { map: MapId(3), attempt: AttemptId(0), batch: BatchId(1), len: 4 };
+        let mut batch = bytes::BytesMut::new();
+        header.encode(ByteOrder::Little, &mut batch);
+        batch.extend_from_slice(b"1234");
+        contents.state.appended(slot, batch.len() as u64);
+        shuffle.grew(batch.len() as u64, 0);
+        contents.copy_mut(slot, file).append(&header, batch.freeze());
+        contents.state.commit(&Commit { primaries: vec![file.location], ..Commit::default() });
+        drop(contents);
+        shuffle
+    }
+
+    /// While one deletion hangs, the master repeats all of its orders each second.
+    #[tokio::test]
+    async fn what_is_forgotten_costs_a_look_at_its_own_streams_and_none_if_it_is_not_here() {
+        let place = tempfile::tempdir().unwrap();
+        let node = node(&place);
+        let [gone, other] = [1, 2].map(|shuffle| ShuffleKey::new("app", shuffle));
+        let [first, second, others] = [&gone, &gone, &other].map(|key| streams::tests::open(&node, key, 0));
+        node.expire_all((10..1010).map(|shuffle| ShuffleKey::new("app", shuffle)));
+        assert_eq!((node.streams.looked_at(), node.streams.len()), (0, 3));
+        node.expire_all([gone]);
+        assert_eq!((node.streams.looked_at(), node.streams.len()), (2, 1));
+        let open = [first, second, others].map(|number| node.streams.get(number, 0).is_ok());
+        assert_eq!(open, [false, false, true]);
     }
 
     #[test]

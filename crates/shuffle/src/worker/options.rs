@@ -62,7 +62,8 @@ pub struct Options {
     pub probe_interval: Duration,
     /// How long a probe may take before its directory is excluded.
     pub probe_timeout: Duration,
-    /// How long a stream may go unused before it is closed: readers that crash never close theirs.
+    /// How long a stream goes unused before it may be closed for want of room: readers that crash never close theirs. As long
+    /// as there is room, it stays until its shuffle goes.
     pub stream_idle_max: Duration,
     /// How long a graceful stop waits for open locations to be committed.
     pub stop_timeout: Duration,
@@ -104,10 +105,13 @@ impl Default for Options {
 impl Options {
     /// Whether a worker that is started with them again is the same one to masters and clients.
     pub fn keeps_its_name(&self) -> bool {
-        [self.rpc_port, self.fetch_port, self.replicate_port]
-            .iter()
-            .chain(&self.push_ports)
-            .all(|port| *port > 0)
+        let ports = [self.rpc_port, self.fetch_port, self.replicate_port];
+        ports.iter().chain(self.push_ports.first()).all(|port| *port > 0)
+    }
+
+    /// Whether it then takes pushes wherever drivers know it.
+    pub fn keeps_its_push_ports(&self) -> bool {
+        self.push_ports.iter().all(|port| *port > 0)
     }
 
     /// Refuses what cannot work.
@@ -145,5 +149,28 @@ impl Options {
             return invalid(&text, "give at least --memory 48MiB");
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_push_port_is_of_the_name_and_the_further_ones_are_not() {
+        let keeps = |rpc_port, push_ports: &[u16]| {
+            let options = Options {
+                rpc_port,
+                push_ports: push_ports.to_vec(),
+                fetch_port: 9093,
+                replicate_port: 9095,
+                ..Options::default()
+            };
+            (options.keeps_its_name(), options.keeps_its_push_ports())
+        };
+        assert_eq!(keeps(9094, &[9092, 9101]), (true, true));
+        assert_eq!(keeps(9094, &[9092, 0]), (true, false));
+        assert_eq!(keeps(9094, &[0, 9101]), (false, false));
+        assert_eq!(keeps(0, &[9092]), (false, true));
     }
 }

@@ -339,6 +339,10 @@ impl Service for PushService {
         }
         self.push(push, body, PushReply::new(reply, &self.node, self.mode)).await
     }
+
+    fn refused_push(&self, reply: Reply, text: String) {
+        PushReply::new(reply, &self.node, self.mode).fail(text);
+    }
 }
 
 #[cfg(test)]

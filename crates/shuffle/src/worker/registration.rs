@@ -378,6 +378,7 @@ mod tests {
         let options = Options {
             masters: vec![listener.address().to_string()],
             directories: vec![place.path().into()],
+            push_ports: vec![2],
             disk_reserve_bytes: Some(0),
             ..Options::default()
         };

@@ -29,7 +29,7 @@ const ORDERS_MAX: usize = 16;
 /// How often a worker that leaves looks whether it may.
 const LEAVE_POLL: Duration = Duration::from_millis(50);
 
-/// How often streams are looked through for idle ones.
+/// How often idle streams make room, where it is wanted.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 
 /// A worker.
@@ -171,11 +171,6 @@ impl Handle {
     /// Takes nothing new, and ends when the last shuffle has gone.
     pub fn decommission(&self) {
         self.order(Command::Decommission);
-    }
-
-    /// Takes new shuffles again.
-    pub fn recommission(&self) {
-        self.order(Command::Recommission);
     }
 
     fn order(&self, command: Command) {
@@ -324,7 +319,7 @@ async fn sweep(node: Arc<Node>) {
     let idle_ms = u64::try_from(node.options.stream_idle_max.as_millis()).unwrap_or(u64::MAX);
     loop {
         tokio::time::sleep(SWEEP_INTERVAL).await;
-        node.streams.remove_idle(node.store.now_ms().saturating_sub(idle_ms));
+        node.streams.make_room(node.store.now_ms().saturating_sub(idle_ms), node.store.memory());
     }
 }
 
@@ -344,7 +339,7 @@ mod tests {
         };
         let worker = Server::start(options).await.unwrap();
         worker.decommission();
-        worker.recommission();
+        worker.order(Command::Recommission);
         worker.stop(); // if it is still there
         worker.ended().await.unwrap();
         assert_eq!(worker.node().phase(), Phase::Stopping);

@@ -1,7 +1,7 @@
 //! The streams that readers have open. Their numbers are known to the whole worker, because a client may go on with a
 //! stream over another connection.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::memory::{Charge, Memory};
@@ -12,17 +12,33 @@ use crate::ids::ShuffleKey;
 /// Streams open at once; a client opens one for each location that it reads.
 const STREAMS_MAX: usize = 1 << 20;
 
+/// With so many, those that have been idle for long make room.
+const STREAMS_MANY: usize = STREAMS_MAX / 2;
+
+/// The part of the memory above which they make room, too.
+const MEMORY_PART: u64 = 16;
+
+/// What a stream needs besides itself: its place in the table and in the index, both up to twice as large as what is in them.
+const PLACE_BYTES: u64 = 2 * (size_of::<(i64, Open)>() + size_of::<i64>()) as u64;
+
 #[derive(Debug)]
 struct Open {
     stream: Arc<Stream>,
     used_ms: u64,
-    _cost: Charge,
+    cost: Charge,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Table {
     open: HashMap<i64, Open>,
+    /// The numbers of each shuffle: it goes with its streams, and those of all others may be a million.
+    of_shuffle: HashMap<ShuffleKey, HashSet<i64>>,
+    /// What all of them are charged.
+    bytes: u64,
     next: i64,
+    /// Streams that were looked at to be closed.
+    #[cfg(test)]
+    looked_at: usize,
 }
 
 impl Table {
@@ -31,6 +47,33 @@ impl Table {
         let number = self.next;
         self.next = number.wrapping_add(1) & i64::MAX;
         number
+    }
+
+    fn insert(&mut self, number: i64, open: Open) {
+        self.bytes += open.cost.bytes();
+        self.of_shuffle.entry(open.stream.shuffle().key().clone()).or_default().insert(number);
+        self.open.insert(number, open);
+    }
+
+    fn remove(&mut self, number: i64) -> Option<Open> {
+        #[cfg(test)]
+        {
+            self.looked_at += 1;
+        }
+        let open = self.open.remove(&number)?;
+        self.bytes -= open.cost.bytes();
+        let key = open.stream.shuffle().key();
+        if let Some(numbers) = self.of_shuffle.get_mut(key) {
+            numbers.remove(&number);
+            if numbers.is_empty() {
+                self.of_shuffle.remove(key);
+            }
+        }
+        Some(open)
+    }
+
+    fn is_crowded(&self, bytes_max: u64) -> bool {
+        self.open.len() > STREAMS_MANY || self.bytes > bytes_max
     }
 }
 
@@ -43,7 +86,7 @@ impl Streams {
     /// does not reach another stream.
     pub fn new(incarnation: u64) -> Self {
         let next = (incarnation >> 1).cast_signed();
-        Self(Mutex::new(Table { open: HashMap::new(), next }))
+        Self(Mutex::new(Table { next, ..Table::default() }))
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -59,14 +102,14 @@ impl Streams {
         if stream.chunks().is_empty() {
             return Ok(self.table().number());
         }
-        let cost = memory.charge_fixed(stream.cost());
+        let cost = memory.charge_fixed(stream.cost() + PLACE_BYTES);
         let mut table = self.table();
         if table.open.len() >= STREAMS_MAX {
             let text = format!("{STREAMS_MAX} streams are open");
             return Err(Error::new(Kind::ResourceExhausted, text));
         }
         let number = table.number();
-        table.open.insert(number, Open { stream: Arc::new(stream), used_ms: now_ms, _cost: cost });
+        table.insert(number, Open { stream: Arc::new(stream), used_ms: now_ms, cost });
         Ok(number)
     }
 
@@ -87,23 +130,39 @@ impl Streams {
 
     /// Closes a stream.
     pub fn remove(&self, number: i64) {
-        let removed = self.table().open.remove(&number);
+        let removed = self.table().remove(number);
         drop(removed); // outside the lock
     }
 
     /// Closes the streams of a shuffle that goes.
     pub fn remove_shuffle(&self, key: &ShuffleKey) {
-        self.retain(|open| open.stream.shuffle().key() != key);
+        let mut table = self.table();
+        let numbers = table.of_shuffle.remove(key).unwrap_or_default();
+        let removed: Vec<_> = numbers.into_iter().filter_map(|number| table.remove(number)).collect();
+        drop(table);
+        drop(removed);
     }
 
-    /// Closes the streams that nobody used since `before_ms`.
-    pub fn remove_idle(&self, before_ms: u64) {
-        self.retain(|open| open.used_ms >= before_ms);
-    }
-
-    fn retain(&self, keep: impl Fn(&Open) -> bool) {
-        let removed: Vec<Open> =
-            self.table().open.extract_if(|_, open| !keep(open)).map(|(_, open)| open).collect();
+    /// Where streams are many or take much of the memory, closes some that nobody used since `before_ms`, the longest unused
+    /// first. Otherwise they stay for as long as their shuffle: a task opens all locations of a partition when it begins, and
+    /// may come to the last of them hours later.
+    pub fn make_room(&self, before_ms: u64, memory: &Memory) {
+        // None is to stand in the way of a push where the memory is full of what no spill gives back.
+        let bytes_max = if memory.is_mostly_fixed() { 0 } else { memory.limit() / MEMORY_PART };
+        let mut removed = Vec::new();
+        let mut table = self.table();
+        if table.is_crowded(bytes_max) {
+            let unused = table.open.iter().filter(|(_, open)| open.used_ms < before_ms);
+            let mut unused: Vec<_> = unused.map(|(number, open)| (open.used_ms, *number)).collect();
+            unused.sort_unstable();
+            for (_, number) in unused {
+                if !table.is_crowded(bytes_max) {
+                    break;
+                }
+                removed.extend(table.remove(number));
+            }
+        }
+        drop(table);
         drop(removed);
     }
 
@@ -115,5 +174,59 @@ impl Streams {
     /// Whether none is open.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::ids::{FileName, LocationId, Mode};
+    use crate::worker::index::MapRange;
+    use crate::worker::node::Node;
+    use crate::worker::node::tests::{committed, node};
+
+    impl Streams {
+        /// How many streams were looked at to be closed.
+        pub fn looked_at(&self) -> usize {
+            self.table().looked_at
+        }
+    }
+
+    /// Opens the one location of a shuffle, which is made if it is not here.
+    pub fn open(node: &Node, key: &ShuffleKey, now_ms: u64) -> i64 {
+        let file = FileName { location: LocationId::new(0, 0), mode: Mode::Primary };
+        let shuffle = node.store.find(key).unwrap_or_else(|| committed(node, key, file));
+        let stream = node.store.open_stream(&shuffle, file, MapRange::Whole, 1 << 20).unwrap();
+        node.streams.insert(stream, node.store.memory(), now_ms).unwrap()
+    }
+
+    #[test]
+    fn a_stream_lasts_as_long_as_its_shuffle_unless_the_room_is_wanted() {
+        let place = tempfile::tempdir().unwrap();
+        let node = node(&place);
+        let (streams, memory) = (&node.streams, node.store.memory());
+        let key = ShuffleKey::new("app", 1);
+        streams.remove(open(&node, &key, 0)); // the shuffle stays
+        let before = memory.used();
+        let numbers = [10, 20, 30].map(|now_ms| open(&node, &key, now_ms));
+        let left = || numbers.map(|number| streams.table().open.contains_key(&number));
+        let charged = || streams.table().bytes;
+        assert_eq!(memory.used(), before + charged());
+        assert!(charged() > 0);
+
+        streams.make_room(u64::MAX, memory);
+        assert_eq!(left(), [true; 3], "there is room");
+        streams.get(numbers[0], 40).unwrap();
+        let room_for_two = Memory::new(charged() / 3 * 2 * MEMORY_PART);
+        streams.make_room(15, &room_for_two);
+        assert_eq!(left(), [true; 3], "none is idle");
+        streams.make_room(u64::MAX, &room_for_two);
+        assert_eq!(left(), [true, false, true], "the longest unused goes, and no more than have to");
+        let full = Memory::new(1 << 20);
+        let _index = full.charge_fixed(1 << 20);
+        streams.make_room(35, &full);
+        assert_eq!(left(), [true, false, false]);
+        streams.remove(numbers[0]);
+        assert_eq!((charged(), memory.used(), streams.table().of_shuffle.len()), (0, before, 0));
     }
 }
