@@ -7,7 +7,7 @@ use super::message::{MasterAnswer, MasterCall, Party, Push, WorkerAnswer, Worker
 use super::scene::Scene;
 use super::tally::Event;
 use crate::ids::{AttemptId, BatchId, FileName, MapId, Mode, ShuffleKey, WorkerId};
-use crate::master::report::{Command, HeldShuffle, Phase, Registration, Report};
+use crate::report::{Command, HeldShuffle, Phase, Registration, Report};
 use crate::wire::Status;
 use crate::worker::index::Index;
 use crate::worker::replicate::{Copied, combine};

@@ -9,7 +9,6 @@ use bytes::Bytes;
 
 use super::memory::Party;
 use super::node::Node;
-use super::registration::SHUFFLES_MAX;
 use super::state::{Commit, CommitOutcome, Reservation, ReserveRefusal, Slot, SplitMode, SplitPolicy};
 use super::store::segment;
 use super::store::shuffle::{Contents, Shuffle};
@@ -20,7 +19,7 @@ use crate::wire::lists::{Texts, exactly};
 use crate::wire::message::{Message, MessageType};
 use crate::wire::packed::Location;
 use crate::wire::rpc::{self, Answer, Call, Request};
-use crate::wire::{Head, Header, Received, Status, proto, received};
+use crate::wire::{Head, Header, Received, Status, WORKER_SHUFFLES_MAX, proto, received};
 
 const LEAVING: &str = "the worker is leaving";
 const NO_SPACE: &str = "neither memory nor a directory has room";
@@ -121,7 +120,7 @@ impl ControlService {
         if pressure.exhausted {
             return Ok(refuse(Status::NoAvailableWorkingDir, NO_SPACE));
         }
-        if self.node.store.shuffle_count() >= SHUFFLES_MAX && self.node.store.find(&key).is_none() {
+        if self.node.store.shuffle_count() >= WORKER_SHUFFLES_MAX && self.node.store.find(&key).is_none() {
             return Ok(refuse(Status::ReserveSlotsFailed, "the worker holds too many shuffles"));
         }
         let reserved = self.node.store.with_shuffle(&key, |contents| {

@@ -17,17 +17,7 @@ use super::store::Store;
 use super::streams::Streams;
 use crate::error::Result;
 use crate::ids::{ShuffleKey, WorkerId};
-
-/// What a worker is doing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
-    /// It takes and gives.
-    Normal,
-    /// It stops, and comes back on the same ports with the same data.
-    Stopping,
-    /// It takes nothing new, and leaves for good when its last shuffle has gone.
-    Decommissioning,
-}
+use crate::report::Phase;
 
 /// The parts of a worker that its listeners share.
 pub struct Node {

@@ -12,15 +12,16 @@ use super::control::ControlService;
 use super::fetch::FetchService;
 use super::governor;
 use super::host;
-use super::node::{Node, Phase};
+use super::node::Node;
 use super::options::Options;
 use super::pages::WorkerPages;
 use super::push::PushService;
-use super::registration::{Command, Registration};
+use super::registration::Registration;
 use crate::error::{Error, Kind, Result};
 use crate::http::HttpServer;
 use crate::ids::{Mode, WorkerId};
 use crate::net::{Listener, ListenerHandle, Options as NetOptions, cannot_bind, raise_file_limit};
+use crate::report::{Command, Phase};
 use crate::wire::Limits;
 
 /// Orders that wait for the lifecycle; it takes each at once.
