@@ -368,7 +368,7 @@ impl Worker {
                     Some(refusal) => Err(refusal),
                     None => {
                         let held = self.shuffles.entry(key).or_default();
-                        held.state.reserve(&reservations, pressure, LOCATIONS_MAX).map(drop)
+                        held.state.reserve(&reservations, pressure, LOCATIONS_MAX)
                     }
                 })
             }
