@@ -285,10 +285,9 @@ impl Service for ControlService {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::{BatchId, MapId, WorkerId};
-    use crate::wire::batch::{BatchHeader, ByteOrder};
+    use crate::ids::{MapId, WorkerId};
     use crate::worker::governor;
-    use crate::worker::node::tests::{node, reserved};
+    use crate::worker::node::tests::{append, node, reserved};
     use crate::worker::options::{MEMORY_BYTES_MIN, Options};
 
     #[tokio::test]
@@ -304,20 +303,9 @@ mod tests {
             let outcome = contents.state.commit(&commit);
             response(&contents, &outcome)
         };
-        let first = {
-            let mut contents = shuffle.lock();
-            contents.wants_map_bitmap = true;
-            let slot = contents.state.find(file).unwrap();
-            let header = BatchHeader { map: MapId(3), attempt: AttemptId(0), batch: BatchId(1), len: 4 };
-            let mut batch = bytes::BytesMut::new();
-            header.encode(ByteOrder::Little, &mut batch);
-            batch.extend_from_slice(b"1234");
-            contents.state.appended(slot, batch.len() as u64);
-            shuffle.grew(batch.len() as u64, 0);
-            contents.copy_mut(slot, file).append(&header, batch.freeze());
-            drop(contents);
-            answer(&shuffle)
-        };
+        shuffle.lock().wants_map_bitmap = true;
+        append(&shuffle, file, MapId(3));
+        let first = answer(&shuffle);
         assert_eq!(first.map_id_bitmap.len(), 1);
         assert!(before.store.flush().await.is_empty());
         drop((shuffle, before));

@@ -214,9 +214,8 @@ impl Service for FetchService {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::{AttemptId, BatchId, LocationId, MapId, Mode};
-    use crate::wire::batch::{BatchHeader, ByteOrder};
-    use crate::worker::node::tests::{node, reserved};
+    use crate::ids::{LocationId, MapId, Mode};
+    use crate::worker::node::tests::{append, node, reserved};
     use crate::worker::state::Commit;
 
     /// The stock client opens all locations of a range and never closes those of which it knows that none of its maps is there.
@@ -227,18 +226,8 @@ mod tests {
         let key = ShuffleKey::new("app", 1);
         let file = FileName { location: LocationId::new(0, 0), mode: Mode::Primary };
         let shuffle = reserved(&node, &key, &[file]);
-        {
-            let mut contents = shuffle.lock();
-            let slot = contents.state.find(file).unwrap();
-            let header = BatchHeader { map: MapId(3), attempt: AttemptId(0), batch: BatchId(1), len: 4 };
-            let mut batch = bytes::BytesMut::new();
-            header.encode(ByteOrder::Little, &mut batch);
-            batch.extend_from_slice(b"1234");
-            contents.state.appended(slot, batch.len() as u64);
-            shuffle.grew(batch.len() as u64, 0);
-            contents.copy_mut(slot, file).append(&header, batch.freeze());
-            contents.state.commit(&Commit { primaries: vec![file.location], ..Commit::default() });
-        }
+        append(&shuffle, file, MapId(3));
+        shuffle.lock().state.commit(&Commit { primaries: vec![file.location], ..Commit::default() });
         let service = FetchService::new(Arc::clone(&node));
         let open = async |start, end| {
             let (file_name, start_index, end_index) = (vec![file.to_string()], vec![start], vec![end]);

@@ -152,7 +152,8 @@ impl Node {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::ids::FileName;
+    use crate::ids::{AttemptId, BatchId, FileName, MapId};
+    use crate::wire::batch::{BatchHeader, ByteOrder};
     use crate::worker::state::{Reservation, SplitPolicy};
     use crate::worker::store::shuffle::Shuffle;
 
@@ -171,6 +172,19 @@ pub(super) mod tests {
         let wanted: Vec<_> = files.iter().map(alone).collect();
         shuffle.lock().state.reserve(&wanted, Pressure::default(), files.len()).unwrap();
         shuffle
+    }
+
+    /// Appends a batch of a map, four bytes behind its header, to a location that is reserved.
+    pub fn append(shuffle: &Shuffle, file: FileName, map: MapId) {
+        let header = BatchHeader { map, attempt: AttemptId(0), batch: BatchId(1), len: 4 };
+        let mut batch = bytes::BytesMut::new();
+        header.encode(ByteOrder::Little, &mut batch);
+        batch.extend_from_slice(b"1234");
+        let mut contents = shuffle.lock();
+        let slot = contents.state.find(file).unwrap();
+        contents.state.appended(slot, batch.len() as u64);
+        shuffle.grew(batch.len() as u64, 0);
+        contents.copy_mut(slot, file).append(&header, batch.freeze());
     }
 
     #[test]
