@@ -21,6 +21,9 @@ use crate::wire::packed::Location;
 use crate::wire::rpc::{self, Answer, Call, Request};
 use crate::wire::{Head, Header, Received, Status, WORKER_SHUFFLES_MAX, proto, received};
 
+/// Celeborn's number for partitions of which each is read by one reducer.
+const PARTITION_TYPE_REDUCE: i32 = 0;
+
 const LEAVING: &str = "the worker is leaving";
 const NO_SPACE: &str = "neither memory nor a directory has room";
 
@@ -74,6 +77,9 @@ impl ControlService {
         if !segment::is_storable(&key) {
             let reason = "an application's name has at most 200 bytes, and a shuffle is not negative";
             return Ok(refuse(Status::ReserveSlotsFailed, reason));
+        }
+        if request.partition_type != PARTITION_TYPE_REDUCE {
+            return Ok(refuse(Status::ReserveSlotsFailed, "map partitions (Flink) are not served"));
         }
         let split = SplitPolicy {
             enabled: request.partition_split_enabled,
@@ -332,6 +338,27 @@ mod tests {
         assert_eq!(reserve(), Status::ReserveSlotsFailed.code());
         store.delete(removed);
         assert_eq!(reserve(), Status::Success.code(), "there were no files");
+    }
+
+    #[tokio::test]
+    async fn partitions_of_maps_are_refused_in_words() {
+        let place = tempfile::tempdir().unwrap();
+        let control = ControlService::new(node(&place));
+        let reserve = |partition_type| {
+            let request = proto::ReserveSlots {
+                application_id: "app".to_owned(),
+                partition_type,
+                ..proto::ReserveSlots::default()
+            };
+            control.reserve(&Message::of(&request).parse().unwrap()).unwrap()
+        };
+        for of_maps in [1, 2] {
+            let refused = reserve(of_maps);
+            assert_eq!(refused.status, Status::ReserveSlotsFailed.code());
+            assert!(refused.reason.contains("map partitions"), "{}", refused.reason);
+        }
+        assert_eq!(control.node.store.shuffle_count(), 0);
+        assert_eq!(reserve(0).status, Status::Success.code());
     }
 
     #[tokio::test]
