@@ -82,7 +82,7 @@ impl ControlService {
             return Ok(refuse(Status::ReserveSlotsFailed, "map partitions (Flink) are not served"));
         }
         let split = SplitPolicy {
-            enabled: request.partition_split_enabled,
+            enabled: request.partition_split_enabled && self.node.options.split_enabled,
             threshold_bytes: u64::try_from(request.split_threshold).unwrap_or(0),
             mode: if request.split_mode == 1 { SplitMode::Hard } else { SplitMode::Soft },
             hard_bytes: self.node.options.split_bytes_max,
@@ -295,6 +295,7 @@ mod tests {
     use crate::worker::governor;
     use crate::worker::node::tests::{append, node, reserved};
     use crate::worker::options::{MEMORY_BYTES_MIN, Options};
+    use crate::worker::state::{Pressure, PushKind, Refusal};
 
     #[tokio::test]
     async fn a_commit_that_is_repeated_after_a_restart_says_which_maps_wrote() {
@@ -359,6 +360,40 @@ mod tests {
         }
         assert_eq!(control.node.store.shuffle_count(), 0);
         assert_eq!(reserve(0).status, Status::Success.code());
+    }
+
+    #[tokio::test]
+    async fn locations_split_by_size_where_the_client_and_the_worker_want_it() {
+        let key = ShuffleKey::new("app", 1);
+        let file = FileName { location: LocationId::new(0, 0), mode: Mode::Primary };
+        let id = WorkerId { host: "h".into(), rpc_port: 1, push_port: 2, fetch_port: 3, replicate_port: 4 };
+        let location = Location { id: file.location, mode: file.mode, worker: id.clone(), peer: None };
+        for (client_wants_it, worker_wants_it) in [(true, true), (true, false), (false, true)] {
+            let place = tempfile::tempdir().unwrap();
+            let options = Options {
+                directories: vec![place.path().into()],
+                disk_reserve_bytes: Some(0),
+                split_enabled: worker_wants_it,
+                ..Options::default()
+            };
+            let control = ControlService::new(Arc::new(Node::open(options, id.clone(), 64 << 20).unwrap()));
+            let request = proto::ReserveSlots {
+                application_id: key.application.to_string(),
+                shuffle_id: key.shuffle.0,
+                split_threshold: 10,
+                split_mode: 1,
+                partition_split_enabled: client_wants_it,
+                partition_locations_pair: Some(Location::pack(std::slice::from_ref(&location))),
+                ..proto::ReserveSlots::default()
+            };
+            let reserved = control.reserve(&Message::of(&request).parse().unwrap()).unwrap();
+            assert_eq!(reserved.status, Status::Success.code());
+            let shuffle = control.node.store.find(&key).unwrap();
+            append(&shuffle, file, MapId(0));
+            let judged = shuffle.lock().state.judge(file, MapId(0), PushKind::Single, Pressure::default());
+            let refusal = (client_wants_it && worker_wants_it).then_some(Refusal::HardSplit);
+            assert_eq!(judged.err(), refusal, "{client_wants_it} {worker_wants_it}");
+        }
     }
 
     #[tokio::test]

@@ -52,6 +52,8 @@ pub struct Options {
     pub network_location: String,
     /// The target size of a chunk. A client holds several, so it is not to exceed 8 MiB.
     pub chunk_bytes: u64,
+    /// Whether locations split because of their size.
+    pub split_enabled: bool,
     /// Bytes above which a soft split turns hard.
     pub split_bytes_max: u64,
     /// Copies of locations that one shuffle may have here.
@@ -88,6 +90,7 @@ impl Default for Options {
             disk_reserve_bytes: None,
             network_location: String::new(),
             chunk_bytes: 8 << 20,
+            split_enabled: true,
             split_bytes_max: 2 << 30,
             locations_max: 1 << 20,
             push_timeout: Duration::from_secs(120),
