@@ -184,7 +184,7 @@ fn set_worker(entry: &Entry, options: &mut worker::Options) -> Result<()> {
         "celeborn.worker.monitor.disk.check.timeout" => options.probe_timeout = time(entry)?,
         "celeborn.worker.decommission.forceExitTimeout" => options.decommission_timeout = time(entry)?,
         "celeborn.worker.graceful.shutdown.checkSlotsFinished.timeout" => options.stop_timeout = time(entry)?,
-        "celeborn.worker.activeConnection.max" => options.connections_max = count(entry)?,
+        "celeborn.worker.activeConnection.max" => options.active_connections_max = Some(count(entry)?),
         "celeborn.storage.availableTypes" => storage_types(entry)?,
         _ => {}
     }
@@ -237,7 +237,7 @@ mod tests {
             celeborn.worker.flusher.buffer.size 256k\nceleborn.ssl.rpc.enabled false\nceleborn.mater.port 1\n\
             celeborn.mater.port 2\ncompletely.other 3\n\
             celeborn.master.workerUnavailableInfo.expireTimeout -1\n\
-            celeborn.worker.shuffle.partitionSplit.enabled FALSE\n";
+            celeborn.worker.activeConnection.max 500\nceleborn.worker.shuffle.partitionSplit.enabled FALSE\n";
         let entries = file::parse(text);
         let (mut master, mut worker) = (master::Options::default(), worker::Options::default());
         let notices = to_master(&entries, &mut master).unwrap();
@@ -249,7 +249,7 @@ mod tests {
         assert_eq!(worker.masters, ["m1:9097", "m2:9097"]);
         assert_eq!(worker.directories, [PathBuf::from("/a"), PathBuf::from("/b")]);
         assert_eq!((worker.push_ports, worker.disk_reserve_bytes), (vec![9092], Some(1 << 30)));
-        assert!(!worker.split_enabled);
+        assert_eq!((worker.active_connections_max, worker.split_enabled), (Some(500), false));
         let texts: Vec<String> = notices.iter().map(Notice::to_string).collect();
         assert_eq!(
             texts,

@@ -70,8 +70,9 @@ pub struct Options {
     pub stop_timeout: Duration,
     /// How long a decommission waits for the last shuffle to go.
     pub decommission_timeout: Duration,
-    /// Connections that each listener holds at once.
-    pub connections_max: usize,
+    /// With so many connections, those of all its listeners together, the worker asks for no new partitions, and serves
+    /// whoever comes; `None` for never.
+    pub active_connections_max: Option<usize>,
 }
 
 impl Default for Options {
@@ -99,7 +100,7 @@ impl Default for Options {
             stream_idle_max: Duration::from_secs(3600),
             stop_timeout: Duration::from_secs(480),
             decommission_timeout: Duration::from_secs(6 * 3600),
-            connections_max: 8192,
+            active_connections_max: None,
         }
     }
 }

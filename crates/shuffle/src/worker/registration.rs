@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use super::node::Node;
 use crate::error::{Error, Kind, Result};
 use crate::ids::ShuffleKey;
-use crate::net::{Client, ClientOptions};
+use crate::net::{Client, ClientOptions, ConnectionCount};
 use crate::report::Command;
 use crate::wire::internal::{
     DirectoryHealth, DirectoryReport, HeldShuffle, ShuffleName, WorkerHeartbeat, WorkerIdentity, WorkerLeave,
@@ -42,6 +42,7 @@ const SHUFFLES_MANY: usize = WORKER_SHUFFLES_MAX / 10 * 9;
 pub struct Registration {
     node: Arc<Node>,
     http_port: Option<u16>,
+    connections: Vec<ConnectionCount>,
     client: Client,
     orders: mpsc::Sender<Command>,
     /// The worker has said goodbye: one more registration would make it a lost one.
@@ -49,10 +50,16 @@ pub struct Registration {
 }
 
 impl Registration {
-    /// A registration that is not begun. Orders for the worker as a whole go to `orders`.
-    pub fn new(node: Arc<Node>, http_port: Option<u16>, orders: mpsc::Sender<Command>) -> Self {
+    /// A registration that is not begun. `connections` are those of all listeners; orders for the worker as a whole go to
+    /// `orders`.
+    pub fn new(
+        node: Arc<Node>,
+        http_port: Option<u16>,
+        connections: Vec<ConnectionCount>,
+        orders: mpsc::Sender<Command>,
+    ) -> Self {
         let (client, has_left) = (Client::new(ClientOptions::default()), AtomicBool::new(false));
-        Self { node, http_port, client, orders, has_left }
+        Self { node, http_port, connections, client, orders, has_left }
     }
 
     /// Registers with whichever master answers, again whenever it has to, until the worker has left. Runs until it is
@@ -256,7 +263,11 @@ impl Registration {
             health: DirectoryHealth::from(directory.health()).into(),
         });
         let pressure = self.node.pressure_of_all();
-        let saturated = pressure.memory_tight || pressure.exhausted || shuffles.len() >= SHUFFLES_MANY;
+        let connections = self.connections.iter().map(ConnectionCount::get).sum::<usize>();
+        let saturated = pressure.memory_tight
+            || pressure.exhausted
+            || shuffles.len() >= SHUFFLES_MANY
+            || self.node.options.active_connections_max.is_some_and(|max| connections >= max);
         WorkerReport {
             phase: WorkerPhase::from(self.node.phase()).into(),
             directories: directories.collect(),
@@ -355,7 +366,7 @@ mod tests {
         }
         let still = directory.deletions.acquire().await.unwrap();
         let (sender, mut commands) = mpsc::channel(10);
-        let registration = Arc::new(Registration::new(Arc::clone(&node), None, sender));
+        let registration = Arc::new(Registration::new(Arc::clone(&node), None, Vec::new(), sender));
         let running = tokio::spawn(Arc::clone(&registration).run());
         let mut next = async || tokio::time::timeout(WITHIN, watched.recv()).await.expect("it asks").unwrap();
         let names = || -> Vec<ShuffleName> {
@@ -389,7 +400,7 @@ mod tests {
     fn a_worker_with_many_shuffles_says_so_before_it_refuses_them() {
         let place = tempfile::tempdir().unwrap();
         let node = node(&place);
-        let registration = Registration::new(Arc::clone(&node), None, mpsc::channel(1).0);
+        let registration = Registration::new(Arc::clone(&node), None, Vec::new(), mpsc::channel(1).0);
         let more = |shuffles: std::ops::Range<usize>| {
             shuffles.for_each(|number| _ = node.store.find_or_insert(&ShuffleKey::new("app", number as i32)));
         };
