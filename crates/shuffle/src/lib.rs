@@ -9,6 +9,7 @@
 //! - [`http`], [`api`], [`metrics`], [`process`]: pages and numbers for people, scripts and Prometheus.
 //! - [`measure`]: the measurements of `yeoul bench shuffle`.
 //! - [`net`]: the accept loop and the framed connections that every server of this crate runs on.
+//! - [`report`]: what workers tell the master, and what it tells them to do.
 //! - [`settings`]: Celeborn's keys and what they do here.
 //! - [`worker`]: takes batches, keeps them, and gives them back.
 
@@ -25,6 +26,7 @@ pub mod measure;
 pub mod metrics;
 pub mod net;
 pub mod process;
+pub mod report;
 pub mod settings;
 mod split_mix;
 pub mod wire;

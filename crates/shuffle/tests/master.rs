@@ -116,7 +116,7 @@ async fn deletions_reach_a_watching_worker_at_once() {
     let (worker, client) = (Peer::of(master.address()), Peer::of(master.address()));
     let registered = worker.register(1).await;
     assert_eq!(registered.status, 0);
-    assert!(registered.heartbeat_interval_ms > 0 && registered.worker_timeout_ms > 0);
+    assert!(registered.heartbeat_interval_ms > 0);
     assert_eq!(client.slots(7, 3, false).await.status, 0);
     assert_eq!(client.registered_shuffles().await, [7]);
     let asked = Instant::now();

@@ -7,7 +7,7 @@ use super::message::{MasterAnswer, MasterCall, Party, Push, WorkerAnswer, Worker
 use super::scene::Scene;
 use super::tally::Event;
 use crate::ids::{AttemptId, BatchId, FileName, MapId, Mode, ShuffleKey, WorkerId};
-use crate::master::report::{Command, HeldShuffle, Phase, Registration, Report};
+use crate::report::{Command, HeldShuffle, Phase, Registration, Report};
 use crate::wire::Status;
 use crate::worker::index::Index;
 use crate::worker::replicate::{Copied, combine};
@@ -368,7 +368,7 @@ impl Worker {
                     Some(refusal) => Err(refusal),
                     None => {
                         let held = self.shuffles.entry(key).or_default();
-                        held.state.reserve(&reservations, pressure, LOCATIONS_MAX).map(drop)
+                        held.state.reserve(&reservations, pressure, LOCATIONS_MAX)
                     }
                 })
             }

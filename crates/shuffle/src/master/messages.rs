@@ -3,13 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::record::User;
-use super::report::{Command, Directory, Health, HeldShuffle, Phase, Registration, Report};
 use super::state::{ApplicationHealth, ApplicationPulse, NAMED_MAX, OrderBatch, SlotGrant, SlotRequest};
 use crate::ids::{ApplicationId, Epoch, LocationId, Mode, PartitionId, ShuffleId, ShuffleKey, WorkerId};
+use crate::report::{Directory, HeldShuffle, Registration, Report};
 use crate::wire::lists::{Messages, Numbers, exactly};
 use crate::wire::packed::Location;
-use crate::wire::{DecodeError, Problem, Received, Status, internal, proto, received};
-use crate::worker::registration::SHUFFLES_MAX;
+use crate::wire::{DecodeError, Problem, Received, Status, WORKER_SHUFFLES_MAX, internal, proto, received};
 
 /// The longest application id: it is kept, and named in every frame of a push.
 const APPLICATION_ID_LEN_MAX: usize = 1024;
@@ -88,9 +87,7 @@ const PARTITIONS_MAX: usize = 1 << 20;
 pub fn slot_request(message: &Received<received::RequestSlots>) -> Result<SlotRequest, DecodeError> {
     let ids = || message.numbers(received::RequestSlots::PARTITION_ID_LIST);
     // Counted before they are made: a location takes a hundred times the byte of its partition's number.
-    if ids().count() > PARTITIONS_MAX {
-        return Err(malformed("partitions", "at most 1048576"));
-    }
+    check_count("partitions", ids().count(), PARTITIONS_MAX)?;
     let partition = |id: Result<i32, DecodeError>| match id? {
         ..0 => Err(malformed("partition id", "a number from 0")),
         id => Ok(PartitionId(id)),
@@ -176,9 +173,7 @@ pub fn registration(message: &Received<received::WorkerRegister>) -> Result<Regi
     }
     let ports = || message.numbers(received::WorkerRegister::PUSH_PORTS);
     let count = ports().count();
-    if count > WorkerId::PUSH_PORTS_MAX {
-        return Err(malformed("push ports", "at most 64"));
-    }
+    check_count("push ports", count, WorkerId::PUSH_PORTS_MAX)?;
     let port = |number: Result<i32, DecodeError>| {
         number?.try_into().map_err(|_| malformed("push port", "a number below 65536"))
     };
@@ -198,7 +193,7 @@ pub fn registration(message: &Received<received::WorkerRegister>) -> Result<Regi
 const DIRECTORIES_MAX: usize = 1024;
 /// The most shuffles of which a worker holds something: far more than by how many it may miss its own limit when several
 /// come at once, for one whose report is refused is lost.
-const HELD_SHUFFLES_MAX: usize = 2 * SHUFFLES_MAX;
+const HELD_SHUFFLES_MAX: usize = 2 * WORKER_SHUFFLES_MAX;
 
 /// A worker's report; without one nothing is there.
 ///
@@ -207,26 +202,18 @@ const HELD_SHUFFLES_MAX: usize = 2 * SHUFFLES_MAX;
 pub fn report(message: Option<Received<received::WorkerReport>>) -> Result<Report, DecodeError> {
     let message = message.unwrap_or_default();
     // Counted before they are made, as the partitions of a request for slots are.
-    if message.messages(received::WorkerReport::DIRECTORIES).count() > DIRECTORIES_MAX {
-        return Err(malformed("directories", "at most 1024"));
-    }
-    if message.messages(received::WorkerReport::SHUFFLES).count() > HELD_SHUFFLES_MAX {
-        return Err(malformed("held shuffles", "at most 131072"));
-    }
+    let directories = || message.messages(received::WorkerReport::DIRECTORIES);
+    check_count("directories", directories().count(), DIRECTORIES_MAX)?;
+    let shuffles = || message.messages(received::WorkerReport::SHUFFLES);
+    check_count("held shuffles", shuffles().count(), HELD_SHUFFLES_MAX)?;
     let count = |number: i64| u64::try_from(number).unwrap_or(0);
-    let phase = phase(message.phase());
     let directory = |report: Result<Received<received::DirectoryReport>, _>| {
         let report = report?;
         Ok(Directory {
-            health: match report.health() {
-                received::DirectoryHealth::DirectoryHealthy => Health::Healthy,
-                received::DirectoryHealth::DirectoryFull => Health::Full,
-                received::DirectoryHealth::DirectoryFailed => Health::Failed,
-            },
             path: report.path.clone(),
             bytes_total: count(report.bytes_total),
             bytes_usable: count(report.bytes_usable),
-            locations: count(report.locations),
+            health: report.health().into(),
         })
     };
     let held = |held: Result<Received<received::HeldShuffle>, _>| {
@@ -242,30 +229,14 @@ pub fn report(message: Option<Received<received::WorkerReport>>) -> Result<Repor
         })
     };
     Ok(Report {
-        phase,
+        phase: message.phase().into(),
         memory_limit_bytes: count(message.memory_limit_bytes),
         memory_used_bytes: count(message.memory_used_bytes),
-        shuffles: message
-            .messages(received::WorkerReport::SHUFFLES)
-            .map(held)
-            .collect::<Result<_, DecodeError>>()?,
+        shuffles: shuffles().map(held).collect::<Result<_, DecodeError>>()?,
         saturated: message.saturated,
-        bytes_appended: count(message.bytes_appended),
         open_locations: count(message.open_locations),
-        directories: message
-            .messages(received::WorkerReport::DIRECTORIES)
-            .map(directory)
-            .collect::<Result<_, DecodeError>>()?,
+        directories: directories().map(directory).collect::<Result<_, DecodeError>>()?,
     })
-}
-
-/// A worker's phase.
-pub fn phase(phase: received::WorkerPhase) -> Phase {
-    match phase {
-        received::WorkerPhase::WorkerNormal => Phase::Normal,
-        received::WorkerPhase::WorkerStopping => Phase::Stopping,
-        received::WorkerPhase::WorkerDecommissioning => Phase::Decommissioning,
-    }
 }
 
 /// Names of shuffles for a worker.
@@ -279,18 +250,11 @@ pub fn shuffle_names(shuffles: &[ShuffleKey]) -> Vec<internal::ShuffleName> {
 
 /// Orders to a worker.
 pub fn orders(batch: &OrderBatch) -> internal::WorkerOrders {
-    let command = match batch.command {
-        None => internal::WorkerCommand::CommandNone,
-        Some(Command::StopGracefully) => internal::WorkerCommand::CommandStopGracefully,
-        Some(Command::Decommission) => internal::WorkerCommand::CommandDecommission,
-        Some(Command::Recommission) => internal::WorkerCommand::CommandRecommission,
-        Some(Command::StopNow) => internal::WorkerCommand::CommandStopNow,
-    };
     internal::WorkerOrders {
         status: Status::Success.code(),
         sequence: batch.sequence,
         expired: shuffle_names(&batch.expired),
-        command: command.into(),
+        command: internal::WorkerCommand::from(batch.command).into(),
     }
 }
 
@@ -299,9 +263,7 @@ pub fn orders(batch: &OrderBatch) -> internal::WorkerOrders {
 /// # Errors
 /// One is negative, or there are too many.
 pub fn shuffle_ids<M>(message: &Received<M>, list: Numbers<M, i32>) -> Result<Vec<ShuffleId>, DecodeError> {
-    if message.numbers(list).count() > NAMED_MAX {
-        return Err(malformed("shuffle ids", "at most 65536"));
-    }
+    check_count("shuffle ids", message.numbers(list).count(), NAMED_MAX)?;
     message.numbers(list).map(|number| shuffle_id(number?)).collect()
 }
 
@@ -316,11 +278,18 @@ pub fn properties(
     message: &Received<received::RegisterApplicationInfo>,
 ) -> Result<Vec<(String, String)>, DecodeError> {
     let extra = || message.messages(received::RegisterApplicationInfo::EXTRA_INFO);
-    if extra().count() > PROPERTIES_SENT_MAX {
-        return Err(malformed("extra info", "at most 4096 entries"));
-    }
+    check_count("extra info", extra().count(), PROPERTIES_SENT_MAX)?;
     let extra = extra().map(|entry| entry.map(|entry| (entry.key.clone(), entry.value.clone())));
     Ok(extra.collect::<Result<BTreeMap<_, _>, _>>()?.into_iter().collect())
+}
+
+/// Refuses a list that is too long.
+fn check_count(field: &'static str, found: usize, max: usize) -> Result<(), DecodeError> {
+    if found <= max {
+        return Ok(());
+    }
+    let problem = Problem::TooLong { found: found as u64, max: max as u64 };
+    Err(DecodeError { field, offset: 0, problem })
 }
 
 fn malformed(field: &'static str, expected: &'static str) -> DecodeError {
@@ -402,7 +371,8 @@ mod tests {
             report_of(&beat).map(|report| report.shuffles.len())
         };
         assert_eq!(holding(7).unwrap(), 7);
-        assert!(holding(HELD_SHUFFLES_MAX + 1).is_err());
+        let error = holding(HELD_SHUFFLES_MAX + 1).unwrap_err().to_string();
+        assert_eq!(error, "held shuffles at offset 0: length 131073 is above the limit of 131072");
 
         let listing = |shuffles: usize| {
             let request =
@@ -470,19 +440,5 @@ mod tests {
         assert!(slot_request(&request("app", -1, 0)).is_err());
         assert!(slot_request(&request("app", 0, -1)).is_err());
         assert!(registration(&Received::default()).is_err());
-    }
-
-    #[test]
-    fn a_list_of_shuffles_is_no_longer_than_what_is_remembered_of_them() {
-        let listed = |count| {
-            let request = proto::BatchUnregisterShuffles {
-                app_id: "app".to_owned(),
-                shuffle_ids: (0..count).collect(),
-                ..Default::default()
-            };
-            let request: Received<received::BatchUnregisterShuffles> = Message::of(&request).parse().unwrap();
-            Some(shuffle_ids(&request, received::BatchUnregisterShuffles::SHUFFLE_IDS).ok()?.len())
-        };
-        assert_eq!((listed(65_536), listed(65_537)), (Some(65_536), None));
     }
 }

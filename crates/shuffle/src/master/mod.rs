@@ -19,13 +19,13 @@ mod options;
 mod pages;
 pub mod record;
 mod relay;
-pub mod report;
 pub mod server;
 mod service;
 pub mod slots;
 pub mod state;
 mod view;
 
+pub use crate::report;
 pub use options::Options;
 pub use record::Record;
 pub use server::{Handle, Server};

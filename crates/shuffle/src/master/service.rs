@@ -9,6 +9,7 @@ use super::server::Shared;
 use super::state::{SlotRefusal, Unregistered};
 use crate::ids::ShuffleId;
 use crate::net::{Body, ConnectionId, Reply, Service};
+use crate::report::Phase;
 use crate::wire::message::{Message, MessageType, Typed};
 use crate::wire::rpc::{self, Answer, Call, Request};
 use crate::wire::{DecodeError, Head, Header, Received, Status, internal, proto, received};
@@ -111,7 +112,7 @@ impl MasterService {
             MessageType::WORKER_LEAVE => {
                 let request = message.parse::<received::WorkerLeave>()?;
                 let worker = messages::worker(request.worker.as_ref())?;
-                let phase = messages::phase(request.phase());
+                let phase = Phase::from(request.phase());
                 let (incarnation, gone) = (request.incarnation, request.gone);
                 tracing::info!(%worker, ?phase, gone, "a worker leaves");
                 let left = shared
@@ -170,11 +171,9 @@ impl MasterService {
             .shared
             .decide(|state, now| state.register_worker(now, connection.number(), registration))
             .await;
-        let options = &self.shared.options;
-        let ms = |duration: Duration| i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
+        let heartbeat = self.shared.options.worker_heartbeat;
         let mut response = internal::WorkerRegistered {
-            heartbeat_interval_ms: ms(options.worker_heartbeat),
-            worker_timeout_ms: ms(options.limits.worker_timeout),
+            heartbeat_interval_ms: i64::try_from(heartbeat.as_millis()).unwrap_or(i64::MAX),
             ..internal::WorkerRegistered::default()
         };
         match registered {

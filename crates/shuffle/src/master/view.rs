@@ -210,8 +210,8 @@ mod tests {
             HeldShuffle { shuffle: ShuffleKey::new(application, number as i32), locations, bytes }
         };
         let path = "/d".to_owned();
-        let (bytes_total, bytes_usable, locations) = (u64::MAX, u64::MAX, 0);
-        let directory = Directory { path, bytes_total, bytes_usable, health: Health::Healthy, locations };
+        let (bytes_total, bytes_usable) = (u64::MAX, u64::MAX);
+        let directory = Directory { path, bytes_total, bytes_usable, health: Health::Healthy };
         let shuffles = held.iter().enumerate().map(shuffle).collect();
         let report = Report { shuffles, directories: vec![directory], ..Report::default() };
         let registered = Registration { report, ..registration(id(worker), worker.into()) };

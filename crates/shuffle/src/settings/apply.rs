@@ -175,12 +175,16 @@ fn set_worker(entry: &Entry, options: &mut worker::Options) -> Result<()> {
         }
         "celeborn.worker.storage.disk.reserve.size" => options.disk_reserve_bytes = Some(size()?),
         "celeborn.shuffle.chunk.size" => options.chunk_bytes = size()?,
+        "celeborn.worker.shuffle.partitionSplit.enabled" => {
+            let truth = |text: &str| text.to_ascii_lowercase().parse::<bool>().ok();
+            options.split_enabled = parse(entry, "true or false", truth)?;
+        }
         "celeborn.worker.shuffle.partitionSplit.max" => options.split_bytes_max = size()?,
         "celeborn.worker.monitor.disk.check.interval" => options.probe_interval = time(entry)?,
         "celeborn.worker.monitor.disk.check.timeout" => options.probe_timeout = time(entry)?,
         "celeborn.worker.decommission.forceExitTimeout" => options.decommission_timeout = time(entry)?,
         "celeborn.worker.graceful.shutdown.checkSlotsFinished.timeout" => options.stop_timeout = time(entry)?,
-        "celeborn.worker.activeConnection.max" => options.connections_max = count(entry)?,
+        "celeborn.worker.activeConnection.max" => options.active_connections_max = Some(count(entry)?),
         "celeborn.storage.availableTypes" => storage_types(entry)?,
         _ => {}
     }
@@ -232,7 +236,8 @@ mod tests {
             celeborn.worker.storage.disk.reserve.size 1G\nceleborn.worker.flusher.threads 32\n\
             celeborn.worker.flusher.buffer.size 256k\nceleborn.ssl.rpc.enabled false\nceleborn.mater.port 1\n\
             celeborn.mater.port 2\ncompletely.other 3\n\
-            celeborn.master.workerUnavailableInfo.expireTimeout -1\n";
+            celeborn.master.workerUnavailableInfo.expireTimeout -1\n\
+            celeborn.worker.activeConnection.max 500\nceleborn.worker.shuffle.partitionSplit.enabled FALSE\n";
         let entries = file::parse(text);
         let (mut master, mut worker) = (master::Options::default(), worker::Options::default());
         let notices = to_master(&entries, &mut master).unwrap();
@@ -244,6 +249,7 @@ mod tests {
         assert_eq!(worker.masters, ["m1:9097", "m2:9097"]);
         assert_eq!(worker.directories, [PathBuf::from("/a"), PathBuf::from("/b")]);
         assert_eq!((worker.push_ports, worker.disk_reserve_bytes), (vec![9092], Some(1 << 30)));
+        assert_eq!((worker.active_connections_max, worker.split_enabled), (Some(500), false));
         let texts: Vec<String> = notices.iter().map(Notice::to_string).collect();
         assert_eq!(
             texts,
@@ -295,7 +301,7 @@ mod tests {
     /// A key that the page calls honoured and that belongs to a server must change that server's options.
     #[test]
     fn every_honoured_key_of_a_server_does_something() {
-        let values = ["17", "17s", "9m", "LOADAWARE", "ROUNDROBIN", "/somewhere", "somewhere:1"];
+        let values = ["17", "17s", "9m", "false", "LOADAWARE", "ROUNDROBIN", "/somewhere", "somewhere:1"];
         for setting in table().iter().filter(|setting| setting.level == Level::Honoured) {
             let by_client = setting.note.starts_with("by the client");
             if matches!(setting.group, Group::Client | Group::Network) || by_client {

@@ -5,6 +5,9 @@ use super::frame::FrameType;
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 
+/// Shuffles of which a worker holds something at a time, or deletes it: one report to the master names them all.
+pub const WORKER_SHUFFLES_MAX: usize = 1 << 16;
+
 /// The largest header and bodies that a connection accepts, in bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {

@@ -47,6 +47,6 @@ pub(crate) mod journal {
 
 pub use cursor::{DecodeError, Problem};
 pub use frame::{ChunkSlice, Frame, FrameType, Head, Header, Incoming};
-pub use limits::Limits;
+pub use limits::{Limits, WORKER_SHUFFLES_MAX};
 pub use lists::Received;
 pub use status::Status;

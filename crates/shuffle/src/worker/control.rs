@@ -9,7 +9,6 @@ use bytes::Bytes;
 
 use super::memory::Party;
 use super::node::Node;
-use super::registration::SHUFFLES_MAX;
 use super::state::{Commit, CommitOutcome, Reservation, ReserveRefusal, Slot, SplitMode, SplitPolicy};
 use super::store::segment;
 use super::store::shuffle::{Contents, Shuffle};
@@ -20,7 +19,10 @@ use crate::wire::lists::{Texts, exactly};
 use crate::wire::message::{Message, MessageType};
 use crate::wire::packed::Location;
 use crate::wire::rpc::{self, Answer, Call, Request};
-use crate::wire::{Head, Header, Received, Status, proto, received};
+use crate::wire::{Head, Header, Received, Status, WORKER_SHUFFLES_MAX, proto, received};
+
+/// Celeborn's number for partitions of which each is read by one reducer.
+const PARTITION_TYPE_REDUCE: i32 = 0;
 
 const LEAVING: &str = "the worker is leaving";
 const NO_SPACE: &str = "neither memory nor a directory has room";
@@ -76,8 +78,11 @@ impl ControlService {
             let reason = "an application's name has at most 200 bytes, and a shuffle is not negative";
             return Ok(refuse(Status::ReserveSlotsFailed, reason));
         }
+        if request.partition_type != PARTITION_TYPE_REDUCE {
+            return Ok(refuse(Status::ReserveSlotsFailed, "map partitions (Flink) are not served"));
+        }
         let split = SplitPolicy {
-            enabled: request.partition_split_enabled,
+            enabled: request.partition_split_enabled && self.node.options.split_enabled,
             threshold_bytes: u64::try_from(request.split_threshold).unwrap_or(0),
             mode: if request.split_mode == 1 { SplitMode::Hard } else { SplitMode::Soft },
             hard_bytes: self.node.options.split_bytes_max,
@@ -121,7 +126,7 @@ impl ControlService {
         if pressure.exhausted {
             return Ok(refuse(Status::NoAvailableWorkingDir, NO_SPACE));
         }
-        if self.node.store.shuffle_count() >= SHUFFLES_MAX && self.node.store.find(&key).is_none() {
+        if self.node.store.shuffle_count() >= WORKER_SHUFFLES_MAX && self.node.store.find(&key).is_none() {
             return Ok(refuse(Status::ReserveSlotsFailed, "the worker holds too many shuffles"));
         }
         let reserved = self.node.store.with_shuffle(&key, |contents| {
@@ -286,11 +291,11 @@ impl Service for ControlService {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::{BatchId, MapId, WorkerId};
-    use crate::wire::batch::{BatchHeader, ByteOrder};
+    use crate::ids::{MapId, WorkerId};
     use crate::worker::governor;
-    use crate::worker::node::tests::{node, reserved};
+    use crate::worker::node::tests::{append, node, reserved};
     use crate::worker::options::{MEMORY_BYTES_MIN, Options};
+    use crate::worker::state::{Pressure, PushKind, Refusal};
 
     #[tokio::test]
     async fn a_commit_that_is_repeated_after_a_restart_says_which_maps_wrote() {
@@ -305,20 +310,9 @@ mod tests {
             let outcome = contents.state.commit(&commit);
             response(&contents, &outcome)
         };
-        let first = {
-            let mut contents = shuffle.lock();
-            contents.wants_map_bitmap = true;
-            let slot = contents.state.find(file).unwrap();
-            let header = BatchHeader { map: MapId(3), attempt: AttemptId(0), batch: BatchId(1), len: 4 };
-            let mut batch = bytes::BytesMut::new();
-            header.encode(ByteOrder::Little, &mut batch);
-            batch.extend_from_slice(b"1234");
-            contents.state.appended(slot, batch.len() as u64);
-            shuffle.grew(batch.len() as u64, 0);
-            contents.copy_mut(slot, file).append(&header, batch.freeze());
-            drop(contents);
-            answer(&shuffle)
-        };
+        shuffle.lock().wants_map_bitmap = true;
+        append(&shuffle, file, MapId(3));
+        let first = answer(&shuffle);
         assert_eq!(first.map_id_bitmap.len(), 1);
         assert!(before.store.flush().await.is_empty());
         drop((shuffle, before));
@@ -345,6 +339,61 @@ mod tests {
         assert_eq!(reserve(), Status::ReserveSlotsFailed.code());
         store.delete(removed);
         assert_eq!(reserve(), Status::Success.code(), "there were no files");
+    }
+
+    #[tokio::test]
+    async fn partitions_of_maps_are_refused_in_words() {
+        let place = tempfile::tempdir().unwrap();
+        let control = ControlService::new(node(&place));
+        let reserve = |partition_type| {
+            let request = proto::ReserveSlots {
+                application_id: "app".to_owned(),
+                partition_type,
+                ..proto::ReserveSlots::default()
+            };
+            control.reserve(&Message::of(&request).parse().unwrap()).unwrap()
+        };
+        for of_maps in [1, 2] {
+            let refused = reserve(of_maps);
+            assert_eq!(refused.status, Status::ReserveSlotsFailed.code());
+            assert!(refused.reason.contains("map partitions"), "{}", refused.reason);
+        }
+        assert_eq!(control.node.store.shuffle_count(), 0);
+        assert_eq!(reserve(0).status, Status::Success.code());
+    }
+
+    #[tokio::test]
+    async fn locations_split_by_size_where_the_client_and_the_worker_want_it() {
+        let key = ShuffleKey::new("app", 1);
+        let file = FileName { location: LocationId::new(0, 0), mode: Mode::Primary };
+        let id = WorkerId { host: "h".into(), rpc_port: 1, push_port: 2, fetch_port: 3, replicate_port: 4 };
+        let location = Location { id: file.location, mode: file.mode, worker: id.clone(), peer: None };
+        for (client_wants_it, worker_wants_it) in [(true, true), (true, false), (false, true)] {
+            let place = tempfile::tempdir().unwrap();
+            let options = Options {
+                directories: vec![place.path().into()],
+                disk_reserve_bytes: Some(0),
+                split_enabled: worker_wants_it,
+                ..Options::default()
+            };
+            let control = ControlService::new(Arc::new(Node::open(options, id.clone(), 64 << 20).unwrap()));
+            let request = proto::ReserveSlots {
+                application_id: key.application.to_string(),
+                shuffle_id: key.shuffle.0,
+                split_threshold: 10,
+                split_mode: 1,
+                partition_split_enabled: client_wants_it,
+                partition_locations_pair: Some(Location::pack(std::slice::from_ref(&location))),
+                ..proto::ReserveSlots::default()
+            };
+            let reserved = control.reserve(&Message::of(&request).parse().unwrap()).unwrap();
+            assert_eq!(reserved.status, Status::Success.code());
+            let shuffle = control.node.store.find(&key).unwrap();
+            append(&shuffle, file, MapId(0));
+            let judged = shuffle.lock().state.judge(file, MapId(0), PushKind::Single, Pressure::default());
+            let refusal = (client_wants_it && worker_wants_it).then_some(Refusal::HardSplit);
+            assert_eq!(judged.err(), refusal, "{client_wants_it} {worker_wants_it}");
+        }
     }
 
     #[tokio::test]

@@ -16,7 +16,7 @@ use super::answer::PushReply;
 use super::buffers;
 use super::memory::Party;
 use super::node::Node;
-use super::push::{Appended, Push, Rejection, wait_for_memory};
+use super::push::{Push, Rejection, status_of, wait_for_memory};
 use super::replicate::{self, Copied};
 use super::state::Refusal;
 use super::store::Store;
@@ -118,15 +118,15 @@ pub async fn push(
     let received = receive(node, file_of_its_own, &push.party(), &mut patience, body, copy.as_mut()).await?;
     let appended = received.and_then(|received| {
         let last = received.last.clone();
-        append(node, shuffle, &push, file, len, received).map(|appended| (appended, last))
+        append(node, shuffle, &push, file, len, received).map(|status| (status, last))
     });
     match (appended, copy) {
         (Err(rejection), _) => rejection.answer(reply),
-        (Ok((appended, _)), None) => reply.status(appended.status()),
-        (Ok((appended, last)), Some(copy)) => {
+        (Ok((status, _)), None) => reply.status(status),
+        (Ok((status, last)), Some(copy)) => {
             tokio::spawn(async move {
                 let copied = copy.finish(last).await;
-                replicate::answer(reply, appended.status(), copied);
+                replicate::answer(reply, status, copied);
             });
         }
     }
@@ -245,11 +245,9 @@ fn start_copy(
     waiting: Duration,
 ) -> Option<Copy> {
     let location = *push.locations.first()?;
-    let contents = shuffle.lock();
-    let slot = contents.state.find(FileName { location, mode: push.mode })?;
-    let peer = contents.state.peer(slot)?.clone();
-    let within = contents.push_timeout.unwrap_or(node.options.push_timeout) + waiting;
-    drop(contents);
+    let file = FileName { location, mode: push.mode };
+    let (peer, within) = shuffle.lock().peer_of(file, node.options.push_timeout)?;
+    let within = within + waiting;
     let header =
         Header::PushData { request_id: 0, mode: Mode::Replica, shuffle: push.shuffle.clone(), location };
     let (pieces, waiting) = mpsc::channel(PIECES_WAITING);
@@ -314,10 +312,10 @@ fn append(
     file: FileName,
     len: usize,
     received: Received,
-) -> Result<Appended, Rejection> {
+) -> Result<Status, Rejection> {
     let Received { file: unfinished, front, checksum, .. } = received;
     let pressure = node.pressure(&push.party());
-    let (appended, head, segment) = {
+    let (status, head, segment) = {
         let mut contents = shuffle.lock();
         if contents.gone {
             return Err(Rejection::Refused(Refusal::NotFound));
@@ -339,12 +337,12 @@ fn append(
         let first =
             copy.append_on_disk(&header, len as u32, Arc::clone(&segment), Segment::LARGE_BATCH_AT, checksum);
         let head = Head { file, life: copy.life(), first, row };
-        (Appended::new(admission.soft_split), head, segment)
+        (status_of(admission.soft_split), head, segment)
     };
     node.count_appended(len as u64);
     // A task of its own: the batch counts from now on, whatever becomes of the connection that brought it.
     tokio::spawn(finish(Arc::clone(&node.store), Arc::clone(shuffle), segment, head));
-    Ok(appended)
+    Ok(status)
 }
 
 /// What stands in front of a large batch. It can be read without; a restart needs it.

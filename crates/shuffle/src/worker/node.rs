@@ -17,17 +17,7 @@ use super::store::Store;
 use super::streams::Streams;
 use crate::error::Result;
 use crate::ids::{ShuffleKey, WorkerId};
-
-/// What a worker is doing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
-    /// It takes and gives.
-    Normal,
-    /// It stops, and comes back on the same ports with the same data.
-    Stopping,
-    /// It takes nothing new, and leaves for good when its last shuffle has gone.
-    Decommissioning,
-}
+use crate::report::Phase;
 
 /// The parts of a worker that its listeners share.
 pub struct Node {
@@ -188,20 +178,24 @@ pub(super) mod tests {
         shuffle
     }
 
-    /// A shuffle of the node with one primary, to which map 3 pushed a batch before it was committed.
-    pub fn committed(node: &Node, key: &ShuffleKey, file: FileName) -> Arc<Shuffle> {
-        let shuffle = reserved(node, key, &[file]);
-        let mut contents = shuffle.lock();
-        let slot = contents.state.find(file).unwrap();
-        let header = BatchHeader { map: MapId(3), attempt: AttemptId(0), batch: BatchId(1), len: 4 };
+    /// Appends a batch of a map, four bytes behind its header, to a location that is reserved.
+    pub fn append(shuffle: &Shuffle, file: FileName, map: MapId) {
+        let header = BatchHeader { map, attempt: AttemptId(0), batch: BatchId(1), len: 4 };
         let mut batch = bytes::BytesMut::new();
         header.encode(ByteOrder::Little, &mut batch);
         batch.extend_from_slice(b"1234");
+        let mut contents = shuffle.lock();
+        let slot = contents.state.find(file).unwrap();
         contents.state.appended(slot, batch.len() as u64);
         shuffle.grew(batch.len() as u64, 0);
         contents.copy_mut(slot, file).append(&header, batch.freeze());
-        contents.state.commit(&Commit { primaries: vec![file.location], ..Commit::default() });
-        drop(contents);
+    }
+
+    /// A shuffle of the node with one primary, to which map 3 pushed a batch before it was committed.
+    pub fn committed(node: &Node, key: &ShuffleKey, file: FileName) -> Arc<Shuffle> {
+        let shuffle = reserved(node, key, &[file]);
+        append(&shuffle, file, MapId(3));
+        shuffle.lock().state.commit(&Commit { primaries: vec![file.location], ..Commit::default() });
         shuffle
     }
 

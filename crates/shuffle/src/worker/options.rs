@@ -52,6 +52,8 @@ pub struct Options {
     pub network_location: String,
     /// The target size of a chunk. A client holds several, so it is not to exceed 8 MiB.
     pub chunk_bytes: u64,
+    /// Whether locations split because of their size.
+    pub split_enabled: bool,
     /// Bytes above which a soft split turns hard.
     pub split_bytes_max: u64,
     /// Copies of locations that one shuffle may have here.
@@ -69,8 +71,9 @@ pub struct Options {
     pub stop_timeout: Duration,
     /// How long a decommission waits for the last shuffle to go.
     pub decommission_timeout: Duration,
-    /// Connections that each listener holds at once.
-    pub connections_max: usize,
+    /// With so many connections, those of all its listeners together, the worker asks for no new partitions, and serves
+    /// whoever comes; `None` for never.
+    pub active_connections_max: Option<usize>,
 }
 
 impl Default for Options {
@@ -89,6 +92,7 @@ impl Default for Options {
             disk_reserve_bytes: None,
             network_location: String::new(),
             chunk_bytes: 8 << 20,
+            split_enabled: true,
             split_bytes_max: 2 << 30,
             locations_max: 1 << 20,
             push_timeout: Duration::from_secs(120),
@@ -97,7 +101,7 @@ impl Default for Options {
             stream_idle_max: Duration::from_secs(3600),
             stop_timeout: Duration::from_secs(480),
             decommission_timeout: Duration::from_secs(6 * 3600),
-            connections_max: 8192,
+            active_connections_max: None,
         }
     }
 }

@@ -18,13 +18,13 @@ use serde_json::json;
 use tokio::sync::mpsc;
 
 use super::node::Node;
-use super::registration::Command;
 use super::view;
 use crate::api::{self, Routes, handled, handled_with, parse};
 use crate::http::Response;
 use crate::ids::ShuffleKey;
 use crate::metrics::Exposition;
 use crate::net::ConnectionCount;
+use crate::report::Command;
 
 /// Locations that one page lists; each is some 200 bytes of JSON, several times as much while it is made.
 const LOCATIONS_MAX: usize = 4096;

@@ -62,22 +62,15 @@ pub(super) enum Rejection {
 }
 
 /// What an appended push still needs.
-pub(super) struct Appended {
+struct Appended {
     soft_split: bool,
     /// Where the other copies go, and how long that may take.
     peer: Option<(Arc<str>, Duration)>,
 }
 
-impl Appended {
-    /// A push whose copies are none of the caller's business.
-    pub fn new(soft_split: bool) -> Self {
-        Self { soft_split, peer: None }
-    }
-
-    /// What the client is told.
-    pub fn status(&self) -> Status {
-        if self.soft_split { Status::SoftSplit } else { Status::Success }
-    }
+/// What the client of an appended push is told.
+pub(super) fn status_of(soft_split: bool) -> Status {
+    if soft_split { Status::SoftSplit } else { Status::Success }
 }
 
 impl PushService {
@@ -102,7 +95,7 @@ impl PushService {
         if push.kind == PushKind::Single && large::is_large(len, limit) {
             return large::push(&self.node, &shuffle, push, patience, body, reply).await;
         }
-        let peer = if forward::is_worth_it(len) { self.peer_of(&shuffle, &push) } else { None };
+        let peer = if forward::is_worth_it(len) { self.peer_of(&shuffle.lock(), &push) } else { None };
         let cost = buffers::cost(len) + peer.as_ref().map_or(0, |_| forward::COST_BYTES);
         let until = body.deadline(patience);
         let Some(mut charge) = wait_for_memory(&self.node, &push.party(), cost, until).await else {
@@ -127,9 +120,9 @@ impl PushService {
         let body = buffer.share();
         match self.append(&shuffle, &push, &body) {
             Err(rejection) => rejection.answer(reply),
-            Ok(appended @ Appended { peer: None, .. }) => reply.status(appended.status()),
+            Ok(Appended { soft_split, peer: None }) => reply.status(status_of(soft_split)),
             Ok(Appended { soft_split, peer: Some((peer, within)) }) => {
-                let own = Appended::new(soft_split).status();
+                let own = status_of(soft_split);
                 let peers = self.node.peers.of(&push.shuffle.application);
                 tokio::spawn(async move {
                     let copied = match copy {
@@ -143,13 +136,10 @@ impl PushService {
         Ok(())
     }
 
-    /// Where the other copies of a push go, and how long that may take.
-    fn peer_of(&self, shuffle: &Shuffle, push: &Push) -> Option<(Arc<str>, Duration)> {
-        let contents = shuffle.lock();
-        // All locations of a frame have the same pair of workers: that is how clients group them.
-        let slot = contents.state.find(push.files().next()?)?;
-        let within = contents.push_timeout.unwrap_or(self.node.options.push_timeout);
-        Some((contents.state.peer(slot)?.clone(), within))
+    /// Where the other copies of a push go, and how long that may take. All locations of a frame have the same pair of
+    /// workers: that is how clients group them.
+    fn peer_of(&self, contents: &Contents, push: &Push) -> Option<(Arc<str>, Duration)> {
+        contents.peer_of(push.files().next()?, self.node.options.push_timeout)
     }
 
     /// How long the push may wait for memory, if it would be appended were it here. It is asked again when it is.
@@ -204,9 +194,7 @@ impl PushService {
             soft_split |= admission.soft_split;
             batches.push((file, admission.slot, header, batch));
         }
-        // All locations of a frame have the same pair of workers: that is how clients group them.
-        let peer = batches.first().and_then(|(_, slot, _, _)| contents.state.peer(*slot).cloned());
-        let within = contents.push_timeout.unwrap_or(self.node.options.push_timeout);
+        let peer = self.peer_of(&contents, push);
         for (file, slot, header, batch) in batches {
             contents.state.appended(slot, batch.len() as u64);
             contents.copy_mut(slot, file).append(&header, batch);
@@ -216,7 +204,7 @@ impl PushService {
         shuffle.grew(bytes, self.node.store.now_ms());
         drop(contents);
         self.node.count_appended(bytes);
-        Ok(Appended { soft_split, peer: peer.map(|peer| (peer, within)) })
+        Ok(Appended { soft_split, peer })
     }
 }
 
@@ -290,7 +278,14 @@ impl Rejection {
         }
     }
 }
+
 impl Contents {
+    /// Where the other copy of a location goes, and how long that may take: `default` where no client has said.
+    pub(super) fn peer_of(&self, file: FileName, default: Duration) -> Option<(Arc<str>, Duration)> {
+        let peer = self.state.peer(self.state.find(file)?)?;
+        Some((Arc::clone(peer), self.push_timeout.unwrap_or(default)))
+    }
+
     /// Reads the header in `front` of a batch of `len` bytes, in the byte order that the shuffle's clients use.
     ///
     /// # Errors

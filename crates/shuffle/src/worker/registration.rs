@@ -7,22 +7,20 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 
-use super::node::{Node, Phase};
-use super::store::directory::Health;
+use super::node::Node;
 use crate::error::{Error, Kind, Result};
 use crate::ids::ShuffleKey;
-use crate::net::{Client, ClientOptions};
+use crate::net::{Client, ClientOptions, ConnectionCount};
+use crate::report::Command;
 use crate::wire::internal::{
     DirectoryHealth, DirectoryReport, HeldShuffle, ShuffleName, WorkerHeartbeat, WorkerIdentity, WorkerLeave,
     WorkerPhase, WorkerRegister, WorkerReport, WorkerWatch,
 };
 use crate::wire::lists::Messages;
 use crate::wire::message::{Message, Receivable, Typed};
-use crate::wire::received::{
-    self, WorkerCommand, WorkerHeartbeatReply, WorkerLeaveReply, WorkerOrders, WorkerRegistered,
-};
+use crate::wire::received::{self, WorkerHeartbeatReply, WorkerLeaveReply, WorkerOrders, WorkerRegistered};
 use crate::wire::rpc::{self, Answer, Request};
-use crate::wire::{Header, Received, Status};
+use crate::wire::{Header, Received, Status, WORKER_SHUFFLES_MAX};
 
 /// How long a master may take to answer.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
@@ -37,29 +35,14 @@ const DELETION_WAIT: Duration = if cfg!(test) { Duration::from_millis(50) } else
 /// How often a worker without a master says so.
 const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Shuffles of which a worker holds something at a time, or deletes it: one report to the master names them all.
-pub const SHUFFLES_MAX: usize = 1 << 16;
-
 /// With so many, others are to be chosen first: a worker that refuses a shuffle is left out by the driver for all of its own.
-const SHUFFLES_MANY: usize = SHUFFLES_MAX / 10 * 9;
-
-/// An order of the master.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Command {
-    /// Finish, flush, exit; come back on the same ports.
-    StopGracefully,
-    /// Take nothing new; exit when empty.
-    Decommission,
-    /// Back to normal.
-    Recommission,
-    /// Exit now.
-    StopNow,
-}
+const SHUFFLES_MANY: usize = WORKER_SHUFFLES_MAX / 10 * 9;
 
 /// The connection to the masters.
 pub struct Registration {
     node: Arc<Node>,
     http_port: Option<u16>,
+    connections: Vec<ConnectionCount>,
     client: Client,
     orders: mpsc::Sender<Command>,
     /// The worker has said goodbye: one more registration would make it a lost one.
@@ -67,10 +50,16 @@ pub struct Registration {
 }
 
 impl Registration {
-    /// A registration that is not begun. Orders for the worker as a whole go to `orders`.
-    pub fn new(node: Arc<Node>, http_port: Option<u16>, orders: mpsc::Sender<Command>) -> Self {
+    /// A registration that is not begun. `connections` are those of all listeners; orders for the worker as a whole go to
+    /// `orders`.
+    pub fn new(
+        node: Arc<Node>,
+        http_port: Option<u16>,
+        connections: Vec<ConnectionCount>,
+        orders: mpsc::Sender<Command>,
+    ) -> Self {
         let (client, has_left) = (Client::new(ClientOptions::default()), AtomicBool::new(false));
-        Self { node, http_port, client, orders, has_left }
+        Self { node, http_port, connections, client, orders, has_left }
     }
 
     /// Registers with whichever master answers, again whenever it has to, until the worker has left. Runs until it is
@@ -157,7 +146,7 @@ impl Registration {
         // Up to which number orders will be carried out next, and what is still to be deleted for that.
         let mut next: Option<(u64, Vec<ShuffleKey>)> = None;
         // The last command, which is told again until it is confirmed, and the number with which it came.
-        let mut obeyed = (0, WorkerCommand::CommandNone);
+        let mut obeyed = (0, None);
         loop {
             let watch =
                 WorkerWatch { worker: Some(self.identity()), incarnation: self.node.incarnation, seen };
@@ -166,22 +155,18 @@ impl Registration {
                 return Ok(());
             }
             let keys = self.expire(&orders, WorkerOrders::EXPIRED)?;
-            let before = std::mem::replace(&mut obeyed, (orders.sequence, orders.command()));
-            // The lifecycle holds few orders and takes each at once; a full queue repeats what is on its way.
-            let _ = match orders.command() {
-                command if command == before.1 => Ok(()),
-                WorkerCommand::CommandNone => Ok(()),
-                WorkerCommand::CommandStopGracefully => self.orders.try_send(Command::StopGracefully),
-                WorkerCommand::CommandDecommission => self.orders.try_send(Command::Decommission),
-                WorkerCommand::CommandRecommission => self.orders.try_send(Command::Recommission),
-                WorkerCommand::CommandStopNow => self.orders.try_send(Command::StopNow),
-            };
+            let command = Option::<Command>::from(orders.command());
+            let before = std::mem::replace(&mut obeyed, (orders.sequence, command));
+            if let Some(command) = command.filter(|_| command != before.1) {
+                // The lifecycle holds few orders and takes each at once; a full queue repeats what is on its way.
+                let _ = self.orders.try_send(command);
+            }
             let (number, left) = next.get_or_insert((orders.sequence, keys));
             if self.node.store.are_deleted(left, DELETION_WAIT).await {
                 seen = *number;
                 next = None;
                 if seen >= obeyed.0 {
-                    obeyed.1 = WorkerCommand::CommandNone;
+                    obeyed.1 = None;
                 }
             }
         }
@@ -194,7 +179,7 @@ impl Registration {
         let leave = WorkerLeave {
             worker: Some(self.identity()),
             incarnation: self.node.incarnation,
-            phase: phase(self.node.phase()).into(),
+            phase: WorkerPhase::from(self.node.phase()).into(),
             gone,
         };
         for master in &self.node.options.masters {
@@ -275,24 +260,21 @@ impl Registration {
             path: directory.root().display().to_string(),
             bytes_total: directory.total().cast_signed(),
             bytes_usable: directory.usable().cast_signed(),
-            health: match directory.health() {
-                Health::Healthy => DirectoryHealth::DirectoryHealthy,
-                Health::Full => DirectoryHealth::DirectoryFull,
-                Health::Failed => DirectoryHealth::DirectoryFailed,
-            }
-            .into(),
-            locations: 0,
+            health: DirectoryHealth::from(directory.health()).into(),
         });
         let pressure = self.node.pressure_of_all();
-        let saturated = pressure.memory_tight || pressure.exhausted || shuffles.len() >= SHUFFLES_MANY;
+        let connections = self.connections.iter().map(ConnectionCount::get).sum::<usize>();
+        let saturated = pressure.memory_tight
+            || pressure.exhausted
+            || shuffles.len() >= SHUFFLES_MANY
+            || self.node.options.active_connections_max.is_some_and(|max| connections >= max);
         WorkerReport {
-            phase: phase(self.node.phase()).into(),
+            phase: WorkerPhase::from(self.node.phase()).into(),
             directories: directories.collect(),
             memory_limit_bytes: store.memory().limit().cast_signed(),
             memory_used_bytes: store.memory().used().cast_signed(),
             shuffles,
             saturated,
-            bytes_appended: self.node.appended().cast_signed(),
             open_locations,
         }
     }
@@ -304,14 +286,6 @@ fn name(key: &ShuffleKey) -> ShuffleName {
 
 fn count(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-fn phase(phase: Phase) -> WorkerPhase {
-    match phase {
-        Phase::Normal => WorkerPhase::WorkerNormal,
-        Phase::Stopping => WorkerPhase::WorkerStopping,
-        Phase::Decommissioning => WorkerPhase::WorkerDecommissioning,
-    }
 }
 
 #[cfg(test)]
@@ -393,7 +367,7 @@ mod tests {
         }
         let still = directory.deletions.acquire().await.unwrap();
         let (sender, mut commands) = mpsc::channel(10);
-        let registration = Arc::new(Registration::new(Arc::clone(&node), None, sender));
+        let registration = Arc::new(Registration::new(Arc::clone(&node), None, Vec::new(), sender));
         let running = tokio::spawn(Arc::clone(&registration).run());
         let mut next = async || tokio::time::timeout(WITHIN, watched.recv()).await.expect("it asks").unwrap();
         let names = || -> Vec<ShuffleName> {
@@ -427,7 +401,7 @@ mod tests {
     fn a_worker_with_many_shuffles_says_so_before_it_refuses_them() {
         let place = tempfile::tempdir().unwrap();
         let node = node(&place);
-        let registration = Registration::new(Arc::clone(&node), None, mpsc::channel(1).0);
+        let registration = Registration::new(Arc::clone(&node), None, Vec::new(), mpsc::channel(1).0);
         let more = |shuffles: std::ops::Range<usize>| {
             shuffles.for_each(|number| _ = node.store.find_or_insert(&ShuffleKey::new("app", number as i32)));
         };
@@ -435,7 +409,7 @@ mod tests {
         assert!(!registration.report().saturated);
         more(SHUFFLES_MANY - 1..SHUFFLES_MANY);
         assert!(registration.report().saturated);
-        const { assert!(SHUFFLES_MANY < SHUFFLES_MAX) };
+        const { assert!(SHUFFLES_MANY < WORKER_SHUFFLES_MAX) };
     }
 
     #[test]
@@ -446,7 +420,7 @@ mod tests {
             locations: i64::MAX,
             bytes: i64::MAX,
         };
-        let report = WorkerReport { shuffles: vec![held; SHUFFLES_MAX], ..WorkerReport::default() };
+        let report = WorkerReport { shuffles: vec![held; WORKER_SHUFFLES_MAX], ..WorkerReport::default() };
         let beat = WorkerHeartbeat { report: Some(report), ..WorkerHeartbeat::default() };
         let (len, directories) = (Message::of(&beat).to_bare().len(), 256 << 10);
         assert!(len + directories <= Limits::CONTROL.rpc_body_max, "{len}");

@@ -12,15 +12,16 @@ use super::control::ControlService;
 use super::fetch::FetchService;
 use super::governor;
 use super::host;
-use super::node::{Node, Phase};
+use super::node::Node;
 use super::options::Options;
 use super::pages::WorkerPages;
 use super::push::PushService;
-use super::registration::{Command, Registration};
+use super::registration::Registration;
 use crate::error::{Error, Kind, Result};
 use crate::http::HttpServer;
 use crate::ids::{Mode, WorkerId};
 use crate::net::{Listener, ListenerHandle, Options as NetOptions, cannot_bind, raise_file_limit};
+use crate::report::{Command, Phase};
 use crate::wire::Limits;
 
 /// Orders that wait for the lifecycle; it takes each at once.
@@ -84,8 +85,7 @@ impl Server {
         options.host = Some(host.clone());
         options.bind = Some(address);
         let bind = async |port: u16, what: &str, limits: Limits| {
-            let net = NetOptions { connections_max: options.connections_max, ..NetOptions::new(limits) };
-            let bound = Listener::bind((address, port), net).await;
+            let bound = Listener::bind((address, port), NetOptions::new(limits)).await;
             bound.map_err(|error| cannot_bind(what, address, port, error))
         };
         let control = bind(options.rpc_port, "rpc", Limits::CONTROL).await?;
@@ -117,16 +117,16 @@ impl Server {
         };
         let (orders, received) = mpsc::channel(ORDERS_MAX);
         let (end, ended) = watch::channel(None);
+        let connections: Vec<_> = listeners.all().map(ListenerHandle::connections).collect();
         if let Some(port) = node.options.http_port {
-            let connections = listeners.all().map(ListenerHandle::connections).collect();
-            let pages = WorkerPages::new(Arc::clone(&node), orders.clone(), connections);
+            let pages = WorkerPages::new(Arc::clone(&node), orders.clone(), connections.clone());
             let server = HttpServer::start((address, port), Arc::new(pages)).await;
             let server = server.map_err(|error| cannot_bind("http", address, port, error))?;
             listeners.http = Some(server);
         }
         let http_address = listeners.http.as_ref().map(HttpServer::address);
         let http_port = http_address.map(|address| address.port());
-        let registration = Registration::new(Arc::clone(&node), http_port, orders.clone());
+        let registration = Registration::new(Arc::clone(&node), http_port, connections, orders.clone());
         let registration = Arc::new(registration);
         let mut tasks = JoinSet::new();
         let spiller = Arc::clone(&node.store);
@@ -325,7 +325,93 @@ async fn sweep(node: Arc<Node>) {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+    use std::sync::Mutex;
+
     use super::*;
+    use crate::net::{Body, Client, Reply, RequestError, Service};
+    use crate::wire::internal::{WorkerHeartbeatReply, WorkerRegistered};
+    use crate::wire::message::{Message, MessageType};
+    use crate::wire::rpc::{self, Answer, Call, Request};
+    use crate::wire::{Head, Header, proto, received};
+
+    const WITHIN: Duration = Duration::from_secs(20);
+
+    /// A master that passes on whether the worker calls itself saturated.
+    struct Master {
+        saturated: mpsc::UnboundedSender<bool>,
+        watches: Mutex<Vec<Reply>>,
+    }
+
+    impl Service for Master {
+        async fn call(&self, _: Head, body: &mut Body<'_>, reply: Reply) -> io::Result<()> {
+            let Call::Message(message) = Request::decode(body.whole().await?).unwrap().call else {
+                panic!("not a message");
+            };
+            match message.kind {
+                MessageType::WORKER_REGISTER => {
+                    let registered = WorkerRegistered { heartbeat_interval_ms: 100, ..Default::default() };
+                    reply.answer(&Answer::of(&registered));
+                }
+                MessageType::WORKER_HEARTBEAT => {
+                    let beat = message.parse::<received::WorkerHeartbeat>().unwrap();
+                    let report = beat.part(received::WorkerHeartbeat::REPORT).unwrap().unwrap();
+                    // A test that has failed hears nothing more.
+                    let _ = self.saturated.send(report.saturated);
+                    reply.answer(&Answer::of(&WorkerHeartbeatReply::default()));
+                }
+                _ => self.watches.lock().unwrap().push(reply),
+            }
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn a_worker_with_enough_connections_asks_for_no_partitions_and_serves_whoever_comes() {
+        let (saturated, mut reports) = mpsc::unbounded_channel();
+        let listener = Listener::bind("127.0.0.1:0", NetOptions::new(Limits::CONTROL)).await.unwrap();
+        let masters = vec![listener.address().to_string()];
+        let _master = listener.serve(Arc::new(Master { saturated, watches: Mutex::default() }));
+        let place = tempfile::tempdir().unwrap();
+        let options = Options {
+            host: Some("127.0.0.1".into()),
+            masters,
+            directories: vec![place.path().into()],
+            disk_reserve_bytes: Some(0),
+            http_port: None,
+            active_connections_max: Some(3),
+            ..Options::default()
+        };
+        let worker = Server::start(options).await.unwrap();
+        let node = worker.node();
+        // Of two reports, the second one was made when the first was here.
+        let mut is_saturated = async || {
+            while reports.try_recv().is_ok() {}
+            node.news.notify_one();
+            let mut next = async || tokio::time::timeout(WITHIN, reports.recv()).await.unwrap().unwrap();
+            next().await;
+            next().await
+        };
+        // Each client has a connection of its own, and is told that there is no such request.
+        let connect = async |port: u16| {
+            let (client, message) = (Client::default(), Message::of(&proto::CheckQuota::default()));
+            let request = Request::encode_native(rpc::WORKER, &message);
+            let header = Header::RpcRequest { request_id: 0 };
+            let asked = client.request(&format!("127.0.0.1:{port}"), header, request, WITHIN).await;
+            assert!(matches!(asked, Err(RequestError::Failed { .. })), "{asked:?}");
+            client
+        };
+        let [first_push, second_push, ..] = node.options.push_ports[..] else { panic!("there are eight") };
+        let _control = connect(worker.id().rpc_port).await;
+        let first = connect(first_push).await;
+        assert!(!is_saturated().await);
+        let second = connect(second_push).await;
+        assert!(is_saturated().await);
+        let beyond = [connect(first_push).await, connect(first_push).await, connect(first_push).await];
+        drop((first, second, beyond));
+        let relieved = async { while is_saturated().await {} };
+        tokio::time::timeout(WITHIN, relieved).await.expect("they have gone");
+    }
 
     #[tokio::test]
     async fn a_worker_that_is_told_to_stay_stays() {

@@ -182,7 +182,7 @@ pub struct ShuffleState {
 
 impl ShuffleState {
     /// Reserves all locations or none. One that exists keeps what it has, and while it has nothing it takes what is asked
-    /// for now. Returns the slots in the order asked for, each with whether it is new.
+    /// for now.
     ///
     /// # Errors
     /// Nothing changes when the worker leaves, has no room, or would hold more than `locations_max` for this shuffle; and
@@ -192,7 +192,7 @@ impl ShuffleState {
         reservations: &[Reservation],
         pressure: Pressure,
         locations_max: usize,
-    ) -> Result<Vec<(Slot, bool)>, ReserveRefusal> {
+    ) -> Result<(), ReserveRefusal> {
         if pressure.leaving {
             return Err(ReserveRefusal::Leaving);
         }
@@ -211,18 +211,21 @@ impl ShuffleState {
         if let Some(Reservation { file, .. }) = conflict {
             return Err(ReserveRefusal::OtherPeer(*file));
         }
-        Ok(reservations.iter().map(|reservation| self.reserve_one(reservation)).collect())
+        reservations.iter().for_each(|reservation| self.reserve_one(reservation));
+        Ok(())
     }
 
-    fn reserve_one(&mut self, reservation: &Reservation) -> (Slot, bool) {
+    fn reserve_one(&mut self, reservation: &Reservation) {
         let Reservation { file, ref peer, split } = *reservation;
         let (peer, replicated) = (peer.clone(), peer.is_some());
         let wanted = Location { file, phase: Phase::Open, bytes: 0, split, peer, replicated };
-        let Some(slot) = self.slots.get(&file).copied() else { return (self.insert(wanted), true) };
+        let Some(slot) = self.slots.get(&file).copied() else {
+            self.insert(wanted);
+            return;
+        };
         if let Some(location) = self.locations.get_mut(&slot).filter(|location| location.is_untouched()) {
             *location = wanted;
         }
-        (slot, false)
     }
 
     fn insert(&mut self, location: Location) -> Slot {
@@ -483,9 +486,10 @@ mod tests {
         assert_eq!(state.reserve(&wanted, exhausted, 10), Err(ReserveRefusal::NoSpace));
         assert_eq!(state.reserve(&wanted, CALM, 0), Err(ReserveRefusal::TooMany));
         assert!(state.is_empty());
-        assert_eq!(state.reserve(&wanted, CALM, 10), Ok(vec![(Slot(0), true)]));
+        assert_eq!(state.reserve(&wanted, CALM, 10), Ok(()));
         assert_eq!(push(&mut state, primary(0, 0), 0, 7), Ok(false));
-        assert_eq!(state.reserve(&wanted, CALM, 10), Ok(vec![(Slot(0), false)]));
+        assert_eq!(state.reserve(&wanted, CALM, 10), Ok(()));
+        assert_eq!((state.find(primary(0, 0)), state.len()), (Some(Slot(0)), 1));
         assert_eq!(
             state.commit(&commit(&[0], &[0], 1)).committed,
             [primary(0, 0)],
@@ -503,25 +507,26 @@ mod tests {
         let peer = |state: &ShuffleState, slot| state.peer(Slot(slot)).map(|peer| peer.to_string());
         state.reserve(&[at(0, "a:1", 1 << 30), at(1, "a:1", 1 << 30)], CALM, 10).unwrap();
         let again = state.reserve(&[at(0, "b:1", 0)], CALM, 10);
-        assert_eq!((again, peer(&state, 0).unwrap().as_str()), (Ok(vec![(Slot(0), false)]), "b:1"));
+        assert_eq!((again, peer(&state, 0).unwrap().as_str()), (Ok(()), "b:1"));
         push(&mut state, primary(0, 0), 0, 7).unwrap();
         assert_eq!(push(&mut state, primary(0, 0), 0, 7), Ok(true), "it splits as asked for last");
 
         let refused = Err(ReserveRefusal::OtherPeer(primary(0, 0)));
         assert_eq!(state.reserve(&[at(1, "b:1", 0), at(2, "c:1", 0), at(0, "c:1", 0)], CALM, 10), refused);
         assert_eq!((state.len(), peer(&state, 1).unwrap().as_str()), (2, "a:1"), "nothing has changed");
-        assert_eq!(state.reserve(&[at(0, "b:1", 0)], CALM, 10), Ok(vec![(Slot(0), false)]), "asked again");
+        assert_eq!(state.reserve(&[at(0, "b:1", 0)], CALM, 10), Ok(()), "asked again");
         let alone = reservation(primary(0, 0), 0, SplitMode::Soft);
         assert_eq!(state.reserve(std::slice::from_ref(&alone), CALM, 10), refused);
 
         state.commit(&commit(&[1], &[], 1));
         let refused = Err(ReserveRefusal::OtherPeer(primary(1, 0)));
         assert_eq!(state.reserve(&[at(1, "b:1", 0)], CALM, 10), refused, "an empty one that is committed");
-        assert_eq!(state.reserve(&[at(1, "a:1", 0)], CALM, 10), Ok(vec![(Slot(1), false)]));
+        assert_eq!(state.reserve(&[at(1, "a:1", 0)], CALM, 10), Ok(()));
+        assert_eq!([0, 1].map(|id| state.find(primary(id, 0))), [Some(Slot(0)), Some(Slot(1))], "as before");
 
         let mut recovered = ShuffleState::default();
         recovered.restore(primary(0, 0), 5, true);
-        assert_eq!(recovered.reserve(&[at(0, "a:1", 0)], CALM, 10), Ok(vec![(Slot(0), false)]));
+        assert_eq!(recovered.reserve(&[at(0, "a:1", 0)], CALM, 10), Ok(()));
         let refused = Err(ReserveRefusal::OtherPeer(primary(0, 0)));
         assert_eq!(recovered.reserve(&[alone], CALM, 10), refused, "it had another copy");
     }
@@ -579,8 +584,10 @@ mod tests {
         let mut state = ShuffleState::default();
         let replica = FileName { location: LocationId::new(0, 0), mode: Mode::Replica };
         let wanted = [primary(0, 0), replica].map(|file| reservation(file, 0, SplitMode::Hard));
-        let slots = state.reserve(&wanted, CALM, 10).unwrap();
-        slots.iter().for_each(|(slot, _)| state.appended(*slot, 5 << 20));
+        state.reserve(&wanted, CALM, 10).unwrap();
+        for Reservation { file, .. } in wanted {
+            state.appended(state.find(file).unwrap(), 5 << 20);
+        }
         assert!(state.judge(primary(0, 0), MapId(0), PushKind::Merged, CALM).is_ok());
         assert!(state.judge(replica, MapId(0), PushKind::Single, CALM).is_ok());
     }
@@ -589,8 +596,8 @@ mod tests {
     fn pressure_sheds_large_locations_and_refuses_when_nothing_is_left() {
         let mut state = ShuffleState::default();
         let wanted = [0, 1].map(|id| reservation(primary(id, 0), 1 << 40, SplitMode::Soft));
-        let slots = state.reserve(&wanted, CALM, 10).unwrap();
-        state.appended(slots[1].0, PRESSURE_SPLIT_BYTES_MIN);
+        state.reserve(&wanted, CALM, 10).unwrap();
+        state.appended(state.find(primary(1, 0)).unwrap(), PRESSURE_SPLIT_BYTES_MIN);
         let tight = Pressure { memory_tight: true, ..CALM };
         let split = |state: &mut ShuffleState, id, pressure| {
             state

@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::node::{Node, Phase};
-use super::store::directory::{Directory, Health};
+use super::node::Node;
+use super::store::directory::Directory;
 use super::store::shuffle::Shuffle;
 use crate::api;
 use crate::ids::{FileName, Mode, ShuffleKey};
 use crate::metrics::Exposition;
+use crate::report::{Health, Phase};
 
 /// Who the worker is and what it is doing.
 pub(super) fn worker(node: &Node) -> Value {

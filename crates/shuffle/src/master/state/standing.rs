@@ -138,13 +138,8 @@ mod tests {
         }
 
         fn befall(self, state: &mut State, worker: &WorkerId) {
-            let directory = |health| Directory {
-                path: "/d".to_owned(),
-                bytes_total: 9,
-                bytes_usable: 9,
-                health,
-                locations: 0,
-            };
+            let directory =
+                |health| Directory { path: "/d".to_owned(), bytes_total: 9, bytes_usable: 9, health };
             let second = if self.is_without_storage { Health::Failed } else { Health::Healthy };
             let held = state.workers.get_mut(worker).unwrap();
             held.link = self.link;

@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::error::{Error, Kind, Result};
+pub use crate::report::Health;
 
 /// Reads of one directory that run at the same time; the others wait without holding a thread.
 const READS_MAX: usize = 8;
@@ -46,17 +47,6 @@ const HOME: &str = "yeoul-shuffle";
 /// until it is done.
 const LOCK_WAIT: Duration = Duration::from_secs(2);
 const LOCK_RETRY: Duration = Duration::from_millis(20);
-
-/// Whether a directory may be used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Health {
-    /// It is written and read.
-    Healthy,
-    /// It has no space above its reserve; what is there is read.
-    Full,
-    /// A write or a probe failed; what is there is read as far as possible.
-    Failed,
-}
 
 /// One directory of a worker.
 #[derive(Debug)]

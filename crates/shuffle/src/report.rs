@@ -1,6 +1,7 @@
-//! What workers tell the master about themselves.
+//! What workers tell the master about themselves, and what it tells them to do.
 
 use crate::ids::{ShuffleKey, WorkerId};
+use crate::wire::{internal, received};
 
 /// A worker's registration.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,8 +37,6 @@ pub struct Report {
     pub shuffles: Vec<HeldShuffle>,
     /// It asks for no new partitions for the moment.
     pub saturated: bool,
-    /// Bytes appended since it started.
-    pub bytes_appended: u64,
     /// Locations that still accept pushes.
     pub open_locations: u64,
 }
@@ -69,6 +68,26 @@ pub enum Phase {
     Decommissioning,
 }
 
+impl From<received::WorkerPhase> for Phase {
+    fn from(phase: received::WorkerPhase) -> Self {
+        match phase {
+            received::WorkerPhase::WorkerNormal => Self::Normal,
+            received::WorkerPhase::WorkerStopping => Self::Stopping,
+            received::WorkerPhase::WorkerDecommissioning => Self::Decommissioning,
+        }
+    }
+}
+
+impl From<Phase> for internal::WorkerPhase {
+    fn from(phase: Phase) -> Self {
+        match phase {
+            Phase::Normal => Self::WorkerNormal,
+            Phase::Stopping => Self::WorkerStopping,
+            Phase::Decommissioning => Self::WorkerDecommissioning,
+        }
+    }
+}
+
 /// A storage directory of a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Directory {
@@ -80,8 +99,6 @@ pub struct Directory {
     pub bytes_usable: u64,
     /// Whether it can be used.
     pub health: Health,
-    /// Locations with bytes in it.
-    pub locations: u64,
 }
 
 /// Whether a directory can be used.
@@ -90,10 +107,30 @@ pub enum Health {
     /// Read and written.
     #[default]
     Healthy,
-    /// Read only, for want of space.
+    /// It has no space above its reserve; what is there is read.
     Full,
-    /// Failed a probe or a write.
+    /// A write or a probe failed; what is there is read as far as possible.
     Failed,
+}
+
+impl From<received::DirectoryHealth> for Health {
+    fn from(health: received::DirectoryHealth) -> Self {
+        match health {
+            received::DirectoryHealth::DirectoryHealthy => Self::Healthy,
+            received::DirectoryHealth::DirectoryFull => Self::Full,
+            received::DirectoryHealth::DirectoryFailed => Self::Failed,
+        }
+    }
+}
+
+impl From<Health> for internal::DirectoryHealth {
+    fn from(health: Health) -> Self {
+        match health {
+            Health::Healthy => Self::DirectoryHealthy,
+            Health::Full => Self::DirectoryFull,
+            Health::Failed => Self::DirectoryFailed,
+        }
+    }
 }
 
 /// A shuffle that a worker holds.
@@ -118,4 +155,47 @@ pub enum Command {
     Recommission,
     /// Exit at once.
     StopNow,
+}
+
+impl From<received::WorkerCommand> for Option<Command> {
+    fn from(command: received::WorkerCommand) -> Self {
+        match command {
+            received::WorkerCommand::CommandNone => None,
+            received::WorkerCommand::CommandStopGracefully => Some(Command::StopGracefully),
+            received::WorkerCommand::CommandDecommission => Some(Command::Decommission),
+            received::WorkerCommand::CommandRecommission => Some(Command::Recommission),
+            received::WorkerCommand::CommandStopNow => Some(Command::StopNow),
+        }
+    }
+}
+
+impl From<Option<Command>> for internal::WorkerCommand {
+    fn from(command: Option<Command>) -> Self {
+        match command {
+            None => Self::CommandNone,
+            Some(Command::StopGracefully) => Self::CommandStopGracefully,
+            Some(Command::Decommission) => Self::CommandDecommission,
+            Some(Command::Recommission) => Self::CommandRecommission,
+            Some(Command::StopNow) => Self::CommandStopNow,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_sent_on_has_the_number_that_it_was_received_with() {
+        for number in 0..3 {
+            let phase = Phase::from(received::WorkerPhase::try_from(number).unwrap());
+            assert_eq!(internal::WorkerPhase::from(phase) as i32, number);
+            let health = Health::from(received::DirectoryHealth::try_from(number).unwrap());
+            assert_eq!(internal::DirectoryHealth::from(health) as i32, number);
+        }
+        for number in 0..5 {
+            let command = Option::<Command>::from(received::WorkerCommand::try_from(number).unwrap());
+            assert_eq!(internal::WorkerCommand::from(command) as i32, number);
+        }
+    }
 }
