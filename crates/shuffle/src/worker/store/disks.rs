@@ -279,6 +279,24 @@ fn seals_that_could_not_be_written_are_when_a_disk_comes_back() {
 }
 
 #[test]
+fn seals_that_no_disk_takes_are_not_looked_through() {
+    with_store(async |_place, store| {
+        let shuffle = without_seal(&store).await;
+        store.seal_later(&shuffle);
+        store.directories().iter().for_each(|directory| directory.hangs());
+        let (told, answer) = std::sync::mpsc::channel();
+        let asked = Arc::clone(&store);
+        let held = shuffle.lock();
+        let asking =
+            std::thread::spawn(move || told.send(asked.write_waiting_seals(&mut JoinSet::new())).unwrap());
+        let answer = answer.recv_timeout(WITHIN);
+        drop(held);
+        asking.join().unwrap();
+        assert_eq!(answer, Ok(false), "it looked at a shuffle");
+    });
+}
+
+#[test]
 fn seals_do_not_wait_for_a_disk_that_stands_still() {
     with_store(async |place, store| {
         let shuffle = without_seal(&store).await;

@@ -31,6 +31,10 @@ impl Store {
     /// Begins to write the seals that wait, where a directory takes them. Returns whether there are any; a directory that
     /// comes back wakes the spiller.
     pub(super) fn write_waiting_seals(self: &Arc<Self>, jobs: &mut JoinSet<()>) -> bool {
+        // Without looking through all that waits, which the spiller would do every few milliseconds.
+        if !self.directories().iter().any(|directory| directory.takes_seals()) {
+            return false;
+        }
         let need_not_wait = |shuffle: &mut Arc<Shuffle>| {
             !shuffle.lock().wants_seals() || self.directory_for_seals(shuffle).is_some()
         };
