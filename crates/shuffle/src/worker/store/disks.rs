@@ -21,7 +21,7 @@ use crate::worker::index::MapRange;
 use crate::worker::state::Commit;
 
 /// For what must come to pass.
-const WITHIN: Duration = Duration::from_secs(20);
+pub(super) const WITHIN: Duration = Duration::from_secs(20);
 
 /// For what must not.
 const SOON: Duration = Duration::from_millis(50);

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use super::Store;
 use super::directory::{Directory, Health, STEP_MAX};
-use super::disks::{commit, pushed, restart, segments_below, spill, until, with_store};
+use super::disks::{WITHIN, commit, pushed, restart, segments_below, spill, until, with_store};
 use super::model::{append, batch, read_all, reserve, runtime};
+use super::shuffle::Shuffle;
 use crate::ids::ShuffleKey;
 use crate::worker::index::MapRange;
 
@@ -129,18 +130,58 @@ fn without_files_to_open_those_that_are_open_are_written() {
     });
 }
 
+/// Committed shuffles with a batch in memory, of which as many have a file as are asked for; none can be opened any more.
+async fn without_files(store: &Arc<Store>, with: usize, without: usize) -> [Vec<Arc<Shuffle>>; 2] {
+    let named = |name: &str, count| {
+        (0..count).map(|number| pushed(store, &format!("{name} {number}"), &[1000]).0).collect::<Vec<_>>()
+    };
+    let with = named("with", with);
+    while let Some(job) = store.plan(&store.directories()[0], u64::MAX) {
+        assert!(store.spill(job, Arc::clone(&store.directories()[0])).await);
+    }
+    with.iter().for_each(|shuffle| assert!(append(store, shuffle, 0, &batch(7, 0, 1, 1000))));
+    let shuffles = [with, named("without", without)];
+    shuffles.iter().flatten().for_each(|shuffle| commit(shuffle, 1));
+    for directory in store.directories() {
+        directory.unopened.store(100_000, Ordering::Relaxed);
+    }
+    shuffles
+}
+
 #[test]
 fn a_stop_without_files_to_open_waits_for_them_once() {
     with_store(async |_place, store| {
-        let shuffles: Vec<_> =
-            (0..10).map(|number| pushed(&store, &format!("app {number}"), &[1000]).0).collect();
-        shuffles.iter().for_each(|shuffle| commit(shuffle, 1));
-        for directory in store.directories() {
-            directory.unopened.store(100_000, Ordering::Relaxed);
-        }
+        let [with, _without] = without_files(&store, 10, 10).await;
         let began = Instant::now();
         assert_eq!(store.flush_in_steps(Duration::from_secs(1)).await.len(), 10);
         let took = began.elapsed();
         assert!((Duration::from_secs(1)..Duration::from_secs(3)).contains(&took), "{took:?}");
+        assert!(with.iter().all(|shuffle| shuffle.resident() == 0 && !shuffle.lock().wants_seals()));
+    });
+}
+
+#[test]
+fn a_stop_writes_what_needs_no_other_file_before_it_waits_for_one() {
+    with_store(async |_place, store| {
+        let [with, without] = without_files(&store, 10, 10).await;
+        let flushing = Arc::clone(&store);
+        let flushed = tokio::spawn(async move { flushing.flush().await.len() });
+        until(|| with.iter().all(|shuffle| shuffle.resident() == 0 && !shuffle.lock().wants_seals())).await;
+        assert!(!flushed.is_finished() && without.iter().all(|shuffle| shuffle.resident() == 1000));
+        flushed.abort();
+    });
+}
+
+#[test]
+fn a_stop_does_not_wait_for_files_in_a_directory_that_is_full() {
+    with_store(async |_place, store| {
+        let [_, without] = without_files(&store, 0, 1).await;
+        for directory in store.directories() {
+            assert!(directory.probe().is_err());
+            directory.lacks_room();
+            assert!(directory.lacks_files() && directory.takes_seals());
+        }
+        let failed = tokio::time::timeout(WITHIN, store.flush()).await.expect("it knows and does not wait");
+        assert_eq!((failed.len(), without[0].resident()), (1, 1000));
     });
 }
