@@ -78,6 +78,8 @@ pub struct Directory {
     pub(super) reads: Arc<Semaphore>,
     /// One deletion at a time: a disk that stands still takes one thread, however much is to be deleted there.
     pub(in crate::worker) deletions: Semaphore,
+    /// One look at a time whether a file can be opened, for the same reason.
+    pub(super) looks: Arc<Semaphore>,
     pub(in crate::worker) large_writes: Arc<Semaphore>,
     /// How often the test still wants no file to be opened.
     #[cfg(test)]
@@ -158,6 +160,7 @@ impl Directory {
             writes: Arc::new(Semaphore::new(1)),
             reads: Arc::new(Semaphore::new(READS_MAX)),
             deletions: Semaphore::new(1),
+            looks: Arc::new(Semaphore::new(1)),
             large_writes: Arc::new(Semaphore::new(LARGE_WRITES_MAX)),
             #[cfg(test)]
             unopened: AtomicU64::new(0),
@@ -227,6 +230,19 @@ impl Directory {
     /// Takes in that a file was opened.
     pub(super) fn gave_file(&self) {
         *self.lacks_files_since() = None;
+    }
+
+    /// Looks whether a file can be opened again. Blocks.
+    pub(super) fn look_for_file(&self) {
+        #[cfg(test)]
+        let opened = self.open_files_are_too_many().and_then(|()| File::open(&self.home));
+        #[cfg(not(test))]
+        let opened = File::open(&self.home);
+        match opened {
+            Err(error) if is_want_of_files(&error) => self.refused(&error),
+            // There is room for files, and whatever else is wrong a probe finds out.
+            _ => self.gave_file(),
+        }
     }
 
     /// Whether nothing is being written to it.

@@ -130,6 +130,29 @@ fn without_files_to_open_those_that_are_open_are_written() {
     });
 }
 
+#[test]
+fn that_files_can_be_opened_again_is_found_out_though_none_is_needed() {
+    runtime().block_on(async {
+        let place = tempfile::tempdir().unwrap();
+        let store = Arc::new(Store::open(&[place.path().into()], 1 << 20, Some(0)).unwrap());
+        let directory = Arc::clone(&store.directories()[0]);
+        let (open, _) = pushed(&store, "open", &[1000]);
+        assert!(spill(&store, 0).await.unwrap());
+        assert!(append(&store, &open, 0, &batch(7, 0, 1, 1000)));
+        directory.unopened.store(1000, Ordering::Relaxed);
+        assert!(directory.probe().is_err());
+        let _short = store.memory().charge(store.memory().limit());
+        let is_exhausted = || store.pressure(false, store.memory().level()).exhausted;
+        let spiller = tokio::spawn(Arc::clone(&store).run_spiller());
+        until(|| open.resident() == 0 && directory.unopened.load(Ordering::Relaxed) < 999).await;
+        assert!(is_exhausted() && directory.lacks_files());
+        directory.unopened.store(0, Ordering::Relaxed);
+        until(|| !is_exhausted()).await;
+        assert_eq!(directory.health(), Health::Healthy);
+        spiller.abort();
+    });
+}
+
 /// Committed shuffles with a batch in memory, of which as many have a file as are asked for; none can be opened any more.
 async fn without_files(store: &Arc<Store>, with: usize, without: usize) -> [Vec<Arc<Shuffle>>; 2] {
     let named = |name: &str, count| {
