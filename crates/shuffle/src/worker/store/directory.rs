@@ -77,7 +77,7 @@ pub struct Directory {
     pub(super) writes: Arc<Semaphore>,
     pub(super) reads: Arc<Semaphore>,
     /// One deletion at a time: a disk that stands still takes one thread, however much is to be deleted there.
-    pub(in crate::worker) deletions: Semaphore,
+    pub(super) deletions: Semaphore,
     /// One look at a time whether a file can be opened, for the same reason.
     pub(super) looks: Arc<Semaphore>,
     pub(in crate::worker) large_writes: Arc<Semaphore>,
@@ -290,10 +290,17 @@ impl Directory {
         Ok(())
     }
 
-    /// Keeps batches from being written here until the result is dropped: a disk that stands still. What is here is read.
+    /// For tests: a disk that stands still. No batches are written here until the result is dropped; what is here is read.
+    #[doc(hidden)]
     pub async fn stand_still(&self) -> impl Sized + '_ {
         let large = self.large_writes.acquire_many(LARGE_WRITES_MAX as u32).await;
         (large, self.writes.acquire().await.expect("the semaphore is never closed"))
+    }
+
+    /// A disk that stands still for deletions: no files go until the result is dropped.
+    #[cfg(test)]
+    pub(in crate::worker) async fn keep_files(&self) -> impl Sized + '_ {
+        self.deletions.acquire().await.expect("the semaphore is never closed")
     }
 
     /// The error that a test wants.

@@ -204,7 +204,7 @@ fn a_number_is_not_given_again_before_its_files_are_gone() {
         let (shuffle, _) = pushed(&store, "app", &[1000]);
         assert!(spill(&store, 0).await.unwrap());
         let directory = Arc::clone(&store.directories()[0]);
-        let turn = directory.deletions.acquire().await.unwrap();
+        let turn = directory.keep_files().await;
         let key = shuffle.key();
         store.delete(store.remove(key).unwrap());
         settle().await;
@@ -405,7 +405,7 @@ fn what_is_deleted_waits_for_its_own_disk_only() {
         }
         let below = |at: usize| segments_below(store.directories()[at].root()).len();
         assert_eq!((below(0), below(1)), (1, 1));
-        let turn = store.directories()[0].deletions.acquire().await.unwrap();
+        let turn = store.directories()[0].keep_files().await;
         store.delete(store.remove(shuffle.key()).unwrap());
         until(|| below(1) == 0).await;
         settle().await;

@@ -71,7 +71,8 @@ pub struct Segment {
     /// The end of what is whole; held while writing, so that there is one writer.
     tail: Mutex<u64>,
     len: AtomicU64,
-    poisoned: AtomicBool,
+    /// It takes no more runs.
+    closed: AtomicBool,
     /// A file for one whose batch has no head yet.
     headless: AtomicBool,
 }
@@ -122,7 +123,7 @@ impl Segment {
     /// As for [`Segment::create`].
     pub fn create_for_one(directory: &Arc<Directory>, key: &ShuffleKey, number: u32) -> io::Result<Self> {
         let segment = Self::create(directory, key, number)?;
-        segment.poisoned.store(true, Ordering::Relaxed);
+        segment.closed.store(true, Ordering::Relaxed);
         segment.headless.store(true, Ordering::Relaxed);
         Ok(segment)
     }
@@ -166,7 +167,7 @@ impl Segment {
         let file = File::open(path)?;
         let len = file.metadata()?.len();
         let segment = Self::of(directory, path.to_owned(), file, len);
-        segment.poisoned.store(true, Ordering::Relaxed);
+        segment.closed.store(true, Ordering::Relaxed);
         Ok(segment)
     }
 
@@ -177,7 +178,7 @@ impl Segment {
             file,
             tail: Mutex::new(len),
             len: AtomicU64::new(len),
-            poisoned: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
             headless: AtomicBool::new(false),
         }
     }
@@ -192,9 +193,10 @@ impl Segment {
         &self.path
     }
 
-    /// Whether it takes more: a file whose write failed does not.
+    /// Whether it takes more runs. One whose write failed does not, nor one for one batch, nor one of an earlier run of this
+    /// worker.
     pub fn is_writable(&self) -> bool {
-        !self.poisoned.load(Ordering::Relaxed)
+        !self.closed.load(Ordering::Relaxed)
     }
 
     /// Bytes of whole records.
@@ -263,7 +265,7 @@ impl Segment {
             }
             Err(error) => {
                 // Nothing may follow a torn record, so the file takes no more; its space is wanted back at once.
-                self.poisoned.store(true, Ordering::Relaxed);
+                self.closed.store(true, Ordering::Relaxed);
                 if let Err(cut) = self.file.set_len(*tail) {
                     tracing::debug!(path = %self.path.display(), error = %cut, "cannot cut a torn segment");
                 }
@@ -315,14 +317,14 @@ impl Segment {
     /// What the file system says. It is never tried again: what was lost in the cache stays lost.
     pub fn sync(&self) -> io::Result<()> {
         self.file.sync_data().inspect_err(|error| {
-            self.poisoned.store(true, Ordering::Relaxed);
+            self.closed.store(true, Ordering::Relaxed);
             self.directory.failed(error);
         })
     }
 
     /// Removes the file; readers that have it open go on.
     pub fn delete(&self) {
-        self.poisoned.store(true, Ordering::Relaxed);
+        self.closed.store(true, Ordering::Relaxed);
         if let Err(error) = fs::remove_file(&self.path)
             && error.kind() != io::ErrorKind::NotFound
         {
