@@ -134,7 +134,12 @@ impl Store {
         // What is missing may be in what could not be read. And what counts as another shuffle's may be of this one, if a disk
         // was away when it came back here.
         if whole.is_empty() && !found.is_unreadable && !has_earlier {
-            found.segments.iter().for_each(|segment| segment.delete());
+            for segment in &found.segments {
+                if let Err(error) = segment.delete() {
+                    let path = segment.path().display();
+                    tracing::warn!(%path, %error, "cannot delete a segment in which nothing is whole");
+                }
+            }
             return;
         }
         recovered.shuffles += usize::from(!whole.is_empty());

@@ -12,6 +12,7 @@ use super::model::{CALM, append, batch, file, open, read_all, reserve, runtime};
 use super::record::{RunRow, Seal};
 use super::segment::{self, RunToWrite, Segment};
 use super::shuffle::Shuffle;
+use super::target::Target;
 use super::{NEW_FOR, NEWER_BY, Store};
 use crate::error::Kind;
 use crate::ids::{AttemptId, FileName, LocationId, MapId, Mode, ShuffleKey};
@@ -170,7 +171,7 @@ fn a_shuffle_that_comes_back_has_files_of_its_own() {
         let (shuffle, batches) = pushed(&store, "app", &[2000]);
         assert!(spill(&store, 0).await.unwrap());
         assert_eq!(store.directories()[0].health(), Health::Healthy);
-        earlier.into_iter().for_each(|segment| segment.delete());
+        earlier.into_iter().for_each(|segment| segment.delete().unwrap());
         commit(&shuffle, 1);
         assert!(store.flush().await.is_empty());
         let (store, locations) = restart(&place, store, shuffle);
@@ -179,7 +180,7 @@ fn a_shuffle_that_comes_back_has_files_of_its_own() {
         let earlier = store.remove(&key).unwrap().files;
         let (shuffle, later) = pushed(&store, "app", &[3000]);
         assert!(spill(&store, 0).await.unwrap());
-        earlier.iter().for_each(|segment| segment.delete());
+        earlier.iter().for_each(|segment| segment.delete().unwrap());
         commit(&shuffle, 1);
         assert!(batches != later);
         assert_eq!(read_all(&store, &shuffle, 0, MapRange::Whole).await.unwrap(), later);
@@ -420,9 +421,10 @@ fn runs_go_on_behind_a_file_for_one() {
         let mut contents = shuffle.lock();
         let number = contents.next_segment_number();
         contents.adopt(&Arc::new(Segment::create_for_one(directory, shuffle.key(), number).unwrap()));
-        let found = contents.writable_segment(directory).expect("the first one takes more");
+        let Target::Open(found) = contents.target(directory) else { panic!("the first one takes more") };
         assert!(Arc::ptr_eq(&found, &contents.segments[0]));
-        assert!(contents.writable_segment(&store.directories()[1]).is_err(), "another disk has none");
+        let target = contents.target(&store.directories()[1]);
+        assert!(matches!(target, Target::New(_)), "another disk has none");
     });
 }
 

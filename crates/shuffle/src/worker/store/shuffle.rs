@@ -9,6 +9,7 @@ use super::copy::LocationCopy;
 use super::directory::Directory;
 use super::lease::Lease;
 use super::segment::Segment;
+use super::target::Target;
 use crate::ids::ShuffleKey;
 use crate::wire::batch::ByteOrder;
 use crate::worker::index::Winners;
@@ -169,9 +170,12 @@ impl Contents {
         self.copies.entry(slot).or_insert_with(|| LocationCopy::new(file, self.numbers.life(), &self.memory))
     }
 
-    /// The file of a directory that still takes runs, and the number for a new one.
-    pub fn writable_segment(&self, directory: &Arc<Directory>) -> Result<Arc<Segment>, u32> {
-        self.open_segment(directory).cloned().ok_or_else(|| self.next_segment_number())
+    /// Where something is written in a directory: to its file that still takes runs, or to a new one.
+    pub fn target(&self, directory: &Arc<Directory>) -> Target {
+        match self.open_segment(directory) {
+            Some(segment) => Target::Open(Arc::clone(segment)),
+            None => Target::New(self.next_segment_number()),
+        }
     }
 
     /// The file of a directory that still takes runs.

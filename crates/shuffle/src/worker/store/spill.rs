@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use super::Store;
 use super::directory::{Directory, Health, OPEN_PAUSE, with_turn};
-use super::segment::{self, RunToWrite};
+use super::segment::RunToWrite;
 use super::shuffle::Shuffle;
 use crate::ids::ApplicationId;
 use crate::wire::batch::ByteOrder;
@@ -177,7 +177,7 @@ impl Store {
             if contents.gone {
                 return true;
             }
-            (contents.writable_segment(&directory), contents.lease.clone())
+            (contents.target(&directory), contents.lease.clone())
         };
         let key = shuffle.key().clone();
         let place = Arc::clone(&directory);
@@ -188,15 +188,16 @@ impl Store {
                 place.measure()?;
                 if bytes > place.usable() {
                     place.lacks_room();
-                    return Err(io::ErrorKind::StorageFull.into());
+                    return Err(io::Error::from(io::ErrorKind::StorageFull).into());
                 }
             }
-            let written = segment::write_to(target, &place, &key, |segment| segment.append(&mut runs));
+            let written = target.write(&place, &key, |segment| segment.append(&mut runs));
             drop(runs); // the batches' handles: memory comes back when the shuffle lets go of its own
             written
         })
         .await
-        .unwrap_or_else(|panic| Err(io::Error::other(panic)));
+        .unwrap_or_else(|panic| Err(io::Error::other(panic).into()))
+        .map_err(|unwritten| self.delete_left(unwritten, &lease));
         if written.is_ok() {
             self.spills.record(begun.elapsed());
             self.spilled_bytes.add(bytes);
