@@ -35,20 +35,32 @@ pub(super) struct Undeleted {
 
 impl Store {
     /// Forgets a shuffle and gives back its memory. Returns its files, which nobody needs any more: see [`Store::delete`].
-    /// Until they are gone, and all that is being written for it, there is no new shuffle of that number.
+    /// Until they are gone, and all that is being written for it, there is no new shuffle of that number. One that is not
+    /// here has files, too, if the folders could not be listed in which they would be.
     pub fn remove(&self, key: &ShuffleKey) -> Option<Removed> {
         let shuffle = {
             let mut shuffles = self.shuffles_mut();
-            let shuffle = shuffles.remove(key)?;
+            let shuffle = shuffles.remove(key);
+            if shuffle.is_none() {
+                let may_be_there = segment::is_storable(key) && self.unseen().may_be_of(key);
+                if !may_be_there || self.deletions.has(key) {
+                    return None;
+                }
+            }
             self.deletions.begin(key);
             shuffle
+        };
+        let Some(shuffle) = shuffle else {
+            let lease = self.deletions.lease(key);
+            lease.end();
+            return Some(Removed::new(Vec::new(), Some(lease), Some(key.clone())));
         };
         let (memory, removed) = {
             let mut contents = shuffle.lock();
             contents.gone = true;
             shuffle.shrank(shuffle.resident());
             let (files, lease) = (std::mem::take(&mut contents.segments), contents.lease.take());
-            let unseen = contents.is_unread.then(|| key.clone());
+            let unseen = contents.has_unseen_files.then(|| key.clone());
             let memory = (std::mem::take(&mut contents.copies), contents.take_slots_charge());
             (memory, Removed::new(files, lease, unseen))
         };

@@ -38,6 +38,7 @@ use std::time::{Duration, Instant, SystemTime};
 use delete::Undeleted;
 use directory::{Directory, Health};
 use lease::Deletions;
+use recovery::Unseen;
 use shuffle::{Contents, Numbers, Shuffle};
 
 use super::buffers::Buffers;
@@ -62,6 +63,8 @@ pub struct Store {
     directories: Vec<Arc<Directory>>,
     /// Some could not be opened, or may not be mounted: what is not found may lie there.
     lacks_directories: bool,
+    /// What could not be listed when it was opened.
+    unseen: Mutex<Unseen>,
     shuffles: RwLock<HashMap<ShuffleKey, Arc<Shuffle>>>,
     /// Committed shuffles whose seals are to be written, see [`seal`].
     unsealed: Mutex<Vec<Arc<Shuffle>>>,
@@ -119,6 +122,7 @@ impl Store {
         Ok(Self {
             directories,
             lacks_directories,
+            unseen: Mutex::default(),
             memory: Memory::new(memory_bytes - read_bytes),
             read_memory: Memory::new(read_bytes),
             buffers: Buffers::default(),
@@ -204,6 +208,8 @@ impl Store {
         let lease = self.deletions.lease(key);
         let shuffle =
             Arc::new(Shuffle::new(key.clone(), lease, self.memory.clone(), Arc::clone(&self.numbers)));
+        // Of an earlier one of that number, which go with it.
+        shuffle.lock().has_unseen_files = self.unseen().may_be_of(key);
         shuffles.insert(key.clone(), Arc::clone(&shuffle));
         Some(shuffle)
     }
@@ -258,6 +264,10 @@ impl Store {
         let room = || self.directories.iter().any(has_room);
         let exhausted = level >= Level::Tight && (!room() || self.memory.is_mostly_fixed());
         Pressure { leaving, memory_tight: level >= Level::Tight, exhausted }
+    }
+
+    fn unseen(&self) -> MutexGuard<'_, Unseen> {
+        self.unseen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn unsealed(&self) -> MutexGuard<'_, Vec<Arc<Shuffle>>> {

@@ -52,6 +52,8 @@ pub struct Contents {
     /// What lies on disk of it could not be read, and nothing else is known of it: it takes no locations, so that the next
     /// start of the worker may still find what there is.
     pub is_unread: bool,
+    /// There may be files of it besides `segments`, which could not be read or listed when the worker started.
+    pub has_unseen_files: bool,
     /// Files, the newest of each directory last.
     pub segments: Vec<Arc<Segment>>,
     /// What the files say about winners.
@@ -122,6 +124,7 @@ impl Shuffle {
             lease: Some(lease),
             birth: numbers.life(),
             is_unread: false,
+            has_unseen_files: false,
             segments: Vec::new(),
             winners_on_disk: Winners::default(),
             slots_charge: memory.charge_fixed(0),
