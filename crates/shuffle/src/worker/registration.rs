@@ -365,7 +365,7 @@ mod tests {
             let segment = Arc::new(Segment::create(directory, &key, 1).unwrap());
             shuffle.lock().adopt(&segment);
         }
-        let still = directory.deletions.acquire().await.unwrap();
+        let still = directory.keep_files().await;
         let (sender, mut commands) = mpsc::channel(10);
         let registration = Arc::new(Registration::new(Arc::clone(&node), None, Vec::new(), sender));
         let running = tokio::spawn(Arc::clone(&registration).run());

@@ -67,7 +67,9 @@ pub struct Directory {
     pub(super) writes: Arc<Semaphore>,
     pub(super) reads: Arc<Semaphore>,
     /// One deletion at a time: a disk that stands still takes one thread, however much is to be deleted there.
-    pub(in crate::worker) deletions: Semaphore,
+    pub(super) deletions: Semaphore,
+    /// One look at a time whether a file can be opened, for the same reason.
+    pub(super) looks: Arc<Semaphore>,
     pub(in crate::worker) large_writes: Arc<Semaphore>,
     /// How often the test still wants no file to be opened.
     #[cfg(test)]
@@ -148,6 +150,7 @@ impl Directory {
             writes: Arc::new(Semaphore::new(1)),
             reads: Arc::new(Semaphore::new(READS_MAX)),
             deletions: Semaphore::new(1),
+            looks: Arc::new(Semaphore::new(1)),
             large_writes: Arc::new(Semaphore::new(LARGE_WRITES_MAX)),
             #[cfg(test)]
             unopened: AtomicU64::new(0),
@@ -219,6 +222,19 @@ impl Directory {
         *self.lacks_files_since() = None;
     }
 
+    /// Looks whether a file can be opened again. Blocks.
+    pub(super) fn look_for_file(&self) {
+        #[cfg(test)]
+        let opened = self.open_files_are_too_many().and_then(|()| File::open(&self.home));
+        #[cfg(not(test))]
+        let opened = File::open(&self.home);
+        match opened {
+            Err(error) if is_want_of_files(&error) => self.refused(&error),
+            // There is room for files, and whatever else is wrong a probe finds out.
+            _ => self.gave_file(),
+        }
+    }
+
     /// Whether nothing is being written to it.
     pub(super) fn is_idle(&self) -> bool {
         self.writes.available_permits() > 0
@@ -264,10 +280,17 @@ impl Directory {
         Ok(())
     }
 
-    /// Keeps batches from being written here until the result is dropped: a disk that stands still. What is here is read.
+    /// For tests: a disk that stands still. No batches are written here until the result is dropped; what is here is read.
+    #[doc(hidden)]
     pub async fn stand_still(&self) -> impl Sized + '_ {
         let large = self.large_writes.acquire_many(LARGE_WRITES_MAX as u32).await;
         (large, self.writes.acquire().await.expect("the semaphore is never closed"))
+    }
+
+    /// A disk that stands still for deletions: no files go until the result is dropped.
+    #[cfg(test)]
+    pub(in crate::worker) async fn keep_files(&self) -> impl Sized + '_ {
+        self.deletions.acquire().await.expect("the semaphore is never closed")
     }
 
     /// The error that a test wants.

@@ -21,7 +21,7 @@ use crate::worker::index::MapRange;
 use crate::worker::state::Commit;
 
 /// For what must come to pass.
-const WITHIN: Duration = Duration::from_secs(20);
+pub(super) const WITHIN: Duration = Duration::from_secs(20);
 
 /// For what must not.
 const SOON: Duration = Duration::from_millis(50);
@@ -204,7 +204,7 @@ fn a_number_is_not_given_again_before_its_files_are_gone() {
         let (shuffle, _) = pushed(&store, "app", &[1000]);
         assert!(spill(&store, 0).await.unwrap());
         let directory = Arc::clone(&store.directories()[0]);
-        let turn = directory.deletions.acquire().await.unwrap();
+        let turn = directory.keep_files().await;
         let key = shuffle.key();
         store.delete(store.remove(key).unwrap());
         settle().await;
@@ -275,6 +275,24 @@ fn seals_that_could_not_be_written_are_when_a_disk_comes_back() {
         std::fs::remove_file(&home).unwrap();
         drop((full, broken));
         assert_eq!(restart(&place, store, shuffle).1, 1);
+    });
+}
+
+#[test]
+fn seals_that_no_disk_takes_are_not_looked_through() {
+    with_store(async |_place, store| {
+        let shuffle = without_seal(&store).await;
+        store.seal_later(&shuffle);
+        store.directories().iter().for_each(|directory| directory.hangs());
+        let (told, answer) = std::sync::mpsc::channel();
+        let asked = Arc::clone(&store);
+        let held = shuffle.lock();
+        let asking =
+            std::thread::spawn(move || told.send(asked.write_waiting_seals(&mut JoinSet::new())).unwrap());
+        let answer = answer.recv_timeout(WITHIN);
+        drop(held);
+        asking.join().unwrap();
+        assert_eq!(answer, Ok(false), "it looked at a shuffle");
     });
 }
 
@@ -387,7 +405,7 @@ fn what_is_deleted_waits_for_its_own_disk_only() {
         }
         let below = |at: usize| segments_below(store.directories()[at].root()).len();
         assert_eq!((below(0), below(1)), (1, 1));
-        let turn = store.directories()[0].deletions.acquire().await.unwrap();
+        let turn = store.directories()[0].keep_files().await;
         store.delete(store.remove(shuffle.key()).unwrap());
         until(|| below(1) == 0).await;
         settle().await;

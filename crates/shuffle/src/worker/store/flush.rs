@@ -28,12 +28,16 @@ impl Store {
     }
 
     /// [`Store::flush`], in which each directory takes at most one step longer than `step_max`: then it counts as failed
-    /// and is left out. For want of files to open it waits as long after it has written something, and then no more.
+    /// and is left out. For want of files to open it waits as long, once for all shuffles together.
     pub(super) async fn flush_in_steps(self: &Arc<Self>, step_max: Duration) -> Vec<Arc<Shuffle>> {
         let mut shuffles = Vec::new();
-        let mut wrote = Instant::now();
-        for shuffle in self.all() {
-            let written = self.write_out(&shuffle, step_max, &mut wrote).await;
+        let mut patience = step_max;
+        // What needs no other file does not wait for one.
+        let has_file =
+            |shuffle: &Arc<Shuffle>| shuffle.lock().segments.iter().any(|segment| segment.is_writable());
+        let (open, others): (Vec<_>, Vec<_>) = self.all().into_iter().partition(has_file);
+        for shuffle in open.into_iter().chain(others) {
+            let written = self.write_out(&shuffle, step_max, &mut patience).await;
             shuffles.push((shuffle, written));
         }
         // What is written outlives the process, what is synced the machine: the first is done for all of them first.
@@ -46,12 +50,13 @@ impl Store {
         failed
     }
 
-    /// Writes what a shuffle has in memory, and its seals; false if some of it could not be written.
+    /// Writes what a shuffle has in memory, and its seals; false if some of it could not be written. `patience` is for how
+    /// long files to open are waited for.
     async fn write_out(
         self: &Arc<Self>,
         shuffle: &Arc<Shuffle>,
         step_max: Duration,
-        wrote: &mut Instant,
+        patience: &mut Duration,
     ) -> bool {
         loop {
             let Some(job) = plan_of(Arc::clone(shuffle), JOB_BYTES) else {
@@ -63,7 +68,7 @@ impl Store {
             let is_healthy = |directory: &Directory| directory.health() == Health::Healthy;
             let Some(directory) = self.directory_for(shuffle, is_healthy) else {
                 job.abandon();
-                if self.may_open_files_soon(*wrote + step_max).await {
+                if self.may_open_files_soon(is_healthy, patience).await {
                     continue;
                 }
                 break;
@@ -71,11 +76,9 @@ impl Store {
             // A task of its own: whenever the disk answers, somebody takes in what was written.
             let (store, place) = (Arc::clone(self), Arc::clone(&directory));
             let spilled = tokio::spawn(async move { store.spill(job, place).await });
-            match timeout(step_max, spilled).await {
-                Ok(Ok(true)) => *wrote = Instant::now(),
-                // It is not healthy any more, or takes no files for now, so this ends.
-                Ok(_) => {}
-                Err(_) => directory.hangs(),
+            // If it could not be written the directory is not healthy any more, or takes no files for now, so this ends.
+            if timeout(step_max, spilled).await.is_err() {
+                directory.hangs();
             }
         }
         let finished = self.large_batches_end(shuffle, step_max).await;
@@ -83,22 +86,28 @@ impl Store {
         shuffle.lock().stopping = true;
         if shuffle.lock().wants_seals() {
             while !self.write_seals(shuffle, step_max).await {
-                if !self.may_open_files_soon(*wrote + step_max).await {
+                if !self.may_open_files_soon(Directory::takes_seals, patience).await {
                     return false;
                 }
             }
-            *wrote = Instant::now();
         }
         finished && shuffle.resident() == 0
     }
 
-    /// Waits a moment if a file that could not be opened is in the way, until `deadline`. Returns whether it did.
-    async fn may_open_files_soon(&self, deadline: Instant) -> bool {
-        let is_in_the_way = |directory: &Arc<Directory>| directory.lacks_files() && directory.takes_seals();
-        if Instant::now() >= deadline || !self.directories().iter().any(is_in_the_way) {
+    /// Waits a moment, if there is patience left and a directory would take something if a file could be opened there. Returns
+    /// whether it did.
+    async fn may_open_files_soon(
+        &self,
+        takes_it: impl Fn(&Directory) -> bool,
+        patience: &mut Duration,
+    ) -> bool {
+        let may_take_it = |directory: &Arc<Directory>| directory.lacks_files() && takes_it(directory);
+        if patience.is_zero() || !self.directories().iter().any(may_take_it) {
             return false;
         }
+        let began = Instant::now();
         tokio::time::sleep(OPEN_POLL).await;
+        *patience = patience.saturating_sub(began.elapsed());
         true
     }
 

@@ -1,12 +1,14 @@
 //! Where batches live: in memory first, in append-only segments when memory is wanted for others.
 //!
 //! - [`shuffle`]: one shuffle behind its lock; [`copy`]: one copy of a location: index, runs on disk, batches in memory.
-//! - [`lease`]: which shuffles are being deleted.
-//! - [`record`]: the layout of a segment file; [`segment`]: writing and reading one; [`directory`]: the disks.
+//! - [`lease`]: which shuffles are being deleted; [`delete`]: their files.
+//! - [`record`]: the layout of a segment file; [`segment`]: writing and reading one; [`target`]: which one is written to;
+//!   [`directory`]: the disks.
 //! - [`spill`]: memory to disk; [`seal`]: what makes it readable after a restart; [`flush`]: all of that before a worker
 //!   stops; [`read`]: both to a reader; [`recovery`]: what a restarted worker finds.
 
 pub mod copy;
+pub mod delete;
 pub mod directory;
 pub mod flush;
 pub mod lease;
@@ -17,6 +19,7 @@ pub mod seal;
 pub mod segment;
 pub mod shuffle;
 pub mod spill;
+pub mod target;
 
 #[cfg(test)]
 mod disks;
@@ -32,9 +35,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant, SystemTime};
 
+use delete::Undeleted;
 use directory::{Directory, Health};
-use lease::{Deletions, Lease};
-use segment::Segment;
+use lease::Deletions;
+use recovery::Unseen;
 use shuffle::{Contents, Numbers, Shuffle};
 
 use super::buffers::Buffers;
@@ -59,23 +63,17 @@ pub struct Store {
     directories: Vec<Arc<Directory>>,
     /// Some could not be opened, or may not be mounted: what is not found may lie there.
     lacks_directories: bool,
+    /// What could not be listed when it was opened.
+    unseen: Mutex<Unseen>,
     shuffles: RwLock<HashMap<ShuffleKey, Arc<Shuffle>>>,
     /// Committed shuffles whose seals are to be written, see [`seal`].
     unsealed: Mutex<Vec<Arc<Shuffle>>>,
     numbers: Arc<Numbers>,
     deletions: Deletions,
+    undeleted: Mutex<Undeleted>,
     spills: Timer,
     spilled_bytes: Counter,
     started: Instant,
-}
-
-/// The files of a shuffle that is not here any more.
-#[derive(Debug)]
-pub struct Removed {
-    files: Vec<Arc<Segment>>,
-    lease: Option<Arc<Lease>>,
-    /// Whose folders go with all that is in them, because that is not known.
-    unread: Option<ShuffleKey>,
 }
 
 /// How much later than another one a directory was used first that may be the empty place of a disk which is not mounted,
@@ -124,6 +122,7 @@ impl Store {
         Ok(Self {
             directories,
             lacks_directories,
+            unseen: Mutex::default(),
             memory: Memory::new(memory_bytes - read_bytes),
             read_memory: Memory::new(read_bytes),
             buffers: Buffers::default(),
@@ -131,6 +130,7 @@ impl Store {
             unsealed: Mutex::default(),
             numbers: Arc::default(),
             deletions: Deletions::default(),
+            undeleted: Mutex::default(),
             spills: Timer::default(),
             spilled_bytes: Counter::default(),
             started: Instant::now(),
@@ -208,6 +208,8 @@ impl Store {
         let lease = self.deletions.lease(key);
         let shuffle =
             Arc::new(Shuffle::new(key.clone(), lease, self.memory.clone(), Arc::clone(&self.numbers)));
+        // Of an earlier one of that number, which go with it.
+        shuffle.lock().has_unseen_files = self.unseen().may_be_of(key);
         shuffles.insert(key.clone(), Arc::clone(&shuffle));
         Some(shuffle)
     }
@@ -255,72 +257,6 @@ impl Store {
         self.shuffles().values().cloned().collect()
     }
 
-    /// Forgets a shuffle and gives back its memory. Returns its files, which nobody needs any more: see [`Store::delete`].
-    /// Until they are gone, and all that is being written for it, there is no new shuffle of that number.
-    pub fn remove(&self, key: &ShuffleKey) -> Option<Removed> {
-        let shuffle = {
-            let mut shuffles = self.shuffles_mut();
-            let shuffle = shuffles.remove(key)?;
-            self.deletions.begin(key);
-            shuffle
-        };
-        let (memory, removed) = {
-            let mut contents = shuffle.lock();
-            contents.gone = true;
-            shuffle.shrank(shuffle.resident());
-            let (files, lease) = (std::mem::take(&mut contents.segments), contents.lease.take());
-            let unread = contents.is_unread.then(|| key.clone());
-            let memory = (std::mem::take(&mut contents.copies), contents.take_slots_charge());
-            (memory, Removed { files, lease, unread })
-        };
-        removed.lease.iter().for_each(|lease| lease.end());
-        self.unsealed().retain(|waiting| !Arc::ptr_eq(waiting, &shuffle));
-        drop(memory); // outside the lock: giving it back wakes who waits for it
-        Some(removed)
-    }
-
-    /// Deletes files, those of each directory in their turn and by themselves: a disk that stands still holds up nothing
-    /// but its own.
-    pub fn delete(self: &Arc<Self>, Removed { files, lease, unread }: Removed) {
-        let mut lots: Vec<(Arc<Directory>, Vec<Arc<Segment>>)> = match unread {
-            Some(_) => self.directories.iter().map(|directory| (Arc::clone(directory), Vec::new())).collect(),
-            None => Vec::new(),
-        };
-        for segment in files {
-            match lots.iter_mut().find(|(directory, _)| Arc::ptr_eq(directory, segment.directory())) {
-                Some((_, lot)) => lot.push(segment),
-                None => lots.push((Arc::clone(segment.directory()), vec![segment])),
-            }
-        }
-        for (directory, files) in lots {
-            let lot = Removed { files, lease: lease.clone(), unread: unread.clone() };
-            tokio::spawn(Arc::clone(self).delete_lot(directory, lot));
-        }
-    }
-
-    async fn delete_lot(self: Arc<Self>, directory: Arc<Directory>, lot: Removed) {
-        let _turn = directory.deletions.acquire().await;
-        let place = Arc::clone(&directory);
-        let deleted = tokio::task::spawn_blocking(move || {
-            let Removed { files, lease, unread } = lot;
-            files.iter().for_each(|segment| segment.delete());
-            if let Some(key) = unread {
-                segment::delete_all(&place, &key);
-            }
-            drop(lease);
-            place.measure()
-        });
-        if let Ok(Err(error)) = deleted.await {
-            tracing::warn!(directory = %directory.root().display(), %error, "cannot be measured");
-        }
-        self.memory.wake_spiller(); // there may be space again
-    }
-
-    /// Deletes a file of a shuffle that nobody has heard of, or that has gone meanwhile.
-    pub fn delete_file(self: &Arc<Self>, segment: Arc<Segment>, lease: Option<Arc<Lease>>) {
-        self.delete(Removed { files: vec![segment], lease, unread: None });
-    }
-
     /// What the worker is going through, for decisions about who finds memory at `level`.
     pub fn pressure(&self, leaving: bool, level: Level) -> Pressure {
         let has_room =
@@ -328,6 +264,10 @@ impl Store {
         let room = || self.directories.iter().any(has_room);
         let exhausted = level >= Level::Tight && (!room() || self.memory.is_mostly_fixed());
         Pressure { leaving, memory_tight: level >= Level::Tight, exhausted }
+    }
+
+    fn unseen(&self) -> MutexGuard<'_, Unseen> {
+        self.unseen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn unsealed(&self) -> MutexGuard<'_, Vec<Arc<Shuffle>>> {

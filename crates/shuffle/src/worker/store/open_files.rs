@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use super::Store;
 use super::directory::{Directory, Health, STEP_MAX};
-use super::disks::{commit, pushed, restart, segments_below, spill, until, with_store};
+use super::disks::{WITHIN, commit, pushed, restart, segments_below, spill, until, with_store};
 use super::model::{append, batch, read_all, reserve, runtime};
+use super::shuffle::Shuffle;
 use crate::ids::ShuffleKey;
 use crate::worker::index::MapRange;
 
@@ -130,17 +131,80 @@ fn without_files_to_open_those_that_are_open_are_written() {
 }
 
 #[test]
+fn that_files_can_be_opened_again_is_found_out_though_none_is_needed() {
+    runtime().block_on(async {
+        let place = tempfile::tempdir().unwrap();
+        let store = Arc::new(Store::open(&[place.path().into()], 1 << 20, Some(0)).unwrap());
+        let directory = Arc::clone(&store.directories()[0]);
+        let (open, _) = pushed(&store, "open", &[1000]);
+        assert!(spill(&store, 0).await.unwrap());
+        assert!(append(&store, &open, 0, &batch(7, 0, 1, 1000)));
+        directory.unopened.store(1000, Ordering::Relaxed);
+        assert!(directory.probe().is_err());
+        let _short = store.memory().charge(store.memory().limit());
+        let is_exhausted = || store.pressure(false, store.memory().level()).exhausted;
+        let spiller = tokio::spawn(Arc::clone(&store).run_spiller());
+        until(|| open.resident() == 0 && directory.unopened.load(Ordering::Relaxed) < 999).await;
+        assert!(is_exhausted() && directory.lacks_files());
+        directory.unopened.store(0, Ordering::Relaxed);
+        until(|| !is_exhausted()).await;
+        assert_eq!(directory.health(), Health::Healthy);
+        spiller.abort();
+    });
+}
+
+/// Committed shuffles with a batch in memory, of which as many have a file as are asked for; none can be opened any more.
+async fn without_files(store: &Arc<Store>, with: usize, without: usize) -> [Vec<Arc<Shuffle>>; 2] {
+    let named = |name: &str, count| {
+        (0..count).map(|number| pushed(store, &format!("{name} {number}"), &[1000]).0).collect::<Vec<_>>()
+    };
+    let with = named("with", with);
+    while let Some(job) = store.plan(&store.directories()[0], u64::MAX) {
+        assert!(store.spill(job, Arc::clone(&store.directories()[0])).await);
+    }
+    with.iter().for_each(|shuffle| assert!(append(store, shuffle, 0, &batch(7, 0, 1, 1000))));
+    let shuffles = [with, named("without", without)];
+    shuffles.iter().flatten().for_each(|shuffle| commit(shuffle, 1));
+    for directory in store.directories() {
+        directory.unopened.store(100_000, Ordering::Relaxed);
+    }
+    shuffles
+}
+
+#[test]
 fn a_stop_without_files_to_open_waits_for_them_once() {
     with_store(async |_place, store| {
-        let shuffles: Vec<_> =
-            (0..10).map(|number| pushed(&store, &format!("app {number}"), &[1000]).0).collect();
-        shuffles.iter().for_each(|shuffle| commit(shuffle, 1));
-        for directory in store.directories() {
-            directory.unopened.store(100_000, Ordering::Relaxed);
-        }
+        let [with, _without] = without_files(&store, 10, 10).await;
         let began = Instant::now();
         assert_eq!(store.flush_in_steps(Duration::from_secs(1)).await.len(), 10);
         let took = began.elapsed();
         assert!((Duration::from_secs(1)..Duration::from_secs(3)).contains(&took), "{took:?}");
+        assert!(with.iter().all(|shuffle| shuffle.resident() == 0 && !shuffle.lock().wants_seals()));
+    });
+}
+
+#[test]
+fn a_stop_writes_what_needs_no_other_file_before_it_waits_for_one() {
+    with_store(async |_place, store| {
+        let [with, without] = without_files(&store, 10, 10).await;
+        let flushing = Arc::clone(&store);
+        let flushed = tokio::spawn(async move { flushing.flush().await.len() });
+        until(|| with.iter().all(|shuffle| shuffle.resident() == 0 && !shuffle.lock().wants_seals())).await;
+        assert!(!flushed.is_finished() && without.iter().all(|shuffle| shuffle.resident() == 1000));
+        flushed.abort();
+    });
+}
+
+#[test]
+fn a_stop_does_not_wait_for_files_in_a_directory_that_is_full() {
+    with_store(async |_place, store| {
+        let [_, without] = without_files(&store, 0, 1).await;
+        for directory in store.directories() {
+            assert!(directory.probe().is_err());
+            directory.lacks_room();
+            assert!(directory.lacks_files() && directory.takes_seals());
+        }
+        let failed = tokio::time::timeout(WITHIN, store.flush()).await.expect("it knows and does not wait");
+        assert_eq!((failed.len(), without[0].resident()), (1, 1000));
     });
 }

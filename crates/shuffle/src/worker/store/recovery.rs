@@ -1,6 +1,6 @@
 //! What a restarted worker finds on its disks: the committed locations that were wholly there.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{self, DirEntry};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use super::copy::{FoundRun, LocationCopy};
 use super::directory::Directory;
 use super::record::{self, Record, Seal};
 use super::segment::{self, Segment};
-use crate::ids::{AttemptId, FileName, ShuffleKey};
+use crate::ids::{ApplicationId, AttemptId, FileName, ShuffleKey};
 
 /// What recovery found and left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -47,6 +47,29 @@ struct FoundShuffle {
     is_unreadable: bool,
 }
 
+/// Of what there may be files that were not seen, because a folder could not be listed.
+#[derive(Debug, Default)]
+pub(super) struct Unseen {
+    is_anything: bool,
+    applications: HashSet<ApplicationId>,
+}
+
+impl Unseen {
+    /// Whether there may be files of a shuffle of which nothing was found.
+    pub(super) fn may_be_of(&self, key: &ShuffleKey) -> bool {
+        self.is_anything || self.applications.contains(&key.application)
+    }
+
+    fn is_nothing(&self) -> bool {
+        !self.is_anything && self.applications.is_empty()
+    }
+
+    fn extend(&mut self, other: Self) {
+        self.is_anything |= other.is_anything;
+        self.applications.extend(other.applications);
+    }
+}
+
 /// How the records of a file end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ending {
@@ -71,14 +94,14 @@ impl Store {
     pub(super) fn recover_by(&self, list: &List<'_>) -> Recovered {
         let mut recovered = Recovered::default();
         let mut shuffles: HashMap<ShuffleKey, FoundShuffle> = HashMap::new();
-        // Whether something of every shuffle was found that is there.
-        let mut are_all_known = !self.lacks_directories;
+        let mut unseen = Unseen::default();
         for directory in self.directories() {
             let listing = Listing::of(directory, list).unwrap_or_else(|error| {
                 directory.refused(&error);
-                Listing { lacks_shuffles: true, ..Listing::default() }
+                let unseen = Unseen { is_anything: true, ..Unseen::default() };
+                Listing { unseen, ..Listing::default() }
             });
-            are_all_known &= !listing.lacks_shuffles;
+            unseen.extend(listing.unseen);
             for key in listing.unlisted {
                 shuffles.entry(key).or_default().is_unreadable = true;
             }
@@ -101,6 +124,9 @@ impl Store {
                 found.is_unreadable |= ending == Ending::Unreadable;
             }
         }
+        // Whether something of every shuffle was found that is there.
+        let are_all_known = !self.lacks_directories && unseen.is_nothing();
+        *self.unseen() = unseen;
         let mut is_all = are_all_known;
         for (key, mut found) in shuffles {
             is_all &= !found.is_unreadable;
@@ -134,7 +160,12 @@ impl Store {
         // What is missing may be in what could not be read. And what counts as another shuffle's may be of this one, if a disk
         // was away when it came back here.
         if whole.is_empty() && !found.is_unreadable && !has_earlier {
-            found.segments.iter().for_each(|segment| segment.delete());
+            for segment in &found.segments {
+                if let Err(error) = segment.delete() {
+                    let path = segment.path().display();
+                    tracing::warn!(%path, %error, "cannot delete a segment in which nothing is whole");
+                }
+            }
             return;
         }
         recovered.shuffles += usize::from(!whole.is_empty());
@@ -144,6 +175,7 @@ impl Store {
         contents.birth = birth;
         // With a later birth, which it would get as a new one, it would not be found any more.
         contents.is_unread = whole.is_empty() && found.is_unreadable;
+        contents.has_unseen_files = found.is_unreadable;
         // Not known any more: a driver that did not ask for it leaves it alone.
         contents.wants_map_bitmap = true;
         for winners in winners {
@@ -242,7 +274,7 @@ struct Listing {
     /// Shuffles of which there may be more.
     unlisted: Vec<ShuffleKey>,
     /// There may be others.
-    lacks_shuffles: bool,
+    unseen: Unseen,
 }
 
 impl Listing {
@@ -261,9 +293,11 @@ impl Listing {
         for application in folders(list(directory.home())?) {
             let Some(name) = application.file_name().and_then(|name| name.to_str()) else { continue };
             let Some(name) = segment::application_of(name).filter(|name| !name.is_empty()) else { continue };
-            let shuffles = list_below(&application);
-            listing.lacks_shuffles |= shuffles.is_none();
-            for shuffle in folders(shuffles.unwrap_or_default()) {
+            let Some(shuffles) = list_below(&application) else {
+                listing.unseen.applications.insert(name.into());
+                continue;
+            };
+            for shuffle in folders(shuffles) {
                 let number =
                     shuffle.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());
                 let Some(number) = number.filter(|number: &i32| *number >= 0) else { continue };

@@ -12,6 +12,7 @@ use super::model::{CALM, append, batch, file, open, read_all, reserve, runtime};
 use super::record::{RunRow, Seal};
 use super::segment::{self, RunToWrite, Segment};
 use super::shuffle::Shuffle;
+use super::target::Target;
 use super::{NEW_FOR, NEWER_BY, Store};
 use crate::error::Kind;
 use crate::ids::{AttemptId, FileName, LocationId, MapId, Mode, ShuffleKey};
@@ -170,7 +171,7 @@ fn a_shuffle_that_comes_back_has_files_of_its_own() {
         let (shuffle, batches) = pushed(&store, "app", &[2000]);
         assert!(spill(&store, 0).await.unwrap());
         assert_eq!(store.directories()[0].health(), Health::Healthy);
-        earlier.into_iter().for_each(|segment| segment.delete());
+        earlier.into_iter().for_each(|segment| segment.delete().unwrap());
         commit(&shuffle, 1);
         assert!(store.flush().await.is_empty());
         let (store, locations) = restart(&place, store, shuffle);
@@ -179,7 +180,7 @@ fn a_shuffle_that_comes_back_has_files_of_its_own() {
         let earlier = store.remove(&key).unwrap().files;
         let (shuffle, later) = pushed(&store, "app", &[3000]);
         assert!(spill(&store, 0).await.unwrap());
-        earlier.iter().for_each(|segment| segment.delete());
+        earlier.iter().for_each(|segment| segment.delete().unwrap());
         commit(&shuffle, 1);
         assert!(batches != later);
         assert_eq!(read_all(&store, &shuffle, 0, MapRange::Whole).await.unwrap(), later);
@@ -364,6 +365,76 @@ fn what_could_not_be_read_goes_when_the_master_says_so() {
 }
 
 #[test]
+fn what_was_not_seen_of_a_shuffle_goes_with_it() {
+    with_store(async |place, store| {
+        let key = ShuffleKey::new("app", 1);
+        let shuffle = store.find_or_insert(&key).unwrap();
+        // A location with its seal in each directory.
+        for directory in [0, 1] {
+            reserve(&shuffle, directory..directory + 1);
+            assert!(append(&store, &shuffle, directory, &batch(0, 0, 1, 1000)));
+            assert!(spill(&store, directory as usize).await.unwrap());
+            commit(&shuffle, directory + 1);
+            let other = &store.directories()[1 - directory as usize];
+            other.hangs();
+            assert!(store.write_seals(&shuffle, STEP_MAX).await);
+            other.probe().unwrap();
+        }
+        let far = store.directories()[1].root().to_owned();
+        drop((store, shuffle));
+        let store = open(&place);
+        let found = store.recover_by(&|folder| {
+            if folder.starts_with(&far) && folder.ends_with("app/1") {
+                return Err(std::io::Error::from_raw_os_error(5));
+            }
+            std::fs::read_dir(folder)?.collect()
+        });
+        assert_eq!((found.locations, segments_below(place.path()).len()), (1, 2));
+        assert!(store.with_shuffle(&key, |_| ()).is_some(), "what was found of it is served");
+        store.delete(store.remove(&key).unwrap());
+        until(|| store.with_shuffle(&key, |_| ()).is_some()).await;
+        assert_eq!(segments_below(place.path()), Vec::<PathBuf>::new());
+    });
+}
+
+#[test]
+fn what_was_not_seen_at_all_goes_when_the_master_says_so() {
+    with_store(async |place, store| {
+        for number in [1, 2] {
+            let shuffle = store.find_or_insert(&ShuffleKey::new("app", number)).unwrap();
+            reserve(&shuffle, 0..1);
+            assert!(append(&store, &shuffle, 0, &batch(0, 0, 1, 1000)));
+            commit(&shuffle, 1);
+        }
+        assert!(store.flush().await.is_empty());
+        drop(store);
+        let store = open(&place);
+        let found = store.recover_by(&|folder| {
+            if folder.ends_with("app") {
+                return Err(std::io::Error::from_raw_os_error(5));
+            }
+            std::fs::read_dir(folder)?.collect()
+        });
+        assert_eq!((found.shuffles, segments_below(place.path()).len()), (0, 2));
+        let [unknown, known] = [1, 2].map(|number| ShuffleKey::new("app", number));
+        for elsewhere in [ShuffleKey::new("other", 1), ShuffleKey::new("app", -1)] {
+            assert!(store.remove(&elsewhere).is_none(), "{elsewhere}");
+        }
+        let removed = store.remove(&unknown).expect("there may be files");
+        assert!(store.with_shuffle(&unknown, |_| ()).is_none());
+        assert!(store.remove(&unknown).is_none(), "it is on its way");
+        store.delete(removed);
+        until(|| store.deleting().is_empty()).await;
+        assert_eq!(segments_below(place.path()).len(), 1);
+        // Nor is a later one of that number all that there may be.
+        assert!(store.with_shuffle(&known, |_| ()).is_some());
+        store.delete(store.remove(&known).unwrap());
+        until(|| store.deleting().is_empty()).await;
+        assert_eq!(segments_below(place.path()), Vec::<PathBuf>::new());
+    });
+}
+
+#[test]
 fn what_was_written_twice_is_found_whichever_is_read_last() {
     with_store(async |place, store| {
         let key = ShuffleKey::new("app", 1);
@@ -420,9 +491,10 @@ fn runs_go_on_behind_a_file_for_one() {
         let mut contents = shuffle.lock();
         let number = contents.next_segment_number();
         contents.adopt(&Arc::new(Segment::create_for_one(directory, shuffle.key(), number).unwrap()));
-        let found = contents.writable_segment(directory).expect("the first one takes more");
+        let Target::Open(found) = contents.target(directory) else { panic!("the first one takes more") };
         assert!(Arc::ptr_eq(&found, &contents.segments[0]));
-        assert!(contents.writable_segment(&store.directories()[1]).is_err(), "another disk has none");
+        let target = contents.target(&store.directories()[1]);
+        assert!(matches!(target, Target::New(_)), "another disk has none");
     });
 }
 

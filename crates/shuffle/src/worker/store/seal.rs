@@ -12,8 +12,8 @@ use super::Store;
 use super::copy::LocationCopy;
 use super::directory::{Directory, STEP_MAX};
 use super::record::Seal;
-use super::segment;
 use super::shuffle::{Contents, Shuffle};
+use super::target::Unwritten;
 use crate::ids::FileName;
 use crate::worker::state::Slot;
 
@@ -31,6 +31,10 @@ impl Store {
     /// Begins to write the seals that wait, where a directory takes them. Returns whether there are any; a directory that
     /// comes back wakes the spiller.
     pub(super) fn write_waiting_seals(self: &Arc<Self>, jobs: &mut JoinSet<()>) -> bool {
+        // Without looking through all that waits, which the spiller would do every few milliseconds.
+        if !self.directories().iter().any(|directory| directory.takes_seals()) {
+            return false;
+        }
         let need_not_wait = |shuffle: &mut Arc<Shuffle>| {
             !shuffle.lock().wants_seals() || self.directory_for_seals(shuffle).is_some()
         };
@@ -88,7 +92,7 @@ impl Store {
             let seals: Vec<(Slot, Seal)> = contents.seals().collect();
             let winners = contents.state.winners().clone();
             let is_news = winners != contents.winners_on_disk;
-            let target = contents.writable_segment(&directory);
+            let target = contents.target(&directory);
             (seals, winners, contents.birth, is_news, target, contents.lease.clone())
         };
         let (key, place) = (shuffle.key().clone(), Arc::clone(&directory));
@@ -96,11 +100,11 @@ impl Store {
         let written = tokio::task::spawn_blocking(move || {
             // With each seal, so that a file says itself whose batches count: the others may be on a disk that is away.
             let attempts = (is_news || !rows.is_empty()).then(|| (birth, winners.attempts()));
-            let (segment, ()) =
-                segment::write_to(target, &place, &key, |segment| segment.seal(attempts, &rows))?;
-            io::Result::Ok((segment, winners))
+            let (segment, ()) = target.write(&place, &key, |segment| segment.seal(attempts, &rows))?;
+            Result::<_, Unwritten>::Ok((segment, winners))
         });
-        let written = written.await.unwrap_or_else(|panic| Err(io::Error::other(panic)));
+        let written = written.await.unwrap_or_else(|panic| Err(io::Error::other(panic).into()));
+        let written = written.map_err(|unwritten| self.delete_left(unwritten, &lease));
         let mut contents = shuffle.lock();
         match written {
             Ok((segment, _)) if contents.gone => {

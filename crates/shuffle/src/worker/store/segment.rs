@@ -71,7 +71,8 @@ pub struct Segment {
     /// The end of what is whole; held while writing, so that there is one writer.
     tail: Mutex<u64>,
     len: AtomicU64,
-    poisoned: AtomicBool,
+    /// It takes no more runs.
+    closed: AtomicBool,
     /// A file for one whose batch has no head yet.
     headless: AtomicBool,
 }
@@ -122,7 +123,7 @@ impl Segment {
     /// As for [`Segment::create`].
     pub fn create_for_one(directory: &Arc<Directory>, key: &ShuffleKey, number: u32) -> io::Result<Self> {
         let segment = Self::create(directory, key, number)?;
-        segment.poisoned.store(true, Ordering::Relaxed);
+        segment.closed.store(true, Ordering::Relaxed);
         segment.headless.store(true, Ordering::Relaxed);
         Ok(segment)
     }
@@ -166,7 +167,7 @@ impl Segment {
         let file = File::open(path)?;
         let len = file.metadata()?.len();
         let segment = Self::of(directory, path.to_owned(), file, len);
-        segment.poisoned.store(true, Ordering::Relaxed);
+        segment.closed.store(true, Ordering::Relaxed);
         Ok(segment)
     }
 
@@ -177,7 +178,7 @@ impl Segment {
             file,
             tail: Mutex::new(len),
             len: AtomicU64::new(len),
-            poisoned: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
             headless: AtomicBool::new(false),
         }
     }
@@ -192,9 +193,10 @@ impl Segment {
         &self.path
     }
 
-    /// Whether it takes more: a file whose write failed does not.
+    /// Whether it takes more runs. One whose write failed does not, nor one for one batch, nor one of an earlier run of this
+    /// worker.
     pub fn is_writable(&self) -> bool {
-        !self.poisoned.load(Ordering::Relaxed)
+        !self.closed.load(Ordering::Relaxed)
     }
 
     /// Bytes of whole records.
@@ -263,7 +265,7 @@ impl Segment {
             }
             Err(error) => {
                 // Nothing may follow a torn record, so the file takes no more; its space is wanted back at once.
-                self.poisoned.store(true, Ordering::Relaxed);
+                self.closed.store(true, Ordering::Relaxed);
                 if let Err(cut) = self.file.set_len(*tail) {
                     tracing::debug!(path = %self.path.display(), error = %cut, "cannot cut a torn segment");
                 }
@@ -315,22 +317,22 @@ impl Segment {
     /// What the file system says. It is never tried again: what was lost in the cache stays lost.
     pub fn sync(&self) -> io::Result<()> {
         self.file.sync_data().inspect_err(|error| {
-            self.poisoned.store(true, Ordering::Relaxed);
+            self.closed.store(true, Ordering::Relaxed);
             self.directory.failed(error);
         })
     }
 
-    /// Removes the file; readers that have it open go on.
-    pub fn delete(&self) {
-        self.poisoned.store(true, Ordering::Relaxed);
-        if let Err(error) = fs::remove_file(&self.path)
-            && error.kind() != io::ErrorKind::NotFound
-        {
-            tracing::warn!(path = %self.path.display(), %error, "cannot delete a segment");
-        }
+    /// Removes the file; readers that have it open go on. One that is not there is removed. Blocks.
+    ///
+    /// # Errors
+    /// What the file system says: the file is there, and a restart may find it.
+    pub fn delete(&self) -> io::Result<()> {
+        self.closed.store(true, Ordering::Relaxed);
+        unless_missing(fs::remove_file(&self.path))?;
         if let Some(folder) = self.path.parent() {
             delete_empty(folder);
         }
+        Ok(())
     }
 }
 
@@ -341,42 +343,19 @@ fn delete_empty(folder: &Path) {
     let _ = folder.parent().map(fs::remove_dir);
 }
 
-/// Removes whatever a directory holds of a shuffle to which nobody writes. Blocks.
-pub fn delete_all(directory: &Directory, key: &ShuffleKey) {
-    let folder = folder(directory, key);
-    if let Err(error) = fs::remove_dir_all(&folder)
-        && error.kind() != io::ErrorKind::NotFound
-    {
-        tracing::warn!(path = %folder.display(), %error, "cannot delete a shuffle");
-    }
-    delete_empty(&folder);
-}
-
-/// Writes to a shuffle's file, which is made if `target` is only a number for it. A new one to which nothing could be
-/// written is deleted: nobody would know of it. Blocks.
+/// Removes whatever a directory holds of a shuffle that is being deleted. Blocks.
 ///
 /// # Errors
-/// As for [`Segment::create`] and `write`.
-pub fn write_to<T>(
-    target: Result<Arc<Segment>, u32>,
-    directory: &Arc<Directory>,
-    key: &ShuffleKey,
-    write: impl FnOnce(&Segment) -> io::Result<T>,
-) -> io::Result<(Arc<Segment>, T)> {
-    let is_new = target.is_err();
-    let segment = match target {
-        Ok(segment) => segment,
-        Err(number) => Arc::new(Segment::create(directory, key, number)?),
-    };
-    match write(&segment) {
-        Ok(written) => Ok((segment, written)),
-        Err(error) => {
-            if is_new {
-                segment.delete();
-            }
-            Err(error)
-        }
-    }
+/// What the file system says: there may be files left.
+pub fn delete_all(directory: &Directory, key: &ShuffleKey) -> io::Result<()> {
+    let folder = folder(directory, key);
+    unless_missing(fs::remove_dir_all(&folder))?;
+    delete_empty(&folder);
+    Ok(())
+}
+
+fn unless_missing(removed: io::Result<()>) -> io::Result<()> {
+    removed.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
 }
 
 /// Gathers small pieces into large writes.
@@ -506,29 +485,9 @@ mod tests {
         }
         assert_eq!(directory.written(), segment.len());
         assert!(segment.path.starts_with(directory.home()), "{}", segment.path.display());
-        segment.delete();
+        segment.delete().unwrap();
         assert_eq!(fs::read_dir(directory.home()).unwrap().count(), 1, "only the lock is left");
         assert!(segment.read(written[0].at, 1).is_ok(), "who reads goes on");
-    }
-
-    #[test]
-    fn a_new_file_to_which_nothing_could_be_written_goes() {
-        let place = tempfile::tempdir().unwrap();
-        let directory = Arc::new(Directory::open(place.path(), Some(0)).unwrap());
-        let key = ShuffleKey::new("app", 3);
-        let mut runs = [run(0, 0, &[40])];
-        let (segment, _) = write_to(Err(0), &directory, &key, |segment| segment.append(&mut runs)).unwrap();
-        let tried = std::cell::RefCell::new(Vec::new());
-        let fail = |segment: &Segment| -> io::Result<()> {
-            assert!(segment.path().exists());
-            tried.borrow_mut().push(segment.path().to_owned());
-            Err(io::ErrorKind::StorageFull.into())
-        };
-        assert!(write_to(Err(1), &directory, &key, fail).is_err());
-        assert!(write_to(Ok(Arc::clone(&segment)), &directory, &key, fail).is_err());
-        let tried = tried.into_inner();
-        assert_eq!(tried.iter().map(|path| path.exists()).collect::<Vec<_>>(), [false, true]);
-        assert_eq!(tried[1], segment.path(), "what others were written to stays");
     }
 
     #[test]

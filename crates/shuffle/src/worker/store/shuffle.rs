@@ -9,6 +9,7 @@ use super::copy::LocationCopy;
 use super::directory::Directory;
 use super::lease::Lease;
 use super::segment::Segment;
+use super::target::Target;
 use crate::ids::ShuffleKey;
 use crate::wire::batch::ByteOrder;
 use crate::worker::index::Winners;
@@ -51,6 +52,8 @@ pub struct Contents {
     /// What lies on disk of it could not be read, and nothing else is known of it: it takes no locations, so that the next
     /// start of the worker may still find what there is.
     pub is_unread: bool,
+    /// There may be files of it besides `segments`, which could not be read or listed when the worker started.
+    pub has_unseen_files: bool,
     /// Files, the newest of each directory last.
     pub segments: Vec<Arc<Segment>>,
     /// What the files say about winners.
@@ -121,6 +124,7 @@ impl Shuffle {
             lease: Some(lease),
             birth: numbers.life(),
             is_unread: false,
+            has_unseen_files: false,
             segments: Vec::new(),
             winners_on_disk: Winners::default(),
             slots_charge: memory.charge_fixed(0),
@@ -169,9 +173,12 @@ impl Contents {
         self.copies.entry(slot).or_insert_with(|| LocationCopy::new(file, self.numbers.life(), &self.memory))
     }
 
-    /// The file of a directory that still takes runs, and the number for a new one.
-    pub fn writable_segment(&self, directory: &Arc<Directory>) -> Result<Arc<Segment>, u32> {
-        self.open_segment(directory).cloned().ok_or_else(|| self.next_segment_number())
+    /// Where something is written in a directory: to its file that still takes runs, or to a new one.
+    pub fn target(&self, directory: &Arc<Directory>) -> Target {
+        match self.open_segment(directory) {
+            Some(segment) => Target::Open(Arc::clone(segment)),
+            None => Target::New(self.next_segment_number()),
+        }
     }
 
     /// The file of a directory that still takes runs.

@@ -10,8 +10,8 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 
 use super::Store;
-use super::directory::{Directory, Health, OPEN_PAUSE};
-use super::segment::{self, RunToWrite};
+use super::directory::{Directory, Health, OPEN_PAUSE, with_turn};
+use super::segment::RunToWrite;
 use super::shuffle::Shuffle;
 use crate::ids::ApplicationId;
 use crate::wire::batch::ByteOrder;
@@ -38,6 +38,7 @@ impl Store {
         let mut jobs = JoinSet::new();
         loop {
             while jobs.try_join_next().is_some() {}
+            self.look_for_files(&mut jobs);
             let sealed = self.write_waiting_seals(&mut jobs);
             let started = self.start_job(&mut jobs);
             if started || sealed {
@@ -51,6 +52,21 @@ impl Store {
                 () = tokio::time::sleep(RETRY), if short => {}
                 () = tokio::time::sleep(OPEN_PAUSE), if lacks_files => {}
             }
+        }
+    }
+
+    /// Begins to look whether files can be opened again, where it is time to: what is in memory may need none, and then
+    /// nobody else finds out.
+    fn look_for_files(&self, jobs: &mut JoinSet<()>) {
+        let in_want = |directory: &&Arc<Directory>| directory.lacks_files() && directory.takes_files();
+        for directory in self.directories().iter().filter(in_want) {
+            let Ok(turn) = Arc::clone(&directory.looks).try_acquire_owned() else { continue };
+            let place = Arc::clone(directory);
+            let look = move || {
+                place.look_for_file();
+                Ok(())
+            };
+            jobs.spawn(async move { with_turn(turn, look).await.unwrap_or_default() });
         }
     }
 
@@ -161,7 +177,7 @@ impl Store {
             if contents.gone {
                 return true;
             }
-            (contents.writable_segment(&directory), contents.lease.clone())
+            (contents.target(&directory), contents.lease.clone())
         };
         let key = shuffle.key().clone();
         let place = Arc::clone(&directory);
@@ -172,15 +188,16 @@ impl Store {
                 place.measure()?;
                 if bytes > place.usable() {
                     place.lacks_room();
-                    return Err(io::ErrorKind::StorageFull.into());
+                    return Err(io::Error::from(io::ErrorKind::StorageFull).into());
                 }
             }
-            let written = segment::write_to(target, &place, &key, |segment| segment.append(&mut runs));
+            let written = target.write(&place, &key, |segment| segment.append(&mut runs));
             drop(runs); // the batches' handles: memory comes back when the shuffle lets go of its own
             written
         })
         .await
-        .unwrap_or_else(|panic| Err(io::Error::other(panic)));
+        .unwrap_or_else(|panic| Err(io::Error::other(panic).into()))
+        .map_err(|unwritten| self.delete_left(unwritten, &lease));
         if written.is_ok() {
             self.spills.record(begun.elapsed());
             self.spilled_bytes.add(bytes);

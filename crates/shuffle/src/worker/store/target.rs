@@ -1,0 +1,92 @@
+//! What a shuffle's runs and seals are written to: a file that it has, or a new one.
+
+use std::io;
+use std::sync::Arc;
+
+use super::directory::Directory;
+use super::segment::Segment;
+use crate::ids::ShuffleKey;
+
+/// A file of a shuffle in one directory.
+#[derive(Debug)]
+pub enum Target {
+    /// One that takes more.
+    Open(Arc<Segment>),
+    /// A new one, of that number if it is free.
+    New(u32),
+}
+
+/// Why nothing was written.
+#[derive(Debug)]
+pub struct Unwritten {
+    /// What the file system says.
+    pub error: io::Error,
+    /// A new file, which could not be deleted again.
+    pub left: Option<Arc<Segment>>,
+}
+
+impl From<io::Error> for Unwritten {
+    fn from(error: io::Error) -> Self {
+        Self { error, left: None }
+    }
+}
+
+impl Target {
+    /// Writes to it, and returns the file. A new one to which nothing could be written is deleted: nobody would know of it.
+    /// Blocks.
+    ///
+    /// # Errors
+    /// As for [`Segment::create`] and `write`.
+    pub fn write<T>(
+        self,
+        directory: &Arc<Directory>,
+        key: &ShuffleKey,
+        write: impl FnOnce(&Segment) -> io::Result<T>,
+    ) -> Result<(Arc<Segment>, T), Unwritten> {
+        let (segment, is_new) = match self {
+            Self::Open(segment) => (segment, false),
+            Self::New(number) => (Arc::new(Segment::create(directory, key, number)?), true),
+        };
+        match write(&segment) {
+            Ok(written) => Ok((segment, written)),
+            Err(error) => {
+                let is_left = is_new && segment.delete().is_err();
+                Err(Unwritten { error, left: is_left.then_some(segment) })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_file_to_which_nothing_could_be_written_goes() {
+        let place = tempfile::tempdir().unwrap();
+        let directory = Arc::new(Directory::open(place.path(), Some(0)).unwrap());
+        let key = ShuffleKey::new("app", 3);
+        let sealed = Target::New(0).write(&directory, &key, |segment| segment.seal(Some((1, &[])), &[]));
+        let (open, ()) = sealed.unwrap();
+        let mut tried = Vec::new();
+        for target in [Target::New(1), Target::Open(Arc::clone(&open))] {
+            let unwritten = target.write(&directory, &key, |segment| {
+                assert!(segment.path().exists());
+                tried.push(segment.path().to_owned());
+                io::Result::<()>::Err(io::ErrorKind::StorageFull.into())
+            });
+            assert!(unwritten.unwrap_err().left.is_none());
+        }
+        assert_eq!(tried.iter().map(|path| path.exists()).collect::<Vec<_>>(), [false, true]);
+        assert_eq!(tried[1], open.path(), "what others were written to stays");
+        // What cannot be deleted is handed on.
+        let unwritten = Target::New(2).write(&directory, &key, |segment| {
+            std::fs::remove_file(segment.path())?;
+            std::fs::create_dir_all(segment.path().join("in the way"))?;
+            io::Result::<()>::Err(io::ErrorKind::StorageFull.into())
+        });
+        let Unwritten { error, left } = unwritten.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        assert!(left.is_some_and(|left| left.path().exists() && !left.is_writable()));
+    }
+}
