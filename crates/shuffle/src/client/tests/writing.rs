@@ -1,0 +1,255 @@
+//! Pushes.
+
+use std::time::{Duration, Instant};
+
+use super::super::application::MERGE_LEN_MAX;
+use super::super::writer::{MERGED_MAX, PAYLOAD_LEN_MAX};
+use super::*;
+use crate::ids::{LocationId, Mode, ShuffleKey};
+use crate::wire::{Header, Limits};
+
+#[tokio::test]
+async fn a_writer_that_has_told_of_a_failure_does_not_finish() {
+    let cluster = Scripted::start(1).await;
+    let shuffle = shuffle(Options { merge_len: 0, revives_max: 0, ..cluster.options() }, 1).await;
+    let mut writer = writer(&shuffle);
+    cluster.fail(0, Point::Push, &[Fault::Fail]);
+    writer.push(PartitionId(0), &b"lost"[..]).await.unwrap();
+    until(|| writer.is_idle()).await;
+    for _ in 0..2 {
+        let error = writer.push(PartitionId(0), &b"behind it"[..]).await.unwrap_err();
+        assert_eq!(error.kind(), Kind::Unavailable, "{error}");
+        assert!(error.to_string().contains("told to"), "{error}");
+    }
+    let error = writer.finish().await.expect_err("a batch is missing");
+    assert!(error.to_string().contains("told to"), "{error}");
+}
+
+#[tokio::test]
+async fn a_worker_that_never_answers_costs_a_merged_push_one_timeout() {
+    let cluster = Scripted::start(2).await;
+    let push_max = Duration::from_millis(500);
+    let shuffle = shuffle(Options { push_max, ..cluster.options() }, 8).await;
+    let silent = [1, 3, 5, 7];
+    cluster.fail(1, Point::Push, &[Fault::Hang; 10]);
+    let mut writer = writer(&shuffle);
+    for partition in silent {
+        writer.push(PartitionId(partition), partition.to_string()).await.unwrap();
+    }
+    let begin = Instant::now();
+    writer.finish().await.unwrap();
+    let took = begin.elapsed();
+    assert!(took >= push_max && took < 4 * push_max, "{took:?} with a timeout of {push_max:?}");
+    assert_eq!(cluster.asked(1, Point::Push), 1, "one frame was lost on the silent worker");
+    shuffle.commit().await.unwrap();
+    for partition in silent {
+        assert_eq!(read(&shuffle, partition).await.unwrap(), [partition.to_string()]);
+    }
+}
+
+#[tokio::test]
+async fn what_has_waited_for_a_silent_worker_goes_where_the_partition_goes_now() {
+    let cluster = Scripted::start(2).await;
+    let push_max = Duration::from_millis(500);
+    for (merge_len, batches) in [(0, 4), (40, 8)] {
+        let options = Options { push_max, window: 1, merge_len, ..cluster.options() };
+        let shuffle = shuffle(options, 4).await;
+        cluster.fail(1, Point::Push, &[Fault::Hang; 10]);
+        let asked = cluster.asked(1, Point::Push);
+        let mut writer = writer(&shuffle);
+        for number in 0..batches {
+            writer.push(PartitionId(1 + number % 2 * 2), number.to_string()).await.unwrap();
+        }
+        let begin = Instant::now();
+        writer.finish().await.unwrap();
+        let took = begin.elapsed();
+        assert!(took >= push_max && took < 2 * push_max, "{took:?} with a timeout of {push_max:?}");
+        assert_eq!(cluster.asked(1, Point::Push) - asked, 1, "one frame was lost on the silent worker");
+        cluster.clear_faults();
+    }
+}
+
+#[tokio::test]
+async fn a_primary_has_time_to_say_that_its_replica_is_silent() {
+    for (replicate, expected) in [(false, 800), (true, 400)] {
+        let cluster = Scripted::start(2).await;
+        let push_max = Duration::from_millis(800);
+        let _shuffle = shuffle(Options { replicate, push_max, ..cluster.options() }, 2).await;
+        assert_eq!(cluster.push_timeouts(), [expected; 2]);
+    }
+}
+
+#[tokio::test]
+async fn the_only_worker_is_asked_again_when_it_has_failed() {
+    let cluster = Scripted::start(1).await;
+    let shuffle = shuffle(Options { merge_len: 0, ..cluster.options() }, 1).await;
+    let reserving = Point::Message(MessageType::RESERVE_SLOTS);
+    cluster.fail(0, Point::Push, &[Fault::Close]);
+    cluster.fail(0, reserving, &[Fault::Close, Fault::Fail]);
+    write_one(&shuffle).await;
+    assert_eq!((cluster.faults_left(), cluster.asked(0, reserving)), (0, 4));
+    assert_eq!(read(&shuffle, 0).await.unwrap(), ["one"]);
+}
+
+#[tokio::test]
+async fn a_cancelled_push_takes_nothing_with_it() {
+    let cluster = Scripted::start(1).await;
+    let shuffle = shuffle(Options { window: 1, merge_len: 50, ..cluster.options() }, 2).await;
+    let mut writer = writer(&shuffle);
+    cluster.fail(0, Point::Push, &[Fault::Hang]);
+    let long = |number: usize| format!("{number} is long enough to be pushed on its own, whatever is there");
+    // As many as a writer may have begun.
+    for number in 0..4 {
+        writer.push(PartitionId(0), long(number)).await.unwrap();
+    }
+    writer.push(PartitionId(1), &b"gathered"[..]).await.unwrap();
+    cancel(writer.push(PartitionId(0), long(4))).await;
+    cancel(writer.push(PartitionId(1), "cancelled, and with it what was gathered")).await;
+    cluster.release();
+    writer.push(PartitionId(1), &b"last"[..]).await.unwrap();
+    assert_eq!(cluster.faults_left(), 0);
+    writer.finish().await.unwrap();
+    shuffle.commit().await.unwrap();
+    assert_eq!(read(&shuffle, 0).await.unwrap(), (0..4).map(long).collect::<Vec<_>>());
+    assert_eq!(read(&shuffle, 1).await.unwrap(), ["gathered", "last"]);
+}
+
+#[tokio::test]
+async fn a_map_that_ends_behind_the_commit_is_told_that_nobody_reads_it() {
+    let cluster = Scripted::start(1).await;
+    let options = Options { merge_len: 0, heartbeat: NEVER, ..cluster.options() };
+    let application = Application::start(options).await.unwrap();
+    let shuffle = application.register(ShuffleId(0), 3, 1).await.unwrap();
+    let mut late = shuffle.writer(MapId(1), AttemptId(0));
+    late.push(PartitionId(0), &b"late"[..]).await.unwrap();
+    let mut writer = writer(&shuffle);
+    writer.push(PartitionId(0), &b"one"[..]).await.unwrap();
+    writer.finish().await.unwrap();
+    until(|| late.is_idle()).await;
+    let conflict = |error: crate::Error| {
+        assert_eq!(error.kind(), Kind::Conflict, "{error}");
+        assert!(error.to_string().contains("commit"), "{error}");
+    };
+
+    cluster.fail(0, Point::Message(MessageType::COMMIT_FILES), &[Fault::Hang]);
+    let committing = shuffle.clone();
+    let commit = tokio::spawn(async move { committing.commit().await });
+    until(|| cluster.faults_left() == 0).await;
+    conflict(late.finish().await.expect_err("the commit has gone out without it"));
+    cluster.release();
+    commit.await.unwrap().unwrap();
+    conflict(shuffle.writer(MapId(2), AttemptId(0)).finish().await.expect_err("it is not read"));
+    shuffle.writer(MapId(0), AttemptId(1)).finish().await.expect("another attempt of its map is read");
+    assert_eq!(read(&shuffle, 0).await.unwrap(), ["one"]);
+}
+
+#[tokio::test]
+async fn no_location_is_made_that_the_commit_does_not_know() {
+    let reserve = Point::Message(MessageType::RESERVE_SLOTS);
+    // Sealed: the worker wants them elsewhere, one by one and together.
+    for merge_len in [0, 40] {
+        let cluster = Scripted::start(1).await;
+        let shuffle = shuffle(Options { merge_len, ..cluster.options() }, 1).await;
+        write_one(&shuffle).await;
+        let reserved = cluster.asked(0, reserve);
+        let mut late = writer(&shuffle);
+        for _ in 0..2 {
+            late.push(PartitionId(0), &b"late"[..]).await.unwrap();
+        }
+        assert_eq!(late.finish().await.expect_err("it is not read").kind(), Kind::Conflict);
+        assert_eq!((cluster.asked(0, reserve), shuffle.locations(PartitionId(0))), (reserved, 1));
+    }
+
+    // The commit comes while a location is being made.
+    let cluster = Scripted::start(1).await;
+    let shuffle = shuffle(Options { merge_len: 0, ..cluster.options() }, 2).await;
+    let mut late = writer(&shuffle);
+    cluster.fail(0, Point::Push, &[Fault::Fail]);
+    cluster.fail(0, reserve, &[Fault::Hang]);
+    late.push(PartitionId(1), &b"late"[..]).await.unwrap();
+    until(|| cluster.faults_left() == 0).await;
+    shuffle.commit().await.unwrap();
+    cluster.release();
+    assert_eq!(late.finish().await.expect_err("it is not read").kind(), Kind::Conflict);
+    assert_eq!(shuffle.locations(PartitionId(1)), 1);
+    let unused = (0, "1-1-0".parse().unwrap());
+    until(|| cluster.destroyed().contains(&unused)).await;
+}
+
+#[tokio::test]
+async fn a_map_or_an_attempt_that_does_not_exist_writes_nothing() {
+    let cluster = Scripted::start(1).await;
+    let shuffle = shuffle(Options { merge_len: 0, ..cluster.options() }, 1).await;
+    for (map, attempt) in [(1, AttemptId(0)), (-1, AttemptId(0)), (0, AttemptId::NONE)] {
+        let mut writer = shuffle.writer(MapId(map), attempt);
+        let error = writer.push(PartitionId(0), &b"nobody's"[..]).await.expect_err("no such task");
+        assert_eq!(error.kind(), Kind::Invalid, "{error}");
+        let error = writer.finish().await.expect_err("no such task");
+        assert_eq!(error.kind(), Kind::Invalid, "{error}");
+    }
+    assert_eq!(cluster.asked(0, Point::Push), 0);
+}
+
+#[tokio::test]
+async fn no_frame_is_larger_than_a_worker_takes() {
+    let cluster = Scripted::start(1).await;
+    let shuffle = shuffle(Options { merge_len: MERGE_LEN_MAX, ..cluster.options() }, 2).await;
+    let mut writer = writer(&shuffle);
+    let error = writer.push(PartitionId(0), vec![0; PAYLOAD_LEN_MAX + 1]).await.expect_err("with its header");
+    assert_eq!(error.kind(), Kind::Invalid, "{error}");
+    // Far fewer bytes than are merged; their list alone would be longer than a header.
+    let count = 50_000;
+    for number in 0..count {
+        writer.push(PartitionId(number % 2), Vec::new()).await.unwrap();
+    }
+    writer.finish().await.unwrap();
+    assert_eq!(cluster.asked(0, Point::Push), (count as usize).div_ceil(MERGED_MAX));
+    assert_eq!(shuffle.locations(PartitionId(0)), 1, "the worker took them at once");
+
+    let longest = Header::PushMergedData {
+        request_id: i64::MAX,
+        mode: Mode::Primary,
+        shuffle: ShuffleKey::new("a".repeat(200), i32::MAX),
+        locations: vec![LocationId::new(i32::MAX, i32::MAX); MERGED_MAX],
+        offsets: vec![i32::MAX as u32; MERGED_MAX],
+    };
+    let mut head = bytes::BytesMut::new();
+    longest.encode(0, &mut head);
+    assert!(head.len() < Limits::PUSH.head_len_max / 2, "{} bytes", head.len());
+}
+
+#[tokio::test]
+async fn a_writer_that_has_failed_waits_for_nothing_more() {
+    let cluster = Scripted::start(2).await;
+    let options = Options { merge_len: 0, revives_max: 0, push_max: NEVER, ..cluster.options() };
+    let shuffle = shuffle(options, 2).await;
+    let reserve = Point::Message(MessageType::RESERVE_SLOTS);
+    let reserved = cluster.asked(0, reserve) + cluster.asked(1, reserve);
+    cluster.fail(0, Point::Push, &[Fault::Fail]);
+    cluster.fail(1, Point::Push, &[Fault::Hang]);
+    let mut writer = writer(&shuffle);
+    writer.push(PartitionId(1), &b"held up"[..]).await.unwrap();
+    writer.push(PartitionId(0), &b"lost"[..]).await.unwrap();
+    until(|| cluster.faults_left() == 0).await;
+    let finished = tokio::time::timeout(Duration::from_secs(20), writer.finish()).await;
+    let error = finished.expect("one push has failed").expect_err("one push has failed");
+    assert_eq!(error.kind(), Kind::Unavailable, "{error}");
+    let now = cluster.asked(0, reserve) + cluster.asked(1, reserve);
+    assert_eq!(now, reserved, "nothing would have been pushed to another location");
+}
+
+#[tokio::test]
+async fn a_push_that_fails_says_why_it_went_elsewhere() {
+    let cluster = Scripted::start(1).await;
+    let options = Options { merge_len: 0, revives_max: 1, ..cluster.options() };
+    let shuffle = shuffle(options, 1).await;
+    cluster.fail(0, Point::Push, &[Fault::Fail]);
+    cluster.fail(0, Point::Message(MessageType::RESERVE_SLOTS), &[Fault::Fail; 3]);
+    let mut writer = writer(&shuffle);
+    writer.push(PartitionId(0), &b"lost"[..]).await.unwrap();
+    let error = writer.finish().await.expect_err("there is no other location");
+    assert_eq!((error.kind(), cluster.faults_left()), (Kind::Unavailable, 0), "{error}");
+    for reason in ["told to", "no worker is left"] {
+        assert!(error.to_string().contains(reason), "{error}");
+    }
+}
