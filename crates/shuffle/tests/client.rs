@@ -35,9 +35,7 @@ impl Cluster {
             let options = cluster.worker_options(at, stop_timeout);
             cluster.workers.push(Some(worker::Server::start(options).await.unwrap()));
         }
-        while cluster.master.workers_available() < workers {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        cluster.master.wait_for_workers(workers, Duration::from_secs(20)).await.unwrap();
         cluster
     }
 
@@ -63,12 +61,9 @@ impl Cluster {
 
     fn worker_options(&self, at: usize, stop_timeout: Duration) -> worker::Options {
         worker::Options {
-            masters: vec![self.master.address().to_string()],
-            directories: vec![self.places[at].path().into()],
             memory_bytes: 256 << 20,
-            disk_reserve_bytes: Some(0),
             stop_timeout,
-            ..worker::Options::default()
+            ..worker::Options::embedded([self.master.address().to_string()], self.places[at].path())
         }
     }
 
