@@ -48,7 +48,8 @@ pub struct Options {
     /// Batches smaller than this wait to be pushed together, until they have this size, in bytes; at most 8 MiB, for a worker
     /// holds them in memory together.
     pub merge_len: usize,
-    /// New locations that one batch may try before its push fails.
+    /// How often one batch turns to a new location before its push fails. A hard split counts for the batch for which the
+    /// new location was made, and not for those that found it; a failure counts for each batch that met it.
     pub revives_max: usize,
     /// How long a push may take, its replication included.
     pub push_max: Duration,

@@ -468,6 +468,12 @@ impl Inner {
         Ok(())
     }
 
+    /// Whether the partition has a location that is newer than `epoch`; one that is being made is waited for.
+    pub async fn has_moved_on(&self, partition: PartitionId, epoch: Epoch) -> bool {
+        let _one_at_a_time = self.reviving[partition.0.cast_unsigned() as usize].lock().await;
+        self.state().routes.newer_than(partition, epoch).is_some()
+    }
+
     /// Sees to it that the partition has a location that is newer than `epoch`; `avoid` gets no more locations of this
     /// shuffle, as long as there are other workers. Returns whether it was made for this, and not for somebody else before.
     ///

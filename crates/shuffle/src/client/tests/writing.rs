@@ -6,7 +6,7 @@ use super::super::application::MERGE_LEN_MAX;
 use super::super::writer::{MERGED_MAX, PAYLOAD_LEN_MAX};
 use super::*;
 use crate::ids::{LocationId, Mode, ShuffleKey};
-use crate::wire::{Header, Limits};
+use crate::wire::{Header, Limits, Status};
 
 #[tokio::test]
 async fn a_writer_that_has_told_of_a_failure_does_not_finish() {
@@ -251,5 +251,84 @@ async fn a_push_that_fails_says_why_it_went_elsewhere() {
     assert_eq!((error.kind(), cluster.faults_left()), (Kind::Unavailable, 0), "{error}");
     for reason in ["told to", "no worker is left"] {
         assert!(error.to_string().contains(reason), "{error}");
+    }
+}
+
+/// A shuffle of one partition, and writers with a push each on its way to its first location, which the worker refuses in
+/// this way when it is released.
+async fn refused_together(
+    cluster: &Scripted,
+    options: Options,
+    writers: usize,
+    refusal: &'static Fault,
+) -> (Shuffle, Vec<Writer>) {
+    let application =
+        Application::start(Options { merge_len: 0, heartbeat: NEVER, ..options }).await.unwrap();
+    let shuffle = application.register(ShuffleId(0), writers, 1).await.unwrap();
+    cluster.fail(0, Point::Push, &vec![Fault::Late(refusal); writers]);
+    let mut begun = Vec::new();
+    for map in 0..writers {
+        let mut writer = shuffle.writer(MapId(map as i32), AttemptId(0));
+        writer.push(PartitionId(0), map.to_string()).await.unwrap();
+        begun.push(writer);
+    }
+    until(|| cluster.asked(0, Point::Push) == writers).await;
+    (shuffle, begun)
+}
+
+#[tokio::test]
+async fn a_failure_counts_for_each_push_that_meets_it() {
+    let cluster = Scripted::start(1).await;
+    let options = Options { revives_max: 1, ..cluster.options() };
+    let (shuffle, writers) = refused_together(&cluster, options, 8, &Fault::Fail).await;
+    cluster.fail(0, Point::Push, &[Fault::Fail; 100]);
+    cluster.release();
+    for writer in writers {
+        let error = writer.finish().await.expect_err("no push is taken");
+        assert_eq!(error.kind(), Kind::Unavailable, "{error}");
+    }
+    assert_eq!((cluster.asked(0, Point::Push), shuffle.locations(PartitionId(0))), (2 * 8, 2));
+}
+
+#[tokio::test]
+async fn a_hard_split_counts_for_the_push_that_makes_the_new_location() {
+    let cluster = Scripted::start(1).await;
+    let options = Options { revives_max: 1, ..cluster.options() };
+    let (shuffle, writers) = refused_together(&cluster, options, 8, &Fault::Say(Status::HardSplit)).await;
+    // The one that has made the second location is at its end now, and has no part in the third.
+    cluster.fail(0, Point::Push, &[Fault::Late(&Fault::Say(Status::HardSplit)); 8]);
+    cluster.release();
+    until(|| cluster.asked(0, Point::Push) == 2 * 8).await;
+    cluster.release();
+    let mut failed = 0;
+    for writer in writers {
+        failed += usize::from(writer.finish().await.is_err());
+    }
+    assert!(failed <= 1, "{failed} have failed");
+    assert_eq!(shuffle.locations(PartitionId(0)), 3);
+}
+
+#[tokio::test]
+async fn a_hard_split_is_the_end_only_if_nobody_has_moved_on() {
+    let reserve = Point::Message(MessageType::RESERVE_SLOTS);
+    for is_made_before in [true, false] {
+        let cluster = Scripted::start(1).await;
+        let shuffle = shuffle(Options { merge_len: 0, revives_max: 0, ..cluster.options() }, 1).await;
+        let split = Fault::Late(&Fault::Say(Status::HardSplit));
+        cluster.fail(0, Point::Push, &[split, Fault::Say(Status::SoftSplit)]);
+        if !is_made_before {
+            cluster.fail(0, reserve, &[Fault::Hang]);
+        }
+        let mut writer = writer(&shuffle);
+        for text in ["not taken", "taken, and makes a new location"] {
+            writer.push(PartitionId(0), text).await.unwrap();
+        }
+        until(|| cluster.asked(0, reserve) == 2).await;
+        if is_made_before {
+            until(|| shuffle.locations(PartitionId(0)) == 2).await;
+        }
+        cluster.release();
+        writer.finish().await.unwrap();
+        assert_eq!((cluster.asked(0, Point::Push), cluster.faults_left()), (3, 0));
     }
 }
