@@ -300,8 +300,12 @@ impl Inner {
         Ok(on_its_way.await)
     }
 
-    /// Makes a new location while batches still go to the old one.
+    /// Makes a new location while batches still go to the old one, unless that is under way: each of these batches brings
+    /// it up.
     fn move_on(self: &Arc<Self>, location: Location) {
+        if self.is_reviving(location.id.partition) {
+            return;
+        }
         let inner = self.clone();
         self.spawn(async move {
             // If it fails, batches go on to the old location, which still takes them.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeBounds;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedRwLockReadGuard, RwLock, Semaphore};
@@ -32,11 +33,21 @@ pub(super) struct Inner {
     pub key: ShuffleKey,
     state: Mutex<State>,
     number: Arc<RwLock<Number>>,
-    /// Held while a new location is made for a partition, so that its batches wait for one and not for many.
-    reviving: Vec<tokio::sync::Mutex<()>>,
+    /// By partition.
+    reviving: Vec<Reviving>,
     windows: Mutex<HashMap<WorkerId, Arc<Semaphore>>>,
     /// Held while workers are asked to commit.
     pub progress: tokio::sync::Mutex<Progress>,
+}
+
+/// The making of new locations for a partition.
+#[derive(Default)]
+struct Reviving {
+    /// Attempts that failed.
+    failures: AtomicUsize,
+    /// Held while one is made, so that the partition's batches wait for one and not for many. Why the last attempt that
+    /// failed did.
+    failure: tokio::sync::Mutex<Option<Error>>,
 }
 
 /// Whose the shuffle's number is. The next registration may have it, too, and then names the same locations on the same
@@ -114,7 +125,7 @@ impl Shuffle {
         let winners = vec![AttemptId::NONE; maps];
         let state = Mutex::new(State { routes, winners, stage: Stage::Writing });
         let number = Arc::new(RwLock::new(Number::Held));
-        let reviving = (0..partitions).map(|_| tokio::sync::Mutex::default()).collect();
+        let reviving = (0..partitions).map(|_| Reviving::default()).collect();
         let (session, windows, progress) = (session.clone(), Mutex::default(), tokio::sync::Mutex::default());
         let _application = application;
         let inner = Inner { session, _application, key, state, number, reviving, windows, progress };
@@ -468,9 +479,18 @@ impl Inner {
         Ok(())
     }
 
+    fn reviving(&self, partition: PartitionId) -> &Reviving {
+        &self.reviving[partition.0.cast_unsigned() as usize]
+    }
+
+    /// Whether somebody makes a new location for the partition.
+    pub fn is_reviving(&self, partition: PartitionId) -> bool {
+        self.reviving(partition).failure.try_lock().is_err()
+    }
+
     /// Whether the partition has a location that is newer than `epoch`; one that is being made is waited for.
     pub async fn has_moved_on(&self, partition: PartitionId, epoch: Epoch) -> bool {
-        let _one_at_a_time = self.reviving[partition.0.cast_unsigned() as usize].lock().await;
+        let _one_at_a_time = self.reviving(partition).failure.lock().await;
         self.state().routes.newer_than(partition, epoch).is_some()
     }
 
@@ -480,10 +500,28 @@ impl Inner {
     /// # Errors
     /// `Unavailable` if there is no worker for it; `Conflict` if the shuffle's commit has begun or it was unregistered.
     pub async fn revive(&self, partition: PartitionId, epoch: Epoch, avoid: &[WorkerId]) -> Result<bool> {
-        let _one_at_a_time = self.reviving[partition.0.cast_unsigned() as usize].lock().await;
+        let reviving = self.reviving(partition);
+        let failures = reviving.failures.load(Ordering::Relaxed);
+        let mut failure = reviving.failure.lock().await;
         if self.state().routes.newer_than(partition, epoch).is_some() {
             return Ok(false);
         }
+        if reviving.failures.load(Ordering::Relaxed) != failures
+            && let Some(failure) = &*failure
+        {
+            // Who waited for an attempt that failed does not make one more, each behind the other.
+            return Err(failure.clone());
+        }
+        let made = self.make_location(partition, avoid).await;
+        if let Err(error) = &made {
+            *failure = Some(error.clone());
+            reviving.failures.fetch_add(1, Ordering::Relaxed);
+        }
+        made.map(|()| true)
+    }
+
+    /// Makes a new location for the partition, on other workers each time that some do not take it.
+    async fn make_location(&self, partition: PartitionId, avoid: &[WorkerId]) -> Result<()> {
         let mut refused = BTreeMap::new();
         for round in 0..RESERVE_ROUNDS {
             self.check_writing(&self.state())?;
@@ -497,7 +535,7 @@ impl Inner {
                 if adopted.is_err() {
                     self.destroy(std::slice::from_ref(&proposed), &refused);
                 }
-                return adopted.map(|()| true);
+                return adopted;
             }
             self.destroy(&[proposed], &refused);
         }

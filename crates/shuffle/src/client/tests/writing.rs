@@ -1,5 +1,6 @@
 //! Pushes.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::super::application::MERGE_LEN_MAX;
@@ -331,4 +332,49 @@ async fn a_hard_split_is_the_end_only_if_nobody_has_moved_on() {
         writer.finish().await.unwrap();
         assert_eq!((cluster.asked(0, Point::Push), cluster.faults_left()), (3, 0));
     }
+}
+
+#[tokio::test]
+async fn pushes_that_wait_for_a_new_location_together_fail_together() {
+    let cluster = Scripted::start(1).await;
+    let reserve = Point::Message(MessageType::RESERVE_SLOTS);
+    let (shuffle, writers) = refused_together(&cluster, cluster.options(), 8, &Fault::Fail).await;
+    cluster.fail(0, reserve, &[Fault::Fail; 100]);
+    let reserved = cluster.asked(0, reserve);
+    cluster.release();
+    for writer in writers {
+        let error = writer.finish().await.expect_err("there is no other location");
+        assert_eq!(error.kind(), Kind::Unavailable, "{error}");
+        assert!(error.to_string().contains("no worker is left"), "{error}");
+    }
+    assert_eq!(cluster.asked(0, reserve) - reserved, 3, "the rounds of one attempt");
+
+    // Whoever comes later tries anew.
+    cluster.clear_faults();
+    cluster.fail(0, Point::Push, &[Fault::Fail]);
+    let mut next = shuffle.writer(MapId(0), AttemptId(1));
+    next.push(PartitionId(0), &b"next"[..]).await.unwrap();
+    next.finish().await.unwrap();
+    assert_eq!((cluster.faults_left(), shuffle.locations(PartitionId(0))), (0, 2));
+}
+
+#[tokio::test]
+async fn a_soft_split_that_many_batches_report_is_acted_upon_once() {
+    let cluster = Scripted::start(1).await;
+    let reserve = Point::Message(MessageType::RESERVE_SLOTS);
+    let shuffle = shuffle(Options { merge_len: 0, ..cluster.options() }, 1).await;
+    cluster.fail(0, reserve, &[Fault::Hang]);
+    cluster.fail(0, Point::Push, &[Fault::Say(Status::SoftSplit); 9]);
+    let mut writer = writer(&shuffle);
+    let mut held = Vec::new();
+    for _ in 0..9 {
+        writer.push(PartitionId(0), &b"taken"[..]).await.unwrap();
+        until(|| writer.is_idle() && cluster.asked(0, reserve) == 2).await;
+        held.push(Arc::strong_count(&shuffle.inner));
+    }
+    assert_eq!(cluster.faults_left(), 0);
+    assert_eq!(held, [held[0]; 9], "tasks that wait for their turn");
+    cluster.release();
+    writer.finish().await.unwrap();
+    until(|| shuffle.locations(PartitionId(0)) == 2).await;
 }
