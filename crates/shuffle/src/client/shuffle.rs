@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedRwLockReadGuard, RwLock, Semaphore};
-use tokio::task::JoinSet;
 use tracing::debug;
 
 use super::application::{Application, RETRIES_MAX, Session, SplitMode};
@@ -16,6 +15,7 @@ use super::routes::Routes;
 use super::writer::Writer;
 use crate::error::{Error, Kind, Result};
 use crate::ids::{AttemptId, Epoch, MapId, Mode, PartitionId, ShuffleId, ShuffleKey, WorkerId};
+use crate::wire::message::{Receivable, Typed};
 use crate::wire::packed::Location;
 use crate::wire::received::request_slots_response::PackedWorkerResourceEntry;
 use crate::wire::{Received, Status, proto, received};
@@ -218,7 +218,7 @@ impl Shuffle {
     async fn reserve_all(&self) -> Result<()> {
         let _in_use = self.inner.enter()?;
         let mut wanted = self.inner.current_locations();
-        let mut refused = self.inner.reserve(&wanted).await;
+        let mut refused = self.inner.reserve(&wanted).await?;
         for round in 1..RESERVE_ROUNDS {
             if refused.is_empty() {
                 break;
@@ -238,7 +238,7 @@ impl Shuffle {
                 state.routes.replace(location.id, proposed.clone());
                 *location = proposed;
             }
-            refused = self.inner.reserve(&wanted).await;
+            refused = self.inner.reserve(&wanted).await?;
         }
         if refused.is_empty() { Ok(()) } else { Err(no_workers(&refused)) }
     }
@@ -425,9 +425,39 @@ impl Inner {
         }
     }
 
+    /// Asks a worker for something that it does under the shuffle's number. It is asked at once, and to the end even if
+    /// nobody waits for the answer any more: until then the number is not free.
+    ///
+    /// # Errors
+    /// `Conflict` if the shuffle was given up.
+    pub fn ask_worker<Q, A>(
+        &self,
+        worker: &WorkerId,
+        request: Q,
+    ) -> Result<impl Future<Output = Result<Received<A>>> + use<Q, A>>
+    where
+        Q: Typed + 'static,
+        A: Receivable + 'static,
+    {
+        let (in_use, session, worker) = (self.enter()?, self.session.clone(), worker.clone());
+        let asking = tokio::spawn(async move {
+            let answer = session.ask_worker(&worker, &request).await;
+            drop(in_use);
+            answer
+        });
+        Ok(async move {
+            asking.await.unwrap_or_else(|error| {
+                Err(Error::new(Kind::Internal, "a request did not end").with_source(error))
+            })
+        })
+    }
+
     /// Reserves locations, the copies of each with it. The answer is the workers that did not take theirs, and why.
-    async fn reserve(&self, locations: &[Location]) -> BTreeMap<WorkerId, String> {
-        let mut requests = JoinSet::new();
+    ///
+    /// # Errors
+    /// `Conflict` if the shuffle was given up.
+    async fn reserve(&self, locations: &[Location]) -> Result<BTreeMap<WorkerId, String>> {
+        let mut asked = Vec::new();
         for (worker, mut copies) in by_worker(locations) {
             copies.sort_by_key(|copy| (copy.mode, copy.id));
             let options = &self.session.options;
@@ -444,18 +474,19 @@ impl Inner {
                 partition_locations_pair: Some(Location::pack(&copies)),
                 ..Default::default()
             };
-            let session = self.session.clone();
-            requests.spawn(async move {
-                let answer = session.ask_worker::<_, received::ReserveSlotsResponse>(&worker, &request).await;
-                let refusal = match answer {
-                    Ok(answer) if answer.status == Status::Success.code() => None,
-                    Ok(answer) => Some(format!("status {} {}", answer.status, answer.reason)),
-                    Err(error) => Some(error.to_string()),
-                };
-                refusal.map(|reason| (worker, reason))
-            });
+            let answer = self.ask_worker::<_, received::ReserveSlotsResponse>(&worker, request)?;
+            asked.push((worker, answer));
         }
-        requests.join_all().await.into_iter().flatten().collect()
+        let mut refused = BTreeMap::new();
+        for (worker, answer) in asked {
+            let refusal = match answer.await {
+                Ok(answer) if answer.status == Status::Success.code() => continue,
+                Ok(answer) => format!("status {} {}", answer.status, answer.reason),
+                Err(error) => error.to_string(),
+            };
+            refused.insert(worker, refusal);
+        }
+        Ok(refused)
     }
 
     /// Turns away from workers before the how-manieth further round. If there are too few others, they are given time to
@@ -529,7 +560,7 @@ impl Inner {
             let draw = self.session.number().cast_unsigned();
             let proposed =
                 self.state().routes.propose(partition, draw).ok_or_else(|| no_workers(&refused))?;
-            refused = self.reserve(std::slice::from_ref(&proposed)).await;
+            refused = self.reserve(std::slice::from_ref(&proposed)).await?;
             if refused.is_empty() {
                 let adopted = self.adopt(proposed.clone());
                 if adopted.is_err() {

@@ -155,6 +155,32 @@ async fn a_shuffle_is_unregistered_when_workers_have_heard_what_to_destroy() {
 }
 
 #[tokio::test]
+async fn a_shuffle_is_unregistered_when_workers_have_answered_what_nobody_waits_for() {
+    let cluster = Scripted::start(1).await;
+    let unregister = Point::Message(MessageType::UNREGISTER_SHUFFLE);
+    let [commit, reserve] = [MessageType::COMMIT_FILES, MessageType::RESERVE_SLOTS].map(Point::Message);
+    for point in [commit, reserve] {
+        let shuffle = shuffle(Options { merge_len: 0, ..cluster.options() }, 1).await;
+        let asked = cluster.asked(0, unregister);
+        cluster.fail(0, point, &[Fault::Hang]);
+        if point == commit {
+            cancel(shuffle.commit()).await;
+        } else {
+            cluster.fail(0, Point::Push, &[Fault::Fail]);
+            let mut writer = writer(&shuffle);
+            writer.push(PartitionId(0), &b"given up"[..]).await.unwrap();
+            until(|| cluster.faults_left() == 0).await;
+        }
+        assert_eq!(cluster.faults_left(), 0);
+        cancel(shuffle.clone().unregister()).await;
+        assert_eq!(cluster.asked(0, unregister), asked, "a worker has yet to answer");
+        cluster.release();
+        shuffle.unregister().await.unwrap();
+        assert_eq!(cluster.asked(0, unregister), asked + 1);
+    }
+}
+
+#[tokio::test]
 async fn an_application_that_is_refused_says_so() {
     let cluster = Scripted::start(1).await;
     let beat = Point::Message(MessageType::HEARTBEAT_FROM_APPLICATION);
