@@ -279,7 +279,7 @@ async fn a_number_is_used_again_at_once_and_finds_nothing_of_before() {
     let mut before: Option<Writer> = None;
     for round in 1..20 {
         let shuffle = application.register(ShuffleId(0), 1, 2).await.unwrap();
-        if let Some(mut late) = before.replace(shuffle.writer(MapId(0), AttemptId(0))) {
+        if let Some(mut late) = before.replace(shuffle.writer(MapId(0), AttemptId(1))) {
             let error = late.push(PartitionId(0), &b"late"[..]).await.expect_err("its shuffle is gone");
             assert_eq!(error.kind(), Kind::Conflict, "{error}");
         }

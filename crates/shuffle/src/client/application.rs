@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
@@ -130,6 +130,8 @@ pub(super) struct Session {
     next_number: AtomicI64,
     /// Those that the heartbeat has news for.
     shuffles: Mutex<Vec<Weak<Inner>>>,
+    /// The numbers of shuffles that are registered.
+    held: Mutex<BTreeSet<ShuffleId>>,
     /// Workers that a reader did not reach, and that no other one has reached since: other copies are tried first.
     unreached: Mutex<BTreeSet<WorkerId>>,
 }
@@ -162,6 +164,7 @@ impl Application {
             master: AtomicUsize::new(0),
             next_number: AtomicI64::new(1),
             shuffles: Mutex::default(),
+            held: Mutex::default(),
             unreached: Mutex::default(),
             options,
         });
@@ -184,10 +187,12 @@ impl Application {
         &self.session.id
     }
 
-    /// Registers a shuffle of `maps` map tasks and `partitions` partitions, and reserves its locations.
+    /// Registers a shuffle of `maps` map tasks and `partitions` partitions, and reserves its locations. If it is cancelled,
+    /// the number may not be free.
     ///
     /// # Errors
-    /// `Unavailable` or `ResourceExhausted` if there are no workers for it.
+    /// `Unavailable` or `ResourceExhausted` if there are no workers for it; `Conflict` if this application has registered
+    /// the number before and [`Shuffle::unregister`] has not given it back.
     pub async fn register(&self, shuffle: ShuffleId, maps: usize, partitions: usize) -> Result<Shuffle> {
         Shuffle::register(self.clone(), shuffle, maps, partitions).await
     }
@@ -260,6 +265,37 @@ impl Session {
         } else {
             unreached.insert(worker.clone());
         }
+    }
+
+    /// Whether a registration has the number. Workers keep what they have under a number, so that two that have it at once,
+    /// or one behind the other without a goodbye between them, would read each other's batches.
+    ///
+    /// # Errors
+    /// `Conflict` if one has.
+    pub fn check_free(&self, shuffle: ShuffleId) -> Result<()> {
+        if self.held().contains(&shuffle) { Err(self.not_free(shuffle)) } else { Ok(()) }
+    }
+
+    /// Takes a number for a registration.
+    ///
+    /// # Errors
+    /// `Conflict` if another one has it.
+    pub fn hold(&self, shuffle: ShuffleId) -> Result<()> {
+        if self.held().insert(shuffle) { Ok(()) } else { Err(self.not_free(shuffle)) }
+    }
+
+    fn not_free(&self, shuffle: ShuffleId) -> Error {
+        let text = format!("shuffle {shuffle} of application {} is registered", self.id);
+        Error::new(Kind::Conflict, text).with_hint("unregister it before, or take another number")
+    }
+
+    /// Lets the next registration have a number.
+    pub fn give_back(&self, shuffle: ShuffleId) {
+        self.held().remove(&shuffle);
+    }
+
+    fn held(&self) -> MutexGuard<'_, BTreeSet<ShuffleId>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells a shuffle from now on which workers leave.

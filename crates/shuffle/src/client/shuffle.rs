@@ -1,6 +1,6 @@
 //! A registered shuffle: reserving its locations, reviving them, and what its maps have ended as.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::RangeBounds;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +20,8 @@ use crate::wire::packed::Location;
 use crate::wire::received::request_slots_response::PackedWorkerResourceEntry;
 use crate::wire::{Received, Status, proto, received};
 
-/// A registered shuffle. Cheap to clone.
+/// A registered shuffle. Cheap to clone. Its data and its number are the service's until [`Shuffle::unregister`] or the end
+/// of the application, whether somebody has the shuffle or not.
 #[derive(Clone)]
 pub struct Shuffle {
     pub(super) inner: Arc<Inner>,
@@ -80,6 +81,8 @@ pub(super) struct State {
     pub routes: Routes,
     /// By map id: the attempt that ended first.
     pub winners: Vec<AttemptId>,
+    /// Those that have had a writer.
+    pub begun: BTreeSet<(MapId, AttemptId)>,
     pub stage: Stage,
 }
 
@@ -103,6 +106,7 @@ impl Shuffle {
             .map_err(|_| Error::new(Kind::Invalid, format!("{partitions} partitions are too many")))?;
         let session = application.session();
         let options = &session.options;
+        session.check_free(shuffle)?;
         let answer = ask_for_slots(session, shuffle, count).await?;
         let mut candidates = Vec::new();
         let mut primaries = Vec::new();
@@ -121,9 +125,11 @@ impl Shuffle {
         let routes = Routes::new(primaries, partitions, candidates, options.replicate).ok_or_else(|| {
             Error::new(Kind::Internal, "the master did not give one place to each partition")
         })?;
+        // Not before: what is cancelled until here has left nothing on workers.
+        session.hold(shuffle)?;
         let key = ShuffleKey { application: session.id.clone(), shuffle };
         let winners = vec![AttemptId::NONE; maps];
-        let state = Mutex::new(State { routes, winners, stage: Stage::Writing });
+        let state = Mutex::new(State { routes, winners, begun: BTreeSet::new(), stage: Stage::Writing });
         let number = Arc::new(RwLock::new(Number::Held));
         let reviving = (0..partitions).map(|_| Reviving::default()).collect();
         let (session, windows, progress) = (session.clone(), Mutex::default(), tokio::sync::Mutex::default());
@@ -146,7 +152,8 @@ impl Shuffle {
         }
     }
 
-    /// Writes as one attempt of one map task. One that is not of this shuffle gives a writer that has failed as `Invalid`.
+    /// Writes as one attempt of one map task. One that is not of this shuffle gives a writer that has failed as `Invalid`,
+    /// and one that has had a writer before, whatever became of that, one that has failed as `Conflict`.
     pub fn writer(&self, map: MapId, attempt: AttemptId) -> Writer {
         Writer::new(self.clone(), map, attempt)
     }
@@ -210,6 +217,7 @@ impl Shuffle {
             request_id: session.request_id(),
         };
         session.ask_master::<_, received::UnregisterShuffleResponse>(&request).await?;
+        session.give_back(inner.key.shuffle);
         *number = Number::GivenBack;
         Ok(())
     }

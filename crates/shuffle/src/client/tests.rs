@@ -72,7 +72,7 @@ async fn what_goes_on_with_an_unregistered_shuffle_does_not_touch_the_next_of_it
     let before = application.register(ShuffleId(0), 1, 1).await.unwrap();
     write_one(&before).await;
     let pushed = cluster.asked(0, Point::Push);
-    let (mut late, idle) = (writer(&before), writer(&before));
+    let [mut late, idle] = [1, 2].map(|attempt| before.writer(MapId(0), AttemptId(attempt)));
     let mut reader = before.reader(PartitionId(0), ..).unwrap();
     before.clone().unregister().await.unwrap();
 
@@ -178,6 +178,34 @@ async fn a_shuffle_is_unregistered_when_workers_have_answered_what_nobody_waits_
         shuffle.unregister().await.unwrap();
         assert_eq!(cluster.asked(0, unregister), asked + 1);
     }
+}
+
+#[tokio::test]
+async fn a_number_has_one_registration_until_it_is_given_back() {
+    let cluster = Scripted::start(1).await;
+    let application = Application::start(Options { heartbeat: NEVER, ..cluster.options() }).await.unwrap();
+    let register = |number| application.register(ShuffleId(number), 1, 1);
+    let conflict = |again: Result<Shuffle, crate::Error>| {
+        let error = again.err().expect("workers have the first one's locations");
+        assert_eq!(error.kind(), Kind::Conflict, "{error}");
+    };
+    let shuffle = register(0).await.unwrap();
+    conflict(register(0).await);
+    shuffle.unregister().await.unwrap();
+    drop(register(0).await.unwrap());
+    conflict(register(0).await);
+
+    let reserve = Point::Message(MessageType::RESERVE_SLOTS);
+    cluster.fail(0, reserve, &[Fault::Fail; 3]);
+    register(1).await.err().expect("no worker takes it");
+    register(1).await.unwrap();
+    cluster.fail(0, Point::Message(MessageType::REQUEST_SLOTS), &[Fault::Hang]);
+    cancel(register(2)).await;
+    register(2).await.expect("no worker knows the first one");
+    cluster.fail(0, reserve, &[Fault::Hang]);
+    cancel(register(3)).await;
+    conflict(register(3).await);
+    assert_eq!(cluster.faults_left(), 0);
 }
 
 #[tokio::test]

@@ -153,7 +153,7 @@ async fn no_location_is_made_that_the_commit_does_not_know() {
         let shuffle = shuffle(Options { merge_len, ..cluster.options() }, 1).await;
         write_one(&shuffle).await;
         let reserved = cluster.asked(0, reserve);
-        let mut late = writer(&shuffle);
+        let mut late = shuffle.writer(MapId(0), AttemptId(1));
         for _ in 0..2 {
             late.push(PartitionId(0), &b"late"[..]).await.unwrap();
         }
@@ -189,6 +189,25 @@ async fn a_map_or_an_attempt_that_does_not_exist_writes_nothing() {
         assert_eq!(error.kind(), Kind::Invalid, "{error}");
     }
     assert_eq!(cluster.asked(0, Point::Push), 0);
+}
+
+#[tokio::test]
+async fn an_attempt_has_one_writer() {
+    let cluster = Scripted::start(1).await;
+    let shuffle = shuffle(Options { merge_len: 0, ..cluster.options() }, 1).await;
+    let mut given_up = writer(&shuffle);
+    given_up.push(PartitionId(0), &b"given up"[..]).await.unwrap();
+    until(|| given_up.is_idle()).await;
+    drop(given_up);
+    let mut again = writer(&shuffle);
+    let error = again.push(PartitionId(0), &b"under the same number"[..]).await.expect_err("it is there");
+    assert_eq!(error.kind(), Kind::Conflict, "{error}");
+    again.finish().await.expect_err("one of two batches would be read");
+    let mut next = shuffle.writer(MapId(0), AttemptId(1));
+    next.push(PartitionId(0), &b"again"[..]).await.unwrap();
+    next.finish().await.unwrap();
+    shuffle.commit().await.unwrap();
+    assert_eq!(read(&shuffle, 0).await.unwrap(), ["again"]);
 }
 
 #[tokio::test]
