@@ -102,8 +102,9 @@ impl Shuffle {
         maps: usize,
         partitions: usize,
     ) -> Result<Self> {
-        let count = i32::try_from(partitions)
-            .map_err(|_| Error::new(Kind::Invalid, format!("{partitions} partitions are too many")))?;
+        let too_many = |what| Error::new(Kind::Invalid, format!("{what} are too many for one shuffle"));
+        let count = i32::try_from(partitions).map_err(|_| too_many(format!("{partitions} partitions")))?;
+        i32::try_from(maps).map_err(|_| too_many(format!("{maps} maps")))?;
         let session = application.session();
         let options = &session.options;
         session.check_free(shuffle)?;

@@ -220,6 +220,19 @@ async fn an_application_that_is_refused_says_so() {
     assert_eq!(nothing.err().expect("no push would begin").kind(), Kind::Invalid);
     let much = Application::start(Options { merge_len: MERGE_LEN_MAX + 1, ..cluster.options() }).await;
     assert_eq!(much.err().expect("no worker takes so much together").kind(), Kind::Invalid);
+    let endless = [
+        Options { window: usize::MAX, ..cluster.options() },
+        Options { push_max: Duration::MAX, ..cluster.options() },
+        Options { request_max: Duration::MAX, ..cluster.options() },
+        Options { retry_wait: Duration::MAX, ..cluster.options() },
+    ];
+    for options in endless {
+        let started = Application::start(options).await;
+        assert_eq!(started.err().expect("nobody can count so far").kind(), Kind::Invalid);
+    }
+    let application = Application::start(Options { heartbeat: NEVER, ..cluster.options() }).await.unwrap();
+    let many = application.register(ShuffleId(0), usize::MAX, 1).await;
+    assert_eq!(many.err().expect("there are no numbers for them").kind(), Kind::Invalid);
 }
 
 #[tokio::test]

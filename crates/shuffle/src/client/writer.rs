@@ -37,7 +37,7 @@ struct Gathered {
 }
 
 /// Batches that a writer has handed over and that no worker has taken yet, as a multiple of a worker's window.
-const BEGUN_PER_WINDOW: usize = 4;
+pub(super) const BEGUN_PER_WINDOW: usize = 4;
 
 /// Bytes of the longest payload: a worker takes it in one frame, with its header.
 pub(super) const PAYLOAD_LEN_MAX: usize = Limits::PUSH.push_body_max - BATCH_HEADER_LEN;
