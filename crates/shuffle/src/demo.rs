@@ -68,17 +68,14 @@ pub async fn run(dir: &Path, script: &Script, mut say: impl FnMut(&str)) -> Resu
     let master = master::Server::start(master::Options::embedded()).await?;
     let mut workers = Vec::new();
     for number in 0..script.workers {
+        let directory = dir.join(format!("worker-{number}"));
         let options = worker::Options {
-            masters: vec![master.address().to_string()],
-            directories: vec![dir.join(format!("worker-{number}"))],
             memory_bytes: (script.bytes * 2).max(128 << 20),
-            disk_reserve_bytes: Some(0),
-            http_port: None,
-            ..worker::Options::default()
+            ..worker::Options::embedded([master.address().to_string()], directory)
         };
         workers.push(worker::Server::start(options).await?);
     }
-    registered(&master, script.workers).await?;
+    master.wait_for_workers(script.workers, Duration::from_secs(10)).await?;
     say(&format!("a master at {} and {} workers, in this process", master.address(), workers.len()));
 
     let options = ClientOptions { replicate: true, ..ClientOptions::new([master.address().to_string()]) };
@@ -142,17 +139,6 @@ pub async fn run(dir: &Path, script: &Script, mut say: impl FnMut(&str)) -> Resu
     shuffle.unregister().await?;
     application.stop().await?;
     Ok(Outcome { killed: victim_id, bytes_killed, bytes_before, bytes, batches, write, read })
-}
-
-async fn registered(master: &master::Handle, workers: usize) -> Result<()> {
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while master.workers_available() < workers {
-        if Instant::now() > deadline {
-            return Err(Error::new(Kind::Unavailable, "the workers did not register within 10 s"));
-        }
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
-    Ok(())
 }
 
 /// Waits until nobody listens there: the proof that the kill has happened.

@@ -35,9 +35,7 @@ impl Cluster {
             let options = cluster.worker_options(at, stop_timeout);
             cluster.workers.push(Some(worker::Server::start(options).await.unwrap()));
         }
-        while cluster.master.workers_available() < workers {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        cluster.master.wait_for_workers(workers, Duration::from_secs(20)).await.unwrap();
         cluster
     }
 
@@ -63,12 +61,9 @@ impl Cluster {
 
     fn worker_options(&self, at: usize, stop_timeout: Duration) -> worker::Options {
         worker::Options {
-            masters: vec![self.master.address().to_string()],
-            directories: vec![self.places[at].path().into()],
             memory_bytes: 256 << 20,
-            disk_reserve_bytes: Some(0),
             stop_timeout,
-            ..worker::Options::default()
+            ..worker::Options::embedded([self.master.address().to_string()], self.places[at].path())
         }
     }
 
@@ -284,7 +279,7 @@ async fn a_number_is_used_again_at_once_and_finds_nothing_of_before() {
     let mut before: Option<Writer> = None;
     for round in 1..20 {
         let shuffle = application.register(ShuffleId(0), 1, 2).await.unwrap();
-        if let Some(mut late) = before.replace(shuffle.writer(MapId(0), AttemptId(0))) {
+        if let Some(mut late) = before.replace(shuffle.writer(MapId(0), AttemptId(1))) {
             let error = late.push(PartitionId(0), &b"late"[..]).await.expect_err("its shuffle is gone");
             assert_eq!(error.kind(), Kind::Conflict, "{error}");
         }

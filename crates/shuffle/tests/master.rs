@@ -12,6 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use cluster::http;
+use yeoul_shuffle::Kind;
 use yeoul_shuffle::ids::WorkerId;
 use yeoul_shuffle::master::{Handle, Options, Server};
 use yeoul_shuffle::net::{Client, ClientOptions};
@@ -134,6 +135,19 @@ async fn deletions_reach_a_watching_worker_at_once() {
     let unknown: internal::WorkerHeartbeatReply =
         worker.ask(&internal::WorkerHeartbeat { worker: Some(identity(9)), ..Default::default() }).await;
     assert_eq!(unknown.status, 28);
+}
+
+#[tokio::test]
+async fn workers_are_waited_for() {
+    let master = master().await;
+    let (first, second) = (Peer::of(master.address()), Peer::of(master.address()));
+    first.register(1).await;
+    master.wait_for_workers(1, Duration::ZERO).await.expect("it is there");
+    let error = master.wait_for_workers(2, Duration::from_millis(10)).await.expect_err("there is one");
+    assert_eq!(error.kind(), Kind::Unavailable, "{error}");
+    assert!(error.to_string().contains("1 of 2 workers"), "{error}");
+    let (waited, _) = tokio::join!(master.wait_for_workers(2, WITHIN), second.register(2));
+    waited.unwrap();
 }
 
 #[tokio::test]

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tracing::warn;
 
 use super::shuffle::{Inner, Shuffle};
+use super::writer::BEGUN_PER_WINDOW;
 use crate::error::{Error, Kind, Result};
 use crate::ids::{ApplicationId, ShuffleId, WorkerId};
 use crate::net::{Client, ClientOptions, RequestError};
@@ -48,9 +50,10 @@ pub struct Options {
     /// Batches smaller than this wait to be pushed together, until they have this size, in bytes; at most 8 MiB, for a worker
     /// holds them in memory together.
     pub merge_len: usize,
-    /// New locations that one batch may try before its push fails.
+    /// How often one batch turns to a new location before its push fails. A hard split counts for the batch for which the
+    /// new location was made, and not for those that found it; a failure counts for each batch that met it.
     pub revives_max: usize,
-    /// How long a push may take, its replication included.
+    /// How long a push may take, its replication included; at most a year, as the next one and `retry_wait`.
     pub push_max: Duration,
     /// How long any other request may take.
     pub request_max: Duration,
@@ -88,7 +91,35 @@ impl Options {
             heartbeat: Duration::from_secs(10),
         }
     }
+
+    /// Refuses what cannot work.
+    fn check(&self) -> Result<()> {
+        let invalid = |text: String| Err(Error::new(Kind::Invalid, text));
+        if self.masters.is_empty() {
+            return invalid("no master is given, expected `host:port`".to_owned());
+        }
+        if !(1..=WINDOW_MAX).contains(&self.window) {
+            return invalid(format!("the window is {} batches, expected 1 to {WINDOW_MAX}", self.window));
+        }
+        if self.merge_len > MERGE_LEN_MAX {
+            let found = self.merge_len;
+            return invalid(format!(
+                "batches are to be merged up to {found} bytes, expected at most {MERGE_LEN_MAX}"
+            ));
+        }
+        let longest = self.push_max.max(self.request_max).max(self.retry_wait);
+        if longest > WAIT_MAX {
+            return invalid(format!("a wait of {longest:?} for an answer, expected at most {WAIT_MAX:?}"));
+        }
+        Ok(())
+    }
 }
+
+/// The most batches on their way to one worker: a semaphore counts those that a writer has begun.
+pub(super) const WINDOW_MAX: usize = Semaphore::MAX_PERMITS / BEGUN_PER_WINDOW;
+
+/// The longest that can be waited for something, within what clocks can tell: a year.
+pub(super) const WAIT_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// The most bytes for which batches wait to be pushed together.
 pub(super) const MERGE_LEN_MAX: usize = 8 << 20;
@@ -129,6 +160,8 @@ pub(super) struct Session {
     next_number: AtomicI64,
     /// Those that the heartbeat has news for.
     shuffles: Mutex<Vec<Weak<Inner>>>,
+    /// The numbers of shuffles that are registered.
+    held: Mutex<BTreeSet<ShuffleId>>,
     /// Workers that a reader did not reach, and that no other one has reached since: other copies are tried first.
     unreached: Mutex<BTreeSet<WorkerId>>,
 }
@@ -137,21 +170,10 @@ impl Application {
     /// Registers with a master and begins to send heartbeats.
     ///
     /// # Errors
-    /// `Invalid` without masters, with a window of nothing, or with a `merge_len` above its limit; `Unavailable` if no master answers; `ResourceExhausted` if one
-    /// has no room for the application.
+    /// `Invalid` without masters, with a window of nothing, or with a `window`, a `merge_len` or a wait for an answer above
+    /// its limit; `Unavailable` if no master answers; `ResourceExhausted` if one has no room for the application.
     pub async fn start(options: Options) -> Result<Self> {
-        if options.masters.is_empty() {
-            return Err(Error::new(Kind::Invalid, "no master is given, expected `host:port`"));
-        }
-        if options.window == 0 {
-            return Err(Error::new(Kind::Invalid, "the window is 0 batches, expected at least 1"));
-        }
-        if options.merge_len > MERGE_LEN_MAX {
-            let found = options.merge_len;
-            let text =
-                format!("batches are to be merged up to {found} bytes, expected at most {MERGE_LEN_MAX}");
-            return Err(Error::new(Kind::Invalid, text));
-        }
+        options.check()?;
         let session = Arc::new(Session {
             id: options.application.clone().unwrap_or_else(new_name).into(),
             client: Client::new(ClientOptions {
@@ -161,6 +183,7 @@ impl Application {
             master: AtomicUsize::new(0),
             next_number: AtomicI64::new(1),
             shuffles: Mutex::default(),
+            held: Mutex::default(),
             unreached: Mutex::default(),
             options,
         });
@@ -183,10 +206,12 @@ impl Application {
         &self.session.id
     }
 
-    /// Registers a shuffle of `maps` map tasks and `partitions` partitions, and reserves its locations.
+    /// Registers a shuffle of `maps` map tasks and `partitions` partitions, and reserves its locations. If it is cancelled,
+    /// the number may not be free.
     ///
     /// # Errors
-    /// `Unavailable` or `ResourceExhausted` if there are no workers for it.
+    /// `Unavailable` or `ResourceExhausted` if there are no workers for it; `Conflict` if this application has registered
+    /// the number before and [`Shuffle::unregister`] has not given it back; `Invalid` for more than 2^31 - 1 of either.
     pub async fn register(&self, shuffle: ShuffleId, maps: usize, partitions: usize) -> Result<Shuffle> {
         Shuffle::register(self.clone(), shuffle, maps, partitions).await
     }
@@ -259,6 +284,37 @@ impl Session {
         } else {
             unreached.insert(worker.clone());
         }
+    }
+
+    /// Whether a registration has the number. Workers keep what they have under a number, so that two that have it at once,
+    /// or one behind the other without a goodbye between them, would read each other's batches.
+    ///
+    /// # Errors
+    /// `Conflict` if one has.
+    pub fn check_free(&self, shuffle: ShuffleId) -> Result<()> {
+        if self.held().contains(&shuffle) { Err(self.not_free(shuffle)) } else { Ok(()) }
+    }
+
+    /// Takes a number for a registration.
+    ///
+    /// # Errors
+    /// `Conflict` if another one has it.
+    pub fn hold(&self, shuffle: ShuffleId) -> Result<()> {
+        if self.held().insert(shuffle) { Ok(()) } else { Err(self.not_free(shuffle)) }
+    }
+
+    fn not_free(&self, shuffle: ShuffleId) -> Error {
+        let text = format!("shuffle {shuffle} of application {} is registered", self.id);
+        Error::new(Kind::Conflict, text).with_hint("unregister it before, or take another number")
+    }
+
+    /// Lets the next registration have a number.
+    pub fn give_back(&self, shuffle: ShuffleId) {
+        self.held().remove(&shuffle);
+    }
+
+    fn held(&self) -> MutexGuard<'_, BTreeSet<ShuffleId>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells a shuffle from now on which workers leave.

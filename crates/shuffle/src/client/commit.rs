@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use tokio::task::JoinSet;
 use tracing::debug;
 
 use super::application::RETRIES_MAX;
@@ -104,7 +103,7 @@ impl Committed {
         let mut retries = 0;
         loop {
             inner.check(&inner.state())?;
-            let failures = progress.ask(inner, &winners, |_| true).await;
+            let failures = progress.ask(inner, &winners, |_| true).await?;
             // The workers are asked again only while something that nobody else has depends on them.
             match progress.files(&locations) {
                 Ok(files) => return Ok(Self { files, winners }),
@@ -145,7 +144,8 @@ impl Inner {
         let (locations, winners) = self.state().to_commit();
         let leaves = |worker: &WorkerId| leaving.contains(worker);
         progress.add(self, &locations, leaves);
-        progress.ask(self, &winners, leaves).await;
+        // If the shuffle was given up meanwhile, nobody reads it.
+        let _ = progress.ask(self, &winners, leaves).await;
     }
 }
 
@@ -166,24 +166,24 @@ impl Progress {
     }
 
     /// Asks some workers once for what they have not answered. What fails is given back, and stays open.
+    ///
+    /// # Errors
+    /// `Conflict` if the shuffle was given up.
     async fn ask(
         &mut self,
         inner: &Inner,
         winners: &[AttemptId],
         wanted: impl Fn(&WorkerId) -> bool,
-    ) -> Vec<(Request, Error)> {
-        let mut requests = JoinSet::new();
-        for request in self.open.iter().filter(|request| wanted(&request.worker)).cloned() {
+    ) -> Result<Vec<(Request, Error)>> {
+        let mut asked = Vec::new();
+        for request in self.open.iter().filter(|request| wanted(&request.worker)) {
             let message = request.message(inner, winners);
-            let session = inner.session.clone();
-            requests.spawn(async move {
-                let answer = session.ask_worker(&request.worker, &message).await;
-                (answer.and_then(|answer| request.heard(&answer)), request)
-            });
+            let answer = inner.ask_worker::<_, received::CommitFilesResponse>(&request.worker, message)?;
+            asked.push((request.clone(), answer));
         }
         let mut failures = Vec::new();
-        for (heard, request) in requests.join_all().await {
-            match heard {
+        for (request, answer) in asked {
+            match answer.await.and_then(|answer| request.heard(&answer)) {
                 Ok(heard) => {
                     self.said.extend(heard);
                     self.open.retain(|open| (&open.worker, open.epoch) != (&request.worker, request.epoch));
@@ -197,7 +197,7 @@ impl Progress {
                 }
             }
         }
-        failures
+        Ok(failures)
     }
 
     /// By partition, what can be read. A location that is lost is told before one that may come back.

@@ -49,8 +49,10 @@ pub(crate) enum Verdict {
     Taken,
     /// Taken, but the next one should go elsewhere.
     TakenMoveOn,
-    /// Not taken: try a newer location, and these workers no more.
-    Again(String, Vec<WorkerId>),
+    /// Not taken, for the location is to get no more: try a newer one.
+    Split,
+    /// Not taken, and why: try a newer location, and these workers no more.
+    Failed(String, Vec<WorkerId>),
     MapEnded,
 }
 
@@ -73,7 +75,7 @@ pub(crate) fn verdict(answer: Result<Bytes, RequestError>, location: &Location) 
                 },
                 _ => primary(),
             };
-            return Verdict::Again(error.to_string(), avoid);
+            return Verdict::Failed(error.to_string(), avoid);
         }
     };
     match body.first().map_or(Some(Status::Success), |code| Status::from_code(i32::from(*code))) {
@@ -84,8 +86,8 @@ pub(crate) fn verdict(answer: Result<Bytes, RequestError>, location: &Location) 
         ) => Verdict::Taken,
         Some(Status::SoftSplit) => Verdict::TakenMoveOn,
         Some(Status::MapEnded) => Verdict::MapEnded,
-        Some(Status::HardSplit) => Verdict::Again("hard split".to_owned(), Vec::new()),
-        other => Verdict::Again(format!("unexpected answer {other:?}"), Vec::new()),
+        Some(Status::HardSplit) => Verdict::Split,
+        other => Verdict::Failed(format!("unexpected answer {other:?}"), Vec::new()),
     }
 }
 
@@ -142,31 +144,37 @@ impl Inner {
             // Kept until there is a new location, if it has to be: who waits for the place goes there, too.
             let (location, _place) = self.place(batch.partition).await?;
             let answer = self.push_to(&location, &[location.id], std::slice::from_ref(batch)).await?;
-            match verdict(answer, &location) {
+            let (reason, avoid, is_split) = match verdict(answer, &location) {
                 Verdict::Taken => return Ok(()),
                 Verdict::TakenMoveOn => {
                     self.move_on(location);
                     return Ok(());
                 }
                 Verdict::MapEnded => return Err(map_ended(map, attempt)),
-                Verdict::Again(reason, avoid) => {
-                    if revives_left == 0 {
-                        reasons.push(reason);
-                        return Err(fail(Kind::Unavailable, &reasons));
-                    }
-                    match self.revive(batch.partition, location.id.epoch, &avoid).await {
-                        // Others met the same and have moved on before: they count it, and whoever pushes beside many does
-                        // not run out of tries because these fill one location after the other.
-                        Ok(false) => {}
-                        Ok(true) => {
-                            reasons.push(reason);
-                            revives_left -= 1;
-                        }
-                        Err(error) => {
-                            reasons.extend([reason, error.to_string()]);
-                            return Err(fail(error.kind(), &reasons).with_source(error));
-                        }
-                    }
+                Verdict::Split => ("hard split".to_owned(), Vec::new(), true),
+                Verdict::Failed(reason, avoid) => (reason, avoid, false),
+            };
+            let epoch = location.id.epoch;
+            let revived = if revives_left > 0 {
+                self.revive(batch.partition, epoch, &avoid).await
+            } else if is_split && self.has_moved_on(batch.partition, epoch).await {
+                Ok(false)
+            } else {
+                reasons.push(reason);
+                return Err(fail(Kind::Unavailable, &reasons));
+            };
+            match revived {
+                // Whoever made the new location counts the split: who pushes beside many does not run out of tries because
+                // these fill one location after the other. A failure counts for each that met it, and may have taken all
+                // of its time: together they would go on until one after the other had made its last location.
+                Ok(false) if is_split => {}
+                Ok(_) => {
+                    reasons.push(reason);
+                    revives_left -= 1;
+                }
+                Err(error) => {
+                    reasons.extend([reason, error.to_string()]);
+                    return Err(fail(error.kind(), &reasons).with_source(error));
                 }
             }
         }
@@ -184,8 +192,9 @@ impl Inner {
                 Verdict::Taken | Verdict::TakenMoveOn => return Ok(()),
                 Verdict::MapEnded => return Err(map_ended(map, attempt)),
                 // If it is for no worker to avoid, the same answer comes again to each batch, and is acted upon there.
-                Verdict::Again(_, avoid) if avoid.is_empty() => {}
-                Verdict::Again(_, avoid) => self.move_away(&ids, &avoid).await,
+                Verdict::Split => {}
+                Verdict::Failed(_, avoid) if avoid.is_empty() => {}
+                Verdict::Failed(_, avoid) => self.move_away(&ids, &avoid).await,
             }
             drop(place); // each batch needs one of its own
         }
@@ -291,8 +300,12 @@ impl Inner {
         Ok(on_its_way.await)
     }
 
-    /// Makes a new location while batches still go to the old one.
+    /// Makes a new location while batches still go to the old one, unless that is under way: each of these batches brings
+    /// it up.
     fn move_on(self: &Arc<Self>, location: Location) {
+        if self.is_reviving(location.id.partition) {
+            return;
+        }
         let inner = self.clone();
         self.spawn(async move {
             // If it fails, batches go on to the old location, which still takes them.

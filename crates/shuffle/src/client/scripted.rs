@@ -32,8 +32,10 @@ pub(super) enum Fault {
     Hang,
     /// Answers with a failure, or with a status that means one.
     Fail,
-    /// Answers to a commit with this status and nothing else, and does nothing.
+    /// Answers to a push or a commit with this status and nothing else, and does nothing.
     Say(Status),
+    /// Does the same, and answers only when it is released.
+    Late(&'static Fault),
 }
 
 type Answering = Box<dyn FnOnce(Reply) + Send>;
@@ -185,12 +187,15 @@ impl Service for Server {
         let mut state = self.state.lock().unwrap();
         state.seen.push((self.at, point));
         let fault = state.faults.iter().position(|(at, wanted, _)| (*at, *wanted) == (self.at, point));
-        let fault = fault.map(|fault| state.faults.remove(fault).2);
+        let (fault, is_late) = match fault.map(|fault| state.faults.remove(fault).2) {
+            Some(Fault::Late(fault)) => (Some(*fault), true),
+            fault => (fault, fault == Some(Fault::Hang)),
+        };
         if fault == Some(Fault::Close) {
             return Err(io::Error::other("told to"));
         }
         let answering = state.take(self.at, head.header, message, body, fault);
-        if fault == Some(Fault::Hang) {
+        if is_late {
             state.held.push((reply, answering));
         } else {
             answering(reply);
@@ -209,6 +214,9 @@ impl State {
         fault: Option<Fault>,
     ) -> Answering {
         let fails = fault == Some(Fault::Fail);
+        if let (Some(Fault::Say(status)), None) = (fault, &message) {
+            return Box::new(move |reply| reply.push(status));
+        }
         match (header, message) {
             (Header::ChunkFetchRequest(slice), _) if fails => {
                 Box::new(move |reply| reply.chunk_failure(slice, "told to"))

@@ -1,11 +1,11 @@
 //! A registered shuffle: reserving its locations, reviving them, and what its maps have ended as.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::RangeBounds;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedRwLockReadGuard, RwLock, Semaphore};
-use tokio::task::JoinSet;
 use tracing::debug;
 
 use super::application::{Application, RETRIES_MAX, Session, SplitMode};
@@ -15,11 +15,13 @@ use super::routes::Routes;
 use super::writer::Writer;
 use crate::error::{Error, Kind, Result};
 use crate::ids::{AttemptId, Epoch, MapId, Mode, PartitionId, ShuffleId, ShuffleKey, WorkerId};
+use crate::wire::message::{Receivable, Typed};
 use crate::wire::packed::Location;
 use crate::wire::received::request_slots_response::PackedWorkerResourceEntry;
 use crate::wire::{Received, Status, proto, received};
 
-/// A registered shuffle. Cheap to clone.
+/// A registered shuffle. Cheap to clone. Its data and its number are the service's until [`Shuffle::unregister`] or the end
+/// of the application, whether somebody has the shuffle or not.
 #[derive(Clone)]
 pub struct Shuffle {
     pub(super) inner: Arc<Inner>,
@@ -32,11 +34,21 @@ pub(super) struct Inner {
     pub key: ShuffleKey,
     state: Mutex<State>,
     number: Arc<RwLock<Number>>,
-    /// Held while a new location is made for a partition, so that its batches wait for one and not for many.
-    reviving: Vec<tokio::sync::Mutex<()>>,
+    /// By partition.
+    reviving: Vec<Reviving>,
     windows: Mutex<HashMap<WorkerId, Arc<Semaphore>>>,
     /// Held while workers are asked to commit.
     pub progress: tokio::sync::Mutex<Progress>,
+}
+
+/// The making of new locations for a partition.
+#[derive(Default)]
+struct Reviving {
+    /// Attempts that failed.
+    failures: AtomicUsize,
+    /// Held while one is made, so that the partition's batches wait for one and not for many. Why the last attempt that
+    /// failed did.
+    failure: tokio::sync::Mutex<Option<Error>>,
 }
 
 /// Whose the shuffle's number is. The next registration may have it, too, and then names the same locations on the same
@@ -69,6 +81,8 @@ pub(super) struct State {
     pub routes: Routes,
     /// By map id: the attempt that ended first.
     pub winners: Vec<AttemptId>,
+    /// Those that have had a writer.
+    pub begun: BTreeSet<(MapId, AttemptId)>,
     pub stage: Stage,
 }
 
@@ -88,10 +102,12 @@ impl Shuffle {
         maps: usize,
         partitions: usize,
     ) -> Result<Self> {
-        let count = i32::try_from(partitions)
-            .map_err(|_| Error::new(Kind::Invalid, format!("{partitions} partitions are too many")))?;
+        let too_many = |what| Error::new(Kind::Invalid, format!("{what} are too many for one shuffle"));
+        let count = i32::try_from(partitions).map_err(|_| too_many(format!("{partitions} partitions")))?;
+        i32::try_from(maps).map_err(|_| too_many(format!("{maps} maps")))?;
         let session = application.session();
         let options = &session.options;
+        session.check_free(shuffle)?;
         let answer = ask_for_slots(session, shuffle, count).await?;
         let mut candidates = Vec::new();
         let mut primaries = Vec::new();
@@ -110,11 +126,13 @@ impl Shuffle {
         let routes = Routes::new(primaries, partitions, candidates, options.replicate).ok_or_else(|| {
             Error::new(Kind::Internal, "the master did not give one place to each partition")
         })?;
+        // Not before: what is cancelled until here has left nothing on workers.
+        session.hold(shuffle)?;
         let key = ShuffleKey { application: session.id.clone(), shuffle };
         let winners = vec![AttemptId::NONE; maps];
-        let state = Mutex::new(State { routes, winners, stage: Stage::Writing });
+        let state = Mutex::new(State { routes, winners, begun: BTreeSet::new(), stage: Stage::Writing });
         let number = Arc::new(RwLock::new(Number::Held));
-        let reviving = (0..partitions).map(|_| tokio::sync::Mutex::default()).collect();
+        let reviving = (0..partitions).map(|_| Reviving::default()).collect();
         let (session, windows, progress) = (session.clone(), Mutex::default(), tokio::sync::Mutex::default());
         let _application = application;
         let inner = Inner { session, _application, key, state, number, reviving, windows, progress };
@@ -135,7 +153,8 @@ impl Shuffle {
         }
     }
 
-    /// Writes as one attempt of one map task. One that is not of this shuffle gives a writer that has failed as `Invalid`.
+    /// Writes as one attempt of one map task. One that is not of this shuffle gives a writer that has failed as `Invalid`,
+    /// and one that has had a writer before, whatever became of that, one that has failed as `Conflict`.
     pub fn writer(&self, map: MapId, attempt: AttemptId) -> Writer {
         Writer::new(self.clone(), map, attempt)
     }
@@ -199,6 +218,7 @@ impl Shuffle {
             request_id: session.request_id(),
         };
         session.ask_master::<_, received::UnregisterShuffleResponse>(&request).await?;
+        session.give_back(inner.key.shuffle);
         *number = Number::GivenBack;
         Ok(())
     }
@@ -207,7 +227,7 @@ impl Shuffle {
     async fn reserve_all(&self) -> Result<()> {
         let _in_use = self.inner.enter()?;
         let mut wanted = self.inner.current_locations();
-        let mut refused = self.inner.reserve(&wanted).await;
+        let mut refused = self.inner.reserve(&wanted).await?;
         for round in 1..RESERVE_ROUNDS {
             if refused.is_empty() {
                 break;
@@ -227,7 +247,7 @@ impl Shuffle {
                 state.routes.replace(location.id, proposed.clone());
                 *location = proposed;
             }
-            refused = self.inner.reserve(&wanted).await;
+            refused = self.inner.reserve(&wanted).await?;
         }
         if refused.is_empty() { Ok(()) } else { Err(no_workers(&refused)) }
     }
@@ -414,9 +434,39 @@ impl Inner {
         }
     }
 
+    /// Asks a worker for something that it does under the shuffle's number. It is asked at once, and to the end even if
+    /// nobody waits for the answer any more: until then the number is not free.
+    ///
+    /// # Errors
+    /// `Conflict` if the shuffle was given up.
+    pub fn ask_worker<Q, A>(
+        &self,
+        worker: &WorkerId,
+        request: Q,
+    ) -> Result<impl Future<Output = Result<Received<A>>> + use<Q, A>>
+    where
+        Q: Typed + 'static,
+        A: Receivable + 'static,
+    {
+        let (in_use, session, worker) = (self.enter()?, self.session.clone(), worker.clone());
+        let asking = tokio::spawn(async move {
+            let answer = session.ask_worker(&worker, &request).await;
+            drop(in_use);
+            answer
+        });
+        Ok(async move {
+            asking.await.unwrap_or_else(|error| {
+                Err(Error::new(Kind::Internal, "a request did not end").with_source(error))
+            })
+        })
+    }
+
     /// Reserves locations, the copies of each with it. The answer is the workers that did not take theirs, and why.
-    async fn reserve(&self, locations: &[Location]) -> BTreeMap<WorkerId, String> {
-        let mut requests = JoinSet::new();
+    ///
+    /// # Errors
+    /// `Conflict` if the shuffle was given up.
+    async fn reserve(&self, locations: &[Location]) -> Result<BTreeMap<WorkerId, String>> {
+        let mut asked = Vec::new();
         for (worker, mut copies) in by_worker(locations) {
             copies.sort_by_key(|copy| (copy.mode, copy.id));
             let options = &self.session.options;
@@ -433,18 +483,19 @@ impl Inner {
                 partition_locations_pair: Some(Location::pack(&copies)),
                 ..Default::default()
             };
-            let session = self.session.clone();
-            requests.spawn(async move {
-                let answer = session.ask_worker::<_, received::ReserveSlotsResponse>(&worker, &request).await;
-                let refusal = match answer {
-                    Ok(answer) if answer.status == Status::Success.code() => None,
-                    Ok(answer) => Some(format!("status {} {}", answer.status, answer.reason)),
-                    Err(error) => Some(error.to_string()),
-                };
-                refusal.map(|reason| (worker, reason))
-            });
+            let answer = self.ask_worker::<_, received::ReserveSlotsResponse>(&worker, request)?;
+            asked.push((worker, answer));
         }
-        requests.join_all().await.into_iter().flatten().collect()
+        let mut refused = BTreeMap::new();
+        for (worker, answer) in asked {
+            let refusal = match answer.await {
+                Ok(answer) if answer.status == Status::Success.code() => continue,
+                Ok(answer) => format!("status {} {}", answer.status, answer.reason),
+                Err(error) => error.to_string(),
+            };
+            refused.insert(worker, refusal);
+        }
+        Ok(refused)
     }
 
     /// Turns away from workers before the how-manieth further round. If there are too few others, they are given time to
@@ -468,16 +519,49 @@ impl Inner {
         Ok(())
     }
 
+    fn reviving(&self, partition: PartitionId) -> &Reviving {
+        &self.reviving[partition.0.cast_unsigned() as usize]
+    }
+
+    /// Whether somebody makes a new location for the partition.
+    pub fn is_reviving(&self, partition: PartitionId) -> bool {
+        self.reviving(partition).failure.try_lock().is_err()
+    }
+
+    /// Whether the partition has a location that is newer than `epoch`; one that is being made is waited for.
+    pub async fn has_moved_on(&self, partition: PartitionId, epoch: Epoch) -> bool {
+        let _one_at_a_time = self.reviving(partition).failure.lock().await;
+        self.state().routes.newer_than(partition, epoch).is_some()
+    }
+
     /// Sees to it that the partition has a location that is newer than `epoch`; `avoid` gets no more locations of this
     /// shuffle, as long as there are other workers. Returns whether it was made for this, and not for somebody else before.
     ///
     /// # Errors
     /// `Unavailable` if there is no worker for it; `Conflict` if the shuffle's commit has begun or it was unregistered.
     pub async fn revive(&self, partition: PartitionId, epoch: Epoch, avoid: &[WorkerId]) -> Result<bool> {
-        let _one_at_a_time = self.reviving[partition.0.cast_unsigned() as usize].lock().await;
+        let reviving = self.reviving(partition);
+        let failures = reviving.failures.load(Ordering::Relaxed);
+        let mut failure = reviving.failure.lock().await;
         if self.state().routes.newer_than(partition, epoch).is_some() {
             return Ok(false);
         }
+        if reviving.failures.load(Ordering::Relaxed) != failures
+            && let Some(failure) = &*failure
+        {
+            // Who waited for an attempt that failed does not make one more, each behind the other.
+            return Err(failure.clone());
+        }
+        let made = self.make_location(partition, avoid).await;
+        if let Err(error) = &made {
+            *failure = Some(error.clone());
+            reviving.failures.fetch_add(1, Ordering::Relaxed);
+        }
+        made.map(|()| true)
+    }
+
+    /// Makes a new location for the partition, on other workers each time that some do not take it.
+    async fn make_location(&self, partition: PartitionId, avoid: &[WorkerId]) -> Result<()> {
         let mut refused = BTreeMap::new();
         for round in 0..RESERVE_ROUNDS {
             self.check_writing(&self.state())?;
@@ -485,13 +569,13 @@ impl Inner {
             let draw = self.session.number().cast_unsigned();
             let proposed =
                 self.state().routes.propose(partition, draw).ok_or_else(|| no_workers(&refused))?;
-            refused = self.reserve(std::slice::from_ref(&proposed)).await;
+            refused = self.reserve(std::slice::from_ref(&proposed)).await?;
             if refused.is_empty() {
                 let adopted = self.adopt(proposed.clone());
                 if adopted.is_err() {
                     self.destroy(std::slice::from_ref(&proposed), &refused);
                 }
-                return adopted.map(|()| true);
+                return adopted;
             }
             self.destroy(&[proposed], &refused);
         }

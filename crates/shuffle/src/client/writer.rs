@@ -8,7 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 
 use super::push::Batch;
-use super::shuffle::Shuffle;
+use super::shuffle::{Inner, Shuffle};
 use crate::error::{Error, Kind, Result};
 use crate::ids::{AttemptId, BatchId, MapId, PartitionId, WorkerId};
 use crate::wire::Limits;
@@ -37,7 +37,7 @@ struct Gathered {
 }
 
 /// Batches that a writer has handed over and that no worker has taken yet, as a multiple of a worker's window.
-const BEGUN_PER_WINDOW: usize = 4;
+pub(super) const BEGUN_PER_WINDOW: usize = 4;
 
 /// Bytes of the longest payload: a worker takes it in one frame, with its header.
 pub(super) const PAYLOAD_LEN_MAX: usize = Limits::PUSH.push_body_max - BATCH_HEADER_LEN;
@@ -49,15 +49,7 @@ pub(super) const MERGED_MAX: usize = Limits::PUSH.head_len_max / 2 / 32;
 impl Writer {
     pub(super) fn new(shuffle: Shuffle, map: MapId, attempt: AttemptId) -> Self {
         let window = shuffle.inner.session.options.window;
-        let maps = shuffle.inner.state().winners.len();
-        let invalid = |text: String| Some(Error::new(Kind::Invalid, text));
-        let failed = if usize::try_from(map.0).map_or(true, |map| map >= maps) {
-            invalid(format!("map {map} is not one of {maps}"))
-        } else if attempt == AttemptId::NONE {
-            invalid(format!("attempt {attempt} stands for no attempt"))
-        } else {
-            None
-        };
+        let failed = shuffle.inner.begin(map, attempt).err();
         Self {
             shuffle,
             map,
@@ -75,9 +67,10 @@ impl Writer {
     ///
     /// # Errors
     /// `Invalid` for a partition that does not exist or a batch that fills a frame of 1 GiB, which is not written then,
-    /// and for a map or an attempt that does not exist; `Conflict` if the map has ended with another attempt, the
-    /// shuffle's commit has begun or it was unregistered; `Unavailable` if an earlier batch found no worker that takes
-    /// it. After these two the writer has failed: each further call gives the same error, [`Writer::finish`] too.
+    /// and for a map or an attempt that does not exist; `Conflict` if the map has ended with another attempt, this one has
+    /// had a writer before, the shuffle's commit has begun or it was unregistered; `Unavailable` if an earlier batch found
+    /// no worker that takes it. After these two the writer has failed: each further call gives the same error,
+    /// [`Writer::finish`] too.
     pub async fn push(&mut self, partition: PartitionId, payload: impl Into<Bytes>) -> Result<()> {
         self.check()?;
         let payload = payload.into();
@@ -196,6 +189,29 @@ impl Writer {
     /// Whether all pushes that were begun have ended.
     pub(super) fn is_idle(&self) -> bool {
         self.begun.available_permits() == self.shuffle.inner.session.options.window * BEGUN_PER_WINDOW
+    }
+}
+
+impl Inner {
+    /// Begins an attempt of a map task.
+    ///
+    /// # Errors
+    /// `Invalid` for one that does not exist; `Conflict` for one that has begun before: its batches are known by their
+    /// numbers, and of two with the same number one is read.
+    fn begin(&self, map: MapId, attempt: AttemptId) -> Result<()> {
+        let mut state = self.state();
+        let maps = state.winners.len();
+        if usize::try_from(map.0).map_or(true, |map| map >= maps) {
+            return Err(Error::new(Kind::Invalid, format!("map {map} is not one of {maps}")));
+        }
+        if attempt == AttemptId::NONE {
+            return Err(Error::new(Kind::Invalid, format!("attempt {attempt} stands for no attempt")));
+        }
+        if !state.begun.insert((map, attempt)) {
+            let text = format!("attempt {attempt} of map {map} has had a writer before");
+            return Err(Error::new(Kind::Conflict, text).with_hint("try again as another attempt"));
+        }
+        Ok(())
     }
 }
 

@@ -356,15 +356,8 @@ impl Job {
                 );
                 self.drop_attempt(first.map, first.attempt);
             }
-            Verdict::Again(_, avoid) => {
-                let known = batches.iter().filter(|batch| self.waiting.contains_key(*batch)).copied();
-                let known: Vec<Batch> = known.collect();
-                self.waiting.extend(known.into_iter().map(|batch| (batch, false)));
-                // Batches of a merged push go on their own from here, and are answered the same.
-                if batches.len() == 1 {
-                    calls = self.revive(scene, location.id, &avoid);
-                }
-            }
+            Verdict::Split => calls = self.push_again(scene, location, batches, &[]),
+            Verdict::Failed(_, avoid) => calls = self.push_again(scene, location, batches, &avoid),
         }
         let task = (first.map, first.attempt);
         let done = !self.waiting.keys().any(|waiting| (waiting.map, waiting.attempt) == task);
@@ -373,6 +366,20 @@ impl Job {
             *winner = AttemptId(first.attempt);
         }
         calls
+    }
+
+    fn push_again(
+        &mut self,
+        scene: &mut Scene,
+        location: &Location,
+        batches: &[Batch],
+        avoid: &[WorkerId],
+    ) -> Vec<(u64, Question)> {
+        let known = batches.iter().filter(|batch| self.waiting.contains_key(*batch)).copied();
+        let known: Vec<Batch> = known.collect();
+        self.waiting.extend(known.into_iter().map(|batch| (batch, false)));
+        // Batches of a merged push go on their own from here, and are answered the same.
+        if batches.len() == 1 { self.revive(scene, location.id, avoid) } else { Vec::new() }
     }
 
     fn taken(&mut self, batches: &[Batch]) {

@@ -16,12 +16,12 @@ use super::pages::MasterPages;
 use super::relay::Relay;
 use super::service::MasterService;
 use super::state::{Decision, Now, OrderBatch, State, Unregistered};
-use crate::Result;
 use crate::http::HttpServer;
 use crate::ids::WorkerId;
 use crate::metrics::Timer;
 use crate::net::{Listener, ListenerHandle, Options as NetOptions, cannot_bind, raise_file_limit};
 use crate::wire::Limits;
+use crate::{Error, Kind, Result};
 
 /// How often silence is looked at.
 const TICK: Duration = Duration::from_secs(1);
@@ -124,6 +124,25 @@ impl Handle {
         match &*self.running {
             Running::Leader { shared, .. } => shared.read(|state| state.workers_available()),
             Running::Follower { .. } => 0,
+        }
+    }
+
+    /// Waits until at least so many workers may get partitions; on a follower there are none.
+    ///
+    /// # Errors
+    /// `Unavailable` if they do not register in time.
+    pub async fn wait_for_workers(&self, count: usize, within: Duration) -> Result<()> {
+        let started = Instant::now();
+        loop {
+            let found = self.workers_available();
+            if found >= count {
+                return Ok(());
+            }
+            if started.elapsed() >= within {
+                let text = format!("{found} of {count} workers registered within {within:?}");
+                return Err(Error::new(Kind::Unavailable, text));
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }
 

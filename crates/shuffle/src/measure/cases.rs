@@ -22,15 +22,22 @@ use crate::{Error, Kind, Result};
 const MEMORY_FACTOR: u64 = 3;
 /// Of the machine's memory, what a shuffle in memory may be: a worker that has it all, and a client, need more.
 const MACHINE_PART: u64 = 4;
-/// What is brought to the disk where it is measured more than once: enough that what the worker keeps in memory does not
-/// count for much, nor what the disk of a virtual machine keeps in its host's.
-const DISK_BYTES_MIN: u64 = 2 << 30;
-/// Where it is measured once: enough that most of it has to leave the worker's memory.
-const DISK_BYTES_ONCE: u64 = 4 * MEMORY_LEAST;
 /// What a worker of the disk tier may use: the least.
 const MEMORY_LEAST: u64 = 64 << 20;
 /// How long a worker may take to delete a shuffle that was unregistered.
 const DELETED_WITHIN: Duration = Duration::from_secs(60);
+
+/// What is to be brought to the disk at least.
+pub(super) fn disk_bytes_min(rounds: usize) -> u64 {
+    if rounds > 1 {
+        // What the worker keeps in memory does not count for much, nor what the disk of a virtual machine keeps in its
+        // host's.
+        2 << 30
+    } else {
+        // Most of it has to leave the worker's memory.
+        4 * MEMORY_LEAST
+    }
+}
 
 /// Push and fetch of one worker that keeps everything in memory, against a copy over loopback.
 pub(super) async fn memory(plan: &Plan) -> Result<Vec<Finding>> {
@@ -69,7 +76,7 @@ pub(super) async fn memory(plan: &Plan) -> Result<Vec<Finding>> {
 /// to the disk while they are measured, and what the kernel has cached of either is let go before it is read.
 pub(super) async fn disk(plan: &Plan) -> Result<Vec<Finding>> {
     let cluster = Cluster::start(plan, "disk", MEMORY_LEAST).await?;
-    let bytes = plan.bytes.max(if plan.rounds > 1 { DISK_BYTES_MIN } else { DISK_BYTES_ONCE });
+    let bytes = plan.bytes.max(plan.disk_bytes_min);
     let written = Written::new(bytes);
     let path = plan.dir.join("plain-file");
     let (mut push, mut fetch, mut write, mut read) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::Plan;
 use crate::client::{Application, Options as ClientOptions};
@@ -44,25 +44,13 @@ impl Cluster {
         let (worker, running) = match &plan.command {
             Some(command) => process(command, &address, &worker_dir, memory_bytes).await?,
             None => {
-                let options = worker::Options {
-                    masters: vec![address.clone()],
-                    directories: vec![worker_dir.clone()],
-                    memory_bytes,
-                    disk_reserve_bytes: Some(0),
-                    http_port: None,
-                    ..worker::Options::default()
-                };
+                let options = worker::Options::embedded([&address], &worker_dir);
+                let options = worker::Options { memory_bytes, ..options };
                 let handle = worker::Server::start(options).await?;
                 (handle.id().clone(), Running::Here(handle))
             }
         };
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while master.workers_available() == 0 {
-            if Instant::now() > deadline {
-                return Err(Error::new(Kind::Unavailable, "the worker did not register within 10 s"));
-            }
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
+        master.wait_for_workers(1, Duration::from_secs(10)).await?;
         let application = Application::start(ClientOptions::new([address])).await?;
         Ok(Self { application, worker, worker_dir, _running: running, _master: master })
     }

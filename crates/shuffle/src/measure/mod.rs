@@ -21,9 +21,10 @@ use crate::Result;
 pub struct Plan {
     /// For the worker's directories and the file that the disk is measured with.
     pub dir: PathBuf,
-    /// Bytes of each throughput measurement; fewer in memory if the machine has less than four times that, and more on the
-    /// disk where they would not tell about it.
+    /// Bytes of each throughput measurement; fewer in memory if the machine has less than four times that.
     pub bytes: u64,
+    /// Bytes of those on the disk at least: fewer would not tell about it.
+    pub disk_bytes_min: u64,
     /// How often each measurement is repeated.
     pub rounds: usize,
     /// The command that `master` and `worker` are verbs of, such as `["yeoul", "shuffle"]`: workers are then processes of
@@ -32,9 +33,10 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The defaults for a directory.
-    pub fn new(dir: impl Into<PathBuf>) -> Self {
-        Self { dir: dir.into(), bytes: 256 << 20, rounds: 5, command: None }
+    /// The defaults for a directory and a number of rounds.
+    pub fn new(dir: impl Into<PathBuf>, rounds: usize) -> Self {
+        let disk_bytes_min = cases::disk_bytes_min(rounds);
+        Self { dir: dir.into(), bytes: 256 << 20, disk_bytes_min, rounds, command: None }
     }
 }
 
@@ -221,10 +223,14 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn every_case_runs() {
         let dir = tempfile::tempdir().unwrap();
-        let plan = Plan { bytes: 8 << 20, rounds: 1, ..Plan::new(dir.path()) };
+        let plan = Plan { bytes: 8 << 20, disk_bytes_min: 0, ..Plan::new(dir.path(), 1) };
         let mut said = Vec::new();
         let findings = run(&plan, |finding| said.push(finding.name)).await.unwrap();
         assert_eq!(said.len(), 6);
         assert!(findings.iter().all(|finding| finding.ours.iter().all(|value| *value > 0.0)), "{findings:?}");
+        assert!(
+            findings.iter().all(|finding| finding.bytes.is_none_or(|bytes| bytes <= 8 << 20)),
+            "{findings:?}"
+        );
     }
 }

@@ -107,6 +107,21 @@ impl Default for Options {
 }
 
 impl Options {
+    /// A worker in this process on free ports, without HTTP and without a reserve on its disk: for tests, measurements and
+    /// the demo.
+    pub fn embedded(
+        masters: impl IntoIterator<Item = impl Into<String>>,
+        directory: impl Into<PathBuf>,
+    ) -> Self {
+        Self {
+            masters: masters.into_iter().map(Into::into).collect(),
+            directories: vec![directory.into()],
+            disk_reserve_bytes: Some(0),
+            http_port: None,
+            ..Self::default()
+        }
+    }
+
     /// Whether a worker that is started with them again is the same one to masters and clients.
     pub fn keeps_its_name(&self) -> bool {
         let ports = [self.rpc_port, self.fetch_port, self.replicate_port];

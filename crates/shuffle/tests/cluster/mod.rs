@@ -37,11 +37,11 @@ impl Cluster {
     pub async fn start_with(master: master::Options, workers: usize, memory_bytes: u64) -> Self {
         let master = master::Server::start(master).await.unwrap();
         let options = worker::Options {
-            masters: vec![master.address().to_string()],
             memory_bytes,
-            disk_reserve_bytes: Some(0),
+            http_port: Some(0),
             stop_timeout: Duration::from_secs(5),
-            ..worker::Options::default()
+            // Each worker has a directory of its own.
+            ..worker::Options::embedded([master.address().to_string()], "")
         };
         let mut cluster =
             Self { master, workers: Vec::new(), places: Vec::new(), options, client: Client::default() };

@@ -83,9 +83,8 @@ fn run_to_end(args: &ShuffleArgs) -> Result<ExitCode> {
     let program = std::env::current_exe()?.display().to_string();
     let plan = Plan {
         bytes: args.bytes.as_u64(),
-        rounds: args.rounds.into(),
         command: Some(vec![program, "shuffle".to_owned()]),
-        ..Plan::new(dir.path())
+        ..Plan::new(dir.path(), args.rounds.into())
     };
     let measured = runtime.block_on(async {
         tokio::select! {
