@@ -10,7 +10,7 @@ use super::scene::Scene;
 use super::tally::Event;
 use crate::master::Record;
 use crate::master::journal::layout::{Entry, encode};
-use crate::master::journal::parsed::{Place, Stop, is_rot, parse, says_what_is_synced, synced_in};
+use crate::master::journal::parsed::{Stop, is_rot, parse, synced_in};
 
 /// The longest that anybody waits for a disk that does not answer.
 const ANSWER_MAX: Duration = Duration::from_secs(3);
@@ -297,24 +297,16 @@ impl Journal {
     /// The records that a restarted master finds; a torn end goes.
     pub fn replay(&mut self) -> Vec<Record> {
         let mut records = self.snapshot.clone();
-        let count = self.segments.len();
-        for at in 0..count {
+        for at in 0..self.segments.len() {
             let synced_behind = self.segments[at + 1..].iter().map(|segment| synced_in(&segment.bytes)).max();
-            let place = match count - at {
-                1 => Place::Last,
-                2 => Place::BeforeLast,
-                _ => Place::Earlier,
-            };
             let segment = &mut self.segments[at];
             let parsed = parse(&segment.bytes, segment.first);
             if let Some(stop) = parsed.stop {
                 assert_eq!(stop, Stop::Broken);
-                let synced_behind = synced_behind.unwrap_or(0);
-                let is_rot = is_rot(&segment.bytes, parsed.len, parsed.next, place, synced_behind);
+                let is_rot = is_rot(&segment.bytes, parsed.len, parsed.next, synced_behind.unwrap_or(0));
                 assert!(!is_rot, "a process or a machine that died left what looks like rot");
             }
             segment.bytes.truncate(parsed.len);
-            assert!(segment.bytes.is_empty() || says_what_is_synced(&segment.bytes));
             (segment.synced_len, segment.takes_records) = (parsed.len, true);
             records.extend(parsed.records);
             self.next = parsed.next;
