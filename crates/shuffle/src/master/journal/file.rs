@@ -794,6 +794,29 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn what_rests_on_a_record_that_was_not_written_is_not_kept_either() {
+        let dir = tempfile::tempdir().unwrap();
+        let patient = FileJournalOptions { answer_max: Duration::from_secs(60), ..options(dir.path()) };
+        let (mut journal, _) = FileJournal::open(patient).unwrap();
+        append(&mut journal, 0..2);
+        let held = journal.hold_up();
+        let fill = |writer: &mut Writer| drop(writer.segment.swap_file(sealed(SealFlags::WRITE)));
+        journal.queue.push(Order::Show(Box::new(fill)));
+        let lost = journal.append(&[registered(2)]);
+        let rests = journal.append(&[]);
+        // What follows goes to a file that takes it, and still lacks what is before.
+        drop(journal.snapshot((0..3).map(registered).collect()));
+        let behind = [journal.append(&[registered(3)]), journal.append(&[])];
+        drop(held);
+        assert_eq!(lost.await.unwrap_err().kind(), Kind::Denied);
+        for kept in [rests].into_iter().chain(behind) {
+            assert_eq!(kept.await.unwrap_err().kind(), Kind::Unavailable);
+        }
+        drop(journal);
+        assert_eq!(open(dir.path()).1, [0, 1, 3].map(registered));
+    }
+
+    #[tokio::test]
     async fn what_was_refused_while_the_disk_hung_leaves_no_gap_in_a_segment() {
         let dir = tempfile::tempdir().unwrap();
         let (mut journal, _) = open(dir.path());
