@@ -1,7 +1,8 @@
 //! A master's journal with its disk: a queue that dies with the process, files of which a power failure takes what no
 //! fsync has covered, and a disk that is full or hangs at times. What a restart finds is read as the real one reads it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -10,7 +11,7 @@ use super::scene::Scene;
 use super::tally::Event;
 use crate::master::Record;
 use crate::master::journal::layout::{Entry, encode};
-use crate::master::journal::parsed::{Place, Stop, is_rot, parse, says_what_is_synced, synced_in};
+use crate::master::journal::parsed::{Stop, is_rot, parse, synced_in};
 
 /// The longest that anybody waits for a disk that does not answer.
 const ANSWER_MAX: Duration = Duration::from_secs(3);
@@ -21,6 +22,8 @@ const SECTOR: usize = 512;
 
 enum Order {
     Append(Vec<Record>),
+    /// Records were refused here: nothing goes behind them before the next segment.
+    Gap,
     /// Begin a segment, for a snapshot of the state with these records.
     Begin(Vec<Record>),
 }
@@ -42,17 +45,38 @@ impl Segment {
 }
 
 /// A snapshot that is being made.
-#[derive(Default)]
 struct Attempt {
     /// The faults when it was asked for: it mends those.
     faults: u64,
-    /// What it will hold, once its segment has begun.
-    begun: Option<(u64, Vec<Record>)>,
+    /// Its job, once its segment has begun.
+    job: Option<Job>,
+}
+
+struct Job {
+    /// The first sequence of its segment,
+    first: u64,
+    /// and of the one that took records until then.
+    before: u64,
+    step: Step,
+}
+
+/// What the job does next. The process may be killed before each step.
+enum Step {
+    /// Bring the segment before to the disk, for a snapshot of these records.
+    Sync(Vec<Record>),
+    /// Write them to a file, and give it its name.
+    Write(Vec<Record>),
+    /// Bring the name to the disk. Power may fail before, and then this is there again.
+    Name(Option<Vec<Record>>),
+    /// Remove what is replaced, one file after the other.
+    Remove,
 }
 
 /// See the [module](self).
 pub struct Journal {
-    snapshot: Vec<Record>,
+    /// By the sequence behind them. The last one counts, with the segments from there on.
+    snapshots: BTreeMap<u64, Vec<Record>>,
+    /// In order.
     segments: Vec<Segment>,
     /// The sequence of the next entry.
     next: u64,
@@ -70,14 +94,15 @@ pub struct Journal {
     faults: u64,
     full_until: Duration,
     hangs_until: Duration,
-    /// Nothing that was written may be missing after a restart: below this.
-    written: u64,
+    /// The sequences that were written since the last snapshot. None may be missing after a restart, but for those that were
+    /// not synced when power failed.
+    written: Vec<Range<u64>>,
 }
 
 impl Default for Journal {
     fn default() -> Self {
         Self {
-            snapshot: Vec::new(),
+            snapshots: BTreeMap::new(),
             segments: vec![Segment::new(0)],
             next: 0,
             synced: 0,
@@ -90,20 +115,30 @@ impl Default for Journal {
             faults: 0,
             full_until: Duration::ZERO,
             hangs_until: Duration::ZERO,
-            written: 0,
+            written: Vec::new(),
         }
     }
 }
 
 impl Journal {
-    pub fn append(&mut self, time: Duration, records: Vec<Record>) {
-        self.give(time, Order::Append(records));
+    /// Gives it records. While the disk hangs those that wait may leave no room for more.
+    pub fn append(&mut self, scene: &mut Scene, records: Vec<Record>) {
+        let something_waits = self.queue.iter().any(|(_, order)| matches!(order, Order::Append(_)));
+        if something_waits && self.hangs(scene) && scene.random.percent(40) {
+            scene.count(Event::JournalRefused);
+            if !matches!(self.queue.back(), Some((_, Order::Gap))) {
+                self.give(scene.time, Order::Gap);
+            }
+            self.lacks(scene.time);
+            return;
+        }
+        self.give(scene.time, Order::Append(records));
     }
 
     /// Begins a snapshot, if none is being made.
     pub fn begin_snapshot(&mut self, time: Duration, records: Vec<Record>) {
         if self.attempt.is_none() {
-            self.attempt = Some(Attempt { faults: self.faults, begun: None });
+            self.attempt = Some(Attempt { faults: self.faults, job: None });
             self.give(time, Order::Begin(records));
         }
     }
@@ -152,9 +187,13 @@ impl Journal {
         !scene.calm && scene.time < self.full_until
     }
 
-    /// What its threads do in a moment. Returns whether the process is killed in the middle of a write.
+    fn hangs(&self, scene: &Scene) -> bool {
+        !scene.calm && scene.time < self.hangs_until
+    }
+
+    /// What its threads do in a moment. Returns whether the process is killed in the middle of a write or a snapshot.
     pub fn work(&mut self, scene: &mut Scene) -> bool {
-        if !scene.calm && scene.time < self.hangs_until {
+        if self.hangs(scene) {
             if self.queue.front().is_some_and(|(given, _)| scene.time >= *given + ANSWER_MAX) {
                 self.still_lacks(scene.time);
             }
@@ -170,6 +209,7 @@ impl Journal {
                         return true;
                     }
                 }
+                Order::Gap => self.segments.last_mut().expect("there is one").takes_records = false,
                 Order::Begin(records) => self.begin(records),
             }
             self.done += 1;
@@ -177,10 +217,7 @@ impl Journal {
         if scene.calm || scene.random.percent(30) {
             self.sync();
         }
-        if scene.calm || scene.random.percent(50) {
-            self.finish_snapshot(scene);
-        }
-        false
+        (scene.calm || scene.random.percent(50)) && self.go_on_with_snapshot(scene)
     }
 
     fn write(&mut self, scene: &mut Scene, records: &[Record]) -> bool {
@@ -191,6 +228,7 @@ impl Journal {
             self.still_lacks(scene.time);
             return false;
         }
+        let first = self.next;
         let is_news = segment.bytes.is_empty() || self.synced > self.said_synced;
         let news = is_news.then_some(Entry::Synced(self.synced));
         let mut frames = BytesMut::new();
@@ -209,20 +247,21 @@ impl Journal {
         }
         segment.bytes.extend_from_slice(&frames);
         self.said_synced = self.synced;
-        self.written = self.next;
+        self.written.push(first..self.next);
         false
     }
 
     fn begin(&mut self, records: Vec<Record>) {
         let last = self.segments.last_mut().expect("there is one");
-        if last.first == self.next {
+        let (first, before) = (self.next, last.first);
+        if before == first {
             last.takes_records = true;
         } else {
-            self.segments.retain(|segment| !segment.bytes.is_empty());
-            self.segments.push(Segment::new(self.next));
+            self.segments.pop_if(|last| last.bytes.is_empty());
+            self.segments.push(Segment::new(first));
         }
         if let Some(attempt) = &mut self.attempt {
-            attempt.begun = Some((self.next, records));
+            attempt.job = Some(Job { first, before, step: Step::Sync(records) });
         }
     }
 
@@ -235,28 +274,71 @@ impl Journal {
         }
     }
 
-    /// The job of a snapshot whose segment has begun comes to its end.
-    fn finish_snapshot(&mut self, scene: &mut Scene) {
-        let Some(attempt) = self.attempt.take_if(|attempt| attempt.begun.is_some()) else { return };
-        let (first, records) = attempt.begun.expect("just seen");
-        for segment in self.segments.iter_mut().filter(|segment| segment.first < first) {
-            segment.synced_len = segment.bytes.len();
+    /// The job of a snapshot, if its segment has begun, does some steps. Returns whether the process is killed behind one.
+    fn go_on_with_snapshot(&mut self, scene: &mut Scene) -> bool {
+        loop {
+            let is_full = self.is_full(scene);
+            let Some(Attempt { faults, job: Some(Job { first, before, step }) }) = &mut self.attempt else {
+                return false;
+            };
+            let (faults, first, before) = (*faults, *first, *before);
+            *step = match std::mem::replace(step, Step::Remove) {
+                Step::Sync(records) => {
+                    if let Some(segment) = self.segments.iter_mut().find(|segment| segment.first == before) {
+                        segment.synced_len = segment.bytes.len();
+                    }
+                    if before <= self.synced {
+                        self.synced = self.synced.max(first);
+                    }
+                    Step::Write(records)
+                }
+                Step::Write(_) if is_full => {
+                    self.fail_snapshot(scene.time);
+                    return false;
+                }
+                Step::Write(records) => Step::Name(self.snapshots.insert(first, records)),
+                Step::Name(_) => {
+                    self.synced = self.synced.max(first);
+                    Step::Remove
+                }
+                Step::Remove => {
+                    let old = self.snapshots.first_entry().filter(|snapshot| *snapshot.key() < first);
+                    if let Some(snapshot) = old {
+                        snapshot.remove();
+                    } else if self.segments[0].first < first {
+                        self.segments.remove(0);
+                    } else {
+                        self.written.retain(|written| written.end > first);
+                        self.end_snapshot(scene, faults);
+                        return false;
+                    }
+                    Step::Remove
+                }
+            };
+            if !scene.calm && scene.random.percent(60) {
+                return scene.random.once_in(50);
+            }
         }
-        if self.is_full(scene) {
-            self.faults += 1;
-            self.lacking = Some(scene.time + RETRY);
-            return;
-        }
+    }
+
+    fn fail_snapshot(&mut self, time: Duration) {
+        self.attempt = None;
+        self.faults += 1;
+        self.lacking = Some(time + RETRY);
+    }
+
+    /// The journal is whole again, but for what was lost since the snapshot was asked for.
+    fn end_snapshot(&mut self, scene: &mut Scene, faults: u64) {
         scene.count(Event::Snapshot);
-        self.snapshot = records;
-        self.segments.retain(|segment| segment.first >= first);
-        self.synced = self.synced.max(first);
-        if self.lacking.is_some() && self.faults == attempt.faults {
+        self.attempt = None;
+        if self.lacking.is_some() && self.faults == faults {
             scene.count(Event::JournalMended);
             self.lacking = None;
         } else if self.lacking.is_some() {
             self.lacking = Some(scene.time + RETRY);
         }
+        let takes_records = self.segments.last().is_some_and(|last| last.takes_records);
+        assert!(takes_records || self.lacking.is_some(), "what is whole keeps what it is given");
     }
 
     fn lacks(&mut self, time: Duration) {
@@ -271,16 +353,29 @@ impl Journal {
     }
 
     /// The process ends, and what waits ends with it.
-    pub fn die(&mut self) {
+    pub fn die(&mut self, scene: &mut Scene) {
+        if let Some(Attempt { job: Some(Job { step: Step::Name(_) | Step::Remove, .. }), .. }) = self.attempt
+        {
+            scene.count(Event::SnapshotHalf);
+        }
         self.queue.clear();
         self.done = self.given;
         self.attempt = None;
         self.hangs_until = Duration::ZERO;
     }
 
-    /// Power fails: of what no fsync has covered, some sectors are there and some are not.
+    /// Power fails: of what no fsync has covered, some sectors are there and some are not, nor need a name be.
     pub fn lose_power(&mut self, scene: &mut Scene) {
-        self.written = 0;
+        self.written.retain(|written| written.end <= self.synced);
+        if let Some(Attempt { job: Some(Job { first, step: Step::Name(replaced), .. }), .. }) =
+            &mut self.attempt
+            && scene.random.percent(50)
+        {
+            match replaced.take() {
+                Some(replaced) => self.snapshots.insert(*first, replaced),
+                None => self.snapshots.remove(first),
+            };
+        }
         for segment in &mut self.segments {
             let (synced, len) = (segment.synced_len, segment.bytes.len());
             segment.bytes.truncate(synced + scene.random.below(len - synced + 1));
@@ -296,32 +391,35 @@ impl Journal {
 
     /// The records that a restarted master finds; a torn end goes.
     pub fn replay(&mut self) -> Vec<Record> {
-        let mut records = self.snapshot.clone();
-        let count = self.segments.len();
-        for at in 0..count {
+        let (mut records, mut next) = (Vec::new(), 0);
+        if let Some((first, snapshot)) = self.snapshots.last_key_value() {
+            (records, next) = (snapshot.clone(), *first);
+        }
+        self.written.retain(|written| written.end > next);
+        let mut found = Vec::new();
+        let replaced = self.segments.partition_point(|segment| segment.first < next);
+        for at in replaced..self.segments.len() {
             let synced_behind = self.segments[at + 1..].iter().map(|segment| synced_in(&segment.bytes)).max();
-            let place = match count - at {
-                1 => Place::Last,
-                2 => Place::BeforeLast,
-                _ => Place::Earlier,
-            };
             let segment = &mut self.segments[at];
             let parsed = parse(&segment.bytes, segment.first);
             if let Some(stop) = parsed.stop {
                 assert_eq!(stop, Stop::Broken);
-                let synced_behind = synced_behind.unwrap_or(0);
-                let is_rot = is_rot(&segment.bytes, parsed.len, parsed.next, place, synced_behind);
+                let is_rot = is_rot(&segment.bytes, parsed.len, parsed.next, synced_behind.unwrap_or(0));
                 assert!(!is_rot, "a process or a machine that died left what looks like rot");
             }
             segment.bytes.truncate(parsed.len);
-            assert!(segment.bytes.is_empty() || says_what_is_synced(&segment.bytes));
             (segment.synced_len, segment.takes_records) = (parsed.len, true);
             records.extend(parsed.records);
-            self.next = parsed.next;
+            self.written.retain(|written| written.start < segment.first || written.end > parsed.next);
+            found.extend((segment.first < parsed.next).then_some(segment.first..parsed.next));
+            next = parsed.next;
         }
-        assert!(self.next >= self.written, "what was written is missing");
-        (self.synced, self.said_synced, self.lacking) = (self.next, 0, None);
-        self.written = self.next;
+        if replaced == self.segments.len() {
+            self.segments.push(Segment::new(next));
+        }
+        assert!(self.written.is_empty(), "{:?} is missing", self.written);
+        (self.next, self.synced, self.said_synced, self.lacking) = (next, next, 0, None);
+        self.written = found;
         records
     }
 }

@@ -106,7 +106,7 @@ impl Master {
         let now = self.now(scene);
         let Decision { reply, records, wake } = decide(&mut self.state, now);
         if !records.is_empty() {
-            self.journal.append(scene.time, records);
+            self.journal.append(scene, records);
             if scene.random.once_in(20) {
                 self.journal.begin_snapshot(scene.time, self.state.records());
             }
@@ -123,6 +123,7 @@ impl Master {
     fn write(&mut self, scene: &mut Scene) -> bool {
         if self.journal.work(scene) {
             scene.count(Event::MasterTorn);
+            self.may_lose_power(scene);
             self.die(scene);
             return false;
         }
@@ -149,7 +150,7 @@ impl Master {
             scene.count(Event::MasterLacking);
             self.forgot = true;
         }
-        self.journal.die();
+        self.journal.die(scene);
         self.waiting.clear();
         self.up = false;
         scene.master_life = 0;
@@ -160,13 +161,18 @@ impl Master {
     pub fn kill(&mut self, scene: &mut Scene) {
         scene.count(Event::MasterKilled);
         self.known = self.journal.has_all().then(|| self.state.records());
+        self.may_lose_power(scene);
+        self.die(scene);
+    }
+
+    /// It may be the whole machine that dies.
+    fn may_lose_power(&mut self, scene: &mut Scene) {
         if scene.random.once_in(3) {
             scene.count(Event::MasterPowerLost);
             self.forgot = true;
             self.known = None;
             self.journal.lose_power(scene);
         }
-        self.die(scene);
     }
 
     /// Something is wrong with the journal's disk for a while.

@@ -46,7 +46,7 @@ events! {
     LeftInHaste,
     Excluded,
     MasterKilled,
-    /// A master is killed while it writes: the last record is torn, and its answer never leaves.
+    /// A master is killed while it writes: the last record is torn, and its answer never leaves, or a snapshot is half done.
     MasterTorn,
     /// The master's machine loses its power: the last records, answered already, are gone.
     MasterPowerLost,
@@ -56,6 +56,8 @@ events! {
     JournalFull,
     /// The disk of the master's journal does not answer for a while.
     JournalHung,
+    /// Meanwhile so much waits for it that a record is refused.
+    JournalRefused,
     MasterPaused,
     /// The master runs, but hears nobody for a while, or only a worker on its own machine, and nobody hears it.
     MasterCutOff,
@@ -76,6 +78,8 @@ events! {
     Recommissioned,
     /// The journal is replaced by a snapshot.
     Snapshot,
+    /// A master is killed when a snapshot has its name, and what it replaces is still there.
+    SnapshotHalf,
     /// A journal that lacked records is whole again.
     JournalMended,
     /// A restarted master is compared with the one that was killed.

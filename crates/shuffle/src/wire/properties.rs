@@ -1,7 +1,7 @@
 //! Goal: the four properties of a codec, for every value and every byte string that proptest thinks of. Method: frames are
 //! a stream, so a strict prefix must say "more"; everything inside a frame is whole, so a strict prefix must be refused.
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use prost::Message as _;
@@ -12,7 +12,7 @@ use super::lists::Received;
 use super::message::{Message, MessageType};
 use super::packed::{LEN_MIN, Location};
 use super::rpc::{Answer, Call, Request};
-use super::{ChunkSlice, DecodeError, Frame, Head, Header, Limits, proto, received};
+use super::{ChunkSlice, DecodeError, Frame, Head, Header, Incoming, Limits, Problem, proto, received};
 use crate::ids::{AttemptId, BatchId, LocationId, MapId, Mode, ShuffleKey, WorkerId};
 
 /// Every frame type, so that one test covers them all.
@@ -22,6 +22,9 @@ const ALL: Limits = Limits {
     push_body_max: 64 << 10,
     chunk_body_max: 64 << 10,
 };
+
+/// Many pushes are too long for these.
+const NARROW: Limits = Limits { head_len_max: 100, push_body_max: 300, ..ALL };
 
 fn body() -> impl Strategy<Value = Bytes> {
     vec(any::<u8>(), 0..600).prop_map(Bytes::from)
@@ -128,6 +131,14 @@ fn walk(payload: Bytes) -> Result<Vec<String>, DecodeError> {
     primaries.map(|location| Ok(location?.host.clone())).collect()
 }
 
+fn is_push(header: &Header) -> bool {
+    matches!(header, Header::PushData { .. } | Header::PushMergedData { .. })
+}
+
+fn is_too_long(error: &DecodeError) -> bool {
+    matches!(error.problem, Problem::TooLong { .. })
+}
+
 fn request_with_everything() -> Bytes {
     let worker: WorkerId = "first:1091:1092:1093:1094".parse().unwrap();
     let location = |partition| Location {
@@ -200,23 +211,58 @@ proptest! {
     }
 
     #[test]
-    fn heads_are_known_before_their_bodies(frame in frame()) {
+    fn heads_are_known_before_their_bodies(frame in frame(), end in any::<prop::sample::Index>()) {
         let mut bytes = encoded(std::slice::from_ref(&frame));
         bytes.truncate(bytes.len() - frame.body.len());
-        let head = Head::decode(&mut bytes, &ALL).unwrap().unwrap();
-        prop_assert_eq!(head, Head { body_len: frame.body.len(), header: frame.header });
+        let len = end.index(bytes.len());
+        let mut prefix = BytesMut::from(&bytes[..len]);
+        prop_assert_eq!(Incoming::decode(&mut prefix, &ALL), Ok(None));
+        prop_assert_eq!(prefix.len(), len, "nothing was taken");
+        let incoming = Incoming::decode(&mut bytes, &ALL).unwrap().unwrap();
+        prop_assert_eq!(incoming, Incoming::Frame(Head { body_len: frame.body.len(), header: frame.header }));
         prop_assert!(bytes.is_empty());
+    }
+
+    #[test]
+    fn pushes_that_are_too_long_are_passed_over(frames in vec(frame(), 1..6)) {
+        let mut source = encoded(&frames);
+        for (at, frame) in frames.iter().enumerate() {
+            match Incoming::decode(&mut source, &NARROW) {
+                Ok(Some(Incoming::Frame(head))) => {
+                    prop_assert_eq!(&head.header, &frame.header);
+                    source.advance(head.body_len);
+                }
+                Ok(Some(Incoming::LongPush { request_id, rest_len, error })) => {
+                    prop_assert!(is_push(&frame.header) && is_too_long(&error));
+                    prop_assert_eq!(Some(request_id), frame.header.request_id());
+                    source.advance(rest_len);
+                }
+                Ok(None) => panic!("it is all there"),
+                // Nothing behind it is read.
+                Err(error) => {
+                    prop_assert!(!is_push(&frame.header) && is_too_long(&error));
+                    return Ok(());
+                }
+            }
+            prop_assert_eq!(&source, &encoded(&frames[at + 1..]));
+        }
     }
 
     #[test]
     fn changed_frames_never_panic(bytes in mutated(vec(frame(), 1..3).prop_map(|frames| encoded(&frames).freeze()))) {
         let mut source = BytesMut::from(&bytes[..]);
         while let Ok(Some(_)) = Frame::decode(&mut source, &ALL) {}
+        let mut source = BytesMut::from(&bytes[..]);
+        while let Ok(Some(incoming)) = Incoming::decode(&mut source, &NARROW) {
+            let (Incoming::Frame(Head { body_len: rest, .. }) | Incoming::LongPush { rest_len: rest, .. }) = incoming;
+            source.advance(rest.min(source.len()));
+        }
     }
 
     #[test]
     fn arbitrary_bytes_never_panic(bytes in body()) {
         let _ = Frame::decode(&mut BytesMut::from(&bytes[..]), &ALL);
+        let _ = Incoming::decode(&mut BytesMut::from(&bytes[..]), &NARROW);
         let _ = Message::decode_bare(bytes.clone());
         let _ = Request::decode(bytes.clone());
         let _ = Object::decode(bytes.clone());

@@ -22,7 +22,6 @@ use tokio::sync::oneshot;
 use super::directory::{Files, at, lock};
 use super::health::Health;
 use super::layout::{Entry, payload};
-use super::parsed::Place;
 use super::queue::{Begun, Order, Queue};
 use super::segment::{self, Segment};
 use super::snapshot::{self, SnapshotError, sync_dir};
@@ -87,29 +86,19 @@ impl FileJournal {
             records = snapshot::read(path)?;
             (next, snapshot_len) = (*first, path.metadata().map_err(at(path))?.len());
         }
-        let mut can_go_on = false;
-        let mut from_last = journals.keys().rev().copied();
-        let (last, before_last) = (from_last.next(), from_last.next());
+        let mut last_read = None;
         for (first, path) in journals.range(next..) {
             if *first > next {
                 tracing::warn!(path = %path.display(), expected = next, "records are missing before this journal file");
             }
-            let place = if Some(*first) == last {
-                Place::Last
-            } else if Some(*first) == before_last {
-                Place::BeforeLast
-            } else {
-                Place::Earlier
-            };
             let behind = (Bound::Excluded(*first), Bound::Unbounded);
             let synced_behind = || segment::synced_in_all(journals.range(behind).map(|(_, path)| path));
-            let contents = segment::read(path, *first, place, synced_behind)?;
+            let contents = segment::read(path, *first, synced_behind)?;
             records.extend(contents.records);
-            (next, can_go_on) = (contents.next, contents.can_go_on);
+            (next, last_read) = (contents.next, Some(*first));
         }
         // Going on in the last file keeps the number of files bounded however often the process restarts.
-        let first = last.filter(|_| can_go_on).unwrap_or(next);
-        let segment = Segment::open(&options.dir, first)?;
+        let segment = Segment::open(&options.dir, last_read.unwrap_or(next))?;
         sync_dir(&options.dir)?;
         let health = Health::new();
         let syncer = Syncer::start(options.sync_interval, next, health.clone());
@@ -235,12 +224,11 @@ mod tests {
     use std::path::Path;
     use std::task::{Context, Poll, Waker};
 
-    use bytes::BytesMut;
     use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 
-    use super::super::directory::{journal_path, snapshot_path};
+    use super::super::directory::snapshot_path;
     use super::super::health::{RETRY_MAX, RETRY_MIN};
-    use super::super::layout::{Frame, decode, encode};
+    use super::super::layout::{Frame, decode};
     use super::super::queue::WAITING_MAX_BYTES;
     use super::*;
     use crate::ids::ShuffleKey;
@@ -467,46 +455,40 @@ mod tests {
         assert_eq!(kind_of_failure(dir.path()), Kind::Corrupt);
     }
 
-    /// A journal as versions wrote it that did not say what is on the disk.
-    fn write_old(dir: &Path, range: std::ops::Range<i32>) -> PathBuf {
-        let mut bytes = BytesMut::new();
-        for shuffle in range {
-            encode(shuffle as u64, &Entry::Record(registered(shuffle)), &mut bytes);
-        }
-        let path = journal_path(dir, 0);
-        fs::write(&path, bytes).unwrap();
-        path
-    }
-
     #[test]
-    fn a_journal_of_an_older_version_is_read_as_before_and_not_written_any_more() {
+    fn what_a_snapshot_has_replaced_is_not_read_and_goes_with_the_next() {
         let dir = tempfile::tempdir().unwrap();
-        let path = write_old(dir.path(), 0..3);
-        let whole = fs::read(&path).unwrap();
-        for at in 0..2 * whole.len() / 3 {
-            let mut rotten = whole.clone();
-            rotten[at] ^= 4;
-            fs::write(&path, &rotten).unwrap();
-            assert_eq!(kind_of_failure(dir.path()), Kind::Corrupt, "byte {at}");
-        }
-        for len in 0..=whole.len() {
-            fs::write(&path, &whole[..len]).unwrap();
-            assert_eq!(open(dir.path()).1.len(), records_within(&whole, len) as usize);
-            fs::remove_file(last_file(dir.path())).unwrap();
-        }
-        fs::write(&path, &whole).unwrap();
-        let (mut journal, records) = open(dir.path());
-        assert_eq!(records, [0, 1, 2].map(registered));
+        let (mut journal, _) = open(dir.path());
+        append(&mut journal, 0..3);
+        journal.snapshot((0..3).map(registered).collect())();
         append(&mut journal, 3..5);
-        drop(journal);
-        assert_eq!(fs::read(&path).unwrap(), whole);
-        let (mut journal, records) = open(dir.path());
-        assert_eq!(records, [0, 1, 2, 3, 4].map(registered));
+        let all = || {
+            let Files { snapshots, journals } = Files::list(dir.path()).unwrap();
+            snapshots.into_values().chain(journals.into_values()).collect::<Vec<_>>()
+        };
+        let old: Vec<_> = all().into_iter().map(|path| (fs::read(&path).unwrap(), path)).collect();
+        let state = [0, 1, 4].map(registered);
+        journal.snapshot(state.to_vec())();
         append(&mut journal, 5..6);
         drop(journal);
-        assert_eq!(Files::list(dir.path()).unwrap().journals.len(), 2, "the new one goes on");
-        fs::write(&path, &whole[..whole.len() - 1]).unwrap();
-        assert_eq!(kind_of_failure(dir.path()), Kind::Corrupt, "it was on the disk when the new one began");
+        let new = all();
+        // Killed before they were removed. Rot in them is nobody's loss.
+        for (mut bytes, path) in old {
+            bytes[30] ^= 1;
+            fs::write(path, bytes).unwrap();
+        }
+        assert_eq!(all().len(), 4);
+        let (mut journal, records) = open(dir.path());
+        assert_eq!(records, [0, 1, 4, 5].map(registered), "not what was removed since");
+        append(&mut journal, 6..7);
+        drop(journal);
+        let (mut journal, records) = open(dir.path());
+        assert_eq!(records, [0, 1, 4, 5, 6].map(registered));
+        assert!(new.iter().all(|path| path.exists()), "it goes on in the last file");
+        journal.snapshot(records.clone())();
+        assert_eq!(all().len(), 2);
+        drop(journal);
+        assert_eq!(open(dir.path()).1, records);
     }
 
     #[test]
@@ -809,6 +791,29 @@ mod tests {
         }
         assert!(now_or_never(journal.append(&[])).unwrap().is_ok(), "nobody waits once that is known");
         drop(held);
+    }
+
+    #[tokio::test]
+    async fn what_rests_on_a_record_that_was_not_written_is_not_kept_either() {
+        let dir = tempfile::tempdir().unwrap();
+        let patient = FileJournalOptions { answer_max: Duration::from_secs(60), ..options(dir.path()) };
+        let (mut journal, _) = FileJournal::open(patient).unwrap();
+        append(&mut journal, 0..2);
+        let held = journal.hold_up();
+        let fill = |writer: &mut Writer| drop(writer.segment.swap_file(sealed(SealFlags::WRITE)));
+        journal.queue.push(Order::Show(Box::new(fill)));
+        let lost = journal.append(&[registered(2)]);
+        let rests = journal.append(&[]);
+        // What follows goes to a file that takes it, and still lacks what is before.
+        drop(journal.snapshot((0..3).map(registered).collect()));
+        let behind = [journal.append(&[registered(3)]), journal.append(&[])];
+        drop(held);
+        assert_eq!(lost.await.unwrap_err().kind(), Kind::Denied);
+        for kept in [rests].into_iter().chain(behind) {
+            assert_eq!(kept.await.unwrap_err().kind(), Kind::Unavailable);
+        }
+        drop(journal);
+        assert_eq!(open(dir.path()).1, [0, 1, 3].map(registered));
     }
 
     #[tokio::test]

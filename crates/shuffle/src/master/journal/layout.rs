@@ -17,7 +17,7 @@
 //! A journal file begins with a frame that says how much of the journal is on the disk, and so does what is written after
 //! each fsync. That tells a torn tail, which is cut, from rot, which is an error: pages that no fsync has covered reach the
 //! disk in any order, so that a power failure may leave a hole with whole frames behind it, but none of these says that
-//! what is in the hole was on the disk.
+//! what is in the hole was on the disk. Rot behind all of which a frame says so looks no different, and is cut as well.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message as _;
@@ -118,24 +118,14 @@ fn properties_of(payload: &Bytes) -> Result<usize, DecodeError> {
     Ok(application.map_or(0, |application| application.messages(PROPERTIES).count()))
 }
 
-/// Whether a whole frame begins anywhere in `bytes` behind the first byte.
-pub fn holds_frame_later(bytes: &[u8]) -> bool {
-    later(bytes).any(|frame| verify(frame).is_some())
-}
-
 /// The highest [`Entry::Synced`] that begins anywhere in `bytes` behind the first byte, or 0.
 pub fn synced_later(bytes: &[u8]) -> u64 {
-    let synced = |frame| match decode(frame) {
+    let synced = |frame: &[u8]| match decode(frame) {
         Frame::Whole { entry: Entry::Synced(sequence), .. } => Some(sequence),
         _ => None,
     };
-    later(bytes).filter_map(synced).max().unwrap_or(0)
-}
-
-/// Where frames may begin.
-fn later(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let starts = bytes.windows(MAGIC.len()).enumerate().skip(1).filter(|(_, window)| *window == MAGIC);
-    starts.map(|(at, _)| &bytes[at..])
+    starts.filter_map(|(at, _)| synced(&bytes[at..])).max().unwrap_or(0)
 }
 
 fn verify(bytes: &[u8]) -> Option<(u64, &[u8])> {
@@ -178,7 +168,7 @@ fn to_proto(entry: &Entry) -> proto::Record {
             Record::ApplicationRemoved { application, at_unix_ms, silent } => {
                 let application = application.to_string();
                 let (at_unix_ms, silent) = (*at_unix_ms, *silent);
-                Change::ApplicationRemoved(proto::Removed { application, shuffle: 0, at_unix_ms, silent })
+                Change::ApplicationRemoved(proto::ApplicationRemoved { application, at_unix_ms, silent })
             }
             Record::ShuffleRegistered { shuffle, at_unix_ms } => {
                 Change::ShuffleRegistered(proto::ShuffleRegistered {
@@ -236,11 +226,6 @@ fn from_proto(record: proto::Record) -> Option<Entry> {
         Change::ShuffleRegistered(registered) => Record::ShuffleRegistered {
             shuffle: shuffle(registered.application, registered.shuffle),
             at_unix_ms: registered.at_unix_ms,
-        },
-        Change::ShuffleRemoved(removed) => Record::ShufflesRemoved {
-            application: removed.application.into(),
-            shuffles: vec![ShuffleId(removed.shuffle)],
-            at_unix_ms: removed.at_unix_ms,
         },
         Change::ShufflesRemoved(removed) => Record::ShufflesRemoved {
             application: removed.application.into(),
@@ -328,18 +313,6 @@ mod tests {
     }
 
     #[test]
-    fn the_removal_of_one_shuffle_that_an_earlier_version_wrote_is_read() {
-        let removed =
-            proto::Removed { application: "app-2".to_owned(), shuffle: 4, at_unix_ms: 5, silent: false };
-        let record = proto::Record { change: Some(Change::ShuffleRemoved(removed)) };
-        let mut bytes = BytesMut::new();
-        frame(7, &record.encode_to_vec(), &mut bytes);
-        let (application, shuffles) = ("app-2".into(), vec![ShuffleId(4)]);
-        let entry = Entry::Record(Record::ShufflesRemoved { application, shuffles, at_unix_ms: 5 });
-        assert_eq!(decode(&bytes), Frame::Whole { sequence: 7, entry, len: bytes.len() });
-    }
-
-    #[test]
     fn the_largest_removal_of_shuffles_fits() {
         let (application, shuffles) =
             ("a".repeat(1024).into(), vec![ShuffleId(i32::MAX); SHUFFLES_REMOVED_MAX]);
@@ -347,18 +320,6 @@ mod tests {
         let mut bytes = BytesMut::new();
         encode(7, &entry, &mut bytes);
         assert!(bytes.len() < 32 << 10, "{}", bytes.len());
-    }
-
-    #[test]
-    fn a_whole_frame_is_found_behind_a_broken_one() {
-        let mut bytes = BytesMut::new();
-        encode(1, &Entry::SnapshotEnd(5), &mut bytes);
-        assert!(!holds_frame_later(&bytes));
-        encode(2, &Entry::SnapshotEnd(6), &mut bytes);
-        bytes[10] ^= 1;
-        assert!(holds_frame_later(&bytes));
-        bytes.truncate(bytes.len() - 1);
-        assert!(!holds_frame_later(&bytes));
     }
 
     #[test]
@@ -371,6 +332,12 @@ mod tests {
         encode(8, &Entry::Synced(4), &mut bytes);
         bytes[10] ^= 1;
         assert_eq!(synced_later(&bytes), 5);
+        let before = bytes.len();
+        encode(9, &Entry::Synced(9), &mut bytes);
+        assert_eq!(synced_later(&bytes), 9);
+        for len in before..bytes.len() {
+            assert_eq!(synced_later(&bytes[..len]), 5, "only what is whole");
+        }
     }
 
     #[test]
@@ -393,7 +360,7 @@ mod tests {
         #[test]
         fn arbitrary_bytes_never_panic(bytes in vec(any::<u8>(), 1..200)) {
             prop_assert_eq!(decode(&bytes), Frame::Broken);
-            holds_frame_later(&bytes);
+            synced_later(&bytes);
             let mut whole = BytesMut::new();
             frame(7, &bytes, &mut whole);
             prop_assert_ne!(decode(&whole), Frame::Broken, "behind the checksum, too");

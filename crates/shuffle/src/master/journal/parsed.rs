@@ -1,18 +1,7 @@
 //! What a segment holds, and whether it breaks off where a process or a machine died, or where it rotted.
 
-use super::layout::{Entry, Frame, decode, holds_frame_later, synced_later};
+use super::layout::{Entry, Frame, decode, synced_later};
 use crate::master::record::Record;
-
-/// Where a segment stands among the others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
-    /// Before the last two.
-    Earlier,
-    /// Before the last one.
-    BeforeLast,
-    /// Behind all others.
-    Last,
-}
 
 /// The whole entries at the front of a segment.
 pub struct Parsed {
@@ -69,19 +58,8 @@ pub fn parse(bytes: &[u8], first: u64) -> Parsed {
 /// Whether what is broken at `len`, where the entry `next` should be, was on the disk once. If not, a process or a machine
 /// died before it was: the records of the last moment are missing. `synced_behind` is the highest [`Entry::Synced`] in the
 /// segments behind.
-pub fn is_rot(bytes: &[u8], len: usize, next: u64, place: Place, synced_behind: u64) -> bool {
-    if synced_behind.max(synced_later(&bytes[len..])) > next {
-        return true;
-    }
-    // Segments of older versions do not say what is on the disk, and were cut only where no frame follows, and in the last
-    // two: power may have failed between the segment that a snapshot begins and the snapshot.
-    !says_what_is_synced(bytes) && (place == Place::Earlier || holds_frame_later(&bytes[len..]))
-}
-
-/// Whether a segment begins with what is synced, or with a hole where that was: the first sector of a file is on the disk
-/// as a whole or is not there.
-pub fn says_what_is_synced(bytes: &[u8]) -> bool {
-    matches!(decode(bytes), Frame::Whole { entry: Entry::Synced(_), .. }) || bytes.starts_with(&[0; 4])
+pub fn is_rot(bytes: &[u8], len: usize, next: u64, synced_behind: u64) -> bool {
+    synced_behind.max(synced_later(&bytes[len..])) > next
 }
 
 /// The highest [`Entry::Synced`] in a segment, wherever it stands, or 0.
@@ -135,7 +113,7 @@ mod tests {
         let Parsed { next, len, stop, .. } = parse(bytes, 0);
         stop.map(|stop| {
             assert!(matches!(stop, Stop::Broken));
-            (len, is_rot(bytes, len, next, Place::Last, 0))
+            (len, is_rot(bytes, len, next, 0))
         })
     }
 
@@ -153,10 +131,8 @@ mod tests {
     #[test]
     fn any_hole_behind_the_last_fsync_is_cut() {
         for Written { bytes, ends, synced } in each() {
-            // The first entry lies within a sector, so that no hole begins in it.
-            let begins = std::iter::once(0).chain(ends[0]..bytes.len()).filter(|begin| *begin >= synced);
-            for begin in begins {
-                for end in (begin + 1..=bytes.len()).filter(|end| *end >= 4) {
+            for begin in synced..bytes.len() {
+                for end in begin + 1..=bytes.len() {
                     let mut holed = bytes.clone();
                     holed[begin..end].fill(0);
                     let Some(changed) = (begin..end).find(|at| bytes[*at] != 0) else { continue };

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::directory::{at, corrupt, foreign, journal_path, read as read_file};
-use super::parsed::{Parsed, Place, Stop, is_rot, parse, says_what_is_synced, synced_in};
+use super::parsed::{Parsed, Stop, is_rot, parse, synced_in};
 use crate::Result;
 use crate::master::record::Record;
 
@@ -131,8 +131,6 @@ pub struct Contents {
     pub records: Vec<Record>,
     /// The sequence after its last entry.
     pub next: u64,
-    /// Whether it is one that says what is synced, or holds nothing yet: more may be written to it.
-    pub can_go_on: bool,
 }
 
 /// Reads a segment, cuts off its end if that is torn, and brings it to the disk: what a process that was killed has
@@ -140,19 +138,14 @@ pub struct Contents {
 ///
 /// # Errors
 /// `Corrupt` if it is damaged where it was on the disk.
-pub fn read(
-    path: &Path,
-    first: u64,
-    place: Place,
-    synced_behind: impl FnOnce() -> Result<u64>,
-) -> Result<Contents> {
+pub fn read(path: &Path, first: u64, synced_behind: impl FnOnce() -> Result<u64>) -> Result<Contents> {
     let bytes = read_file(path)?;
     let Parsed { records, next, len, stop } = parse(&bytes, first);
     let file = OpenOptions::new().write(true).open(path).map_err(at(path))?;
     match stop {
         None => {}
         Some(Stop::Foreign) => return Err(foreign(path, len)),
-        Some(Stop::Broken) if !is_rot(&bytes, len, next, place, synced_behind()?) => {
+        Some(Stop::Broken) if !is_rot(&bytes, len, next, synced_behind()?) => {
             let torn = bytes.len() - len;
             tracing::warn!(path = %path.display(), offset = len, torn, "cut the torn end of a journal file");
             file.set_len(len as u64).map_err(at(path))?;
@@ -160,7 +153,7 @@ pub fn read(
         Some(Stop::Broken | Stop::Misplaced) => return Err(corrupt(path, len)),
     }
     file.sync_all().map_err(at(path))?;
-    Ok(Contents { records, next, can_go_on: len == 0 || says_what_is_synced(&bytes) })
+    Ok(Contents { records, next })
 }
 
 /// The highest [`Entry::Synced`](super::layout::Entry::Synced) in segments, or 0.

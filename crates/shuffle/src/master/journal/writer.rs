@@ -49,7 +49,7 @@ impl Writer {
                     // Whoever asked may have given up.
                     let _ = written.send(self.append(&payloads));
                 }
-                Order::Reach { written } => drop(written.send(Ok(()))),
+                Order::Reach { written } => drop(written.send(self.keeps_all())),
                 Order::Gap => self.segment.end(),
                 Order::Begin { begun } => {
                     let _ = begun.send(self.begin());
@@ -73,7 +73,7 @@ impl Writer {
         if !self.segment.takes_records() || !self.health.takes_records() {
             self.next += payloads.len() as u64;
             self.health.passes_over(Instant::now());
-            return Err(Error::new(Kind::Unavailable, "records before these are missing in the journal"));
+            return Err(lacks_earlier());
         }
         let synced = self.syncer.synced();
         let news = self.segment.len() == 0 || synced > self.said_synced;
@@ -89,7 +89,14 @@ impl Writer {
         }
         self.said_synced = synced;
         self.syncer.request(self.segment.unsynced(self.next));
-        Ok(())
+        self.keeps_all()
+    }
+
+    /// Whether all is kept that was given so far. What stands in the segment that a snapshot begins may rest on records
+    /// that are in no file before the snapshot is.
+    fn keeps_all(&self) -> Result<()> {
+        let keeps_all = self.segment.takes_records() && self.health.is_whole();
+        if keeps_all { Ok(()) } else { Err(lacks_earlier()) }
     }
 
     /// Goes on in a new segment. The one before is the same if it holds nothing yet.
@@ -104,6 +111,10 @@ impl Writer {
         }
         Ok(Begun { first: self.segment.first(), before })
     }
+}
+
+fn lacks_earlier() -> Error {
+    Error::new(Kind::Unavailable, "records before these are missing in the journal")
 }
 
 /// Says that the thread has ended, however it does, when the writer and its lock are gone.

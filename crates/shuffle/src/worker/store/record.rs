@@ -23,8 +23,8 @@
 //! A file describes itself, so that a worker that was killed finds what it had committed by reading the heads of the
 //! records. The order of the runs of a location does not matter, `first` says where each belongs; a location without a
 //! seal, or whose runs do not cover the seal's count, was not committed on disk and is not offered. Bytes 6 and 7 are zero
-//! for other kinds, and in the seals of earlier versions. Where there are winners of several births, the last one counts, and
-//! locations from before it do not: they are what was left of another shuffle. The winners of earlier versions have birth 0.
+//! for other kinds. Where there are winners of several births, the last one counts, and locations from before it do not:
+//! they are what was left of another shuffle.
 
 use std::io;
 
@@ -360,20 +360,6 @@ mod tests {
             at = next;
         }
         (records, at as usize)
-    }
-
-    #[test]
-    fn a_seal_of_an_earlier_version_knows_neither_order_nor_other_copies() {
-        let file = FileName { location: LocationId::new(1, 2), mode: Mode::Primary };
-        let seal = Seal { file, life: 9, count: 3, bytes: 70, order: Some(ByteOrder::Big), replicated: true };
-        let mut bytes = Vec::new();
-        encode_seal(&seal, &mut bytes);
-        assert_eq!(bytes[6..8], [2, 1]);
-        bytes[6..8].fill(0);
-        let checksum = crc32fast::hash(&bytes[..HEAD_LEN - 4]);
-        bytes[HEAD_LEN - 4..].copy_from_slice(&checksum.to_be_bytes());
-        let earlier = Seal { order: None, replicated: false, ..seal };
-        assert_eq!(read_all(&bytes), (vec![Record::Seal(earlier)], HEAD_LEN));
     }
 
     proptest! {
