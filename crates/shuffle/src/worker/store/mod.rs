@@ -303,7 +303,8 @@ impl Store {
         let place = Arc::clone(&directory);
         let deleted = tokio::task::spawn_blocking(move || {
             let Removed { files, lease, unread } = lot;
-            files.iter().for_each(|segment| segment.delete());
+            // Each is closed as well, which is when the disk has its space again, unless someone reads it.
+            files.into_iter().for_each(|segment| segment.delete());
             if let Some(key) = unread {
                 segment::delete_all(&place, &key);
             }

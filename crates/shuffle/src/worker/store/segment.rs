@@ -74,6 +74,8 @@ pub struct Segment {
     poisoned: AtomicBool,
     /// A file for one whose batch has no head yet.
     headless: AtomicBool,
+    /// Its file is deleted, and its space is free with the last handle.
+    gone: AtomicBool,
 }
 
 impl Segment {
@@ -137,7 +139,9 @@ impl Segment {
     pub fn write_part(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
         self.file.write_all_at(bytes, at).inspect_err(|error| self.directory.failed(error))?;
         self.directory.count_written(bytes.len() as u64);
-        self.len.fetch_max(at + bytes.len() as u64, Ordering::Relaxed);
+        let end = at + bytes.len() as u64;
+        let before = self.len.fetch_max(end, Ordering::Relaxed);
+        self.directory.count_stored(end.saturating_sub(before));
         Ok(())
     }
 
@@ -171,6 +175,7 @@ impl Segment {
     }
 
     fn of(directory: &Arc<Directory>, path: PathBuf, file: File, len: u64) -> Self {
+        directory.count_stored(len);
         Self {
             directory: Arc::clone(directory),
             path,
@@ -179,6 +184,7 @@ impl Segment {
             len: AtomicU64::new(len),
             poisoned: AtomicBool::new(false),
             headless: AtomicBool::new(false),
+            gone: AtomicBool::new(false),
         }
     }
 
@@ -257,6 +263,7 @@ impl Segment {
         match outcome {
             Ok(value) => {
                 self.directory.count_written(writer.at - *tail);
+                self.directory.count_stored(writer.at - *tail);
                 *tail = writer.at;
                 self.len.store(*tail, Ordering::Relaxed);
                 Ok(value)
@@ -323,13 +330,22 @@ impl Segment {
     /// Removes the file; readers that have it open go on.
     pub fn delete(&self) {
         self.poisoned.store(true, Ordering::Relaxed);
-        if let Err(error) = fs::remove_file(&self.path)
-            && error.kind() != io::ErrorKind::NotFound
-        {
-            tracing::warn!(path = %self.path.display(), %error, "cannot delete a segment");
+        match fs::remove_file(&self.path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                tracing::warn!(path = %self.path.display(), %error, "cannot delete a segment");
+            }
+            _ => self.gone.store(true, Ordering::Relaxed),
         }
         if let Some(folder) = self.path.parent() {
             delete_empty(folder);
+        }
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        if *self.gone.get_mut() {
+            self.directory.count_gone(*self.len.get_mut());
         }
     }
 }
