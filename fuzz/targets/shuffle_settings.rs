@@ -12,6 +12,8 @@ fuzz_target!(|data: &[u8]| {
     let Ok(text) = std::str::from_utf8(data) else { return };
     yeoul_fuzz::bounded_by(SLACK, text.len(), || file::entries(text).for_each(drop));
     let entries: Vec<_> = file::entries(text).collect();
-    let _ = apply::to_master(&entries, &mut master::Options::default());
-    let _ = apply::to_worker(&entries, &mut worker::Options::default());
+    // What a variable holds may refer to others, and lead back.
+    let environment = |name: &str| (name != "NONE").then(|| format!("{name}${{env:{name}1}}"));
+    let _ = apply::to_master(&entries, &environment, &mut master::Options::default());
+    let _ = apply::to_worker(&entries, &environment, &mut worker::Options::default());
 });

@@ -1,4 +1,5 @@
-//! Numbers for Prometheus under Celeborn's names, so that the dashboards of 0.5 show them.
+//! Numbers for Prometheus under Celeborn's names, so that the dashboards of 0.5 show what there is here as well. Panels for
+//! what there is not stay empty: Flink's streams, sorting, HDFS, congestion control, Netty's and the JVM's memory.
 //!
 //! Celeborn writes a gauge `Name` as `metrics_Name_Value`, a counter as `metrics_Name_Count`, and a timer as
 //! `metrics_Name_{Count,Max,Mean,Min,50thPercentile,…}` in milliseconds, each with the labels `role` and `instance`.

@@ -1,5 +1,6 @@
 //! `yeoul shuffle`: the servers that a stock Celeborn client uses.
 
+use std::collections::BTreeMap;
 use std::error::Error as _;
 use std::io::{IsTerminal, Write};
 use std::net::IpAddr;
@@ -67,6 +68,10 @@ struct MasterArgs {
     #[arg(long, value_name = "PORT", env = "YEOUL_SHUFFLE_HTTP_PORT")]
     http_port: Option<u16>,
 
+    /// The address to listen on for HTTP, which lets whoever reaches it delete applications [default: that of --host]
+    #[arg(long, value_name = "HOST", env = "YEOUL_SHUFFLE_HTTP_HOST")]
+    http_host: Option<String>,
+
     /// Where the journal is, which brings a killed master back [default: none, the state is in memory]
     #[arg(long, value_name = "DIR", env = "YEOUL_SHUFFLE_DIR")]
     dir: Option<PathBuf>,
@@ -123,6 +128,10 @@ struct WorkerArgs {
     /// For /api/v1 and /metrics/prometheus [default: 0, a free one]
     #[arg(long, value_name = "PORT", env = "YEOUL_SHUFFLE_HTTP_PORT")]
     http_port: Option<u16>,
+
+    /// The address to listen on for HTTP, which lets whoever reaches it stop the worker [default: as for the other ports]
+    #[arg(long, value_name = "HOST", env = "YEOUL_SHUFFLE_HTTP_HOST")]
+    http_host: Option<String>,
 
     /// The rack, such as /dc1/rack2: copies go to another one if the client asks for it
     #[arg(long, value_name = "RACK", env = "YEOUL_SHUFFLE_RACK")]
@@ -196,14 +205,17 @@ async fn serve(args: ShuffleArgs) -> Result<()> {
 
 async fn serve_master(args: MasterArgs) -> Result<()> {
     let mut options = master::Options::default();
-    args.conf.read(|entries| apply::to_master(entries, &mut options))?;
-    let MasterArgs { host, port, http_port, dir, leader, conf: _ } = args;
+    args.conf.read(|entries| apply::to_master(entries, &variable, &mut options))?;
+    let MasterArgs { host, port, http_port, http_host, dir, leader, conf: _ } = args;
     options.host = host.unwrap_or(options.host);
     options.port = port.unwrap_or(options.port);
-    if leader.is_some() && (dir.is_some() || http_port.is_some()) {
-        tracing::warn!("--dir and --http-port are the leader's: this master keeps nothing and shows nothing");
+    if leader.is_some() && (dir.is_some() || http_port.is_some() || http_host.is_some()) {
+        tracing::warn!(
+            "--dir, --http-port and --http-host are the leader's: this master keeps nothing and shows nothing"
+        );
     }
     options.http_port = http_port.or(options.http_port);
+    options.http_host = http_host.or(options.http_host);
     options.dir = dir.or(options.dir);
     options.leader = leader.as_deref().map(settings::master_endpoint).transpose()?.or(options.leader);
     if options.dir.is_none() && options.leader.is_none() {
@@ -223,11 +235,21 @@ async fn serve_master(args: MasterArgs) -> Result<()> {
 
 async fn serve_worker(args: WorkerArgs) -> Result<()> {
     let mut options = worker::Options::default();
-    args.conf.read(|entries| apply::to_worker(entries, &mut options))?;
+    args.conf.read(|entries| apply::to_worker(entries, &variable, &mut options))?;
     let masters: Vec<String> =
         args.master.iter().map(|text| settings::master_endpoint(text)).collect::<Result<_>>()?;
     options.masters = if masters.is_empty() { options.masters } else { masters };
-    options.directories = if args.dir.is_empty() { options.directories } else { args.dir };
+    if !args.dir.is_empty() {
+        (options.directories, options.capacities) = (args.dir, BTreeMap::new());
+    }
+    if args.memory.is_none()
+        && let Some(name) = apply::unread_memory(|name| std::env::var_os(name).is_some())
+    {
+        let memory = ByteSize::from_bytes(options.memory_bytes);
+        tracing::warn!(
+            "{name} is set and not read: the whole process gets {memory}, unless --memory says otherwise"
+        );
+    }
     options.memory_bytes = args.memory.map_or(options.memory_bytes, ByteSize::as_u64);
     options.host = args.host.or(options.host);
     options.bind = args.bind.or(options.bind);
@@ -236,9 +258,11 @@ async fn serve_worker(args: WorkerArgs) -> Result<()> {
     options.fetch_port = args.fetch_port.unwrap_or(options.fetch_port);
     options.replicate_port = args.replicate_port.unwrap_or(options.replicate_port);
     options.http_port = args.http_port.or(options.http_port);
+    options.http_host = args.http_host.or(options.http_host);
     options.network_location = args.rack.unwrap_or(options.network_location);
     options.disk_reserve_bytes = args.disk_reserve.map(ByteSize::as_u64).or(options.disk_reserve_bytes);
     let (keeps_its_name, keeps_its_push_ports) = (options.keeps_its_name(), options.keeps_its_push_ports());
+    let has_http_host = options.http_host.is_some();
     let mut stop = Stop::listen()?;
     let handle = worker::Server::start(options).await?;
     announce(&handle.id().to_string());
@@ -254,7 +278,8 @@ async fn serve_worker(args: WorkerArgs) -> Result<()> {
         );
     }
     if let Some(http) = handle.http_address() {
-        show_pages(&handle.id().address(http.port()));
+        let is_elsewhere = has_http_host && !http.ip().is_unspecified();
+        show_pages(&if is_elsewhere { http.to_string() } else { handle.id().address(http.port()) });
     }
     tokio::select! {
         ended = handle.ended() => return ended,
@@ -278,6 +303,11 @@ fn announce(address: &str) {
 
 fn show_pages(address: &str) {
     tracing::info!("http://{address}/api/v1/workers and http://{address}/metrics/prometheus");
+}
+
+/// A variable of the environment that a file refers to.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
 }
 
 impl Conf {

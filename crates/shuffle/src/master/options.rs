@@ -17,6 +17,8 @@ pub struct Options {
     pub port: u16,
     /// The port for HTTP; 0 takes a free one, `None` means no HTTP.
     pub http_port: Option<u16>,
+    /// The address that HTTP listens on, a name or a number; `None` for `host`.
+    pub http_host: Option<String>,
     /// Where the journal is; `None` keeps the state in memory only.
     pub dir: Option<PathBuf>,
     /// The leading master's `host:port`. With it this master decides nothing and passes every connection on, so that
@@ -36,6 +38,7 @@ impl Default for Options {
             host: "127.0.0.1".to_owned(),
             port: 9097,
             http_port: Some(9098),
+            http_host: None,
             dir: None,
             leader: None,
             worker_heartbeat: Duration::from_secs(5),
@@ -46,6 +49,11 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Where HTTP listens.
+    pub(super) fn http_host(&self) -> &str {
+        self.http_host.as_deref().unwrap_or(&self.host)
+    }
+
     /// A master in this process on free local ports, without HTTP and without a journal: for tests and the demo.
     pub fn embedded() -> Self {
         Self { port: 0, http_port: None, ..Self::default() }

@@ -1,4 +1,6 @@
 //! The master's HTTP: Celeborn 0.6's `/api/v1`, as its command line tool and Sail's tests use it, and Prometheus metrics.
+//! That tool's `--show-thread-dump`, `--show-container-info` and `--…-dynamic-conf` have no route here: there are no such
+//! threads, containers are not asked, and settings are read at the start.
 //!
 //! | method and path | what |
 //! | --- | --- |

@@ -71,9 +71,10 @@ impl Server {
         let shared = Arc::new(Shared::new(options, started, listener.address(), Core { state, journal }));
         let http = match shared.options.http_port {
             Some(port) => {
-                let address = (shared.options.host.as_str(), port);
-                let server = HttpServer::start(address, Arc::new(MasterPages::new(shared.clone()))).await;
-                Some(server.map_err(|error| cannot_bind("http", &shared.options.host, port, error))?)
+                let host = shared.options.http_host();
+                let server =
+                    HttpServer::start((host, port), Arc::new(MasterPages::new(shared.clone()))).await;
+                Some(server.map_err(|error| cannot_bind("http", host, port, error))?)
             }
             None => None,
         };
@@ -333,6 +334,16 @@ mod tests {
 
     fn open(dir: &Path, answer_max: Duration) -> (FileJournal, Vec<Record>) {
         FileJournal::open(FileJournalOptions { answer_max, ..FileJournalOptions::new(dir) }).unwrap()
+    }
+
+    #[tokio::test]
+    async fn http_listens_where_it_is_told_to() {
+        let options = Options { http_port: Some(0), ..Options::embedded() };
+        let elsewhere = Options { http_host: Some("127.0.0.2".into()), ..options.clone() };
+        for (options, ip) in [(options, "127.0.0.1"), (elsewhere, "127.0.0.2")] {
+            let master = Server::start(options).await.unwrap();
+            assert_eq!(master.http_address().unwrap().ip().to_string(), ip);
+        }
     }
 
     fn is_pending<T>(future: &mut Pin<Box<dyn Future<Output = T> + '_>>) -> bool {

@@ -1,8 +1,9 @@
 //! Slot allocation: which workers get the partitions of a shuffle.
 //!
 //! Every worker in a slot reply costs the driver three round trips, every map task one merged push per (primary,
-//! replica) pair and every reducer one open: a shuffle of few partitions goes to few workers. The reply's workers are
-//! also the only candidates for the shuffle's later splits (client 0.5.4), so spare workers are listed with nothing.
+//! replica) pair and every reducer one open: a shuffle of few partitions goes to few workers, unless whoever runs them
+//! asked for round robin. The reply's workers are also the only candidates for the shuffle's later splits (client 0.5.4),
+//! so spare workers are listed with nothing.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -15,9 +16,10 @@ use crate::split_mix::SplitMix;
 /// How partitions are dealt to workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Balance {
-    /// The same number for each worker (Celeborn's `ROUNDROBIN`).
+    /// The same number for each worker, and to all of them, even of a small shuffle (Celeborn's `ROUNDROBIN`).
     Even,
-    /// By what each worker has free and how many locations it serves (Celeborn's `LOADAWARE`).
+    /// By what each worker has free and how many locations it serves (Celeborn's `LOADAWARE`), to few of them where that is
+    /// enough.
     #[default]
     Load,
 }
@@ -28,7 +30,7 @@ pub enum Balance {
 pub struct SlotPolicy {
     /// How partitions are dealt.
     pub balance: Balance,
-    /// A further worker is used only once each has this many partitions of the shuffle.
+    /// By load, a further worker is used only once each has this many partitions of the shuffle.
     pub partitions_per_worker: usize,
     /// Spare workers that the reply lists with nothing, as candidates for splits.
     pub spare_workers: usize,
@@ -136,7 +138,10 @@ pub fn allocate(
     let mut ranked = rank(&weights, random);
     ranked.sort_by_key(|index| candidates[*index].spare_only);
     let client_max = if demand.workers_max == 0 { usize::MAX } else { demand.workers_max };
-    let wanted = demand.partitions.len().div_ceil(policy.partitions_per_worker.max(1));
+    let wanted = match policy.balance {
+        Balance::Even => demand.partitions.len(),
+        Balance::Load => demand.partitions.len().div_ceil(policy.partitions_per_worker.max(1)),
+    };
     let width = wanted.min(client_max).min(policy.workers_max).max(workers_min).min(placeable);
     let (mut used, mut spare) = (ranked[..width].to_vec(), ranked[width..].to_vec());
     let separate_racks = demand.replicate && demand.rack_aware;
@@ -496,6 +501,22 @@ mod tests {
             [workers(None), workers(Some(1000)), workers(Some(16 << 20)), workers(Some(9 << 30))],
             [2, 2, 4, 8]
         );
+    }
+
+    #[test]
+    fn round_robin_takes_all_workers_even_for_a_small_shuffle() {
+        let even = SlotPolicy { balance: Balance::Even, ..SlotPolicy::default() };
+        let few = SlotPolicy { workers_max: 3, ..even.clone() };
+        let (twelve, two) = (partitions(12), partitions(2));
+        for (partitions, policy, workers) in [(&twelve, &even, 5), (&twelve, &few, 3), (&two, &even, 2)] {
+            let demand = demand(partitions);
+            let used = |demand: &Demand<'_>| allocate(demand, &alike(5), policy, 7).unwrap().used.len();
+            assert_eq!(used(&demand), workers);
+            assert_eq!(used(&Demand { replicate: true, ..demand }), workers);
+            assert_eq!(used(&Demand { workers_max: 2, ..demand }), 2);
+        }
+        let allocation = allocate(&demand(&twelve), &alike(5), &even, 7).unwrap();
+        assert!((0..5).all(|worker| (2..=3).contains(&primaries_of(&allocation, worker))), "{allocation:?}");
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! Entries of a file into options.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::file::Entry;
-use super::{Level, find, master_endpoint, table, value};
+use super::references::{Environment, Values};
+use super::{Found, Group, Level, find, master_endpoint, table, value};
 use crate::master::slots::Balance;
 use crate::{Error, Kind, Result, master, worker};
 
@@ -47,53 +48,97 @@ impl fmt::Display for Notice {
     }
 }
 
-/// Puts a file's entries into a master's options.
+/// Puts a file's entries into a master's options. `environment` has what their values refer to as `${env:NAME}`.
 ///
 /// # Errors
-/// `Invalid` for a value that is not what its key takes, and for settings that are refused.
-pub fn to_master(entries: &[Entry], options: &mut master::Options) -> Result<Vec<Notice>> {
-    apply(entries, |entry| set_master(entry, options))
+/// `Invalid` for a value that is not what its key takes or refers to something that is not there, and for settings that are
+/// refused.
+pub fn to_master(
+    entries: &[Entry],
+    environment: &Environment<'_>,
+    options: &mut master::Options,
+) -> Result<Vec<Notice>> {
+    apply(entries, environment, |name, entry| set_master(name, entry, options))
 }
 
-/// Puts a file's entries into a worker's options.
+/// Puts a file's entries into a worker's options. `environment` has what their values refer to as `${env:NAME}`.
 ///
 /// # Errors
 /// As for [`to_master`].
-pub fn to_worker(entries: &[Entry], options: &mut worker::Options) -> Result<Vec<Notice>> {
-    apply(entries, |entry| set_worker(entry, options))
+pub fn to_worker(
+    entries: &[Entry],
+    environment: &Environment<'_>,
+    options: &mut worker::Options,
+) -> Result<Vec<Notice>> {
+    apply(entries, environment, |name, entry| set_worker(name, entry, options))
 }
 
-fn apply(entries: &[Entry], mut set: impl FnMut(&Entry) -> Result<()>) -> Result<Vec<Notice>> {
+/// What Celeborn's scripts give a worker's JVM as memory, and what nobody reads here; `is_set` tells which variables the
+/// environment has.
+pub fn unread_memory(is_set: impl Fn(&str) -> bool) -> Option<&'static str> {
+    ["CELEBORN_WORKER_OFFHEAP_MEMORY", "CELEBORN_WORKER_MEMORY"].into_iter().find(|name| is_set(name))
+}
+
+/// An entry with its references replaced. Only who needs the value asks for it: what a master's settings refer to is not to
+/// be had where workers are.
+type Resolve<'a> = dyn Fn() -> Result<Entry> + 'a;
+
+/// Has `set` take each entry that counts and is honoured, by the present name of its key.
+fn apply(
+    entries: &[Entry],
+    environment: &Environment<'_>,
+    mut set: impl FnMut(&str, &Resolve<'_>) -> Result<()>,
+) -> Result<Vec<Notice>> {
+    let found: Vec<Option<Found<'_>>> = entries.iter().map(|entry| find(&entry.key)).collect();
+    let values = Values::new(entries, &found, environment);
     let mut notices = Vec::new();
-    let mut seen = BTreeSet::new();
-    let mut unknown = 0;
-    for entry in entries {
-        let first = seen.insert(&entry.key);
+    let mut unknown = BTreeSet::new();
+    for (at, (entry, found)) in entries.iter().zip(&found).enumerate() {
         let (key, line) = (entry.key.clone(), entry.line);
-        let Some(setting) = find(&entry.key) else {
-            if first {
-                unknown += 1;
-                let similar = if unknown <= SUGGESTIONS_MAX { similar(&entry.key) } else { None };
+        let Some(Found { setting, name, .. }) = found else {
+            if unknown.insert(&entry.key) {
+                let similar = if unknown.len() <= SUGGESTIONS_MAX { similar(&entry.key) } else { None };
                 notices.push(Notice::Unknown { key, line, similar });
             }
             continue;
         };
+        if !values.counts(name, at) {
+            continue;
+        }
         match setting.level {
-            Level::Honoured => set(entry)?,
-            Level::OtherMechanism | Level::NoEffect if first && entry.value != setting.default => {
+            Level::Honoured if setting.group == Group::Network && setting.is_by_client() => {
+                let is_of_clients = CLIENT_MODULES.iter().any(|module| name.starts_with(module));
+                if entry.value != setting.default && !is_of_clients {
+                    notices.push(Notice::Ineffective { key, line, note: BY_CLIENT });
+                }
+            }
+            // `<localhost>` and the like: what Celeborn takes of itself, as we do.
+            Level::Honoured if entry.value == setting.default && entry.value.starts_with('<') => {}
+            Level::Honoured => set(name, &|| values.resolved(entry))?,
+            Level::OtherMechanism | Level::NoEffect if entry.value != setting.default => {
                 notices.push(Notice::Ineffective { key, line, note: setting.note });
             }
-            Level::Refused if !entry.value.eq_ignore_ascii_case(setting.default) => {
-                let message =
-                    format!("line {line}: {key} = {:.80} is refused: {}", entry.value, setting.note);
-                let hint = "remove the line; docs/reference/shuffle-settings.md lists what each key does";
-                return Err(Error::new(Kind::Invalid, message).with_hint(hint));
+            Level::OtherMechanism | Level::NoEffect => {}
+            Level::Refused => {
+                let entry = values.resolved(entry)?;
+                if !entry.value.eq_ignore_ascii_case(setting.default) {
+                    let message =
+                        format!("line {line}: {key} = {:.80} is refused: {}", entry.value, setting.note);
+                    let hint = "remove the line; docs/reference/shuffle-settings.md lists what each key does";
+                    return Err(Error::new(Kind::Invalid, message).with_hint(hint));
+                }
             }
-            Level::OtherMechanism | Level::NoEffect | Level::Refused => {}
         }
     }
     Ok(notices)
 }
+
+/// How the network's keys begin that are the client's in Celeborn, too, whoever's file they are in. By the others its
+/// servers connect to each other and keep their clients' connections.
+const CLIENT_MODULES: [&str; 2] = ["celeborn.rpc_app.", "celeborn.data."];
+
+/// Why another one changes nothing in a server's file.
+const BY_CLIENT: &str = "clients have it in their own settings, and servers have limits of their own";
 
 /// Unknown keys for which one that was meant is looked for: a file with more is hardly one of settings.
 const SUGGESTIONS_MAX: usize = 8;
@@ -125,70 +170,107 @@ fn letters_apart(one: &str, other: &str) -> usize {
 }
 
 /// Sets what a master honours; other honoured keys are a worker's or the client's.
-fn set_master(entry: &Entry, options: &mut master::Options) -> Result<()> {
+fn set_master(name: &str, entry: &Resolve<'_>, options: &mut master::Options) -> Result<()> {
     let limits = &mut options.limits;
-    match entry.key.as_str() {
-        "celeborn.master.host" => options.host.clone_from(&entry.value),
-        "celeborn.master.port" => options.port = parse(entry, "a port", |text| text.parse().ok())?,
+    match name {
+        "celeborn.master.host" => options.host = entry()?.value,
+        "celeborn.master.port" => options.port = port(&entry()?)?,
         "celeborn.master.http.port" => {
-            options.http_port = Some(parse(entry, "a port", |text| text.parse().ok())?);
+            options.http_port = Some(port(&entry()?)?);
         }
-        "celeborn.master.ha.ratis.raft.server.storage.dir" => options.dir = Some(PathBuf::from(&entry.value)),
-        "celeborn.master.heartbeat.application.timeout" => limits.application_timeout = time(entry)?,
-        "celeborn.master.heartbeat.worker.timeout" => limits.worker_timeout = time(entry)?,
+        "celeborn.master.http.host" => options.http_host = Some(entry()?.value),
+        "celeborn.master.ha.ratis.raft.server.storage.dir" => {
+            options.dir = Some(PathBuf::from(entry()?.value))
+        }
+        "celeborn.master.heartbeat.application.timeout" => limits.application_timeout = time(&entry()?)?,
+        "celeborn.master.heartbeat.worker.timeout" => limits.worker_timeout = time(&entry()?)?,
         "celeborn.master.workerUnavailableInfo.expireTimeout" => {
-            limits.unavailable_kept = if entry.value == "-1" { Duration::MAX } else { time(entry)? };
+            let entry = entry()?;
+            limits.unavailable_kept = if entry.value == "-1" { Duration::MAX } else { time(&entry)? };
         }
-        "celeborn.master.slot.assign.extraSlots" => limits.slots.spare_workers = count(entry)?,
-        "celeborn.master.slot.assign.maxWorkers" => limits.slots.workers_max = count(entry)?,
+        "celeborn.master.slot.assign.extraSlots" => limits.slots.spare_workers = count(&entry()?)?,
+        "celeborn.master.slot.assign.maxWorkers" => limits.slots.workers_max = count(&entry()?)?,
         "celeborn.master.slot.assign.policy" => {
             let policy = |text: &str| match text.to_ascii_uppercase().as_str() {
                 "ROUNDROBIN" => Some(Balance::Even),
                 "LOADAWARE" => Some(Balance::Load),
                 _ => None,
             };
-            limits.slots.balance = parse(entry, "ROUNDROBIN or LOADAWARE", policy)?;
+            limits.slots.balance = parse(&entry()?, "ROUNDROBIN or LOADAWARE", policy)?;
         }
-        "celeborn.storage.availableTypes" => storage_types(entry)?,
+        "celeborn.storage.availableTypes" => storage_types(&entry()?)?,
         _ => {}
     }
     Ok(())
 }
 
 /// Sets what a worker honours; other honoured keys are a master's or the client's.
-fn set_worker(entry: &Entry, options: &mut worker::Options) -> Result<()> {
-    let port = || parse(entry, "a port", |text| text.parse().ok());
-    let size = || parse(entry, "a size such as 8m", value::bytes);
-    match entry.key.as_str() {
+fn set_worker(name: &str, entry: &Resolve<'_>, options: &mut worker::Options) -> Result<()> {
+    let size = || parse(&entry()?, "a size such as 8m", value::bytes);
+    match name {
         "celeborn.master.endpoints" => {
             let endpoints = |text: &str| list(text).iter().map(|text| master_endpoint(text).ok()).collect();
-            options.masters = parse(entry, "masters as HOST:PORT", endpoints)?;
+            options.masters = parse(&entry()?, "masters as HOST:PORT", endpoints)?;
         }
-        "celeborn.worker.rpc.port" => options.rpc_port = port()?,
-        "celeborn.worker.push.port" => options.push_ports = vec![port()?],
-        "celeborn.worker.fetch.port" => options.fetch_port = port()?,
-        "celeborn.worker.replicate.port" => options.replicate_port = port()?,
-        "celeborn.worker.http.port" => options.http_port = Some(port()?),
+        "celeborn.worker.rpc.port" => options.rpc_port = port(&entry()?)?,
+        "celeborn.worker.push.port" => options.push_ports = vec![port(&entry()?)?],
+        "celeborn.worker.fetch.port" => options.fetch_port = port(&entry()?)?,
+        "celeborn.worker.replicate.port" => options.replicate_port = port(&entry()?)?,
+        "celeborn.worker.http.port" => options.http_port = Some(port(&entry()?)?),
+        "celeborn.worker.http.host" => options.http_host = Some(entry()?.value),
         "celeborn.worker.storage.dirs" => {
-            let path = |dir: &String| PathBuf::from(dir.split(':').next().unwrap_or_default());
-            options.directories = list(&entry.value).iter().map(path).collect();
+            let entry = entry()?;
+            let directories = list(&entry.value);
+            let directories: Result<Vec<_>> =
+                directories.iter().map(|text| storage_directory(&entry, text)).collect();
+            (options.directories, options.capacities) = (Vec::new(), BTreeMap::new());
+            for (path, capacity) in directories? {
+                options.capacities.extend(capacity.map(|bytes| (path.clone(), bytes)));
+                options.directories.push(path);
+            }
         }
         "celeborn.worker.storage.disk.reserve.size" => options.disk_reserve_bytes = Some(size()?),
         "celeborn.shuffle.chunk.size" => options.chunk_bytes = size()?,
         "celeborn.worker.shuffle.partitionSplit.enabled" => {
             let truth = |text: &str| text.to_ascii_lowercase().parse::<bool>().ok();
-            options.split_enabled = parse(entry, "true or false", truth)?;
+            options.split_enabled = parse(&entry()?, "true or false", truth)?;
         }
         "celeborn.worker.shuffle.partitionSplit.max" => options.split_bytes_max = size()?,
-        "celeborn.worker.monitor.disk.check.interval" => options.probe_interval = time(entry)?,
-        "celeborn.worker.monitor.disk.check.timeout" => options.probe_timeout = time(entry)?,
-        "celeborn.worker.decommission.forceExitTimeout" => options.decommission_timeout = time(entry)?,
-        "celeborn.worker.graceful.shutdown.checkSlotsFinished.timeout" => options.stop_timeout = time(entry)?,
-        "celeborn.worker.activeConnection.max" => options.active_connections_max = Some(count(entry)?),
-        "celeborn.storage.availableTypes" => storage_types(entry)?,
+        "celeborn.worker.monitor.disk.check.interval" => options.probe_interval = time(&entry()?)?,
+        "celeborn.worker.monitor.disk.check.timeout" => options.probe_timeout = time(&entry()?)?,
+        "celeborn.worker.decommission.forceExitTimeout" => options.decommission_timeout = time(&entry()?)?,
+        "celeborn.worker.graceful.shutdown.checkSlotsFinished.timeout" => {
+            options.stop_timeout = time(&entry()?)?
+        }
+        "celeborn.worker.activeConnection.max" => options.active_connections_max = Some(count(&entry()?)?),
+        "celeborn.storage.availableTypes" => storage_types(&entry()?)?,
         _ => {}
     }
     Ok(())
+}
+
+/// A directory with the bytes that may be stored there, if that is said. What it says of its disk is not needed.
+fn storage_directory(entry: &Entry, text: &str) -> Result<(PathBuf, Option<u64>)> {
+    let mut parts = text.split(':');
+    let path = PathBuf::from(parts.next().unwrap_or_default());
+    let mut capacity = None;
+    for attribute in parts {
+        let (name, value) = attribute.split_once('=').unwrap_or((attribute, ""));
+        match name.to_ascii_lowercase().as_str() {
+            "capacity" => {
+                let given = Entry { value: value.to_owned(), ..entry.clone() };
+                capacity = Some(parse(&given, "a capacity such as 1T", value::bytes)?);
+            }
+            "disktype" | "flushthread" => {}
+            _ => {
+                let Entry { key, line, .. } = entry;
+                let expected = "expected :capacity=, :disktype= or :flushthread=";
+                let message = format!("line {line}: {key} has {attribute:.80} for a directory: {expected}");
+                return Err(Error::new(Kind::Invalid, message));
+            }
+        }
+    }
+    Ok((path, capacity))
 }
 
 /// Memory and disks are used whatever is said; other kinds would not be.
@@ -212,6 +294,10 @@ fn time(entry: &Entry) -> Result<Duration> {
     parse(entry, "a time such as 120s", value::duration)
 }
 
+fn port(entry: &Entry) -> Result<u16> {
+    parse(entry, "a port", |text| text.parse().ok())
+}
+
 fn count(entry: &Entry) -> Result<usize> {
     parse(entry, "a number", |text| text.parse().ok())
 }
@@ -226,7 +312,83 @@ fn parse<T>(entry: &Entry, expected: &str, parse: impl FnOnce(&str) -> Option<T>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::{Group, file};
+    use crate::settings::file;
+
+    /// An environment without variables.
+    fn bare(_: &str) -> Option<String> {
+        None
+    }
+
+    /// What a file does to a worker, and what there is to say about it.
+    fn worker_of(text: &str) -> Result<(worker::Options, Vec<String>)> {
+        let mut options = worker::Options::default();
+        let notices = to_worker(&file::parse(text), &bare, &mut options)?;
+        Ok((options, notices.iter().map(Notice::to_string).collect()))
+    }
+
+    #[test]
+    fn deprecated_names_do_what_the_present_ones_do() {
+        let mut master = master::Options::default();
+        let text = "celeborn.application.heartbeat.timeout 7s\nceleborn.slots.assign.policy ROUNDROBIN\n\
+            celeborn.metrics.master.prometheus.port 9\nceleborn.ha.master.ratis.raft.server.storage.dir /j\n\
+            celeborn.metrics.master.prometheus.host m\n";
+        assert!(to_master(&file::parse(text), &bare, &mut master).unwrap().is_empty());
+        assert_eq!(master.limits.application_timeout, Duration::from_secs(7));
+        assert_eq!(master.limits.slots.balance, Balance::Even);
+        assert_eq!((master.http_port, master.http_host), (Some(9), Some("m".to_owned())));
+        assert_eq!(master.dir, Some(PathBuf::from("/j")));
+
+        let (worker, notices) = worker_of(
+            "celeborn.worker.disk.reserve.size 1G\nceleborn.worker.metrics.prometheus.port 8\n\
+             celeborn.worker.http.port 7\nceleborn.ha.enabled true\nceleborn.master.ha.enabled false\n\
+             celeborn.worker.commit.threads 3\n",
+        )
+        .unwrap();
+        assert_eq!((worker.disk_reserve_bytes, worker.http_port), (Some(1 << 30), Some(7)));
+        let said =
+            "line 6: celeborn.worker.commit.threads changes nothing here: threads follow the number of cores";
+        assert_eq!(notices, [said]);
+    }
+
+    #[test]
+    fn values_may_refer_to_the_environment_and_to_keys() {
+        let environment = |name: &str| (name == "DIRS").then(|| "/a:capacity=100Gi,/b".to_owned());
+        let text = "celeborn.worker.storage.dirs ${env:DIRS}\nceleborn.worker.push.port ${celeborn.my.port}\n\
+            celeborn.my.port 7\nceleborn.client.push.timeout ${env:NOBODY_ASKS}\n";
+        let mut worker = worker::Options::default();
+        assert!(to_worker(&file::parse(text), &environment, &mut worker).is_ok());
+        assert_eq!(worker.directories, [PathBuf::from("/a"), PathBuf::from("/b")]);
+        assert_eq!(worker.capacities, BTreeMap::from([("/a".into(), 100 << 30)]));
+        assert_eq!(worker.push_ports, [7]);
+        let error = worker_of("celeborn.auth.enabled ${env:AUTH}").unwrap_err();
+        assert!(error.to_string().contains("has no AUTH"), "{error}");
+    }
+
+    #[test]
+    fn what_a_server_does_not_read_of_the_network_is_named() {
+        let (_, notices) = worker_of(
+            "celeborn.replicate.io.numConnectionsPerPeer 4\nceleborn.rpc_app.io.maxRetries 4\n\
+             celeborn.data.io.retryWait 1s\nceleborn.rpc.io.connectTimeout 1s\nceleborn.network.timeout 9s\n\
+             celeborn.push.io.maxRetries 3\n",
+        )
+        .unwrap();
+        let named: Vec<_> = notices.iter().map(|notice| notice.split(" changes").next().unwrap()).collect();
+        assert_eq!(
+            named,
+            [
+                "line 1: celeborn.replicate.io.numConnectionsPerPeer",
+                "line 4: celeborn.rpc.io.connectTimeout",
+                "line 5: celeborn.network.timeout",
+            ]
+        );
+    }
+
+    #[test]
+    fn memory_for_a_jvm_is_told_of() {
+        assert_eq!(unread_memory(|_| false), None);
+        assert_eq!(unread_memory(|name| name == "CELEBORN_WORKER_MEMORY"), Some("CELEBORN_WORKER_MEMORY"));
+        assert_eq!(unread_memory(|_| true), Some("CELEBORN_WORKER_OFFHEAP_MEMORY"));
+    }
 
     #[test]
     fn a_file_of_celeborns_sets_both_servers() {
@@ -240,14 +402,15 @@ mod tests {
             celeborn.worker.activeConnection.max 500\nceleborn.worker.shuffle.partitionSplit.enabled FALSE\n";
         let entries = file::parse(text);
         let (mut master, mut worker) = (master::Options::default(), worker::Options::default());
-        let notices = to_master(&entries, &mut master).unwrap();
-        assert_eq!(to_worker(&entries, &mut worker).unwrap(), notices);
+        let notices = to_master(&entries, &bare, &mut master).unwrap();
+        assert_eq!(to_worker(&entries, &bare, &mut worker).unwrap(), notices);
         assert_eq!(master.port, 9100);
         assert_eq!(master.limits.worker_timeout, Duration::from_secs(30));
         assert_eq!(master.limits.unavailable_kept, Duration::MAX, "for ever");
         assert_eq!(master.limits.slots.balance, Balance::Even);
         assert_eq!(worker.masters, ["m1:9097", "m2:9097"]);
         assert_eq!(worker.directories, [PathBuf::from("/a"), PathBuf::from("/b")]);
+        assert_eq!(worker.capacities, BTreeMap::from([("/a".into(), 1 << 40)]));
         assert_eq!((worker.push_ports, worker.disk_reserve_bytes), (vec![9092], Some(1 << 30)));
         assert_eq!((worker.active_connections_max, worker.split_enabled), (Some(500), false));
         let texts: Vec<String> = notices.iter().map(Notice::to_string).collect();
@@ -291,10 +454,22 @@ mod tests {
             "celeborn.master.port many",
             "celeborn.master.heartbeat.worker.timeout soon",
             "celeborn.master.slot.assign.policy BEST",
+            "celeborn.ha.enabled true",
+            "celeborn.storage.activeTypes HDFS",
+            "celeborn.hadoop.net.topology.script.file.name /etc/racks.sh",
+            "celeborn.hadoop.net.topology.node.switch.mapping.impl org.example.Racks",
         ] {
-            let error = to_master(&file::parse(line), &mut master::Options::default()).unwrap_err();
+            let error = to_master(&file::parse(line), &bare, &mut master::Options::default()).unwrap_err();
             assert_eq!(error.kind(), Kind::Invalid, "{line}");
             assert!(error.to_string().contains(line.split(' ').next().unwrap()), "{error}");
+        }
+        for (directory, expected) in [
+            ("/a:capacity=much", "expected a capacity"),
+            ("/a:capacity", "expected a capacity"),
+            ("/a,/b:capacty=1T", "has capacty=1T for a directory"),
+        ] {
+            let error = worker_of(&format!("celeborn.worker.storage.dirs {directory}")).unwrap_err();
+            assert!(error.kind() == Kind::Invalid && error.to_string().contains(expected), "{error}");
         }
     }
 
@@ -303,8 +478,7 @@ mod tests {
     fn every_honoured_key_of_a_server_does_something() {
         let values = ["17", "17s", "9m", "false", "LOADAWARE", "ROUNDROBIN", "/somewhere", "somewhere:1"];
         for setting in table().iter().filter(|setting| setting.level == Level::Honoured) {
-            let by_client = setting.note.starts_with("by the client");
-            if matches!(setting.group, Group::Client | Group::Network) || by_client {
+            if matches!(setting.group, Group::Client | Group::Network) || setting.is_by_client() {
                 continue;
             }
             if setting.key == "celeborn.storage.availableTypes" {
@@ -313,7 +487,10 @@ mod tests {
             let changes = values.iter().any(|value| {
                 let entry = Entry { key: setting.key.to_owned(), value: (*value).to_owned(), line: 1 };
                 let (mut master, mut worker) = (master::Options::default(), worker::Options::default());
-                let applied = set_master(&entry, &mut master).and(set_worker(&entry, &mut worker)).is_ok();
+                let entry = || Ok(entry.clone());
+                let applied = set_master(setting.key, &entry, &mut master)
+                    .and(set_worker(setting.key, &entry, &mut worker))
+                    .is_ok();
                 applied && (master != master::Options::default() || worker != worker::Options::default())
             });
             assert!(changes, "{} is called honoured and changes nothing", setting.key);

@@ -1,17 +1,21 @@
 //! Celeborn's settings: which of them do what here.
 //!
-//! `table.tsv` has every key that Celeborn 0.5.4 documents, with one [`Level`] each. A `celeborn-defaults.conf` is read by
-//! [`file`], its entries are put into the options of a master or a worker by [`apply`], and [`reference`] makes the page
-//! `docs/reference/shuffle-settings.md` of the same table.
+//! `table.tsv` has every key that Celeborn 0.5.4 documents, with its deprecated names and one [`Level`] each. A
+//! `celeborn-defaults.conf` is read by [`file`], its entries are put into the options of a master or a worker by [`apply`],
+//! which replaces the references in its values, and [`reference`] makes the page `docs/reference/shuffle-settings.md` of the
+//! same table.
 
 pub mod apply;
 pub mod file;
 pub mod reference;
+mod references;
 mod value;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+pub use self::references::Environment;
 pub use self::value::{bytes, duration};
 use crate::{Error, Kind, Result};
 
@@ -99,21 +103,57 @@ pub struct Setting {
     pub level: Level,
     /// What there is to say about it.
     pub note: &'static str,
+    /// The names that it had in earlier versions and that Celeborn 0.5.4 still takes, with commas.
+    deprecated: &'static str,
 }
 
 impl Setting {
-    /// Whether a key is this one.
-    fn is(&self, key: &str) -> bool {
-        let (mut wanted, mut given) = (self.key.split('.'), key.split('.'));
-        loop {
-            match (wanted.next(), given.next()) {
-                (None, None) => return true,
-                (Some(wanted), Some(given)) if wanted == given => {}
-                (Some(wanted), Some(given)) if wanted.starts_with('<') && !given.is_empty() => {}
-                _ => return false,
-            }
+    /// The names that it had in earlier versions and that Celeborn 0.5.4 still takes: of several that are given, the first.
+    pub fn deprecated(&self) -> impl Iterator<Item = &'static str> + use<> {
+        self.deprecated.split(',').filter(|name| !name.is_empty())
+    }
+
+    /// Whether it is set for clients: servers do nothing with it, or act on what a client says.
+    fn is_by_client(&self) -> bool {
+        self.note.starts_with("by the client")
+    }
+
+    /// Its names with their ranks, see [`Found::rank`].
+    fn names(&self) -> impl Iterator<Item = (&'static str, usize)> + use<> {
+        std::iter::once(self.key).chain(self.deprecated()).zip(0..)
+    }
+}
+
+/// A setting under the name by which it was looked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found<'k> {
+    /// The setting.
+    pub setting: &'static Setting,
+    /// Its present name, with what stands for `<…>`.
+    pub name: Cow<'k, str>,
+    /// 0 for the present name, else the place of the deprecated one, from 1. Of several names that are given, the lowest
+    /// counts.
+    pub rank: usize,
+}
+
+/// What stands for `<…>` in a key of that pattern; `None` if it is of another one.
+fn placeholder<'k>(pattern: &str, key: &'k str) -> Option<&'k str> {
+    let (mut wanted, mut given) = (pattern.split('.'), key.split('.'));
+    let mut stands = "";
+    loop {
+        match (wanted.next(), given.next()) {
+            (None, None) => return Some(stands),
+            (Some(wanted), Some(given)) if wanted == given => {}
+            (Some(wanted), Some(given)) if wanted.starts_with('<') && !given.is_empty() => stands = given,
+            _ => return None,
         }
     }
+}
+
+/// A key with a text for its `<…>`.
+fn with_placeholder(key: &str, stands: &str) -> String {
+    let parts = key.split('.').map(|part| if part.starts_with('<') { stands } else { part });
+    parts.collect::<Vec<_>>().join(".")
 }
 
 static TABLE: LazyLock<Vec<Setting>> = LazyLock::new(|| {
@@ -132,33 +172,49 @@ static TABLE: LazyLock<Vec<Setting>> = LazyLock::new(|| {
             continue;
         }
         let mut fields = line.split('\t');
-        let mut field = || fields.next().expect("a line of the table has four fields");
+        let mut field = || fields.next().expect("a line of the table has four fields, or five");
         let (key, default, level, note) = (field(), field(), field(), field());
         let level = Level::parse(level).expect("a level of the table is one of four");
-        table.push(Setting { key, default, group, level, note });
+        let deprecated = fields.next().unwrap_or_default();
+        table.push(Setting { key, default, group, level, note, deprecated });
     }
     table
 });
 
-static EXACT: LazyLock<BTreeMap<&str, &Setting>> =
-    LazyLock::new(|| TABLE.iter().map(|setting| (setting.key, setting)).collect());
+/// A name of a setting, with its rank.
+type Named = (&'static str, &'static Setting, usize);
 
-static WITH_PLACEHOLDER: LazyLock<Vec<&Setting>> =
-    LazyLock::new(|| TABLE.iter().filter(|setting| setting.key.contains('<')).collect());
+fn names() -> impl Iterator<Item = Named> {
+    TABLE.iter().flat_map(|setting| setting.names().map(move |(name, rank)| (name, setting, rank)))
+}
+
+static EXACT: LazyLock<BTreeMap<&str, (&Setting, usize)>> =
+    LazyLock::new(|| names().map(|(name, setting, rank)| (name, (setting, rank))).collect());
+
+static WITH_PLACEHOLDER: LazyLock<Vec<Named>> =
+    LazyLock::new(|| names().filter(|(name, ..)| name.contains('<')).collect());
 
 /// All documented keys, by group and name.
 pub fn table() -> &'static [Setting] {
     &TABLE
 }
 
-/// The setting of a key, if it is documented. A key that is written out wins over one with a placeholder.
-pub fn find(key: &str) -> Option<&'static Setting> {
+/// The setting of a key, if it is documented, by its present or a deprecated name. A name that is written out wins over one
+/// with a placeholder.
+pub fn find(key: &str) -> Option<Found<'_>> {
     // All of them begin so, and a file of something else has thousands that do not.
-    if !key.starts_with("celeborn.") {
+    if !key.starts_with("celeborn.") && !key.starts_with("remote-shuffle.") {
         return None;
     }
-    let exact = EXACT.get(key).copied();
-    exact.or_else(|| WITH_PLACEHOLDER.iter().copied().find(|setting| setting.is(key)))
+    if let Some((setting, rank)) = EXACT.get(key).copied() {
+        let name = if rank == 0 { key } else { setting.key };
+        return Some(Found { setting, name: name.into(), rank });
+    }
+    WITH_PLACEHOLDER.iter().find_map(|(pattern, setting, rank)| {
+        let stands = placeholder(pattern, key)?;
+        let name = if *rank == 0 { key.into() } else { with_placeholder(setting.key, stands).into() };
+        Some(Found { setting, name, rank: *rank })
+    })
 }
 
 #[cfg(test)]
@@ -179,6 +235,26 @@ mod tests {
     }
 
     #[test]
+    fn a_deprecated_name_is_of_one_setting() {
+        let names: Vec<Named> = names().collect();
+        let different: BTreeSet<&str> = names.iter().map(|(name, ..)| *name).collect();
+        assert_eq!(different.len(), names.len());
+        let deprecated = names.iter().filter(|(.., rank)| *rank > 0);
+        assert_eq!(deprecated.clone().count(), 101, "as many as Celeborn 0.5.4 documents");
+        for (name, setting, rank) in deprecated {
+            let found = find(name).unwrap();
+            assert_eq!((found.setting.key, found.rank), (setting.key, *rank), "{name}");
+            // What stands for it has a place in the present name, too.
+            assert!(!name.contains('<') || setting.key.contains('<'), "{name}");
+        }
+        let find = |key| find(key).map(|found| (found.name.into_owned(), found.rank));
+        let host = "celeborn.master.ha.node.7.host".to_owned();
+        assert_eq!(find("celeborn.ha.master.node.7.host"), Some((host, 1)));
+        let port = "celeborn.worker.http.port".to_owned();
+        assert_eq!(find("celeborn.worker.metrics.prometheus.port"), Some((port, 2)));
+    }
+
+    #[test]
     fn a_master_is_named_as_people_name_it() {
         let read = |text: &str| master_endpoint(text).map_err(|error| error.kind());
         for (text, endpoint) in [
@@ -196,10 +272,11 @@ mod tests {
 
     #[test]
     fn placeholders_stand_for_one_part() {
-        assert_eq!(find("celeborn.ssl.rpc.enabled").unwrap().level, Level::Refused);
-        assert_eq!(find("celeborn.push.io.mode").unwrap().key, "celeborn.<module>.io.mode");
-        assert_eq!(find("celeborn.worker.push.io.threads").unwrap().key, "celeborn.worker.push.io.threads");
-        assert_eq!(find("celeborn.master.ha.node.1.host").unwrap().level, Level::NoEffect);
+        let setting = |key| find(key).unwrap().setting;
+        assert_eq!(setting("celeborn.ssl.rpc.enabled").level, Level::Refused);
+        assert_eq!(setting("celeborn.push.io.mode").key, "celeborn.<module>.io.mode");
+        assert_eq!(setting("celeborn.worker.push.io.threads").key, "celeborn.worker.push.io.threads");
+        assert_eq!(setting("celeborn.master.ha.node.1.host").level, Level::NoEffect);
         assert!(find("celeborn.master.prot").is_none());
         assert!(find("celeborn.ssl..enabled").is_none());
     }

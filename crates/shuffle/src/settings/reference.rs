@@ -26,7 +26,14 @@ pub fn page() -> String {
                 empty if empty.is_empty() => empty,
                 text => format!("`{text}`"),
             };
-            let (level, note) = (setting.level.name(), cell(setting.note));
+            let deprecated: Vec<String> = setting.deprecated().map(|name| format!("`{name}`")).collect();
+            let formerly = match deprecated.is_empty() {
+                true => String::new(),
+                false => format!("formerly {}", deprecated.join(", ")),
+            };
+            let notes = [cell(setting.note), cell(&formerly)];
+            let note = notes.iter().filter(|note| !note.is_empty()).cloned().collect::<Vec<_>>().join("; ");
+            let level = setting.level.name();
             let _ = writeln!(page, "| `{}` | {default} | {level} | {note} |", setting.key);
         }
     }
@@ -45,6 +52,10 @@ This page is made from the table that the servers use; a test compares them.
 directory that `CELEBORN_CONF_DIR` names. A flag wins over the file. A key that Celeborn 0.5.4 does not document is named
 once and ignored.
 
+A key's deprecated names, which stand behind *formerly*, do the same; where several names of a key are given, the present one
+counts, and then the first. In values, `${env:NAME}` stands for a variable of the environment and `${celeborn.…}` for another
+key's value or default. One that leads nowhere is an error, and so is `${system:…}`: there is no JVM.
+
 - **honoured**: does what it does in Celeborn
 - **other mechanism**: what it is for is done in another way; accepted, changes nothing
 - **no effect**: there is nothing here that it could change; accepted
@@ -52,12 +63,14 @@ once and ignored.
 ";
 
 const GROUPS: &[(Group, &str, &str)] = &[
-    (Group::Master, "Master", "With high availability and quotas."),
+    (Group::Master, "Master", "With high availability, quotas and racks."),
     (Group::Worker, "Worker", "Those that a worker shares with the master stand there."),
     (
         Group::Network,
         "Network",
-        "For `<module>` Celeborn documents `rpc_app`, `rpc_service`, `push`, `fetch`, `replicate`, `data`.",
+        "For `<module>` Celeborn documents `rpc_app`, `rpc_service`, `rpc` (for both), `push`, `fetch`, `replicate`, `data`. \
+         What is honoured by the client and stands in a server's file is named at its start as what changes nothing, but for \
+         `rpc_app` and `data`, which are the client's anyway.",
     ),
     (Group::Metrics, "Metrics", "Prometheus finds them at `/metrics/prometheus` of the HTTP port."),
     (

@@ -2,18 +2,16 @@
 
 use std::time::Duration;
 
-/// A size in bytes: a number with `b`, `k`, `m`, `g`, `t` or `p`, with or without a `b` or `ib` behind it, in powers of
+/// A size in bytes: a number with `b`, `k`, `m`, `g`, `t` or `p`, with or without a `b`, `ib` or `i` behind it, in powers of
 /// 1024; a bare number is of bytes.
 pub fn bytes(text: &str) -> Option<u64> {
     let (number, unit) = split(text)?;
-    let unit = unit.strip_suffix("ib").or_else(|| unit.strip_suffix('b')).unwrap_or(&unit).to_owned();
-    let shift = match unit.as_str() {
-        "" => 0,
-        "k" => 10,
-        "m" => 20,
-        "g" => 30,
-        "t" => 40,
-        "p" => 50,
+    let mut letters = unit.chars();
+    let shift = match letters.next() {
+        None | Some('b') if letters.as_str().is_empty() => 0,
+        Some(letter) if ["", "b", "ib", "i"].contains(&letters.as_str()) => {
+            10 * (1 + "kmgtp".find(letter)?)
+        }
         _ => return None,
     };
     number.checked_mul(1 << shift)
@@ -48,6 +46,9 @@ mod tests {
         for (text, expected) in [("8m", 8 << 20), ("5G", 5 << 30), ("256k", 256 << 10), ("64mb", 64 << 20)] {
             assert_eq!(bytes(text), Some(expected));
         }
+        // As Celeborn's Helm chart gives capacities.
+        assert_eq!((bytes("100Gi"), bytes("1PB")), (Some(100 << 30), Some(1 << 50)));
+        assert_eq!((bytes("1i"), bytes("1ib"), bytes("1bb"), bytes("1gg")), (None, None, None, None));
         assert_eq!((bytes("17"), bytes("0b"), bytes("1GiB")), (Some(17), Some(0), Some(1 << 30)));
         assert_eq!((bytes("-1"), bytes("m"), bytes("1x"), bytes("99999999999t")), (None, None, None, None));
         for (text, seconds) in [("120s", 120), ("6h", 21600), ("10min", 600), ("10m", 600), ("3000", 3)] {

@@ -51,6 +51,10 @@ impl Node {
     /// A directory that cannot be used.
     pub fn open(options: Options, id: WorkerId, memory_bytes: u64) -> Result<Self> {
         let store = Store::open(&options.directories, memory_bytes, options.disk_reserve_bytes)?;
+        for directory in store.directories() {
+            let capacity = options.capacities.get(directory.root());
+            capacity.into_iter().for_each(|bytes| directory.limit(*bytes));
+        }
         let recovered = store.recover();
         tracing::info!(?recovered, "looked for what was committed before");
         let incarnation = RandomState::new().hash_one(std::process::id());
@@ -212,6 +216,18 @@ pub(super) mod tests {
         assert_eq!((node.streams.looked_at(), node.streams.len()), (2, 1));
         let open = [first, second, others].map(|number| node.streams.get(number, 0).is_ok());
         assert_eq!(open, [false, false, true]);
+    }
+
+    #[test]
+    fn a_directory_has_the_capacity_that_it_was_given() {
+        let place = tempfile::tempdir().unwrap();
+        let directories = ["a", "b"].map(|name| place.path().join(name)).to_vec();
+        let capacities = [(directories[1].clone(), 7)].into();
+        let options = Options { directories, capacities, disk_reserve_bytes: Some(0), ..Options::default() };
+        let id = WorkerId { host: "h".into(), rpc_port: 1, push_port: 2, fetch_port: 3, replicate_port: 4 };
+        let node = Node::open(options, id, 64 << 20).unwrap();
+        let usable: Vec<u64> = node.store.directories().iter().map(|directory| directory.usable()).collect();
+        assert!(usable[0] > 7 && usable[1] == 7, "{usable:?}");
     }
 
     #[test]

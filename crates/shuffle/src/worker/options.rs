@@ -1,5 +1,6 @@
 //! How a worker is started.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -40,10 +41,14 @@ pub struct Options {
     pub replicate_port: u16,
     /// For HTTP; `None` means no HTTP.
     pub http_port: Option<u16>,
+    /// The address that HTTP listens on, a name or a number; `None` for that of the other listeners.
+    pub http_host: Option<String>,
     /// `host:port` of every master.
     pub masters: Vec<String>,
     /// Where cold batches go. At least one.
     pub directories: Vec<PathBuf>,
+    /// Bytes that may be stored in a directory, for those that have such a limit.
+    pub capacities: BTreeMap<PathBuf, u64>,
     /// What the process may use as the operating system sees it (RSS).
     pub memory_bytes: u64,
     /// Bytes to leave free in each directory's file system; `None` for 5 GiB, or a twentieth of a small one.
@@ -86,8 +91,10 @@ impl Default for Options {
             fetch_port: 0,
             replicate_port: 0,
             http_port: Some(0),
+            http_host: None,
             masters: vec!["127.0.0.1:9097".to_owned()],
             directories: Vec::new(),
+            capacities: BTreeMap::new(),
             memory_bytes: 1 << 30,
             disk_reserve_bytes: None,
             network_location: String::new(),

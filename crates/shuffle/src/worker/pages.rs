@@ -1,4 +1,5 @@
-//! A worker's HTTP: Celeborn 0.6's `/api/v1`, as its command line tool uses it, and Prometheus metrics.
+//! A worker's HTTP: Celeborn 0.6's `/api/v1`, as its command line tool uses it, and Prometheus metrics. What of that tool has
+//! no route at the master has none here.
 //!
 //! | method and path | what |
 //! | --- | --- |

@@ -120,8 +120,9 @@ impl Server {
         let connections: Vec<_> = listeners.all().map(ListenerHandle::connections).collect();
         if let Some(port) = node.options.http_port {
             let pages = WorkerPages::new(Arc::clone(&node), orders.clone(), connections.clone());
-            let server = HttpServer::start((address, port), Arc::new(pages)).await;
-            let server = server.map_err(|error| cannot_bind("http", address, port, error))?;
+            let host = node.options.http_host.clone().unwrap_or_else(|| address.to_string());
+            let server = HttpServer::start((host.as_str(), port), Arc::new(pages)).await;
+            let server = server.map_err(|error| cannot_bind("http", host, port, error))?;
             listeners.http = Some(server);
         }
         let http_address = listeners.http.as_ref().map(HttpServer::address);
@@ -429,6 +430,20 @@ mod tests {
         worker.stop(); // if it is still there
         worker.ended().await.unwrap();
         assert_eq!(worker.node().phase(), Phase::Stopping);
+    }
+
+    #[tokio::test]
+    async fn http_listens_where_it_is_told_to() {
+        let place = tempfile::tempdir().unwrap();
+        let options = Options {
+            host: Some("127.0.0.1".into()),
+            masters: vec!["127.0.0.1:1".into()], // nobody is there
+            directories: vec![place.path().into()],
+            http_host: Some("127.0.0.2".into()),
+            ..Options::default()
+        };
+        let worker = Server::start(options).await.unwrap();
+        assert_eq!(worker.http_address().unwrap().ip().to_string(), "127.0.0.2");
     }
 
     #[tokio::test]

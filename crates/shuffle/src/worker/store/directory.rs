@@ -61,6 +61,10 @@ pub struct Directory {
     usable: AtomicU64,
     /// Bytes free with the reserve, when last measured; none since a write found no space.
     free: AtomicU64,
+    /// Bytes of the segments that are there, those among them that are deleted and still open.
+    stored: AtomicU64,
+    /// Bytes of segments that there may be; without a limit, all that there can be.
+    capacity: AtomicU64,
     /// When the last file could not be opened, since one was, for want of room for more.
     lacks_files: Mutex<Option<Instant>>,
     /// One spill at a time keeps the writes of a disk sequential.
@@ -146,6 +150,8 @@ impl Directory {
             total: AtomicU64::new(total),
             usable: AtomicU64::new(0),
             free: AtomicU64::new(0),
+            stored: AtomicU64::new(0),
+            capacity: AtomicU64::new(u64::MAX),
             lacks_files: Mutex::new(None),
             writes: Arc::new(Semaphore::new(1)),
             reads: Arc::new(Semaphore::new(READS_MAX)),
@@ -193,9 +199,28 @@ impl Directory {
         self.total.load(Ordering::Relaxed)
     }
 
-    /// Bytes that may still be written, the reserve left alone, when last measured.
+    /// Bytes that may still be written, the reserve left alone, when last measured, and what its capacity leaves.
     pub fn usable(&self) -> u64 {
-        self.usable.load(Ordering::Relaxed)
+        self.usable.load(Ordering::Relaxed).min(self.capacity_left())
+    }
+
+    fn capacity_left(&self) -> u64 {
+        self.capacity.load(Ordering::Relaxed).saturating_sub(self.stored.load(Ordering::Relaxed))
+    }
+
+    /// Lets segments have so many bytes here. What is there stays, if it is more.
+    pub fn limit(&self, capacity_bytes: u64) {
+        self.capacity.store(capacity_bytes, Ordering::Relaxed);
+    }
+
+    /// Takes in that segments here have so many bytes more.
+    pub(super) fn count_stored(&self, bytes: u64) {
+        self.stored.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Takes in that a segment of so many bytes is gone.
+    pub(super) fn count_gone(&self, bytes: u64) {
+        self.stored.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     /// Bytes free, the reserve among them.
@@ -271,7 +296,7 @@ impl Directory {
         let free = space.f_bavail * space.f_frsize;
         self.free.store(free, Ordering::Relaxed);
         self.usable.store(free.saturating_sub(self.reserve_bytes), Ordering::Relaxed);
-        let full = free <= self.reserve_bytes;
+        let full = free <= self.reserve_bytes || self.capacity_left() == 0;
         self.change_health(|health| match (health, full) {
             (Health::Failed, _) => Health::Failed,
             (_, true) => Health::Full,

@@ -360,6 +360,41 @@ fn a_job_that_does_not_fit_leaves_no_file() {
 }
 
 #[test]
+fn a_capacity_is_kept_and_comes_back_with_what_is_deleted() {
+    with_store(async |place, store| {
+        const CAPACITY: u64 = 1500;
+        let limited = |store: &Store| {
+            store.directories()[0].limit(CAPACITY);
+            Arc::clone(&store.directories()[0])
+        };
+        let is_left = |usable: u64| (400..500).contains(&usable); // the run has a head
+        let directory = limited(&store);
+        let (shuffle, _) = pushed(&store, "app", &[1000]);
+        assert!(spill(&store, 0).await.unwrap());
+        assert!(is_left(directory.usable()), "{}", directory.usable());
+        let (other, _) = pushed(&store, "other", &[1000]);
+        assert!(!spill(&store, 0).await.unwrap());
+        assert_eq!((other.resident(), directory.health()), (1000, Health::Full));
+
+        // What a restart finds counts as well.
+        commit(&shuffle, 1);
+        assert!(store.write_seals(&shuffle, STEP_MAX).await);
+        drop((directory, other));
+        let (store, locations) = restart(&place, store, shuffle);
+        let directory = limited(&store);
+        assert_eq!(locations, 1);
+        assert!((1..500).contains(&directory.usable()), "{}", directory.usable());
+        directory.limit(100);
+        directory.measure().unwrap();
+        assert_eq!((directory.usable(), directory.health()), (0, Health::Full));
+
+        directory.limit(CAPACITY);
+        store.delete(store.remove(&ShuffleKey::new("app", 1)).unwrap());
+        until(|| (directory.usable(), directory.health()) == (CAPACITY, Health::Healthy)).await;
+    });
+}
+
+#[test]
 fn a_shuffle_that_goes_under_a_job_costs_no_directory() {
     with_store(async |place, store| {
         let (shuffle, _) = pushed(&store, "app", &[1000]);

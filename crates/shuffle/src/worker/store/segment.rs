@@ -75,6 +75,8 @@ pub struct Segment {
     closed: AtomicBool,
     /// A file for one whose batch has no head yet.
     headless: AtomicBool,
+    /// Its file is deleted, and its space is free with the last handle.
+    gone: AtomicBool,
 }
 
 impl Segment {
@@ -138,7 +140,9 @@ impl Segment {
     pub fn write_part(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
         self.file.write_all_at(bytes, at).inspect_err(|error| self.directory.failed(error))?;
         self.directory.count_written(bytes.len() as u64);
-        self.len.fetch_max(at + bytes.len() as u64, Ordering::Relaxed);
+        let end = at + bytes.len() as u64;
+        let before = self.len.fetch_max(end, Ordering::Relaxed);
+        self.directory.count_stored(end.saturating_sub(before));
         Ok(())
     }
 
@@ -172,6 +176,7 @@ impl Segment {
     }
 
     fn of(directory: &Arc<Directory>, path: PathBuf, file: File, len: u64) -> Self {
+        directory.count_stored(len);
         Self {
             directory: Arc::clone(directory),
             path,
@@ -180,6 +185,7 @@ impl Segment {
             len: AtomicU64::new(len),
             closed: AtomicBool::new(false),
             headless: AtomicBool::new(false),
+            gone: AtomicBool::new(false),
         }
     }
 
@@ -259,6 +265,7 @@ impl Segment {
         match outcome {
             Ok(value) => {
                 self.directory.count_written(writer.at - *tail);
+                self.directory.count_stored(writer.at - *tail);
                 *tail = writer.at;
                 self.len.store(*tail, Ordering::Relaxed);
                 Ok(value)
@@ -329,10 +336,19 @@ impl Segment {
     pub fn delete(&self) -> io::Result<()> {
         self.closed.store(true, Ordering::Relaxed);
         unless_missing(fs::remove_file(&self.path))?;
+        self.gone.store(true, Ordering::Relaxed);
         if let Some(folder) = self.path.parent() {
             delete_empty(folder);
         }
         Ok(())
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        if *self.gone.get_mut() {
+            self.directory.count_gone(*self.len.get_mut());
+        }
     }
 }
 
