@@ -281,7 +281,8 @@ impl Directory {
 
     pub(super) fn count_written(&self, bytes: u64) {
         self.written.fetch_add(bytes, Ordering::Relaxed);
-        let left = self.usable().saturating_sub(bytes);
+        // Without what the capacity leaves, which is counted by itself.
+        let left = self.usable.load(Ordering::Relaxed).saturating_sub(bytes);
         self.usable.store(left, Ordering::Relaxed);
     }
 

@@ -14,6 +14,7 @@ use super::Store;
 use super::directory::{Directory, Health, STEP_MAX};
 use super::model::{append, batch, file, open, read_all, reserve, runtime};
 use super::read::ChunkReader;
+use super::segment::Segment;
 use super::shuffle::Shuffle;
 use crate::error::Kind;
 use crate::ids::ShuffleKey;
@@ -391,6 +392,16 @@ fn a_capacity_is_kept_and_comes_back_with_what_is_deleted() {
         directory.limit(CAPACITY);
         store.delete(store.remove(&ShuffleKey::new("app", 1)).unwrap());
         until(|| (directory.usable(), directory.health()) == (CAPACITY, Health::Healthy)).await;
+
+        // A file for one large batch counts as it grows, whether it is finished or not.
+        let large = Segment::create_for_one(&directory, &ShuffleKey::new("large", 1), 0).unwrap();
+        for at in [0, 100] {
+            large.write_part(Segment::LARGE_BATCH_AT + at, &[7; 100]).unwrap();
+        }
+        assert_eq!(directory.usable(), CAPACITY - Segment::LARGE_BATCH_AT - 200);
+        large.delete();
+        drop(large);
+        assert_eq!(directory.usable(), CAPACITY);
     });
 }
 
