@@ -325,7 +325,8 @@ impl Link {
 
     fn is_of_use(&self) -> bool {
         let state = self.state();
-        state.ended.is_none() && !state.in_doubt
+        // The writer goes without a word when the runtime on which the connection was made ends.
+        state.ended.is_none() && !state.in_doubt && !self.queue.is_closed()
     }
 
     /// Says how many answers had come before this one was waited for.

@@ -413,6 +413,19 @@ async fn connections_that_come_all_at_once_find_room() {
     assert!(in_time.is_ok(), "there was room for {}", made.len());
 }
 
+#[test]
+fn a_connection_whose_runtime_has_ended_is_made_anew() {
+    let runtime =
+        || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let serving = runtime();
+    let (_service, _handle, address) = serving.block_on(server());
+    let client = Client::default();
+    for _ in 0..2 {
+        let asking = runtime();
+        assert_eq!(asking.block_on(ask(&client, &address, "e1".into())).unwrap(), "1");
+    }
+}
+
 #[tokio::test]
 async fn half_frames_nonsense_and_too_many_connections_are_closed() {
     let (_service, _handle, address) = server().await;
