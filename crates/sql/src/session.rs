@@ -1,8 +1,11 @@
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use datafusion::catalog::{DynamicFileCatalog, SchemaProvider, UrlTableFactory};
 use datafusion::common::TableReference;
+use datafusion::datasource::file_format::FileFormatFactory;
+use datafusion::datasource::listing::ListingOptions;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::cache::cache_manager::{
     CacheManagerConfig, DEFAULT_METADATA_CACHE_LIMIT, FileMetadataCache,
@@ -11,18 +14,20 @@ use datafusion::execution::cache::default_cache::DefaultCache;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::logical_expr::{DdlStatement, LogicalPlan, Statement};
-use datafusion::prelude::{ParquetReadOptions, SessionContext};
+use datafusion::prelude::SessionContext;
 use tracing::debug;
 use yeoul_base::{ByteSize, ErrorKind, raise_file_limit};
 
 use crate::answer::{Answer, Limits, Query};
 use crate::catalog::address::check_address;
 use crate::catalog::files::FileTables;
+use crate::catalog::parquet_file::ParquetFileFactory;
 use crate::catalog::stores::Stores;
 use crate::memory::policy::{Bounds, Ledger};
 use crate::memory::pool::PromisePool;
 use crate::memory::process::ProcessMemory;
 use crate::memory::spill_dir::SpillDir;
+use crate::optimizer::fenced_limits::FencedLimits;
 use crate::optimizer::late_materialization::LateMaterialization;
 use crate::output::JsonFileFactory;
 use crate::replaced_table::ReplacedTable;
@@ -188,6 +193,8 @@ impl Session {
             Error::new(kind, format!("cannot read the directory '{}': {source}", dir.display()))
                 .with_source(source)
         };
+        let format = ParquetFileFactory.create(&self.context.state(), &HashMap::new())?;
+        let options = ListingOptions::new(format);
         let mut names = Vec::new();
         for entry in std::fs::read_dir(dir).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
@@ -197,7 +204,7 @@ impl Session {
             };
             let name = stem.to_string_lossy().into_owned();
             let address = path.to_string_lossy().into_owned();
-            self.context.register_parquet(&name, &address, ParquetReadOptions::default()).await?;
+            self.context.register_listing_table(&name, &address, options.clone(), None, None).await?;
             names.push(name);
         }
         if names.is_empty() {
@@ -348,6 +355,8 @@ fn runtime_env(
         .with_disk_manager_builder(disk)
         .with_cache_manager(caches)
         .with_object_store_registry(Arc::new(Stores::new(footers)));
+    state.register_file_format(Arc::new(ParquetFileFactory), true)?;
+    let state = FencedLimits::add_to(state);
     let builder = match pool {
         Some(pool) => builder.with_memory_pool(pool),
         None => builder,

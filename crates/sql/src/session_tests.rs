@@ -1,5 +1,7 @@
 //! Statements on files, in a session of the test's own.
 
+mod orders;
+
 use std::fs;
 use std::path::Path;
 
