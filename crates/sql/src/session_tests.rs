@@ -609,3 +609,21 @@ fn json_is_written_with_every_key_and_with_what_is_no_number() {
     let sorted = fs::read_to_string(bench.path().join("sorted.json")).unwrap();
     assert!(sorted.lines().map(str::to_owned).eq((0..50000).rev().map(|n| format!("{{\"n\":{n}}}"))));
 }
+
+#[test]
+fn a_row_is_not_inserted_where_its_file_would_be_read_otherwise_or_not_at_all() {
+    let bench = Bench::new();
+    bench.write("glob/2024-01.csv", "n\n1\n");
+    bench.write("tabs/a.tsv", "n\tm\n1\t2\n");
+    bench.sql("COPY (SELECT 1 AS n) TO '~/csv/a.csv.gz' STORED AS CSV OPTIONS (compression 'gzip')");
+    bench.sql("COPY (SELECT 1 AS n) TO '~/json/a.json.gz' STORED AS JSON OPTIONS (compression 'gzip')");
+    for (name, row) in [("glob/2024-*.csv", "2"), ("tabs", "3, 4"), ("csv", "2"), ("json", "2")] {
+        let error = bench.refused(&format!("INSERT INTO '~/{name}' VALUES ({row})"));
+        assert!(error.kind() == ErrorKind::Invalid && error.hint().is_some(), "{name}: {error}");
+        assert!(error.to_string().contains("would be unlike those that are there"), "{name}: {error}");
+        assert_eq!(bench.numbers(&format!("~/{name}")), [1], "{name}");
+    }
+    bench.write("plain/a.csv", "n\n1\n");
+    bench.sql("INSERT INTO '~/plain' VALUES (2)");
+    assert_eq!(bench.numbers("~/plain"), [1, 2]);
+}
