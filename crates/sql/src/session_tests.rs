@@ -627,3 +627,40 @@ fn a_row_is_not_inserted_where_its_file_would_be_read_otherwise_or_not_at_all() 
     bench.sql("INSERT INTO '~/plain' VALUES (2)");
     assert_eq!(bench.numbers("~/plain"), [1, 2]);
 }
+
+#[test]
+fn a_key_of_any_name_is_read_as_it_was_written() {
+    let bench = Bench::new();
+    for (number, name) in ["größe", "a#b"].into_iter().enumerate() {
+        for (folder, options) in
+            [("without", ""), ("with", "OPTIONS ('execution.keep_partition_by_columns' 'true')")]
+        {
+            let place = format!("~/{folder}{number}");
+            bench.sql(&format!(
+                "COPY (SELECT 7 AS n, 8 AS {name}) TO '{place}' STORED AS PARQUET PARTITIONED BY ({name}) {options}"
+            ));
+            let seen = bench.sql(&format!("SELECT * FROM '{place}'"));
+            let rows: Vec<String> = seen.lines().map(|line| line.replace(' ', "")).collect();
+            let header = format!("|n|{name}|");
+            assert_eq!((rows[1].as_str(), rows[3].as_str()), (header.as_str(), "|7|8|"), "{seen}");
+        }
+        bench.sql(&format!("INSERT INTO '~/without{number}' VALUES (1, 2)"));
+        assert_eq!(bench.numbers(&format!("~/without{number}")), [1, 7], "{name}");
+    }
+    for (number, (folder, name)) in
+        [("cost%25=8", "cost%"), ("100%=8", "100%"), ("a%2Fb=8", "a/b")].into_iter().enumerate()
+    {
+        bench.write(&format!("{number}/{folder}/f.csv"), "n\n7\n");
+        let seen = bench.sql(&format!("SELECT \"{name}\" AS told, n FROM '~/{number}'"));
+        assert!(seen.contains("| 8    | 7 |"), "{seen}");
+    }
+}
+
+#[test]
+fn folders_that_lie_too_deep_are_refused() {
+    let bench = Bench::new();
+    let deep: String = (0..40).map(|level| format!("/k{level}=1")).collect();
+    bench.write(&format!("t{deep}/a.csv"), "n\n1\n");
+    let error = bench.refused("SELECT * FROM '~/t'");
+    assert!(error.kind() == ErrorKind::Invalid && error.to_string().contains("levels deep"), "{error}");
+}

@@ -7,5 +7,7 @@ mod file_table;
 pub(crate) mod files;
 mod folder_keys;
 pub(crate) mod parquet_file;
+mod pattern;
 mod selection;
 pub(crate) mod stores;
+mod walk;
