@@ -160,7 +160,10 @@ impl Run {
                     self.answered = true;
                     // A COPY's one row is its count, which comes when all is written. Who reads it finds the files there, and
                     // whoever does not read on leaves them there.
-                    let moved = self.query.staged.take().map_or(Ok(()), StagedCopy::commit);
+                    let moved = match self.query.staged.take() {
+                        Some(staged) => staged.commit().await,
+                        None => Ok(()),
+                    };
                     if moved.is_err() {
                         self.stream = None;
                     }
