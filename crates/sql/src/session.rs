@@ -70,7 +70,7 @@ impl Session {
     /// `Invalid` for options that cannot be kept (a memory limit below [`Options::MEMORY_MIN`], unknown settings),
     /// `NotFound` or `Denied` for the spill directory.
     pub fn new(options: Options) -> Result<Self> {
-        check(&options)?;
+        options.check()?;
         if let Err(error) = raise_file_limit() {
             // A join that spills has a file for each bucket of each partition open.
             debug!(%error, "the limit of open files stays as it is");
@@ -323,21 +323,6 @@ fn missing_table(message: &str) -> Option<String> {
     Some(quoted.strip_prefix("datafusion.public.").unwrap_or(quoted).to_owned())
 }
 
-fn check(options: &Options) -> Result<()> {
-    if let Some(memory) = options.memory.filter(|memory| *memory < Options::MEMORY_MIN) {
-        return Err(Error::new(
-            ErrorKind::Invalid,
-            format!("a memory limit of {memory} is too small to start"),
-        )
-        .with_hint(format!("--memory takes {} and more", Options::MEMORY_MIN)));
-    }
-    if let Some(threads) = options.threads.filter(|threads| !(1..=Options::THREADS_MAX).contains(threads)) {
-        return Err(Error::new(ErrorKind::Invalid, format!("{threads} threads are out of range"))
-            .with_hint(format!("--threads takes 1 to {}", Options::THREADS_MAX)));
-    }
-    Ok(())
-}
-
 fn runtime_env(
     options: &Options,
     spill_dir: &SpillDir,
@@ -355,8 +340,6 @@ fn runtime_env(
         .with_disk_manager_builder(disk)
         .with_cache_manager(caches)
         .with_object_store_registry(Arc::new(Stores::new(footers)));
-    state.register_file_format(Arc::new(ParquetFileFactory), true)?;
-    let state = FencedLimits::add_to(state);
     let builder = match pool {
         Some(pool) => builder.with_memory_pool(pool),
         None => builder,
@@ -372,6 +355,8 @@ fn context(options: &Options, runtime: Arc<RuntimeEnv>) -> Result<(SessionContex
         .with_physical_optimizer_rule(Arc::new(LateMaterialization))
         .build();
     state.register_file_format(Arc::new(JsonFileFactory), true)?;
+    state.register_file_format(Arc::new(ParquetFileFactory), true)?;
+    let state = FencedLimits::add_to(state);
     let files = Arc::new(FileTables::default());
     let catalogs = DynamicFileCatalog::new(
         Arc::clone(state.catalog_list()),
