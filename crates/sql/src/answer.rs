@@ -12,12 +12,12 @@ use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
 use yeoul_base::{ByteSize, ErrorKind};
 
+use crate::copy::staged_copy::StagedCopy;
 use crate::error::Shortage;
 use crate::memory::pool::PromisePool;
 use crate::memory::process::ProcessMemory;
 use crate::progress::Progress;
 use crate::settings::fallback_state;
-use crate::staged_copy::StagedCopy;
 use crate::{Error, Result};
 
 /// The rows that a statement answers, as they come. Dropping it ends the query.

@@ -23,6 +23,8 @@ use crate::catalog::address::check_address;
 use crate::catalog::files::FileTables;
 use crate::catalog::parquet_file::ParquetFileFactory;
 use crate::catalog::stores::Stores;
+use crate::copy::null_keys;
+use crate::copy::staged_copy::{StagedCopy, copy_in};
 use crate::memory::policy::{Bounds, Ledger};
 use crate::memory::pool::PromisePool;
 use crate::memory::process::ProcessMemory;
@@ -32,8 +34,7 @@ use crate::optimizer::late_materialization::LateMaterialization;
 use crate::output::JsonFileFactory;
 use crate::replaced_table::ReplacedTable;
 use crate::settings::{check_set, session_config};
-use crate::staged_copy::{StagedCopy, copy_in};
-use crate::{Error, Options, Result, from_first, null_keys, suggest};
+use crate::{Error, Options, Result, from_first, suggest};
 
 /// One person's or program's engine: its tables, settings and limits. Cheap to share behind an `Arc`.
 pub struct Session {

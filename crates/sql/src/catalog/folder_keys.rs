@@ -3,7 +3,7 @@
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 
-use crate::null_keys;
+use crate::copy::null_keys;
 
 /// The column that a folder names, and what it says of it, both as they are written there; `None` for a folder that names
 /// none.

@@ -10,9 +10,9 @@ use tokio::task::spawn_blocking;
 use url::Url;
 use yeoul_base::ErrorKind;
 
+use crate::copy::file_target::FileTarget;
+use crate::copy::staging_folder::StagingFolder;
 use crate::error::{Shortage, TARGET_FULL, is_full};
-use crate::file_target::FileTarget;
-use crate::staging_folder::StagingFolder;
 use crate::{Error, Result};
 
 /// The `COPY` that running `plan` runs: the plan itself, or what `EXPLAIN ANALYZE` measures.
