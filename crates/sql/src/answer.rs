@@ -12,12 +12,12 @@ use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
 use yeoul_base::{ByteSize, ErrorKind};
 
+use crate::copy::staged_copy::StagedCopy;
 use crate::error::Shortage;
 use crate::memory::pool::PromisePool;
 use crate::memory::process::ProcessMemory;
 use crate::progress::Progress;
 use crate::settings::fallback_state;
-use crate::staged_copy::StagedCopy;
 use crate::{Error, Result};
 
 /// The rows that a statement answers, as they come. Dropping it ends the query.
@@ -160,7 +160,10 @@ impl Run {
                     self.answered = true;
                     // A COPY's one row is its count, which comes when all is written. Who reads it finds the files there, and
                     // whoever does not read on leaves them there.
-                    let moved = self.query.staged.take().map_or(Ok(()), StagedCopy::commit);
+                    let moved = match self.query.staged.take() {
+                        Some(staged) => staged.commit().await,
+                        None => Ok(()),
+                    };
                     if moved.is_err() {
                         self.stream = None;
                     }

@@ -203,7 +203,7 @@ impl Error {
             DataFusionError::Diagnostic(diagnostic, source) => {
                 Self::describe(source).with_diagnostic(diagnostic)
             }
-            DataFusionError::Shared(source) => Self::describe_shared(source),
+            DataFusionError::Shared(source) => Self::describe(source),
             DataFusionError::External(source) => Self::describe_external(source.as_ref()),
             DataFusionError::Collection(errors) if !errors.is_empty() => Self::describe(&errors[0]),
             other => Self::from_message(ErrorKind::Internal, &other.strip_backtrace()),
@@ -240,10 +240,6 @@ impl Error {
             );
         }
         Some(Self::new(ErrorKind::Unavailable, lower_first(cause)))
-    }
-
-    fn describe_shared(source: &DataFusionError) -> Self {
-        Self::describe(source)
     }
 
     fn describe_external(source: &(dyn StdError + Send + Sync + 'static)) -> Self {
@@ -358,7 +354,7 @@ impl Error {
                 Self::new(ErrorKind::NotFound, format!("there is no file '{path}'"))
             }
             Store::PermissionDenied { path, .. } | Store::Unauthenticated { path, .. } => {
-                Self::new(ErrorKind::Denied, format!("no permission to read '{path}'"))
+                Self::new(ErrorKind::Denied, format!("no permission for '{path}'"))
             }
             Store::AlreadyExists { path, .. } => {
                 Self::new(ErrorKind::Conflict, format!("'{path}' exists already"))

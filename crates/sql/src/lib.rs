@@ -14,20 +14,24 @@
 //! # }
 //! ```
 //!
-//! - [`session`](Session): statements in, answers out; settings and the memory limit.
+//! - `session`: [`Session`], statements in; `answer`: [`Answer`], rows out; `runtime`: [`runtime()`], the threads for both.
+//! - `options`: [`Options`], what a session is started with; `settings`: the engine settings that follow from them.
+//! - `error`: [`Error`]; `place`: [`Place`] and [`Span`], where in the SQL text it is; `suggest`: the near name in its hint.
+//! - `progress`: [`Progress`], how far a query is.
+//! - `from_first`: `FROM 'file'` alone; `replaced_table`: the table that a `CREATE OR REPLACE` which fails puts back.
 //! - `memory`: the promise: policy (decision), pool and process (drivers), spill directory.
 //! - `catalog`: files, globs, directories and addresses as tables; the stores behind them.
+//! - `copy`: `COPY … TO`, whole or not at all; `owned_folder`: what a process keeps on disk, and leaves when it is killed.
 //! - `operators`, `optimizer`: what DataFusion lacks.
 //! - [`output`]: answers to a writer: table, csv, json, parquet, arrow; the progress line.
 //! - [`shell`]: scripts and the interactive shell, over any engine.
 
 mod answer;
 mod catalog;
+mod copy;
 mod error;
-mod file_target;
 mod from_first;
 mod memory;
-mod null_keys;
 mod operators;
 mod optimizer;
 mod options;
@@ -42,8 +46,6 @@ mod session;
 mod session_tests;
 mod settings;
 pub mod shell;
-mod staged_copy;
-mod staging_folder;
 mod suggest;
 
 pub use answer::{Answer, Watch};

@@ -1,6 +1,8 @@
 use std::path::PathBuf;
 
-use yeoul_base::ByteSize;
+use yeoul_base::{ByteSize, ErrorKind};
+
+use crate::{Error, Result};
 
 /// How a [`Session`](crate::Session) runs. The default is what a person at a terminal wants: all cores, no memory limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +27,25 @@ impl Options {
     pub const MEMORY_MIN: ByteSize = ByteSize::from_mib(128);
     /// The most [`threads`](Self::threads): above it, plans cost more than they gain.
     pub const THREADS_MAX: usize = 1024;
+
+    /// Refuses what no session starts with.
+    ///
+    /// # Errors
+    /// `Invalid` for less memory than [`MEMORY_MIN`](Self::MEMORY_MIN), and for no thread or more than
+    /// [`THREADS_MAX`](Self::THREADS_MAX).
+    pub fn check(&self) -> Result<()> {
+        if let Some(memory) = self.memory.filter(|memory| *memory < Self::MEMORY_MIN) {
+            let what = format!("a memory limit of {memory} is too small to start");
+            let hint = format!("--memory takes {} and more", Self::MEMORY_MIN);
+            return Err(Error::new(ErrorKind::Invalid, what).with_hint(hint));
+        }
+        if let Some(threads) = self.threads.filter(|threads| !(1..=Self::THREADS_MAX).contains(threads)) {
+            let what = format!("{threads} threads are out of range");
+            let hint = format!("--threads takes 1 to {}", Self::THREADS_MAX);
+            return Err(Error::new(ErrorKind::Invalid, what).with_hint(hint));
+        }
+        Ok(())
+    }
 
     /// The number of threads that these options mean on this machine.
     pub fn threads(&self) -> usize {

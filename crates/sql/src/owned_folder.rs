@@ -1,23 +1,34 @@
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::path::Path;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
-use tempfile::TempDir;
+use rustix::fs::OFlags;
 
 /// The file that the owner keeps locked as long as it lives.
 const LOCK: &str = "lock";
 /// The name of the lock until it is locked.
 const LOCK_NEW: &str = "lock.new";
+/// A folder that has been without its lock for so long is nobody's: whoever makes one has locked it after a moment.
+const LOCKLESS_MAX: Duration = Duration::from_secs(3600);
+/// The most times that a folder is emptied before it goes.
+const ROUNDS_MAX: usize = 50;
+/// In how many of them, one after the other, there has to be nothing.
+const ROUNDS_EMPTY: usize = 3;
+/// The time between two of them.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// A folder of this process's own. It goes with the value, and after a crash with the next one of its kind beside it.
 ///
 /// ```text
-/// <parent>/<kind>XXXXXX/lock      locked (flock) by the process that owns the folder
+/// <parent>/<kind>XXXXXX/lock      locked (flock) by the process that owns the folder; the last that goes
 /// <parent>/<kind>XXXXXX/…         what it keeps there
 /// ```
 #[derive(Debug)]
 pub(crate) struct OwnedFolder {
-    folder: TempDir,
+    path: PathBuf,
     _lock: File,
 }
 
@@ -34,12 +45,58 @@ impl OwnedFolder {
         lock.lock()?;
         // Under its own name the lock is locked from the first moment on: no other process takes the folder for abandoned.
         fs::rename(lock_new, folder.path().join(LOCK))?;
-        Ok(Self { folder, _lock: lock })
+        Ok(Self { path: folder.keep(), _lock: lock })
     }
 
     pub(crate) fn path(&self) -> &Path {
-        self.folder.path()
+        &self.path
     }
+
+    /// Removes what is in it until nothing more comes, for half a second at most. Writers that were stopped may have a step
+    /// left on another thread, and then make again the folders that they miss.
+    pub(crate) fn empty(&self) {
+        self.empty_with(|| thread::sleep(PAUSE));
+    }
+
+    fn empty_with(&self, mut pause: impl FnMut()) {
+        let mut empty = 0;
+        for _ in 0..ROUNDS_MAX {
+            // What comes while it is removed fails the removal, and goes in the next round.
+            empty = if matches!(remove_content(&self.path), Ok(0)) { empty + 1 } else { 0 };
+            if empty == ROUNDS_EMPTY {
+                return;
+            }
+            pause();
+        }
+    }
+}
+
+impl Drop for OwnedFolder {
+    fn drop(&mut self) {
+        // A folder that is not empty keeps its lock, which nobody holds then: the next one of its kind removes it.
+        if remove_content(&self.path).is_ok() {
+            drop(fs::remove_file(self.path.join(LOCK)));
+            drop(fs::remove_dir(&self.path));
+        }
+    }
+}
+
+/// Removes all but the lock, and tells how many entries there were.
+fn remove_content(folder: &Path) -> io::Result<usize> {
+    let mut count = 0;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_name() == LOCK {
+            continue;
+        }
+        count += 1;
+        if entry.file_type()?.is_dir() {
+            fs::remove_dir_all(entry.path())?;
+        } else {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(count)
 }
 
 /// Removes the folders in `parent` that no living process has locked. What cannot be looked at or removed (another user's,
@@ -47,15 +104,26 @@ impl OwnedFolder {
 fn remove_abandoned(parent: &Path, kind: &str) {
     let Ok(entries) = fs::read_dir(parent) else { return };
     for entry in entries.flatten() {
-        if !entry.file_name().as_encoded_bytes().starts_with(kind.as_bytes()) {
-            continue;
-        }
-        // A folder without its lock is one that another process is just making.
-        let Ok(lock) = File::open(entry.path().join(LOCK)) else { continue };
-        if lock.try_lock().is_ok() {
+        let is_folder = entry.file_type().is_ok_and(|file_type| file_type.is_dir());
+        let is_of_kind = entry.file_name().as_encoded_bytes().starts_with(kind.as_bytes());
+        if is_folder && is_of_kind && is_abandoned(&entry.path()) {
             // Nobody waits for it: what cannot be removed now is tried again by the next one.
             drop(fs::remove_dir_all(entry.path()));
         }
+    }
+}
+
+fn is_abandoned(folder: &Path) -> bool {
+    // In a folder that all may write, a stranger's lock may be a pipe that nobody writes, or lead elsewhere.
+    let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits() as i32;
+    match OpenOptions::new().read(true).custom_flags(flags).open(folder.join(LOCK)) {
+        Ok(lock) => lock.metadata().is_ok_and(|lock| lock.is_file()) && lock.try_lock().is_ok(),
+        // Another process is just making it, or its last writer came after all else had gone.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let changed = fs::metadata(folder).and_then(|folder| folder.modified());
+            changed.is_ok_and(|changed| changed.elapsed().is_ok_and(|age| age >= LOCKLESS_MAX))
+        }
+        Err(_) => false,
     }
 }
 
@@ -83,6 +151,62 @@ mod tests {
         let path = living.path().to_owned();
         drop(living);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_comes_late_goes_too() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = OwnedFolder::create(parent.path(), KIND).unwrap();
+        let deep = folder.path().join("data/k=1");
+        let write = || {
+            fs::create_dir_all(&deep).unwrap();
+            fs::write(deep.join("part"), "late").unwrap();
+        };
+        write();
+        let mut steps = 0;
+        folder.empty_with(|| {
+            // Twice in a row, and once more when it seemed to be over.
+            if matches!(steps, 0 | 1 | 3) {
+                write();
+            }
+            steps += 1;
+        });
+        assert!(steps > 3);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "all but the lock is gone");
+        let path = folder.path().to_owned();
+        drop(folder);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_comes_when_all_has_gone_goes_once_it_is_old() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = OwnedFolder::create(parent.path(), KIND).unwrap().path().to_owned();
+        assert!(!path.exists());
+        fs::create_dir_all(path.join("data/k=1")).unwrap();
+        drop(OwnedFolder::create(parent.path(), KIND).unwrap());
+        assert!(path.exists(), "it may be one that is just being made");
+        File::open(&path).unwrap().set_modified(std::time::SystemTime::now() - LOCKLESS_MAX).unwrap();
+        drop(OwnedFolder::create(parent.path(), KIND).unwrap());
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_lock_that_is_no_file_keeps_nobody_waiting() {
+        use rustix::fs::{CWD, FileType, Mode, mknodat};
+        let parent = tempfile::tempdir().unwrap();
+        let (pipe, link) = (parent.path().join("kind-pipe"), parent.path().join("kind-link"));
+        for folder in [&pipe, &link] {
+            fs::create_dir(folder).unwrap();
+        }
+        mknodat(CWD, pipe.join(LOCK), FileType::Fifo, Mode::RWXU, 0).unwrap();
+        fs::write(parent.path().join("elsewhere"), "").unwrap();
+        std::os::unix::fs::symlink("../elsewhere", link.join(LOCK)).unwrap();
+        let (done, wait) = std::sync::mpsc::channel();
+        let path = parent.path().to_owned();
+        thread::spawn(move || done.send(OwnedFolder::create(&path, KIND).map(drop)));
+        wait.recv_timeout(Duration::from_secs(30)).expect("it does not wait for a writer").unwrap();
+        assert!(pipe.exists() && link.exists());
     }
 
     #[test]

@@ -1,8 +1,11 @@
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use datafusion::catalog::{DynamicFileCatalog, SchemaProvider, UrlTableFactory};
 use datafusion::common::TableReference;
+use datafusion::datasource::file_format::FileFormatFactory;
+use datafusion::datasource::listing::ListingOptions;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::cache::cache_manager::{
     CacheManagerConfig, DEFAULT_METADATA_CACHE_LIMIT, FileMetadataCache,
@@ -11,24 +14,27 @@ use datafusion::execution::cache::default_cache::DefaultCache;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::logical_expr::{DdlStatement, LogicalPlan, Statement};
-use datafusion::prelude::{ParquetReadOptions, SessionContext};
+use datafusion::prelude::SessionContext;
 use tracing::debug;
 use yeoul_base::{ByteSize, ErrorKind, raise_file_limit};
 
 use crate::answer::{Answer, Limits, Query};
 use crate::catalog::address::check_address;
 use crate::catalog::files::FileTables;
+use crate::catalog::parquet_file::ParquetFileFactory;
 use crate::catalog::stores::Stores;
+use crate::copy::null_keys;
+use crate::copy::staged_copy::{StagedCopy, copy_in};
 use crate::memory::policy::{Bounds, Ledger};
 use crate::memory::pool::PromisePool;
 use crate::memory::process::ProcessMemory;
 use crate::memory::spill_dir::SpillDir;
+use crate::optimizer::fenced_limits::FencedLimits;
 use crate::optimizer::late_materialization::LateMaterialization;
 use crate::output::JsonFileFactory;
 use crate::replaced_table::ReplacedTable;
 use crate::settings::{check_set, session_config};
-use crate::staged_copy::{StagedCopy, copy_in};
-use crate::{Error, Options, Result, from_first, null_keys, suggest};
+use crate::{Error, Options, Result, from_first, suggest};
 
 /// One person's or program's engine: its tables, settings and limits. Cheap to share behind an `Arc`.
 pub struct Session {
@@ -65,7 +71,7 @@ impl Session {
     /// `Invalid` for options that cannot be kept (a memory limit below [`Options::MEMORY_MIN`], unknown settings),
     /// `NotFound` or `Denied` for the spill directory.
     pub fn new(options: Options) -> Result<Self> {
-        check(&options)?;
+        options.check()?;
         if let Err(error) = raise_file_limit() {
             // A join that spills has a file for each bucket of each partition open.
             debug!(%error, "the limit of open files stays as it is");
@@ -188,6 +194,8 @@ impl Session {
             Error::new(kind, format!("cannot read the directory '{}': {source}", dir.display()))
                 .with_source(source)
         };
+        let format = ParquetFileFactory.create(&self.context.state(), &HashMap::new())?;
+        let options = ListingOptions::new(format);
         let mut names = Vec::new();
         for entry in std::fs::read_dir(dir).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
@@ -197,7 +205,7 @@ impl Session {
             };
             let name = stem.to_string_lossy().into_owned();
             let address = path.to_string_lossy().into_owned();
-            self.context.register_parquet(&name, &address, ParquetReadOptions::default()).await?;
+            self.context.register_listing_table(&name, &address, options.clone(), None, None).await?;
             names.push(name);
         }
         if names.is_empty() {
@@ -316,21 +324,6 @@ fn missing_table(message: &str) -> Option<String> {
     Some(quoted.strip_prefix("datafusion.public.").unwrap_or(quoted).to_owned())
 }
 
-fn check(options: &Options) -> Result<()> {
-    if let Some(memory) = options.memory.filter(|memory| *memory < Options::MEMORY_MIN) {
-        return Err(Error::new(
-            ErrorKind::Invalid,
-            format!("a memory limit of {memory} is too small to start"),
-        )
-        .with_hint(format!("--memory takes {} and more", Options::MEMORY_MIN)));
-    }
-    if let Some(threads) = options.threads.filter(|threads| !(1..=Options::THREADS_MAX).contains(threads)) {
-        return Err(Error::new(ErrorKind::Invalid, format!("{threads} threads are out of range"))
-            .with_hint(format!("--threads takes 1 to {}", Options::THREADS_MAX)));
-    }
-    Ok(())
-}
-
 fn runtime_env(
     options: &Options,
     spill_dir: &SpillDir,
@@ -363,6 +356,8 @@ fn context(options: &Options, runtime: Arc<RuntimeEnv>) -> Result<(SessionContex
         .with_physical_optimizer_rule(Arc::new(LateMaterialization))
         .build();
     state.register_file_format(Arc::new(JsonFileFactory), true)?;
+    state.register_file_format(Arc::new(ParquetFileFactory), true)?;
+    let state = FencedLimits::add_to(state);
     let files = Arc::new(FileTables::default());
     let catalogs = DynamicFileCatalog::new(
         Arc::clone(state.catalog_list()),

@@ -1,5 +1,7 @@
 //! Statements on files, in a session of the test's own.
 
+mod orders;
+
 use std::fs;
 use std::path::Path;
 
@@ -606,4 +608,59 @@ fn json_is_written_with_every_key_and_with_what_is_no_number() {
     bench.sql("COPY (SELECT value AS n FROM range(0, 50000) ORDER BY n DESC) TO '~/sorted.json'");
     let sorted = fs::read_to_string(bench.path().join("sorted.json")).unwrap();
     assert!(sorted.lines().map(str::to_owned).eq((0..50000).rev().map(|n| format!("{{\"n\":{n}}}"))));
+}
+
+#[test]
+fn a_row_is_not_inserted_where_its_file_would_be_read_otherwise_or_not_at_all() {
+    let bench = Bench::new();
+    bench.write("glob/2024-01.csv", "n\n1\n");
+    bench.write("tabs/a.tsv", "n\tm\n1\t2\n");
+    bench.sql("COPY (SELECT 1 AS n) TO '~/csv/a.csv.gz' STORED AS CSV OPTIONS (compression 'gzip')");
+    bench.sql("COPY (SELECT 1 AS n) TO '~/json/a.json.gz' STORED AS JSON OPTIONS (compression 'gzip')");
+    for (name, row) in [("glob/2024-*.csv", "2"), ("tabs", "3, 4"), ("csv", "2"), ("json", "2")] {
+        let error = bench.refused(&format!("INSERT INTO '~/{name}' VALUES ({row})"));
+        assert!(error.kind() == ErrorKind::Invalid && error.hint().is_some(), "{name}: {error}");
+        assert!(error.to_string().contains("would be unlike those that are there"), "{name}: {error}");
+        assert_eq!(bench.numbers(&format!("~/{name}")), [1], "{name}");
+    }
+    bench.write("plain/a.csv", "n\n1\n");
+    bench.sql("INSERT INTO '~/plain' VALUES (2)");
+    assert_eq!(bench.numbers("~/plain"), [1, 2]);
+}
+
+#[test]
+fn a_key_of_any_name_is_read_as_it_was_written() {
+    let bench = Bench::new();
+    for (number, name) in ["größe", "a#b"].into_iter().enumerate() {
+        for (folder, options) in
+            [("without", ""), ("with", "OPTIONS ('execution.keep_partition_by_columns' 'true')")]
+        {
+            let place = format!("~/{folder}{number}");
+            bench.sql(&format!(
+                "COPY (SELECT 7 AS n, 8 AS {name}) TO '{place}' STORED AS PARQUET PARTITIONED BY ({name}) {options}"
+            ));
+            let seen = bench.sql(&format!("SELECT * FROM '{place}'"));
+            let rows: Vec<String> = seen.lines().map(|line| line.replace(' ', "")).collect();
+            let header = format!("|n|{name}|");
+            assert_eq!((rows[1].as_str(), rows[3].as_str()), (header.as_str(), "|7|8|"), "{seen}");
+        }
+        bench.sql(&format!("INSERT INTO '~/without{number}' VALUES (1, 2)"));
+        assert_eq!(bench.numbers(&format!("~/without{number}")), [1, 7], "{name}");
+    }
+    for (number, (folder, name)) in
+        [("cost%25=8", "cost%"), ("100%=8", "100%"), ("a%2Fb=8", "a/b")].into_iter().enumerate()
+    {
+        bench.write(&format!("{number}/{folder}/f.csv"), "n\n7\n");
+        let seen = bench.sql(&format!("SELECT \"{name}\" AS told, n FROM '~/{number}'"));
+        assert!(seen.contains("| 8    | 7 |"), "{seen}");
+    }
+}
+
+#[test]
+fn folders_that_lie_too_deep_are_refused() {
+    let bench = Bench::new();
+    let deep: String = (0..40).map(|level| format!("/k{level}=1")).collect();
+    bench.write(&format!("t{deep}/a.csv"), "n\n1\n");
+    let error = bench.refused("SELECT * FROM '~/t'");
+    assert!(error.kind() == ErrorKind::Invalid && error.to_string().contains("levels deep"), "{error}");
 }

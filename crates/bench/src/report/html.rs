@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::svg::{Bar, BarChart, escape};
 use super::unit::show_ratio;
-use super::{Better, Case, Class, Metric, Report, Round, Status};
+use super::{Case, Class, Metric, Report, Round, Status};
 
 /// Ratios below this have no length.
 const RATIO_LEAST: f64 = 0.05;
@@ -127,14 +127,10 @@ impl Report {
                 })
                 .collect()
         };
-        let turned = match self.main_metric().better {
-            Better::Less => "",
-            Better::More => ", turned round",
-        };
         let (ours, metric) = (&self.contestants[0].name, &self.main_metric().title);
         BarChart {
             title: format!(
-                "{metric} of {ours} as a share of each peer's{turned}; below 1 {ours} is better; logarithmic"
+                "{metric} of {ours} as a share of each peer's; below 1 {ours} is better; logarithmic"
             ),
             groups: round.cases.iter().map(group).collect(),
             marks: vec![(1.0, "1".to_owned())],

@@ -50,7 +50,7 @@ impl Fact {
     }
 }
 
-/// A kind of measurement.
+/// A kind of measurement; less of it is better.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Metric {
     /// Its key in [`Outcome::values`].
@@ -61,8 +61,6 @@ pub struct Metric {
     pub unit: Unit,
     /// What becomes of it over all cases of a round.
     pub total: Accumulate,
-    /// Which of two is better.
-    pub better: Better,
 }
 
 /// What becomes of a measurement over all cases of a round.
@@ -73,16 +71,6 @@ pub enum Accumulate {
     Sum,
     /// The largest, as for peaks.
     Max,
-}
-
-/// Which of two measurements is better.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Better {
-    /// The smaller one, as for times.
-    Less,
-    /// The larger one, as for rates.
-    More,
 }
 
 /// Who took part.

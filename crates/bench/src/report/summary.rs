@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Accumulate, Better, Case, Metric, Outcome, Report, Round, Status};
+use super::{Accumulate, Case, Metric, Outcome, Report, Round, Status};
 
 /// How one case compares, by our measurement as a share of the peer's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -87,7 +87,7 @@ pub struct Comparison {
     pub ours: f64,
     /// The peer's total over these cases.
     pub theirs: f64,
-    /// Our total as a share of theirs (turned round where more is better), below 1 if we are better.
+    /// Our total as a share of theirs, below 1 if we are better.
     pub ratio: f64,
     /// The geometric mean of the cases' ratios.
     pub geometric_mean: f64,
@@ -115,9 +115,9 @@ impl Outcome {
     /// The measurement of a metric that counts, whatever came of the case: the best one, or the highest of a peak.
     pub fn measured(&self, metric: &Metric) -> Option<f64> {
         let values = self.values.get(&metric.name)?.iter().copied();
-        match (metric.better, metric.total) {
-            (_, Accumulate::Max) | (Better::More, _) => values.reduce(f64::max),
-            (Better::Less, Accumulate::Sum) => values.reduce(f64::min),
+        match metric.total {
+            Accumulate::Max => values.reduce(f64::max),
+            Accumulate::Sum => values.reduce(f64::min),
         }
     }
 
@@ -140,7 +140,7 @@ impl Report {
     /// Our measurement as a share of a contestant's, in the main metric; below 1 if we are better.
     pub fn ratio(&self, case: &Case, contestant: usize) -> Option<f64> {
         let metric = self.main_metric();
-        ratio(metric, case.outcomes[0].best(metric)?, case.outcomes[contestant].best(metric)?)
+        ratio(case.outcomes[0].best(metric)?, case.outcomes[contestant].best(metric)?)
     }
 
     /// A contestant's measurements over a round.
@@ -186,8 +186,7 @@ impl Report {
                 Some((case.outcomes[0].best(metric)?, case.outcomes[contestant].best(metric)?))
             })
             .collect();
-        let ratios: Vec<f64> =
-            pairs.iter().filter_map(|(ours, theirs)| ratio(metric, *ours, *theirs)).collect();
+        let ratios: Vec<f64> = pairs.iter().filter_map(|(ours, theirs)| ratio(*ours, *theirs)).collect();
         if ratios.is_empty() {
             return None;
         }
@@ -202,7 +201,7 @@ impl Report {
             cases: pairs.len(),
             ours,
             theirs,
-            ratio: ratio(metric, ours, theirs)?,
+            ratio: ratio(ours, theirs)?,
             geometric_mean: (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp(),
             classes,
         })
@@ -221,11 +220,7 @@ impl Report {
     }
 }
 
-/// Below 1 if ours is better, whichever way the metric goes.
-fn ratio(metric: &Metric, ours: f64, theirs: f64) -> Option<f64> {
-    let (above, below) = match metric.better {
-        Better::Less => (ours, theirs),
-        Better::More => (theirs, ours),
-    };
-    (above > 0.0 && below > 0.0).then(|| above / below)
+/// Ours as a share of theirs, if both are something.
+fn ratio(ours: f64, theirs: f64) -> Option<f64> {
+    (ours > 0.0 && theirs > 0.0).then(|| ours / theirs)
 }

@@ -12,13 +12,8 @@ fn case(name: &str, ours: &[f64], theirs: &[f64]) -> Case {
 }
 
 fn report(cases: Vec<Case>) -> Report {
-    let metric = |name: &str, unit, total| Metric {
-        name: name.to_owned(),
-        title: name.to_owned(),
-        unit,
-        total,
-        better: Better::Less,
-    };
+    let metric =
+        |name: &str, unit, total| Metric { name: name.to_owned(), title: name.to_owned(), unit, total };
     let contestant = |name: &str| Contestant { name: name.to_owned(), version: format!("{name} <1>") };
     Report {
         title: "a suite & its cases".to_owned(),
@@ -73,15 +68,6 @@ fn the_borders_of_classes_are_the_stated_ones() {
     ] {
         assert_eq!(Class::of(ratio), class, "{ratio}");
     }
-}
-
-#[test]
-fn rates_turn_the_ratio_round() {
-    let mut report = five();
-    report.metrics[0].better = Better::More;
-    // Q1: ours is best at 90 per second, theirs at 100.
-    let ratio = report.ratio(&report.rounds[0].cases[0], 1).unwrap();
-    assert_eq!(ratio, 100.0 / 90.0);
 }
 
 #[test]

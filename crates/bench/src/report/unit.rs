@@ -10,12 +10,6 @@ pub enum Unit {
     Milliseconds,
     /// Bytes.
     Bytes,
-    /// Bytes per second.
-    BytesPerSecond,
-    /// Things per second.
-    PerSecond,
-    /// Things.
-    Count,
 }
 
 impl Unit {
@@ -29,9 +23,6 @@ impl Unit {
             Self::Milliseconds if value >= 1.0 => format!("{value:.1} ms"),
             Self::Milliseconds => format!("{:.0} µs", value * 1e3),
             Self::Bytes => show_bytes(value / MIB),
-            Self::BytesPerSecond => format!("{}/s", show_bytes(value / MIB)),
-            Self::PerSecond => format!("{}/s", show_count(value)),
-            Self::Count => show_count(value),
         }
     }
 }
@@ -41,15 +32,6 @@ fn show_bytes(mib: f64) -> String {
         1024.0.. => format!("{:.2} GiB", mib / 1024.0),
         10.0.. => format!("{mib:.0} MiB"),
         _ => format!("{mib:.1} MiB"),
-    }
-}
-
-fn show_count(value: f64) -> String {
-    match value {
-        1e9.. => format!("{:.2} G", value / 1e9),
-        1e6.. => format!("{:.2} M", value / 1e6),
-        1e4.. => format!("{:.1} k", value / 1e3),
-        _ => format!("{value:.0}"),
     }
 }
 
@@ -72,8 +54,6 @@ mod tests {
             (Unit::Milliseconds, 61_250.0, "61.2 s"),
             (Unit::Bytes, 3.5 * 1024.0 * 1024.0, "3.5 MiB"),
             (Unit::Bytes, 1.5 * 1024.0 * 1024.0 * 1024.0, "1.50 GiB"),
-            (Unit::PerSecond, 1_234_567.0, "1.23 M/s"),
-            (Unit::Count, 42.0, "42"),
         ] {
             assert_eq!(unit.show(value), text);
         }

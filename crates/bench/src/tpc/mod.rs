@@ -28,7 +28,7 @@ use crate::contest::protocol::Open;
 use crate::contest::{Peer, venv};
 use crate::error::{Error, Result};
 use crate::generate::{self, Suite, generate};
-use crate::report::{Accumulate, Better, Contestant, Fact, Metric, Report, Unit};
+use crate::report::{Accumulate, Contestant, Fact, Metric, Report, Unit};
 
 /// The metric of times.
 const TIME: &str = "time";
@@ -61,15 +61,15 @@ pub struct Options {
 /// Runs the comparison. Setting `stop` ends it soon, and the contestants with it.
 ///
 /// # Errors
-/// `Invalid` for a query that there is not or a limit that nobody can keep; `NotFound` for a directory without the tables; `Unavailable` if a peer
-/// cannot be installed or started. A query that fails or is answered wrongly is in the report.
+/// `Invalid` for a query that there is not or a limit that nobody can keep; `NotFound` for a directory without the tables;
+/// `Unavailable` if a peer cannot be installed or started. A query that fails or is answered wrongly is in the report.
 pub fn bench(options: &Options, stop: &AtomicBool) -> Result<Report> {
     // What is cheap to find comes before what is installed and generated.
     queries::check(options.suite, &options.queries)?;
     check_memory(&options.memory)?;
     let given = options.data.as_deref().map(|data| given(options, data)).transpose()?;
     let set = QuerySet::fetch(options.suite, stop)?;
-    let queries = set.select(&options.queries)?;
+    let queries = set.select(&options.queries);
     let data = match given {
         Some(data) => data,
         None => generated(options, stop)?,
@@ -134,14 +134,12 @@ fn metrics() -> Vec<Metric> {
             title: "time".to_owned(),
             unit: Unit::Milliseconds,
             total: Accumulate::Sum,
-            better: Better::Less,
         },
         Metric {
             name: PEAK.to_owned(),
             title: "peak RSS".to_owned(),
             unit: Unit::Bytes,
             total: Accumulate::Max,
-            better: Better::Less,
         },
     ]
 }
@@ -180,10 +178,13 @@ fn facts(options: &Options, set: &QuerySet, data: &Path, threads: usize) -> Vec<
 }
 
 fn check_memory(limits: &[ByteSize]) -> Result<()> {
-    const MIN: ByteSize = yeoul_sql::Options::MEMORY_MIN;
-    let Some(limit) = limits.iter().find(|limit| **limit < MIN) else { return Ok(()) };
-    let message = format!("a memory limit of {limit} is too small to start");
-    Err(Error::new(ErrorKind::Invalid, message).with_hint(format!("--memory takes {MIN} and more")))
+    limits.iter().try_for_each(|limit| {
+        let options = yeoul_sql::Options { memory: Some(*limit), ..yeoul_sql::Options::default() };
+        options.check().map_err(|error| {
+            let refused = Error::new(error.kind(), error.to_string());
+            refused.with_hint(error.hint().unwrap_or_default())
+        })
+    })
 }
 
 /// The directory that the user names. It may come from anywhere; what we have generated has to be what is asked for.

@@ -5,9 +5,8 @@ use datafusion::catalog::Session;
 use datafusion::common::stats::Precision;
 use datafusion::common::{ColumnStatistics, Result, ScalarValue, Statistics};
 use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig, PartitionedFile};
-use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig, FileScanConfigBuilder};
+use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder};
 use datafusion::datasource::table_schema::TableSchema;
-use datafusion::physical_expr::LexOrdering;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion_datasource::compute_all_files_statistics;
 use datafusion_datasource::file_scan_config::output_partitioning_from_partition_fields;
@@ -15,7 +14,9 @@ use futures::{StreamExt, TryStreamExt};
 
 use super::file_set::FileSet;
 
-/// A scan of files that are known, planned as DataFusion's `ListingTable` plans one of files that it lists itself.
+/// A scan of files that are known, planned as DataFusion's `ListingTable` plans one of files that it lists itself, but for the
+/// order of rows: none is claimed. What Parquet files say of theirs does not hold for several of them where keys are null
+/// or NaN, and not for the first of several columns of one name.
 pub(super) struct FileScan<'a> {
     pub state: &'a dyn Session,
     pub found: &'a FileSet,
@@ -42,12 +43,6 @@ impl FileScan<'_> {
         let measures = self.state.config().collect_statistics();
         let (groups, statistics) =
             compute_all_files_statistics(groups, Arc::clone(schema), measures, !is_all)?;
-        let orderings =
-            self.listing_table()?.try_create_output_ordering(self.state.execution_props(), &groups)?;
-        let groups = match orderings.first() {
-            Some(ordering) => self.split(groups, ordering),
-            None => groups,
-        };
         let keys = self.schema.table_partition_cols();
         let partitioning = is_by_key
             .then(|| output_partitioning_from_partition_fields(schema, keys, groups.len()))
@@ -58,7 +53,6 @@ impl FileScan<'_> {
             .with_statistics(statistics)
             .with_projection_indices(Some(columns))?
             .with_limit(limit)
-            .with_output_ordering(orderings)
             .with_output_partitioning(partitioning)
             .build();
         self.found.format.create_physical_plan(self.state, config).await
@@ -79,9 +73,7 @@ impl FileScan<'_> {
             if measures {
                 let format = &self.found.format;
                 let meta = &file.object_meta;
-                let told =
-                    format.infer_stats_and_ordering(self.state, store, Arc::clone(schema), meta).await?;
-                (statistics, file.ordering) = (told.statistics, told.ordering);
+                statistics = format.infer_stats(self.state, store, Arc::clone(schema), meta).await?;
             }
             let rows = statistics.num_rows;
             statistics
@@ -120,21 +112,7 @@ impl FileScan<'_> {
         (files.split_files(most), false)
     }
 
-    /// The groups cut so that each is in order as a whole, where a setting asks for it and that makes no more of them.
-    fn split(&self, groups: Vec<FileGroup>, ordering: &LexOrdering) -> Vec<FileGroup> {
-        if !self.state.config_options().execution.split_file_groups_by_statistics {
-            return groups;
-        }
-        let most = self.state.config().target_partitions().max(1);
-        let schema = self.schema.table_schema();
-        let split = FileScanConfig::split_groups_by_statistics_with_target_partitions(
-            schema, &groups, ordering, most,
-        );
-        split.ok().filter(|split| split.len() <= most).unwrap_or(groups)
-    }
-
-    /// DataFusion's own table at the address. It would list other files; but it knows in which order rows come that are in
-    /// order in each file, and writes new files.
+    /// DataFusion's own table at the address. It would list other files, but it writes new ones.
     pub(super) fn listing_table(&self) -> Result<ListingTable> {
         let keys = self.schema.table_partition_cols().iter();
         let keys = keys.map(|key| (key.name().clone(), key.data_type().clone())).collect();

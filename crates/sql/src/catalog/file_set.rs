@@ -66,7 +66,11 @@ impl FileSet {
             Err(error) => return Err(explain_schema(name, state, &store, &told, &format, error).await),
         };
         check_headers(name, state, &store, &told, &format).await?;
-        let takes_more = selection.is_direct() && !keys.iter().any(|key| columns.index_of(key).is_ok());
+        // INSERT writes `<random>.<format's ending>`, without compression, into the folder itself or below it by the keys.
+        let is_plain = compression.is_none() && kind.options.is_empty();
+        let takes_more = is_plain
+            && selection.url.get_glob().is_none()
+            && !keys.iter().any(|key| columns.index_of(key).is_ok());
         let files = told.into_iter().map(|file| (selection.values(&file), file));
         let files = files.map(|(values, file)| (file, values)).collect();
         Ok(Self { url: selection.url, format, columns, keys, files, takes_more })
@@ -154,7 +158,8 @@ impl FileSet {
     /// Refuses an `INSERT` whose files would not be read as it wrote them.
     ///
     /// # Errors
-    /// `Invalid` where the files lie deeper than such a file would, or repeat the columns that their folders name.
+    /// `Invalid` where the files are named by a glob, are compressed, are of a kind that has its own ending (`.tsv`), or repeat
+    /// the columns that their folders name.
     pub(super) fn check_insert(&self, name: &str) -> Result<()> {
         if self.takes_more {
             return Ok(());

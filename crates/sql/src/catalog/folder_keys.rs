@@ -3,11 +3,17 @@
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 
-use crate::null_keys;
+use crate::copy::null_keys;
 
-/// The column that a folder names, and what it says of it; `None` for a folder that names none.
+/// The column that a folder names, and what it says of it, both as they are written there; `None` for a folder that names
+/// none.
 pub(super) fn key_of(folder: &str) -> Option<(&str, &str)> {
     folder.split_once('=').filter(|(key, _)| !key.is_empty())
+}
+
+/// The name of the column that a folder names, which is written like a part of an address.
+pub(super) fn column_of(key: &str) -> String {
+    decoded(key).unwrap_or_else(|| key.to_owned())
 }
 
 /// The value that a folder says, which is written like a part of an address; `None` is null.

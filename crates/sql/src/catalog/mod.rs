@@ -6,5 +6,8 @@ mod file_set;
 mod file_table;
 pub(crate) mod files;
 mod folder_keys;
+pub(crate) mod parquet_file;
+mod pattern;
 mod selection;
 pub(crate) mod stores;
+mod walk;

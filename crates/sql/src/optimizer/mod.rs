@@ -1,7 +1,9 @@
 //! Rules over DataFusion's plans.
 //!
+//! - [`fenced_limits`]: what operators tell scans stays above the limits between them;
 //! - [`late_materialization`]: scans that a join filters may filter before they decode;
 //! - [`spilling_joins`]: hash joins become joins that spill, when memory has run out once.
 
+pub(crate) mod fenced_limits;
 pub(crate) mod late_materialization;
 pub(crate) mod spilling_joins;

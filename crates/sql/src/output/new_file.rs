@@ -2,8 +2,8 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use crate::file_target::FileTarget;
-use crate::staging_folder::StagingFolder;
+use crate::copy::file_target::FileTarget;
+use crate::copy::staging_folder::StagingFolder;
 
 /// A file that appears under its name only when it is whole.
 ///

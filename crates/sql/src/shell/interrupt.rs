@@ -65,17 +65,6 @@ impl Interrupts for Receiver<()> {
     }
 }
 
-/// No interrupts.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Never;
-
-#[async_trait]
-impl Interrupts for Never {
-    async fn next(&mut self) {
-        std::future::pending().await
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;

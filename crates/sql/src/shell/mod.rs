@@ -1,7 +1,7 @@
 //! The SQL shell, for people and for scripts: `-c`, `-f` and stdin run through the same steps as a line that is typed.
 //!
-//! [`Shell`] talks to the engine through [`Engine`] only, which a [`Session`](crate::Session) is. Answers go to [`Console::out`]; errors, notices, times and the
-//! progress line go elsewhere, so that a pipe gets nothing but answers.
+//! [`Shell`] talks to the engine through [`Engine`] only, which a [`Session`](crate::Session) is. Answers go to
+//! [`Console::out`]; errors, notices, times and the progress line go elsewhere, so that a pipe gets nothing but answers.
 //!
 //! - [`Statement`], [`Splitter`]: one small lexer divides text into statements, for scripts and for the Enter key alike.
 //! - [`Script`]: reads a script step by step, in bounded memory.
@@ -25,7 +25,7 @@ mod steps;
 pub use command::{Action, CommandError};
 pub use engine::{Answer, ColumnInfo, Diagnose, Engine, Watched};
 pub use interactive::ShellError;
-pub use interrupt::{CtrlC, Interrupts, Never};
+pub use interrupt::{CtrlC, Interrupts};
 pub use report::Report;
 pub use script::{Script, ScriptError, Step};
 pub use statement::{Open, STATEMENT_BYTES_MAX, SplitError, Splitter, Statement};

@@ -84,7 +84,6 @@ pub struct Splitter {
     place: Place,
     /// Where what is open was opened.
     opened: Place,
-    parentheses: usize,
     ready: VecDeque<Statement>,
 }
 
@@ -114,7 +113,6 @@ impl Splitter {
             started: None,
             place: Place::START,
             opened: Place::START,
-            parentheses: 0,
             ready: VecDeque::new(),
         }
     }
@@ -168,11 +166,6 @@ impl Splitter {
             State::DollarQuote { .. } => Some(Open::DollarQuote),
             State::BlockComment { .. } => Some(Open::Comment),
         }
-    }
-
-    /// Parentheses of the statement at hand that are open.
-    pub fn open_parentheses(&self) -> usize {
-        self.parentheses
     }
 
     /// Where what is [`open`](Self::open) was opened.
@@ -290,14 +283,6 @@ impl Splitter {
                     Some(State::DollarQuote { tag })
                 }
             },
-            b'(' => {
-                self.parentheses += 1;
-                None
-            }
-            b')' => {
-                self.parentheses = self.parentheses.saturating_sub(1);
-                None
-            }
             _ => None,
         };
         if self.started.is_none() {
@@ -324,7 +309,6 @@ impl Splitter {
 
     /// The statement at hand up to byte `end`.
     fn take_statement(&mut self, end: usize) -> Option<Statement> {
-        self.parentheses = 0;
         let (start, place) = self.started.take()?;
         Some(Statement { text: self.text[start..end].trim_end().to_owned(), place })
     }
@@ -476,18 +460,17 @@ mod tests {
     #[test]
     fn an_open_statement_is_told_from_a_gap() {
         let mut splitter = Splitter::new();
-        for (piece, between, open, parentheses) in [
-            ("-- hello\n", true, None, 0),
-            ("select (1, (2\n", false, None, 2),
-            ("), 'a\n", false, Some(Open::String), 1),
-            ("'); \n", true, None, 0),
-            ("/* \n", false, Some(Open::Comment), 0),
-            ("*/ \n", true, None, 0),
+        for (piece, between, open) in [
+            ("-- hello\n", true, None),
+            ("select (1, (2\n", false, None),
+            ("), 'a\n", false, Some(Open::String)),
+            ("'); \n", true, None),
+            ("/* \n", false, Some(Open::Comment)),
+            ("*/ \n", true, None),
         ] {
             splitter.push(piece).unwrap();
             assert_eq!(splitter.is_between_statements(), between, "{piece}");
             assert_eq!(splitter.open(), open, "{piece}");
-            assert_eq!(splitter.open_parentheses(), parentheses, "{piece}");
         }
     }
 

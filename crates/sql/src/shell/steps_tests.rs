@@ -5,7 +5,6 @@ use super::*;
 use crate::Span;
 use crate::output::ProgressSnapshot;
 use crate::shell::engine::{ColumnInfo, Diagnose, Watched};
-use crate::shell::interrupt::Never;
 use arrow::array::Int64Array;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use async_trait::async_trait;
@@ -33,6 +32,16 @@ impl Diagnose for NoTable {
 struct Rote {
     ran: Mutex<Vec<String>>,
     dropped: Arc<AtomicBool>,
+}
+
+/// No interrupts.
+struct Never;
+
+#[async_trait]
+impl Interrupts for Never {
+    async fn next(&mut self) {
+        std::future::pending().await
+    }
 }
 
 struct Told(Vec<String>);

@@ -213,3 +213,24 @@ fn sql_that_is_told_to_stop_leaves_nothing_of_its_output() {
         nothing_is_left(&folder);
     }
 }
+
+#[test]
+fn a_copy_that_is_told_to_stop_leaves_nothing_of_its_output() {
+    // More files than threads write at a time, so that some are only begun when it ends.
+    let copy = "COPY (SELECT value AS n, value % 200 AS k FROM range(0, 100000000000)) TO 'out' STORED AS CSV
+        PARTITIONED BY (k)";
+    let small_buffers = "datafusion.execution.objectstore_writer_buffer_size=65536";
+    for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130)] {
+        let folder = Folder::new();
+        let mut child = start_sql(&folder, &["--set", small_buffers, "-c", copy]);
+        let begun = || {
+            let staged = fs::read_dir(folder.path().join("out")).ok()?.next()?.ok()?.path();
+            fs::read_dir(staged.join("data")).ok()?.next()
+        };
+        until(&mut child, WAIT_MAX, |_| begun().is_some());
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        until(&mut child, LEAVE_MAX, |child| child.try_wait().unwrap().is_some());
+        assert_eq!(child.wait().unwrap().code(), Some(code));
+        nothing_is_left(&folder);
+    }
+}

@@ -59,6 +59,35 @@ fn a_file_or_folder_without_permission_is_named() {
 }
 
 #[test]
+fn a_closed_folder_beside_the_files_is_not_entered() {
+    let folder = Folder::new();
+    folder.write("d/a.csv", "n\n7\n");
+    folder.write("d/closed/b.csv", "n\n8\n");
+    // The binary stands where nobody may look, perhaps.
+    let binary = folder.path().join("yeoul");
+    fs::copy(env!("CARGO_BIN_EXE_yeoul"), &binary).unwrap();
+    let mode = |path: &str, mode| {
+        fs::set_permissions(folder.path().join(path), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    for path in ["", "yeoul", "d"] {
+        mode(path, 0o755);
+    }
+    mode("d/a.csv", 0o644);
+    // What the tests own is closed even to them.
+    mode("d/closed", 0o000);
+    for name in ["d", "d/*.csv", "d/[a-z].csv"] {
+        let mut command = Command::new(&binary);
+        command.args(["sql", "--format", "csv", "-c", &format!("SELECT n FROM '{name}'")]);
+        command.current_dir(folder.path()).stdin(Stdio::null());
+        as_nobody(&mut command);
+        let output = command.output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{name}");
+        assert_eq!(output.stdout, b"n\n7\n", "{name}");
+    }
+    mode("d/closed", 0o755);
+}
+
+#[test]
 fn a_folder_of_files_that_do_not_fit_together_names_two_of_them() {
     let folder = Folder::new();
     folder.prepare("COPY (SELECT 1 AS a) TO 'mixed/one.parquet'; COPY (SELECT make_array(1) AS a) TO 'mixed/two.parquet'");

@@ -1,5 +1,6 @@
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io;
+use std::os::unix::fs::{MetadataExt, fchown};
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
@@ -41,14 +42,40 @@ impl FileTarget {
     /// # Errors
     /// When the disk refuses the last bytes, or the name.
     pub(crate) fn put(&self, from: &Path) -> io::Result<()> {
+        self.prepare(from)?;
+        self.place(from)
+    }
+
+    /// The first half of [`put`](Self::put), which may take its time: all but the name.
+    ///
+    /// # Errors
+    /// When the disk refuses the last bytes.
+    pub(crate) fn prepare(&self, from: &Path) -> io::Result<()> {
         let file = File::open(from)?;
         if let Ok(old) = fs::metadata(&self.0)
             && old.is_file()
         {
+            keep_owner(&file, &old);
             file.set_permissions(old.permissions())?;
         }
-        file.sync_all()?;
+        file.sync_all()
+    }
+
+    /// The second half of [`put`](Self::put), which takes no time: the name.
+    ///
+    /// # Errors
+    /// When the disk refuses the name.
+    pub(crate) fn place(&self, from: &Path) -> io::Result<()> {
         fs::rename(from, &self.0)
+    }
+}
+
+/// Gives a file the owner and group of the one that it replaces, as far as the system lets.
+fn keep_owner(file: &File, old: &Metadata) {
+    let is_same = file.metadata().is_ok_and(|new| (new.uid(), new.gid()) == (old.uid(), old.gid()));
+    if !is_same && fchown(file, Some(old.uid()), Some(old.gid())).is_err() {
+        // Only root gives files away; to another group of one's own, anyone does.
+        drop(fchown(file, None, Some(old.gid())));
     }
 }
 
@@ -75,6 +102,21 @@ mod tests {
         assert_eq!(fs::read_to_string(at("far")).unwrap(), "new");
         assert!(fs::symlink_metadata(at("far")).unwrap().is_symlink() && !at("new").exists());
         assert_eq!(fs::metadata(at("sub/real")).unwrap().permissions().mode() & 0o777, 0o640);
+    }
+
+    #[test]
+    fn the_owner_stays_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("old"), "old").unwrap();
+        fs::write(at("new"), "new").unwrap();
+        if fchown(File::open(at("old")).unwrap(), Some(65534), Some(65534)).is_err() {
+            println!("skipped: only root gives files away");
+            return;
+        }
+        FileTarget::behind(&at("old")).unwrap().put(&at("new")).unwrap();
+        let kept = fs::metadata(at("old")).unwrap();
+        assert_eq!((kept.uid(), kept.gid(), fs::read(at("old")).unwrap()), (65534, 65534, b"new".to_vec()));
     }
 
     #[test]

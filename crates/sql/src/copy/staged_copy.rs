@@ -1,17 +1,18 @@
 use std::ffi::OsString;
-use std::fs::{self, Metadata};
+use std::fs::{self, DirEntry, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::logical_expr::dml::CopyTo;
+use tokio::task::spawn_blocking;
 use url::Url;
 use yeoul_base::ErrorKind;
 
+use crate::copy::file_target::FileTarget;
+use crate::copy::staging_folder::StagingFolder;
 use crate::error::{Shortage, TARGET_FULL, is_full};
-use crate::file_target::FileTarget;
-use crate::staging_folder::StagingFolder;
 use crate::{Error, Result};
 
 /// The `COPY` that running `plan` runs: the plan itself, or what `EXPLAIN ANALYZE` measures.
@@ -30,10 +31,11 @@ pub(crate) fn copy_in(plan: &mut LogicalPlan) -> Option<&mut CopyTo> {
 /// before stays.
 #[derive(Debug)]
 pub(crate) struct StagedCopy {
-    target: Target,
+    target: Arc<Target>,
     folder: StagingFolder,
     /// Go after the folder, which may lie in one of them.
     made: Option<MadeFolders>,
+    committed: bool,
 }
 
 #[derive(Debug)]
@@ -58,7 +60,17 @@ impl Target {
             Self::Folder(path) => path,
         }
     }
+
+    /// Does something with each file that is staged in `data` and the place where it shall be.
+    fn with_each(&self, data: &Path, step: Step) -> io::Result<()> {
+        match self {
+            Self::File(target, name) => step(target, &data.join(name)),
+            Self::Folder(path) => with_each_below(data, path, step),
+        }
+    }
 }
+
+type Step = fn(&FileTarget, &Path) -> io::Result<()>;
 
 /// Folders that were made for an output; those of them that are empty go with the value.
 #[derive(Debug)]
@@ -116,17 +128,18 @@ impl StagedCopy {
         // COPY makes the folders that are missing.
         let made = MadeFolders::make(target.room()).map_err(failed)?;
         let folder = StagingFolder::create(target.room()).map_err(failed)?;
-        let staged = Self { folder, target, made };
+        let staged = Self { folder, target: Arc::new(target), made, committed: false };
         copy.output_url = staged.address()?;
         Ok(Some(staged))
     }
 
     /// Forgets what was written, and leads `plan`, the `COPY` that was staged, to a new place. What a stopped run still
-    /// writes goes to the old place, and is not mixed with what the next one writes.
+    /// writes goes to the old place, as long as that is there, and is not mixed with what the next one writes.
     ///
     /// # Errors
     /// When nothing can be written where the target will be.
     pub(crate) fn start_over(&mut self, plan: &mut LogicalPlan) -> Result<()> {
+        self.folder.give_up();
         let failed = |error| denied(self.target.path(), error);
         self.folder = StagingFolder::create(self.target.room()).map_err(failed)?;
         if let Some(copy) = copy_in(plan) {
@@ -139,7 +152,7 @@ impl StagedCopy {
     fn address(&self) -> Result<String> {
         let target = self.target.path();
         let folder = std::path::absolute(self.folder.data()).map_err(|error| denied(target, error))?;
-        let url = match &self.target {
+        let url = match self.target.as_ref() {
             Target::File(_, name) => Url::from_file_path(folder.join(name)),
             Target::Folder(_) => Url::from_directory_path(&folder),
         };
@@ -148,23 +161,35 @@ impl StagedCopy {
         url.map(String::from).map_err(|()| what())
     }
 
-    /// Moves what was written to its target.
+    /// Moves what was written to its target: first all files are brought to the disk, which may take long and can be given up
+    /// by dropping this, and then all are given their names.
     ///
     /// # Errors
     /// When the target cannot be written; what was staged is removed.
-    pub(crate) fn commit(self) -> Result<()> {
-        let Self { target, folder, made } = self;
-        let moved = match &target {
-            Target::File(target, name) => target.put(&folder.data().join(name)),
-            Target::Folder(path) => move_into(&folder.data(), path),
+    pub(crate) async fn commit(mut self) -> Result<()> {
+        let (target, data) = (Arc::clone(&self.target), self.folder.data());
+        let prepared = spawn_blocking(move || target.with_each(&data, FileTarget::prepare)).await;
+        let place = |target: &FileTarget, from: &Path| {
+            fs::create_dir_all(target.folder())?;
+            target.place(from)
         };
-        // First what was staged: a folder that was made for it goes only if it is empty.
-        drop(folder);
+        prepared
+            .unwrap_or_else(|stopped| Err(io::Error::other(stopped)))
+            .and_then(|()| self.target.with_each(&self.folder.data(), place))
+            .map_err(|error| denied(self.target.path(), error))?;
         // An answer without rows is a folder without files, which stays.
-        if moved.is_ok() {
-            std::mem::forget(made);
+        std::mem::forget(self.made.take());
+        self.committed = true;
+        Ok(())
+    }
+}
+
+impl Drop for StagedCopy {
+    fn drop(&mut self) {
+        if !self.committed {
+            // What the writers of a query that failed or was stopped have still to do comes late.
+            self.folder.give_up();
         }
-        moved.map_err(|error| denied(target.path(), error))
     }
 }
 
@@ -201,16 +226,17 @@ fn local_path(address: &str) -> Option<PathBuf> {
     Url::parse(address).ok().filter(|url| url.scheme() == "file").and_then(|url| url.to_file_path().ok())
 }
 
-/// Moves every file below `from` to the same place below `to`, where other files may be already.
-fn move_into(from: &Path, to: &Path) -> io::Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
+/// Does something with each file below `from` and the same place below `to`, where other files may be already, in the order of
+/// their names.
+fn with_each_below(from: &Path, to: &Path, step: Step) -> io::Result<()> {
+    let mut entries = fs::read_dir(from)?.collect::<io::Result<Vec<_>>>()?;
+    entries.sort_by_key(DirEntry::file_name);
+    for entry in entries {
         let target = to.join(entry.file_name());
         if entry.file_type()?.is_dir() {
-            move_into(&entry.path(), &target)?;
+            with_each_below(&entry.path(), &target, step)?;
         } else {
-            FileTarget::behind(&target)?.put(&entry.path())?;
+            step(&FileTarget::behind(&target)?, &entry.path())?;
         }
     }
     Ok(())
@@ -265,6 +291,10 @@ mod tests {
         .unwrap()
     }
 
+    fn commit(staged: StagedCopy) -> Result<()> {
+        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(staged.commit())
+    }
+
     fn staged_at(plan: &LogicalPlan) -> PathBuf {
         let LogicalPlan::Copy(copy) = plan else { panic!("{plan}") };
         Url::parse(&copy.output_url).unwrap().to_file_path().unwrap()
@@ -282,7 +312,7 @@ mod tests {
         let second = staged_at(&plan);
         assert!(first != second && !first.exists());
         fs::write(second.join("second.csv"), "2").unwrap();
-        staged.commit().unwrap();
+        commit(staged).unwrap();
         let names: Vec<_> = fs::read_dir(&target).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(names, ["second.csv"]);
     }
@@ -365,7 +395,7 @@ mod tests {
         let mut plan = copy_to(&link);
         let staged = StagedCopy::stage(&mut plan).unwrap().unwrap();
         fs::write(staged_at(&plan), "new").unwrap();
-        staged.commit().unwrap();
+        commit(staged).unwrap();
         assert_eq!(fs::read_to_string(&real).unwrap(), "new");
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(fs::metadata(&real).unwrap().permissions().mode() & 0o777, 0o600);
@@ -383,16 +413,54 @@ mod tests {
     #[test]
     fn files_are_moved_among_those_that_are_there() {
         let folder = tempfile::tempdir().unwrap();
-        let (from, to) = (folder.path().join("from"), folder.path().join("to"));
-        for (name, text) in
-            [("from/year=1/a", "new"), ("from/b", "b"), ("to/year=1/a", "old"), ("to/year=1/c", "c")]
-        {
-            let path = folder.path().join(name);
+        let write = |path: PathBuf, text: &str| {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
-        }
-        move_into(&from, &to).unwrap();
+        };
+        let to = folder.path().join("to");
+        write(to.join("year=1/a"), "old");
+        write(to.join("year=1/c"), "c");
+        let mut plan = copy_to(&to);
+        let staged = StagedCopy::stage(&mut plan).unwrap().unwrap();
+        let from = staged_at(&plan);
+        write(from.join("year=1/a"), "new");
+        write(from.join("b"), "b");
+        write(from.join("year=2/month=3/d"), "d");
+        commit(staged).unwrap();
         let read = |name: &str| fs::read_to_string(to.join(name)).unwrap();
         assert_eq!((read("year=1/a"), read("year=1/c"), read("b")), ("new".into(), "c".into(), "b".into()));
+        assert_eq!(read("year=2/month=3/d"), "d");
+        assert_eq!(fs::read_dir(&to).unwrap().count(), 3);
+    }
+
+    #[test]
+    fn nothing_is_moved_before_all_is_on_the_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("out");
+        fs::create_dir(&target).unwrap();
+        let mut plan = copy_to(&target);
+        let staged = StagedCopy::stage(&mut plan).unwrap().unwrap();
+        let from = staged_at(&plan);
+        for name in ["a.csv", "b.csv"] {
+            fs::write(from.join(name), name).unwrap();
+        }
+        // The last one cannot be opened, even by root.
+        std::os::unix::fs::symlink("nowhere", from.join("z.csv")).unwrap();
+        let error = commit(staged).unwrap_err();
+        assert!(error.to_string().contains("out"), "{error}");
+        assert_eq!(fs::read_dir(&target).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_grows_is_nobody_elses_business() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("private.csv");
+        fs::write(&target, "old").unwrap();
+        fs::set_permissions(&target, fs::Permissions::from_mode(0o600)).unwrap();
+        let mut plan = copy_to(&target);
+        let _staged = StagedCopy::stage(&mut plan).unwrap().unwrap();
+        let room = staged_at(&plan).parent().unwrap().to_owned();
+        assert_eq!(fs::metadata(room).unwrap().permissions().mode() & 0o777, 0o700);
     }
 }

@@ -1,0 +1,113 @@
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::execution::SessionState;
+use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
+use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+
+/// The first rule that lets an operator say what a scan below it should read, or read first. The limits are in their places
+/// when it runs.
+const TELLS_SCANS: &str = "PushdownSort";
+
+/// Keeps what operators tell scans above the limits between them, which take the first rows of what is there, and not of
+/// what is wanted.
+///
+/// DataFusion moves a limit into the scan below it, and the keys that a join has found then go through to the same scan: it
+/// filters first and counts then. It also lets a scan with a limit leave out row groups from the front, though rows are
+/// to come in the order that a table was declared with (datafusion#24272).
+#[derive(Debug, Default)]
+pub(crate) struct FencedLimits;
+
+impl FencedLimits {
+    /// `state` with this rule in its place.
+    pub(crate) fn add_to(state: SessionState) -> SessionState {
+        let mut rules = state.physical_optimizers().to_vec();
+        let place = rules.iter().position(|rule| rule.name() == TELLS_SCANS).unwrap_or(rules.len());
+        rules.insert(place, Arc::new(Self));
+        SessionStateBuilder::new_from_existing(state).with_physical_optimizer_rules(rules).build()
+    }
+}
+
+impl PhysicalOptimizerRule for FencedLimits {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        let plan = plan.transform_up(|node| Ok(in_order(node))).data()?;
+        let fenced = plan.transform_down(|node| {
+            if !tells_scans(&node) {
+                return Ok(Transformed::no(node));
+            }
+            let below = node.children().into_iter().map(|child| {
+                let child = Arc::clone(child);
+                child.transform_up(|node| Ok(fence(node))).data()
+            });
+            let below = below.collect::<Result<_>>()?;
+            let node = replace_children_if_necessary(node, below)?;
+            Ok(Transformed::new(node, true, TreeNodeRecursion::Jump))
+        });
+        fenced.data()
+    }
+
+    fn name(&self) -> &str {
+        "FencedLimits"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// A scan that gives the first rows of an order does not leave any out.
+fn in_order(node: Arc<dyn ExecutionPlan>) -> Transformed<Arc<dyn ExecutionPlan>> {
+    if !node.is::<DataSourceExec>() || node.fetch().is_none() || node.output_ordering().is_none() {
+        return Transformed::no(node);
+    }
+    match node.with_preserve_order(true) {
+        Some(kept) => Transformed::yes(kept),
+        None => Transformed::no(node),
+    }
+}
+
+/// Whether an operator tells the scans below it, as it runs, which rows it does not need, or which it would have first.
+fn tells_scans(node: &Arc<dyn ExecutionPlan>) -> bool {
+    node.is::<HashJoinExec>() || node.is::<SortExec>() || node.is::<AggregateExec>()
+}
+
+/// Puts a limit of its own above an operator that has one and lets filters through.
+fn fence(node: Arc<dyn ExecutionPlan>) -> Transformed<Arc<dyn ExecutionPlan>> {
+    let keeps_filters_out = node.is::<SortExec>()
+        || node.is::<SortPreservingMergeExec>()
+        || node.is::<GlobalLimitExec>()
+        || node.is::<LocalLimitExec>();
+    match node.fetch() {
+        Some(fetch) if !keeps_filters_out => {
+            Transformed::yes(Arc::new(LocalLimitExec::new(node, fetch)) as _)
+        }
+        _ => Transformed::no(node),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::prelude::SessionContext;
+
+    use super::*;
+
+    #[test]
+    fn the_rule_stands_behind_the_one_that_moves_limits_and_before_those_that_tell_scans() {
+        let state = FencedLimits::add_to(SessionContext::new().state());
+        let names: Vec<&str> = state.physical_optimizers().iter().map(|rule| rule.name()).collect();
+        let place = |name: &str| names.iter().position(|rule| *rule == name).unwrap();
+        let own = place("FencedLimits");
+        assert!(place("LimitPushdown") < own && own < place(TELLS_SCANS), "{names:?}");
+        assert!(own < place("FilterPushdown(Post)"), "{names:?}");
+    }
+}
