@@ -372,6 +372,7 @@ mod tests {
             let place = tempfile::tempdir().unwrap();
             let options = Options {
                 directories: vec![place.path().into()],
+                push_ports: vec![id.push_port],
                 disk_reserve_bytes: Some(0),
                 split_enabled: worker_wants_it,
                 ..Options::default()
