@@ -54,7 +54,7 @@ pub fn limits() -> Limits {
         application_timeout: Duration::from_secs(60),
         worker_timeout: Duration::from_secs(30),
         worker_quiet: Duration::from_secs(6),
-        unavailable_kept: Duration::from_secs(90),
+        unavailable_kept: Duration::from_secs(20),
         ..Limits::default()
     }
 }

@@ -61,6 +61,8 @@ events! {
     MasterPaused,
     /// The master runs, but hears nobody for a while, or only a worker on its own machine, and nobody hears it.
     MasterCutOff,
+    /// The same, for about as long as what applications have beside it is safe, or longer.
+    MasterCutOffLong,
     /// The wall clock goes back while the master is down.
     ClockBack,
     /// A driver cannot reach the master for a while.

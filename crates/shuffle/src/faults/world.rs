@@ -12,8 +12,15 @@ use super::tally::Event;
 use super::worker::Worker;
 use crate::ids::{ShuffleKey, WorkerId};
 use crate::master::report::Command;
+use crate::master::state::Limits;
 
 const APPLICATIONS_AT_ONCE: usize = 2;
+
+/// For how long a master and a worker may be cut off together before what is there may go. Heartbeats come with delays here.
+fn cut_off_borne() -> Duration {
+    let Limits { application_timeout, worker_timeout, .. } = limits();
+    worker_timeout + 2 * application_timeout - Duration::from_secs(40)
+}
 
 /// See the [module](self).
 pub struct World {
@@ -23,6 +30,8 @@ pub struct World {
     ids: Vec<WorkerId>,
     applications: Vec<Application>,
     tick_due: Duration,
+    /// When the master was cut off last.
+    cut_off_at: Duration,
 }
 
 impl World {
@@ -32,7 +41,8 @@ impl World {
         let count = 3 + scene.random.below(4);
         let workers: Vec<Worker> = (0..count).map(|number| Worker::new(number, &mut scene)).collect();
         let ids = workers.iter().map(|worker| worker.id.clone()).collect();
-        Self { scene, master, workers, ids, applications: Vec::new(), tick_due: Duration::ZERO }
+        let (applications, tick_due, cut_off_at) = (Vec::new(), Duration::ZERO, Duration::ZERO);
+        Self { scene, master, workers, ids, applications, tick_due, cut_off_at }
     }
 
     /// One step of a world with faults.
@@ -125,11 +135,17 @@ impl World {
                 self.master.paused_until = scene.time + Duration::from_millis(pause);
             }
             2..4 => self.master.disturb_journal(scene),
-            4 if scene.random.percent(40) => {
-                scene.count(Event::MasterCutOff);
-                let until = scene.time + Duration::from_millis(scene.random.next() % 100_000);
+            4 if scene.random.percent(40) && scene.time >= scene.master_cut_off.0 => {
+                let mut cut_off = Duration::from_millis(scene.random.next() % 100_000);
+                if scene.random.percent(20) {
+                    scene.count(Event::MasterCutOffLong);
+                    cut_off += cut_off_borne() - Duration::from_secs(50);
+                } else {
+                    scene.count(Event::MasterCutOff);
+                }
                 let beside = scene.random.percent(50).then(|| scene.random.below(self.workers.len()));
-                scene.master_cut_off = (until, beside);
+                scene.master_cut_off = (scene.time + cut_off, beside);
+                self.cut_off_at = scene.time;
             }
             _ => {}
         }
@@ -198,8 +214,11 @@ impl World {
     /// Who was not heard for the timeout may lose everything, whatever happens afterwards.
     fn notice_silence(&mut self) {
         let now = self.scene.time;
-        for application in self.applications.iter_mut().filter(|application| application.absent) {
-            if now >= application.heard + limits().application_timeout {
+        let (until, beside) = self.scene.master_cut_off;
+        let is_given_up = now < until && beside.is_some() && now >= self.cut_off_at + cut_off_borne();
+        for application in &mut self.applications {
+            let is_over = now >= application.heard + limits().application_timeout;
+            if is_given_up || (application.absent && is_over) {
                 for job in application.jobs.values_mut().filter(|job| !job.expendable) {
                     self.scene.tally.count(Event::Expired);
                     job.expendable = true;
@@ -332,6 +351,10 @@ impl World {
 
     /// Without faults: everything comes to an end, everything is read, and in the end nothing is left.
     pub fn settle(&mut self) {
+        // One that is long enough to have consequences is seldom over.
+        while self.scene.time < self.scene.master_cut_off.0 {
+            self.step();
+        }
         self.scene.calm = true;
         for worker in &mut self.workers {
             worker.stalled_until = Duration::ZERO;

@@ -43,8 +43,9 @@ impl State {
         if !self.ensure_application(now, &pulse.application, &mut decision) {
             return decision;
         }
+        let heard = self.listened_by(now);
         let application = self.applications.get_mut(&pulse.application).expect("ensured above");
-        application.heard = now.monotonic;
+        application.heard = heard;
         application.heartbeat_unix_ms = now.unix_ms;
         let shuffles = application.shuffles.keys().copied().collect();
         let mut health = ApplicationHealth { shuffles, ..ApplicationHealth::default() };
@@ -79,9 +80,10 @@ impl State {
         properties.retain(|(key, value)| fits(key) && fits(value));
         properties.truncate(PROPERTIES_MAX);
         let room = self.applications.len() < self.limits.applications_max;
+        let heard = self.listened_by(now);
         match self.applications.get_mut(application) {
             Some(held) => {
-                held.heard = now.monotonic;
+                held.heard = heard;
                 held.heartbeat_unix_ms = now.unix_ms;
                 if held.user == user && held.properties == properties {
                     return decision;
@@ -113,10 +115,12 @@ impl State {
         decision
     }
 
-    /// An application ended: all its shuffles may go, at once, and do not come back with another one of its name.
+    /// An application ended: all its shuffles may go, at once, and do not come back with another one of its name; those
+    /// neither that it had before it was silent.
     pub fn remove_application(&mut self, now: Now, application: &ApplicationId) -> Decision<()> {
-        let shuffles = self.applications.get(application).map(|held| held.shuffles.keys().copied().collect());
-        let shuffles: Vec<_> = shuffles.unwrap_or_default();
+        let known = self.applications.get(application).into_iter();
+        let known = known.flat_map(|held| held.shuffles.keys().copied());
+        let shuffles: Vec<ShuffleId> = known.chain(self.tombstones.let_go_of(application)).collect();
         let mut decision = self.unregister_shuffles(now, application, &shuffles);
         self.let_go(now, application, false, &mut decision);
         decision
@@ -182,7 +186,7 @@ impl State {
         let silent: Vec<ApplicationId> = self
             .applications
             .iter()
-            .filter(|(_, held)| now.monotonic.saturating_sub(held.heard) >= timeout)
+            .filter(|(_, held)| self.listened.saturating_sub(held.heard) >= timeout)
             .map(|(application, _)| application.clone())
             .collect();
         for application in silent {
@@ -215,6 +219,9 @@ impl State {
 
     /// Takes back orders to delete shuffles that are needed after all.
     pub(super) fn take_back_deletions(&mut self, shuffles: &[ShuffleKey]) {
+        if shuffles.is_empty() {
+            return;
+        }
         for worker in self.workers.values_mut().filter(|worker| worker.orders.has_deletions()) {
             shuffles.iter().for_each(|shuffle| worker.orders.keep(shuffle));
         }
@@ -265,6 +272,8 @@ impl State {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::super::scene::{Logged, at, grant, id, pulse, registration, restarted, run, state_of};
     use super::super::{Limits, NAMED_MAX};
     use super::*;
@@ -333,27 +342,88 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_master_that_hears_only_a_worker_beside_it_may_be_cut_off_with_it() {
+    /// The timeouts of an application and of a worker, and the silence that makes a worker quiet, in seconds.
+    fn limits() -> [u64; 3] {
+        let Limits { application_timeout, worker_timeout, worker_quiet, .. } = Limits::default();
+        [application_timeout, worker_timeout, worker_quiet].map(|limit| limit.as_secs())
+    }
+
+    /// Whether the worker is to delete something.
+    fn is_told(state: &mut Logged, number: u16) -> bool {
+        state.worker_orders(&id(number), number.into(), 0).unwrap().is_some()
+    }
+
+    /// Up to then a master hears one of three workers, and nobody else.
+    fn cut_off_with_a_worker_until(end: u64) -> Logged {
         let mut state = state_of(3);
+        state.limits.unavailable_kept = Duration::from_secs(10);
         let _ = grant(&mut state, BTreeSet::new()).unwrap();
-        let timeout = state.limits.application_timeout.as_secs();
-        for second in (0..=timeout).step_by(5) {
-            assert_eq!(beat(&mut state, second, 0, 0, holding()), []);
+        // It also holds what nobody knows.
+        let mut report = holding();
+        report.shuffles.push(HeldShuffle { shuffle: ShuffleKey::new("other", 0), locations: 1, bytes: 1 });
+        for second in (0..=end).step_by(5) {
+            assert_eq!(beat(&mut state, second, 0, 0, report.clone()), [], "{second} s");
+            assert!(!is_told(&mut state, 0), "{second} s");
         }
         assert_eq!((state.workers().len(), state.applications().len()), (1, 1));
+        state
+    }
+
+    #[test]
+    fn a_master_that_hears_only_a_worker_beside_it_may_be_cut_off_with_it() {
+        let [timeout, lost, quiet] = limits();
+        let end = lost + 2 * timeout - quiet;
+        let mut state = cut_off_with_a_worker_until(end - 5);
+        assert_eq!(beat(&mut state, end, 0, 0, holding()), []);
+        assert!(is_told(&mut state, 0), "the others may be gone for good");
+    }
+
+    #[test]
+    fn a_master_that_is_no_longer_cut_off_gives_applications_the_rest_of_their_time() {
+        let [timeout, _, quiet] = limits();
+        let mut state = cut_off_with_a_worker_until(timeout);
         for number in [1, 2] {
             let back = registration(id(number), number.into());
             assert!(state.register_worker(at(timeout + 1), number.into(), back).reply.is_some());
         }
         let mut beats = |second| {
             let _ = [0, 1, 2].map(|number| beat(&mut state, second, number.into(), number, holding()));
-            [0, 1, 2].map(|number| state.worker_orders(&id(number), number.into(), 0).unwrap().is_some())
+            [0, 1, 2].map(|number| is_told(&mut state, number))
         };
-        // From then on the application may be silent for its time.
-        let silence = (timeout + 5..2 * timeout).step_by(5);
+        let end = 2 * timeout + 5 - quiet;
+        let silence = (timeout + 5..end).step_by(5);
         silence.for_each(|second| assert_eq!(beats(second), [false; 3], "{second} s"));
-        assert_eq!(beats(2 * timeout), [true; 3]);
+        assert_eq!(beats(end), [true; 3]);
+    }
+
+    #[test]
+    fn a_worker_that_dies_again_and_again_stops_no_end() {
+        let mut state = state_of(3);
+        let _ = grant(&mut state, BTreeSet::new()).unwrap();
+        let [timeout, ..] = limits();
+        for second in (0..timeout + 100).step_by(5) {
+            if second % 30 == 0 {
+                // It takes free ports, and is another one each time.
+                let worker = WorkerId { rpc_port: 100 + second as u16, ..id(9) };
+                let registered = state.register_worker(at(second), 9, registration(worker, second));
+                assert!(registered.reply.is_some());
+            }
+            let _ = [0, 1, 2].map(|number| beat(&mut state, second, number.into(), number, holding()));
+        }
+        assert!(state.departed().len() > 3 && state.workers().len() > 6);
+        assert!(state.applications().is_empty());
+    }
+
+    #[test]
+    fn a_worker_that_is_away_again_and_again_stops_no_end() {
+        let mut state = state_of(2);
+        let _ = grant(&mut state, BTreeSet::new()).unwrap();
+        let [timeout, ..] = limits();
+        for second in (0..timeout + 100).step_by(5) {
+            let there = if second % 240 < 30 { 0..1 } else { 0..2 };
+            there.for_each(|number| drop(beat(&mut state, second, number.into(), number, holding())));
+        }
+        assert!(state.applications().is_empty());
     }
 
     #[test]
@@ -379,6 +449,21 @@ mod tests {
         assert_eq!(beats(2 * timeout), [ShuffleKey::new("app", 0)]);
     }
 
+    #[test]
+    fn an_application_has_its_time_from_when_it_was_heard() {
+        let [timeout, ..] = limits();
+        // Between two looks; and first of all behind a pause, which gives it no more than a moment.
+        for (heard, end) in [(9, timeout + 10), (36_000, 36_000 + timeout + 15)] {
+            let mut state = state_of(1);
+            let _ = [0, 5].map(|second| beat(&mut state, second, 0, 0, Report::default()));
+            assert!(state.application_heartbeat(at(heard), pulse()).reply.is_some());
+            for second in (heard.next_multiple_of(5)..=end).step_by(5) {
+                assert_eq!(beat(&mut state, second, 0, 0, Report::default()), []);
+                assert_eq!(state.applications().is_empty(), second == end, "{second} s");
+            }
+        }
+    }
+
     /// An application is let go for its silence, and one of three workers is silent too.
     fn let_go_without_the_first_worker() -> (Logged, u64) {
         let mut state = state_of(3);
@@ -395,20 +480,39 @@ mod tests {
     #[test]
     fn a_worker_that_is_silent_together_with_its_application_is_not_told_to_delete() {
         let (mut state, _) = let_go_without_the_first_worker();
-        let mut is_told = |number: u16| state.worker_orders(&id(number), number.into(), 0).unwrap().is_some();
-        assert_eq!([0, 1, 2].map(&mut is_told), [false, true, true]);
+        assert_eq!([0, 1, 2].map(|number| is_told(&mut state, number)), [false, true, true]);
     }
 
     #[test]
     fn an_application_that_was_let_go_may_still_say_that_it_has_ended() {
-        let (mut state, end) = let_go_without_the_first_worker();
+        let (state, end) = let_go_without_the_first_worker();
         let application = pulse().application;
-        assert_eq!(state.remove_application(at(end), &application).records.len(), 1);
-        assert_eq!(state.remove_application(at(end), &application).records, [], "it is known");
         for mut state in [restarted(&state, at(end)), state] {
-            let back = Registration { report: holding(), ..registration(id(0), 0) };
-            let expired = state.register_worker(at(end), 7, back).reply;
-            assert_eq!(expired, Some(vec![ShuffleKey::new("app", 0)]));
+            assert_eq!(state.remove_application(at(end), &application).records.len(), 2);
+            assert_eq!(state.remove_application(at(end), &application).records, [], "it is known");
+            let again = restarted(&state, at(end));
+            // Another one may have its name since, and has nothing of it.
+            assert_eq!(state.application_heartbeat(at(end), pulse()).records.len(), 1);
+            for mut state in [again, restarted(&state, at(end)), state] {
+                let back = Registration { report: holding(), ..registration(id(0), 0) };
+                let expired = state.register_worker(at(end), 7, back).reply;
+                assert_eq!(expired, Some(vec![ShuffleKey::new("app", 0)]));
+                assert_eq!(state.shuffle_count(), 0);
+            }
+        }
+    }
+
+    #[test]
+    fn a_snapshot_holds_what_was_let_go_behind_whoever_is_back() {
+        let (mut state, end) = let_go_without_the_first_worker();
+        for is_back in [false, true] {
+            if is_back {
+                assert!(state.application_heartbeat(at(end), pulse()).reply.is_some());
+            }
+            let mut again = State::new(Limits::default());
+            restarted(&state, at(end)).records().iter().for_each(|record| again.apply(at(end), record));
+            assert_eq!(again.applications().len(), usize::from(is_back));
+            assert_eq!(again.remove_application(at(end), &pulse().application).records.len(), 2);
         }
     }
 

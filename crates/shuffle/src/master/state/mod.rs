@@ -8,7 +8,13 @@
 //! The rule that everything here serves: data of a shuffle is deleted only when its application said so, ended or fell
 //! silent. What the master merely does not know (its journal lost a tail, a worker comes from elsewhere or was cut off
 //! together with the application) it adopts if the application is alive, and leaves alone for as long as an application
-//! may be silent otherwise. Where it hears hardly anybody it takes nobody's silence for an end.
+//! may be silent otherwise.
+//!
+//! Time does not count as silence of an application while half of the workers' hosts or more are missing: it may be the
+//! master that is cut off. A host is missing while none of its workers is heard, and counts no more when the last of them has
+//! been lost for [`Limits::application_timeout`]: a loss that lasts delays the end of whoever is silent, and no more. So what a
+//! living application has on a worker that is cut off together with the master is safe for [`Limits::worker_timeout`] and twice
+//! that, less half a minute until that is noticed; what it has elsewhere is safe however long it lasts.
 
 mod addresses;
 mod applications;
@@ -22,6 +28,7 @@ mod tombstones;
 mod workers;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -56,7 +63,8 @@ pub struct Now {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Silence after which an application is gone (`celeborn.master.heartbeat.application.timeout`).
+    /// Silence after which an application is gone (`celeborn.master.heartbeat.application.timeout`), as far as the master heard
+    /// most workers meanwhile.
     pub application_timeout: Duration,
     /// Silence after which a worker is lost (`celeborn.master.heartbeat.worker.timeout`).
     pub worker_timeout: Duration,
@@ -121,6 +129,7 @@ pub struct Application {
     pub heartbeat_unix_ms: u64,
     /// Its shuffles.
     pub shuffles: BTreeMap<ShuffleId, Shuffle>,
+    /// [`State::listened_by`] the moment when it was last heard.
     heard: Duration,
     /// Bytes of a partition location of its shuffles, as workers report them; newer reports weigh more.
     location_bytes: Option<u64>,
@@ -161,7 +170,7 @@ pub struct Worker {
     incarnation: Option<u64>,
     heard: Duration,
     orders: Orders,
-    /// Shuffles of its report that nobody knows, and since when.
+    /// Shuffles of its report that nobody knows, and [`State::listened_by`] when that began.
     unknown: BTreeMap<ShuffleKey, Duration>,
     /// The shuffles of its report, summed up.
     held: BTreeMap<ApplicationId, Held>,
@@ -212,16 +221,19 @@ pub struct State {
     /// Told to stay, and not known to work since.
     staying_by_hand: BTreeSet<WorkerId>,
     departed: BTreeMap<WorkerId, Departure>,
+    /// Hosts of workers that were lost a short while ago, and when the last of them was.
+    lost: BTreeMap<Arc<str>, Duration>,
     tombstones: Tombstones,
     /// The last moment in which this process is known to have run.
     ran_last: Option<Duration>,
     /// Nothing expires before this: set when the process itself was stopped for a while.
     expire_not_before: Duration,
-    /// No application is let go for its silence before this: set while it may be this master that is cut off.
-    silence_counts_from: Duration,
+    /// For how long this master has run and heard most workers: the time by which the silence of applications is measured.
+    listened: Duration,
 }
 
-/// The longest list of departed workers, of excluded ones, of those that are to leave, and of those that are to stay.
+/// The longest list of departed workers, of excluded ones, of those that are to leave, of those that are to stay, and of lost
+/// hosts.
 const LISTED_MAX: usize = 10_000;
 
 impl State {
@@ -236,10 +248,11 @@ impl State {
             leaving_by_hand: BTreeSet::new(),
             staying_by_hand: BTreeSet::new(),
             departed: BTreeMap::new(),
+            lost: BTreeMap::new(),
             tombstones: Tombstones::default(),
             ran_last: None,
             expire_not_before: Duration::ZERO,
-            silence_counts_from: Duration::ZERO,
+            listened: Duration::ZERO,
         }
     }
 
@@ -249,13 +262,14 @@ impl State {
         match record {
             Record::ApplicationRegistered { application, user, properties, at_unix_ms } => {
                 self.tombstones.revive(application);
+                let heard = self.listened_by(now);
                 let entry = self.applications.entry(application.clone()).or_insert_with(|| Application {
                     user: user.clone(),
                     properties: Vec::new(),
                     registered_unix_ms: *at_unix_ms,
                     heartbeat_unix_ms: 0,
                     shuffles: BTreeMap::new(),
-                    heard: now.monotonic,
+                    heard,
                     location_bytes: None,
                     workers_min: WORKERS_MIN_UNKNOWN,
                 });
@@ -263,12 +277,14 @@ impl State {
                 entry.properties.clone_from(properties);
             }
             Record::ApplicationRemoved { application, silent, .. } => {
-                if let Some(removed) = self.applications.remove(application) {
-                    self.shuffle_count -= removed.shuffles.len();
-                }
+                let removed = self.applications.remove(application).map(|removed| removed.shuffles);
+                let removed = removed.unwrap_or_default();
+                self.shuffle_count -= removed.len();
                 // Silence is no end. It may have been this master that was cut off, and what workers bring back then
                 // waits for the application as anything does that nobody knows.
-                if !silent {
+                if *silent {
+                    self.tombstones.let_go(now.monotonic, application, removed.into_keys());
+                } else {
                     self.tombstones.bury_application(now.monotonic, application);
                 }
             }
@@ -292,6 +308,7 @@ impl State {
             }
             Record::WorkerRegistered { worker, http_port, network_location } => {
                 self.departed.remove(worker);
+                self.lost.remove(&worker.host);
                 let entry = self.workers.entry(worker.clone()).or_insert_with(|| Worker {
                     http_port: *http_port,
                     network_location: String::new(),
@@ -315,7 +332,13 @@ impl State {
                     self.leaving_by_hand.remove(worker);
                     self.staying_by_hand.remove(worker);
                 }
-                if self.workers.remove(worker).is_some() && self.departed.len() < LISTED_MAX {
+                if self.workers.remove(worker).is_none() {
+                    return;
+                }
+                if !left && self.lost.len() < LISTED_MAX {
+                    self.lost.insert(worker.host.clone(), now.monotonic);
+                }
+                if self.departed.len() < LISTED_MAX {
                     let departure = Departure { at_unix_ms: *at_unix_ms, left: *left, seen: now.monotonic };
                     self.departed.insert(worker.clone(), departure);
                 }
@@ -353,6 +376,8 @@ impl State {
     pub fn records(&self) -> Vec<Record> {
         let mut records =
             Vec::with_capacity(self.applications.len() + self.shuffle_count + self.workers.len());
+        // Before those that are known: an application may be back under its name.
+        records.extend(self.tombstones.records_of_let_go());
         for (application, held) in &self.applications {
             records.push(Record::ApplicationRegistered {
                 application: application.clone(),
@@ -392,49 +417,51 @@ impl State {
     /// Lets go of whoever was silent for too long. To be called every few seconds.
     pub fn expire(&mut self, now: Now) -> Decision<()> {
         let mut decision = Decision::of(());
-        if !self.may_expire(now) {
+        self.listen(now);
+        if now.monotonic < self.expire_not_before {
             return decision;
         }
-        if self.hears_few(now) {
-            self.silence_counts_from = now.monotonic + self.limits.application_timeout;
-        }
-        if self.may_let_go(now) {
-            self.expire_applications(now, &mut decision);
-        }
+        self.expire_applications(now, &mut decision);
         self.expire_workers(now, &mut decision);
         self.tombstones.expire(now.monotonic);
         decision
     }
 
-    /// Whether silence means anything now. If this process was stopped (a suspended machine, a debugger), everybody
-    /// seems silent: they get the time in which they could not be heard.
-    fn may_expire(&mut self, now: Now) -> bool {
-        let gap = now.monotonic.saturating_sub(self.ran_last.unwrap_or(now.monotonic));
+    /// Counts the time since the last look, unless this master may be cut off. If this process was stopped meanwhile (a
+    /// suspended machine, a debugger), everybody seems silent: they get the time in which they could not be heard.
+    fn listen(&mut self, now: Now) {
+        let gap = self.unseen(now);
         self.ran_last = Some(now.monotonic);
+        let Limits { application_timeout, worker_timeout, .. } = self.limits;
+        self.lost.retain(|_, since| now.monotonic.saturating_sub(*since) < application_timeout);
         if gap > PAUSE_NOTICED {
-            let grace = gap.min(self.limits.application_timeout.max(self.limits.worker_timeout));
-            self.expire_not_before = now.monotonic + grace;
+            self.expire_not_before = now.monotonic + gap.min(application_timeout.max(worker_timeout));
+        } else if !self.hears_few(now) {
+            self.listened += gap;
         }
-        now.monotonic >= self.expire_not_before
     }
 
-    /// Whether an application's silence means anything now.
-    fn may_let_go(&mut self, now: Now) -> bool {
-        self.may_expire(now) && now.monotonic >= self.silence_counts_from
+    /// The time since silence was looked at last.
+    fn unseen(&self, now: Now) -> Duration {
+        now.monotonic.saturating_sub(self.ran_last.unwrap_or(now.monotonic))
     }
 
-    /// Whether half of the workers or more are silent, or were lost a short while ago. Then it may be this master that
-    /// is cut off, perhaps together with a worker on its own machine, and living applications are silent as well: from
-    /// when it hears most workers again, they get as long as they may be silent, for a driver's request on a dead
-    /// connection takes a minute to fail.
+    /// What [`State::listened`] will be if the time since the last look counts, so that nobody's silence begins before it was
+    /// heard. It does not if it was a pause.
+    fn listened_by(&self, now: Now) -> Duration {
+        self.listened + self.unseen(now).min(PAUSE_NOTICED)
+    }
+
+    /// Whether half of the workers' hosts or more are missing. Then it may be this master that is cut off, perhaps together
+    /// with the workers on its own machine, and living applications are silent as well. Hosts count, and not workers: one
+    /// that is killed again and again is another worker each time if it takes free ports.
     fn hears_few(&self, now: Now) -> bool {
-        let Limits { application_timeout, worker_quiet, .. } = self.limits;
-        let is_recent =
-            |gone: &&Departure| now.monotonic.saturating_sub(gone.seen) < application_timeout && !gone.left;
-        let lost = self.departed.values().filter(is_recent).count();
-        let quiet = self.workers.values().filter(|held| held.silent_for(now) >= worker_quiet).count();
-        let all = lost + self.workers.len();
-        all > 0 && 2 * (lost + quiet) >= all
+        let mut heard: BTreeMap<&str, bool> = self.lost.keys().map(|host| (&**host, false)).collect();
+        for (worker, held) in &self.workers {
+            *heard.entry(&*worker.host).or_default() |= held.silent_for(now) < self.limits.worker_quiet;
+        }
+        let missing = heard.values().filter(|is_heard| !**is_heard).count();
+        missing > 0 && 2 * missing >= heard.len()
     }
 
     /// Makes a record's change and keeps it for the journal.

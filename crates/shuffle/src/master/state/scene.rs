@@ -75,8 +75,9 @@ decisions! {
     expire() -> ();
 }
 
+/// Each on a host of its own.
 pub fn id(number: u16) -> WorkerId {
-    format!("worker:{number}:2:3:4").parse().unwrap()
+    format!("worker{number}:{number}:2:3:4").parse().unwrap()
 }
 
 pub fn at(seconds: u64) -> Now {

@@ -73,8 +73,9 @@ impl State {
         if !self.ensure_application(now, &request.application, &mut decision) {
             return decision;
         }
+        let heard = self.listened_by(now);
         let application = self.applications.get_mut(&request.application).expect("ensured above");
-        application.heard = now.monotonic;
+        application.heard = heard;
         application.workers_min = workers_min(replicate);
         if !application.shuffles.contains_key(&request.shuffle) {
             if self.shuffle_count >= self.limits.shuffles_max {

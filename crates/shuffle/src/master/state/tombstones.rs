@@ -1,9 +1,10 @@
-//! Memory of what was removed, so that a worker's report that crossed the removal does not bring it back.
+//! Memory of what was removed, so that a worker's report that crossed the removal does not bring it back; and of what was
+//! let go because its application was silent, in case that ends.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use super::super::record::{Record, SHUFFLES_REMOVED_MAX};
+use super::super::record::{Record, SHUFFLES_REMOVED_MAX, User};
 use crate::ids::{ApplicationId, ShuffleId, ShuffleKey};
 
 /// How long a removal is remembered: far longer than any message is under way or any worker stays away with its data.
@@ -16,6 +17,8 @@ pub(super) const COUNT_MAX: usize = 1 << 16;
 pub(super) struct Tombstones {
     applications: Graves<ApplicationId>,
     shuffles: Graves<ShuffleKey>,
+    /// Shuffles of silent applications: workers may bring them back, and they end only if the application does.
+    let_go: Graves<ShuffleKey>,
 }
 
 impl Tombstones {
@@ -24,7 +27,27 @@ impl Tombstones {
     }
 
     pub(super) fn bury_shuffle(&mut self, now: Duration, shuffle: &ShuffleKey) {
+        self.let_go.unbury(shuffle);
         self.shuffles.bury(now, shuffle.clone());
+    }
+
+    /// The application's silence was too long, and it had these shuffles.
+    pub(super) fn let_go(
+        &mut self,
+        now: Duration,
+        application: &ApplicationId,
+        shuffles: impl Iterator<Item = ShuffleId>,
+    ) {
+        shuffles
+            .take(COUNT_MAX)
+            .for_each(|id| self.let_go.bury(now, ShuffleKey::new(application.clone(), id)));
+    }
+
+    /// The shuffles that an application had when its silence was too long, and that nobody has named since.
+    pub(super) fn let_go_of(&self, application: &ApplicationId) -> impl Iterator<Item = ShuffleId> {
+        let from = ShuffleKey::new(application.clone(), i32::MIN);
+        let later = self.let_go.since.range(from..).map(|(key, _)| key);
+        later.take_while(move |key| key.application == *application).map(|key| key.shuffle)
     }
 
     /// The application is back.
@@ -34,6 +57,7 @@ impl Tombstones {
 
     /// The shuffle's number is in use again.
     pub(super) fn unbury(&mut self, shuffle: &ShuffleKey) {
+        self.let_go.unbury(shuffle);
         self.shuffles.unbury(shuffle);
     }
 
@@ -56,6 +80,30 @@ impl Tombstones {
     pub(super) fn expire(&mut self, now: Duration) {
         self.applications.expire(now);
         self.shuffles.expire(now);
+        self.let_go.expire(now);
+    }
+
+    /// The records that let the same go again.
+    pub(super) fn records_of_let_go(&self) -> impl Iterator<Item = Record> {
+        let mut shuffles: BTreeMap<&ApplicationId, Vec<ShuffleKey>> = BTreeMap::new();
+        for key in self.let_go.since.keys() {
+            shuffles.entry(&key.application).or_default().push(key.clone());
+        }
+        shuffles.into_iter().flat_map(|(application, shuffles)| {
+            // Only what is there can be let go.
+            let (application, at_unix_ms) = (application.clone(), 0);
+            let (user, properties) = (User::default(), Vec::new());
+            let first = Record::ApplicationRegistered {
+                application: application.clone(),
+                user,
+                properties,
+                at_unix_ms,
+            };
+            let registered =
+                shuffles.into_iter().map(move |shuffle| Record::ShuffleRegistered { shuffle, at_unix_ms });
+            let last = Record::ApplicationRemoved { application, at_unix_ms, silent: true };
+            std::iter::once(first).chain(registered).chain(std::iter::once(last))
+        })
     }
 
     /// The records that bury the same again; their times are of the burial's restart.

@@ -1,6 +1,6 @@
 //! Workers: registration, heartbeats, orders, end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::super::record::Record;
@@ -29,9 +29,10 @@ impl Worker {
         self.held.values().fold(Held::default(), |sum, held| sum.plus(*held))
     }
 
-    fn sum_up(&mut self) {
-        self.held.clear();
-        for shuffle in &self.report.shuffles {
+    /// Sums up anew what it holds of these applications.
+    fn sum_up(&mut self, is_among: impl Fn(&ApplicationId) -> bool) {
+        self.held.retain(|application, _| !is_among(application));
+        for shuffle in self.report.shuffles.iter().filter(|held| is_among(&held.shuffle.application)) {
             let (bytes, locations) = (shuffle.bytes, shuffle.locations);
             let locations_written = if bytes > 0 { locations } else { 0 };
             let sum = self.held.entry(shuffle.shuffle.application.clone()).or_default();
@@ -90,7 +91,7 @@ impl State {
             held.orders.command(command);
             decision.wake.push(worker.clone());
         }
-        decision.reply = Some(self.take_report(now, &worker, report, &mut decision.records));
+        decision.reply = Some(self.take_report(now, &worker, report, &mut decision));
         decision
     }
 
@@ -111,7 +112,7 @@ impl State {
             return decision;
         }
         held.link = Link::Up(connection);
-        decision.reply = Ok(self.take_report(now, worker, report, &mut decision.records));
+        decision.reply = Ok(self.take_report(now, worker, report, &mut decision));
         decision
     }
 
@@ -129,7 +130,8 @@ impl State {
         let deleted = held.orders.confirm(seen);
         if !deleted.is_empty() {
             held.report.shuffles.retain(|held| !deleted.contains(&held.shuffle));
-            held.sum_up();
+            let of: BTreeSet<&ApplicationId> = deleted.iter().map(|deleted| &deleted.application).collect();
+            held.sum_up(|application| of.contains(application));
         }
         Ok(held.orders.pending())
     }
@@ -184,13 +186,12 @@ impl State {
     /// Removes workers that were silent for too long, and forgets those that are gone for long.
     pub(super) fn expire_workers(&mut self, now: Now, decision: &mut Decision<()>) {
         for held in self.workers.values_mut() {
-            if now.monotonic.saturating_sub(held.heard) >= self.limits.worker_quiet {
+            if held.silent_for(now) >= self.limits.worker_quiet {
                 held.link = Link::Broken;
             }
         }
         let timeout = self.limits.worker_timeout;
-        let silent =
-            self.workers.iter().filter(|(_, held)| now.monotonic.saturating_sub(held.heard) >= timeout);
+        let silent = self.workers.iter().filter(|(_, held)| held.silent_for(now) >= timeout);
         let silent: Vec<WorkerId> = silent.map(|(worker, _)| worker.clone()).collect();
         for worker in silent {
             let record = Record::WorkerRemoved { worker, at_unix_ms: now.unix_ms, left: false };
@@ -214,14 +215,14 @@ impl State {
 
     /// Replaces a worker's report and says which of its shuffles may go: those that were removed, and those that
     /// nobody has known for as long as an application may be silent. Unknown ones of a live application are adopted.
-    fn take_report(
+    fn take_report<T>(
         &mut self,
         now: Now,
         worker: &WorkerId,
         report: Report,
-        records: &mut Vec<Record>,
+        decision: &mut Decision<T>,
     ) -> Vec<ShuffleKey> {
-        let may_let_go = self.may_let_go(now);
+        let begin = self.listened_by(now);
         let mut expired = Vec::new();
         let mut unknown = BTreeMap::new();
         let mut adopted = Vec::new();
@@ -232,9 +233,8 @@ impl State {
                 _ if self.tombstones.covers(shuffle) => expired.push(shuffle.clone()),
                 Some(_) => adopted.push(shuffle.clone()),
                 None => {
-                    let since = held.unknown.get(shuffle).copied().unwrap_or(now.monotonic);
-                    let long = now.monotonic.saturating_sub(since) >= self.limits.application_timeout;
-                    if long && may_let_go {
+                    let since = held.unknown.get(shuffle).copied().unwrap_or(begin);
+                    if self.listened.saturating_sub(since) >= self.limits.application_timeout {
                         expired.push(shuffle.clone());
                     } else {
                         unknown.insert(shuffle.clone(), since);
@@ -246,23 +246,19 @@ impl State {
         let has_stayed = report.phase == Phase::Normal && !held.orders.has_command();
         held.unknown = unknown;
         held.report = report;
-        held.sum_up();
+        held.sum_up(|_| true);
         held.heard = now.monotonic;
         held.heartbeat_unix_ms = now.unix_ms;
         held.locations_granted = 0;
         if has_stayed && self.staying_by_hand.contains(worker) {
-            let record = Record::WorkerStayed { worker: worker.clone() };
-            self.apply(now, &record);
-            records.push(record);
+            self.commit(now, decision, Record::WorkerStayed { worker: worker.clone() });
         }
         self.learn_sizes(worker);
         adopted.truncate(self.limits.shuffles_max.saturating_sub(self.shuffle_count));
         // The application may have been gone for a while, and its end the reason for an order that waits still.
         self.take_back_deletions(&adopted);
         for shuffle in adopted {
-            let record = Record::ShuffleRegistered { shuffle, at_unix_ms: now.unix_ms };
-            self.apply(now, &record);
-            records.push(record);
+            self.commit(now, decision, Record::ShuffleRegistered { shuffle, at_unix_ms: now.unix_ms });
         }
         expired
     }
@@ -283,8 +279,6 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::super::scene::{
         Logged, at, grant, health_of, id, pulse, registration, request, restarted, run, state_of,
     };
@@ -444,6 +438,30 @@ mod tests {
         assert_eq!(beat(vec![held(0, 8, 0)]), None);
         assert_eq!(beat(vec![held(0, 8, 0), held(1, 2, 600), held(2, 4, 600)]), Some(200));
         assert_eq!(beat(vec![held(1, 2, 1200)]), Some(300), "the newer one weighs a quarter");
+    }
+
+    #[test]
+    fn what_a_worker_has_deleted_is_not_counted() {
+        let mut state = state_of(1);
+        let _ = grant(&mut state, BTreeSet::new()).unwrap();
+        let shuffles = [("app", 0, 1), ("app", 1, 20), ("other", 0, 300)];
+        let shuffles = shuffles.map(|(application, shuffle, bytes)| {
+            let shuffle = ShuffleKey::new(application, shuffle);
+            HeldShuffle { shuffle, locations: bytes, bytes }
+        });
+        let report = Report { shuffles: shuffles.into(), ..Report::default() };
+        assert!(state.worker_heartbeat(at(1), 0, &id(0), 0, report).reply.is_ok());
+        let mut delete = |shuffle| {
+            let _ = state.unregister_shuffles(at(2), &"app".into(), &[ShuffleId(shuffle)]);
+            let sequence = state.worker_orders(&id(0), 0, 0).unwrap().expect("a deletion").sequence;
+            assert_eq!(state.worker_orders(&id(0), 0, sequence), Ok(None));
+            let held = state.workers[&id(0)].held().iter();
+            held.map(|(application, held)| (application.to_string(), held.bytes, held.locations))
+                .collect::<Vec<_>>()
+        };
+        let other = ("other".to_owned(), 300, 300);
+        assert_eq!(delete(0), [("app".to_owned(), 20, 20), other.clone()]);
+        assert_eq!(delete(1), [other]);
     }
 
     #[test]
