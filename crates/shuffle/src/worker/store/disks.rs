@@ -399,7 +399,7 @@ fn a_capacity_is_kept_and_comes_back_with_what_is_deleted() {
             large.write_part(Segment::LARGE_BATCH_AT + at, &[7; 100]).unwrap();
         }
         assert_eq!(directory.usable(), CAPACITY - Segment::LARGE_BATCH_AT - 200);
-        large.delete();
+        large.delete().unwrap();
         drop(large);
         assert_eq!(directory.usable(), CAPACITY);
     });
