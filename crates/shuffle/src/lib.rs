@@ -13,20 +13,20 @@
 //! - [`settings`]: Celeborn's keys and what they do here.
 //! - [`worker`]: takes batches, keeps them, and gives them back.
 
-pub mod api;
+pub(crate) mod api;
 pub mod client;
 pub mod demo;
 pub mod error;
 #[cfg(test)]
 mod faults;
-pub mod http;
+pub(crate) mod http;
 pub mod ids;
 pub mod master;
 pub mod measure;
-pub mod metrics;
+pub(crate) mod metrics;
 pub mod net;
-pub mod process;
-pub mod report;
+pub(crate) mod process;
+pub(crate) mod report;
 pub mod settings;
 mod split_mix;
 pub mod wire;

@@ -9,9 +9,9 @@ use bytes::BytesMut;
 
 use super::scene::Scene;
 use super::tally::Event;
-use crate::master::Record;
 use crate::master::journal::layout::{Entry, encode};
 use crate::master::journal::parsed::{Stop, is_rot, parse, synced_in};
+use crate::master::record::Record;
 
 /// The longest that anybody waits for a disk that does not answer.
 const ANSWER_MAX: Duration = Duration::from_secs(3);

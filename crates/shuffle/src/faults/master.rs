@@ -8,8 +8,8 @@ use super::message::{MasterAnswer, MasterCall, Party};
 use super::scene::Scene;
 use super::tally::Event;
 use crate::ids::WorkerId;
-use crate::master::state::{Decision, Limits, Now, SlotGrant, SlotRequest, Unregistered, Worker};
-use crate::master::{Record, State};
+use crate::master::record::Record;
+use crate::master::state::{Decision, Limits, Now, SlotGrant, SlotRequest, State, Unregistered, Worker};
 
 /// How long a watch without orders waits.
 const WATCH_MAX: Duration = Duration::from_secs(8);

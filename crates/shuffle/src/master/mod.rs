@@ -14,19 +14,17 @@
 //! | [`server`] | driver | listeners, timers, watches |
 
 pub mod journal;
-pub mod messages;
+pub(crate) mod messages;
 mod options;
 mod pages;
 pub mod record;
 mod relay;
-pub mod server;
+pub(crate) mod server;
 mod service;
-pub mod slots;
-pub mod state;
+pub(crate) mod slots;
+pub(crate) mod state;
 mod view;
 
-pub use crate::report;
+pub(crate) use crate::report;
 pub use options::Options;
-pub use record::Record;
 pub use server::{Handle, Server};
-pub use state::State;

@@ -199,6 +199,7 @@ fn sum(numbers: impl Iterator<Item = u64>) -> u64 {
 mod tests {
     use super::super::record::User;
     use super::super::report::{Command, Directory, Health, HeldShuffle, Registration, Report};
+    use super::super::state::Limits;
     use super::super::state::scene::{at, id, registration, run, state_of};
     use super::*;
     use crate::ids::ShuffleId;
@@ -277,7 +278,7 @@ mod tests {
         assert_eq!(state.worker_orders(&id(1), 1, sequence), Ok(None));
         assert!(state.worker_heartbeat(at(1), 1, &id(1), 1, Report::default()).reply.is_ok());
         assert_eq!(shown(&state), [(Some(0), true)], "the other one works");
-        let lost = state.limits().worker_timeout.as_secs() + 5;
+        let lost = Limits::default().worker_timeout.as_secs() + 5;
         run(&mut state, 0..=lost);
         assert_eq!(shown(&state), [(Some(0), false)], "it is not there");
         let _ = state.forget_departed(at(lost), &[id(0)]);

@@ -8,29 +8,29 @@
 //! - [`registration`]: the conversation with the master; [`node`], [`server`], [`options`], `host`: the worker as a whole.
 //! - [`answer`], [`meters`]: what is counted; `pages`, `view`: where it is shown.
 
-pub mod answer;
-pub mod buffers;
-pub mod control;
-pub mod fetch;
+pub(crate) mod answer;
+pub(crate) mod buffers;
+pub(crate) mod control;
+pub(crate) mod fetch;
 mod forward;
-pub mod governor;
+pub(crate) mod governor;
 mod host;
-pub mod index;
+pub(crate) mod index;
 mod large;
 pub mod memory;
-pub mod meters;
-pub mod node;
-pub mod options;
+pub(crate) mod meters;
+pub(crate) mod node;
+pub(crate) mod options;
 mod pages;
-pub mod peers;
-pub mod push;
-pub mod registration;
-pub mod replicate;
-pub mod server;
-pub mod shares;
-pub mod state;
+pub(crate) mod peers;
+pub(crate) mod push;
+pub(crate) mod registration;
+pub(crate) mod replicate;
+pub(crate) mod server;
+pub(crate) mod shares;
+pub(crate) mod state;
 pub mod store;
-pub mod streams;
+pub(crate) mod streams;
 mod view;
 
 pub use options::Options;

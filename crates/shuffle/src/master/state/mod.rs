@@ -41,8 +41,7 @@ use super::slots::SlotPolicy;
 use crate::ids::{ApplicationId, ShuffleId, ShuffleKey, WorkerId};
 
 pub use self::applications::{ApplicationHealth, ApplicationPulse};
-pub use self::by_hand::ListFull;
-pub use self::orders::{OrderBatch, WORKER_ORDERS_MAX};
+pub use self::orders::OrderBatch;
 pub use self::shuffles::{SlotGrant, SlotRefusal, SlotRequest};
 pub use self::standing::Standing;
 pub use self::workers::Unregistered;
@@ -468,11 +467,6 @@ impl State {
     fn commit<T>(&mut self, now: Now, decision: &mut Decision<T>, record: Record) {
         self.apply(now, &record);
         decision.records.push(record);
-    }
-
-    /// The limits it goes by.
-    pub fn limits(&self) -> &Limits {
-        &self.limits
     }
 
     /// All applications.

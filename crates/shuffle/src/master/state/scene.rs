@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::ops::{Deref, DerefMut, RangeInclusive};
 use std::time::Duration;
 
+use super::by_hand::ListFull;
 use super::{
-    ApplicationHealth, ApplicationPulse, Decision, Limits, ListFull, Now, SlotGrant, SlotRefusal,
-    SlotRequest, State, Unregistered,
+    ApplicationHealth, ApplicationPulse, Decision, Limits, Now, SlotGrant, SlotRefusal, SlotRequest, State,
+    Unregistered,
 };
 use crate::ids::{ApplicationId, PartitionId, ShuffleId, ShuffleKey, WorkerId};
 use crate::master::record::{Record, User};
@@ -109,7 +110,7 @@ pub fn state_of(workers: u16) -> Logged {
 /// more than what a snapshot of it holds.
 pub fn restarted(before: &Logged, now: Now) -> Logged {
     let made_of = |records: &[Record]| {
-        let mut state = State::new(before.limits().clone());
+        let mut state = State::new(before.limits.clone());
         records.iter().for_each(|record| state.apply(now, record));
         state
     };

@@ -290,7 +290,7 @@ mod tests {
     #[test]
     fn a_quiet_worker_gets_nothing_while_there_are_others() {
         let mut state = state_of(2);
-        let quiet = state.limits().worker_quiet.as_secs();
+        let quiet = state.limits.worker_quiet.as_secs();
         let beat = |state: &mut Logged, second, number: u16| {
             let report = Report { memory_limit_bytes: 1 << 30, ..Report::default() };
             let beat = state.worker_heartbeat(at(second), number.into(), &id(number), number.into(), report);
@@ -312,7 +312,7 @@ mod tests {
         beat(&mut state, quiet, 0);
         beat(&mut state, quiet, 1);
         assert_eq!(state.workers_available(), 2);
-        let lost = quiet + state.limits().worker_timeout.as_secs();
+        let lost = quiet + state.limits.worker_timeout.as_secs();
         run(&mut state, quiet..=lost);
         assert!(!state.has_available_worker(), "both are lost");
     }
@@ -369,7 +369,7 @@ mod tests {
             assert_eq!(health_of(state, Vec::new()).shutting, [id(0)]);
         }
         // Nor after an absence that has been forgotten, until it has left or is told to stay.
-        let Limits { worker_timeout, unavailable_kept, .. } = *state.limits();
+        let Limits { worker_timeout, unavailable_kept, .. } = state.limits;
         let lost = worker_timeout.as_secs() + 5;
         let forgotten = lost + unavailable_kept.as_secs() + 5;
         run(&mut state, 0..=lost);

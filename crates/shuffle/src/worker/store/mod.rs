@@ -7,19 +7,19 @@
 //! - [`spill`]: memory to disk; [`seal`]: what makes it readable after a restart; [`flush`]: all of that before a worker
 //!   stops; [`read`]: both to a reader; [`recovery`]: what a restarted worker finds.
 
-pub mod copy;
-pub mod delete;
-pub mod directory;
-pub mod flush;
-pub mod lease;
-pub mod read;
+pub(crate) mod copy;
+pub(crate) mod delete;
+pub(crate) mod directory;
+pub(crate) mod flush;
+pub(crate) mod lease;
+pub(crate) mod read;
 pub mod record;
-pub mod recovery;
-pub mod seal;
-pub mod segment;
-pub mod shuffle;
-pub mod spill;
-pub mod target;
+pub(crate) mod recovery;
+pub(crate) mod seal;
+pub(crate) mod segment;
+pub(crate) mod shuffle;
+pub(crate) mod spill;
+pub(crate) mod target;
 
 #[cfg(test)]
 mod disks;
