@@ -865,7 +865,9 @@ mod tests {
         append(&mut journal, 0..2);
         // However it came to this.
         with_writer(&journal, |writer| writer.segment.end());
+        let held = journal.hold_up();
         let kept = journal.append(&[registered(2)]);
+        drop(held);
         settle(&journal);
         assert!(now_or_never(kept).unwrap().is_err());
         assert!(journal.fault().is_some());
