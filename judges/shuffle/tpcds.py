@@ -104,7 +104,7 @@ def main() -> int:
     parser.add_argument("--passes", type=int, default=2)
     parser.add_argument("--only", default="")
     parser.add_argument("--clients", default=",".join(CLIENTS), help="one or both of: " + ", ".join(CLIENTS))
-    parser.add_argument("--memory", default="64MiB")
+    parser.add_argument("--memory", default="48MiB")
     parser.add_argument("--celeborn", type=pathlib.Path, metavar="HOME", help="a distribution of Celeborn, as a peer of ours")
     parser.add_argument("--json", type=pathlib.Path)
     options = parser.parse_args()

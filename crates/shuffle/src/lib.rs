@@ -5,13 +5,14 @@
 //! - [`wire`]: bytes to values and back; no I/O.
 //! - [`master`]: applications, workers, shuffles, slots.
 //! - [`client`]: a client of our own, for engines, benchmarks and tests.
-//! - [`demo`]: an act for `yeoul demo`, with a worker that dies.
-//! - [`http`], [`api`], [`metrics`], [`process`]: pages and numbers for people, scripts and Prometheus.
-//! - [`measure`]: the measurements of `yeoul bench shuffle`.
-//! - [`net`]: the accept loop and the framed connections that every server of this crate runs on.
-//! - [`report`]: what workers tell the master, and what it tells them to do.
-//! - [`settings`]: Celeborn's keys and what they do here.
 //! - [`worker`]: takes batches, keeps them, and gives them back.
+//! - [`net`]: the accept loop and the framed connections that every server of this crate runs on.
+//! - [`settings`]: Celeborn's keys and what they do here.
+//! - [`demo`]: an act for `yeoul demo`, with a worker that dies.
+//! - [`measure`]: the measurements of `yeoul bench shuffle`.
+//! - inside: `report`, what workers tell the master and what it tells them to do; `http`, `api`, `metrics` and `process`,
+//!   pages and numbers for people, scripts and Prometheus; `split_mix`, numbers from a seed; `faults`, which simulates all
+//!   of it under crashes and lost messages.
 
 pub(crate) mod api;
 pub mod client;

@@ -1,4 +1,4 @@
-//! Goal: the parts stay apart as the README draws them. Method: read the sources as text and look at paths, imports and words.
+//! Goal: the parts stay apart as CONTRIBUTING.md draws them. Method: read the sources as text and look at paths, imports and words.
 //!
 //! - a codec (`wire/`) does no I/O; a decision (the files listed below) touches no runtime, socket, file or clock;
 //! - arrows between crates go one way;
