@@ -11,7 +11,7 @@ use super::memory::Party;
 use super::node::Node;
 use super::state::{Commit, CommitOutcome, Reservation, ReserveRefusal, Slot, SplitMode, SplitPolicy};
 use super::store::segment;
-use super::store::shuffle::{Contents, Shuffle};
+use super::store::shuffle::{Contents, SLOT_BYTES, Shuffle};
 use crate::error::{Error, Kind, Result};
 use crate::ids::{AttemptId, FileName, LocationId, Mode, ShuffleKey};
 use crate::net::{Body, Reply, Service};
@@ -93,6 +93,9 @@ impl ControlService {
         let count = request.location_count()?;
         if count > self.node.options.locations_max {
             return Ok(too_many());
+        }
+        if !self.node.store.memory().has_room_for_fixed(SLOT_BYTES * count as u64) {
+            return Ok(refuse(Status::NoAvailableWorkingDir, NO_SPACE));
         }
         let mut reservations = Vec::with_capacity(count);
         // Thousands of locations have a handful of peers.
@@ -476,6 +479,12 @@ mod tests {
         assert_eq!(reserve(0..10_000), Status::Success.code());
         assert_eq!(memory.used(), 10_000 * 512);
         assert_eq!(reserve(5_000..10_001), Status::Success.code(), "most are here already");
+        assert_eq!(memory.used(), 10_001 * 512);
+        assert_eq!(
+            reserve(20_000..70_000),
+            Status::NoAvailableWorkingDir.code(),
+            "it would be most of the memory"
+        );
         assert_eq!(memory.used(), 10_001 * 512);
         let key = ShuffleKey::new("app", 1);
         let shuffle = control.node.store.find(&key).unwrap();

@@ -25,6 +25,8 @@ const SPILL_SIXTEENTHS: u64 = 8;
 const REST_SIXTEENTHS: u64 = 4;
 /// Nothing new is taken above this part of what no spill gives back.
 const FIXED_SIXTEENTHS: u64 = 10;
+/// Nothing that is asked for at once goes beyond this part of it.
+const FIXED_SIXTEENTHS_MAX: u64 = 14;
 /// Locations split above this part.
 const TIGHT_SIXTEENTHS: u64 = 13;
 /// Pushes leave this part to copies.
@@ -228,7 +230,7 @@ impl Shares {
 
     /// Bytes that must be given back until the spiller may rest; zero below the mark at which it begins.
     pub fn excess(&self) -> u64 {
-        if self.waiting == 0 && self.used <= part(self.limit, SPILL_SIXTEENTHS) {
+        if !self.wants_spill() {
             return 0;
         }
         // Where there is more of what no spill gives back, the rest is all that there is to spill.
@@ -238,6 +240,11 @@ impl Shares {
     /// Whether what no spill gives back takes most of the limit.
     pub fn is_mostly_fixed(&self) -> bool {
         self.fixed > part(self.limit, FIXED_SIXTEENTHS)
+    }
+
+    /// Whether so many bytes more leave room beside what no spill gives back.
+    pub fn has_room_for_fixed(&self, bytes: u64) -> bool {
+        self.fixed.saturating_add(bytes) <= part(self.limit, FIXED_SIXTEENTHS_MAX)
     }
 
     /// Whether the spiller has work.
