@@ -168,7 +168,6 @@ impl ControlService {
             primaries: locations(request, received::CommitFiles::PRIMARY_IDS)?,
             replicas: locations(request, received::CommitFiles::REPLICA_IDS)?,
             attempts: exactly(attempts().count(), attempts().map(|attempt| attempt.map(AttemptId)))?,
-            epoch: request.epoch,
         };
         let found = self.node.store.find(&key);
         Ok(found.and_then(|shuffle| self.commit_in(&shuffle, &commit)).unwrap_or_else(|| {
