@@ -399,7 +399,7 @@ mod tests {
         let file = FileName { location: LocationId::new(0, 0), mode: Mode::Primary };
         let shuffle = reserved(&control.node, &ShuffleKey::new("app", 1), &[file]);
         let commit = Commit { primaries: vec![file.location], ..Commit::default() };
-        shuffle.lock().state.appended(Slot(0), 10);
+        shuffle.lock().state.appended(file, 10);
         drop(control.node.store.remove(shuffle.key()));
         assert_eq!(control.commit_in(&shuffle, &commit), None);
     }
@@ -478,7 +478,7 @@ mod tests {
             let peers: HashSet<_> = contents
                 .state
                 .slots()
-                .filter_map(|(_, slot)| contents.state.peer(slot).map(Arc::as_ptr))
+                .filter_map(|(file, _)| contents.state.peer(file).map(Arc::as_ptr))
                 .collect();
             assert_eq!(peers.len(), 2, "one for each request");
         }

@@ -324,7 +324,7 @@ fn append(
         let admission =
             contents.state.judge(file, header.map, push.kind, pressure).map_err(Rejection::Refused)?;
         let segment = unfinished.finish();
-        contents.state.appended(admission.slot, len as u64);
+        contents.state.appended(file, len as u64);
         contents.adopt(&segment);
         let row = RunRow {
             len: len as u32,

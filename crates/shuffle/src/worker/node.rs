@@ -203,7 +203,7 @@ pub(super) mod tests {
         batch.extend_from_slice(b"1234");
         let mut contents = shuffle.lock();
         let slot = contents.state.find(file).unwrap();
-        contents.state.appended(slot, batch.len() as u64);
+        contents.state.appended(file, batch.len() as u64);
         shuffle.grew(batch.len() as u64, 0);
         contents.copy_mut(slot, file).append(&header, batch.freeze());
     }

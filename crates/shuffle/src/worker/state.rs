@@ -139,7 +139,7 @@ enum Phase {
 
 #[derive(Debug, Clone)]
 struct Location {
-    file: FileName,
+    slot: Slot,
     phase: Phase,
     bytes: u64,
     split: SplitPolicy,
@@ -164,8 +164,7 @@ impl Location {
 /// The decisions about one shuffle on one worker.
 #[derive(Debug, Default)]
 pub struct ShuffleState {
-    slots: HashMap<FileName, Slot>,
-    locations: HashMap<Slot, Location>,
+    locations: HashMap<FileName, Location>,
     next_slot: u32,
     winners: Winners,
     /// There is something of an earlier run of this worker: pushes from then are told to go elsewhere.
@@ -191,12 +190,11 @@ impl ShuffleState {
         if pressure.exhausted {
             return Err(ReserveRefusal::NoSpace);
         }
-        if self.slots.len().saturating_add(reservations.len()) > locations_max {
+        if self.locations.len().saturating_add(reservations.len()) > locations_max {
             return Err(ReserveRefusal::TooMany);
         }
         let conflict = reservations.iter().find(|reservation| {
-            let location = self.slots.get(&reservation.file).and_then(|slot| self.locations.get(slot));
-            location.is_some_and(|location| {
+            self.locations.get(&reservation.file).is_some_and(|location| {
                 !location.is_untouched() && !location.has_peer(reservation.peer.as_ref())
             })
         });
@@ -209,30 +207,27 @@ impl ShuffleState {
 
     fn reserve_one(&mut self, reservation: &Reservation) {
         let Reservation { file, ref peer, split } = *reservation;
-        let (peer, replicated) = (peer.clone(), peer.is_some());
-        let wanted = Location { file, phase: Phase::Open, bytes: 0, split, peer, replicated };
-        let Some(slot) = self.slots.get(&file).copied() else {
-            self.insert(wanted);
-            return;
+        let slot = match self.locations.get(&file) {
+            None => self.new_slot(),
+            Some(location) if location.is_untouched() => location.slot,
+            Some(_) => return,
         };
-        if let Some(location) = self.locations.get_mut(&slot).filter(|location| location.is_untouched()) {
-            *location = wanted;
-        }
+        let (peer, replicated) = (peer.clone(), peer.is_some());
+        self.locations.insert(file, Location { slot, phase: Phase::Open, bytes: 0, split, peer, replicated });
     }
 
-    fn insert(&mut self, location: Location) -> Slot {
+    fn new_slot(&mut self) -> Slot {
         let slot = Slot(self.next_slot);
         self.next_slot += 1;
-        self.slots.insert(location.file, slot);
-        self.locations.insert(slot, location);
         slot
     }
 
     /// Takes in a location that was committed before the worker restarted, and whether it has another copy.
     pub fn restore(&mut self, file: FileName, bytes: u64, replicated: bool) -> Slot {
         self.recovered = true;
-        let (phase, split) = (Phase::Sealed, SplitPolicy::default());
-        self.insert(Location { file, phase, bytes, split, peer: None, replicated })
+        let (slot, phase, split) = (self.new_slot(), Phase::Sealed, SplitPolicy::default());
+        self.locations.insert(file, Location { slot, phase, bytes, split, peer: None, replicated });
+        slot
     }
 
     /// Takes in the winners that a commit before the restart told.
@@ -252,9 +247,7 @@ impl ShuffleState {
         kind: PushKind,
         pressure: Pressure,
     ) -> Result<Admission, Refusal> {
-        let slot = self.slots.get(&file).copied();
-        let Some((slot, location)) = slot.and_then(|slot| Some((slot, self.locations.get_mut(&slot)?)))
-        else {
+        let Some(location) = self.locations.get_mut(&file) else {
             return Err(self.refuse_unwritable(map, false));
         };
         if location.phase == Phase::Sealed {
@@ -267,6 +260,7 @@ impl ShuffleState {
         if location.phase == Phase::Split {
             return Err(Refusal::HardSplit);
         }
+        let slot = location.slot;
         // Replicas follow their primary, and merged frames cannot be split softly: neither looks at the threshold.
         let may_split = location.split.enabled && file.mode == Mode::Primary && kind == PushKind::Single;
         if !may_split {
@@ -284,7 +278,7 @@ impl ShuffleState {
 
     /// Whether a batch for a location would be looked at: what is refused here, [`ShuffleState::judge`] refuses too.
     pub fn is_writable(&self, file: FileName, pressure: Pressure) -> bool {
-        let location = self.slots.get(&file).and_then(|slot| self.locations.get(slot));
+        let location = self.locations.get(&file);
         !pressure.leaving
             && !pressure.exhausted
             && location.is_some_and(|location| location.phase == Phase::Open)
@@ -303,16 +297,16 @@ impl ShuffleState {
     }
 
     /// Counts an appended batch that [`ShuffleState::judge`] admitted under the same lock.
-    pub fn appended(&mut self, slot: Slot, bytes: u64) {
-        if let Some(location) = self.locations.get_mut(&slot) {
+    pub fn appended(&mut self, file: FileName, bytes: u64) {
+        if let Some(location) = self.locations.get_mut(&file) {
             debug_assert_eq!(location.phase, Phase::Open);
             location.bytes += bytes;
         }
     }
 
     /// The replicate listener of a location's other copy.
-    pub fn peer(&self, slot: Slot) -> Option<&Arc<str>> {
-        self.locations.get(&slot)?.peer.as_ref()
+    pub fn peer(&self, file: FileName) -> Option<&Arc<str>> {
+        self.locations.get(&file)?.peer.as_ref()
     }
 
     /// Seals locations and says what became of each. A client that asks again gets the same answer, because a sealed location
@@ -322,8 +316,7 @@ impl ShuffleState {
         let mut outcome = CommitOutcome::default();
         let mut named = HashSet::new();
         for file in commit.files().filter(|file| named.insert(*file)) {
-            let slot = self.slots.get(&file);
-            match slot.and_then(|slot| self.locations.get_mut(slot)) {
+            match self.locations.get_mut(&file) {
                 None => outcome.failed.push(file),
                 Some(location) => {
                     location.phase = Phase::Sealed;
@@ -338,29 +331,23 @@ impl ShuffleState {
 
     /// Forgets locations; the driver drops what the slots hold. Locations that are not here count as gone.
     pub fn destroy(&mut self, files: impl IntoIterator<Item = FileName>) -> Vec<Slot> {
-        let mut gone = Vec::new();
-        for file in files {
-            if let Some(slot) = self.slots.remove(&file) {
-                self.locations.remove(&slot);
-                gone.push(slot);
-            }
-        }
-        gone
+        let gone = files.into_iter().filter_map(|file| self.locations.remove(&file));
+        gone.map(|location| location.slot).collect()
     }
 
     /// The slot of a location, open or sealed.
     pub fn find(&self, file: FileName) -> Option<Slot> {
-        self.slots.get(&file).copied()
+        Some(self.locations.get(&file)?.slot)
     }
 
     /// Whether a location is committed.
-    pub fn is_sealed(&self, slot: Slot) -> bool {
-        self.locations.get(&slot).is_some_and(|location| location.phase == Phase::Sealed)
+    pub fn is_sealed(&self, file: FileName) -> bool {
+        self.locations.get(&file).is_some_and(|location| location.phase == Phase::Sealed)
     }
 
     /// Whether a location is replicated, so that its other copy may hold other batches.
-    pub fn has_peer(&self, slot: Slot) -> bool {
-        self.locations.get(&slot).is_some_and(|location| location.replicated)
+    pub fn has_peer(&self, file: FileName) -> bool {
+        self.locations.get(&file).is_some_and(|location| location.replicated)
     }
 
     /// The winners that commits told so far.
@@ -370,12 +357,12 @@ impl ShuffleState {
 
     /// Copies of locations held.
     pub fn len(&self) -> usize {
-        self.slots.len()
+        self.locations.len()
     }
 
     /// Whether nothing is held.
     pub fn is_empty(&self) -> bool {
-        self.slots.is_empty()
+        self.locations.is_empty()
     }
 
     /// Copies that still take batches; a graceful stop waits for zero.
@@ -385,7 +372,7 @@ impl ShuffleState {
 
     /// Every location with its slot, in no order.
     pub fn slots(&self) -> impl Iterator<Item = (FileName, Slot)> + '_ {
-        self.slots.iter().map(|(file, slot)| (*file, *slot))
+        self.locations.iter().map(|(file, location)| (*file, location.slot))
     }
 }
 
@@ -426,7 +413,7 @@ mod tests {
 
     fn push(state: &mut ShuffleState, file: FileName, map: i32, bytes: u64) -> Result<bool, Refusal> {
         let admission = state.judge(file, MapId(map), PushKind::Single, CALM)?;
-        state.appended(admission.slot, bytes);
+        state.appended(file, bytes);
         Ok(admission.soft_split)
     }
 
@@ -454,7 +441,7 @@ mod tests {
             peer: Some(peer.into()),
             ..reservation(primary(partition, 0), threshold, SplitMode::Soft)
         };
-        let peer = |state: &ShuffleState, slot| state.peer(Slot(slot)).map(|peer| peer.to_string());
+        let peer = |state: &ShuffleState, id| state.peer(primary(id, 0)).map(|peer| peer.to_string());
         state.reserve(&[at(0, "a:1", 1 << 30), at(1, "a:1", 1 << 30)], CALM, 10).unwrap();
         let again = state.reserve(&[at(0, "b:1", 0)], CALM, 10);
         assert_eq!((again, peer(&state, 0).unwrap().as_str()), (Ok(()), "b:1"));
@@ -525,7 +512,7 @@ mod tests {
         let wanted = [primary(0, 0), replica].map(|file| reservation(file, 0, SplitMode::Hard));
         state.reserve(&wanted, CALM, 10).unwrap();
         for Reservation { file, .. } in wanted {
-            state.appended(state.find(file).unwrap(), 5 << 20);
+            state.appended(file, 5 << 20);
         }
         assert!(state.judge(primary(0, 0), MapId(0), PushKind::Merged, CALM).is_ok());
         assert!(state.judge(replica, MapId(0), PushKind::Single, CALM).is_ok());
@@ -536,7 +523,7 @@ mod tests {
         let mut state = ShuffleState::default();
         let wanted = [0, 1].map(|id| reservation(primary(id, 0), 1 << 40, SplitMode::Soft));
         state.reserve(&wanted, CALM, 10).unwrap();
-        state.appended(state.find(primary(1, 0)).unwrap(), PRESSURE_SPLIT_BYTES_MIN);
+        state.appended(primary(1, 0), PRESSURE_SPLIT_BYTES_MIN);
         let tight = Pressure { memory_tight: true, ..CALM };
         let split = |state: &mut ShuffleState, id, pressure| {
             state
@@ -607,10 +594,10 @@ mod tests {
                     Step::Push { partition, map, merged, bytes } => {
                         let kind = if merged { PushKind::Merged } else { PushKind::Single };
                         let verdict = state.judge(primary(partition, 0), MapId(map), kind, CALM);
-                        if let Ok(admission) = verdict {
+                        if verdict.is_ok() {
                             let copy = model.get_mut(&partition).expect("accepted without a reservation");
                             prop_assert!(!copy.sealed && !copy.split);
-                            state.appended(admission.slot, bytes);
+                            state.appended(primary(partition, 0), bytes);
                             copy.bytes += bytes;
                         } else if let Some(copy) = model.get_mut(&partition) {
                             prop_assert!(verdict != Err(Refusal::NotFound), "it is here");

@@ -509,7 +509,7 @@ fn a_restart_remembers_which_batches_earlier_epochs_have() {
                     header.encode(ByteOrder::Big, &mut bytes);
                     bytes.resize(40, number as u8);
                     let admission = contents.state.judge(file, header.map, PushKind::Single, CALM).unwrap();
-                    contents.state.appended(admission.slot, 40);
+                    contents.state.appended(file, 40);
                     contents.copy_mut(admission.slot, file).append(&header, bytes.freeze());
                     shuffle.grew(40, 0);
                 }
