@@ -324,8 +324,8 @@ impl Worker {
     }
 
     fn obey(&mut self, scene: &mut Scene, command: Command) {
-        if self.phase == Phase::Stopping {
-            return; // and does nothing else any more
+        if self.phase == Phase::Stopping && command != Command::StopNow {
+            return; // it does nothing else any more
         }
         if matches!(command, Command::StopNow | Command::StopGracefully) {
             assert_eq!(self.life, self.stop_meant_for, "{} was told to stop in an earlier life", self.id);

@@ -202,9 +202,13 @@ impl Shares {
 
     /// How full the ledger is as a whole.
     pub fn level(&self) -> Level {
+        self.level_if(self.waiting > 0, || false)
+    }
+
+    fn level_if(&self, waits: bool, is_at_its_end: impl FnOnce() -> bool) -> Level {
         match self.used {
-            _ if self.waiting > 0 => Level::Full,
-            used if used > part(self.limit, TIGHT_SIXTEENTHS) => Level::Tight,
+            _ if waits => Level::Full,
+            used if used > part(self.limit, TIGHT_SIXTEENTHS) || is_at_its_end() => Level::Tight,
             used if used > part(self.limit, SPILL_SIXTEENTHS) => Level::Spilling,
             _ => Level::Calm,
         }
@@ -214,18 +218,12 @@ impl Shares {
     pub fn level_for(&self, party: &Party, now_ms: u64) -> Level {
         let waits = self.accounts.get(party).is_some_and(|account| !account.line.is_empty());
         let held = self.held(party);
-        let is_at_its_end = || {
+        self.level_if(waits, || {
             // Half of the limit is open to everyone: far below it there is nothing to divide.
             let is_open = self.used <= part(self.limit / 2, TIGHT_SIXTEENTHS);
             let Division { share, open } = if is_open { return false } else { self.divide(now_ms) };
             held > part(share, TIGHT_SIXTEENTHS) && self.used > part(open, TIGHT_SIXTEENTHS)
-        };
-        match self.used {
-            _ if waits => Level::Full,
-            used if used > part(self.limit, TIGHT_SIXTEENTHS) || is_at_its_end() => Level::Tight,
-            used if used > part(self.limit, SPILL_SIXTEENTHS) => Level::Spilling,
-            _ => Level::Calm,
-        }
+        })
     }
 
     /// Bytes that must be given back until the spiller may rest; zero below the mark at which it begins.
