@@ -64,7 +64,7 @@ pub struct Contents {
     numbers: Arc<Numbers>,
 }
 
-/// What a location costs besides its batches and their index: what is decided about it, its name in three tables with their
+/// What a location costs besides its batches and their index: what is decided about it, its place in two tables with their
 /// slack, its copy and what comes with the first batch.
 pub const SLOT_BYTES: u64 = 512;
 
