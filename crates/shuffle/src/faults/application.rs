@@ -52,7 +52,6 @@ pub struct Application {
     pub heard: Duration,
     beat_due: Duration,
     pub jobs: BTreeMap<i32, Job>,
-    next_commit: i64,
     /// Its client says which shuffles the master has lost, as those from 0.6 on do.
     revises: bool,
     open: BTreeMap<u64, (Duration, Question)>,
@@ -71,7 +70,6 @@ impl Application {
             heard: scene.time,
             beat_due: scene.time,
             jobs: BTreeMap::new(),
-            next_commit: 1,
             revises: scene.random.percent(50),
             open: BTreeMap::new(),
         }
@@ -130,7 +128,7 @@ impl Application {
             self.jobs.iter().filter(|(_, job)| job.is_complete()).map(|(shuffle, _)| *shuffle).collect();
         for shuffle in complete {
             let job = self.jobs.get_mut(&shuffle).expect("it was among them");
-            let calls = job.commit_all(scene, &mut self.next_commit);
+            let calls = job.commit_all(scene);
             self.wait_for(scene, calls);
         }
     }
@@ -216,7 +214,7 @@ impl Application {
             let running: Vec<i32> = self.jobs.keys().copied().collect();
             for shuffle in running {
                 let job = self.jobs.get_mut(&shuffle).expect("it was among them");
-                let calls = job.commit_early(scene, &mut self.next_commit, &health.shutting);
+                let calls = job.commit_early(scene, &health.shutting);
                 self.wait_for(scene, calls);
             }
         }
@@ -279,7 +277,7 @@ impl Application {
                 job.disturb_attempts(scene);
                 return;
             }
-            1 if disturbed => job.commit_early(scene, &mut self.next_commit, &[]),
+            1 if disturbed => job.commit_early(scene, &[]),
             _ => job.push_some(scene),
         };
         self.wait_for(scene, calls);

@@ -421,12 +421,12 @@ impl Job {
         self.stage == Stage::Running && !self.winners.contains(&AttemptId::NONE)
     }
 
-    pub fn commit_all(&mut self, scene: &mut Scene, epoch: &mut i64) -> Vec<(u64, Question)> {
+    pub fn commit_all(&mut self, scene: &mut Scene) -> Vec<(u64, Question)> {
         self.stage = Stage::Committing;
         let routes = self.routes.as_ref().expect("a running shuffle has locations");
         let partitions = 0..routes.partitions() as i32;
         self.locations = partitions.map(|partition| routes.all(PartitionId(partition)).to_vec()).collect();
-        let mut calls = self.commit(scene, epoch, |_, _| true);
+        let mut calls = self.commit(scene, |_, _| true);
         if self.commits_open == 0 {
             calls.extend(self.end(scene));
         }
@@ -434,16 +434,11 @@ impl Job {
     }
 
     /// Commits what is not written to any more, or everything on workers that are leaving.
-    pub fn commit_early(
-        &mut self,
-        scene: &mut Scene,
-        epoch: &mut i64,
-        leaving: &[WorkerId],
-    ) -> Vec<(u64, Question)> {
+    pub fn commit_early(&mut self, scene: &mut Scene, leaving: &[WorkerId]) -> Vec<(u64, Question)> {
         if self.stage != Stage::Running {
             return Vec::new();
         }
-        let calls = self.commit(scene, epoch, |copy, current| {
+        let calls = self.commit(scene, |copy, current| {
             if leaving.is_empty() { copy.id != current } else { leaving.contains(&copy.worker) }
         });
         if !calls.is_empty() {
@@ -455,7 +450,6 @@ impl Job {
     fn commit(
         &mut self,
         scene: &mut Scene,
-        epoch: &mut i64,
         wanted: impl Fn(&Location, LocationId) -> bool,
     ) -> Vec<(u64, Question)> {
         let routes = self.routes.as_ref().expect("a running shuffle has locations");
@@ -476,8 +470,6 @@ impl Job {
         }
         let calls = of_worker.into_iter().map(|(worker, mut commit)| {
             commit.attempts.clone_from(&self.winners);
-            commit.epoch = *epoch;
-            *epoch += 1;
             self.commits_open += 1;
             self.ask_to_commit(scene, worker, commit, 1)
         });

@@ -86,7 +86,7 @@ fn read_copy(job: &Job, worker: &Worker, name: FileName, range: MapRange) -> Opt
         return None;
     };
     assert!(
-        held.state.is_sealed(slot),
+        held.state.is_sealed(name),
         "{name} of {} is committed, but still open on {}",
         job.key,
         worker.id

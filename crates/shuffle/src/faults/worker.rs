@@ -145,7 +145,7 @@ impl Worker {
                 match copies.remove(&slot).filter(|copy| copy.seal_on_disk && !disk_lost) {
                     None => drop(self.lost.insert((key.clone(), file))),
                     Some(copy) => {
-                        let slot = kept.state.restore(file, copy.index.bytes(), state.has_peer(slot));
+                        let slot = kept.state.restore(file, copy.index.bytes(), state.has_peer(file));
                         kept.copies.insert(slot, copy);
                     }
                 }
@@ -324,8 +324,8 @@ impl Worker {
     }
 
     fn obey(&mut self, scene: &mut Scene, command: Command) {
-        if self.phase == Phase::Stopping {
-            return; // and does nothing else any more
+        if self.phase == Phase::Stopping && command != Command::StopNow {
+            return; // it does nothing else any more
         }
         if matches!(command, Command::StopNow | Command::StopGracefully) {
             assert_eq!(self.life, self.stop_meant_for, "{} was told to stop in an earlier life", self.id);
@@ -429,10 +429,11 @@ impl Worker {
         let Some(held) = self.shuffles.get_mut(&push.key) else {
             return Err(if pressure.leaving { Refusal::HardSplit } else { Refusal::NotFound });
         };
+        let file_of = |location| FileName { location, mode: push.mode };
         let mut admissions: Vec<Admission> = Vec::with_capacity(push.batches.len());
         for (batch, location) in &push.batches {
-            let file = FileName { location: *location, mode: push.mode };
-            let open = held.state.find(file).is_some_and(|slot| !held.state.is_sealed(slot));
+            let file = file_of(*location);
+            let open = held.state.find(file).is_some() && !held.state.is_sealed(file);
             let admission = held.state.judge(file, MapId(batch.map), push.kind, pressure);
             match admission {
                 Ok(admission) => {
@@ -451,13 +452,13 @@ impl Worker {
                 }
             }
         }
-        for ((batch, _), admission) in push.batches.iter().zip(&admissions) {
-            held.state.appended(admission.slot, BATCH_BYTES.into());
+        for ((batch, location), admission) in push.batches.iter().zip(&admissions) {
+            held.state.appended(file_of(*location), BATCH_BYTES.into());
             let copy = held.copies.entry(admission.slot).or_default();
             let (map, attempt, number) = (MapId(batch.map), AttemptId(batch.attempt), BatchId(batch.number));
             copy.index.push(map, attempt, number, BATCH_BYTES);
         }
-        let peer = admissions.first().and_then(|admission| held.state.peer(admission.slot));
+        let peer = push.batches.first().and_then(|(_, location)| held.state.peer(file_of(*location)));
         let peer = peer.map(|peer| peer.parse().expect("peers are named by number"));
         Ok((admissions.iter().any(|admission| admission.soft_split), peer))
     }
@@ -467,10 +468,11 @@ impl Worker {
         let keys: Vec<ShuffleKey> = self.shuffles.keys().cloned().collect();
         let Some(key) = scene.random.pick(&keys).filter(|_| self.up) else { return };
         let held = self.shuffles.get_mut(&key).expect("it was among the keys");
-        let mut slots: Vec<Slot> = held.copies.keys().copied().collect();
-        slots.sort_unstable();
-        if let Some(slot) = scene.random.pick(&slots) {
-            held.spill(slot, 1 + scene.random.below(6));
+        let mut files: Vec<(Slot, FileName)> = held.state.slots().map(|(file, slot)| (slot, file)).collect();
+        files.retain(|(slot, _)| held.copies.contains_key(slot));
+        files.sort_unstable();
+        if let Some((_, file)) = scene.random.pick(&files) {
+            held.spill(file, 1 + scene.random.below(6));
         }
     }
 }
@@ -492,10 +494,11 @@ impl Held {
     }
 
     /// Winners and seals are written together, the winners first.
-    fn spill(&mut self, slot: Slot, batches: usize) {
-        let Some(copy) = self.copies.get_mut(&slot) else { return };
+    fn spill(&mut self, file: FileName, batches: usize) {
+        let slot = self.state.find(file);
+        let Some(copy) = slot.and_then(|slot| self.copies.get_mut(&slot)) else { return };
         copy.on_disk = (copy.on_disk + batches).min(copy.index.entries().len());
-        if copy.on_disk == copy.index.entries().len() && self.state.is_sealed(slot) {
+        if copy.on_disk == copy.index.entries().len() && self.state.is_sealed(file) {
             copy.seal_on_disk = true;
             self.winners_on_disk = self.state.winners().attempts().to_vec();
             self.told_on_disk = self.told.clone();
@@ -504,7 +507,7 @@ impl Held {
 
     /// Brings everything committed to disk.
     fn flush(&mut self) {
-        let slots: Vec<Slot> = self.copies.keys().copied().collect();
-        slots.into_iter().for_each(|slot| self.spill(slot, usize::MAX / 2));
+        let files: Vec<FileName> = self.state.slots().map(|(file, _)| file).collect();
+        files.into_iter().for_each(|file| self.spill(file, usize::MAX / 2));
     }
 }

@@ -11,7 +11,7 @@ use super::memory::Party;
 use super::node::Node;
 use super::state::{Commit, CommitOutcome, Reservation, ReserveRefusal, Slot, SplitMode, SplitPolicy};
 use super::store::segment;
-use super::store::shuffle::{Contents, Shuffle};
+use super::store::shuffle::{Contents, SLOT_BYTES, Shuffle};
 use crate::error::{Error, Kind, Result};
 use crate::ids::{AttemptId, FileName, LocationId, Mode, ShuffleKey};
 use crate::net::{Body, Reply, Service};
@@ -94,6 +94,9 @@ impl ControlService {
         if count > self.node.options.locations_max {
             return Ok(too_many());
         }
+        if !self.node.store.memory().has_room_for_fixed(SLOT_BYTES * count as u64) {
+            return Ok(refuse(Status::NoAvailableWorkingDir, NO_SPACE));
+        }
         let mut reservations = Vec::with_capacity(count);
         // Thousands of locations have a handful of peers.
         let mut peers: HashSet<Arc<str>> = HashSet::new();
@@ -165,7 +168,6 @@ impl ControlService {
             primaries: locations(request, received::CommitFiles::PRIMARY_IDS)?,
             replicas: locations(request, received::CommitFiles::REPLICA_IDS)?,
             attempts: exactly(attempts().count(), attempts().map(|attempt| attempt.map(AttemptId)))?,
-            epoch: request.epoch,
         };
         let found = self.node.store.find(&key);
         Ok(found.and_then(|shuffle| self.commit_in(&shuffle, &commit)).unwrap_or_else(|| {
@@ -293,7 +295,7 @@ mod tests {
     use super::*;
     use crate::ids::{MapId, WorkerId};
     use crate::worker::governor;
-    use crate::worker::node::tests::{append, node, reserved};
+    use crate::worker::node::tests::{append, id, node, node_with, options, reserved};
     use crate::worker::options::{MEMORY_BYTES_MIN, Options};
     use crate::worker::state::{Pressure, PushKind, Refusal};
 
@@ -366,18 +368,11 @@ mod tests {
     async fn locations_split_by_size_where_the_client_and_the_worker_want_it() {
         let key = ShuffleKey::new("app", 1);
         let file = FileName { location: LocationId::new(0, 0), mode: Mode::Primary };
-        let id = WorkerId { host: "h".into(), rpc_port: 1, push_port: 2, fetch_port: 3, replicate_port: 4 };
-        let location = Location { id: file.location, mode: file.mode, worker: id.clone(), peer: None };
+        let location = Location { id: file.location, mode: file.mode, worker: id(), peer: None };
         for (client_wants_it, worker_wants_it) in [(true, true), (true, false), (false, true)] {
             let place = tempfile::tempdir().unwrap();
-            let options = Options {
-                directories: vec![place.path().into()],
-                push_ports: vec![id.push_port],
-                disk_reserve_bytes: Some(0),
-                split_enabled: worker_wants_it,
-                ..Options::default()
-            };
-            let control = ControlService::new(Arc::new(Node::open(options, id.clone(), 64 << 20).unwrap()));
+            let options = Options { split_enabled: worker_wants_it, ..options(&place) };
+            let control = ControlService::new(node_with(options));
             let request = proto::ReserveSlots {
                 application_id: key.application.to_string(),
                 shuffle_id: key.shuffle.0,
@@ -404,7 +399,7 @@ mod tests {
         let file = FileName { location: LocationId::new(0, 0), mode: Mode::Primary };
         let shuffle = reserved(&control.node, &ShuffleKey::new("app", 1), &[file]);
         let commit = Commit { primaries: vec![file.location], ..Commit::default() };
-        shuffle.lock().state.appended(Slot(0), 10);
+        shuffle.lock().state.appended(file, 10);
         drop(control.node.store.remove(shuffle.key()));
         assert_eq!(control.commit_in(&shuffle, &commit), None);
     }
@@ -412,17 +407,14 @@ mod tests {
     #[tokio::test]
     async fn a_location_on_a_port_that_the_worker_does_not_have_is_refused() {
         let place = tempfile::tempdir().unwrap();
-        let directories = vec![place.path().join("a")];
-        let push_ports = vec![2, 20, 21];
-        let options = Options { directories, push_ports, disk_reserve_bytes: Some(0), ..Options::default() };
-        let id = WorkerId { host: "h".into(), rpc_port: 1, push_port: 2, fetch_port: 3, replicate_port: 4 };
-        let control = ControlService::new(Arc::new(Node::open(options, id.clone(), 64 << 20).unwrap()));
-        let elsewhere = WorkerId { host: "p".into(), push_port: 99, ..id.clone() };
+        let control =
+            ControlService::new(node_with(Options { push_ports: vec![2, 20, 21], ..options(&place) }));
+        let elsewhere = WorkerId { host: "p".into(), push_port: 99, ..id() };
         let reserve = |ports: [u16; 2], mode| {
             let at = |(partition, push_port)| Location {
                 id: LocationId::new(partition, 0),
                 mode,
-                worker: WorkerId { push_port, ..id.clone() },
+                worker: WorkerId { push_port, ..id() },
                 peer: Some(elsewhere.clone()),
             };
             let locations: Vec<_> = (0..).zip(ports).map(at).collect();
@@ -448,19 +440,15 @@ mod tests {
     #[tokio::test]
     async fn locations_are_charged_while_they_are_here() {
         let place = tempfile::tempdir().unwrap();
-        let directories = vec![place.path().join("a")];
-        let push_ports = vec![2];
-        let options = Options { directories, push_ports, disk_reserve_bytes: Some(0), ..Options::default() };
-        let id = WorkerId { host: "h".into(), rpc_port: 1, push_port: 2, fetch_port: 3, replicate_port: 4 };
         // As much as the least worker has at the start: 10,000 locations are nothing special.
         let limit = governor::first_limit(MEMORY_BYTES_MIN);
-        let control = ControlService::new(Arc::new(Node::open(options, id.clone(), limit).unwrap()));
+        let control = ControlService::new(Arc::new(Node::open(options(&place), id(), limit).unwrap()));
         let memory = control.node.store.memory();
-        let peer = WorkerId { host: "p".into(), ..id.clone() };
+        let peer = WorkerId { host: "p".into(), ..id() };
         let location = |partition| Location {
             id: LocationId::new(partition, 0),
             mode: Mode::Primary,
-            worker: id.clone(),
+            worker: id(),
             peer: Some(peer.clone()),
         };
         let reserve = |partitions: std::ops::Range<i32>| {
@@ -477,6 +465,12 @@ mod tests {
         assert_eq!(memory.used(), 10_000 * 512);
         assert_eq!(reserve(5_000..10_001), Status::Success.code(), "most are here already");
         assert_eq!(memory.used(), 10_001 * 512);
+        assert_eq!(
+            reserve(20_000..70_000),
+            Status::NoAvailableWorkingDir.code(),
+            "it would be most of the memory"
+        );
+        assert_eq!(memory.used(), 10_001 * 512);
         let key = ShuffleKey::new("app", 1);
         let shuffle = control.node.store.find(&key).unwrap();
         {
@@ -484,7 +478,7 @@ mod tests {
             let peers: HashSet<_> = contents
                 .state
                 .slots()
-                .filter_map(|(_, slot)| contents.state.peer(slot).map(Arc::as_ptr))
+                .filter_map(|(file, _)| contents.state.peer(file).map(Arc::as_ptr))
                 .collect();
             assert_eq!(peers.len(), 2, "one for each request");
         }

@@ -324,7 +324,7 @@ fn append(
         let admission =
             contents.state.judge(file, header.map, push.kind, pressure).map_err(Rejection::Refused)?;
         let segment = unfinished.finish();
-        contents.state.appended(admission.slot, len as u64);
+        contents.state.appended(file, len as u64);
         contents.adopt(&segment);
         let row = RunRow {
             len: len as u32,
@@ -405,7 +405,7 @@ mod tests {
     use crate::wire::Limits;
     use crate::wire::batch::{BatchHeader, ByteOrder};
     use crate::worker::index::MapRange;
-    use crate::worker::node::tests::{node, reserved};
+    use crate::worker::node::tests::{node, node_with, options, reserved};
     use crate::worker::options::Options;
     use crate::worker::push::PushService;
     use crate::worker::state::{Commit, PushKind};
@@ -461,10 +461,8 @@ mod tests {
     async fn a_row_that_finds_no_place_fails_in_words() {
         let place = tempfile::tempdir().unwrap();
         let directories = vec![place.path().join("full")];
-        let (id, timeout) = (node(&place).id.clone(), Duration::from_secs(120));
-        let (push_ports, disk_reserve_bytes) = (vec![id.push_port], Some(u64::MAX));
-        let options = Options { directories, push_ports, disk_reserve_bytes, ..Options::default() };
-        let full = Arc::new(Node::open(options, id, 64 << 20).unwrap());
+        let full = node_with(Options { directories, disk_reserve_bytes: Some(u64::MAX), ..options(&place) });
+        let timeout = Duration::from_secs(120);
         assert_unwritten(push_row(&full, timeout).await, "no directory has room for a row of 94372");
         assert!(full.said_unwritable.lock().unwrap().is_some());
 

@@ -204,7 +204,8 @@ impl Memory {
         charge
     }
 
-    /// Charges without waiting what is nobody's.
+    /// For tests: charges without waiting what is nobody's.
+    #[doc(hidden)]
     pub fn charge(&self, bytes: u64) -> Charge {
         let mut charge = Charge { memory: self.clone(), bytes: 0, owner: Owner::Nobody };
         charge.grow(bytes);
@@ -221,6 +222,11 @@ impl Memory {
     /// Whether what no spill gives back takes most of the limit.
     pub fn is_mostly_fixed(&self) -> bool {
         self.ledger().shares.is_mostly_fixed()
+    }
+
+    /// Whether there is room for so many bytes more of it.
+    pub fn has_room_for_fixed(&self, bytes: u64) -> bool {
+        self.ledger().shares.has_room_for_fixed(bytes)
     }
 
     fn granted(&self, party: Party, bytes: u64) -> Charge {

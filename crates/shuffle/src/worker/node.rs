@@ -164,13 +164,26 @@ pub(super) mod tests {
     use crate::worker::store::shuffle::Shuffle;
     use crate::worker::streams;
 
-    /// A node with two directories and 64 MiB, and whatever an earlier one left there.
-    pub fn node(place: &tempfile::TempDir) -> Arc<Node> {
+    /// Who a test's node is.
+    pub fn id() -> WorkerId {
+        WorkerId { host: "h".into(), rpc_port: 1, push_port: 2, fetch_port: 3, replicate_port: 4 }
+    }
+
+    /// How it is started: with two directories.
+    pub fn options(place: &tempfile::TempDir) -> Options {
         let directories = ["a", "b"].map(|name| place.path().join(name)).to_vec();
-        let id = WorkerId { host: "h".into(), rpc_port: 1, push_port: 2, fetch_port: 3, replicate_port: 4 };
-        let push_ports = vec![id.push_port];
-        let options = Options { directories, push_ports, disk_reserve_bytes: Some(0), ..Options::default() };
-        Arc::new(Node::open(options, id, 64 << 20).unwrap())
+        let push_ports = vec![id().push_port];
+        Options { directories, push_ports, disk_reserve_bytes: Some(0), ..Options::default() }
+    }
+
+    /// A node with 64 MiB, and whatever an earlier one left in its directories.
+    pub fn node_with(options: Options) -> Arc<Node> {
+        Arc::new(Node::open(options, id(), 64 << 20).unwrap())
+    }
+
+    /// The same, started as any other.
+    pub fn node(place: &tempfile::TempDir) -> Arc<Node> {
+        node_with(options(place))
     }
 
     /// A shuffle of the node with these locations, which have no other copy.
@@ -190,7 +203,7 @@ pub(super) mod tests {
         batch.extend_from_slice(b"1234");
         let mut contents = shuffle.lock();
         let slot = contents.state.find(file).unwrap();
-        contents.state.appended(slot, batch.len() as u64);
+        contents.state.appended(file, batch.len() as u64);
         shuffle.grew(batch.len() as u64, 0);
         contents.copy_mut(slot, file).append(&header, batch.freeze());
     }
@@ -221,11 +234,8 @@ pub(super) mod tests {
     #[test]
     fn a_directory_has_the_capacity_that_it_was_given() {
         let place = tempfile::tempdir().unwrap();
-        let directories = ["a", "b"].map(|name| place.path().join(name)).to_vec();
-        let capacities = [(directories[1].clone(), 7)].into();
-        let options = Options { directories, capacities, disk_reserve_bytes: Some(0), ..Options::default() };
-        let id = WorkerId { host: "h".into(), rpc_port: 1, push_port: 2, fetch_port: 3, replicate_port: 4 };
-        let node = Node::open(options, id, 64 << 20).unwrap();
+        let capacities = [(options(&place).directories[1].clone(), 7)].into();
+        let node = node_with(Options { capacities, ..options(&place) });
         let usable: Vec<u64> = node.store.directories().iter().map(|directory| directory.usable()).collect();
         assert!(usable[0] > 7 && usable[1] == 7, "{usable:?}");
     }

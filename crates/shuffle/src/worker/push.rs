@@ -196,7 +196,7 @@ impl PushService {
         }
         let peer = self.peer_of(&contents, push);
         for (file, slot, header, batch) in batches {
-            contents.state.appended(slot, batch.len() as u64);
+            contents.state.appended(file, batch.len() as u64);
             contents.copy_mut(slot, file).append(&header, batch);
         }
         let bytes = body.len() as u64;
@@ -282,8 +282,7 @@ impl Rejection {
 impl Contents {
     /// Where the other copy of a location goes, and how long that may take: `default` where no client has said.
     pub(super) fn peer_of(&self, file: FileName, default: Duration) -> Option<(Arc<str>, Duration)> {
-        let peer = self.state.peer(self.state.find(file)?)?;
-        Some((Arc::clone(peer), self.push_timeout.unwrap_or(default)))
+        Some((Arc::clone(self.state.peer(file)?), self.push_timeout.unwrap_or(default)))
     }
 
     /// Reads the header in `front` of a batch of `len` bytes, in the byte order that the shuffle's clients use.

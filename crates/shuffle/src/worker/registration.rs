@@ -294,13 +294,12 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
-    use crate::ids::WorkerId;
     use crate::net::{self, Body, Listener, Reply, Service};
     use crate::wire::internal::{self, WorkerRegistered};
     use crate::wire::message::MessageType;
     use crate::wire::rpc::Call;
     use crate::wire::{Head, Limits};
-    use crate::worker::node::tests::node;
+    use crate::worker::node::tests::{node, node_with, options};
     use crate::worker::options::Options;
     use crate::worker::store::segment::{FOLDER_LEN_MAX, Segment};
 
@@ -349,16 +348,9 @@ mod tests {
         };
         let master = Arc::new(Master { orders: Mutex::new(orders), seen, waiting: Mutex::default() });
         let listener = Listener::bind("127.0.0.1:0", net::Options::new(Limits::CONTROL)).await.unwrap();
-        let options = Options {
-            masters: vec![listener.address().to_string()],
-            directories: vec![place.path().into()],
-            push_ports: vec![2],
-            disk_reserve_bytes: Some(0),
-            ..Options::default()
-        };
+        let masters = vec![listener.address().to_string()];
         let _serving = listener.serve(Arc::clone(&master));
-        let id = WorkerId { host: "h".into(), rpc_port: 1, push_port: 2, fetch_port: 3, replicate_port: 4 };
-        let node = Arc::new(Node::open(options, id, 64 << 20).unwrap());
+        let node = node_with(Options { masters, ..options(&place) });
         let directory = &node.store.directories()[0];
         {
             let shuffle = node.store.find_or_insert(&key).unwrap();

@@ -30,6 +30,9 @@ const ORDERS_MAX: usize = 16;
 /// How often a worker that leaves looks whether it may.
 const LEAVE_POLL: Duration = Duration::from_millis(50);
 
+/// How long a worker without shuffles that leaves for good waits for the last files to be deleted: nobody comes back for them.
+const DELETIONS_MAX: Duration = Duration::from_secs(60);
+
 /// How often idle streams make room, where it is wanted.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 
@@ -223,7 +226,15 @@ impl Lifecycle {
             };
             match order {
                 Some(Command::StopNow) => return self.close().await,
-                Some(Command::StopGracefully) => return self.stop().await,
+                Some(Command::StopGracefully) => {
+                    let hurried =
+                        async { while orders.recv().await.is_some_and(|order| order != Command::StopNow) {} };
+                    tokio::select! {
+                        () = self.hand_over() => {}
+                        () = hurried => tracing::warn!("told to end before the stop was complete"),
+                    }
+                    return self.close().await;
+                }
                 Some(Command::Decommission) => {
                     tracing::info!("leaving for good: the last shuffle is waited for");
                     self.node.set_phase(Phase::Decommissioning);
@@ -240,9 +251,12 @@ impl Lifecycle {
             }
             // Asked again: the order may have been to stay.
             let leaves = decommissioning && self.node.phase() == Phase::Decommissioning;
-            let empty = leaves && self.node.store.all().is_empty();
+            if leaves && self.node.store.all().is_empty() {
+                leave_by = leave_by.min(Some(Instant::now() + DELETIONS_MAX));
+            }
+            let empty = leaves && self.node.store.shuffle_count() == 0;
             if empty || leave_by.is_some_and(|by| Instant::now() >= by) {
-                tracing::info!(empty, "left");
+                tracing::info!(shuffles_left_behind = self.node.store.shuffle_count(), "left");
                 self.registration.leave(true).await;
                 return self.close().await;
             }
@@ -251,7 +265,7 @@ impl Lifecycle {
 
     /// Hands over: the master tells drivers, which commit what is open here and go elsewhere; then everything committed
     /// goes to disk, while it can still be read.
-    async fn stop(self) {
+    async fn hand_over(&self) {
         self.node.set_phase(Phase::Stopping);
         self.registration.leave(false).await;
         let by = Instant::now() + self.node.options.stop_timeout;
@@ -270,7 +284,6 @@ impl Lifecycle {
             tracing::warn!(shuffle = %shuffle.key(), "not wholly on disk: what is missing is lost with this process");
         }
         self.registration.leave(true).await;
-        self.close().await;
     }
 
     async fn close(self) {
@@ -330,11 +343,14 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
+    use crate::ids::{FileName, LocationId, ShuffleKey};
     use crate::net::{Body, Client, Reply, RequestError, Service};
     use crate::wire::internal::{WorkerHeartbeatReply, WorkerRegistered};
     use crate::wire::message::{Message, MessageType};
     use crate::wire::rpc::{self, Answer, Call, Request};
     use crate::wire::{Head, Header, proto, received};
+    use crate::worker::node::tests::reserved;
+    use crate::worker::store::segment::Segment;
 
     const WITHIN: Duration = Duration::from_secs(20);
 
@@ -367,6 +383,11 @@ mod tests {
         }
     }
 
+    /// How a worker without a master is started.
+    fn alone(place: &tempfile::TempDir) -> Options {
+        Options { host: Some("127.0.0.1".into()), ..Options::embedded(["127.0.0.1:1"], place.path()) }
+    }
+
     #[tokio::test]
     async fn a_worker_with_enough_connections_asks_for_no_partitions_and_serves_whoever_comes() {
         let (saturated, mut reports) = mpsc::unbounded_channel();
@@ -374,15 +395,7 @@ mod tests {
         let masters = vec![listener.address().to_string()];
         let _master = listener.serve(Arc::new(Master { saturated, watches: Mutex::default() }));
         let place = tempfile::tempdir().unwrap();
-        let options = Options {
-            host: Some("127.0.0.1".into()),
-            masters,
-            directories: vec![place.path().into()],
-            disk_reserve_bytes: Some(0),
-            http_port: None,
-            active_connections_max: Some(3),
-            ..Options::default()
-        };
+        let options = Options { masters, active_connections_max: Some(3), ..alone(&place) };
         let worker = Server::start(options).await.unwrap();
         let node = worker.node();
         // Of two reports, the second one was made when the first was here.
@@ -417,14 +430,7 @@ mod tests {
     #[tokio::test]
     async fn a_worker_that_is_told_to_stay_stays() {
         let place = tempfile::tempdir().unwrap();
-        let options = Options {
-            host: Some("127.0.0.1".into()),
-            masters: vec!["127.0.0.1:1".into()], // nobody is there
-            directories: vec![place.path().into()],
-            http_port: None,
-            ..Options::default()
-        };
-        let worker = Server::start(options).await.unwrap();
+        let worker = Server::start(alone(&place)).await.unwrap();
         worker.decommission();
         worker.order(Command::Recommission);
         worker.stop(); // if it is still there
@@ -433,15 +439,45 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_worker_that_stops_gracefully_ends_at_once_if_it_is_told_to() {
+        let place = tempfile::tempdir().unwrap();
+        let worker = Server::start(alone(&place)).await.unwrap();
+        let file = FileName { location: LocationId::new(0, 0), mode: Mode::Primary };
+        reserved(worker.node(), &ShuffleKey::new("app", 1), &[file]);
+        worker.stop();
+        while worker.node().phase() != Phase::Stopping {
+            tokio::task::yield_now().await;
+        }
+        // It waits for the location to be committed.
+        assert!(tokio::time::timeout(4 * LEAVE_POLL, worker.ended()).await.is_err());
+        worker.order(Command::Decommission);
+        worker.order(Command::StopNow);
+        tokio::time::timeout(WITHIN, worker.ended()).await.expect("it ends").unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_worker_that_leaves_for_good_takes_its_files_with_it() {
+        let place = tempfile::tempdir().unwrap();
+        let worker = Server::start(alone(&place)).await.unwrap();
+        let store = &worker.node().store;
+        let (key, directory) = (ShuffleKey::new("app", 1), &store.directories()[0]);
+        let segment = Arc::new(Segment::create(directory, &key, 1).unwrap());
+        let path = segment.path().to_owned();
+        store.find_or_insert(&key).unwrap().lock().adopt(&segment);
+        drop(segment);
+        let still = directory.keep_files().await;
+        worker.decommission();
+        worker.node().expire_all([key]);
+        assert!(tokio::time::timeout(10 * LEAVE_POLL, worker.ended()).await.is_err(), "{path:?} is there");
+        drop(still);
+        tokio::time::timeout(WITHIN, worker.ended()).await.expect("it ends").unwrap();
+        assert!(!path.exists());
+    }
+
+    #[tokio::test]
     async fn http_listens_where_it_is_told_to() {
         let place = tempfile::tempdir().unwrap();
-        let options = Options {
-            host: Some("127.0.0.1".into()),
-            masters: vec!["127.0.0.1:1".into()], // nobody is there
-            directories: vec![place.path().into()],
-            http_host: Some("127.0.0.2".into()),
-            ..Options::default()
-        };
+        let options = Options { http_port: Some(0), http_host: Some("127.0.0.2".into()), ..alone(&place) };
         let worker = Server::start(options).await.unwrap();
         assert_eq!(worker.http_address().unwrap().ip().to_string(), "127.0.0.2");
     }

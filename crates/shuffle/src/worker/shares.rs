@@ -25,6 +25,8 @@ const SPILL_SIXTEENTHS: u64 = 8;
 const REST_SIXTEENTHS: u64 = 4;
 /// Nothing new is taken above this part of what no spill gives back.
 const FIXED_SIXTEENTHS: u64 = 10;
+/// Nothing that is asked for at once goes beyond this part of it.
+const FIXED_SIXTEENTHS_MAX: u64 = 14;
 /// Locations split above this part.
 const TIGHT_SIXTEENTHS: u64 = 13;
 /// Pushes leave this part to copies.
@@ -200,9 +202,13 @@ impl Shares {
 
     /// How full the ledger is as a whole.
     pub fn level(&self) -> Level {
+        self.level_if(self.waiting > 0, || false)
+    }
+
+    fn level_if(&self, waits: bool, is_at_its_end: impl FnOnce() -> bool) -> Level {
         match self.used {
-            _ if self.waiting > 0 => Level::Full,
-            used if used > part(self.limit, TIGHT_SIXTEENTHS) => Level::Tight,
+            _ if waits => Level::Full,
+            used if used > part(self.limit, TIGHT_SIXTEENTHS) || is_at_its_end() => Level::Tight,
             used if used > part(self.limit, SPILL_SIXTEENTHS) => Level::Spilling,
             _ => Level::Calm,
         }
@@ -212,23 +218,17 @@ impl Shares {
     pub fn level_for(&self, party: &Party, now_ms: u64) -> Level {
         let waits = self.accounts.get(party).is_some_and(|account| !account.line.is_empty());
         let held = self.held(party);
-        let is_at_its_end = || {
+        self.level_if(waits, || {
             // Half of the limit is open to everyone: far below it there is nothing to divide.
             let is_open = self.used <= part(self.limit / 2, TIGHT_SIXTEENTHS);
             let Division { share, open } = if is_open { return false } else { self.divide(now_ms) };
             held > part(share, TIGHT_SIXTEENTHS) && self.used > part(open, TIGHT_SIXTEENTHS)
-        };
-        match self.used {
-            _ if waits => Level::Full,
-            used if used > part(self.limit, TIGHT_SIXTEENTHS) || is_at_its_end() => Level::Tight,
-            used if used > part(self.limit, SPILL_SIXTEENTHS) => Level::Spilling,
-            _ => Level::Calm,
-        }
+        })
     }
 
     /// Bytes that must be given back until the spiller may rest; zero below the mark at which it begins.
     pub fn excess(&self) -> u64 {
-        if self.waiting == 0 && self.used <= part(self.limit, SPILL_SIXTEENTHS) {
+        if !self.wants_spill() {
             return 0;
         }
         // Where there is more of what no spill gives back, the rest is all that there is to spill.
@@ -238,6 +238,11 @@ impl Shares {
     /// Whether what no spill gives back takes most of the limit.
     pub fn is_mostly_fixed(&self) -> bool {
         self.fixed > part(self.limit, FIXED_SIXTEENTHS)
+    }
+
+    /// Whether so many bytes more leave room beside what no spill gives back.
+    pub fn has_room_for_fixed(&self, bytes: u64) -> bool {
+        self.fixed.saturating_add(bytes) <= part(self.limit, FIXED_SIXTEENTHS_MAX)
     }
 
     /// Whether the spiller has work.

@@ -1,14 +1,11 @@
 //! What a worker decides about one shuffle: which locations it holds, whether a batch may be appended, when a location
 //! splits, what a commit answers. No bytes, no sockets, no clock; a driver asks under the shuffle's lock and acts at once.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::index::Winners;
 use crate::ids::{AttemptId, FileName, LocationId, MapId, Mode};
-
-/// Commit answers kept for clients that ask again: they do so within minutes, and an early commit comes every 5 s.
-const COMMITS_KEPT_MAX: usize = 256;
 
 /// A location that memory pressure splits has at least this much, so that a worker that is alone does not split in vain.
 const PRESSURE_SPLIT_BYTES_MIN: u64 = 64 << 20;
@@ -119,8 +116,6 @@ pub struct Commit {
     pub replicas: Vec<LocationId>,
     /// The winner of each map, `NONE` where the map has not ended.
     pub attempts: Vec<AttemptId>,
-    /// The request's number within the application; Sail always says 0.
-    pub epoch: i64,
 }
 
 /// What a commit says about each location: a location without a byte is in neither list.
@@ -144,7 +139,7 @@ enum Phase {
 
 #[derive(Debug, Clone)]
 struct Location {
-    file: FileName,
+    slot: Slot,
     phase: Phase,
     bytes: u64,
     split: SplitPolicy,
@@ -169,15 +164,11 @@ impl Location {
 /// The decisions about one shuffle on one worker.
 #[derive(Debug, Default)]
 pub struct ShuffleState {
-    slots: HashMap<FileName, Slot>,
-    locations: HashMap<Slot, Location>,
+    locations: HashMap<FileName, Location>,
     next_slot: u32,
     winners: Winners,
-    /// A commit has told which maps ended, so that a push for an unknown location can be told what became of it.
-    winners_known: bool,
-    /// Locations of an earlier run of this worker are here: pushes from then are told to go elsewhere.
+    /// There is something of an earlier run of this worker: pushes from then are told to go elsewhere.
     recovered: bool,
-    commits: VecDeque<(Commit, CommitOutcome)>,
 }
 
 impl ShuffleState {
@@ -199,12 +190,11 @@ impl ShuffleState {
         if pressure.exhausted {
             return Err(ReserveRefusal::NoSpace);
         }
-        if self.slots.len().saturating_add(reservations.len()) > locations_max {
+        if self.locations.len().saturating_add(reservations.len()) > locations_max {
             return Err(ReserveRefusal::TooMany);
         }
         let conflict = reservations.iter().find(|reservation| {
-            let location = self.slots.get(&reservation.file).and_then(|slot| self.locations.get(slot));
-            location.is_some_and(|location| {
+            self.locations.get(&reservation.file).is_some_and(|location| {
                 !location.is_untouched() && !location.has_peer(reservation.peer.as_ref())
             })
         });
@@ -217,36 +207,33 @@ impl ShuffleState {
 
     fn reserve_one(&mut self, reservation: &Reservation) {
         let Reservation { file, ref peer, split } = *reservation;
-        let (peer, replicated) = (peer.clone(), peer.is_some());
-        let wanted = Location { file, phase: Phase::Open, bytes: 0, split, peer, replicated };
-        let Some(slot) = self.slots.get(&file).copied() else {
-            self.insert(wanted);
-            return;
+        let slot = match self.locations.get(&file) {
+            None => self.new_slot(),
+            Some(location) if location.is_untouched() => location.slot,
+            Some(_) => return,
         };
-        if let Some(location) = self.locations.get_mut(&slot).filter(|location| location.is_untouched()) {
-            *location = wanted;
-        }
+        let (peer, replicated) = (peer.clone(), peer.is_some());
+        self.locations.insert(file, Location { slot, phase: Phase::Open, bytes: 0, split, peer, replicated });
     }
 
-    fn insert(&mut self, location: Location) -> Slot {
+    fn new_slot(&mut self) -> Slot {
         let slot = Slot(self.next_slot);
         self.next_slot += 1;
-        self.slots.insert(location.file, slot);
-        self.locations.insert(slot, location);
         slot
     }
 
     /// Takes in a location that was committed before the worker restarted, and whether it has another copy.
     pub fn restore(&mut self, file: FileName, bytes: u64, replicated: bool) -> Slot {
         self.recovered = true;
-        let (phase, split) = (Phase::Sealed, SplitPolicy::default());
-        self.insert(Location { file, phase, bytes, split, peer: None, replicated })
+        let (slot, phase, split) = (self.new_slot(), Phase::Sealed, SplitPolicy::default());
+        self.locations.insert(file, Location { slot, phase, bytes, split, peer: None, replicated });
+        slot
     }
 
     /// Takes in the winners that a commit before the restart told.
     pub fn restore_winners(&mut self, attempts: &[AttemptId]) {
         self.winners.merge(attempts);
-        self.winners_known = true;
+        self.recovered = true;
     }
 
     /// Whether a batch may be appended. Appends nothing: a merged frame asks for all its batches first.
@@ -260,9 +247,7 @@ impl ShuffleState {
         kind: PushKind,
         pressure: Pressure,
     ) -> Result<Admission, Refusal> {
-        let slot = self.slots.get(&file).copied();
-        let Some((slot, location)) = slot.and_then(|slot| Some((slot, self.locations.get_mut(&slot)?)))
-        else {
+        let Some(location) = self.locations.get_mut(&file) else {
             return Err(self.refuse_unwritable(map, false));
         };
         if location.phase == Phase::Sealed {
@@ -275,6 +260,7 @@ impl ShuffleState {
         if location.phase == Phase::Split {
             return Err(Refusal::HardSplit);
         }
+        let slot = location.slot;
         // Replicas follow their primary, and merged frames cannot be split softly: neither looks at the threshold.
         let may_split = location.split.enabled && file.mode == Mode::Primary && kind == PushKind::Single;
         if !may_split {
@@ -292,16 +278,18 @@ impl ShuffleState {
 
     /// Whether a batch for a location would be looked at: what is refused here, [`ShuffleState::judge`] refuses too.
     pub fn is_writable(&self, file: FileName, pressure: Pressure) -> bool {
-        let location = self.slots.get(&file).and_then(|slot| self.locations.get(slot));
+        let location = self.locations.get(&file);
         !pressure.leaving
             && !pressure.exhausted
             && location.is_some_and(|location| location.phase == Phase::Open)
     }
 
     fn refuse_unwritable(&self, map: MapId, was_here: bool) -> Refusal {
+        // Where commits have told which maps ended, it can be said what became of a location.
+        let is_committed = !self.winners.attempts().is_empty();
         if self.winners.of(map).is_some() {
             Refusal::MapEnded
-        } else if was_here || self.winners_known || self.recovered {
+        } else if was_here || is_committed || self.recovered {
             Refusal::HardSplit
         } else {
             Refusal::NotFound
@@ -309,40 +297,26 @@ impl ShuffleState {
     }
 
     /// Counts an appended batch that [`ShuffleState::judge`] admitted under the same lock.
-    pub fn appended(&mut self, slot: Slot, bytes: u64) {
-        if let Some(location) = self.locations.get_mut(&slot) {
+    pub fn appended(&mut self, file: FileName, bytes: u64) {
+        if let Some(location) = self.locations.get_mut(&file) {
             debug_assert_eq!(location.phase, Phase::Open);
             location.bytes += bytes;
         }
     }
 
     /// The replicate listener of a location's other copy.
-    pub fn peer(&self, slot: Slot) -> Option<&Arc<str>> {
-        self.locations.get(&slot)?.peer.as_ref()
+    pub fn peer(&self, file: FileName) -> Option<&Arc<str>> {
+        self.locations.get(&file)?.peer.as_ref()
     }
 
-    /// Seals locations and says what became of each. Asking again gives the same answer, unless locations that it names were
-    /// reserved since: those were not asked for before.
+    /// Seals locations and says what became of each. A client that asks again gets the same answer, because a sealed location
+    /// stays as it is.
     pub fn commit(&mut self, commit: &Commit) -> CommitOutcome {
-        if !commit.attempts.is_empty() {
-            self.winners.merge(&commit.attempts);
-            self.winners_known = true;
-        }
-        if let Some(at) = self.commits.iter().position(|(earlier, _)| earlier.same_request(commit)) {
-            let (asked, outcome) = &self.commits[at];
-            if self.is_current(asked, outcome) {
-                return outcome.clone();
-            }
-            self.commits.remove(at);
-        }
+        self.winners.merge(&commit.attempts);
         let mut outcome = CommitOutcome::default();
         let mut named = HashSet::new();
-        for file in commit.files() {
-            if !named.insert(file) {
-                continue;
-            }
-            let slot = self.slots.get(&file);
-            match slot.and_then(|slot| self.locations.get_mut(slot)) {
+        for file in commit.files().filter(|file| named.insert(*file)) {
+            match self.locations.get_mut(&file) {
                 None => outcome.failed.push(file),
                 Some(location) => {
                     location.phase = Phase::Sealed;
@@ -352,49 +326,28 @@ impl ShuffleState {
                 }
             }
         }
-        if self.commits.len() == COMMITS_KEPT_MAX {
-            self.commits.pop_front();
-        }
-        // The winners have been merged, and each commit brings all of them again: they are not kept once more.
-        let Commit { primaries, replicas, epoch, .. } = commit;
-        let (primaries, replicas) = (primaries.clone(), replicas.clone());
-        let asked = Commit { primaries, replicas, attempts: Vec::new(), epoch: *epoch };
-        self.commits.push_back((asked, outcome.clone()));
         outcome
-    }
-
-    /// Whether an answer still says what became of all locations that it is about: what was committed is sealed or gone, and
-    /// what was not here is not here.
-    fn is_current(&self, asked: &Commit, outcome: &CommitOutcome) -> bool {
-        asked.files().all(|file| self.slots.get(&file).is_none_or(|slot| self.is_sealed(*slot)))
-            && outcome.failed.iter().all(|file| !self.slots.contains_key(file))
     }
 
     /// Forgets locations; the driver drops what the slots hold. Locations that are not here count as gone.
     pub fn destroy(&mut self, files: impl IntoIterator<Item = FileName>) -> Vec<Slot> {
-        let mut gone = Vec::new();
-        for file in files {
-            if let Some(slot) = self.slots.remove(&file) {
-                self.locations.remove(&slot);
-                gone.push(slot);
-            }
-        }
-        gone
+        let gone = files.into_iter().filter_map(|file| self.locations.remove(&file));
+        gone.map(|location| location.slot).collect()
     }
 
     /// The slot of a location, open or sealed.
     pub fn find(&self, file: FileName) -> Option<Slot> {
-        self.slots.get(&file).copied()
+        Some(self.locations.get(&file)?.slot)
     }
 
     /// Whether a location is committed.
-    pub fn is_sealed(&self, slot: Slot) -> bool {
-        self.locations.get(&slot).is_some_and(|location| location.phase == Phase::Sealed)
+    pub fn is_sealed(&self, file: FileName) -> bool {
+        self.locations.get(&file).is_some_and(|location| location.phase == Phase::Sealed)
     }
 
     /// Whether a location is replicated, so that its other copy may hold other batches.
-    pub fn has_peer(&self, slot: Slot) -> bool {
-        self.locations.get(&slot).is_some_and(|location| location.replicated)
+    pub fn has_peer(&self, file: FileName) -> bool {
+        self.locations.get(&file).is_some_and(|location| location.replicated)
     }
 
     /// The winners that commits told so far.
@@ -402,19 +355,14 @@ impl ShuffleState {
         &self.winners
     }
 
-    /// Whether any commit told winners.
-    pub fn winners_known(&self) -> bool {
-        self.winners_known
-    }
-
     /// Copies of locations held.
     pub fn len(&self) -> usize {
-        self.slots.len()
+        self.locations.len()
     }
 
     /// Whether nothing is held.
     pub fn is_empty(&self) -> bool {
-        self.slots.is_empty()
+        self.locations.is_empty()
     }
 
     /// Copies that still take batches; a graceful stop waits for zero.
@@ -424,7 +372,7 @@ impl ShuffleState {
 
     /// Every location with its slot, in no order.
     pub fn slots(&self) -> impl Iterator<Item = (FileName, Slot)> + '_ {
-        self.slots.iter().map(|(file, slot)| (*file, *slot))
+        self.locations.iter().map(|(file, location)| (*file, location.slot))
     }
 }
 
@@ -433,12 +381,6 @@ impl Commit {
     pub fn files(&self) -> impl Iterator<Item = FileName> + '_ {
         let primaries = self.primaries.iter().map(|id| FileName { location: *id, mode: Mode::Primary });
         primaries.chain(self.replicas.iter().map(|id| FileName { location: *id, mode: Mode::Replica }))
-    }
-
-    /// A repeated request has the same number and names the same locations. The number alone does not do, because Sail
-    /// always says 0; what it says about winners may only have grown.
-    fn same_request(&self, other: &Self) -> bool {
-        self.epoch == other.epoch && self.primaries == other.primaries && self.replicas == other.replicas
     }
 }
 
@@ -459,12 +401,11 @@ mod tests {
         Reservation { file, peer: None, split }
     }
 
-    fn commit(partitions: &[i32], attempts: &[i32], epoch: i64) -> Commit {
+    fn commit(partitions: &[i32], attempts: &[i32]) -> Commit {
         Commit {
             primaries: partitions.iter().map(|id| LocationId::new(*id, 0)).collect(),
             replicas: Vec::new(),
             attempts: attempts.iter().copied().map(AttemptId).collect(),
-            epoch,
         }
     }
 
@@ -472,7 +413,7 @@ mod tests {
 
     fn push(state: &mut ShuffleState, file: FileName, map: i32, bytes: u64) -> Result<bool, Refusal> {
         let admission = state.judge(file, MapId(map), PushKind::Single, CALM)?;
-        state.appended(admission.slot, bytes);
+        state.appended(file, bytes);
         Ok(admission.soft_split)
     }
 
@@ -490,11 +431,7 @@ mod tests {
         assert_eq!(push(&mut state, primary(0, 0), 0, 7), Ok(false));
         assert_eq!(state.reserve(&wanted, CALM, 10), Ok(()));
         assert_eq!((state.find(primary(0, 0)), state.len()), (Some(Slot(0)), 1));
-        assert_eq!(
-            state.commit(&commit(&[0], &[0], 1)).committed,
-            [primary(0, 0)],
-            "the bytes are still there"
-        );
+        assert_eq!(state.commit(&commit(&[0], &[0])).committed, [primary(0, 0)], "the bytes are still there");
     }
 
     #[test]
@@ -504,7 +441,7 @@ mod tests {
             peer: Some(peer.into()),
             ..reservation(primary(partition, 0), threshold, SplitMode::Soft)
         };
-        let peer = |state: &ShuffleState, slot| state.peer(Slot(slot)).map(|peer| peer.to_string());
+        let peer = |state: &ShuffleState, id| state.peer(primary(id, 0)).map(|peer| peer.to_string());
         state.reserve(&[at(0, "a:1", 1 << 30), at(1, "a:1", 1 << 30)], CALM, 10).unwrap();
         let again = state.reserve(&[at(0, "b:1", 0)], CALM, 10);
         assert_eq!((again, peer(&state, 0).unwrap().as_str()), (Ok(()), "b:1"));
@@ -518,7 +455,7 @@ mod tests {
         let alone = reservation(primary(0, 0), 0, SplitMode::Soft);
         assert_eq!(state.reserve(std::slice::from_ref(&alone), CALM, 10), refused);
 
-        state.commit(&commit(&[1], &[], 1));
+        state.commit(&commit(&[1], &[]));
         let refused = Err(ReserveRefusal::OtherPeer(primary(1, 0)));
         assert_eq!(state.reserve(&[at(1, "b:1", 0)], CALM, 10), refused, "an empty one that is committed");
         assert_eq!(state.reserve(&[at(1, "a:1", 0)], CALM, 10), Ok(()));
@@ -532,23 +469,12 @@ mod tests {
     }
 
     #[test]
-    fn commits_are_remembered_without_the_attempts_that_each_brings_again() {
-        let mut state = ShuffleState::default();
-        state.reserve(&[reservation(primary(0, 0), 1 << 30, SplitMode::Soft)], CALM, 10).unwrap();
-        push(&mut state, primary(0, 0), 0, 1).unwrap();
-        let asked = commit(&[0], &[0; 1000], 1);
-        assert_eq!(state.commit(&asked), state.commit(&asked), "the same request has the same answer");
-        assert_eq!(state.commits.len(), 1);
-        assert!(state.commits.iter().all(|(kept, _)| kept.attempts.is_empty()));
-    }
-
-    #[test]
     fn a_push_to_a_location_that_is_not_writable_is_told_why() {
         let mut state = ShuffleState::default();
         assert_eq!(push(&mut state, primary(0, 0), 0, 1), Err(Refusal::NotFound));
         state.reserve(&[reservation(primary(0, 0), 1 << 30, SplitMode::Soft)], CALM, 10).unwrap();
         push(&mut state, primary(0, 0), 0, 1).unwrap();
-        state.commit(&commit(&[0], &[4, -1], 1));
+        state.commit(&commit(&[0], &[4, -1]));
         assert_eq!(push(&mut state, primary(0, 0), 0, 1), Err(Refusal::MapEnded));
         assert_eq!(push(&mut state, primary(0, 0), 1, 1), Err(Refusal::HardSplit));
         assert_eq!(push(&mut state, primary(9, 0), 1, 1), Err(Refusal::HardSplit), "unknown, maps known");
@@ -586,7 +512,7 @@ mod tests {
         let wanted = [primary(0, 0), replica].map(|file| reservation(file, 0, SplitMode::Hard));
         state.reserve(&wanted, CALM, 10).unwrap();
         for Reservation { file, .. } in wanted {
-            state.appended(state.find(file).unwrap(), 5 << 20);
+            state.appended(file, 5 << 20);
         }
         assert!(state.judge(primary(0, 0), MapId(0), PushKind::Merged, CALM).is_ok());
         assert!(state.judge(replica, MapId(0), PushKind::Single, CALM).is_ok());
@@ -597,7 +523,7 @@ mod tests {
         let mut state = ShuffleState::default();
         let wanted = [0, 1].map(|id| reservation(primary(id, 0), 1 << 40, SplitMode::Soft));
         state.reserve(&wanted, CALM, 10).unwrap();
-        state.appended(state.find(primary(1, 0)).unwrap(), PRESSURE_SPLIT_BYTES_MIN);
+        state.appended(primary(1, 0), PRESSURE_SPLIT_BYTES_MIN);
         let tight = Pressure { memory_tight: true, ..CALM };
         let split = |state: &mut ShuffleState, id, pressure| {
             state
@@ -617,46 +543,25 @@ mod tests {
         let wanted = [0, 1].map(|id| reservation(primary(id, 0), 1 << 30, SplitMode::Soft));
         state.reserve(&wanted, CALM, 10).unwrap();
         push(&mut state, primary(0, 0), 0, 10).unwrap();
-        let first = commit(&[0, 1, 2, 0], &[0], 0);
-        let outcome = state.commit(&first);
+        let asked = commit(&[0, 1, 2, 0], &[0]);
+        let outcome = state.commit(&asked);
         assert_eq!(outcome.committed, [primary(0, 0)]);
         assert_eq!(outcome.failed, [primary(2, 0)], "unknown fails; empty is in neither list");
+        assert_eq!(state.commit(&asked), outcome);
         state.destroy([primary(0, 0)]);
-        assert_eq!(state.commit(&first), outcome);
-        let other = commit(&[0], &[0], 0);
-        assert_eq!(
-            state.commit(&other).failed,
-            [primary(0, 0)],
-            "Sail's epoch 0 with other ids is another request"
-        );
-    }
-
-    #[test]
-    fn a_commit_that_is_asked_for_again_seals_what_was_reserved_since() {
-        let mut state = ShuffleState::default();
-        let wanted = [0, 1].map(|id| reservation(primary(id, 0), 1 << 30, SplitMode::Soft));
-        state.reserve(&wanted[..1], CALM, 10).unwrap();
-        push(&mut state, primary(0, 0), 0, 10).unwrap();
-        let asked = commit(&[0, 1], &[], 0);
-        assert_eq!(state.commit(&asked).failed, [primary(1, 0)]);
-        state.destroy([primary(0, 0)]);
+        assert_eq!(state.commit(&asked).failed, [primary(0, 0), primary(2, 0)], "it is gone");
+        // And what was reserved since is sealed as well.
         state.reserve(&wanted, CALM, 10).unwrap();
-        push(&mut state, primary(0, 0), 0, 10).unwrap();
-        push(&mut state, primary(1, 0), 0, 10).unwrap();
-        let outcome = state.commit(&asked);
-        assert_eq!(
-            (&outcome.committed[..], &outcome.failed[..]),
-            (&[primary(0, 0), primary(1, 0)][..], &[][..])
-        );
+        push(&mut state, primary(0, 0), 1, 10).unwrap();
+        assert_eq!(state.commit(&asked), outcome);
         assert_eq!(state.open_locations(), 0);
-        assert_eq!((state.commit(&asked), state.commits.len()), (outcome, 1));
     }
 
     #[derive(Debug, Clone)]
     enum Step {
         Reserve(i32),
         Push { partition: i32, map: i32, merged: bool, bytes: u64 },
-        Commit { partitions: Vec<i32>, attempts: Vec<i32>, epoch: i64, twice: bool },
+        Commit { partitions: Vec<i32>, attempts: Vec<i32>, twice: bool },
         Destroy(i32),
     }
 
@@ -665,8 +570,8 @@ mod tests {
             2 => (0..6i32).prop_map(Step::Reserve),
             8 => (0..6i32, 0..4i32, any::<bool>(), 1..(1u64 << 20))
                 .prop_map(|(partition, map, merged, bytes)| Step::Push { partition, map, merged, bytes }),
-            2 => (prop::collection::vec(0..6i32, 0..4), prop::collection::vec(-1..2i32, 0..4), 0..3i64, any::<bool>())
-                .prop_map(|(partitions, attempts, epoch, twice)| Step::Commit { partitions, attempts, epoch, twice }),
+            2 => (prop::collection::vec(0..6i32, 0..4), prop::collection::vec(-1..2i32, 0..4), any::<bool>())
+                .prop_map(|(partitions, attempts, twice)| Step::Commit { partitions, attempts, twice }),
             1 => (0..6i32).prop_map(Step::Destroy),
         ]
     }
@@ -679,7 +584,6 @@ mod tests {
             #[derive(Default)]
             struct Copy { bytes: u64, sealed: bool, split: bool }
             let mut model: BTreeMap<i32, Copy> = BTreeMap::new();
-            let mut answered: Vec<(Commit, CommitOutcome)> = Vec::new();
             let mut state = ShuffleState::default();
             for step in steps {
                 match step {
@@ -690,10 +594,10 @@ mod tests {
                     Step::Push { partition, map, merged, bytes } => {
                         let kind = if merged { PushKind::Merged } else { PushKind::Single };
                         let verdict = state.judge(primary(partition, 0), MapId(map), kind, CALM);
-                        if let Ok(admission) = verdict {
+                        if verdict.is_ok() {
                             let copy = model.get_mut(&partition).expect("accepted without a reservation");
                             prop_assert!(!copy.sealed && !copy.split);
-                            state.appended(admission.slot, bytes);
+                            state.appended(primary(partition, 0), bytes);
                             copy.bytes += bytes;
                         } else if let Some(copy) = model.get_mut(&partition) {
                             prop_assert!(verdict != Err(Refusal::NotFound), "it is here");
@@ -701,24 +605,9 @@ mod tests {
                             copy.split |= !copy.sealed;
                         }
                     }
-                    Step::Commit { partitions, attempts, epoch, twice } => {
-                        let request = commit(&partitions, &attempts, epoch);
+                    Step::Commit { partitions, attempts, twice } => {
+                        let request = commit(&partitions, &attempts);
                         let outcome = state.commit(&request);
-                        let before = answered.iter().position(|(known, _)| known.same_request(&request));
-                        let was_reserved_since = |(_, before): &(Commit, CommitOutcome)| {
-                            model.iter().any(|(partition, copy)| {
-                                let (file, is_named) = (primary(*partition, 0), partitions.contains(partition));
-                                is_named && (!copy.sealed || before.failed.contains(&file))
-                            })
-                        };
-                        match before {
-                            Some(at) if was_reserved_since(&answered[at]) => drop(answered.remove(at)),
-                            Some(at) => {
-                                prop_assert_eq!(&outcome, &answered[at].1);
-                                continue;
-                            }
-                            None => {}
-                        }
                         for partition in partitions {
                             let file = primary(partition, 0);
                             let known = model.get_mut(&partition).map(|copy| { copy.sealed = true; copy.bytes });
@@ -728,7 +617,6 @@ mod tests {
                         if twice {
                             prop_assert_eq!(&state.commit(&request), &outcome);
                         }
-                        answered.push((request, outcome));
                     }
                     Step::Destroy(partition) => {
                         let gone = state.destroy([primary(partition, 0)]);

@@ -18,6 +18,9 @@ const STREAMS_MANY: usize = STREAMS_MAX / 2;
 /// The part of the memory above which they make room, too.
 const MEMORY_PART: u64 = 16;
 
+/// The part of the memory beyond which none is opened: with as many indexes as there may be they leave room for batches.
+const MEMORY_PART_MAX: u64 = 4;
+
 /// What a stream needs besides itself: its place in the table and in the index, both up to twice as large as what is in them.
 const PLACE_BYTES: u64 = 2 * (size_of::<(i64, Open)>() + size_of::<i64>()) as u64;
 
@@ -103,9 +106,12 @@ impl Streams {
             return Ok(self.table().number());
         }
         let cost = memory.charge_fixed(stream.cost() + PLACE_BYTES);
+        let bytes_max = memory.limit() / MEMORY_PART_MAX;
         let mut table = self.table();
-        if table.open.len() >= STREAMS_MAX {
-            let text = format!("{STREAMS_MAX} streams are open");
+        let (count, bytes) = (table.open.len(), table.bytes + cost.bytes());
+        if count >= STREAMS_MAX || bytes > bytes_max {
+            let text =
+                format!("{count} streams are open, and one more would have {bytes} of {bytes_max} bytes");
             return Err(Error::new(Kind::ResourceExhausted, text));
         }
         let number = table.number();
@@ -228,5 +234,27 @@ pub(super) mod tests {
         assert_eq!(left(), [true, false, false]);
         streams.remove(numbers[0]);
         assert_eq!((charged(), memory.used(), streams.table().of_shuffle.len()), (0, before, 0));
+    }
+
+    /// Who opens streams and closes none fills the memory with what no spill gives back.
+    #[test]
+    fn streams_take_a_part_of_the_memory_and_no_more() {
+        let place = tempfile::tempdir().unwrap();
+        let node = node(&place);
+        let key = ShuffleKey::new("app", 1);
+        let first = open(&node, &key, 0);
+        let cost = node.streams.table().bytes;
+        let memory = Memory::new(3 * cost * MEMORY_PART_MAX);
+        let file = FileName { location: LocationId::new(0, 0), mode: Mode::Primary };
+        let another = || {
+            let stream =
+                node.store.open_stream(&node.store.find(&key).unwrap(), file, MapRange::Whole, 1 << 20);
+            node.streams.insert(stream.unwrap(), &memory, 0)
+        };
+        assert!(another().is_ok() && another().is_ok());
+        assert_eq!(another().unwrap_err().kind(), Kind::ResourceExhausted);
+        assert_eq!((node.streams.len(), memory.used()), (3, 2 * cost), "what was refused costs nothing");
+        node.streams.remove(first);
+        assert!(another().is_ok());
     }
 }

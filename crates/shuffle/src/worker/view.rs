@@ -8,7 +8,7 @@ use super::node::Node;
 use super::store::directory::Directory;
 use super::store::shuffle::Shuffle;
 use crate::api;
-use crate::ids::{FileName, Mode, ShuffleKey};
+use crate::ids::{Mode, ShuffleKey};
 use crate::metrics::Exposition;
 use crate::report::{Health, Phase};
 
@@ -107,10 +107,10 @@ pub(super) fn partitions(
 fn locations(node: &Node, shuffle: &Shuffle, mode: Mode) -> Value {
     let contents = shuffle.lock();
     let of_mode = contents.state.slots().filter(|(file, _)| file.mode == mode);
-    let shown = of_mode.map(|(FileName { location, .. }, slot)| {
+    let shown = of_mode.map(|(file, slot)| {
         let copy = contents.copies.get(&slot);
         let is_on_disk = copy.is_some_and(|copy| copy.index().bytes() > copy.resident());
-        let location = location.to_string();
+        let location = file.location.to_string();
         let mut fields = json!({
             "idEpoch": location,
             "hostAndPorts": node.id.to_string(),
@@ -118,7 +118,7 @@ fn locations(node: &Node, shuffle: &Shuffle, mode: Mode) -> Value {
             // A disk's kind is not known here; Celeborn calls it so where nobody says.
             "storage": if is_on_disk { "HDD" } else { "MEMORY" },
         });
-        if let Some(peer) = contents.state.peer(slot) {
+        if let Some(peer) = contents.state.peer(file) {
             fields["peer"] = json!(&**peer);
         }
         (location, fields)

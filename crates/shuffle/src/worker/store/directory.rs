@@ -43,6 +43,11 @@ pub(super) fn is_want_of_files(error: &io::Error) -> bool {
 /// Where shuffles lie below a worker's directory, so that a directory may be shared with other programs.
 const HOME: &str = "yeoul-shuffle";
 
+/// Files there that are the directory's own: no folder of an application has such a name.
+const LOCK: &str = "lock";
+const PROBE: &str = "probe";
+pub(super) const OWN_FILES: [&str; 2] = [LOCK, PROBE];
+
 /// How long a directory may still be locked by a worker that has ended: a write that nothing waits for any more keeps it
 /// until it is done.
 const LOCK_WAIT: Duration = Duration::from_secs(2);
@@ -114,12 +119,8 @@ impl Directory {
         };
         let home = root.join(HOME);
         fs::create_dir_all(&home).map_err(about)?;
-        let lock = File::options()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(home.join("lock"))
-            .map_err(about)?;
+        let lock =
+            File::options().create(true).truncate(false).write(true).open(home.join(LOCK)).map_err(about)?;
         let deadline = Instant::now() + LOCK_WAIT;
         loop {
             match lock.try_lock() {
@@ -387,7 +388,7 @@ impl Directory {
     fn write_and_read_back(&self) -> io::Result<()> {
         #[cfg(test)]
         self.open_files_are_too_many()?;
-        let path = self.home.join("probe");
+        let path = self.home.join(PROBE);
         let expected = b"the disk remembers what it was told";
         let mut file = File::create(&path)?;
         file.write_all(expected)?;

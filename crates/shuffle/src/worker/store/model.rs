@@ -45,7 +45,7 @@ pub(super) fn append(store: &Store, shuffle: &Arc<Shuffle>, partition: i32, batc
     let Ok(admission) = contents.state.judge(file(partition), header.map, PushKind::Single, CALM) else {
         return false;
     };
-    contents.state.appended(admission.slot, batch.len() as u64);
+    contents.state.appended(file(partition), batch.len() as u64);
     contents.copy_mut(admission.slot, file(partition)).append(&header, batch.clone());
     shuffle.grew(batch.len() as u64, store.now_ms());
     true

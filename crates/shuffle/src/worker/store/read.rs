@@ -68,7 +68,7 @@ impl Store {
         let mut contents = shuffle.lock();
         let lost = || Error::new(Kind::NotFound, format!("location {file} of {} is not here", shuffle.key()));
         let slot = contents.state.find(file).filter(|_| !contents.gone).ok_or_else(lost)?;
-        if !contents.state.is_sealed(slot) {
+        if !contents.state.is_sealed(file) {
             let text = format!("location {file} of {} is not committed yet", shuffle.key());
             return Err(Error::new(Kind::Conflict, text));
         }
@@ -95,14 +95,14 @@ impl Contents {
         let Some(copy) = self.copies.get_mut(&slot) else { return Arc::from([]) };
         let own = copy.repeated();
         let concerned = self.order == Some(ByteOrder::Big) && file.mode == Mode::Primary;
-        if !concerned || self.state.has_peer(slot) {
+        if !concerned || self.state.has_peer(file) {
             return own;
         }
         let earlier = |(other, slot): (FileName, Slot)| {
             let is_earlier = other.mode == Mode::Primary
                 && other.location.partition == file.location.partition
                 && other.location.epoch < file.location.epoch;
-            (is_earlier && self.state.is_sealed(slot) && !self.state.has_peer(slot)).then_some(slot)
+            (is_earlier && self.state.is_sealed(other) && !self.state.has_peer(other)).then_some(slot)
         };
         let earlier: Vec<Slot> = self.state.slots().filter_map(earlier).collect();
         let batches =

@@ -240,43 +240,6 @@ fn what_an_earlier_shuffle_of_that_number_left_is_nothing_to_the_next_one() {
 }
 
 #[test]
-fn winners_of_an_earlier_version_are_those_of_the_shuffle_that_is_found() {
-    with_store(async |place, store| {
-        let (shuffle, batches) = pushed(&store, "app", &[1000, 1000]);
-        let key = shuffle.key().clone();
-        commit_won_by(&shuffle, 2, &[0, 1]);
-        assert!(store.flush().await.is_empty());
-        let mut changed = 0;
-        for path in segments_below(place.path()) {
-            let mut bytes = std::fs::read(&path).unwrap();
-            let heads = bytes.windows(5).enumerate().filter(|(_, window)| *window == b"YSR1\x03");
-            for at in heads.map(|(at, _)| at).collect::<Vec<_>>() {
-                assert_ne!(bytes[at + 32..at + 40], [0; 8]);
-                bytes[at + 32..at + 40].fill(0);
-                let checksum = crc32fast::hash(&bytes[at..at + 44]);
-                bytes[at + 44..at + 48].copy_from_slice(&checksum.to_be_bytes());
-                changed += 1;
-            }
-            std::fs::write(&path, bytes).unwrap();
-        }
-        assert_eq!(changed, 1);
-        let (mut store, mut shuffle) = (store, shuffle);
-        for later in [&[0, 1, 7][..], &[0, 1, 7, 7]] {
-            let locations;
-            (store, locations) = restart(&place, store, shuffle);
-            assert_eq!(locations, 2);
-            shuffle = store.find(&key).unwrap();
-            let read =
-                async |partition| read_all(&store, &shuffle, partition, MapRange::Whole).await.unwrap();
-            assert_eq!(read(0).await, batches[..1]);
-            assert_eq!(read(1).await, batches[..0], "another attempt won");
-            commit_won_by(&shuffle, 2, later);
-            assert!(store.flush().await.is_empty());
-        }
-    });
-}
-
-#[test]
 fn a_folder_that_cannot_be_listed_costs_what_is_in_it() {
     with_store(async |place, store| {
         let names = ["lost", "app", "away"];
@@ -546,7 +509,7 @@ fn a_restart_remembers_which_batches_earlier_epochs_have() {
                     header.encode(ByteOrder::Big, &mut bytes);
                     bytes.resize(40, number as u8);
                     let admission = contents.state.judge(file, header.map, PushKind::Single, CALM).unwrap();
-                    contents.state.appended(admission.slot, 40);
+                    contents.state.appended(file, 40);
                     contents.copy_mut(admission.slot, file).append(&header, bytes.freeze());
                     shuffle.grew(40, 0);
                 }

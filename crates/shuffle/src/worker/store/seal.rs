@@ -157,13 +157,13 @@ impl Contents {
 
     /// What seals would say now.
     fn seals(&self) -> impl Iterator<Item = (Slot, Seal)> + '_ {
-        self.sealed_slots().filter_map(|(_, slot)| {
+        self.sealed_slots().filter_map(|(file, slot)| {
             let copy = self.copies.get(&slot).filter(|copy| copy.wants_seal())?;
-            Some((slot, copy.seal(self.order, self.state.has_peer(slot))))
+            Some((slot, copy.seal(self.order, self.state.has_peer(file))))
         })
     }
 
     fn sealed_slots(&self) -> impl Iterator<Item = (FileName, Slot)> + '_ {
-        self.state.slots().filter(|(_, slot)| self.state.is_sealed(*slot))
+        self.state.slots().filter(|(file, _)| self.state.is_sealed(*file))
     }
 }

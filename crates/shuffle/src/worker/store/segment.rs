@@ -14,7 +14,7 @@ use bytes::Bytes;
 use rustix::fs::{Advice, fadvise};
 use rustix::io::{ReadWriteFlags, preadv2};
 
-use super::directory::{Directory, is_want_of_files};
+use super::directory::{Directory, OWN_FILES, is_want_of_files};
 use super::record::{self, RunRow, Seal};
 use crate::ids::{AttemptId, FileName, ShuffleKey};
 
@@ -420,16 +420,18 @@ pub fn is_storable(key: &ShuffleKey) -> bool {
 }
 
 /// Where the files of a shuffle lie. An application's name is any text; what is not plain is written as `%XX`, so that
-/// it can be read back and never leaves the directory.
+/// it can be read back, never leaves the directory, and is none of the directory's own files.
 pub fn folder(directory: &Directory, key: &ShuffleKey) -> PathBuf {
     directory.home().join(folder_name(key)).join(key.shuffle.to_string())
 }
 
 fn folder_name(key: &ShuffleKey) -> String {
+    let application = key.application.as_str();
+    let is_taken = OWN_FILES.contains(&application);
     let mut name = String::new();
-    for (at, byte) in key.application.as_str().bytes().enumerate() {
+    for (at, byte) in application.bytes().enumerate() {
         let plain = byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-' || (byte == b'.' && at > 0);
-        if plain {
+        if plain && !is_taken {
             name.push(char::from(byte));
         } else {
             name.push_str(&format!("%{byte:02X}"));
@@ -525,11 +527,17 @@ mod tests {
     fn application_names_survive_the_file_system() {
         let place = tempfile::tempdir().unwrap();
         let directory = Directory::open(place.path(), Some(0)).unwrap();
-        for name in ["application_17_0001", "..", "a/b", "spark-é%2F", ".hidden", "a b"] {
+        for name in ["application_17_0001", "..", "a/b", "spark-é%2F", ".hidden", "a b", "lock", "probe"] {
             let path = folder(&directory, &ShuffleKey::new(name, 0));
             let folder = path.parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
             assert_eq!(application_of(&folder).as_deref(), Some(name));
             assert_eq!(path.parent().unwrap().parent().unwrap(), directory.home());
+        }
+        // Two of them have the names of what is there already.
+        let directory = Arc::new(directory);
+        for name in ["lock", "probe"] {
+            let created = Segment::create(&directory, &ShuffleKey::new(name, 0), 0);
+            assert!(created.is_ok() && directory.probe().is_ok(), "{name}");
         }
         assert_eq!(application_of("a%"), None);
         assert_eq!(application_of("a%zz"), None);

@@ -64,9 +64,9 @@ pub struct Contents {
     numbers: Arc<Numbers>,
 }
 
-/// What a location costs besides its batches and their index: what is decided about it, its name in three tables with their
+/// What a location costs besides its batches and their index: what is decided about it, its place in two tables with their
 /// slack, its copy and what comes with the first batch.
-const SLOT_BYTES: u64 = 512;
+pub const SLOT_BYTES: u64 = 512;
 
 /// How many numbers copies and files may have that were not seen, because what they lie in could not be read, above those of
 /// all others. All shuffles together take them from one count, and even a long run gives fewer. Where the numbers of files
