@@ -19,7 +19,6 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::report::Command;
 use super::server::Shared;
 use super::state::NAMED_MAX;
 use super::{messages, view};
@@ -27,6 +26,7 @@ use crate::api::{self, Routes, handled, handled_with, parse};
 use crate::http::Response;
 use crate::ids::{ApplicationId, ShuffleId, WorkerId};
 use crate::metrics::Exposition;
+use crate::report::Command;
 use crate::wire::{DecodeError, received};
 
 /// The pages of a leading master.

@@ -198,11 +198,11 @@ fn sum(numbers: impl Iterator<Item = u64>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::super::record::User;
-    use super::super::report::{Command, Directory, Health, HeldShuffle, Registration, Report};
     use super::super::state::Limits;
     use super::super::state::scene::{at, id, registration, run, state_of};
     use super::*;
     use crate::ids::ShuffleId;
+    use crate::report::{Command, Directory, Health, HeldShuffle, Registration, Report};
 
     /// A worker says what it holds: shuffles of applications by name, with locations and bytes.
     fn report(state: &mut State, worker: u16, held: &[(&str, u64, u64)]) {

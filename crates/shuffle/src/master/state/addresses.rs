@@ -68,9 +68,9 @@ mod tests {
 
     use super::*;
     use crate::ids::{PartitionId, ShuffleId};
-    use crate::master::report::{Phase, Registration, Report};
     use crate::master::slots::SlotPolicy;
     use crate::master::state::{ApplicationHealth, ApplicationPulse, Limits, Now, SlotRefusal, SlotRequest};
+    use crate::report::{Phase, Registration, Report};
 
     const NOW: Now = Now { monotonic: Duration::ZERO, unix_ms: 0 };
 

@@ -277,7 +277,7 @@ mod tests {
     use super::super::scene::{Logged, at, grant, id, pulse, registration, restarted, run, state_of};
     use super::super::{Limits, NAMED_MAX};
     use super::*;
-    use crate::master::report::{HeldShuffle, Registration, Report};
+    use crate::report::{HeldShuffle, Registration, Report};
 
     /// A report of a worker that holds the application's first shuffle.
     fn holding() -> Report {

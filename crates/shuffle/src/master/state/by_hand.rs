@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 
 use super::super::record::Record;
-use super::super::report::{Command, Phase};
 use super::{Decision, LISTED_MAX, Now, State};
 use crate::ids::WorkerId;
+use crate::report::{Command, Phase};
 
 /// An order was refused as a whole, because its list has no room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -133,7 +133,7 @@ mod tests {
     use super::super::Standing;
     use super::super::scene::{Logged, at, id, registration, restarted, run, state_of};
     use super::*;
-    use crate::master::report::{Registration, Report};
+    use crate::report::{Registration, Report};
 
     /// A worker that was told to leave and was killed before it did.
     fn killed() -> (Logged, u64) {

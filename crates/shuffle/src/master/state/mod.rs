@@ -36,7 +36,7 @@ use serde::{Deserialize, Serialize};
 use self::orders::Orders;
 use self::tombstones::Tombstones;
 use super::record::{Record, User};
-use super::report::Report;
+use crate::report::Report;
 use super::slots::SlotPolicy;
 use crate::ids::{ApplicationId, ShuffleId, ShuffleKey, WorkerId};
 

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::ids::{ApplicationId, PartitionId, ShuffleId, ShuffleKey, WorkerId};
 use crate::master::record::{Record, User};
-use crate::master::report::{Command, Phase, Registration, Report};
+use crate::report::{Command, Phase, Registration, Report};
 
 /// A state with the records that its decisions have called for, as a journal has them.
 pub struct Logged {

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::super::record::Record;
-use super::super::report::{Command, Phase, Registration, Report};
 use super::{Decision, Held, Link, Now, OrderBatch, State, Worker};
 use crate::ids::{ApplicationId, ShuffleKey, WorkerId};
+use crate::report::{Command, Phase, Registration, Report};
 
 /// The answer to a worker that must register first: the master does not know it, or knows another incarnation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -284,8 +284,8 @@ mod tests {
     };
     use super::*;
     use crate::ids::ShuffleId;
-    use crate::master::report::HeldShuffle;
     use crate::master::state::{Limits, SlotRefusal, SlotRequest, Standing};
+    use crate::report::HeldShuffle;
 
     #[test]
     fn a_quiet_worker_gets_nothing_while_there_are_others() {
