@@ -98,6 +98,7 @@ pub fn slot_request(message: &Received<received::RequestSlots>) -> Result<SlotRe
     };
     Ok(SlotRequest {
         application: application_id(&message.application_id)?,
+        user: user(message.user_identifier.as_ref()),
         shuffle: shuffle_id(message.shuffle_id)?,
         partitions: exactly(ids().count(), ids().map(partition))?,
         replicate: message.should_replicate,

@@ -58,7 +58,6 @@ decisions! {
     register_application(
         application: &ApplicationId, user: User, properties: Vec<(String, String)>
     ) -> bool;
-    name_user(application: &ApplicationId, user: User) -> ();
     remove_application(application: &ApplicationId) -> ();
     unregister_shuffles(application: &ApplicationId, shuffles: &[ShuffleId]) -> ();
     revise_shuffles(application: &ApplicationId, shuffles: &[ShuffleId]) -> bool;
@@ -132,6 +131,7 @@ pub fn pulse() -> ApplicationPulse {
 pub fn request(excluded: BTreeSet<WorkerId>) -> SlotRequest {
     SlotRequest {
         application: "app".into(),
+        user: User::default(),
         shuffle: ShuffleId(0),
         partitions: (0..1000).map(PartitionId).collect(),
         replicate: false,
