@@ -117,7 +117,7 @@ impl MasterPages {
 
     fn metrics(&self) -> String {
         let shared = &self.shared;
-        let mut exposition = Exposition::new("Master", &shared.instance());
+        let mut exposition = Exposition::new("Master");
         shared.read(|state| view::metrics(state, &mut exposition));
         exposition.gauge("IsActiveMaster", 1);
         exposition.gauge("JournalFault", u8::from(shared.journal_fault().is_some()));
@@ -134,7 +134,7 @@ impl Routes for MasterPages {
         Some(api::ok(&match path {
             "/api/v1/conf" => api::conf(&shared.options),
             "/api/v1/shuffles" => shared.read(view::shuffles),
-            "/api/v1/masters" => view::masters(&shared.instance()),
+            "/api/v1/masters" => view::masters(&shared.address()),
             "/api/v1/workers" => shared.read(|state| view::workers(state, now)),
             "/api/v1/workers/topology" => shared.read(view::topology),
             "/api/v1/workers/events" => shared.read(|state| view::worker_events(state, now)),

@@ -220,7 +220,7 @@ mod tests {
     }
 
     fn shown(state: &State, name: &str) -> Vec<(String, u64)> {
-        let mut exposition = Exposition::new("Master", "h");
+        let mut exposition = Exposition::new("Master");
         metrics(state, &mut exposition);
         let text = exposition.finish();
         let lines = text.lines().filter_map(|line| line.strip_prefix(&format!("metrics_{name}_Value{{")));
