@@ -176,7 +176,7 @@ pub(super) fn metrics(state: &State, exposition: &mut Exposition) {
     for (application, held) in state.workers().values().flat_map(Worker::held) {
         let Some(application) = state.applications().get(application) else { continue };
         let all = users.entry(user(application)).or_default();
-        *all = all.plus(*held);
+        *all = all.plus(held);
     }
     for ((tenant, name), held) in &users {
         exposition.gauge_of("diskBytesWritten", &[("tenantId", tenant), ("name", name)], held.bytes);

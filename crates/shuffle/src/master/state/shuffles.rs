@@ -129,8 +129,7 @@ impl State {
         // Where a shuffle of this number is still to be deleted, its batches would be taken for those of this one.
         let is_over = self.tombstones.has_shuffle(&shuffle);
         let may_have_it = |held: &Worker| {
-            let has_it = || held.report.shuffles.iter().any(|held| held.shuffle == shuffle);
-            held.orders.deletes(&shuffle) || (is_over && (held.incarnation.is_none() || has_it()))
+            held.orders.deletes(&shuffle) || (is_over && (held.incarnation.is_none() || held.holds(&shuffle)))
         };
         let choice = |(worker, held)| Choice { worker, held, standing: self.standing_of(worker, held) };
         let usable = |choice: &Choice<'_>| {
