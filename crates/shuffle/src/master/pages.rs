@@ -50,8 +50,8 @@ impl MasterPages {
     async fn forget(&self, body: &[u8]) -> Result<Response, Response> {
         let Workers { workers } = parse(body)?;
         let workers = ids(&workers)?;
-        self.shared.decide(|state, now| state.forget_departed(now, &workers)).await;
-        Ok(handled(true, format!("forgot {}", list(&workers))))
+        let forgotten = self.shared.decide(|state, now| state.forget_departed(now, &workers)).await;
+        Ok(handled(true, format!("forgot {}", list(&forgotten))))
     }
 
     async fn command(&self, body: &[u8]) -> Result<Response, Response> {

@@ -70,7 +70,7 @@ decisions! {
         worker: &WorkerId, incarnation: u64, phase: Phase, gone: bool
     ) -> Result<(), Unregistered>;
     exclude_workers(add: &[WorkerId], remove: &[WorkerId]) -> Result<(), ListFull>;
-    forget_departed(workers: &[WorkerId]) -> ();
+    forget_departed(workers: &[WorkerId]) -> Vec<WorkerId>;
     command_workers(command: Command, workers: &[WorkerId]) -> Result<Vec<WorkerId>, ListFull>;
     expire() -> ();
 }
