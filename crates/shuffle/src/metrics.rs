@@ -2,7 +2,8 @@
 //! what there is not stay empty: Flink's streams, sorting, HDFS, congestion control, Netty's and the JVM's memory.
 //!
 //! Celeborn writes a gauge `Name` as `metrics_Name_Value`, a counter as `metrics_Name_Count`, and a timer as
-//! `metrics_Name_{Count,Max,Mean,Min,50thPercentile,…}` in milliseconds, each with the labels `role` and `instance`.
+//! `metrics_Name_{Count,Max,Mean,Min,50thPercentile,…}` in milliseconds, each with the label `role`. The label `instance` is
+//! Prometheus' own, which gives it to whatever it asks.
 
 use std::fmt::{Display, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,10 +21,9 @@ pub struct Exposition {
 }
 
 impl Exposition {
-    /// For a `Master` or a `Worker` that is reached at `host:port`.
-    pub fn new(role: &str, instance: &str) -> Self {
-        let labels = format!("role=\"{}\",instance=\"{}\"", escaped(role), escaped(instance));
-        Self { text: String::new(), labels, typed: String::new() }
+    /// For a `Master` or a `Worker`.
+    pub fn new(role: &str) -> Self {
+        Self { text: String::new(), labels: format!("role=\"{role}\""), typed: String::new() }
     }
 
     /// A number that goes up and down.
@@ -254,7 +254,7 @@ mod tests {
     fn the_text_has_celeborns_names_and_the_right_percentiles() {
         let timer = Timer::default();
         (1..=1000).for_each(|ms| timer.record(Duration::from_millis(ms)));
-        let mut exposition = Exposition::new("Master", "h:9098");
+        let mut exposition = Exposition::new("Master");
         exposition.gauge("WorkerCount", 3);
         exposition.gauge_of("diskBytesWritten", &[("tenantId", "t"), ("name", "a\"b")], 7);
         exposition.gauge_of("diskBytesWritten", &[("name", "c")], 8);
@@ -262,11 +262,8 @@ mod tests {
         exposition.timer("CommitFilesTime", &Timer::default());
         exposition.process();
         let text = exposition.finish();
-        assert!(
-            text.contains("metrics_WorkerCount_Value{role=\"Master\",instance=\"h:9098\"} 3\n"),
-            "{text}"
-        );
-        assert!(text.contains("instance=\"h:9098\",tenantId=\"t\",name=\"a\\\"b\"} 7\n"), "{text}");
+        assert!(text.contains("metrics_WorkerCount_Value{role=\"Master\"} 3\n"), "{text}");
+        assert!(text.contains("{role=\"Master\",tenantId=\"t\",name=\"a\\\"b\"} 7\n"), "{text}");
         assert_eq!(text.matches("# TYPE metrics_diskBytesWritten_Value gauge").count(), 1);
         let value = |name: &str| {
             let line = text.lines().find(|line| line.starts_with(&format!("{name}{{")));

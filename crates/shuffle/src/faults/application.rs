@@ -8,6 +8,7 @@ use super::message::{Batch, MasterAnswer, MasterCall, Party, WorkerAnswer};
 use super::scene::Scene;
 use super::tally::Event;
 use crate::ids::{ApplicationId, PartitionId, ShuffleId, ShuffleKey, WorkerId};
+use crate::master::record::User;
 use crate::master::state::{ApplicationHealth, ApplicationPulse, SlotRequest};
 use crate::wire::packed::Location;
 use crate::worker::state::Commit;
@@ -227,6 +228,7 @@ impl Application {
         }
         let request = SlotRequest {
             application,
+            user: User::default(),
             shuffle: ShuffleId(shuffle),
             partitions: (0..job.partitions).map(PartitionId).collect(),
             replicate: job.replicate,

@@ -1,10 +1,10 @@
 //! What applications, workers and the master say to each other, as far as decisions depend on it.
 
 use crate::ids::{ApplicationId, FileName, LocationId, Mode, ShuffleId, ShuffleKey, WorkerId};
-use crate::master::report::{Phase, Registration, Report};
 use crate::master::state::{
     ApplicationHealth, ApplicationPulse, OrderBatch, SlotGrant, SlotRefusal, SlotRequest, Unregistered,
 };
+use crate::report::{Phase, Registration, Report};
 use crate::wire::Status;
 use crate::worker::state::{Commit, CommitOutcome, PushKind, Reservation, ReserveRefusal};
 

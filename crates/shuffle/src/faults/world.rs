@@ -11,8 +11,8 @@ use super::scene::Scene;
 use super::tally::Event;
 use super::worker::Worker;
 use crate::ids::{ShuffleKey, WorkerId};
-use crate::master::report::Command;
 use crate::master::state::Limits;
+use crate::report::Command;
 
 const APPLICATIONS_AT_ONCE: usize = 2;
 

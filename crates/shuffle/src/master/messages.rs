@@ -43,7 +43,7 @@ pub fn user(message: Option<&received::UserIdentifier>) -> User {
 /// An application's heartbeat.
 ///
 /// # Errors
-/// An id is malformed.
+/// An id is malformed, or it names too many workers.
 pub fn pulse(
     message: &Received<received::HeartbeatFromApplication>,
 ) -> Result<ApplicationPulse, DecodeError> {
@@ -66,14 +66,18 @@ pub fn health(health: &ApplicationHealth) -> proto::HeartbeatFromApplicationResp
     }
 }
 
+/// The most workers that one request may name: each address of one is a worker to a client.
+const WORKERS_NAMED_MAX: usize = 1 << 17;
+
 /// A list of workers.
 ///
 /// # Errors
-/// A port is out of its range.
+/// A port is out of its range, or there are too many.
 pub fn workers<M>(
     message: &Received<M>,
     list: Messages<M, received::WorkerInfo>,
 ) -> Result<Vec<WorkerId>, DecodeError> {
+    check_count("workers", message.messages(list).count(), WORKERS_NAMED_MAX)?;
     message.messages(list).map(|info| WorkerId::try_from(&info?)).collect()
 }
 
@@ -83,7 +87,7 @@ const PARTITIONS_MAX: usize = 1 << 20;
 /// A request for slots.
 ///
 /// # Errors
-/// An id is malformed.
+/// An id is malformed, or it names too many partitions or workers.
 pub fn slot_request(message: &Received<received::RequestSlots>) -> Result<SlotRequest, DecodeError> {
     let ids = || message.numbers(received::RequestSlots::PARTITION_ID_LIST);
     // Counted before they are made: a location takes a hundred times the byte of its partition's number.
@@ -94,6 +98,7 @@ pub fn slot_request(message: &Received<received::RequestSlots>) -> Result<SlotRe
     };
     Ok(SlotRequest {
         application: application_id(&message.application_id)?,
+        user: user(message.user_identifier.as_ref()),
         shuffle: shuffle_id(message.shuffle_id)?,
         partitions: exactly(ids().count(), ids().map(partition))?,
         replicate: message.should_replicate,
@@ -390,6 +395,20 @@ mod tests {
         };
         assert_eq!(saying(PROPERTIES_SENT_MAX).unwrap(), PROPERTIES_SENT_MAX);
         assert!(saying(PROPERTIES_SENT_MAX + 1).is_err());
+    }
+
+    #[test]
+    fn more_workers_than_there_can_be_are_refused_before_they_take_memory() {
+        let asks = |workers: usize| {
+            let worker: WorkerId = "w:1000:1000:1000:1000".parse().unwrap();
+            let need_checked_worker_list = vec![proto::WorkerInfo::from(&worker); workers];
+            let app_id = "app".to_owned();
+            let beat =
+                proto::HeartbeatFromApplication { app_id, need_checked_worker_list, ..Default::default() };
+            pulse(&Message::of(&beat).parse().unwrap()).map(|pulse| pulse.workers.len())
+        };
+        assert_eq!(asks(WORKERS_NAMED_MAX).unwrap(), WORKERS_NAMED_MAX);
+        assert!(asks(WORKERS_NAMED_MAX + 1).is_err());
     }
 
     fn report_of(beat: &Received<received::WorkerHeartbeat>) -> Result<Report, DecodeError> {

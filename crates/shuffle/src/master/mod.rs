@@ -5,9 +5,9 @@
 //!
 //! | module | kind | subject |
 //! | --- | --- | --- |
-//! | [`slots`] | decision | partitions to workers |
+//! | [`slots`], `partners` | decision | partitions and their copies to workers |
 //! | [`state`] | decision | what each message means; expiry; which data may go |
-//! | [`record`], [`report`] | data | a change that outlives the process; what workers say of themselves |
+//! | [`record`], [`report`](crate::report) | data | a change that outlives the process; what workers say of themselves |
 //! | [`messages`] | codec | protobuf to inputs, replies to protobuf |
 //! | [`journal`] | driver | records in files |
 //! | `pages`, `view` | driver, data | HTTP and metrics |
@@ -25,6 +25,5 @@ pub(crate) mod slots;
 pub(crate) mod state;
 mod view;
 
-pub(crate) use crate::report;
 pub use options::Options;
 pub use server::{Handle, Server};

@@ -19,7 +19,6 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::report::Command;
 use super::server::Shared;
 use super::state::NAMED_MAX;
 use super::{messages, view};
@@ -27,6 +26,7 @@ use crate::api::{self, Routes, handled, handled_with, parse};
 use crate::http::Response;
 use crate::ids::{ApplicationId, ShuffleId, WorkerId};
 use crate::metrics::Exposition;
+use crate::report::Command;
 use crate::wire::{DecodeError, received};
 
 /// The pages of a leading master.
@@ -50,8 +50,8 @@ impl MasterPages {
     async fn forget(&self, body: &[u8]) -> Result<Response, Response> {
         let Workers { workers } = parse(body)?;
         let workers = ids(&workers)?;
-        self.shared.decide(|state, now| state.forget_departed(now, &workers)).await;
-        Ok(handled(true, format!("forgot {}", list(&workers))))
+        let forgotten = self.shared.decide(|state, now| state.forget_departed(now, &workers)).await;
+        Ok(handled(true, format!("forgot {}", list(&forgotten))))
     }
 
     async fn command(&self, body: &[u8]) -> Result<Response, Response> {
@@ -117,7 +117,7 @@ impl MasterPages {
 
     fn metrics(&self) -> String {
         let shared = &self.shared;
-        let mut exposition = Exposition::new("Master", &shared.instance());
+        let mut exposition = Exposition::new("Master");
         shared.read(|state| view::metrics(state, &mut exposition));
         exposition.gauge("IsActiveMaster", 1);
         exposition.gauge("JournalFault", u8::from(shared.journal_fault().is_some()));
@@ -134,7 +134,7 @@ impl Routes for MasterPages {
         Some(api::ok(&match path {
             "/api/v1/conf" => api::conf(&shared.options),
             "/api/v1/shuffles" => shared.read(view::shuffles),
-            "/api/v1/masters" => view::masters(&shared.instance()),
+            "/api/v1/masters" => view::masters(&shared.address()),
             "/api/v1/workers" => shared.read(|state| view::workers(state, now)),
             "/api/v1/workers/topology" => shared.read(view::topology),
             "/api/v1/workers/events" => shared.read(|state| view::worker_events(state, now)),

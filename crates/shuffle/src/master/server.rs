@@ -279,8 +279,8 @@ impl Shared {
         bells.retain(|worker, bell| Arc::strong_count(bell) > 1 || known.binary_search(worker).is_ok());
     }
 
-    /// What this master calls itself.
-    pub(super) fn instance(&self) -> String {
+    /// Where clients and workers reach it, as it was bound.
+    pub(super) fn address(&self) -> String {
         self.address.to_string()
     }
 

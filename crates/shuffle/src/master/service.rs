@@ -126,17 +126,12 @@ impl MasterService {
 
     async fn request_slots(&self, request: &Received<received::RequestSlots>) -> Result<Answer, DecodeError> {
         let wanted = messages::slot_request(request)?;
-        let application = wanted.application.clone();
         let random = self.shared.random();
         let started = std::time::Instant::now();
         let granted = self.shared.decide(|state, now| state.request_slots(now, random, wanted)).await;
         self.shared.meters.offer_slots.record(started.elapsed());
         let response = match granted {
-            Ok(grant) => {
-                let user = messages::user(request.user_identifier.as_ref());
-                self.shared.decide(|state, now| state.name_user(now, &application, user)).await;
-                messages::slots(&grant, request.packed)
-            }
+            Ok(grant) => messages::slots(&grant, request.packed),
             Err(refusal) => {
                 let (application, shuffle) = (&request.application_id, request.shuffle_id);
                 tracing::warn!(%application, shuffle, %refusal, "no slots");

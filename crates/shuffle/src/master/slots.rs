@@ -152,19 +152,17 @@ pub fn allocate(
     spare.truncate(policy.spare_workers);
 
     let dealt = deal(demand.partitions.len(), &used, &weights);
-    let placements = if demand.replicate {
+    let mut partners = demand.replicate.then(|| {
         let racks = used.iter().map(|index| if separate_racks { candidates[*index].rack } else { "" });
         let weights: Vec<f64> = used.iter().map(|index| weights[*index]).collect();
-        let partners = Partners::new(racks, &weights, &dealt);
-        pair(demand.partitions, &dealt, &used, partners, policy.partitions_per_worker)
-    } else {
-        let single = |(partition, at): (&PartitionId, &usize)| Placement {
-            partition: *partition,
-            primary: used[*at],
-            replica: None,
-        };
-        demand.partitions.iter().zip(&dealt).map(single).collect()
+        Partners::new(racks, &weights, &dealt, policy.partitions_per_worker)
+    });
+    let place = |(partition, at): (&PartitionId, &usize)| Placement {
+        partition: *partition,
+        primary: used[*at],
+        replica: partners.as_mut().map(|partners| used[partners.next(*at)]),
     };
+    let placements = demand.partitions.iter().zip(&dealt).map(place).collect();
     Some(Allocation { placements, used, spare })
 }
 
@@ -269,135 +267,107 @@ impl PartialOrd for Turn {
     }
 }
 
-/// Adds replicas. A client merges pushes by (primary, replica) pair, so a worker's partitions share one partner until
-/// there are enough of them to fill several.
-fn pair(
-    partitions: &[PartitionId],
-    dealt: &[usize],
-    used: &[usize],
-    mut partners: Partners,
-    partitions_per_pair: usize,
-) -> Vec<Placement> {
-    let group_len = partitions_per_pair.max(1);
-    let mut groups: Vec<Vec<usize>> = Vec::with_capacity(used.len());
-    for (position, count) in counts(dealt, used.len()).into_iter().enumerate() {
-        let lens = (0..count).step_by(group_len).map(|begin| group_len.min(count - begin));
-        groups.push(lens.map(|len| partners.choose(position, len)).collect());
-    }
-    let mut turns = vec![0_usize; used.len()];
-    partitions
-        .iter()
-        .zip(dealt)
-        .map(|(partition, position)| {
-            let replica = used[groups[*position][turns[*position] / group_len]];
-            turns[*position] += 1;
-            Placement { partition: *partition, primary: used[*position], replica: Some(replica) }
-        })
-        .collect()
-}
-
-fn counts(dealt: &[usize], positions: usize) -> Vec<usize> {
-    let mut counts = vec![0_usize; positions];
-    dealt.iter().for_each(|position| counts[*position] += 1);
-    counts
-}
-
-/// The used workers as partners of each other, by their positions. A replica goes to the worker that lacks most of its
-/// share of all copies, unless one would not come to its share any more if it went there: its own partitions, whose
-/// replicas cannot go to it, may be what is left.
+/// The workers of an allocation as partners of each other, by their positions. A client merges pushes by (primary, replica)
+/// pair, so a worker's partitions share one partner until there are enough of them to fill several. The partner is who
+/// lacks most of its share of all copies.
+///
+/// To be asked in the order in which the primaries were dealt: so nobody's own partitions, whose copies cannot go to it, are
+/// what is left when it alone lacks some.
 struct Partners {
-    /// By what each one lacks of its share.
-    lacking: Ranking,
-    /// By that and its own partitions without a replica.
-    pressing: Ranking,
-    /// All partitions without a replica.
-    left: i64,
-}
-
-/// The unit of what is lacking: shares are no whole numbers.
-const COPY: i64 = 1000;
-
-impl Partners {
-    /// For workers in these racks, of which two in one are partners only where all are in one.
-    fn new<'a>(racks: impl Iterator<Item = &'a str>, weights: &[f64], dealt: &[usize]) -> Self {
-        let mut numbers = BTreeMap::new();
-        let racks: Vec<usize> = racks
-            .map(|rack| {
-                let next = numbers.len();
-                *numbers.entry(rack).or_insert(next)
-            })
-            .collect();
-        let shares = shares(weights, dealt.len()).into_iter().map(|share| (share * COPY as f64) as i64);
-        let shares: Vec<i64> = shares.collect();
-        let own = counts(dealt, weights.len());
-        let lacking = shares.iter().zip(&own).map(|(share, own)| share - copies(*own)).collect();
-        let (lacking, pressing) = (Ranking::new(racks.clone(), lacking), Ranking::new(racks, shares));
-        Self { lacking, pressing, left: copies(dealt.len()) }
-    }
-
-    /// Gives the replicas of `count` of a worker's partitions to another worker.
-    fn choose(&mut self, own: usize, count: usize) -> usize {
-        let count = copies(count);
-        self.left -= count;
-        self.pressing.lower(own, count);
-        let pressing = self.pressing.first(own);
-        let is_last_chance = self.pressing.values[pressing] > self.left;
-        let partner = if is_last_chance { pressing } else { self.lacking.first(own) };
-        self.lacking.lower(partner, count);
-        self.pressing.lower(partner, count);
-        partner
-    }
-}
-
-fn copies(count: usize) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX / COPY) * COPY
-}
-
-/// Positions by a value, the largest first.
-struct Ranking {
-    values: Vec<i64>,
-    /// By position, an index into `members`.
-    racks: Vec<usize>,
+    /// The most partitions that share a partner at a time.
+    group_len: usize,
+    workers: Vec<Partner>,
+    /// The workers of each rack, who lacks most first.
     members: Vec<BTreeSet<(Reverse<i64>, usize)>>,
     /// The racks by their first members.
     order: BTreeSet<(Reverse<i64>, usize)>,
 }
 
-impl Ranking {
-    fn new(racks: Vec<usize>, values: Vec<i64>) -> Self {
-        let mut members = vec![BTreeSet::new(); racks.iter().max().map_or(0, |last| last + 1)];
-        for (position, (rack, value)) in racks.iter().zip(&values).enumerate() {
-            members[*rack].insert((Reverse(*value), position));
+/// One of them.
+struct Partner {
+    /// An index into `members`.
+    rack: usize,
+    /// What it lacks of its share, in thousandths of a copy: shares are no whole numbers.
+    lacks: i64,
+    /// Its partitions without a copy.
+    left: usize,
+    partner: usize,
+    /// As many of them have this partner.
+    promised: usize,
+}
+
+impl Partners {
+    /// For workers in these racks, of which two in one are partners only where all are in one. `dealt` has the position of
+    /// each partition's primary.
+    fn new<'a>(
+        racks: impl Iterator<Item = &'a str>,
+        weights: &[f64],
+        dealt: &[usize],
+        group_len: usize,
+    ) -> Self {
+        let mut own = vec![0_usize; weights.len()];
+        dealt.iter().for_each(|position| own[*position] += 1);
+        let mut numbers = BTreeMap::new();
+        let worker = |((rack, share), left): ((&'a str, f64), usize)| {
+            let next = numbers.len();
+            let rack = *numbers.entry(rack).or_insert(next);
+            // One that is to have a copy of each comes to that only if it is chosen wherever it can be.
+            let has_all = share >= dealt.len() as f64;
+            let lacks = if has_all { i64::MAX / 2 } else { (share * 1000.0) as i64 - copies(left) };
+            Partner { rack, lacks, left, partner: 0, promised: 0 }
+        };
+        let workers: Vec<Partner> = racks.zip(shares(weights, dealt.len())).zip(own).map(worker).collect();
+        let mut members = vec![BTreeSet::new(); numbers.len()];
+        for (position, worker) in workers.iter().enumerate() {
+            members[worker.rack].insert((Reverse(worker.lacks), position));
         }
         let firsts = members.iter().enumerate();
         let order = firsts.filter_map(|(rack, members)| Some((members.first()?.0, rack))).collect();
-        Self { values, racks, members, order }
+        Self { group_len: group_len.max(1), workers, members, order }
     }
 
-    fn lower(&mut self, position: usize, by: i64) {
-        let rack = self.racks[position];
-        let members = &mut self.members[rack];
-        if let Some((value, _)) = members.first() {
-            self.order.remove(&(*value, rack));
+    /// Who keeps the copy of a worker's next partition.
+    fn next(&mut self, own: usize) -> usize {
+        if self.workers[own].promised == 0 {
+            let count = self.group_len.min(self.workers[own].left);
+            let partner = self.who_lacks_most(own);
+            self.give(partner, count);
+            let worker = &mut self.workers[own];
+            (worker.partner, worker.promised) = (partner, count);
         }
-        members.remove(&(Reverse(self.values[position]), position));
-        self.values[position] -= by;
-        members.insert((Reverse(self.values[position]), position));
-        self.order.extend(members.first().map(|(value, _)| (*value, rack)));
+        let worker = &mut self.workers[own];
+        (worker.left, worker.promised) = (worker.left - 1, worker.promised - 1);
+        worker.partner
     }
 
-    /// The first in another rack than `own`, or in the same one where there is no other; of several with one value the
-    /// next in the ring, which spreads them.
-    fn first(&self, own: usize) -> usize {
-        let own_rack = self.racks[own];
+    fn give(&mut self, partner: usize, count: usize) {
+        let Partner { rack, lacks, .. } = &mut self.workers[partner];
+        let members = &mut self.members[*rack];
+        if let Some((most, _)) = members.first() {
+            self.order.remove(&(*most, *rack));
+        }
+        members.remove(&(Reverse(*lacks), partner));
+        *lacks -= copies(count);
+        members.insert((Reverse(*lacks), partner));
+        self.order.extend(members.first().map(|(most, _)| (*most, *rack)));
+    }
+
+    /// In another rack than `own`, or in the same one where there is no other; of several who lack as much the next in the
+    /// ring, which spreads them.
+    fn who_lacks_most(&self, own: usize) -> usize {
+        let own_rack = self.workers[own].rack;
         let other = self.order.iter().map(|(_, rack)| *rack).find(|rack| *rack != own_rack);
         let members = &self.members[other.unwrap_or(own_rack)];
-        let largest = members.iter().find(|(_, position)| *position != own);
-        let (largest, _) = *largest.expect("replicas are placed on two workers or more");
-        let behind = members.range((largest, own + 1)..=(largest, usize::MAX));
-        let (_, position) = *behind.chain(members.range((largest, 0)..)).next().expect("found above");
+        let most = members.iter().find(|(_, position)| *position != own);
+        let (most, _) = *most.expect("replicas are placed on two workers or more");
+        let behind = members.range((most, own + 1)..=(most, usize::MAX));
+        let (_, position) = *behind.chain(members.range((most, 0)..)).next().expect("found above");
         position
     }
+}
+
+fn copies(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX / 1000) * 1000
 }
 
 /// What each worker is to have of the primaries and replicas of `count` partitions: by weight, but of no partition both.
@@ -571,6 +541,11 @@ mod tests {
         }
         let allocation = allocate(&demand, &alike(3), &SlotPolicy::default(), 1).unwrap();
         assert_eq!([0, 1, 2].map(|worker| copies_of(&allocation, worker)), [200, 200, 200]);
+        // One that has more than all others together has a copy of each.
+        candidates[1].bytes_usable = GIB;
+        let allocation = allocate(&demand, &candidates, &SlotPolicy::default(), 1).unwrap();
+        let [most, one, other] = [0, 1, 2].map(|worker| copies_of(&allocation, worker));
+        assert!(most == 300 && one.abs_diff(other) <= 8, "{most} {one} {other}");
     }
 
     #[test]
@@ -671,8 +646,8 @@ mod tests {
             }
             if replicate {
                 let weights = weights(&candidates, policy.balance);
-                let shares: Vec<f64> = allocation.used.iter().map(|index| weights[*index]).collect();
-                let shares = super::shares(&shares, partitions.len());
+                let weights: Vec<f64> = allocation.used.iter().map(|index| weights[*index]).collect();
+                let shares = shares(&weights, partitions.len());
                 let group_len = per_worker.max(1);
                 for (index, share) in allocation.used.iter().zip(shares) {
                     let own = primaries_of(&allocation, *index);
@@ -682,7 +657,7 @@ mod tests {
                     let copies = copies_of(&allocation, *index) as f64;
                     let apart = rack_aware && racks_used.len() > 1;
                     prop_assert!(
-                        apart || (copies - share).abs() <= 2.0 * group_len as f64 + 2.0,
+                        apart || (copies - share).abs() <= group_len as f64 + 2.0,
                         "{copies} copies of {share}, in groups of {group_len}"
                     );
                 }

@@ -176,7 +176,7 @@ pub(super) fn metrics(state: &State, exposition: &mut Exposition) {
     for (application, held) in state.workers().values().flat_map(Worker::held) {
         let Some(application) = state.applications().get(application) else { continue };
         let all = users.entry(user(application)).or_default();
-        *all = all.plus(*held);
+        *all = all.plus(held);
     }
     for ((tenant, name), held) in &users {
         exposition.gauge_of("diskBytesWritten", &[("tenantId", tenant), ("name", name)], held.bytes);
@@ -198,11 +198,11 @@ fn sum(numbers: impl Iterator<Item = u64>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::super::record::User;
-    use super::super::report::{Command, Directory, Health, HeldShuffle, Registration, Report};
     use super::super::state::Limits;
     use super::super::state::scene::{at, id, registration, run, state_of};
     use super::*;
     use crate::ids::ShuffleId;
+    use crate::report::{Command, Directory, Health, HeldShuffle, Registration, Report};
 
     /// A worker says what it holds: shuffles of applications by name, with locations and bytes.
     fn report(state: &mut State, worker: u16, held: &[(&str, u64, u64)]) {
@@ -220,7 +220,7 @@ mod tests {
     }
 
     fn shown(state: &State, name: &str) -> Vec<(String, u64)> {
-        let mut exposition = Exposition::new("Master", "h");
+        let mut exposition = Exposition::new("Master");
         metrics(state, &mut exposition);
         let text = exposition.finish();
         let lines = text.lines().filter_map(|line| line.strip_prefix(&format!("metrics_{name}_Value{{")));

@@ -106,7 +106,7 @@ fn apply(
             continue;
         }
         match setting.level {
-            Level::Honoured if setting.group == Group::Network && setting.is_by_client() => {
+            Level::Honoured if setting.group == Group::Network => {
                 let is_of_clients = CLIENT_MODULES.iter().any(|module| name.starts_with(module));
                 if entry.value != setting.default && !is_of_clients {
                     notices.push(Notice::Ineffective { key, line, note: BY_CLIENT });
@@ -133,8 +133,8 @@ fn apply(
     Ok(notices)
 }
 
-/// How the network's keys begin that are the client's in Celeborn, too, whoever's file they are in. By the others its
-/// servers connect to each other and keep their clients' connections.
+/// What is honoured of the network's keys is so by clients. These begin as the client's do in Celeborn, whoever's file they
+/// are in; by the others its servers connect to each other and keep their clients' connections.
 const CLIENT_MODULES: [&str; 2] = ["celeborn.rpc_app.", "celeborn.data."];
 
 /// Why another one changes nothing in a server's file.
@@ -478,7 +478,8 @@ mod tests {
     fn every_honoured_key_of_a_server_does_something() {
         let values = ["17", "17s", "9m", "false", "LOADAWARE", "ROUNDROBIN", "/somewhere", "somewhere:1"];
         for setting in table().iter().filter(|setting| setting.level == Level::Honoured) {
-            if matches!(setting.group, Group::Client | Group::Network) || setting.is_by_client() {
+            let is_of_clients = matches!(setting.group, Group::Client | Group::Network);
+            if is_of_clients || setting.key.starts_with("celeborn.quota.identity.") {
                 continue;
             }
             if setting.key == "celeborn.storage.availableTypes" {

@@ -113,11 +113,6 @@ impl Setting {
         self.deprecated.split(',').filter(|name| !name.is_empty())
     }
 
-    /// Whether it is set for clients: servers do nothing with it, or act on what a client says.
-    fn is_by_client(&self) -> bool {
-        self.note.starts_with("by the client")
-    }
-
     /// Its names with their ranks, see [`Found::rank`].
     fn names(&self) -> impl Iterator<Item = (&'static str, usize)> + use<> {
         std::iter::once(self.key).chain(self.deprecated()).zip(0..)

@@ -10,9 +10,7 @@ use crate::{Error, Kind, Result};
 /// Looks up a variable of the environment.
 pub type Environment<'e> = dyn Fn(&str) -> Option<String> + 'e;
 
-/// References within what references stand for: more are hardly meant.
-const DEPTH_MAX: usize = 16;
-/// References that one value may come to, those within others among them.
+/// References that one value may come to, those within others among them: more are hardly meant.
 const REFERENCES_MAX: usize = 256;
 /// Bytes that one value may come to.
 const VALUE_BYTES_MAX: usize = 64 << 10;
@@ -129,9 +127,8 @@ impl Expansion<'_> {
             return Err(format!("${{{reference:.80}}} leads back to itself"));
         }
         self.references += 1;
-        if self.under_way.len() == DEPTH_MAX || self.references > REFERENCES_MAX {
-            let most = format!("{REFERENCES_MAX} references, or {DEPTH_MAX} within each other");
-            return Err(format!("it comes to more than {most}"));
+        if self.references > REFERENCES_MAX {
+            return Err(format!("it comes to more than {REFERENCES_MAX} references"));
         }
         let values = self.values;
         let value = values.look_up(reference)?;
@@ -202,8 +199,8 @@ mod tests {
             let begin = links.collect::<String>() + &format!("celeborn.x{len} end\n");
             last(&(begin + "celeborn.x ${celeborn.x0}"))
         };
-        assert_eq!(chain(DEPTH_MAX - 1, "@").unwrap(), "end");
-        assert!(chain(DEPTH_MAX, "@").is_err(), "too deep");
+        assert_eq!(chain(REFERENCES_MAX - 1, "@").unwrap(), "end");
+        assert!(chain(REFERENCES_MAX, "@").is_err(), "too many, one within the other");
         assert_eq!(chain(6, "@@").unwrap(), "end".repeat(64));
         assert!(chain(10, "@@").is_err(), "too many");
         let long = "y".repeat(VALUE_BYTES_MAX / 2 + 1);

@@ -63,8 +63,7 @@ impl WorkerPages {
     }
 
     fn metrics(&self) -> String {
-        let id = &self.node.id;
-        let mut exposition = Exposition::new("Worker", &id.address(id.rpc_port));
+        let mut exposition = Exposition::new("Worker");
         let connections = self.connections.iter().map(ConnectionCount::get).sum();
         view::metrics(&self.node, connections, &mut exposition);
         exposition.process();

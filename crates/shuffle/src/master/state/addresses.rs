@@ -68,9 +68,10 @@ mod tests {
 
     use super::*;
     use crate::ids::{PartitionId, ShuffleId};
-    use crate::master::report::{Phase, Registration, Report};
+    use crate::master::record::User;
     use crate::master::slots::SlotPolicy;
     use crate::master::state::{ApplicationHealth, ApplicationPulse, Limits, Now, SlotRefusal, SlotRequest};
+    use crate::report::{Phase, Registration, Report};
 
     const NOW: Now = Now { monotonic: Duration::ZERO, unix_ms: 0 };
 
@@ -106,6 +107,7 @@ mod tests {
     ) -> Result<SlotGrant, SlotRefusal> {
         let request = SlotRequest {
             application: "app".into(),
+            user: User::default(),
             shuffle: ShuffleId(0),
             partitions: (0..partitions).map(PartitionId).collect(),
             replicate,

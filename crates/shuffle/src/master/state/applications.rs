@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::super::record::{PROPERTIES_MAX, Record, SHUFFLES_REMOVED_MAX, User};
-use super::{Decision, Link, Now, Shuffle, Standing, State};
+use super::{Application, Decision, Link, Now, Shuffle, Standing, State};
 use crate::ids::{ApplicationId, ShuffleId, ShuffleKey, WorkerId};
 
 /// The most bytes of each half of a property that is kept.
@@ -40,13 +40,7 @@ impl State {
         pulse: ApplicationPulse,
     ) -> Decision<Option<ApplicationHealth>> {
         let mut decision = Decision::of(None);
-        if !self.ensure_application(now, &pulse.application, &mut decision) {
-            return decision;
-        }
-        let heard = self.listened_by(now);
-        let application = self.applications.get_mut(&pulse.application).expect("ensured above");
-        application.heard = heard;
-        application.heartbeat_unix_ms = now.unix_ms;
+        let Some(application) = self.hear(now, &pulse.application, &mut decision) else { return decision };
         let shuffles = application.shuffles.keys().copied().collect();
         let mut health = ApplicationHealth { shuffles, ..ApplicationHealth::default() };
         // A driver takes nobody whom it is told to leave alone: with too few others its tasks would fail. It finds
@@ -98,20 +92,6 @@ impl State {
         let application = application.clone();
         let record = Record::ApplicationRegistered { application, user, properties, at_unix_ms: now.unix_ms };
         self.commit(now, &mut decision, record);
-        decision
-    }
-
-    /// An application's requests for slots say whose it is, which is all that the JVM's client of 0.5 tells of that. What it
-    /// has said about itself before stands.
-    pub fn name_user(&mut self, now: Now, application: &ApplicationId, user: User) -> Decision<()> {
-        let mut decision = Decision::of(());
-        let Some(held) = self.applications.get(application) else { return decision };
-        if held.user == User::default() && user != held.user {
-            let (properties, at_unix_ms) = (held.properties.clone(), held.registered_unix_ms);
-            let application = application.clone();
-            let record = Record::ApplicationRegistered { application, user, properties, at_unix_ms };
-            self.commit(now, &mut decision, record);
-        }
         decision
     }
 
@@ -191,6 +171,40 @@ impl State {
             .collect();
         for application in silent {
             self.let_go(now, &application, true, decision);
+        }
+    }
+
+    /// An application is heard, and known from here on. `None` if there is no room for it.
+    pub(super) fn hear<T>(
+        &mut self,
+        now: Now,
+        application: &ApplicationId,
+        decision: &mut Decision<T>,
+    ) -> Option<&mut Application> {
+        if !self.ensure_application(now, application, decision) {
+            return None;
+        }
+        let heard = self.listened_by(now);
+        let held = self.applications.get_mut(application)?;
+        held.heard = heard;
+        held.heartbeat_unix_ms = now.unix_ms;
+        Some(held)
+    }
+
+    /// Says whose a known application is. What it has said about itself before stands.
+    pub(super) fn name_user<T>(
+        &mut self,
+        now: Now,
+        application: &ApplicationId,
+        user: User,
+        decision: &mut Decision<T>,
+    ) {
+        let held = &self.applications[application];
+        if held.user == User::default() && user != held.user {
+            let (properties, at_unix_ms) = (held.properties.clone(), held.registered_unix_ms);
+            let application = application.clone();
+            let record = Record::ApplicationRegistered { application, user, properties, at_unix_ms };
+            self.commit(now, decision, record);
         }
     }
 
@@ -274,10 +288,12 @@ impl State {
 mod tests {
     use std::time::Duration;
 
-    use super::super::scene::{Logged, at, grant, id, pulse, registration, restarted, run, state_of};
-    use super::super::{Limits, NAMED_MAX};
+    use super::super::scene::{
+        Logged, at, grant, id, pulse, registration, request, restarted, run, state_of,
+    };
+    use super::super::{Limits, NAMED_MAX, SlotRequest};
     use super::*;
-    use crate::master::report::{HeldShuffle, Registration, Report};
+    use crate::report::{HeldShuffle, Registration, Report};
 
     /// A report of a worker that holds the application's first shuffle.
     fn holding() -> Report {
@@ -301,14 +317,17 @@ mod tests {
     #[test]
     fn an_application_has_the_user_that_it_names_first() {
         let now = at(1);
-        let mut state = state_of(0);
+        let mut state = state_of(1);
         let user = |name: &str| User { tenant: "t".to_owned(), name: name.to_owned() };
-        let app = ApplicationId::from("app");
-        assert!(state.name_user(now, &app, user("a")).records.is_empty(), "nobody has seen it");
-        assert!(state.application_heartbeat(now, pulse()).reply.is_some());
-        assert!(state.name_user(now, &app, User::default()).records.is_empty());
-        assert_eq!(state.name_user(now, &app, user("a")).records.len(), 1);
-        assert!(state.name_user(now, &app, user("b")).records.is_empty());
+        let app = pulse().application;
+        let ask = |state: &mut Logged, user| {
+            let asked = state.request_slots(now, 5, SlotRequest { user, ..request([].into()) });
+            assert!(asked.reply.is_ok());
+            asked.records.len()
+        };
+        assert_eq!(ask(&mut state, User::default()), 2, "the application and its shuffle");
+        assert_eq!(state.applications()[&app].heartbeat_unix_ms, now.unix_ms, "it was heard");
+        assert_eq!([user("a"), User::default(), user("b")].map(|user| ask(&mut state, user)), [1, 0, 0]);
         let properties = vec![("key".to_owned(), "value".to_owned())];
         assert!(state.register_application(now, &app, user("a"), properties.clone()).reply);
         assert_eq!(restarted(&state, now).applications()[&app].properties, properties);

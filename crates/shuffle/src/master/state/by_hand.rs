@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 
 use super::super::record::Record;
-use super::super::report::{Command, Phase};
 use super::{Decision, LISTED_MAX, Now, State};
 use crate::ids::WorkerId;
+use crate::report::{Command, Phase};
 
 /// An order was refused as a whole, because its list has no room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -45,13 +45,14 @@ impl State {
     }
 
     /// Clears workers from the list of the lost and the gone, and does not wait for them: one that was to leave, or to
-    /// stay, may come back as any other.
-    pub fn forget_departed(&mut self, now: Now, workers: &[WorkerId]) -> Decision<()> {
-        let mut decision = Decision::of(());
+    /// stay, may come back as any other. Returns those that it knew.
+    pub fn forget_departed(&mut self, now: Now, workers: &[WorkerId]) -> Decision<Vec<WorkerId>> {
+        let mut decision = Decision::of(Vec::new());
         for worker in self.meant(workers) {
             if self.workers.contains_key(&worker) {
                 continue;
             }
+            let records = decision.records.len();
             if self.departed.contains_key(&worker) {
                 self.commit(now, &mut decision, Record::WorkerForgotten { worker: worker.clone() });
             }
@@ -59,7 +60,10 @@ impl State {
                 self.commit(now, &mut decision, Record::WorkerRecommissioned { worker: worker.clone() });
             }
             if self.staying_by_hand.contains(&worker) {
-                self.commit(now, &mut decision, Record::WorkerStayed { worker });
+                self.commit(now, &mut decision, Record::WorkerStayed { worker: worker.clone() });
+            }
+            if decision.records.len() > records {
+                decision.reply.push(worker);
             }
         }
         decision
@@ -133,7 +137,7 @@ mod tests {
     use super::super::Standing;
     use super::super::scene::{Logged, at, id, registration, restarted, run, state_of};
     use super::*;
-    use crate::master::report::{Registration, Report};
+    use crate::report::{Registration, Report};
 
     /// A worker that was told to leave and was killed before it did.
     fn killed() -> (Logged, u64) {
@@ -170,11 +174,14 @@ mod tests {
             assert_eq!(state.standing(&id(0)), Some(Standing::Available));
         }
         let (mut state, end) = killed();
-        assert_eq!(state.forget_departed(at(end), &[id(0)]).records.len(), 2);
-        assert_eq!(state.forget_departed(at(end), &[id(0)]).records, []);
+        let forgotten = state.forget_departed(at(end), &[id(0), id(9)]);
+        assert_eq!((forgotten.reply, forgotten.records.len()), (vec![id(0)], 2));
+        let again = state.forget_departed(at(end), &[id(0)]);
+        assert_eq!((again.reply, again.records), (vec![], vec![]));
         assert!(state.staying_by_hand.is_empty());
         let _ = state.register_worker(at(end), 3, registration(id(0), 3));
         assert_eq!(state.standing(&id(0)), Some(Standing::Available));
+        assert_eq!(state.forget_departed(at(end), &[id(0)]).reply, [], "it is there");
     }
 
     #[test]

@@ -36,9 +36,9 @@ use serde::{Deserialize, Serialize};
 use self::orders::Orders;
 use self::tombstones::Tombstones;
 use super::record::{Record, User};
-use super::report::Report;
 use super::slots::SlotPolicy;
 use crate::ids::{ApplicationId, ShuffleId, ShuffleKey, WorkerId};
+use crate::report::Report;
 
 pub use self::applications::{ApplicationHealth, ApplicationPulse};
 pub use self::orders::OrderBatch;
@@ -156,7 +156,7 @@ pub struct Worker {
     pub network_location: String,
     /// Its program's version, once it registered in this master's life.
     pub version: String,
-    /// Its last report.
+    /// Its last report, without the shuffles.
     pub report: Report,
     /// When it was last heard, in milliseconds since 1970; 0 if not since this master started.
     pub heartbeat_unix_ms: u64,
@@ -171,11 +171,11 @@ pub struct Worker {
     orders: Orders,
     /// Shuffles of its report that nobody knows, and [`State::listened_by`] when that began.
     unknown: BTreeMap<ShuffleKey, Duration>,
-    /// The shuffles of its report, summed up.
-    held: BTreeMap<ApplicationId, Held>,
+    /// The shuffles of its report, without those that it has deleted since.
+    held: BTreeMap<ApplicationId, BTreeMap<ShuffleId, Held>>,
 }
 
-/// What a worker holds of an application.
+/// What a worker holds of a shuffle, of an application, or of all.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Held {
     /// Bytes of batches.

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::report::Command;
 use crate::ids::ShuffleKey;
+use crate::report::Command;
 
 /// The most deletions waiting for one worker. More are dropped: its next report lists those shuffles still, and the
 /// answer to it names them again.

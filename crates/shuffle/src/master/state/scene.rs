@@ -11,7 +11,7 @@ use super::{
 };
 use crate::ids::{ApplicationId, PartitionId, ShuffleId, ShuffleKey, WorkerId};
 use crate::master::record::{Record, User};
-use crate::master::report::{Command, Phase, Registration, Report};
+use crate::report::{Command, Phase, Registration, Report};
 
 /// A state with the records that its decisions have called for, as a journal has them.
 pub struct Logged {
@@ -58,7 +58,6 @@ decisions! {
     register_application(
         application: &ApplicationId, user: User, properties: Vec<(String, String)>
     ) -> bool;
-    name_user(application: &ApplicationId, user: User) -> ();
     remove_application(application: &ApplicationId) -> ();
     unregister_shuffles(application: &ApplicationId, shuffles: &[ShuffleId]) -> ();
     revise_shuffles(application: &ApplicationId, shuffles: &[ShuffleId]) -> bool;
@@ -71,7 +70,7 @@ decisions! {
         worker: &WorkerId, incarnation: u64, phase: Phase, gone: bool
     ) -> Result<(), Unregistered>;
     exclude_workers(add: &[WorkerId], remove: &[WorkerId]) -> Result<(), ListFull>;
-    forget_departed(workers: &[WorkerId]) -> ();
+    forget_departed(workers: &[WorkerId]) -> Vec<WorkerId>;
     command_workers(command: Command, workers: &[WorkerId]) -> Result<Vec<WorkerId>, ListFull>;
     expire() -> ();
 }
@@ -132,6 +131,7 @@ pub fn pulse() -> ApplicationPulse {
 pub fn request(excluded: BTreeSet<WorkerId>) -> SlotRequest {
     SlotRequest {
         application: "app".into(),
+        user: User::default(),
         shuffle: ShuffleId(0),
         partitions: (0..1000).map(PartitionId).collect(),
         replicate: false,

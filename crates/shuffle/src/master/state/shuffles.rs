@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::super::record::Record;
+use super::super::record::{Record, User};
 use super::super::slots::{Candidate, Demand, allocate};
 use super::{Decision, Now, Standing, State, Worker};
 use crate::ids::{ApplicationId, PartitionId, ShuffleId, ShuffleKey, WorkerId};
@@ -13,6 +13,8 @@ use crate::ids::{ApplicationId, PartitionId, ShuffleId, ShuffleKey, WorkerId};
 pub struct SlotRequest {
     /// Whose shuffle.
     pub application: ApplicationId,
+    /// Whose the application is, which is all that the JVM's client of 0.5 tells of that.
+    pub user: User,
     /// Which.
     pub shuffle: ShuffleId,
     /// The partitions; repeated ones count once.
@@ -70,14 +72,11 @@ impl State {
                 return decision;
             }
         };
-        if !self.ensure_application(now, &request.application, &mut decision) {
-            return decision;
-        }
-        let heard = self.listened_by(now);
-        let application = self.applications.get_mut(&request.application).expect("ensured above");
-        application.heard = heard;
+        let Some(application) = self.hear(now, &request.application, &mut decision) else { return decision };
         application.workers_min = workers_min(replicate);
-        if !application.shuffles.contains_key(&request.shuffle) {
+        let is_registered = application.shuffles.contains_key(&request.shuffle);
+        self.name_user(now, &request.application, request.user, &mut decision);
+        if !is_registered {
             if self.shuffle_count >= self.limits.shuffles_max {
                 return decision;
             }
@@ -130,8 +129,7 @@ impl State {
         // Where a shuffle of this number is still to be deleted, its batches would be taken for those of this one.
         let is_over = self.tombstones.has_shuffle(&shuffle);
         let may_have_it = |held: &Worker| {
-            let has_it = || held.report.shuffles.iter().any(|held| held.shuffle == shuffle);
-            held.orders.deletes(&shuffle) || (is_over && (held.incarnation.is_none() || has_it()))
+            held.orders.deletes(&shuffle) || (is_over && (held.incarnation.is_none() || held.holds(&shuffle)))
         };
         let choice = |(worker, held)| Choice { worker, held, standing: self.standing_of(worker, held) };
         let usable = |choice: &Choice<'_>| {

@@ -1,8 +1,8 @@
 //! What each worker is to the master, which decides who gets partitions and whom drivers are told to leave alone.
 
-use super::super::report::Phase;
 use super::{Link, State, Worker};
 use crate::ids::WorkerId;
+use crate::report::Phase;
 
 /// What a worker is to the master at the moment, the best first. Of several that hold the worst counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -87,7 +87,7 @@ mod tests {
     use super::super::{SlotRefusal, SlotRequest};
     use super::*;
     use crate::ids::PartitionId;
-    use crate::master::report::{Directory, Health};
+    use crate::report::{Directory, Health};
 
     /// Everything that a worker's standing depends on.
     #[derive(Debug, Clone, Copy)]

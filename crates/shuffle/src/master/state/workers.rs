@@ -1,12 +1,12 @@
 //! Workers: registration, heartbeats, orders, end.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::super::record::Record;
-use super::super::report::{Command, Phase, Registration, Report};
 use super::{Decision, Held, Link, Now, OrderBatch, State, Worker};
-use crate::ids::{ApplicationId, ShuffleKey, WorkerId};
+use crate::ids::{ApplicationId, ShuffleId, ShuffleKey, WorkerId};
+use crate::report::{Command, HeldShuffle, Phase, Registration, Report};
 
 /// The answer to a worker that must register first: the master does not know it, or knows another incarnation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -20,23 +20,29 @@ impl Worker {
     }
 
     /// What it holds of each application, known or not.
-    pub fn held(&self) -> &BTreeMap<ApplicationId, Held> {
-        &self.held
+    pub fn held(&self) -> impl Iterator<Item = (&ApplicationId, Held)> {
+        let sum = |held: &BTreeMap<ShuffleId, Held>| {
+            held.values().fold(Held::default(), |sum, held| sum.plus(*held))
+        };
+        self.held.iter().map(move |(application, held)| (application, sum(held)))
     }
 
     /// What it holds of all of them.
     pub fn held_of_all(&self) -> Held {
-        self.held.values().fold(Held::default(), |sum, held| sum.plus(*held))
+        self.held().fold(Held::default(), |sum, (_, held)| sum.plus(held))
     }
 
-    /// Sums up anew what it holds of these applications.
-    fn sum_up(&mut self, is_among: impl Fn(&ApplicationId) -> bool) {
-        self.held.retain(|application, _| !is_among(application));
-        for shuffle in self.report.shuffles.iter().filter(|held| is_among(&held.shuffle.application)) {
-            let (bytes, locations) = (shuffle.bytes, shuffle.locations);
-            let locations_written = if bytes > 0 { locations } else { 0 };
-            let sum = self.held.entry(shuffle.shuffle.application.clone()).or_default();
-            *sum = sum.plus(Held { bytes, locations, locations_written });
+    /// Whether it holds something of a shuffle.
+    pub(super) fn holds(&self, shuffle: &ShuffleKey) -> bool {
+        self.held.get(&shuffle.application).is_some_and(|held| held.contains_key(&shuffle.shuffle))
+    }
+
+    /// It has deleted a shuffle.
+    fn forget(&mut self, shuffle: &ShuffleKey) {
+        let Some(held) = self.held.get_mut(&shuffle.application) else { return };
+        held.remove(&shuffle.shuffle);
+        if held.is_empty() {
+            self.held.remove(&shuffle.application);
         }
     }
 }
@@ -127,11 +133,8 @@ impl State {
         seen: u64,
     ) -> Result<Option<OrderBatch>, Unregistered> {
         let held = self.registered_mut(worker, incarnation)?;
-        let deleted = held.orders.confirm(seen);
-        if !deleted.is_empty() {
-            held.report.shuffles.retain(|held| !deleted.contains(&held.shuffle));
-            let of: BTreeSet<&ApplicationId> = deleted.iter().map(|deleted| &deleted.application).collect();
-            held.sum_up(|application| of.contains(application));
+        for deleted in held.orders.confirm(seen) {
+            held.forget(&deleted);
         }
         Ok(held.orders.pending())
     }
@@ -219,37 +222,41 @@ impl State {
         &mut self,
         now: Now,
         worker: &WorkerId,
-        report: Report,
+        mut report: Report,
         decision: &mut Decision<T>,
     ) -> Vec<ShuffleKey> {
         let begin = self.listened_by(now);
         let mut expired = Vec::new();
         let mut unknown = BTreeMap::new();
         let mut adopted = Vec::new();
-        let held = self.workers.get_mut(worker).expect("only registered workers report");
-        for shuffle in report.shuffles.iter().map(|held| &held.shuffle) {
+        let reporter = self.workers.get_mut(worker).expect("only registered workers report");
+        reporter.held.clear();
+        for HeldShuffle { shuffle, locations, bytes } in std::mem::take(&mut report.shuffles) {
+            let of_application = reporter.held.entry(shuffle.application.clone()).or_default();
+            let sum = of_application.entry(shuffle.shuffle).or_default();
+            let locations_written = if bytes > 0 { locations } else { 0 };
+            *sum = sum.plus(Held { bytes, locations, locations_written });
             match self.applications.get(&shuffle.application) {
                 Some(application) if application.shuffles.contains_key(&shuffle.shuffle) => {}
-                _ if self.tombstones.covers(shuffle) => expired.push(shuffle.clone()),
-                Some(_) => adopted.push(shuffle.clone()),
+                _ if self.tombstones.covers(&shuffle) => expired.push(shuffle),
+                Some(_) => adopted.push(shuffle),
                 None => {
-                    let since = held.unknown.get(shuffle).copied().unwrap_or(begin);
+                    let since = reporter.unknown.get(&shuffle).copied().unwrap_or(begin);
                     if self.listened.saturating_sub(since) >= self.limits.application_timeout {
-                        expired.push(shuffle.clone());
+                        expired.push(shuffle);
                     } else {
-                        unknown.insert(shuffle.clone(), since);
+                        unknown.insert(shuffle, since);
                     }
                 }
             }
         }
         // While it is still to hear of it, it may work only because it has not heard either that it was to leave.
-        let has_stayed = report.phase == Phase::Normal && !held.orders.has_command();
-        held.unknown = unknown;
-        held.report = report;
-        held.sum_up(|_| true);
-        held.heard = now.monotonic;
-        held.heartbeat_unix_ms = now.unix_ms;
-        held.locations_granted = 0;
+        let has_stayed = report.phase == Phase::Normal && !reporter.orders.has_command();
+        reporter.unknown = unknown;
+        reporter.report = report;
+        reporter.heard = now.monotonic;
+        reporter.heartbeat_unix_ms = now.unix_ms;
+        reporter.locations_granted = 0;
         if has_stayed && self.staying_by_hand.contains(worker) {
             self.commit(now, decision, Record::WorkerStayed { worker: worker.clone() });
         }
@@ -266,7 +273,7 @@ impl State {
     /// Updates what is known of the applications' partition sizes. Locations without bytes are still to be written, or
     /// were never: they say nothing.
     fn learn_sizes(&mut self, worker: &WorkerId) {
-        for (application, held) in &self.workers[worker].held {
+        for (application, held) in self.workers[worker].held() {
             let Some(known) = self.applications.get_mut(application).filter(|_| held.bytes > 0) else {
                 continue;
             };
@@ -279,12 +286,12 @@ impl State {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::super::scene::{
         Logged, at, grant, health_of, id, pulse, registration, request, restarted, run, state_of,
     };
     use super::*;
-    use crate::ids::ShuffleId;
-    use crate::master::report::HeldShuffle;
     use crate::master::state::{Limits, SlotRefusal, SlotRequest, Standing};
 
     #[test]
@@ -455,7 +462,7 @@ mod tests {
             let _ = state.unregister_shuffles(at(2), &"app".into(), &[ShuffleId(shuffle)]);
             let sequence = state.worker_orders(&id(0), 0, 0).unwrap().expect("a deletion").sequence;
             assert_eq!(state.worker_orders(&id(0), 0, sequence), Ok(None));
-            let held = state.workers[&id(0)].held().iter();
+            let held = state.workers[&id(0)].held();
             held.map(|(application, held)| (application.to_string(), held.bytes, held.locations))
                 .collect::<Vec<_>>()
         };
