@@ -127,19 +127,19 @@ fn map_ended(map: MapId, attempt: AttemptId) -> Error {
 }
 
 impl Inner {
-    /// Pushes one batch until a worker takes it, to new locations as far as it must.
+    /// Pushes one batch until a worker takes it, to new locations as far as it must. `reasons` are why it was moved to one
+    /// before: each counts.
     ///
     /// # Errors
     /// `Unavailable` if no worker takes it; `Conflict` if the map has ended with another attempt or the shuffle was
     /// unregistered.
-    pub async fn push(self: &Arc<Self>, batch: &Batch, map: MapId, attempt: AttemptId) -> Result<()> {
-        let mut reasons = Vec::new();
-        let fail = |kind, reasons: &[String]| {
-            let text =
-                format!("no worker takes a batch of partition {}: {}", batch.partition, reasons.join("; "));
-            Error::new(kind, text)
-        };
-        let mut revives_left = self.session.options.revives_max;
+    pub async fn push(
+        self: &Arc<Self>,
+        batch: &Batch,
+        map: MapId,
+        attempt: AttemptId,
+        mut reasons: Vec<String>,
+    ) -> Result<()> {
         loop {
             // Kept until there is a new location, if it has to be: who waits for the place goes there, too.
             let (location, _place) = self.place(batch.partition).await?;
@@ -155,26 +155,23 @@ impl Inner {
                 Verdict::Failed(reason, avoid) => (reason, avoid, false),
             };
             let epoch = location.id.epoch;
-            let revived = if revives_left > 0 {
+            let revived = if reasons.len() < self.session.options.revives_max {
                 self.revive(batch.partition, epoch, &avoid).await
             } else if is_split && self.has_moved_on(batch.partition, epoch).await {
                 Ok(false)
             } else {
                 reasons.push(reason);
-                return Err(fail(Kind::Unavailable, &reasons));
+                return Err(self.not_taken(batch, Kind::Unavailable, &reasons));
             };
             match revived {
                 // Whoever made the new location counts the split: who pushes beside many does not run out of tries because
                 // these fill one location after the other. A failure counts for each that met it, and may have taken all
                 // of its time: together they would go on until one after the other had made its last location.
                 Ok(false) if is_split => {}
-                Ok(_) => {
-                    reasons.push(reason);
-                    revives_left -= 1;
-                }
+                Ok(_) => reasons.push(reason),
                 Err(error) => {
                     reasons.extend([reason, error.to_string()]);
-                    return Err(fail(error.kind(), &reasons).with_source(error));
+                    return Err(self.not_taken(batch, error.kind(), &reasons).with_source(error));
                 }
             }
         }
@@ -187,6 +184,7 @@ impl Inner {
         map: MapId,
         attempt: AttemptId,
     ) -> Result<()> {
+        let mut reasons = Vec::new();
         if let Some((location, ids, place)) = self.common_place(batches).await? {
             match verdict(self.push_to(&location, &ids, batches).await?, &location) {
                 Verdict::Taken | Verdict::TakenMoveOn => return Ok(()),
@@ -194,14 +192,27 @@ impl Inner {
                 // If it is for no worker to avoid, the same answer comes again to each batch, and is acted upon there.
                 Verdict::Split => {}
                 Verdict::Failed(_, avoid) if avoid.is_empty() => {}
-                Verdict::Failed(_, avoid) => self.move_away(&ids, &avoid).await,
+                Verdict::Failed(reason, _) if self.session.options.revives_max == 0 => {
+                    return Err(self.not_taken(&batches[0], Kind::Unavailable, &[reason]));
+                }
+                Verdict::Failed(reason, avoid) => {
+                    self.move_away(&ids, &avoid).await;
+                    reasons.push(reason);
+                }
             }
             drop(place); // each batch needs one of its own
         }
         for batch in batches {
-            self.push(batch, map, attempt).await?;
+            self.push(batch, map, attempt, reasons.clone()).await?;
         }
         Ok(())
+    }
+
+    fn not_taken(&self, batch: &Batch, kind: Kind, reasons: &[String]) -> Error {
+        let (partition, reasons) = (batch.partition, reasons.join("; "));
+        let text =
+            format!("no worker takes a batch of partition {partition} of shuffle {}: {reasons}", self.key);
+        Error::new(kind, text)
     }
 
     /// Where a batch of the partition goes, and a place in the window of that worker. The wait for one may be long if the

@@ -274,6 +274,28 @@ async fn a_push_that_fails_says_why_it_went_elsewhere() {
     }
 }
 
+#[tokio::test]
+async fn batches_that_failed_together_have_turned_once() {
+    for revives_max in 0..3 {
+        let cluster = Scripted::start(3).await;
+        let shuffle = shuffle(Options { revives_max, ..cluster.options() }, 6).await;
+        let servers = [0, 1, 2];
+        servers.iter().for_each(|server| cluster.fail(*server, Point::Push, &[Fault::Close; 100]));
+        let mut writer = writer(&shuffle);
+        for partition in [1, 4] {
+            writer.push(PartitionId(partition), &b"lost"[..]).await.unwrap();
+        }
+        let error = writer.finish().await.expect_err("no push is taken").to_string();
+        let pushed: usize = servers.iter().map(|server| cluster.asked(*server, Point::Push)).sum();
+        assert_eq!(
+            (pushed, error.matches("the connection to").count()),
+            (1 + revives_max, 1 + revives_max),
+            "{error}"
+        );
+        assert!(error.contains(&shuffle.inner.key.to_string()), "{error}");
+    }
+}
+
 /// A shuffle of one partition, and writers with a push each on its way to its first location, which the worker refuses in
 /// this way when it is released.
 async fn refused_together(
