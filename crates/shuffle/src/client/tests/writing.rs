@@ -296,6 +296,22 @@ async fn batches_that_failed_together_have_turned_once() {
     }
 }
 
+#[tokio::test]
+async fn a_push_that_finds_all_workers_leaving_says_so() {
+    let cluster = Scripted::start(1).await;
+    let heartbeat = Duration::from_millis(5);
+    let application =
+        Application::start(Options { heartbeat, merge_len: 0, ..cluster.options() }).await.unwrap();
+    let shuffle = application.register(ShuffleId(0), 1, 1).await.unwrap();
+    cluster.leave(0);
+    until(|| !cluster.commits(0).is_empty()).await;
+    let mut writer = writer(&shuffle);
+    writer.push(PartitionId(0), &b"refused"[..]).await.unwrap();
+    let error = writer.finish().await.expect_err("the only worker leaves");
+    assert_eq!(error.kind(), Kind::Unavailable, "{error}");
+    assert!(error.to_string().ends_with("no worker is left for a location: too few stay"), "{error}");
+}
+
 /// A shuffle of one partition, and writers with a push each on its way to its first location, which the worker refuses in
 /// this way when it is released.
 async fn refused_together(
