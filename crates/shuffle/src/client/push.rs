@@ -324,3 +324,56 @@ impl Inner {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::LocationId;
+
+    #[test]
+    fn a_failure_turns_away_from_the_worker_that_it_is_about() {
+        let worker = |port: u16| WorkerId {
+            host: "h".into(),
+            rpc_port: port,
+            push_port: 1,
+            fetch_port: 2,
+            replicate_port: 3,
+        };
+        let (primary, replica) = ([worker(10)], [worker(20)]);
+        let id = LocationId::new(0, 0);
+        let location =
+            Location { id, mode: Mode::Primary, worker: primary[0].clone(), peer: Some(replica[0].clone()) };
+        let address = || "h:1".to_owned();
+        let avoided = |answer| match verdict(answer, &location) {
+            Verdict::Failed(_, avoid) => avoid,
+            _ => panic!("it is a failure"),
+        };
+        let told =
+            |text: &str| avoided(Err(RequestError::Failed { address: address(), text: text.to_owned() }));
+        assert_eq!(told("PUSH_DATA_WRITE_FAIL_PRIMARY: no disk"), primary);
+        for status in [
+            "PUSH_DATA_WRITE_FAIL_REPLICA",
+            "PUSH_DATA_CREATE_CONNECTION_FAIL_REPLICA",
+            "PUSH_DATA_CONNECTION_EXCEPTION_REPLICA",
+            "PUSH_DATA_TIMEOUT_REPLICA",
+        ] {
+            assert_eq!(told(&format!("{status}: gone")), replica, "{status}");
+        }
+        for other in
+            ["PUSH_DATA_FAIL_PARTITION_NOT_FOUND: what", "PUSH_DATA_FAIL_NON_CRITICAL_CAUSE_REPLICA", "?"]
+        {
+            assert_eq!(told(other), [], "{other}");
+        }
+        let silent = RequestError::TimedOut { address: address(), after: std::time::Duration::ZERO };
+        let lost = RequestError::Lost { address: address(), reason: "closed".into() };
+        assert_eq!([avoided(Err(silent)), avoided(Err(lost))], [primary.clone(), primary]);
+        // What is no answer to a push is no sign that it was taken.
+        for status in [Status::RequestFailed.byte(), Status::WorkerShutdown.byte(), 52, 255] {
+            assert_eq!(avoided(Ok(Bytes::copy_from_slice(&[status]))), [], "{status}");
+        }
+        let taken: [&[u8]; 3] = [&[], &[0], &[Status::PushDataSuccessReplicaCongested as u8]];
+        for answer in taken {
+            assert!(matches!(verdict(Ok(Bytes::copy_from_slice(answer)), &location), Verdict::Taken));
+        }
+    }
+}

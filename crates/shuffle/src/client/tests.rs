@@ -199,6 +199,8 @@ async fn a_number_has_one_registration_until_it_is_given_back() {
     };
     let shuffle = register(0).await.unwrap();
     conflict(register(0).await);
+    let slots = Point::Message(MessageType::REQUEST_SLOTS);
+    assert_eq!(cluster.asked(0, slots), 1, "a master that has given it back would know it again");
     shuffle.unregister().await.unwrap();
     drop(register(0).await.unwrap());
     conflict(register(0).await);
@@ -207,7 +209,7 @@ async fn a_number_has_one_registration_until_it_is_given_back() {
     cluster.fail(0, reserve, &[Fault::Fail; 3]);
     register(1).await.err().expect("no worker takes it");
     register(1).await.unwrap();
-    cluster.fail(0, Point::Message(MessageType::REQUEST_SLOTS), &[Fault::Hang]);
+    cluster.fail(0, slots, &[Fault::Hang]);
     cancel_when(register(2), || cluster.faults_left() == 0).await;
     register(2).await.expect("no worker knows the first one");
     cluster.fail(0, reserve, &[Fault::Hang]);

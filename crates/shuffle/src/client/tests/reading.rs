@@ -100,6 +100,40 @@ async fn a_reader_that_has_failed_does_not_end_as_if_all_were_read() {
 }
 
 #[tokio::test]
+async fn what_is_behind_a_batch_that_is_broken_is_not_read_as_if_it_were_all() {
+    let cluster = Scripted::start(1).await;
+    let shuffle = shuffle(Options { merge_len: 0, ..cluster.options() }, 1).await;
+    let mut writer = writer(&shuffle);
+    for text in ["broken on its way", "whole"] {
+        writer.push(PartitionId(0), text).await.unwrap();
+    }
+    writer.finish().await.unwrap();
+    shuffle.commit().await.unwrap();
+    cluster.fail(0, Point::Chunk, &[Fault::Cut]);
+    let mut reader = shuffle.reader(PartitionId(0), ..).unwrap();
+    for _ in 0..3 {
+        let error = reader.next().await.expect_err("one of two batches is missing");
+        assert_eq!(error.kind(), Kind::Corrupt, "{error}");
+    }
+    assert_eq!(read(&shuffle, 0).await.unwrap(), ["broken on its way", "whole"]);
+}
+
+#[tokio::test]
+async fn a_file_that_is_opened_while_the_number_is_given_back_is_nobodys() {
+    let cluster = Scripted::start(1).await;
+    let shuffle = shuffle(Options { merge_len: 0, ..cluster.options() }, 1).await;
+    write_one(&shuffle).await;
+    cluster.fail(0, Point::Message(MessageType::OPEN_STREAM), &[Fault::Hang]);
+    let mut reader = shuffle.reader(PartitionId(0), ..).unwrap();
+    let reading = tokio::spawn(async move { reader.next().await });
+    until(|| cluster.faults_left() == 0).await;
+    shuffle.unregister().await.unwrap();
+    cluster.release();
+    let error = reading.await.unwrap().expect_err("it may be the next one's that has the number");
+    assert_eq!(error.kind(), Kind::Conflict, "{error}");
+}
+
+#[tokio::test]
 async fn a_connection_that_ends_is_made_again_before_data_is_called_lost() {
     for replicate in [false, true] {
         let cluster = Scripted::start(2).await;

@@ -392,6 +392,20 @@ async fn a_hard_split_is_the_end_only_if_nobody_has_moved_on() {
 }
 
 #[tokio::test]
+async fn a_location_that_one_of_two_workers_refuses_is_given_up_on_the_other() {
+    let cluster = Scripted::start(2).await;
+    let shuffle = shuffle(Options { replicate: true, merge_len: 0, ..cluster.options() }, 1).await;
+    cluster.fail(0, Point::Push, &[Fault::Fail]);
+    cluster.fail(1, Point::Message(MessageType::RESERVE_SLOTS), &[Fault::Fail]);
+    write_one(&shuffle).await;
+    assert_eq!((cluster.faults_left(), shuffle.locations(PartitionId(0))), (0, 2));
+    until(|| !cluster.destroyed().is_empty()).await;
+    let destroyed: Vec<_> =
+        cluster.destroyed().into_iter().map(|(server, file)| (server, file.location)).collect();
+    assert_eq!(destroyed, [(0, LocationId::new(0, 1))]);
+}
+
+#[tokio::test]
 async fn pushes_that_wait_for_a_new_location_together_fail_together() {
     let cluster = Scripted::start(1).await;
     let reserve = Point::Message(MessageType::RESERVE_SLOTS);
