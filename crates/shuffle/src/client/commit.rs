@@ -271,6 +271,7 @@ impl Request {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::message::Message;
 
     fn worker(port: u16) -> WorkerId {
         WorkerId { host: "h".into(), rpc_port: port, push_port: 1, fetch_port: 2, replicate_port: 3 }
@@ -313,6 +314,31 @@ mod tests {
         let alone = |said| fate(&location(0, None), |_| said);
         assert_eq!([alone(Empty), alone(Lost), alone(Refused)], [Fate::Empty, Fate::Lost, Fate::Lost]);
         assert_eq!((alone(Unanswered), alone(Whole)), (Fate::Unanswered, readable(&[at_primary])));
+    }
+
+    #[test]
+    fn an_answer_says_something_of_each_copy_that_was_asked_for() {
+        let (a, b, c, d) =
+            (name(0, Mode::Primary), name(0, Mode::Replica), name(1, Mode::Primary), name(1, Mode::Replica));
+        let request = Request { worker: worker(10), names: vec![a, b, c, d], epoch: 1 };
+        let answer = |status: Status| {
+            let answer = proto::CommitFilesResponse {
+                status: status.code(),
+                committed_primary_ids: vec!["0-0".to_owned(), "7-0".to_owned()],
+                failed_replica_ids: vec!["0-0".to_owned()],
+                committed_replica_ids: vec!["1-0".to_owned()],
+                ..Default::default()
+            };
+            Message::of(&answer).parse().unwrap()
+        };
+        for status in [Status::Success, Status::PartialSuccess] {
+            let said = [(a, Said::Whole), (b, Said::Lost), (c, Said::Empty), (d, Said::Whole)];
+            assert_eq!(request.heard(&answer(status)).unwrap(), said.into());
+        }
+        let failed = vec!["0-0".to_owned()];
+        let answer = proto::CommitFilesResponse { failed_primary_ids: failed, ..Default::default() };
+        let heard = request.heard(&Message::of(&answer).parse().unwrap()).unwrap();
+        assert_eq!((heard[&a], heard[&b]), (Said::Lost, Said::Empty));
     }
 
     #[test]

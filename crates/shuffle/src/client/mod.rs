@@ -24,6 +24,7 @@
 
 mod application;
 pub(crate) mod commit;
+pub(crate) mod once;
 pub(crate) mod push;
 mod reader;
 pub(crate) mod routes;

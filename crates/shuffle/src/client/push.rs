@@ -127,19 +127,19 @@ fn map_ended(map: MapId, attempt: AttemptId) -> Error {
 }
 
 impl Inner {
-    /// Pushes one batch until a worker takes it, to new locations as far as it must.
+    /// Pushes one batch until a worker takes it, to new locations as far as it must. `reasons` are why it was moved to one
+    /// before: each counts.
     ///
     /// # Errors
     /// `Unavailable` if no worker takes it; `Conflict` if the map has ended with another attempt or the shuffle was
     /// unregistered.
-    pub async fn push(self: &Arc<Self>, batch: &Batch, map: MapId, attempt: AttemptId) -> Result<()> {
-        let mut reasons = Vec::new();
-        let fail = |kind, reasons: &[String]| {
-            let text =
-                format!("no worker takes a batch of partition {}: {}", batch.partition, reasons.join("; "));
-            Error::new(kind, text)
-        };
-        let mut revives_left = self.session.options.revives_max;
+    pub async fn push(
+        self: &Arc<Self>,
+        batch: &Batch,
+        map: MapId,
+        attempt: AttemptId,
+        mut reasons: Vec<String>,
+    ) -> Result<()> {
         loop {
             // Kept until there is a new location, if it has to be: who waits for the place goes there, too.
             let (location, _place) = self.place(batch.partition).await?;
@@ -155,26 +155,23 @@ impl Inner {
                 Verdict::Failed(reason, avoid) => (reason, avoid, false),
             };
             let epoch = location.id.epoch;
-            let revived = if revives_left > 0 {
+            let revived = if reasons.len() < self.session.options.revives_max {
                 self.revive(batch.partition, epoch, &avoid).await
             } else if is_split && self.has_moved_on(batch.partition, epoch).await {
                 Ok(false)
             } else {
                 reasons.push(reason);
-                return Err(fail(Kind::Unavailable, &reasons));
+                return Err(self.not_taken(batch, Kind::Unavailable, &reasons));
             };
             match revived {
                 // Whoever made the new location counts the split: who pushes beside many does not run out of tries because
                 // these fill one location after the other. A failure counts for each that met it, and may have taken all
                 // of its time: together they would go on until one after the other had made its last location.
                 Ok(false) if is_split => {}
-                Ok(_) => {
-                    reasons.push(reason);
-                    revives_left -= 1;
-                }
+                Ok(_) => reasons.push(reason),
                 Err(error) => {
                     reasons.extend([reason, error.to_string()]);
-                    return Err(fail(error.kind(), &reasons).with_source(error));
+                    return Err(self.not_taken(batch, error.kind(), &reasons).with_source(error));
                 }
             }
         }
@@ -187,6 +184,7 @@ impl Inner {
         map: MapId,
         attempt: AttemptId,
     ) -> Result<()> {
+        let mut reasons = Vec::new();
         if let Some((location, ids, place)) = self.common_place(batches).await? {
             match verdict(self.push_to(&location, &ids, batches).await?, &location) {
                 Verdict::Taken | Verdict::TakenMoveOn => return Ok(()),
@@ -194,14 +192,27 @@ impl Inner {
                 // If it is for no worker to avoid, the same answer comes again to each batch, and is acted upon there.
                 Verdict::Split => {}
                 Verdict::Failed(_, avoid) if avoid.is_empty() => {}
-                Verdict::Failed(_, avoid) => self.move_away(&ids, &avoid).await,
+                Verdict::Failed(reason, _) if self.session.options.revives_max == 0 => {
+                    return Err(self.not_taken(&batches[0], Kind::Unavailable, &[reason]));
+                }
+                Verdict::Failed(reason, avoid) => {
+                    self.move_away(&ids, &avoid).await;
+                    reasons.push(reason);
+                }
             }
             drop(place); // each batch needs one of its own
         }
         for batch in batches {
-            self.push(batch, map, attempt).await?;
+            self.push(batch, map, attempt, reasons.clone()).await?;
         }
         Ok(())
+    }
+
+    fn not_taken(&self, batch: &Batch, kind: Kind, reasons: &[String]) -> Error {
+        let (partition, reasons) = (batch.partition, reasons.join("; "));
+        let text =
+            format!("no worker takes a batch of partition {partition} of shuffle {}: {reasons}", self.key);
+        Error::new(kind, text)
     }
 
     /// Where a batch of the partition goes, and a place in the window of that worker. The wait for one may be long if the
@@ -311,5 +322,58 @@ impl Inner {
             // If it fails, batches go on to the old location, which still takes them.
             let _ = inner.revive(location.id.partition, location.id.epoch, &[]).await;
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::LocationId;
+
+    #[test]
+    fn a_failure_turns_away_from_the_worker_that_it_is_about() {
+        let worker = |port: u16| WorkerId {
+            host: "h".into(),
+            rpc_port: port,
+            push_port: 1,
+            fetch_port: 2,
+            replicate_port: 3,
+        };
+        let (primary, replica) = ([worker(10)], [worker(20)]);
+        let id = LocationId::new(0, 0);
+        let location =
+            Location { id, mode: Mode::Primary, worker: primary[0].clone(), peer: Some(replica[0].clone()) };
+        let address = || "h:1".to_owned();
+        let avoided = |answer| match verdict(answer, &location) {
+            Verdict::Failed(_, avoid) => avoid,
+            _ => panic!("it is a failure"),
+        };
+        let told =
+            |text: &str| avoided(Err(RequestError::Failed { address: address(), text: text.to_owned() }));
+        assert_eq!(told("PUSH_DATA_WRITE_FAIL_PRIMARY: no disk"), primary);
+        for status in [
+            "PUSH_DATA_WRITE_FAIL_REPLICA",
+            "PUSH_DATA_CREATE_CONNECTION_FAIL_REPLICA",
+            "PUSH_DATA_CONNECTION_EXCEPTION_REPLICA",
+            "PUSH_DATA_TIMEOUT_REPLICA",
+        ] {
+            assert_eq!(told(&format!("{status}: gone")), replica, "{status}");
+        }
+        for other in
+            ["PUSH_DATA_FAIL_PARTITION_NOT_FOUND: what", "PUSH_DATA_FAIL_NON_CRITICAL_CAUSE_REPLICA", "?"]
+        {
+            assert_eq!(told(other), [], "{other}");
+        }
+        let silent = RequestError::TimedOut { address: address(), after: std::time::Duration::ZERO };
+        let lost = RequestError::Lost { address: address(), reason: "closed".into() };
+        assert_eq!([avoided(Err(silent)), avoided(Err(lost))], [primary.clone(), primary]);
+        // What is no answer to a push is no sign that it was taken.
+        for status in [Status::RequestFailed.byte(), Status::WorkerShutdown.byte(), 52, 255] {
+            assert_eq!(avoided(Ok(Bytes::copy_from_slice(&[status]))), [], "{status}");
+        }
+        let taken: [&[u8]; 3] = [&[], &[0], &[Status::PushDataSuccessReplicaCongested as u8]];
+        for answer in taken {
+            assert!(matches!(verdict(Ok(Bytes::copy_from_slice(answer)), &location), Verdict::Taken));
+        }
     }
 }

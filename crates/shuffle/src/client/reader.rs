@@ -1,6 +1,6 @@
 //! Reading a partition.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
@@ -12,10 +12,11 @@ use tracing::debug;
 
 use super::application::RETRIES_MAX;
 use super::commit::{Committed, Readable};
+use super::once::Once;
 use super::shuffle::{Inner, Shuffle, Stage};
 use crate::error::{Error, Kind, Result};
-use crate::ids::{BatchId, FileName, MapId, PartitionId, WorkerId};
-use crate::wire::batch::{Batch, Batches, ByteOrder};
+use crate::ids::{FileName, PartitionId, WorkerId};
+use crate::wire::batch::{Batch, BatchHeader, Batches, ByteOrder};
 use crate::wire::message::Message;
 use crate::wire::{ChunkSlice, Header, Received, proto, received};
 
@@ -28,7 +29,7 @@ pub struct Reader {
     maps: (i32, i32),
     open: Option<Stream>,
     batches: Option<Batches>,
-    seen: HashSet<(MapId, BatchId)>,
+    once: Once,
     /// The copies of the first file that are not to be tried now.
     failed: Vec<Failure>,
     /// How often its copies have been tried again.
@@ -98,7 +99,7 @@ impl Reader {
             maps: (start, end.max(start)),
             open: None,
             batches: None,
-            seen: HashSet::new(),
+            once: Once::default(),
             failed: Vec::new(),
             retries: 0,
             retry_at: None,
@@ -128,7 +129,8 @@ impl Reader {
                     None => self.batches = None,
                     Some(batch) => {
                         let batch = batch?;
-                        if self.counts(&batch) {
+                        let BatchHeader { map, attempt, batch: number, .. } = batch.header;
+                        if self.once.admits(&self.committed.winners, map, attempt, number) {
                             return Ok(Some(batch));
                         }
                     }
@@ -152,11 +154,6 @@ impl Reader {
                 self.open().await?;
             }
         }
-    }
-
-    fn counts(&mut self, batch: &Batch) -> bool {
-        let winner = usize::try_from(batch.header.map.0).ok().and_then(|map| self.committed.winners.get(map));
-        winner == Some(&batch.header.attempt) && self.seen.insert((batch.header.map, batch.header.batch))
     }
 
     /// Goes to the next file.

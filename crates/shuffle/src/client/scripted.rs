@@ -34,6 +34,8 @@ pub(super) enum Fault {
     Fail,
     /// Answers to a push or a commit with this status and nothing else, and does nothing.
     Say(Status),
+    /// Answers with a chunk that ends before its batch does.
+    Cut,
     /// Does the same, and answers only when it is released.
     Late(&'static Fault),
 }
@@ -223,7 +225,10 @@ impl State {
             }
             (Header::ChunkFetchRequest(slice), _) => {
                 let location = self.streams[slice.stream_id as usize];
-                let chunk = self.batches[&location][slice.chunk_index as usize].clone();
+                let mut chunk = self.batches[&location][slice.chunk_index as usize].clone();
+                if fault == Some(Fault::Cut) {
+                    chunk.truncate(chunk.len() - 1);
+                }
                 Box::new(move |reply| reply.chunk(slice, chunk))
             }
             (Header::PushData { .. } | Header::PushMergedData { .. }, _) if fails => {

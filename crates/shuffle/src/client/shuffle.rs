@@ -320,7 +320,8 @@ fn by_worker(locations: &[Location]) -> BTreeMap<WorkerId, Vec<Location>> {
 
 fn no_workers(refused: &BTreeMap<WorkerId, String>) -> Error {
     let reasons: Vec<_> = refused.iter().map(|(worker, reason)| format!("{worker}: {reason}")).collect();
-    Error::new(Kind::Unavailable, format!("no worker is left for a location: {}", reasons.join("; ")))
+    let reasons = if reasons.is_empty() { "too few stay".to_owned() } else { reasons.join("; ") };
+    Error::new(Kind::Unavailable, format!("no worker is left for a location: {reasons}"))
 }
 
 impl Inner {

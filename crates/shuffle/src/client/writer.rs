@@ -151,7 +151,7 @@ impl Writer {
             let _place = place;
             let _in_use = inner.enter()?;
             match batches.as_slice() {
-                [batch] => inner.push(batch, map, attempt).await,
+                [batch] => inner.push(batch, map, attempt, Vec::new()).await,
                 _ => inner.push_merged(&batches, map, attempt).await,
             }
         });

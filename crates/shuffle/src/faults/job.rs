@@ -179,6 +179,8 @@ impl Job {
             let threshold_bytes = u64::from(BATCH_BYTES) * (1 + scene.random.next() % 4);
             let hard_bytes = 7 * u64::from(BATCH_BYTES);
             let split = SplitPolicy { enabled: true, threshold_bytes, mode, hard_bytes };
+            assert!(location.peer.as_ref() != Some(&location.worker), "both copies on one worker");
+            assert_eq!(location.peer.is_some(), self.replicate);
             for copy in location.copies() {
                 let file = copy.file();
                 let peer = copy.peer.filter(|_| copy.mode == Mode::Primary);

@@ -7,6 +7,7 @@ use super::scene::Scene;
 use super::tally::Event;
 use super::worker::{Worker, number_of};
 use crate::client::commit::Readable;
+use crate::client::once::Once;
 use crate::ids::{FileName, WorkerId};
 use crate::wire::packed::Location;
 use crate::worker::index::{Entry, MapRange};
@@ -23,19 +24,21 @@ pub fn read(job: &Job, workers: &[Worker], scene: &mut Scene, partition: i32, wh
         (start, start + 1 + scene.random.below((job.maps - start) as usize) as i32)
     };
     let range = MapRange::from_wire(start, end);
-    let mut found = BTreeSet::new();
+    let (mut once, mut found) = (Once::default(), Vec::new());
     for file in &job.files[partition as usize] {
         let Some(entries) = read_location(job, workers, scene, file, range) else {
             scene.count(Event::LossReported);
             return false;
         };
-        // What clients do themselves: only winners, and what was pushed twice only once.
-        let winners = entries.iter().filter(|entry| job.winners[entry.map.0 as usize] == entry.attempt);
-        found.extend(winners.map(|entry| (entry.map.0, entry.batch.0)));
+        let given = |Entry { map, attempt, batch, .. }: Entry| {
+            once.admits(&job.winners, map, attempt, batch).then_some((map.0, batch.0))
+        };
+        found.extend(entries.into_iter().filter_map(given));
     }
     let maps = (0..job.maps).filter(|map| (start..end).contains(map));
-    let expected: BTreeSet<(i32, i32)> =
+    let expected: Vec<(i32, i32)> =
         maps.flat_map(|map| job.written(map, partition).map(move |batch| (map, batch))).collect();
+    found.sort_unstable();
     assert_eq!(found, expected, "shuffle {}, partition {partition}, maps {start} to {end}", job.key);
     scene.count(Event::Read);
     true

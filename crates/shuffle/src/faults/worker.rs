@@ -438,6 +438,11 @@ impl Worker {
             match admission {
                 Ok(admission) => {
                     assert!(
+                        !pressure.leaving,
+                        "{file} of {} takes batches while its worker leaves",
+                        push.key
+                    );
+                    assert!(
                         !held.split.contains(&file),
                         "{file} of {} takes batches behind its split",
                         push.key

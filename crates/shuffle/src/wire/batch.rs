@@ -47,7 +47,7 @@ pub struct BatchHeader {
     pub map: MapId,
     /// Its attempt.
     pub attempt: AttemptId,
-    /// The batch within (partition, map, attempt).
+    /// The batch's number within (map, attempt).
     pub batch: BatchId,
     /// Bytes of the payload.
     pub len: u32,

@@ -41,10 +41,10 @@ async fn a_cancelled_read_goes_on_where_it_was() {
     cluster.fail(0, Point::Chunk, &[Fault::Hang]);
     let mut reader = shuffle.reader(PartitionId(0), ..).unwrap();
     // The first is cancelled in the opening, the second in the first chunk.
-    cancel(reader.next()).await;
+    cancel_when(reader.next(), || cluster.faults_left() == 1).await;
     assert_eq!(cluster.asked(0, Point::Chunk), 0);
-    cancel(reader.next()).await;
-    assert_eq!((cluster.faults_left(), cluster.asked(0, Point::Chunk)), (0, 1));
+    cancel_when(reader.next(), || cluster.faults_left() == 0).await;
+    assert_eq!(cluster.asked(0, Point::Chunk), 1);
     cluster.release();
     let mut count = 0;
     while let Some(batch) = reader.next().await.unwrap() {
@@ -52,7 +52,7 @@ async fn a_cancelled_read_goes_on_where_it_was() {
         assert_eq!(batch.payload.len(), 1);
         if count == 2 {
             cluster.fail(0, Point::Chunk, &[Fault::Hang]);
-            cancel(reader.next()).await;
+            cancel_when(reader.next(), || cluster.faults_left() == 0).await;
             cluster.release();
         }
     }
@@ -69,7 +69,10 @@ async fn a_reader_that_is_cancelled_while_it_waits_goes_on_waiting() {
     cluster.fail(0, open, &[Fault::Close]);
     let mut reader = shuffle.reader(PartitionId(0), ..).unwrap();
     let begin = Instant::now();
-    for _ in 0..4 {
+    // Long enough for the failure to come back.
+    let waited = tokio::time::timeout(retry_wait / 2, reader.next()).await;
+    assert!(waited.is_err(), "it waits before it tries again");
+    for _ in 0..3 {
         cancel(reader.next()).await;
     }
     assert_eq!(
@@ -94,6 +97,40 @@ async fn a_reader_that_has_failed_does_not_end_as_if_all_were_read() {
         assert_eq!(error.kind(), Kind::DataLoss, "{error}");
         assert!(error.to_string().contains("told to"), "{error}");
     }
+}
+
+#[tokio::test]
+async fn what_is_behind_a_batch_that_is_broken_is_not_read_as_if_it_were_all() {
+    let cluster = Scripted::start(1).await;
+    let shuffle = shuffle(Options { merge_len: 0, ..cluster.options() }, 1).await;
+    let mut writer = writer(&shuffle);
+    for text in ["broken on its way", "whole"] {
+        writer.push(PartitionId(0), text).await.unwrap();
+    }
+    writer.finish().await.unwrap();
+    shuffle.commit().await.unwrap();
+    cluster.fail(0, Point::Chunk, &[Fault::Cut]);
+    let mut reader = shuffle.reader(PartitionId(0), ..).unwrap();
+    for _ in 0..3 {
+        let error = reader.next().await.expect_err("one of two batches is missing");
+        assert_eq!(error.kind(), Kind::Corrupt, "{error}");
+    }
+    assert_eq!(read(&shuffle, 0).await.unwrap(), ["broken on its way", "whole"]);
+}
+
+#[tokio::test]
+async fn a_file_that_is_opened_while_the_number_is_given_back_is_nobodys() {
+    let cluster = Scripted::start(1).await;
+    let shuffle = shuffle(Options { merge_len: 0, ..cluster.options() }, 1).await;
+    write_one(&shuffle).await;
+    cluster.fail(0, Point::Message(MessageType::OPEN_STREAM), &[Fault::Hang]);
+    let mut reader = shuffle.reader(PartitionId(0), ..).unwrap();
+    let reading = tokio::spawn(async move { reader.next().await });
+    until(|| cluster.faults_left() == 0).await;
+    shuffle.unregister().await.unwrap();
+    cluster.release();
+    let error = reading.await.unwrap().expect_err("it may be the next one's that has the number");
+    assert_eq!(error.kind(), Kind::Conflict, "{error}");
 }
 
 #[tokio::test]
@@ -245,7 +282,7 @@ async fn a_worker_may_forget_a_stream_that_is_not_read_to_its_end() {
 
     let mut reader = shuffle.reader(PartitionId(0), ..).unwrap();
     cluster.fail(0, opening, &[Fault::Hang]);
-    cancel(reader.next()).await;
+    cancel_when(reader.next(), || cluster.faults_left() == 0).await;
     drop(reader);
     cluster.release();
     until(|| cluster.asked(0, end) == 2).await;

@@ -274,6 +274,44 @@ async fn a_push_that_fails_says_why_it_went_elsewhere() {
     }
 }
 
+#[tokio::test]
+async fn batches_that_failed_together_have_turned_once() {
+    for revives_max in 0..3 {
+        let cluster = Scripted::start(3).await;
+        let shuffle = shuffle(Options { revives_max, ..cluster.options() }, 6).await;
+        let servers = [0, 1, 2];
+        servers.iter().for_each(|server| cluster.fail(*server, Point::Push, &[Fault::Close; 100]));
+        let mut writer = writer(&shuffle);
+        for partition in [1, 4] {
+            writer.push(PartitionId(partition), &b"lost"[..]).await.unwrap();
+        }
+        let error = writer.finish().await.expect_err("no push is taken").to_string();
+        let pushed: usize = servers.iter().map(|server| cluster.asked(*server, Point::Push)).sum();
+        assert_eq!(
+            (pushed, error.matches("the connection to").count()),
+            (1 + revives_max, 1 + revives_max),
+            "{error}"
+        );
+        assert!(error.contains(&shuffle.inner.key.to_string()), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_push_that_finds_all_workers_leaving_says_so() {
+    let cluster = Scripted::start(1).await;
+    let heartbeat = Duration::from_millis(5);
+    let application =
+        Application::start(Options { heartbeat, merge_len: 0, ..cluster.options() }).await.unwrap();
+    let shuffle = application.register(ShuffleId(0), 1, 1).await.unwrap();
+    cluster.leave(0);
+    until(|| !cluster.commits(0).is_empty()).await;
+    let mut writer = writer(&shuffle);
+    writer.push(PartitionId(0), &b"refused"[..]).await.unwrap();
+    let error = writer.finish().await.expect_err("the only worker leaves");
+    assert_eq!(error.kind(), Kind::Unavailable, "{error}");
+    assert!(error.to_string().ends_with("no worker is left for a location: too few stay"), "{error}");
+}
+
 /// A shuffle of one partition, and writers with a push each on its way to its first location, which the worker refuses in
 /// this way when it is released.
 async fn refused_together(
@@ -351,6 +389,20 @@ async fn a_hard_split_is_the_end_only_if_nobody_has_moved_on() {
         writer.finish().await.unwrap();
         assert_eq!((cluster.asked(0, Point::Push), cluster.faults_left()), (3, 0));
     }
+}
+
+#[tokio::test]
+async fn a_location_that_one_of_two_workers_refuses_is_given_up_on_the_other() {
+    let cluster = Scripted::start(2).await;
+    let shuffle = shuffle(Options { replicate: true, merge_len: 0, ..cluster.options() }, 1).await;
+    cluster.fail(0, Point::Push, &[Fault::Fail]);
+    cluster.fail(1, Point::Message(MessageType::RESERVE_SLOTS), &[Fault::Fail]);
+    write_one(&shuffle).await;
+    assert_eq!((cluster.faults_left(), shuffle.locations(PartitionId(0))), (0, 2));
+    until(|| !cluster.destroyed().is_empty()).await;
+    let destroyed: Vec<_> =
+        cluster.destroyed().into_iter().map(|(server, file)| (server, file.location)).collect();
+    assert_eq!(destroyed, [(0, LocationId::new(0, 1))]);
 }
 
 #[tokio::test]

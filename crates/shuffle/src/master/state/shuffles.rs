@@ -81,6 +81,7 @@ impl State {
                 return decision;
             }
             let shuffle = ShuffleKey { application: request.application.clone(), shuffle: request.shuffle };
+            self.delete_leftovers(&shuffle, &mut decision.wake);
             let record = Record::ShuffleRegistered { shuffle: shuffle.clone(), at_unix_ms: now.unix_ms };
             self.commit(now, &mut decision, record);
             // Registered in this life: from here on the list of its workers is complete.
@@ -102,6 +103,20 @@ impl State {
         // Clients choose a lost location's new workers themselves, and would take two addresses for two workers.
         decision.reply = Ok(if replicate { grant } else { self.over_addresses(grant) });
         decision
+    }
+
+    /// Has what was removed under a shuffle's number deleted wherever it may still be. When the number is in use again, only
+    /// the waiting order tells that from what is written now, to a request that is repeated.
+    fn delete_leftovers(&mut self, shuffle: &ShuffleKey, wake: &mut Vec<WorkerId>) {
+        if !self.tombstones.has_shuffle(shuffle) {
+            return;
+        }
+        for (worker, held) in &mut self.workers {
+            if held.may_hold(shuffle) && !held.orders.deletes(shuffle) {
+                held.orders.delete(shuffle.clone());
+                wake.push(worker.clone());
+            }
+        }
     }
 
     fn shuffle_mut(&mut self, key: &ShuffleKey) -> &mut super::Shuffle {
@@ -128,9 +143,8 @@ impl State {
         let shuffle = ShuffleKey { application: request.application.clone(), shuffle: request.shuffle };
         // Where a shuffle of this number is still to be deleted, its batches would be taken for those of this one.
         let is_over = self.tombstones.has_shuffle(&shuffle);
-        let may_have_it = |held: &Worker| {
-            held.orders.deletes(&shuffle) || (is_over && (held.incarnation.is_none() || held.holds(&shuffle)))
-        };
+        let may_have_it =
+            |held: &Worker| held.orders.deletes(&shuffle) || (is_over && held.may_hold(&shuffle));
         let choice = |(worker, held)| Choice { worker, held, standing: self.standing_of(worker, held) };
         let usable = |choice: &Choice<'_>| {
             choice.standing.may_serve() && !excluded.contains(choice.worker) && !may_have_it(choice.held)
@@ -176,6 +190,13 @@ impl State {
             ((*worker).clone(), held.network_location.clone())
         };
         Ok(SlotGrant { workers: listed.iter().map(named).collect(), placements })
+    }
+}
+
+impl Worker {
+    /// Whether it may have something of a shuffle, as far as it has said in this master's life.
+    fn may_hold(&self, shuffle: &ShuffleKey) -> bool {
+        self.incarnation.is_none() || self.holds(shuffle)
     }
 }
 

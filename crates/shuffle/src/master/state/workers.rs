@@ -521,6 +521,34 @@ mod tests {
     }
 
     #[test]
+    fn a_request_that_is_repeated_finds_nothing_of_an_earlier_shuffle_either() {
+        let mut before = state_of(3);
+        let _ = grant(&mut before, BTreeSet::new()).unwrap();
+        let _ = before.unregister_shuffles(at(1), &ApplicationId::from("app"), &[ShuffleId(0)]);
+        let mut state = restarted(&before, at(2));
+        let _ = state.register_worker(at(3), 0, registration(id(0), 0));
+        let held = HeldShuffle { shuffle: ShuffleKey::new("app", 0), locations: 1, bytes: 1 };
+        let report = Report { memory_limit_bytes: 1 << 30, shuffles: vec![held], ..Report::default() };
+        let _ = state.register_worker(at(3), 1, Registration { report, ..registration(id(1), 1) });
+        let workers = |state: &mut Logged| {
+            let granted = grant(state, BTreeSet::new()).unwrap().workers;
+            granted.into_iter().map(|(worker, _)| worker).collect::<BTreeSet<_>>()
+        };
+        // The first answer is lost on its way, and the number is in use.
+        for _ in 0..2 {
+            assert_eq!(workers(&mut state), [id(0)].into(), "the others have it, or have yet to say");
+        }
+        let _ = state.register_worker(at(4), 2, registration(id(2), 2));
+        for worker in [1, 2] {
+            let orders =
+                state.worker_orders(&id(worker), worker.into(), 0).unwrap().expect("it is to delete it");
+            assert_eq!(orders.expired, [ShuffleKey::new("app", 0)]);
+            assert_eq!(state.worker_orders(&id(worker), worker.into(), orders.sequence), Ok(None));
+        }
+        assert_eq!(workers(&mut state), [0, 1, 2].map(id).into());
+    }
+
+    #[test]
     fn a_driver_is_not_told_to_leave_too_many_alone() {
         for (replicate, excluded) in [(false, vec![id(0)]), (true, vec![])] {
             let mut state = state_of(2);
