@@ -28,6 +28,24 @@ pub struct Recovered {
     pub unreadable_files: usize,
 }
 
+impl Recovered {
+    /// Says what a worker comes back with.
+    pub fn say(self) {
+        let Self { shuffles, locations, incomplete, damaged_files, unreadable_files } = self;
+        let mut text = format!("recovered {shuffles} shuffles with {locations} locations");
+        if incomplete > 0 {
+            text.push_str(&format!("; left out {incomplete} that were not whole"));
+        }
+        if damaged_files + unreadable_files > 0 {
+            tracing::warn!(
+                "{text}; {damaged_files} files are damaged, {unreadable_files} cannot be read to their end"
+            );
+        } else {
+            tracing::info!("{text}");
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 struct Found {
     /// By the number of the first batch. There are several where a write failed behind them, and they were written again,
@@ -232,8 +250,11 @@ impl FoundShuffle {
                 Err(error) => {
                     let is_damage =
                         matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData);
-                    let ending = if is_damage { Ending::Damaged } else { Ending::Unreadable };
-                    tracing::warn!(path = %segment.path().display(), at, %error, ?ending, "a segment is not whole");
+                    let (ending, what) = match is_damage {
+                        true => (Ending::Damaged, "is damaged from there on"),
+                        false => (Ending::Unreadable, "cannot be read from there on, and stays"),
+                    };
+                    tracing::warn!(path = %segment.path().display(), at, %error, "a segment {what}");
                     return ending;
                 }
             }
