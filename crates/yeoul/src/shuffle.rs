@@ -14,6 +14,7 @@ use yeoul_shuffle::settings::{self, apply, file};
 use yeoul_shuffle::{Error, Kind, Result, master, worker};
 
 use crate::exit::{Stop, code_of};
+use crate::memory::beyond_machine;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -184,7 +185,7 @@ pub fn report(error: &Error) {
     let mut cause = error.source();
     while let Some(error) = cause {
         let saying = error.to_string();
-        if saying != said {
+        if !said.ends_with(&saying) {
             text.push_str(&format!("  caused by: {saying}\n"));
         }
         (said, cause) = (saying, error.source());
@@ -251,6 +252,9 @@ async fn serve_worker(args: WorkerArgs) -> Result<()> {
         );
     }
     options.memory_bytes = args.memory.map_or(options.memory_bytes, ByteSize::as_u64);
+    if let Some(notice) = beyond_machine(ByteSize::from_bytes(options.memory_bytes)) {
+        tracing::warn!("{notice}");
+    }
     options.host = args.host.or(options.host);
     options.bind = args.bind.or(options.bind);
     options.rpc_port = args.rpc_port.unwrap_or(options.rpc_port);
