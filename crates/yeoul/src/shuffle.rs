@@ -285,16 +285,15 @@ async fn serve_worker(args: WorkerArgs) -> Result<()> {
         let is_elsewhere = has_http_host && !http.ip().is_unspecified();
         show_pages(&if is_elsewhere { http.to_string() } else { handle.id().address(http.port()) });
     }
-    tokio::select! {
+    let asked = tokio::select! {
         ended = handle.ended() => return ended,
-        _ = stop.asked() => {
-            tracing::info!("stopping: what is open is committed first; a second signal ends at once");
-            handle.stop();
-        }
-    }
+        asked = stop.asked() => asked,
+    };
+    tracing::info!("told to stop: a second signal, a second later or more, ends at once");
+    handle.stop();
     tokio::select! {
         ended = handle.ended() => ended,
-        _ = stop.asked() => Err(Error::new(Kind::Unavailable, "ended by a second signal before the stop was complete")),
+        _ = stop.asked_again(asked) => Err(Error::new(Kind::Unavailable, "ended by a second signal before the stop was complete")),
     }
 }
 
