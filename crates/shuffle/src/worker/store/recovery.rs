@@ -349,3 +349,20 @@ fn folders(entries: Vec<DirEntry>) -> Vec<PathBuf> {
     let is_folder = |entry: &DirEntry| entry.file_type().map_or(true, |kind| kind.is_dir());
     entries.into_iter().filter(is_folder).map(|entry| entry.path()).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::heard::Heard;
+
+    #[test]
+    fn what_is_damaged_is_a_warning_and_what_a_kill_leaves_is_none() {
+        let (heard, _listening) = Heard::begin();
+        let killed = Recovered { shuffles: 2, locations: 7, incomplete: 3, ..Recovered::default() };
+        Recovered { unreadable_files: 1, ..killed }.say();
+        killed.say();
+        let text = "recovered 2 shuffles with 7 locations; left out 3 that were not whole";
+        let damage = "; 0 files are damaged, 1 cannot be read to their end";
+        assert_eq!(heard.text(), format!(" WARN {text}{damage}\n INFO {text}\n"));
+    }
+}
