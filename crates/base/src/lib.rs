@@ -1,13 +1,16 @@
-//! What every part of Yeoul shares: byte sizes, the kinds of error, and the limit of open files.
+//! What every part of Yeoul shares: byte sizes, the kinds of error, and what the machine has.
 //!
 //! - [`ByteSize`]: a number of bytes as people and configuration files write it (`1GiB`, `256MB`).
 //! - [`ErrorKind`]: what a caller can do about a failure; each crate's public error carries one.
+//! - [`machine_memory`]: how much memory there is.
 //! - [`raise_file_limit`]: as many open files as the system allows.
 
 mod byte_size;
 mod error_kind;
 mod file_limit;
+mod machine_memory;
 
 pub use byte_size::{ByteSize, ParseByteSizeError};
 pub use error_kind::ErrorKind;
 pub use file_limit::raise_file_limit;
+pub use machine_memory::machine_memory;

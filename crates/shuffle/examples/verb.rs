@@ -4,6 +4,8 @@
 #[allow(dead_code)] // what other verbs need of it
 #[path = "../../yeoul/src/exit.rs"]
 mod exit;
+#[path = "../../yeoul/src/memory.rs"]
+mod memory;
 #[path = "../../yeoul/src/shuffle.rs"]
 mod shuffle;
 

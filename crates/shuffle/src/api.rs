@@ -13,6 +13,9 @@ use crate::ids::WorkerId;
 
 /// Pages by method and path. There is no page where it is `None`.
 pub trait Routes: Send + Sync + 'static {
+    /// All of them, as `/` shows them: in each line a method, a path, and what it is for.
+    const LIST: &'static str;
+
     /// Shows.
     fn get(&self, path: &str, query: &str) -> Option<Response>;
 
@@ -28,12 +31,16 @@ impl<R: Routes> Pages for R {
     async fn answer(&self, request: Request) -> Response {
         let path = request.path.trim_end_matches('/');
         let answered = match request.method.as_str() {
+            "GET" if path.is_empty() => Some(Response::text(200, R::LIST)),
             "GET" => self.get(path, &request.query),
             "POST" => self.post(path, &request.body).await.map(|result| result.unwrap_or_else(|error| error)),
             _ => return Response::text(405, "only GET and POST are served\n"),
         };
         answered.unwrap_or_else(|| {
-            Response::text(404, "no such page; see /api/v1/workers, /metrics/prometheus\n")
+            Response::text(
+                404,
+                "no such page; / lists all, such as /api/v1/workers, /metrics/prometheus and /healthz\n",
+            )
         })
     }
 }

@@ -1,8 +1,9 @@
 //! The crate's public error: a [`Kind`] that tells the caller what to do, a message, a hint, and the causes.
 
 use std::error::Error as StdError;
-use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
+use std::{fmt, io};
 
 pub use yeoul_base::ErrorKind as Kind;
 
@@ -25,6 +26,14 @@ impl Error {
     /// An error of a kind. The message names the thing, what was expected, and what was found.
     pub fn new(kind: Kind, message: impl Into<String>) -> Self {
         Self(Box::new(Inner { kind, message: message.into(), hint: None, source: None }))
+    }
+
+    /// A directory that was given with `--dir`, for batches or whatever it was to be used for, cannot be.
+    pub(crate) fn unusable_directory(path: &Path, purpose: &str, error: io::Error) -> Self {
+        let is_other = path.exists() && !path.is_dir();
+        let why = if is_other { "it is not a directory".to_owned() } else { error.to_string() };
+        Self::new(Self::from(error).kind(), format!("cannot use '{}' for {purpose}: {why}", path.display()))
+            .with_hint("--dir names a directory that may be written, and that is made if need be")
     }
 
     /// Adds what a person can do about it.

@@ -20,6 +20,8 @@ pub mod demo;
 pub mod error;
 #[cfg(test)]
 mod faults;
+#[cfg(test)]
+mod heard;
 pub(crate) mod http;
 pub mod ids;
 pub mod master;

@@ -16,63 +16,67 @@ use crate::process;
 pub struct Exposition {
     text: String,
     labels: String,
-    /// What the lines before are about, which says its type once.
-    typed: String,
+    /// What the lines before are about, which says once what it is.
+    last: String,
 }
 
 impl Exposition {
     /// For a `Master` or a `Worker`.
     pub fn new(role: &str) -> Self {
-        Self { text: String::new(), labels: format!("role=\"{role}\""), typed: String::new() }
+        Self { text: String::new(), labels: format!("role=\"{role}\""), last: String::new() }
     }
 
-    /// A number that goes up and down.
-    pub fn gauge(&mut self, name: &str, value: impl Display) {
-        self.line("gauge", name, "_Value", "", value);
+    /// A number that goes up and down, with what it counts.
+    pub fn gauge(&mut self, name: &str, what: &str, value: impl Display) {
+        self.line("gauge", &format!("metrics_{name}_Value"), what, "", value);
     }
 
     /// A gauge with further labels. The lines of one name stand together, as Prometheus wants them.
-    pub fn gauge_of(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
+    pub fn gauge_of(&mut self, name: &str, what: &str, labels: &[(&str, &str)], value: impl Display) {
         let labels = labels.iter().map(|(label, text)| format!(",{label}=\"{}\"", escaped(text)));
-        self.line("gauge", name, "_Value", &labels.collect::<String>(), value);
+        self.line("gauge", &format!("metrics_{name}_Value"), what, &labels.collect::<String>(), value);
     }
 
     /// A number that only goes up.
-    pub fn counter(&mut self, name: &str, value: impl Display) {
-        self.line("counter", name, "_Count", "", value);
+    pub fn counter(&mut self, name: &str, what: &str, value: impl Display) {
+        self.line("counter", &format!("metrics_{name}_Count"), what, "", value);
     }
 
     /// What every program tells Prometheus about its process, under the names that all of them use, and what Celeborn's
     /// dashboards want to know of it.
     pub fn process(&mut self) {
         let cpu_seconds = process::cpu_seconds();
-        let mut number = |kind: &str, name: &str, value: Option<f64>| {
-            if let Some(value) = value {
-                self.text.push_str(&format!("# TYPE {name} {kind}\n{name}{{{}}} {value}\n", self.labels));
-            }
-        };
-        number("counter", "process_cpu_seconds_total", cpu_seconds);
-        number("gauge", "process_resident_memory_bytes", process::resident_bytes().map(|bytes| bytes as f64));
-        number("gauge", "process_open_fds", process::open_files().map(|count| count as f64));
         if let Some(seconds) = cpu_seconds {
-            self.gauge("JVMCPUTime", (seconds * 1e9) as u64); // whoever's CPU time it is: nanoseconds
+            self.line("counter", "process_cpu_seconds_total", "CPU time used, in seconds", "", seconds);
+            // Whoever's CPU time it is.
+            self.gauge("JVMCPUTime", "CPU time used, in nanoseconds", (seconds * 1e9) as u64);
+        }
+        if let Some(bytes) = process::resident_bytes() {
+            self.line("gauge", "process_resident_memory_bytes", "memory held (RSS), in bytes", "", bytes);
+        }
+        if let Some(count) = process::open_files() {
+            self.line("gauge", "process_open_fds", "files and sockets that are open", "", count);
         }
         if let Some(load) = process::system_load() {
-            self.gauge("LastMinuteSystemLoad", load);
+            self.gauge("LastMinuteSystemLoad", "the machine's load average of the last minute", load);
         }
         if let Ok(processors) = std::thread::available_parallelism() {
-            self.gauge("AvailableProcessors", processors);
+            self.gauge("AvailableProcessors", "processors that may be used", processors);
         }
     }
 
-    /// A timer's distribution, in milliseconds.
-    pub fn timer(&mut self, name: &str, timer: &Timer) {
+    /// The distribution of what a timer has timed, in milliseconds.
+    pub fn timer(&mut self, name: &str, what: &str, timer: &Timer) {
         let reading = timer.read();
         let ms = |us: u64| us as f64 / 1000.0;
-        self.line("counter", name, "_Count", "", reading.count);
-        self.line("gauge", name, "_Max", "", ms(reading.max_us));
-        self.line("gauge", name, "_Mean", "", ms(reading.sum_us) / reading.count.max(1) as f64);
-        self.line("gauge", name, "_Min", "", ms(reading.min_us));
+        self.counter(name, what, reading.count);
+        let mut of_all = |suffix: &str, which: &str, ms: f64| {
+            let what = format!("{what}: the {which} time, in ms");
+            self.line("gauge", &format!("metrics_{name}{suffix}"), &what, "", ms);
+        };
+        of_all("_Max", "longest", ms(reading.max_us));
+        of_all("_Mean", "mean", ms(reading.sum_us) / reading.count.max(1) as f64);
+        of_all("_Min", "shortest", ms(reading.min_us));
         for (suffix, part) in [
             ("_50thPercentile", 0.5),
             ("_75thPercentile", 0.75),
@@ -81,7 +85,7 @@ impl Exposition {
             ("_99thPercentile", 0.99),
             ("_999thPercentile", 0.999),
         ] {
-            self.line("gauge", name, suffix, "", ms(reading.percentile_us(part)));
+            of_all(suffix, &format!("{part} quantile of the"), ms(reading.percentile_us(part)));
         }
     }
 
@@ -90,15 +94,14 @@ impl Exposition {
         self.text
     }
 
-    fn line(&mut self, kind: &str, name: &str, suffix: &str, label: &str, value: impl Display) {
+    fn line(&mut self, kind: &str, name: &str, what: &str, label: &str, value: impl Display) {
         let labels = &self.labels;
-        let type_line = format!("# TYPE metrics_{name}{suffix} {kind}\n");
-        if self.typed != type_line {
-            self.text.push_str(&type_line);
-            self.typed = type_line;
+        if self.last != name {
+            self.text.push_str(&format!("# HELP {name} {what}\n# TYPE {name} {kind}\n"));
+            self.last = name.to_owned();
         }
         // Writing to a string cannot fail.
-        let _ = writeln!(self.text, "metrics_{name}{suffix}{{{labels}{label}}} {value}");
+        let _ = writeln!(self.text, "{name}{{{labels}{label}}} {value}");
     }
 }
 
@@ -255,16 +258,28 @@ mod tests {
         let timer = Timer::default();
         (1..=1000).for_each(|ms| timer.record(Duration::from_millis(ms)));
         let mut exposition = Exposition::new("Master");
-        exposition.gauge("WorkerCount", 3);
-        exposition.gauge_of("diskBytesWritten", &[("tenantId", "t"), ("name", "a\"b")], 7);
-        exposition.gauge_of("diskBytesWritten", &[("name", "c")], 8);
-        exposition.timer("OfferSlotsTime", &timer);
-        exposition.timer("CommitFilesTime", &Timer::default());
+        exposition.gauge("WorkerCount", "workers", 3);
+        exposition.gauge_of("diskBytesWritten", "bytes", &[("tenantId", "t"), ("name", "a\"b")], 7);
+        exposition.gauge_of("diskBytesWritten", "bytes", &[("name", "c")], 8);
+        exposition.timer("OfferSlotsTime", "slot requests", &timer);
+        exposition.timer("CommitFilesTime", "commits", &Timer::default());
         exposition.process();
         let text = exposition.finish();
         assert!(text.contains("metrics_WorkerCount_Value{role=\"Master\"} 3\n"), "{text}");
         assert!(text.contains("{role=\"Master\",tenantId=\"t\",name=\"a\\\"b\"} 7\n"), "{text}");
         assert_eq!(text.matches("# TYPE metrics_diskBytesWritten_Value gauge").count(), 1);
+        for help in [
+            "WorkerCount_Value workers",
+            "OfferSlotsTime_Count slot requests",
+            "OfferSlotsTime_999thPercentile slot requests: the 0.999 quantile of the time, in ms",
+        ] {
+            assert!(text.contains(&format!("# HELP metrics_{help}\n")), "{help}: {text}");
+        }
+        let names = |word: &str| {
+            let lines = text.lines().filter_map(|line| line.strip_prefix(word));
+            lines.map(|line| line.split(' ').next().unwrap()).collect::<Vec<_>>()
+        };
+        assert_eq!(names("# HELP "), names("# TYPE "), "each name has both, once");
         let value = |name: &str| {
             let line = text.lines().find(|line| line.starts_with(&format!("{name}{{")));
             line.unwrap().rsplit(' ').next().unwrap().parse::<f64>().unwrap()

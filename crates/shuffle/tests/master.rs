@@ -305,15 +305,25 @@ async fn the_http_api_shows_and_changes_what_celeborns_does() {
         "it may not have heard of it"
     );
     let stranger = worker.replace("\"w\"", "\"stranger\"");
-    for (kind, workers, expected) in [
-        ("DECOMMISSION", format!("{worker},{stranger}"), (200, true)),
-        ("DECOMMISSION", stranger.clone(), (400, false)),
-        ("DECOMMISSION", String::new(), (400, false)),
-        ("DECOMMISSIONTHENIDLE", worker.to_owned(), (400, false)),
+    for (kind, workers, expected, why) in [
+        ("DECOMMISSION", format!("{worker},{stranger}"), (200, true), "N; not registered: stranger:1:1:1:1"),
+        ("DECOMMISSION", stranger.clone(), (400, false), "none of them is registered: stranger:1:1:1:1"),
+        ("DECOMMISSION", String::new(), (400, false), "no worker is named"),
+        ("DECOMMISSIONTHENIDLE", worker.to_owned(), (400, false), "use DECOMMISSION"),
     ] {
         let event = format!("{{\"eventType\":\"{kind}\",\"workers\":[{workers}]}}");
         let (status, answer) = http(address, "POST /api/v1/workers/events", &event).await;
         assert_eq!((status, answer.contains("\"success\":true")), expected, "{answer}");
+        assert!(answer.contains(why), "{answer}");
+    }
+    for (list, workers, why) in [
+        ("add", format!("{worker},{stranger}"), "put back nothing; not registered: stranger:1:1:1:1\""),
+        ("remove", format!("{worker},{stranger}"), "stranger:1:1:1:1; not registered: stranger:1:1:1:1\""),
+        ("add", worker.to_owned(), "put back nothing\""),
+    ] {
+        let exclusion = format!("{{\"{list}\":[{workers}]}}");
+        let (status, answer) = http(address, "POST /api/v1/workers/exclude", &exclusion).await;
+        assert!(status == 200 && answer.contains(why), "{status} {answer}");
     }
     let name = internal::ShuffleName { application: "app-1".to_owned(), shuffle: 5 };
     let held = internal::HeldShuffle { name: Some(name), locations: 30, bytes: 5000 };

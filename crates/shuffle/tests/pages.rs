@@ -149,6 +149,30 @@ fn replicated_to_nobody(cluster: &Cluster) -> [Location; 1] {
     [Location { peer: Some(nobody), ..primary(cluster.id(0), 1) }]
 }
 
+#[tokio::test]
+async fn the_list_of_pages_has_all_of_them_and_nothing_else() {
+    let master = master::Server::start(master::Options { http_port: Some(0), ..master::Options::embedded() });
+    let master = master.await.unwrap();
+    let place = tempfile::tempdir().unwrap();
+    let options = worker::Options::embedded([master.address().to_string()], place.path());
+    let worker = worker::Server::start(worker::Options { http_port: Some(0), ..options }).await.unwrap();
+    for (address, pages) in [(master.http_address(), 17), (worker.http_address(), 9)] {
+        let address = address.unwrap();
+        let (status, list) = http(address, "GET /", "").await;
+        assert_eq!((status, list.lines().count()), (200, pages), "{list}");
+        for line in list.lines() {
+            let [method, path] = [0, 1].map(|word| line.split_whitespace().nth(word).unwrap());
+            let (status, answer) = http(address, &format!("{method} {path}"), "no JSON").await;
+            assert!(
+                matches!((method, status), ("GET", 200 | 503) | ("POST", 400)),
+                "{line}: {status} {answer}"
+            );
+        }
+        let (status, answer) = http(address, "GET /nothing", "").await;
+        assert!(status == 404 && answer.contains("/healthz"), "{status} {answer}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn orders_to_exit_are_carried_out_and_others_refused() {
     let cluster = Cluster::start(1, 64 << 20).await;

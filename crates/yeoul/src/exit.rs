@@ -2,12 +2,15 @@
 
 use std::io;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use yeoul_base::ErrorKind;
 
 /// The command line is at fault, as clap has it.
 const USAGE: u8 = 2;
+/// One and the same wish may come twice within this time: GNU timeout tells the process and then its whole group.
+const ECHO_MAX: Duration = Duration::from_secs(1);
 /// What a shell gives for a program that a signal ended: 128 and the signal's number.
 const INTERRUPTED: u8 = 128 + 2;
 const TERMINATED: u8 = 128 + 15;
@@ -48,6 +51,17 @@ impl Stop {
         tokio::select! {
             _ = self.terminate.recv() => Asked::Terminate,
             _ = self.interrupt.recv() => Asked::Interrupt,
+        }
+    }
+
+    /// Waits for another one that is a further wish, and no echo of `first`, which has just come.
+    pub async fn asked_again(&mut self, first: Asked) -> Asked {
+        let echoes_end = Instant::now() + ECHO_MAX;
+        loop {
+            let asked = self.asked().await;
+            if asked != first || Instant::now() >= echoes_end {
+                return asked;
+            }
         }
     }
 }

@@ -4,6 +4,7 @@ mod allocator;
 mod bench;
 mod demo;
 mod exit;
+mod memory;
 mod shuffle;
 mod sql;
 

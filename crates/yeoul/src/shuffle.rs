@@ -14,6 +14,7 @@ use yeoul_shuffle::settings::{self, apply, file};
 use yeoul_shuffle::{Error, Kind, Result, master, worker};
 
 use crate::exit::{Stop, code_of};
+use crate::memory::beyond_machine;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -184,7 +185,7 @@ pub fn report(error: &Error) {
     let mut cause = error.source();
     while let Some(error) = cause {
         let saying = error.to_string();
-        if saying != said {
+        if !said.ends_with(&saying) {
             text.push_str(&format!("  caused by: {saying}\n"));
         }
         (said, cause) = (saying, error.source());
@@ -251,6 +252,9 @@ async fn serve_worker(args: WorkerArgs) -> Result<()> {
         );
     }
     options.memory_bytes = args.memory.map_or(options.memory_bytes, ByteSize::as_u64);
+    if let Some(notice) = beyond_machine(ByteSize::from_bytes(options.memory_bytes)) {
+        tracing::warn!("{notice}");
+    }
     options.host = args.host.or(options.host);
     options.bind = args.bind.or(options.bind);
     options.rpc_port = args.rpc_port.unwrap_or(options.rpc_port);
@@ -281,16 +285,15 @@ async fn serve_worker(args: WorkerArgs) -> Result<()> {
         let is_elsewhere = has_http_host && !http.ip().is_unspecified();
         show_pages(&if is_elsewhere { http.to_string() } else { handle.id().address(http.port()) });
     }
-    tokio::select! {
+    let asked = tokio::select! {
         ended = handle.ended() => return ended,
-        _ = stop.asked() => {
-            tracing::info!("stopping: what is open is committed first; a second signal ends at once");
-            handle.stop();
-        }
-    }
+        asked = stop.asked() => asked,
+    };
+    tracing::info!("told to stop: a second signal, a second later or more, ends at once");
+    handle.stop();
     tokio::select! {
         ended = handle.ended() => ended,
-        _ = stop.asked() => Err(Error::new(Kind::Unavailable, "ended by a second signal before the stop was complete")),
+        _ = stop.asked_again(asked) => Err(Error::new(Kind::Unavailable, "ended by a second signal before the stop was complete")),
     }
 }
 

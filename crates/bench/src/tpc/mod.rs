@@ -17,7 +17,7 @@ use std::time::Duration;
 use std::{env, fs};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use yeoul_base::{ByteSize, ErrorKind};
+use yeoul_base::{ByteSize, ErrorKind, machine_memory};
 
 pub use self::args::TpcArgs;
 use self::oracle::Oracle;
@@ -239,16 +239,14 @@ fn tables_in(directory: &Path) -> Result<Vec<String>> {
 
 /// Processor, cores and memory, as far as the operating system says.
 fn machine() -> String {
-    let value = |file: &str, key: &str| {
-        let text = fs::read_to_string(file).ok()?;
-        let line = text.lines().find(|line| line.starts_with(key))?;
+    let model = || {
+        let text = fs::read_to_string("/proc/cpuinfo").ok()?;
+        let line = text.lines().find(|line| line.starts_with("model name"))?;
         Some(line.split_once(':')?.1.trim().to_owned())
     };
-    let processor = value("/proc/cpuinfo", "model name").unwrap_or_else(|| env::consts::ARCH.to_owned());
+    let processor = model().unwrap_or_else(|| env::consts::ARCH.to_owned());
     let cores = available_parallelism().map_or(1, |n| n.get());
-    let memory = value("/proc/meminfo", "MemTotal:")
-        .and_then(|text| text.strip_suffix("kB")?.trim().parse::<u64>().ok())
-        .map(|kib| format!(", {} of memory", ByteSize::from_bytes(kib * 1024)));
+    let memory = machine_memory().map(|memory| format!(", {memory} of memory"));
     format!("{processor}, {cores} cores{}, {}", memory.unwrap_or_default(), env::consts::OS)
 }
 

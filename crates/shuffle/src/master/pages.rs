@@ -1,19 +1,6 @@
 //! The master's HTTP: Celeborn 0.6's `/api/v1`, as its command line tool and Sail's tests use it, and Prometheus metrics.
 //! That tool's `--show-thread-dump`, `--show-container-info` and `--…-dynamic-conf` have no route here: there are no such
 //! threads, containers are not asked, and settings are read at the start.
-//!
-//! | method and path | what |
-//! | --- | --- |
-//! | GET /api/v1/conf | the options in effect |
-//! | GET /api/v1/shuffles | `<application>-<shuffle>` of all registered shuffles |
-//! | POST /api/v1/shuffles/unregister | let shuffles of an application go |
-//! | GET /api/v1/masters | who leads |
-//! | GET /api/v1/workers, /workers/topology, /workers/events | the workers, by standing; by rack; with commands under way |
-//! | POST /api/v1/workers/exclude, /workers/remove_unavailable, /workers/events | by hand |
-//! | GET /api/v1/applications, /applications/info, /applications/hostnames | the applications |
-//! | POST /api/v1/applications/delete_apps, /applications/revise_lost_shuffles | by hand |
-//! | GET /metrics/prometheus | see [`crate::metrics`] |
-//! | GET /healthz | 200, or 503 with what is wrong with the journal |
 
 use std::sync::Arc;
 
@@ -44,7 +31,11 @@ impl MasterPages {
         let (add, remove) = (ids(&add)?, ids(&remove)?);
         let excluded = self.shared.decide(|state, now| state.exclude_workers(now, &add, &remove)).await;
         excluded.map_err(|full| refused(full.to_string()))?;
-        Ok(handled(true, format!("excluded {}, put back {}", list(&add), list(&remove))))
+        // As Celeborn has it, who is not there may be excluded, and is named.
+        let mut unknown = [&add[..], &remove[..]].concat();
+        self.shared.read(|state| unknown.retain(|worker| !state.is_registered(worker)));
+        let message = format!("excluded {}, put back {}", list(&add), list(&remove));
+        Ok(handled(true, message + &not_registered(&unknown)))
     }
 
     async fn forget(&self, body: &[u8]) -> Result<Response, Response> {
@@ -77,14 +68,13 @@ impl MasterPages {
         let unknown = unknown.map_err(|full| refused(full.to_string()))?;
         // Celeborn 0.6 says so where it knows none of them, and that it succeeded where it knows some.
         let told: Vec<_> = workers.iter().filter(|worker| !unknown.contains(worker)).cloned().collect();
-        let mut message = format!("told {} to {event_type}", list(&told));
-        if !unknown.is_empty() {
-            message.push_str(&format!("; not registered: {}", list(&unknown)));
+        if workers.is_empty() {
+            return Err(refused("no worker is named".to_owned()));
         }
         if told.is_empty() {
-            return Err(refused(message));
+            return Err(refused(format!("none of them is registered: {}", list(&unknown))));
         }
-        Ok(handled(true, message))
+        Ok(handled(true, format!("told {} to {event_type}", list(&told)) + &not_registered(&unknown)))
     }
 
     async fn delete_applications(&self, body: &[u8]) -> Result<Response, Response> {
@@ -119,15 +109,36 @@ impl MasterPages {
         let shared = &self.shared;
         let mut exposition = Exposition::new("Master");
         shared.read(|state| view::metrics(state, &mut exposition));
-        exposition.gauge("IsActiveMaster", 1);
-        exposition.gauge("JournalFault", u8::from(shared.journal_fault().is_some()));
-        exposition.timer("OfferSlotsTime", &shared.meters.offer_slots);
+        exposition.gauge("IsActiveMaster", "1: this master decides", 1);
+        let fault = u8::from(shared.journal_fault().is_some());
+        exposition.gauge("JournalFault", "1 while the journal of --dir does not keep records, else 0", fault);
+        exposition.timer("OfferSlotsTime", "slot requests", &shared.meters.offer_slots);
         exposition.process();
         exposition.finish()
     }
 }
 
 impl Routes for MasterPages {
+    const LIST: &str = "\
+GET  /api/v1/conf                               the options in effect
+GET  /api/v1/masters                            who leads
+GET  /api/v1/workers                            the workers, by standing
+GET  /api/v1/workers/topology                   the workers, by rack
+GET  /api/v1/workers/events                     the workers with a command under way
+POST /api/v1/workers/events                     tell workers to stop, to leave or to stay
+POST /api/v1/workers/exclude                    take workers out of service, or put them back
+POST /api/v1/workers/remove_unavailable         forget workers that are gone
+GET  /api/v1/applications                       the applications, with their last heartbeats
+GET  /api/v1/applications/info                  the applications, with what they say about themselves
+GET  /api/v1/applications/hostnames             the hosts of their drivers
+POST /api/v1/applications/delete_apps           let applications go
+POST /api/v1/applications/revise_lost_shuffles  register shuffles of an application again
+GET  /api/v1/shuffles                           <application>-<number> of all registered shuffles
+POST /api/v1/shuffles/unregister                let shuffles of an application go
+GET  /metrics/prometheus                        numbers for Prometheus, under Celeborn's names
+GET  /healthz                                   200, or 503 with what is wrong with the journal
+";
+
     fn get(&self, path: &str, _query: &str) -> Option<Response> {
         let shared = &self.shared;
         let now = shared.now();
@@ -247,6 +258,11 @@ fn malformed(error: DecodeError) -> Response {
 
 fn refused(why: String) -> Response {
     handled_with(400, false, why)
+}
+
+/// What is added to the answer where some of the workers are not there.
+fn not_registered(unknown: &[WorkerId]) -> String {
+    if unknown.is_empty() { String::new() } else { format!("; not registered: {}", list(unknown)) }
 }
 
 fn list<T: ToString>(items: &[T]) -> String {

@@ -15,7 +15,7 @@ use super::options::Options;
 use super::pages::MasterPages;
 use super::relay::Relay;
 use super::service::MasterService;
-use super::state::{Decision, Now, OrderBatch, State, Unregistered};
+use super::state::{Decision, Now, OrderBatch, Standing, State, Unregistered};
 use crate::http::HttpServer;
 use crate::ids::WorkerId;
 use crate::metrics::Timer;
@@ -247,7 +247,11 @@ impl Shared {
     pub(super) fn link_lost(&self, connection: u64) {
         let lost = self.change(|state| state.worker_link_lost(connection));
         for worker in &lost {
-            tracing::warn!(%worker, "the connection to a worker ended");
+            if self.read(|state| state.standing(worker)) == Some(Standing::Stopping) {
+                tracing::info!(%worker, "the connection to a worker that stops ended");
+            } else {
+                tracing::warn!(%worker, "the connection to a worker ended, which has not said that it stops");
+            }
         }
         // Their watches end as well.
         self.ring(&lost);
@@ -325,7 +329,9 @@ mod tests {
     use super::super::record::Record;
     use super::super::state::scene::{grant, id, state_of};
     use super::*;
+    use crate::heard::Heard;
     use crate::ids::{ApplicationId, ShuffleId, ShuffleKey};
+    use crate::worker;
 
     fn shared(state: State, journal: FileJournal) -> Shared {
         let address = SocketAddr::from(([127, 0, 0, 1], 9097));
@@ -344,6 +350,45 @@ mod tests {
             let master = Server::start(options).await.unwrap();
             assert_eq!(master.http_address().unwrap().ip().to_string(), ip);
         }
+    }
+
+    #[tokio::test]
+    async fn only_an_end_that_was_not_announced_is_a_warning() {
+        const WITHIN: Duration = Duration::from_secs(20);
+        let (heard, _listening) = Heard::begin();
+        let master = Server::start(Options::embedded()).await.unwrap();
+        let place = tempfile::tempdir().unwrap();
+        let start = async || {
+            let options = worker::Options::embedded([master.address().to_string()], place.path());
+            let worker = worker::Server::start(options).await.unwrap();
+            master.wait_for_workers(1, WITHIN).await.unwrap();
+            worker
+        };
+        let until_said = async |text: &str| {
+            let said = async {
+                while !heard.text().contains(text) {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            };
+            tokio::time::timeout(WITHIN, said).await.unwrap_or_else(|_| panic!("{text}: {}", heard.text()))
+        };
+        let stopping = start().await;
+        stopping.stop();
+        stopping.ended().await.unwrap();
+        drop(stopping);
+        until_said(" INFO the connection to a worker that stops ended worker=").await;
+        let leaving = start().await;
+        leaving.decommission();
+        leaving.ended().await.unwrap();
+        drop(leaving);
+        for what in
+            ["is stopping", "has stopped", "is decommissioned: it takes nothing new", "has left for good"]
+        {
+            until_said(&format!(" INFO a worker {what} worker=")).await;
+        }
+        assert!(!heard.text().contains("WARN"), "{}", heard.text());
+        drop(start().await);
+        until_said(" WARN the connection to a worker ended, which has not said that it stops worker=").await;
     }
 
     fn is_pending<T>(future: &mut Pin<Box<dyn Future<Output = T> + '_>>) -> bool {

@@ -114,10 +114,16 @@ impl MasterService {
                 let worker = messages::worker(request.worker.as_ref())?;
                 let phase = Phase::from(request.phase());
                 let (incarnation, gone) = (request.incarnation, request.gone);
-                tracing::info!(%worker, ?phase, gone, "a worker leaves");
                 let left = shared
                     .decide(|state, now| state.worker_leaves(now, &worker, incarnation, phase, gone))
                     .await;
+                let what = match (phase, gone) {
+                    (Phase::Decommissioning, false) => "is decommissioned: it takes nothing new",
+                    (Phase::Decommissioning, true) => "has left for good",
+                    (_, false) => "is stopping",
+                    (_, true) => "has stopped",
+                };
+                tracing::info!(%worker, "a worker {what}");
                 Answer::of(&internal::WorkerLeaveReply { status: status(left).code() })
             }
             kind => return Err(unknown(kind)),

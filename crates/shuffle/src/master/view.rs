@@ -156,19 +156,33 @@ pub(super) fn metrics(state: &State, exposition: &mut Exposition) {
     let count = |wanted: &[Standing]| standings().filter(|standing| wanted.contains(standing)).count();
     let reports = || state.workers().values().map(|held| &held.report);
     let directories = || reports().flat_map(|report| &report.directories);
-    exposition.gauge("WorkerCount", state.workers().len());
-    exposition.gauge("LostWorkerCount", state.departed().values().filter(|gone| !gone.left).count());
-    exposition.gauge("ExcludedWorkerCount", count(&EXCLUDED));
-    exposition.gauge("AvailableWorkerCount", count(&[Standing::Available, Standing::Saturated]));
-    exposition.gauge("ShutdownWorkerCount", count(&[Standing::Stopping]));
-    exposition.gauge("DecommissionWorkerCount", count(&[Standing::Decommissioning]));
-    exposition.gauge("RegisteredShuffleCount", state.shuffle_count());
-    exposition.gauge("RunningApplicationCount", state.applications().len());
+    let lost = state.departed().values().filter(|gone| !gone.left).count();
+    let available = count(&[Standing::Available, Standing::Saturated]);
     let active = state.workers().values().fold(Held::default(), |all, worker| all.plus(worker.held_of_all()));
-    exposition.gauge("ActiveShuffleSize", active.bytes);
-    exposition.gauge("ActiveShuffleFileCount", active.locations);
-    exposition.gauge("DeviceCelebornTotalBytes", sum(directories().map(|d| d.bytes_total)));
-    exposition.gauge("DeviceCelebornFreeBytes", sum(directories().map(|d| d.bytes_usable)));
+    let (total, usable) =
+        (sum(directories().map(|d| d.bytes_total)), sum(directories().map(|d| d.bytes_usable)));
+    let mut gauge = |name: &str, what: &str, value: u64| exposition.gauge(name, what, value);
+    let len = |count: usize| count as u64;
+    gauge("WorkerCount", "workers that are registered", len(state.workers().len()));
+    gauge("LostWorkerCount", "workers that fell silent and have not come back", len(lost));
+    gauge(
+        "ExcludedWorkerCount",
+        "workers left out: by hand, not reached, or without storage",
+        len(count(&EXCLUDED)),
+    );
+    gauge("AvailableWorkerCount", "workers that may be given partitions", len(available));
+    gauge("ShutdownWorkerCount", "workers that are stopping", len(count(&[Standing::Stopping])));
+    gauge(
+        "DecommissionWorkerCount",
+        "workers that are leaving for good",
+        len(count(&[Standing::Decommissioning])),
+    );
+    gauge("RegisteredShuffleCount", "shuffles", len(state.shuffle_count()));
+    gauge("RunningApplicationCount", "applications", len(state.applications().len()));
+    gauge("ActiveShuffleSize", "bytes of the batches that workers hold", active.bytes);
+    gauge("ActiveShuffleFileCount", "partition locations that workers hold", active.locations);
+    gauge("DeviceCelebornTotalBytes", "bytes of the file systems of the workers' directories", total);
+    gauge("DeviceCelebornFreeBytes", "bytes that may still be stored in the workers' directories", usable);
     // What workers hold now, as Celeborn counts it. Drivers tell what they have written since their last heartbeats, which
     // never falls and may arrive twice.
     let mut users: BTreeMap<(&str, &str), Held> =
@@ -178,12 +192,13 @@ pub(super) fn metrics(state: &State, exposition: &mut Exposition) {
         let all = users.entry(user(application)).or_default();
         *all = all.plus(held);
     }
-    for ((tenant, name), held) in &users {
-        exposition.gauge_of("diskBytesWritten", &[("tenantId", tenant), ("name", name)], held.bytes);
-    }
-    for ((tenant, name), held) in &users {
-        exposition.gauge_of("diskFileCount", &[("tenantId", tenant), ("name", name)], held.locations);
-    }
+    let mut of_each = |name: &str, what: &str, of: fn(&Held) -> u64| {
+        for ((tenant, user), held) in &users {
+            exposition.gauge_of(name, what, &[("tenantId", tenant), ("name", user)], of(held));
+        }
+    };
+    of_each("diskBytesWritten", "bytes of a user's batches that workers hold", |held| held.bytes);
+    of_each("diskFileCount", "partition locations of a user that workers hold", |held| held.locations);
 }
 
 fn user(application: &Application) -> (&str, &str) {

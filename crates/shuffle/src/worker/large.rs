@@ -174,7 +174,7 @@ async fn new_file(
     patience: &mut Patience,
 ) -> Result<Unfinished, Rejection> {
     let Some(directory) = node.store.directory_for_large(len as u64) else {
-        return Err(unwritable(node, format!("no directory has room for a row of {len} bytes")));
+        return Err(unwritable(node, format!("no directory has room for a push of {len} bytes")));
     };
     let (key, number, lease) = {
         let contents = shuffle.lock();
@@ -197,13 +197,13 @@ fn unwritable(node: &Node, text: String) -> Rejection {
     let mut said = node.said_unwritable.lock().unwrap_or_else(PoisonError::into_inner);
     if said.is_none_or(|said| said.elapsed() >= SAID_AGAIN) {
         *said = Some(Instant::now());
-        tracing::warn!("{text}: pushes of large rows fail");
+        tracing::warn!("{text}: large pushes fail");
     }
     Rejection::Unwritten(text)
 }
 
 fn unwritten(node: &Node, len: usize, directory: &Directory, error: &io::Error) -> Rejection {
-    unwritable(node, format!("cannot write a row of {len} bytes to {}: {error}", directory.root().display()))
+    unwritable(node, format!("cannot write a push of {len} bytes to {}: {error}", directory.root().display()))
 }
 
 /// Has a disk do something, and waits no longer than that: a disk that stands still would hold up all that comes over the
@@ -463,13 +463,13 @@ mod tests {
         let directories = vec![place.path().join("full")];
         let full = node_with(Options { directories, disk_reserve_bytes: Some(u64::MAX), ..options(&place) });
         let timeout = Duration::from_secs(120);
-        assert_unwritten(push_row(&full, timeout).await, "no directory has room for a row of 94372");
+        assert_unwritten(push_row(&full, timeout).await, "no directory has room for a push of 94372");
         assert!(full.said_unwritable.lock().unwrap().is_some());
 
         let node = node(&place);
         let [first, second] = node.store.directories() else { panic!("there are two") };
         let still = (first.stand_still().await, second.stand_still().await);
-        assert_unwritten(push_row(&node, Duration::from_millis(100)).await, "cannot write a row of 94372");
+        assert_unwritten(push_row(&node, Duration::from_millis(100)).await, "cannot write a push of 94372");
         drop(still);
         let (pushed, copied) = push_row(&node, timeout).await;
         assert_eq!((&pushed.unwrap()[..], copied), (&[0][..], Copied::Status(Status::Success)));

@@ -55,8 +55,7 @@ impl Node {
             let capacity = options.capacities.get(directory.root());
             capacity.into_iter().for_each(|bytes| directory.limit(*bytes));
         }
-        let recovered = store.recover();
-        tracing::info!(?recovered, "looked for what was committed before");
+        store.recover().say();
         let incarnation = RandomState::new().hash_one(std::process::id());
         Ok(Self {
             options,

@@ -1,6 +1,6 @@
 //! How a worker is started.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -152,6 +152,12 @@ impl Options {
                 "give one with --dir, or several, separated by commas",
             );
         }
+        let mut named = BTreeSet::new();
+        let is_repeated = |path: &&PathBuf| !named.insert(std::path::absolute(path).unwrap_or_default());
+        if let Some(twice) = self.directories.iter().find(is_repeated) {
+            let text = format!("'{}' is named twice among the directories", twice.display());
+            return invalid(&text, "name each once, in --dir or in celeborn.worker.storage.dirs");
+        }
         if self.masters.is_empty() {
             return invalid("a worker needs a master", "give its address with --master host:9097");
         }
@@ -165,6 +171,17 @@ impl Options {
         if !(1..=PORTS_MAX).contains(&self.push_ports.len()) {
             let text = format!("{} ports for pushes, expected 1 to {PORTS_MAX}", self.push_ports.len());
             return invalid(&text, "give them with --push-port, separated by commas; 0 takes a free one");
+        }
+        // HTTP may listen at another address.
+        let http = self.http_port.filter(|_| self.http_host.is_none());
+        let others = [self.rpc_port, self.fetch_port, self.replicate_port].into_iter().chain(http);
+        let mut taken = BTreeSet::new();
+        let mut ports = self.push_ports.iter().copied().chain(others).filter(|port| *port > 0);
+        if let Some(twice) = ports.find(|port| !taken.insert(*port)) {
+            let text = format!("port {twice} is given twice");
+            let hint = "give each of --push-port, --rpc-port, --fetch-port, --replicate-port and --http-port others, \
+                or 0 for a free one";
+            return invalid(&text, hint);
         }
         if !(1..=CHUNK_BYTES_MAX).contains(&self.chunk_bytes) {
             let text = format!("chunks of {} bytes, expected 1 to {CHUNK_BYTES_MAX}", self.chunk_bytes);
@@ -181,6 +198,21 @@ impl Options {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_given_twice_is_named() {
+        let here = Options { directories: vec!["w".into()], ..Options::default() };
+        let twice = |options: Options| options.check().map_err(|error| error.to_string());
+        let directories = ["w", "x", "./w/"].map(PathBuf::from).to_vec();
+        let named = "'./w/' is named twice among the directories".to_owned();
+        assert_eq!(twice(Options { directories, ..here.clone() }), Err(named));
+        let given = Err("port 9 is given twice".to_owned());
+        assert_eq!(twice(Options { push_ports: vec![9, 0, 9], ..here.clone() }), given);
+        assert_eq!(twice(Options { push_ports: vec![9], fetch_port: 9, ..here.clone() }), given);
+        let http = Options { rpc_port: 9, http_port: Some(9), ..here };
+        assert_eq!(twice(http.clone()), given);
+        assert_eq!(twice(Options { http_host: Some("127.0.0.2".into()), ..http }), Ok(()));
+    }
 
     #[test]
     fn the_first_push_port_is_of_the_name_and_the_further_ones_are_not() {

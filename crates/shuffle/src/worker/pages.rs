@@ -1,16 +1,5 @@
 //! A worker's HTTP: Celeborn 0.6's `/api/v1`, as its command line tool uses it, and Prometheus metrics. What of that tool has
 //! no route at the master has none here.
-//!
-//! | method and path | what |
-//! | --- | --- |
-//! | GET /api/v1/conf | the options in effect |
-//! | GET /api/v1/workers | this worker |
-//! | GET /api/v1/workers/unavailable_peers | nobody: each copy tries the other worker anew |
-//! | POST /api/v1/workers/exit | stop gracefully or at once, or decommission |
-//! | GET /api/v1/applications, /api/v1/shuffles | of what it holds something |
-//! | GET /api/v1/shuffles/partitions | the locations that it holds; `?shuffle=<application>-<number>` for those of one |
-//! | GET /metrics/prometheus | see [`crate::metrics`] |
-//! | GET /healthz | 200 while it takes shuffles, or 503 with the reason why it does not |
 
 use std::sync::Arc;
 
@@ -89,6 +78,18 @@ impl WorkerPages {
 }
 
 impl Routes for WorkerPages {
+    const LIST: &str = "\
+GET  /api/v1/conf                       the options in effect
+GET  /api/v1/workers                    this worker
+GET  /api/v1/workers/unavailable_peers  nobody: each copy tries the other worker anew
+POST /api/v1/workers/exit               stop gracefully or at once, or decommission
+GET  /api/v1/applications               those of which it holds something
+GET  /api/v1/shuffles                   those of which it holds something
+GET  /api/v1/shuffles/partitions        the locations that it holds; ?shuffle=<application>-<number> for those of one
+GET  /metrics/prometheus                numbers for Prometheus, under Celeborn's names
+GET  /healthz                           200 while it takes shuffles, or 503 with the reason why it does not
+";
+
     fn get(&self, path: &str, query: &str) -> Option<Response> {
         let node = &self.node;
         Some(api::ok(&match path {

@@ -1,12 +1,14 @@
 //! Starts a worker, and ends it.
 
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+use yeoul_base::ByteSize;
 
 use super::control::ControlService;
 use super::fetch::FetchService;
@@ -32,6 +34,9 @@ const LEAVE_POLL: Duration = Duration::from_millis(50);
 
 /// How long a worker without shuffles that leaves for good waits for the last files to be deleted: nobody comes back for them.
 const DELETIONS_MAX: Duration = Duration::from_secs(60);
+
+/// How often a worker that stops says what it waits for.
+const SAY_INTERVAL: Duration = Duration::from_secs(30);
 
 /// How often idle streams make room, where it is wanted.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
@@ -225,7 +230,10 @@ impl Lifecycle {
                 () = tokio::time::sleep(LEAVE_POLL), if decommissioning => None,
             };
             match order {
-                Some(Command::StopNow) => return self.close().await,
+                Some(Command::StopNow) => {
+                    tracing::info!("stopping at once, as ordered: what is in memory only is lost");
+                    return self.close().await;
+                }
                 Some(Command::StopGracefully) => {
                     let hurried =
                         async { while orders.recv().await.is_some_and(|order| order != Command::StopNow) {} };
@@ -236,13 +244,19 @@ impl Lifecycle {
                     return self.close().await;
                 }
                 Some(Command::Decommission) => {
-                    tracing::info!("leaving for good: the last shuffle is waited for");
+                    let (held, timeout) =
+                        (self.node.store.all().len(), self.node.options.decommission_timeout);
+                    tracing::info!(
+                        "decommissioned: takes nothing new, and leaves when its {held} shuffles have gone, \
+                         at the latest after {}",
+                        spoken(timeout)
+                    );
                     self.node.set_phase(Phase::Decommissioning);
-                    leave_by = Some(Instant::now() + self.node.options.decommission_timeout);
+                    leave_by = Some(Instant::now() + timeout);
                     self.registration.leave(false).await;
                 }
                 Some(Command::Recommission) => {
-                    tracing::info!("staying");
+                    tracing::info!("recommissioned: takes partitions again");
                     self.node.set_phase(Phase::Normal);
                     leave_by = None;
                 }
@@ -254,34 +268,68 @@ impl Lifecycle {
             if leaves && self.node.store.all().is_empty() {
                 leave_by = leave_by.min(Some(Instant::now() + DELETIONS_MAX));
             }
-            let empty = leaves && self.node.store.shuffle_count() == 0;
-            if empty || leave_by.is_some_and(|by| Instant::now() >= by) {
-                tracing::info!(shuffles_left_behind = self.node.store.shuffle_count(), "left");
-                self.registration.leave(true).await;
-                return self.close().await;
+            let is_late = leave_by.is_some_and(|by| Instant::now() >= by);
+            if !leaves && !is_late {
+                continue;
             }
+            // What is being deleted counts: nobody comes back for its files.
+            let store = &self.node.store;
+            match (store.shuffle_count(), store.all().len()) {
+                (0, _) => tracing::info!("left: its last shuffle has gone"),
+                (deleting, 0) if is_late => {
+                    tracing::warn!("left before the files of {deleting} shuffles were deleted, which stay");
+                }
+                (_, held) if is_late => tracing::warn!(
+                    "left after {} (celeborn.worker.decommission.forceExitTimeout) with {held} shuffles, which are lost",
+                    spoken(self.node.options.decommission_timeout)
+                ),
+                _ => continue,
+            }
+            self.registration.leave(true).await;
+            return self.close().await;
         }
     }
 
     /// Hands over: the master tells drivers, which commit what is open here and go elsewhere; then everything committed
     /// goes to disk, while it can still be read.
     async fn hand_over(&self) {
-        self.node.set_phase(Phase::Stopping);
+        let node = &self.node;
+        node.set_phase(Phase::Stopping);
+        tracing::info!(
+            "stopping: {} locations are open, for whose commits it waits {} at most",
+            node.open_locations(),
+            spoken(node.options.stop_timeout)
+        );
         self.registration.leave(false).await;
-        let by = Instant::now() + self.node.options.stop_timeout;
-        while self.node.open_locations() > 0 && Instant::now() < by {
-            tokio::time::sleep(LEAVE_POLL).await;
-        }
-        let open = self.node.open_locations();
+        let by = Instant::now() + node.options.stop_timeout;
+        let committed = async {
+            while node.open_locations() > 0 && Instant::now() < by {
+                tokio::time::sleep(LEAVE_POLL).await;
+            }
+        };
+        aloud(SAY_INTERVAL, committed, || {
+            let left = by.saturating_duration_since(Instant::now()).as_secs();
+            format!("stopping: {} locations are still open, {left} s left", node.open_locations())
+        })
+        .await;
+        let open = node.open_locations();
         if open > 0 {
             tracing::warn!(
-                open,
-                "locations were not committed in time: what they hold is lost with this process"
+                "{open} locations were not committed in time: what they hold is lost with this process"
             );
         }
-        let failed = self.node.store.flush().await;
-        for shuffle in failed {
+        let failed = aloud(SAY_INTERVAL, node.store.flush(), || {
+            let resident = node.store.all().iter().map(|shuffle| shuffle.resident()).sum();
+            format!("stopping: {} are still to be brought to disk", ByteSize::from_bytes(resident))
+        })
+        .await;
+        for shuffle in &failed {
             tracing::warn!(shuffle = %shuffle.key(), "not wholly on disk: what is missing is lost with this process");
+        }
+        match (failed.len(), open) {
+            (0, 0) => tracing::info!("stopped: everything is on disk"),
+            (0, _) => tracing::info!("stopped: everything that was committed is on disk"),
+            (failed, _) => tracing::warn!("stopped: {failed} shuffles are not wholly on disk"),
         }
         self.registration.leave(true).await;
     }
@@ -296,6 +344,25 @@ impl Lifecycle {
             closing.spawn(http.stop());
         }
         closing.join_all().await;
+    }
+}
+
+/// Waits, and says now and then what for.
+async fn aloud<T>(interval: Duration, waiting: impl Future<Output = T>, what_for: impl Fn() -> String) -> T {
+    let mut waiting = pin!(waiting);
+    loop {
+        match tokio::time::timeout(interval, waiting.as_mut()).await {
+            Ok(done) => return done,
+            Err(_) => tracing::info!("{}", what_for()),
+        }
+    }
+}
+
+/// A time as people say it: whole hours in hours, others in seconds.
+fn spoken(time: Duration) -> String {
+    match time.as_secs() {
+        seconds if seconds > 0 && seconds.is_multiple_of(3600) => format!("{} h", seconds / 3600),
+        _ => format!("{} s", time.as_secs_f64()),
     }
 }
 
@@ -343,13 +410,14 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
-    use crate::ids::{FileName, LocationId, ShuffleKey};
+    use crate::heard::Heard;
+    use crate::ids::{FileName, LocationId, MapId, ShuffleKey};
     use crate::net::{Body, Client, Reply, RequestError, Service};
     use crate::wire::internal::{WorkerHeartbeatReply, WorkerRegistered};
     use crate::wire::message::{Message, MessageType};
     use crate::wire::rpc::{self, Answer, Call, Request};
     use crate::wire::{Head, Header, proto, received};
-    use crate::worker::node::tests::reserved;
+    use crate::worker::node::tests::{append, reserved};
     use crate::worker::store::segment::Segment;
 
     const WITHIN: Duration = Duration::from_secs(20);
@@ -430,12 +498,76 @@ mod tests {
     #[tokio::test]
     async fn a_worker_that_is_told_to_stay_stays() {
         let place = tempfile::tempdir().unwrap();
+        let (heard, _listening) = Heard::begin();
         let worker = Server::start(alone(&place)).await.unwrap();
         worker.decommission();
         worker.order(Command::Recommission);
         worker.stop(); // if it is still there
         worker.ended().await.unwrap();
         assert_eq!(worker.node().phase(), Phase::Stopping);
+        let said = heard.text();
+        let lines = said.lines().filter(|line| line.contains("INFO ")).map(|line| line.trim_start());
+        assert_eq!(
+            lines.collect::<Vec<_>>(),
+            [
+                "INFO decommissioned: takes nothing new, and leaves when its 0 shuffles have gone, at the latest after 6 h",
+                "INFO recommissioned: takes partitions again",
+                "INFO stopping: 0 locations are open, for whose commits it waits 480 s at most",
+                "INFO stopped: everything is on disk",
+            ],
+            "{said}"
+        );
+    }
+
+    #[tokio::test]
+    async fn what_a_worker_loses_when_it_ends_is_said() {
+        let (heard, _listening) = Heard::begin();
+        for stops in [false, true] {
+            let place = tempfile::tempdir().unwrap();
+            let options = Options {
+                host: Some("127.0.0.1".into()),
+                stop_timeout: Duration::from_millis(100),
+                decommission_timeout: Duration::from_millis(1500),
+                ..Options::embedded(["127.0.0.1:1"], place.path()) // nobody is there
+            };
+            let worker = Server::start(options).await.unwrap();
+            let file = FileName { location: LocationId::new(0, 0), mode: Mode::Primary };
+            for shuffle in 0..2 {
+                let key = ShuffleKey::new("app", shuffle);
+                let shuffle = reserved(worker.node(), &key, &[file]);
+                append(&shuffle, file, MapId(3));
+            }
+            if stops {
+                worker.stop()
+            } else {
+                worker.decommission()
+            }
+            tokio::time::timeout(WITHIN, worker.ended()).await.expect("it ends").unwrap();
+        }
+        let said = heard.text();
+        for line in [
+            "WARN left after 1.5 s (celeborn.worker.decommission.forceExitTimeout) with 2 shuffles, which are lost\n",
+            "INFO stopping: 2 locations are open, for whose commits it waits 0.1 s at most\n",
+            "WARN 2 locations were not committed in time: what they hold is lost with this process\n",
+        ] {
+            assert_eq!(said.matches(line).count(), 1, "{line}: {said}");
+        }
+        assert!(!said.contains("stopped: everything is on disk"), "{said}");
+    }
+
+    #[tokio::test]
+    async fn what_is_waited_for_is_said_now_and_then() {
+        let (heard, _listening) = Heard::begin();
+        let waiting = async {
+            while heard.text().lines().count() < 3 {
+                tokio::task::yield_now().await;
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            7
+        };
+        let waited = aloud(Duration::from_millis(20), waiting, || "still there".to_owned());
+        assert_eq!(tokio::time::timeout(WITHIN, waited).await.expect("it says so"), 7);
+        assert!(heard.text().lines().all(|line| line == " INFO still there"), "{}", heard.text());
     }
 
     #[tokio::test]

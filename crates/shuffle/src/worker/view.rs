@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
+use super::meters::Meters;
 use super::node::Node;
 use super::store::directory::Directory;
 use super::store::shuffle::Shuffle;
@@ -128,65 +129,98 @@ fn locations(node: &Node, shuffle: &Shuffle, mode: Mode) -> Value {
 
 /// What a worker has for Prometheus.
 pub(super) fn metrics(node: &Node, connections: usize, exposition: &mut Exposition) {
-    let (store, meters) = (&node.store, &node.meters);
-    let shuffles = store.all();
-    let sum = |of: fn(&Shuffle) -> u64| shuffles.iter().map(|shuffle| of(shuffle)).sum::<u64>();
-    exposition.gauge("RegisteredShuffleCount", shuffles.len());
-    exposition.gauge("RunningApplicationCount", running(node).len());
-    exposition.gauge("ActiveShuffleSize", sum(|shuffle| shuffle.lock().bytes()));
-    exposition.gauge("ActiveShuffleFileCount", sum(|shuffle| shuffle.lock().state.len() as u64));
-    exposition.gauge("ActiveSlotsCount", sum(|shuffle| shuffle.lock().state.open_locations() as u64));
-    exposition.gauge("MemoryFileStorageSize", sum(Shuffle::resident));
-    exposition.gauge("ActiveChunkStreamCount", node.streams.len());
-    exposition.gauge("IsDecommissioningWorker", u8::from(node.phase() == Phase::Decommissioning));
-    exposition.counter("ActiveConnectionCount", connections);
+    contents(node, exposition);
+    exposition.counter("ActiveConnectionCount", "connections that are open", connections);
+    work(&node.meters, exposition);
+    storage(node, exposition);
+}
 
-    exposition.counter("SlotsAllocated", meters.slots.get());
-    exposition.timer("ReserveSlotsTime", &meters.reservations);
-    exposition.timer("CommitFilesTime", &meters.commits);
-    exposition.timer("PrimaryPushDataTime", &meters.pushes);
-    exposition.timer("ReplicaPushDataTime", &meters.copies);
-    exposition.counter("WriteDataSuccessCount", meters.taken.get());
-    exposition.counter("WriteDataHardSplitCount", meters.split.get());
-    exposition.counter("WriteDataFailCount", meters.failed.get());
+fn contents(node: &Node, exposition: &mut Exposition) {
+    let shuffles = node.store.all();
+    let sum = |of: fn(&Shuffle) -> u64| shuffles.iter().map(|shuffle| of(shuffle)).sum::<u64>();
+    let bytes = sum(|shuffle| shuffle.lock().bytes());
+    let locations = sum(|shuffle| shuffle.lock().state.len() as u64);
+    let open = sum(|shuffle| shuffle.lock().state.open_locations() as u64);
+    let is_leaving = node.phase() == Phase::Decommissioning;
+    let mut gauge = |name: &str, what: &str, value: u64| exposition.gauge(name, what, value);
+    gauge("RegisteredShuffleCount", "shuffles of which it holds something", shuffles.len() as u64);
+    gauge("RunningApplicationCount", "applications of which it holds something", running(node).len() as u64);
+    gauge("ActiveShuffleSize", "bytes of the batches that it holds", bytes);
+    gauge("ActiveShuffleFileCount", "partition locations that it holds, open or committed", locations);
+    gauge("ActiveSlotsCount", "partition locations that take pushes", open);
+    gauge("MemoryFileStorageSize", "bytes of batches that are in memory", sum(Shuffle::resident));
+    gauge("ActiveChunkStreamCount", "streams of readers that are open", node.streams.len() as u64);
+    gauge("IsDecommissioningWorker", "1 while it is decommissioned, else 0", u64::from(is_leaving));
+}
+
+fn work(meters: &Meters, exposition: &mut Exposition) {
+    let mut counter = |name: &str, what: &str, value: u64| exposition.counter(name, what, value);
+    counter("SlotsAllocated", "partition locations that were reserved", meters.slots.get());
+    counter("WriteDataSuccessCount", "pushes and copies that were taken", meters.taken.get());
+    counter(
+        "WriteDataHardSplitCount",
+        "pushes and copies that were sent to another location",
+        meters.split.get(),
+    );
+    counter("WriteDataFailCount", "pushes and copies that failed", meters.failed.get());
     let copies = &meters.failed_copies;
     let causes = [
-        ("ReplicateDataCreateConnectionFailCount", copies.connect.get()),
-        ("ReplicateDataConnectionExceptionCount", copies.connection.get()),
-        ("ReplicateDataTimeoutCount", copies.timeout.get()),
-        ("ReplicateDataWriteFailCount", copies.write.get()),
-        ("ReplicateDataFailNonCriticalCauseCount", copies.other.get()),
+        ("ReplicateDataCreateConnectionFailCount", "no connection to it", copies.connect.get()),
+        ("ReplicateDataConnectionExceptionCount", "the connection broke off", copies.connection.get()),
+        ("ReplicateDataTimeoutCount", "no answer in time", copies.timeout.get()),
+        ("ReplicateDataWriteFailCount", "no disk took it", copies.write.get()),
+        ("ReplicateDataFailNonCriticalCauseCount", "it refused", copies.other.get()),
     ];
-    exposition.counter("ReplicateDataFailCount", causes.iter().map(|(_, count)| count).sum::<u64>());
-    causes.into_iter().for_each(|(name, count)| exposition.counter(name, count));
-    exposition.timer("OpenStreamTime", &meters.opens);
-    exposition.counter("OpenStreamSuccessCount", meters.opens.count());
-    exposition.counter("OpenStreamFailCount", meters.failed_opens.get());
-    exposition.timer("FetchChunkTime", &meters.chunks);
-    exposition.counter("FetchChunkSuccessCount", meters.chunks.count());
-    exposition.counter("FetchChunkFailCount", meters.failed_chunks.get());
+    let all = causes.iter().map(|(_, _, count)| count).sum();
+    let failed = "pushes of which the other worker's copy failed";
+    counter("ReplicateDataFailCount", failed, all);
+    causes.into_iter().for_each(|(name, why, count)| counter(name, &format!("{failed}: {why}"), count));
+    counter("OpenStreamSuccessCount", "streams that were opened for readers", meters.opens.count());
+    counter("OpenStreamFailCount", "streams that could not be opened", meters.failed_opens.get());
+    counter("FetchChunkSuccessCount", "chunks that were sent to readers", meters.chunks.count());
+    counter("FetchChunkFailCount", "chunks that could not be read", meters.failed_chunks.get());
+    exposition.timer(
+        "ReserveSlotsTime",
+        "reservations, each of a shuffle's locations here",
+        &meters.reservations,
+    );
+    exposition.timer("CommitFilesTime", "commits", &meters.commits);
+    exposition.timer("PrimaryPushDataTime", "pushes, from head to answer", &meters.pushes);
+    exposition.timer("ReplicaPushDataTime", "copies of pushes, from head to answer", &meters.copies);
+    exposition.timer("OpenStreamTime", "streams opened for readers", &meters.opens);
+    exposition.timer("FetchChunkTime", "chunks, from request to last byte", &meters.chunks);
     // Celeborn counts how often all pushes paused. Here each push waits by itself.
-    exposition.gauge("PausePushData", meters.waits.count());
-    exposition.gauge("PausePushDataTime", meters.waits.total().as_millis());
-    exposition.timer("FlushDataTime", store.spills());
+    let waits = &meters.waits;
+    exposition.gauge("PausePushData", "pushes and copies that waited for memory", waits.count());
+    exposition.gauge("PausePushDataTime", "how long they waited together, in ms", waits.total().as_millis());
+}
 
-    let memory = store.memory();
-    let (used, limit) = (memory.used(), memory.limit());
-    exposition.gauge("DirectMemoryUsageRatio", used as f64 / limit.max(1) as f64);
+fn storage(node: &Node, exposition: &mut Exposition) {
+    let store = &node.store;
+    exposition.timer("FlushDataTime", "writes of batches from memory to disk", store.spills());
+    let (used, limit) = (store.memory().used(), store.memory().limit());
+    let ratio = used as f64 / limit.max(1) as f64;
+    exposition.gauge("DirectMemoryUsageRatio", "the part of the memory for batches that is used", ratio);
     // Beyond Celeborn's names:
-    exposition.gauge("MemoryUsedBytes", used);
-    exposition.gauge("MemoryLimitBytes", limit);
-    exposition.counter("BytesAppended", node.appended());
-    exposition.counter("BytesSpilled", store.spilled_bytes().get());
+    exposition.gauge("MemoryUsedBytes", "bytes of the memory for batches that are used", used);
+    exposition.gauge("MemoryLimitBytes", "bytes of memory that there are for batches", limit);
+    exposition.counter("BytesAppended", "bytes of batches that were taken", node.appended());
+    exposition.counter(
+        "BytesSpilled",
+        "bytes of batches written from memory to disk",
+        store.spilled_bytes().get(),
+    );
 
-    let mut of_each = |name: &str, of: fn(&Directory) -> u64| {
+    let mut of_each = |name: &str, what: &str, of: fn(&Directory) -> u64| {
         for directory in store.directories() {
             let root = directory.root().to_string_lossy();
-            exposition.gauge_of(name, &[("device", &root)], of(directory));
+            exposition.gauge_of(name, what, &[("device", &root)], of(directory));
         }
     };
-    of_each("DeviceOSFreeBytes", Directory::free);
-    of_each("DeviceCelebornTotalBytes", Directory::total);
-    of_each("DeviceCelebornFreeBytes", Directory::usable);
-    of_each("DeviceHealthy", |directory| u64::from(directory.health() == Health::Healthy));
+    of_each("DeviceOSFreeBytes", "bytes free in a directory's file system", Directory::free);
+    of_each("DeviceCelebornTotalBytes", "bytes of a directory's file system", Directory::total);
+    of_each("DeviceCelebornFreeBytes", "bytes that may still be stored in a directory", Directory::usable);
+    of_each("DeviceHealthy", "1 while a directory takes batches, else 0", |directory| {
+        u64::from(directory.health() == Health::Healthy)
+    });
 }

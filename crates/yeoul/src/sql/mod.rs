@@ -17,6 +17,7 @@ use yeoul_sql::{Error, Options, Session};
 use self::signals::{First, Signals};
 use crate::allocator::return_memory_at_once;
 use crate::exit::Asked;
+use crate::memory::beyond_machine;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -101,8 +102,11 @@ fn threads(text: &str) -> Result<usize, String> {
 
 /// Runs the verb.
 pub fn run(args: SqlArgs) -> ExitCode {
-    if args.memory.is_some() {
+    if let Some(limit) = args.memory {
         return_memory_at_once();
+        if let Some(notice) = beyond_machine(limit).filter(|_| !args.quiet) {
+            let _ = writeln!(io::stderr(), "notice: {notice}");
+        }
     }
     if std::env::var_os("RUST_BACKTRACE").is_none() {
         // What panics becomes an error with its message; the trace is for those who ask for it.

@@ -1,5 +1,5 @@
 //! SIGINT and SIGTERM to verbs that work in a directory of their own: they end with 130 and 143, and leave no file and no
-//! process behind.
+//! process behind. A worker of a shuffle stops in order, and ends with 0.
 
 use std::fs;
 use std::path::Path;
@@ -90,6 +90,66 @@ fn a_benchmark_ends_with_its_worker() {
         let sign = "memory/yeoul-shuffle";
         assert_eq!(ended_by(signal, &folder, &["bench", "shuffle"], sign), Some(code), "{signal:?}");
         nothing_is_left(&folder);
+    }
+}
+
+/// Starts a worker with an empty directory, and waits until it is there. What it says goes to the file `said`.
+fn start_worker(folder: &Folder, args: &[&str]) -> Child {
+    use std::io::Read;
+    let said = fs::File::create(folder.path().join("said")).unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_yeoul"))
+        .args(["shuffle", "worker", "--dir", "data"])
+        .args(args)
+        .current_dir(folder.path())
+        .env_remove("YEOUL_LOG")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(said)
+        .spawn()
+        .unwrap();
+    child.stdout.take().unwrap().read_exact(&mut [0; 1]).unwrap();
+    child
+}
+
+#[test]
+fn a_worker_stops_aloud_and_says_beforehand_that_its_disk_is_too_small() {
+    let folder = Folder::new();
+    let mut child = start_worker(&folder, &["--master", "127.0.0.1:1", "--disk-reserve", "9000TiB"]);
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    until(&mut child, LEAVE_MAX, |child| child.try_wait().unwrap().is_some());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let said = fs::read_to_string(folder.path().join("said")).unwrap();
+    let expected = [
+        " WARN yeoul_shuffle::worker::store::directory: data takes nothing: ",
+        " free, 9000 TiB reserved; free space or lower --disk-reserve\n",
+        "recovered 0 shuffles with 0 locations\n",
+        "stopping: 0 locations are open, for whose commits it waits 480 s at most\n",
+        "stopped: everything is on disk\n",
+    ];
+    for line in expected {
+        assert_eq!(said.matches(line).count(), 1, "{line}: {said}");
+    }
+}
+
+#[test]
+fn one_signal_that_comes_twice_does_not_cut_a_stop_short_and_a_second_one_does() {
+    // A master that takes connections and does not answer, so that the stop takes its time.
+    let master = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let master = master.local_addr().unwrap().to_string();
+    for (second, later) in [(Signal::TERM, Duration::from_millis(1100)), (Signal::INT, Duration::ZERO)] {
+        let folder = Folder::new();
+        let mut child = start_worker(&folder, &["--master", &master]);
+        for _ in 0..3 {
+            kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+            thread::sleep(Duration::from_millis(100));
+        }
+        thread::sleep(later);
+        assert_eq!(child.try_wait().unwrap(), None, "it still stops");
+        kill_process(Pid::from_child(&child), second).unwrap();
+        until(&mut child, Duration::from_secs(5), |child| child.try_wait().unwrap().is_some());
+        assert_eq!(child.wait().unwrap().code(), Some(1));
+        let said = fs::read_to_string(folder.path().join("said")).unwrap();
+        assert!(said.ends_with("error: ended by a second signal before the stop was complete\n"), "{said}");
     }
 }
 

@@ -87,9 +87,50 @@ fn a_report_that_cannot_be_written_is_not_measured_first() {
 exit 1
 -- stderr
 error: cannot write none/report.json: No such file or directory (os error 2)
-  caused by: No such file or directory (os error 2)
 ",
     );
+}
+
+#[test]
+fn what_cannot_be_given_to_a_server_is_named() {
+    let folder = Folder::new();
+    folder.write("file", "");
+    yeoul(&folder, ["shuffle", "worker", "--dir", "w,x,./w"]).shows(
+        "
+exit 2
+-- stderr
+error: './w' is named twice among the directories
+  hint: name each once, in --dir or in celeborn.worker.storage.dirs
+",
+    );
+    yeoul(&folder, ["shuffle", "worker", "--dir", "w", "--rpc-port", "7", "--push-port", "0,0,7"]).shows(
+        "
+exit 2
+-- stderr
+error: port 7 is given twice
+  hint: give each of --push-port, --rpc-port, --fetch-port, --replicate-port and --http-port others, or 0 for a free one
+",
+    );
+    let expected = |purpose: &str| {
+        format!(
+            "exit 1\n-- stderr\nerror: cannot use 'file' for {purpose}: it is not a directory\n  \
+             hint: --dir names a directory that may be written, and that is made if need be"
+        )
+    };
+    yeoul(&folder, ["shuffle", "master", "--port", "0", "--http-port", "0", "--dir", "file"])
+        .shows(&expected("the journal"));
+    yeoul(&folder, ["shuffle", "worker", "--dir", "file"]).shows(&expected("batches"));
+    assert_eq!(folder.names(), ["file"]);
+}
+
+#[test]
+fn a_limit_beyond_what_the_machine_has_is_taken_and_named() {
+    let folder = Folder::new();
+    let run = || folder.yeoul(["sql", "--memory", "9000TiB", "-c", "SELECT 7 AS n", "--format", "csv"]);
+    let seen = run().done();
+    let told = "-- stderr\nnotice: --memory 9000 TiB is more than the ";
+    assert!(seen.starts_with("exit 0\nn\n7\n") && seen.contains(told), "{seen}");
+    run().with(["--quiet"]).shows("exit 0\nn\n7");
 }
 
 /// 50 MB are less than the 48 MiB that a worker needs; as Celeborn's settings have it, they would be more.

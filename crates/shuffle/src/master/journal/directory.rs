@@ -58,7 +58,8 @@ pub fn snapshot_path(dir: &Path, first: u64) -> PathBuf {
 /// `Conflict` if another process has it.
 pub fn lock(dir: &Path) -> Result<File> {
     let path = dir.join("LOCK");
-    let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path).map_err(at(&path))?;
+    let unusable = |error| Error::unusable_directory(dir, "the journal", error);
+    let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path).map_err(unusable)?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(fs::TryLockError::WouldBlock) => {

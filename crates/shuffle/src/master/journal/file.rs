@@ -75,7 +75,8 @@ impl FileJournal {
     /// `Conflict` if another process uses the directory, or a snapshot of this one is still written there; `Corrupt` if a
     /// file is damaged where it was on the disk; others as the file system says.
     pub fn open(options: FileJournalOptions) -> Result<(Self, Vec<Record>)> {
-        fs::create_dir_all(&options.dir).map_err(at(&options.dir))?;
+        let unusable = |error| Error::unusable_directory(&options.dir, "the journal", error);
+        fs::create_dir_all(&options.dir).map_err(unusable)?;
         let lock = Arc::new(lock(&options.dir)?);
         snapshot::remove_unfinished(&options.dir);
         let Files { snapshots, journals } = Files::list(&options.dir)?;

@@ -13,6 +13,11 @@ impl Worker {
 }
 
 impl State {
+    /// Whether a registered worker has this name.
+    pub fn is_registered(&self, named: &WorkerId) -> bool {
+        self.known_as(named).is_some()
+    }
+
     /// The registered worker that a client means by a name. Which ports it has is not in the journal: until it has
     /// registered with this process, any will do.
     pub(super) fn known_as(&self, named: &WorkerId) -> Option<&WorkerId> {

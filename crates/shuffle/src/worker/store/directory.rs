@@ -10,6 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rustix::io::Errno;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use yeoul_base::ByteSize;
 
 use crate::error::{Error, Kind, Result};
 pub use crate::report::Health;
@@ -112,11 +113,7 @@ impl Directory {
     /// # Errors
     /// `Conflict` if another worker has it; else what the file system says.
     pub fn open(root: &Path, reserve_bytes: Option<u64>) -> Result<Self> {
-        let about = |error: io::Error| {
-            let text = format!("cannot use directory {}: {error}", root.display());
-            Error::new(Error::from(error).kind(), text)
-                .with_hint("give each worker directories that it may write")
-        };
+        let about = |error| Error::unusable_directory(root, "batches", error);
         let home = root.join(HOME);
         fs::create_dir_all(&home).map_err(about)?;
         let lock =
@@ -299,12 +296,34 @@ impl Directory {
         self.free.store(free, Ordering::Relaxed);
         self.usable.store(free.saturating_sub(self.reserve_bytes), Ordering::Relaxed);
         let full = free <= self.reserve_bytes || self.capacity_left() == 0;
-        self.change_health(|health| match (health, full) {
+        let before = self.change_health(|health| match (health, full) {
             (Health::Failed, _) => Health::Failed,
             (_, true) => Health::Full,
             (_, false) => Health::Healthy,
         });
+        match (before, full) {
+            (Health::Healthy, true) => self.say_full(),
+            (Health::Full, false) => {
+                tracing::info!("{} takes batches again: {}", self.root.display(), self.room());
+            }
+            _ => {}
+        }
         Ok(())
+    }
+
+    fn room(&self) -> String {
+        let [free, reserved] = [self.free(), self.reserve_bytes].map(ByteSize::from_bytes);
+        format!("{free} free, {reserved} reserved")
+    }
+
+    fn say_full(&self) {
+        let root = self.root.display();
+        if self.capacity_left() == 0 {
+            let capacity = ByteSize::from_bytes(self.capacity.load(Ordering::Relaxed));
+            tracing::warn!("{root} takes nothing: what is stored there fills its capacity of {capacity}");
+        } else {
+            tracing::warn!("{root} takes nothing: {}; free space or lower --disk-reserve", self.room());
+        }
     }
 
     /// For tests: a disk that stands still. No batches are written here until the result is dropped; what is here is read.
@@ -335,7 +354,8 @@ impl Directory {
     pub(super) fn failed(&self, error: &io::Error) {
         let full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
         let health = if full { Health::Full } else { Health::Failed };
-        tracing::warn!(directory = %self.root.display(), %error, ?health, "directory excluded");
+        let why = if full { "it is full" } else { "it failed" };
+        tracing::warn!(directory = %self.root.display(), %error, "directory excluded: {why}");
         if full {
             self.free.store(0, Ordering::Relaxed);
         }
@@ -355,8 +375,10 @@ impl Directory {
 
     /// Takes in that batches do not fit above the reserve, without having tried.
     pub(super) fn lacks_room(&self) {
-        tracing::warn!(directory = %self.root.display(), usable = self.usable(), "directory excluded: it is full");
-        self.change_health(|health| if health == Health::Healthy { Health::Full } else { health });
+        let lower = |health| if health == Health::Healthy { Health::Full } else { health };
+        if self.change_health(lower) == Health::Healthy {
+            self.say_full();
+        }
     }
 
     /// Writes, syncs, reads and deletes a small file, and measures the space. Blocks; a caller on a runtime puts it on a
@@ -406,6 +428,7 @@ impl Directory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::heard::Heard;
 
     #[tokio::test]
     async fn what_hangs_keeps_its_turn_and_who_gives_up_leaves_the_line() {
@@ -489,6 +512,40 @@ mod tests {
         let path = place.path().join("file");
         fs::write(&path, "").unwrap();
         let error = Directory::open(&path, None).unwrap_err();
-        assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
+        let expected = format!("cannot use '{}' for batches: it is not a directory", path.display());
+        assert_eq!(error.to_string(), expected);
+        let error = Directory::open(&path.join("below"), None).unwrap_err();
+        assert!(error.to_string().ends_with("(os error 20)"), "{error}");
+    }
+
+    #[test]
+    fn that_a_directory_takes_nothing_is_said_once_and_so_is_that_it_does_again() {
+        let place = tempfile::tempdir().unwrap();
+        let (heard, _listening) = Heard::begin();
+        let mut directory = Directory::open(place.path(), Some(u64::MAX)).unwrap();
+        let mut expected = String::new();
+        let mut is_said = |parts: [&str; 3]| {
+            let said = heard.text();
+            let line = said.strip_prefix(expected.as_str()).unwrap();
+            assert!(line.lines().count() == 1 && parts.iter().all(|part| line.contains(part)), "{said}");
+            expected = said;
+        };
+        let root = place.path().display().to_string();
+        is_said([" WARN ", &root, "16777216.0 TiB reserved; free space or lower --disk-reserve\n"]);
+        directory.measure().unwrap();
+        directory.lacks_room();
+        directory.reserve_bytes = 0;
+        directory.measure().unwrap();
+        is_said([" INFO ", &root, " takes batches again: "]);
+        directory.measure().unwrap();
+        directory.lacks_room();
+        is_said([" WARN ", &root, " takes nothing: "]);
+        directory.lacks_room();
+        directory.measure().unwrap();
+        is_said([" INFO ", &root, " takes batches again: "]);
+        directory.limit(1 << 20);
+        directory.count_stored(1 << 20);
+        directory.measure().unwrap();
+        is_said([" WARN ", &root, " fills its capacity of 1 MiB\n"]);
     }
 }

@@ -98,20 +98,20 @@ impl Store {
     /// A directory that belongs to another worker, or, if none can be used, the first one, by name.
     pub fn open(paths: &[PathBuf], memory_bytes: u64, reserve_bytes: Option<u64>) -> Result<Self> {
         let mut directories = Vec::with_capacity(paths.len());
-        let mut first_error = None;
+        let mut failed = Vec::new();
         for path in paths {
             match Directory::open(path, reserve_bytes) {
                 Ok(directory) => directories.push(Arc::new(directory)),
                 Err(error) if error.kind() == Kind::Conflict => return Err(error),
-                Err(error) => {
-                    tracing::warn!(directory = %path.display(), %error, "left out until the worker starts again");
-                    first_error.get_or_insert(error);
-                }
+                Err(error) => failed.push(error),
             }
         }
-        let mut lacks_directories = first_error.is_some();
-        if let (Some(error), true) = (first_error, directories.is_empty()) {
-            return Err(error);
+        let mut lacks_directories = !failed.is_empty();
+        for error in failed {
+            if directories.is_empty() {
+                return Err(error);
+            }
+            tracing::warn!("left out until the worker starts again: {error}");
         }
         for directory in newer(&directories, SystemTime::now()) {
             let directory = directory.root().display();

@@ -28,6 +28,24 @@ pub struct Recovered {
     pub unreadable_files: usize,
 }
 
+impl Recovered {
+    /// Says what a worker comes back with.
+    pub fn say(self) {
+        let Self { shuffles, locations, incomplete, damaged_files, unreadable_files } = self;
+        let mut text = format!("recovered {shuffles} shuffles with {locations} locations");
+        if incomplete > 0 {
+            text.push_str(&format!("; left out {incomplete} that were not whole"));
+        }
+        if damaged_files + unreadable_files > 0 {
+            tracing::warn!(
+                "{text}; {damaged_files} files are damaged, {unreadable_files} cannot be read to their end"
+            );
+        } else {
+            tracing::info!("{text}");
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 struct Found {
     /// By the number of the first batch. There are several where a write failed behind them, and they were written again,
@@ -232,8 +250,11 @@ impl FoundShuffle {
                 Err(error) => {
                     let is_damage =
                         matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData);
-                    let ending = if is_damage { Ending::Damaged } else { Ending::Unreadable };
-                    tracing::warn!(path = %segment.path().display(), at, %error, ?ending, "a segment is not whole");
+                    let (ending, what) = match is_damage {
+                        true => (Ending::Damaged, "is damaged from there on"),
+                        false => (Ending::Unreadable, "cannot be read from there on, and stays"),
+                    };
+                    tracing::warn!(path = %segment.path().display(), at, %error, "a segment {what}");
                     return ending;
                 }
             }
@@ -327,4 +348,21 @@ fn segment_number(path: &Path) -> Option<u32> {
 fn folders(entries: Vec<DirEntry>) -> Vec<PathBuf> {
     let is_folder = |entry: &DirEntry| entry.file_type().map_or(true, |kind| kind.is_dir());
     entries.into_iter().filter(is_folder).map(|entry| entry.path()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::heard::Heard;
+
+    #[test]
+    fn what_is_damaged_is_a_warning_and_what_a_kill_leaves_is_none() {
+        let (heard, _listening) = Heard::begin();
+        let killed = Recovered { shuffles: 2, locations: 7, incomplete: 3, ..Recovered::default() };
+        Recovered { unreadable_files: 1, ..killed }.say();
+        killed.say();
+        let text = "recovered 2 shuffles with 7 locations; left out 3 that were not whole";
+        let damage = "; 0 files are damaged, 1 cannot be read to their end";
+        assert_eq!(heard.text(), format!(" WARN {text}{damage}\n INFO {text}\n"));
+    }
 }
