@@ -20,6 +20,7 @@ use yeoul_base::{ByteSize, ErrorKind, raise_file_limit};
 
 use crate::answer::{Answer, Limits, Query};
 use crate::catalog::address::check_address;
+use crate::catalog::external_tables::check_there;
 use crate::catalog::files::FileTables;
 use crate::catalog::parquet_file::ParquetFileFactory;
 use crate::catalog::stores::Stores;
@@ -126,6 +127,10 @@ impl Session {
             LogicalPlan::Ddl(DdlStatement::CreateExternalTable(table)) => {
                 table.locations.iter().try_for_each(|location| check_address(location))?;
             }
+            // It is read before it answers.
+            LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(table)) => {
+                check_there(&table.input, &state).await?
+            }
             _ => {}
         }
         let replaced = self.replaced_by(&logical).await;
@@ -133,6 +138,7 @@ impl Session {
         drop(replaced);
         // What EXECUTE runs is known only now.
         let (mut state, mut logical) = frame.into_parts();
+        check_there(&logical, &state).await?;
         if let Some(copy) = copy_in(&mut logical) {
             check_address(&copy.output_url)?;
             null_keys::write(copy, &mut state)?;

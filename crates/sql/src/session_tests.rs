@@ -1,5 +1,6 @@
 //! Statements on files, in a session of the test's own.
 
+mod external_tables;
 mod orders;
 
 use std::fs;
