@@ -20,6 +20,7 @@
 //! - `progress`: [`Progress`], how far a query is.
 //! - `from_first`: `FROM 'file'` alone; `replaced_table`: the table that a `CREATE OR REPLACE` which fails puts back.
 //! - `memory`: the promise: policy (decision), pool and process (drivers), spill directory.
+//! - `column_names`: what heads a column of an answer that has no name.
 //! - `catalog`: files, globs, directories and addresses as tables; the stores behind them.
 //! - `copy`: `COPY … TO`, whole or not at all; `owned_folder`: what a process keeps on disk, and leaves when it is killed.
 //! - `operators`, `optimizer`: what DataFusion lacks.
@@ -28,6 +29,7 @@
 
 mod answer;
 mod catalog;
+mod column_names;
 mod copy;
 mod error;
 mod from_first;

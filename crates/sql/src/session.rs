@@ -24,6 +24,7 @@ use crate::catalog::external_tables::check_there;
 use crate::catalog::files::FileTables;
 use crate::catalog::parquet_file::ParquetFileFactory;
 use crate::catalog::stores::Stores;
+use crate::column_names::ColumnTexts;
 use crate::copy::null_keys;
 use crate::copy::staged_copy::{StagedCopy, copy_in};
 use crate::memory::policy::{Bounds, Ledger};
@@ -118,6 +119,7 @@ impl Session {
         let state = self.context.state();
         let mut statement = state.sql_to_statement(sql, &state.config_options().sql_parser.dialect)?;
         from_first::complete(&mut statement);
+        let texts = ColumnTexts::of(&statement);
         let logical = state.statement_to_plan(statement).await?;
         match &logical {
             LogicalPlan::Statement(Statement::SetVariable(set)) => check_set(&set.variable, &self.options)?,
@@ -144,7 +146,11 @@ impl Session {
             null_keys::write(copy, &mut state)?;
         }
         let staged = StagedCopy::stage(&mut logical)?;
-        Query { state, logical, limits: self.limits.clone(), staged }.start().await
+        let answer = Query { state, logical, limits: self.limits.clone(), staged }.start().await?;
+        Ok(match texts {
+            Some(texts) => answer.headed(&texts),
+            None => answer,
+        })
     }
 
     /// The table that a statement is going to replace.

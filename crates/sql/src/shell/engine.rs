@@ -57,6 +57,8 @@ pub trait Diagnose: Error + Send + Sync + 'static {
 pub struct Answer<E> {
     /// The columns of the answer; none for a statement that has no answer, such as `CREATE VIEW`.
     pub schema: SchemaRef,
+    /// Whether it is that of `EXPLAIN`: texts of several lines.
+    pub is_plan: bool,
     /// The rows. The statement is done when the stream has ended.
     pub batches: BoxStream<'static, Result<RecordBatch, E>>,
     /// What can be seen of it while it runs.

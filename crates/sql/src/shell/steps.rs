@@ -385,7 +385,7 @@ async fn run_to_end<E: Engine>(
     sql: &str,
     console: &mut Console<'_>,
 ) -> Result<Summary, RunFailure<E::Error>> {
-    let Answer { schema, batches, watch } = engine.run(sql).await.map_err(RunFailure::Engine)?;
+    let Answer { schema, is_plan, batches, watch } = engine.run(sql).await.map_err(RunFailure::Engine)?;
     if !settings.format.is_text() && !schema.fields().is_empty() {
         *binary_answers += 1;
         if *binary_answers > 1 {
@@ -397,6 +397,7 @@ async fn run_to_end<E: Engine>(
     }
     // A statement without an answer writes nothing, not even the header of a format.
     let format = if schema.fields().is_empty() { Format::Table } else { settings.format };
+    let output = OutputOptions { is_plan, ..settings.output };
     let watch = watch.filter(|_| !settings.quiet);
     let source = watch.as_ref().map(|watch| Arc::clone(watch) as Arc<dyn ProgressSource>);
     let mut progress = source.map(ProgressLine::on_stderr);
@@ -406,7 +407,7 @@ async fn run_to_end<E: Engine>(
                 progress.clear();
             }
         });
-        write_answer(batches, schema, format, &settings.output, console.out).await
+        write_answer(batches, schema, format, &output, console.out).await
     };
     drop(progress);
     for notice in watch.iter().flat_map(|watch| watch.notices()) {

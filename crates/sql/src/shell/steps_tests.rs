@@ -101,7 +101,7 @@ impl Engine for Arc<Rote> {
             }
             _ => return Err(NoTable("ordres".into())),
         };
-        Ok(Answer { schema, batches, watch: Some(Arc::new(Told(notices))) })
+        Ok(Answer { schema, is_plan: false, batches, watch: Some(Arc::new(Told(notices))) })
     }
 
     async fn tables(&self) -> Result<Vec<String>, NoTable> {
