@@ -45,7 +45,9 @@ async fn check_location(url: &ListingTableUrl, state: &SessionState) -> Result<(
         Some(glob) => format!("no file matches '{}/{glob}'", place.trim_end_matches('/')),
     };
     let store = state.runtime_env().object_store(url)?;
-    match url.list_all_files(state, store.as_ref(), "").await?.next().await.transpose()? {
+    let mut files =
+        url.list_all_files(state, store.as_ref(), "").await.map_err(|error| Error::at(address, error))?;
+    match files.next().await.transpose().map_err(|error| Error::at(address, error))? {
         Some(_) => Ok(()),
         None => Err(Error::new(ErrorKind::NotFound, what).into()),
     }

@@ -53,7 +53,8 @@ impl FileSet {
         let url = address(name)?;
         let store = state.runtime_env().object_store(&url)?;
         let at = url.get_url().clone();
-        let selection = Selection::list(name, url, store.as_ref()).await?;
+        let listed = Selection::list(name, url, store.as_ref()).await;
+        let selection = listed.map_err(|error| Error::at(&at, error))?;
         let (kind, compression) = common_kind(name, &selection.files)?;
         check_sizes(name, kind, &selection.files)?;
         check_compression(name, &at, compression)?;

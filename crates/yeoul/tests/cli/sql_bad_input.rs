@@ -376,6 +376,8 @@ fn a_spill_disk_that_is_full_is_an_error_and_is_left_empty() {
 
 #[test]
 fn a_store_that_cannot_be_reached_is_an_error() {
-    let seen = Folder::new().sql("SELECT * FROM 'hdfs://127.0.0.1:9/x.parquet'").done();
-    assert!(seen.starts_with("exit 1\n-- stderr\nerror: ") && seen.contains("Connection refused"), "{seen}");
+    for store in ["hdfs://127.0.0.1:9", "http://127.0.0.1:9"] {
+        let expected = format!("exit 1\n-- stderr\nerror: cannot reach {store}: connection refused\n");
+        Folder::new().sql(&format!("SELECT * FROM '{store}/x.parquet'")).shows(&expected);
+    }
 }
