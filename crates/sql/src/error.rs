@@ -231,7 +231,7 @@ impl Error {
             return Some(
                 Self::new(ErrorKind::Unavailable, "the end of a file could not be written")
                     .with_hint(
-                        "is the disk full, the store gone, or a key of PARTITIONED BY too long for a folder's name?",
+                        "is the disk full, the store gone, or a key of PARTITIONED BY too long for a directory's name?",
                     ),
             );
         }

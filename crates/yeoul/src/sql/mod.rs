@@ -68,7 +68,7 @@ pub struct SqlArgs {
     #[arg(long, value_name = "N", value_parser = threads)]
     threads: Option<usize>,
 
-    /// Where operators spill what does not fit into memory [default: the system's temporary folder]
+    /// Where operators spill what does not fit into memory [default: the system's temporary directory]
     #[arg(long, value_name = "DIR")]
     spill_dir: Option<PathBuf>,
 

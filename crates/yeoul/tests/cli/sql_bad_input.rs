@@ -342,7 +342,7 @@ fn a_key_too_long_for_a_folder_is_not_blamed_on_the_disk_alone() {
     let sql = "COPY (SELECT 1 AS n, repeat('x', 300) AS k) TO 'out' STORED AS CSV PARTITIONED BY (k)";
     let seen = folder.sql(sql).done();
     assert!(seen.starts_with("exit 1\n-- stderr\nerror: "), "{seen}");
-    assert!(seen.contains("a key of PARTITIONED BY too long for a folder's name"), "{seen}");
+    assert!(seen.contains("a key of PARTITIONED BY too long for a directory's name"), "{seen}");
     assert_eq!(folder.names(), Vec::<String>::new());
 }
 
@@ -351,7 +351,7 @@ fn a_copy_to_a_pipe_is_refused() {
     let folder = Folder::new();
     assert!(Command::new("mkfifo").arg(folder.path().join("pipe.csv")).status().unwrap().success());
     folder.sql("COPY (SELECT 1 AS n) TO 'pipe.csv'").shows(
-        "exit 1\n-- stderr\nerror: cannot write 'pipe.csv': it is neither a file nor a folder\n\
+        "exit 1\n-- stderr\nerror: cannot write 'pipe.csv': it is neither a file nor a directory\n\
          hint: COPY replaces files; -o and stdout take an answer as it comes",
     );
 }
