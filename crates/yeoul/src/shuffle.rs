@@ -1,7 +1,6 @@
 //! `yeoul shuffle`: the servers that a stock Celeborn client uses.
 
 use std::collections::BTreeMap;
-use std::error::Error as _;
 use std::io::{IsTerminal, Write};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -13,7 +12,7 @@ use yeoul_base::ByteSize;
 use yeoul_shuffle::settings::{self, apply, file};
 use yeoul_shuffle::{Error, Kind, Result, master, worker};
 
-use crate::exit::{Stop, code_of};
+use crate::exit::{Stop, failed};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -171,29 +170,8 @@ pub fn run(args: ShuffleArgs) -> ExitCode {
     };
     match served {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            report(&error);
-            code_of(error.kind())
-        }
+        Err(error) => failed(error.kind(), &error, error.hint()),
     }
-}
-
-pub fn report(error: &Error) {
-    let mut said = error.to_string();
-    let mut text = format!("error: {said}\n");
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let saying = error.to_string();
-        if saying != said {
-            text.push_str(&format!("  caused by: {saying}\n"));
-        }
-        (said, cause) = (saying, error.source());
-    }
-    if let Some(hint) = error.hint() {
-        text.push_str(&format!("  hint: {hint}\n"));
-    }
-    // A stderr that is gone leaves nobody to tell.
-    let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
 async fn serve(args: ShuffleArgs) -> Result<()> {

@@ -102,7 +102,7 @@ impl Report {
     pub fn text(&self) -> String {
         let mut text = format!("error: {}\n", self.message.trim_end());
         let number = self.excerpt.as_ref().map_or(String::new(), |excerpt| excerpt.number.to_string());
-        let gutter = " ".repeat(number.len());
+        let gutter = " ".repeat(number.len().max(1));
         if let Some(location) = &self.location {
             text.push_str(&format!("{gutter}--> {location}\n"));
         }

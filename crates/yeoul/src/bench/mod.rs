@@ -14,7 +14,7 @@ use yeoul_bench::Error;
 use yeoul_bench::generate::{GenerateArgs, Suite as Tables};
 use yeoul_bench::tpc::TpcArgs;
 
-use crate::exit::{Stop, code_of};
+use crate::exit::{Stop, failed};
 
 /// Measure a part of Yeoul against the systems that it replaces, and check its answers
 #[derive(Args)]
@@ -90,12 +90,6 @@ fn exit_code(result: Result<bool, Error>) -> ExitCode {
     match result {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("error: {error}");
-            if let Some(hint) = error.hint() {
-                eprintln!("hint: {hint}");
-            }
-            code_of(error.kind())
-        }
+        Err(error) => failed(error.kind(), &error, error.hint()),
     }
 }

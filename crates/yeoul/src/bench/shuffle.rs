@@ -12,7 +12,7 @@ use yeoul_base::ByteSize;
 use yeoul_shuffle::measure::{self, Finding, Plan};
 use yeoul_shuffle::{Error, Result};
 
-use crate::exit::{Stop, code_of};
+use crate::exit::{Stop, failed, interrupted};
 
 /// Compare the shuffle's worker with plain copies over loopback and to the disk
 #[derive(Debug, Clone, Args)]
@@ -48,10 +48,7 @@ pub struct ShuffleArgs {
 }
 
 pub fn run(args: ShuffleArgs) -> ExitCode {
-    run_to_end(&args).unwrap_or_else(|error| {
-        crate::shuffle::report(&error);
-        code_of(error.kind())
-    })
+    run_to_end(&args).unwrap_or_else(|error| failed(error.kind(), &error, error.hint()))
 }
 
 fn run_to_end(args: &ShuffleArgs) -> Result<ExitCode> {
@@ -96,10 +93,7 @@ fn run_to_end(args: &ShuffleArgs) -> Result<ExitCode> {
     runtime.shutdown_background();
     let findings = match measured? {
         Ok(findings) => findings,
-        Err(asked) => {
-            eprintln!("error: interrupted");
-            return Ok(asked.code());
-        }
+        Err(asked) => return Ok(interrupted(asked)),
     };
     if let Some(path) = json {
         std::fs::write(path, to_json(&plan, &findings)).map_err(|error| unwritten(path, error))?;

@@ -13,9 +13,11 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use tokio::sync::watch;
+use yeoul_base::ErrorKind;
+use yeoul_sql::shell::Report;
 
 use crate::allocator::return_memory_at_once;
-use crate::exit::{Asked, Stop};
+use crate::exit::{Asked, Stop, interrupted, refused};
 
 /// Show what Yeoul does, in under a minute
 ///
@@ -91,13 +93,10 @@ pub fn run(args: DemoArgs) -> ExitCode {
     }
     match play(args) {
         Ok(Ended::Done) => ExitCode::SUCCESS,
-        Ok(Ended::Stopped(asked)) => {
-            eprintln!("error: interrupted");
-            asked.code()
-        }
+        Ok(Ended::Stopped(asked)) => interrupted(asked),
         Err(failure) => {
-            eprintln!("error: the demo failed: {failure}");
-            ExitCode::FAILURE
+            let report = Report::new(format!("the demo failed: {failure}"));
+            refused(ErrorKind::Unavailable, &report)
         }
     }
 }

@@ -16,7 +16,7 @@ use yeoul_sql::{Error, Options, Session};
 
 use self::signals::{First, Signals};
 use crate::allocator::return_memory_at_once;
-use crate::exit::Asked;
+use crate::exit::{Asked, refused};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -111,15 +111,11 @@ pub fn run(args: SqlArgs) -> ExitCode {
     let ended = panic::catch_unwind(AssertUnwindSafe(|| run_to_end(&args))).unwrap_or_else(|_| {
         let report = Report::new("unforeseen failure")
             .hint(Some("RUST_BACKTRACE=1 shows where; please report it".to_owned()));
-        Err(Refusal::new(report, false))
+        Err(Refusal::new(ErrorKind::Internal, report))
     });
     match ended {
         Ok(ended) => ended.exit_code(),
-        Err(Refusal { report, usage }) => {
-            // A stderr that is gone leaves nobody to tell.
-            let _ = io::stderr().write_all(report.text().as_bytes());
-            ExitCode::from(if usage { 2 } else { 1 })
-        }
+        Err(Refusal { kind, report }) => refused(kind, &report),
     }
 }
 
@@ -142,30 +138,29 @@ impl Ended {
 
 /// Why nothing was run, or no more.
 struct Refusal {
+    kind: ErrorKind,
     report: Box<Report>,
-    /// Whether the command line is at fault.
-    usage: bool,
 }
 
 impl Refusal {
-    fn new(report: Report, usage: bool) -> Self {
-        Self { report: Box::new(report), usage }
+    fn new(kind: ErrorKind, report: Report) -> Self {
+        Self { kind, report: Box::new(report) }
     }
 
     fn usage(message: String, hint: &str) -> Self {
-        Self::new(Report::new(message).hint(Some(hint.to_owned())), true)
+        Self::new(ErrorKind::Invalid, Report::new(message).hint(Some(hint.to_owned())))
     }
 
     fn io(what: &str, path: &Path, error: &io::Error) -> Self {
         let report = Report::new(format!("cannot {what} '{}': {error}", path.display()));
-        Self::new(report.hint(full_disk_hint(error).map(str::to_owned)), false)
+        Self::new(ErrorKind::Unavailable, report.hint(full_disk_hint(error).map(str::to_owned)))
     }
 }
 
 impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
         let report = Report::new(error.to_string()).hint(error.hint().map(str::to_owned));
-        Self::new(report, error.kind() == ErrorKind::Invalid)
+        Self::new(error.kind(), report)
     }
 }
 
@@ -204,7 +199,7 @@ fn run_to_end(args: &SqlArgs) -> Result<Ended, Refusal> {
     if let (Some(file), Outcome::Done | Outcome::Quit) = (output, outcome) {
         if !args.format().is_text() && binary_answers == 0 {
             let message = format!("there is no answer to write, and a {} file holds one", args.format());
-            return Err(Refusal::new(Report::new(message), false));
+            return Err(Refusal::new(ErrorKind::NotFound, Report::new(message)));
         }
         let path = args.output.as_deref().unwrap_or(Path::new(""));
         file.commit().map_err(|error| Refusal::io("write", path, &error))?;
@@ -225,9 +220,10 @@ fn interrupts(args: &SqlArgs) -> Result<(Box<dyn Interrupts>, First), Refusal> {
     if is_interactive(args) {
         return Ok((Box::new(CtrlC::default()), Arc::default()));
     }
-    let failed =
-        |error: io::Error| Refusal::new(Report::new(format!("cannot handle signals: {error}")), false);
-    let Signals { told, first } = Signals::listen().map_err(failed)?;
+    let unheard = |error: io::Error| {
+        Refusal::new(ErrorKind::Unavailable, Report::new(format!("cannot handle signals: {error}")))
+    };
+    let Signals { told, first } = Signals::listen().map_err(unheard)?;
     Ok((Box::new(told), first))
 }
 
@@ -277,7 +273,7 @@ async fn run_input(
             let _ = console.err.write_all(greeting.as_bytes());
         }
         let ended = shell.interact(console).await;
-        return ended.map_err(|error| Refusal::new(Report::from_error(&error), false));
+        return ended.map_err(|error| Refusal::new(ErrorKind::Unavailable, Report::from_error(&error)));
     }
     Ok(shell.run_script(BufReader::new(io::stdin()), Some("stdin"), console).await)
 }

@@ -260,10 +260,10 @@ fn scripts_that_cannot_be_read_say_why() {
     let folder = Folder::new();
     let run = |script: &[u8]| folder.yeoul(["sql"]).stdin(script);
     run(b"SELECT 'abc;\n")
-        .shows("exit 1\n-- stderr\nerror: the quoted string that starts here is not closed\n--> stdin:1:8");
-    run(b"\n\xff\xfe").shows("exit 1\n-- stderr\nerror: line 2 is not UTF-8 text\n--> stdin:2:1");
+        .shows("exit 1\n-- stderr\nerror: the quoted string that starts here is not closed\n --> stdin:1:8");
+    run(b"\n\xff\xfe").shows("exit 1\n-- stderr\nerror: line 2 is not UTF-8 text\n --> stdin:2:1");
     run(b".tabels\n").shows(
-        "exit 1\n-- stderr\nerror: there is no command '.tabels'\n--> stdin:1:1\nhint: did you mean .tables?",
+        "exit 1\n-- stderr\nerror: there is no command '.tabels'\n --> stdin:1:1\nhint: did you mean .tables?",
     );
     folder
         .yeoul(["sql", "-f", "no.sql"])

@@ -20,7 +20,7 @@ fn a_worker_without_a_directory_is_used_wrongly() {
 exit 2
 -- stderr
 error: a worker needs a directory
-  hint: give one with --dir, or several, separated by commas
+hint: give one with --dir, or several, separated by commas
 ",
     );
 }
@@ -62,8 +62,8 @@ fn a_disk_that_is_not_there_is_named() {
 exit 1
 -- stderr
 error: cannot use none
-  caused by: No such file or directory (os error 2)
-  hint: --dir names a directory that exists
+caused by: No such file or directory (os error 2)
+hint: --dir names a directory that exists
 ",
     );
 }
@@ -75,7 +75,7 @@ fn a_master_that_is_no_address_is_refused() {
 exit 2
 -- stderr
 error: 'celeborn://m1:70000' is no address of a master
-  hint: give it as HOST:PORT, such as 10.0.0.1:9097 or [fd00::7]:9097
+hint: give it as HOST:PORT, such as 10.0.0.1:9097 or [fd00::7]:9097
 ",
     );
 }
@@ -87,7 +87,6 @@ fn a_report_that_cannot_be_written_is_not_measured_first() {
 exit 1
 -- stderr
 error: cannot write none/report.json: No such file or directory (os error 2)
-  caused by: No such file or directory (os error 2)
 ",
     );
 }
