@@ -86,6 +86,17 @@ impl SqlArgs {
         let told = || self.output.as_deref().and_then(Format::of_file);
         self.format.or_else(told).unwrap_or(Format::Table)
     }
+
+    /// Refuses an answer of which nobody said what it is to be: a table in `report.xlsx` is not what its name says.
+    fn check_format(&self) -> Result<(), Refusal> {
+        let Some(output) = self.output.as_deref().filter(|_| self.format.is_none()) else { return Ok(()) };
+        let is_plain = output.extension().is_none_or(|ending| ending.eq_ignore_ascii_case("txt"));
+        if is_plain || Format::of_file(output).is_some() {
+            return Ok(());
+        }
+        let message = format!("cannot tell the format from '{}'", output.display());
+        Err(Refusal::usage(message, "--format csv, json, parquet, arrow or table"))
+    }
 }
 
 fn setting(text: &str) -> Result<(String, String), String> {
@@ -165,6 +176,7 @@ impl From<Error> for Refusal {
 }
 
 fn run_to_end(args: &SqlArgs) -> Result<Ended, Refusal> {
+    args.check_format()?;
     let to_terminal = args.output.is_none() && io::stdout().is_terminal();
     if to_terminal && !args.format().is_text() {
         let message = format!("{} is binary, and stdout is a terminal", args.format());

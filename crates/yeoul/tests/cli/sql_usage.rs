@@ -46,6 +46,25 @@ fn values_out_of_range_say_what_is_expected() {
 }
 
 #[test]
+fn a_file_whose_ending_tells_no_format_is_not_written() {
+    let folder = Folder::new();
+    for name in ["a.xlsx", "a.csv.gz"] {
+        let expected = format!(
+            "exit 2\n-- stderr\nerror: cannot tell the format from '{name}'\n\
+             hint: --format csv, json, parquet, arrow or table\n"
+        );
+        folder.sql("SELECT 1").with(["-o", name]).shows(&expected);
+        assert!(folder.names().is_empty(), "{:?}", folder.names());
+    }
+    folder.sql("SELECT 1 AS n").with(["-q", "-o", "a.dat", "--format", "csv"]).shows("exit 0");
+    assert_eq!(fs::read_to_string(folder.path().join("a.dat")).unwrap(), "n\n1\n");
+    for name in ["a.txt", "a"] {
+        folder.sql("SELECT 1 AS n").with(["-q", "-o", name]).shows("exit 0");
+        assert!(fs::read_to_string(folder.path().join(name)).unwrap().contains('│'));
+    }
+}
+
+#[test]
 fn a_limit_that_is_too_small_to_start_is_refused() {
     Folder::new().sql("SELECT 1").with(["--memory", "1MiB"]).shows(
         "
