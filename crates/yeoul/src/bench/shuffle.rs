@@ -83,6 +83,7 @@ fn run_to_end(args: &ShuffleArgs) -> Result<ExitCode> {
         command: Some(vec![program, "shuffle".to_owned()]),
         ..Plan::new(dir.path(), args.rounds.into())
     };
+    plan.check_room(&parent)?;
     let measured = runtime.block_on(async {
         tokio::select! {
             findings = measure::run(&plan, |finding| eprintln!("{}", finding.name)) => findings.map(Ok),
