@@ -26,10 +26,10 @@ pub struct BenchArgs {
 #[derive(Subcommand)]
 enum Suite {
     /// Compare with DuckDB, DataFusion and Spark on the 22 queries of TPC-H
-    #[command(name = "tpch")]
+    #[command(name = "tpch", after_help = TpcArgs::help(Tables::TpcH))]
     TpcH(TpcArgs),
     /// Compare with DuckDB, DataFusion and Spark on the 99 queries of TPC-DS
-    #[command(name = "tpcds")]
+    #[command(name = "tpcds", after_help = TpcArgs::help(Tables::TpcDs))]
     TpcDs(TpcArgs),
     Shuffle(shuffle::ShuffleArgs),
 }

@@ -29,7 +29,7 @@ Examples:
 Answers go to stdout, all else to stderr. Exit code: 0 done, 1 failed or refused, 2 wrong usage,
 130 interrupted, 143 terminated.";
 
-/// Run SQL on files: Parquet, CSV, JSON lines and Arrow, here, in s3:// or hdfs://
+/// Run SQL on files: Parquet, CSV, JSON lines and Arrow, here, at s3://, http(s):// or hdfs://
 ///
 /// Without -c and -f it reads SQL from stdin; at a terminal, it is a shell with history and completion.
 #[derive(Args, Debug)]
@@ -72,9 +72,9 @@ pub struct SqlArgs {
     #[arg(long, value_name = "DIR")]
     spill_dir: Option<PathBuf>,
 
-    /// The most that may lie spilled on disk at a time
-    #[arg(long, value_name = "SIZE", default_value_t = Options::SPILL_LIMIT)]
-    spill_limit: ByteSize,
+    /// The most that may lie spilled on disk at a time [default: 100GiB]
+    #[arg(long, value_name = "SIZE")]
+    spill_limit: Option<ByteSize>,
 
     /// Set an engine setting, as SET does; may be given more than once
     #[arg(long, value_name = "KEY=VALUE", value_parser = setting)]
@@ -186,7 +186,7 @@ fn run_to_end(args: &SqlArgs) -> Result<Ended, Refusal> {
         memory: args.memory,
         threads: args.threads,
         spill_dir: args.spill_dir.clone(),
-        spill_limit: args.spill_limit,
+        spill_limit: args.spill_limit.unwrap_or(Options::SPILL_LIMIT),
         settings: args.set.clone(),
     };
     let runtime = yeoul_sql::runtime(&options)?;
