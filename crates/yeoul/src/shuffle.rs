@@ -60,11 +60,11 @@ struct MasterArgs {
     host: Option<String>,
 
     /// The port for clients and workers; 0 takes a free one [default: 9097]
-    #[arg(long, value_name = "PORT", env = "YEOUL_SHUFFLE_PORT")]
+    #[arg(long, value_name = "PORT", env = "YEOUL_SHUFFLE_PORT", value_parser = port, allow_negative_numbers = true)]
     port: Option<u16>,
 
     /// The port for /api/v1 and /metrics/prometheus; 0 takes a free one [default: 9098]
-    #[arg(long, value_name = "PORT", env = "YEOUL_SHUFFLE_HTTP_PORT")]
+    #[arg(long, value_name = "PORT", env = "YEOUL_SHUFFLE_HTTP_PORT", value_parser = port, allow_negative_numbers = true)]
     http_port: Option<u16>,
 
     /// The address to listen on for HTTP, which lets whoever reaches it delete applications [default: that of --host]
@@ -108,24 +108,24 @@ struct WorkerArgs {
     bind: Option<IpAddr>,
 
     /// For the driver; a worker that is to come back with its data needs its ports fixed [default: 0, a free one]
-    #[arg(long, value_name = "PORT", env = "YEOUL_SHUFFLE_RPC_PORT")]
+    #[arg(long, value_name = "PORT", env = "YEOUL_SHUFFLE_RPC_PORT", value_parser = port, allow_negative_numbers = true)]
     rpc_port: Option<u16>,
 
     /// For pushes; the stock client keeps 32 in flight to each port and then sleeps, so several make few workers quicker
     /// [default: 0,0,0,0,0,0,0,0, eight free ones]
-    #[arg(long, value_name = "PORT,…", value_delimiter = ',', env = "YEOUL_SHUFFLE_PUSH_PORT")]
+    #[arg(long, value_name = "PORT,…", value_delimiter = ',', env = "YEOUL_SHUFFLE_PUSH_PORT", value_parser = port, allow_negative_numbers = true)]
     push_port: Vec<u16>,
 
     /// For reads [default: 0, a free one]
-    #[arg(long, value_name = "PORT", env = "YEOUL_SHUFFLE_FETCH_PORT")]
+    #[arg(long, value_name = "PORT", env = "YEOUL_SHUFFLE_FETCH_PORT", value_parser = port, allow_negative_numbers = true)]
     fetch_port: Option<u16>,
 
     /// For copies from other workers [default: 0, a free one]
-    #[arg(long, value_name = "PORT", env = "YEOUL_SHUFFLE_REPLICATE_PORT")]
+    #[arg(long, value_name = "PORT", env = "YEOUL_SHUFFLE_REPLICATE_PORT", value_parser = port, allow_negative_numbers = true)]
     replicate_port: Option<u16>,
 
     /// For /api/v1 and /metrics/prometheus [default: 0, a free one]
-    #[arg(long, value_name = "PORT", env = "YEOUL_SHUFFLE_HTTP_PORT")]
+    #[arg(long, value_name = "PORT", env = "YEOUL_SHUFFLE_HTTP_PORT", value_parser = port, allow_negative_numbers = true)]
     http_port: Option<u16>,
 
     /// The address to listen on for HTTP, which lets whoever reaches it stop the worker [default: as for the other ports]
@@ -149,6 +149,10 @@ struct Conf {
     /// A celeborn-defaults.conf; flags win over it [default: that of the directory in CELEBORN_CONF_DIR, if it is set]
     #[arg(long, value_name = "FILE", env = "YEOUL_SHUFFLE_CONF")]
     conf: Option<PathBuf>,
+}
+
+fn port(text: &str) -> Result<u16, String> {
+    text.parse().map_err(|_| format!("expected a port, a number from 0 to {}", u16::MAX))
 }
 
 /// Runs the verb until the server has ended or was told to.

@@ -23,7 +23,7 @@ usage, 130 interrupted, 143 terminated.";
 #[derive(Debug, Clone, Args)]
 pub struct TpcArgs {
     /// Scale factor of the tables, also of those in --data: about this many GB as text; fractions work
-    #[arg(long, value_name = "N", default_value = "1", value_parser = parse_scale)]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = parse_scale, allow_negative_numbers = true)]
     pub scale: f64,
 
     /// Memory limit of each contestant; several make a round each [default: none]
@@ -31,7 +31,7 @@ pub struct TpcArgs {
     pub memory: Vec<ByteSize>,
 
     /// Threads of each contestant [default: all of the machine's]
-    #[arg(long, value_name = "N", value_parser = parse_threads)]
+    #[arg(long, value_name = "N", value_parser = parse_threads, allow_negative_numbers = true)]
     pub threads: Option<usize>,
 
     /// With whom to compare: duckdb, datafusion, spark

@@ -35,7 +35,8 @@ pub struct ShuffleArgs {
     bytes: ByteSize,
 
     /// How often each measurement is repeated
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 5, allow_negative_numbers = true,
+        value_parser = clap::value_parser!(u16).range(1..=1000))]
     rounds: u16,
 
     /// Measure on the disk of this directory [default: a temporary directory]

@@ -53,7 +53,7 @@ pub struct SqlArgs {
     output: Option<PathBuf>,
 
     /// Show at most N rows of a table: the first and the last
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = rows, allow_negative_numbers = true)]
     max_rows: Option<usize>,
 
     /// Print errors and answers only: no row counts, times or notices
@@ -65,7 +65,7 @@ pub struct SqlArgs {
     memory: Option<ByteSize>,
 
     /// Threads that run queries [default: the machine's cores]
-    #[arg(long, value_name = "N", value_parser = threads)]
+    #[arg(long, value_name = "N", value_parser = threads, allow_negative_numbers = true)]
     threads: Option<usize>,
 
     /// Where operators spill what does not fit into memory [default: the system's temporary directory]
@@ -102,6 +102,10 @@ impl SqlArgs {
 fn setting(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE")?;
     Ok((key.trim().to_owned(), value.trim().to_owned()))
+}
+
+fn rows(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_| "expected a number of rows".to_owned())
 }
 
 fn threads(text: &str) -> Result<usize, String> {

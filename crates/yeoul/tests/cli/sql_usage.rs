@@ -36,6 +36,8 @@ fn values_out_of_range_say_what_is_expected() {
             "'lots' for '--memory <SIZE>': 'lots' is not a size: expected a number and a unit such as 512MiB, 1GiB or 2GB",
         ),
         (["--threads", "0"], "'0' for '--threads <N>': expected a number from 1 to 1024"),
+        (["--max-rows", "x"], "'x' for '--max-rows <N>': expected a number of rows"),
+        (["--max-rows", "-1"], "'-1' for '--max-rows <N>': expected a number of rows"),
         (["--set", "x"], "'x' for '--set <KEY=VALUE>': expected KEY=VALUE"),
     ] {
         let expected = format!(
