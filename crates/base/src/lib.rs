@@ -1,16 +1,21 @@
-//! What every part of Yeoul shares: byte sizes, the kinds of error, and what the machine has.
+//! What every part of Yeoul shares: byte sizes, errors and how they are told, and what the machine has.
 //!
 //! - [`ByteSize`]: a number of bytes as people and configuration files write it (`1GiB`, `256MB`).
 //! - [`ErrorKind`]: what a caller can do about a failure; each crate's public error carries one.
 //! - [`machine_memory`]: how much memory there is.
+//! - [`Report`]: an error as a person reads it, with its [`Place`] in a text.
 //! - [`raise_file_limit`]: as many open files as the system allows.
 
 mod byte_size;
 mod error_kind;
 mod file_limit;
 mod machine_memory;
+mod place;
+mod report;
 
 pub use byte_size::{ByteSize, ParseByteSizeError};
 pub use error_kind::ErrorKind;
 pub use file_limit::raise_file_limit;
 pub use machine_memory::machine_memory;
+pub use place::{Place, Span};
+pub use report::Report;

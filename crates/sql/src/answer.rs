@@ -3,8 +3,9 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
-use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
+use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
+use datafusion::common::DataFusionError;
 use datafusion::execution::{SendableRecordBatchStream, SessionState};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
@@ -12,6 +13,7 @@ use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
 use yeoul_base::{ByteSize, ErrorKind};
 
+use crate::column_names::ColumnTexts;
 use crate::copy::staged_copy::StagedCopy;
 use crate::error::Shortage;
 use crate::memory::pool::PromisePool;
@@ -23,6 +25,7 @@ use crate::{Error, Result};
 /// The rows that a statement answers, as they come. Dropping it ends the query.
 pub struct Answer {
     schema: SchemaRef,
+    is_plan: bool,
     watch: Watch,
     batches: BoxStream<'static, Result<RecordBatch>>,
 }
@@ -65,6 +68,23 @@ impl Answer {
         Arc::clone(&self.schema)
     }
 
+    /// Whether it is that of `EXPLAIN`: texts of several lines.
+    pub fn is_plan(&self) -> bool {
+        self.is_plan
+    }
+
+    /// The answer with these names over its columns.
+    pub(crate) fn headed(mut self, texts: &ColumnTexts) -> Self {
+        let schema = Arc::new(texts.head(&self.schema));
+        if schema == self.schema {
+            return self;
+        }
+        let names = Arc::clone(&schema);
+        self.schema = schema;
+        self.batches = self.batches.map(move |batch| with_names(&batch?, &names)).boxed();
+        self
+    }
+
     /// What the person should know though nothing failed, such as that the query was planned again to save memory.
     pub fn notices(&self) -> Vec<String> {
         self.watch.notices()
@@ -102,6 +122,18 @@ impl Stream for Answer {
     }
 }
 
+/// The rows of `batch`, with the names of the columns of `names`.
+fn with_names(batch: &RecordBatch, names: &Schema) -> Result<RecordBatch> {
+    let schema = batch.schema();
+    let fields = schema.fields().iter().zip(names.fields());
+    let fields: Vec<Field> =
+        fields.map(|(field, named)| field.as_ref().clone().with_name(named.name())).collect();
+    let schema = Schema::new_with_metadata(fields, schema.metadata().clone());
+    let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    let named = RecordBatch::try_new_with_options(Arc::new(schema), batch.columns().to_vec(), &rows);
+    named.map_err(|error| Error::from(DataFusionError::from(error)))
+}
+
 /// What a query runs under: the memory that it shares with the session.
 #[derive(Clone, Debug)]
 pub(crate) struct Limits {
@@ -125,9 +157,10 @@ impl Query {
         let stream = execute_stream(Arc::clone(&plan), self.state.task_ctx())?;
         let watch = Watch::new(plan);
         let schema = stream.schema();
+        let is_plan = matches!(self.logical, LogicalPlan::Explain(_) | LogicalPlan::Analyze(_));
         let run =
             Run { stream: Some(stream), query: self, watch: watch.clone(), answered: false, again: false };
-        Ok(Answer { schema, watch, batches: futures::stream::unfold(run, Run::step).boxed() })
+        Ok(Answer { schema, is_plan, watch, batches: futures::stream::unfold(run, Run::step).boxed() })
     }
 
     /// Whether running it twice does the same as running it once: an `INSERT`, or a `COPY` to a store, that failed may have

@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
 
@@ -6,6 +7,7 @@ use datafusion::common::{Column, DataFusionError, Diagnostic, SchemaError};
 use datafusion::parquet::errors::ParquetError;
 use datafusion::sql::sqlparser::parser::ParserError;
 use rustix::io::Errno;
+use url::Url;
 use yeoul_base::ErrorKind;
 
 use crate::{Place, Span, suggest};
@@ -169,7 +171,10 @@ impl Error {
         match error {
             DataFusionError::SQL(parser, _) => Self::from_parser(parser),
             DataFusionError::SchemaError(schema, _) => Self::from_schema(schema),
-            DataFusionError::Plan(message) => Self::from_message(ErrorKind::Invalid, message),
+            DataFusionError::Plan(message) => {
+                let message = no_signature(message);
+                Self::from_message(ErrorKind::Invalid, &message)
+            }
             DataFusionError::Configuration(message) => {
                 Self::from_message(ErrorKind::Invalid, message).with_hint("SHOW ALL lists every setting")
             }
@@ -226,7 +231,7 @@ impl Error {
             return Some(
                 Self::new(ErrorKind::Unavailable, "the end of a file could not be written")
                     .with_hint(
-                        "is the disk full, the store gone, or a key of PARTITIONED BY too long for a folder's name?",
+                        "is the disk full, the store gone, or a key of PARTITIONED BY too long for a directory's name?",
                     ),
             );
         }
@@ -359,11 +364,33 @@ impl Error {
             Store::AlreadyExists { path, .. } => {
                 Self::new(ErrorKind::Conflict, format!("'{path}' exists already"))
             }
-            Store::Generic { source, .. } => match io_cause(source.as_ref()) {
-                Some(io) => Self::from_io(io).with_context(&chain(source.as_ref())).in_store(),
-                None => Self::new(ErrorKind::Unavailable, chain(error)).with_credentials_hint(),
-            },
+            Store::Generic { source, .. } => {
+                let said = chain(source.as_ref());
+                match (io_cause(source.as_ref()), server_in(&said)) {
+                    (Some(io), Some(server)) => Self::unreachable(server, io).with_credentials_hint(),
+                    (Some(io), None) => Self::from_io(io).with_context(&said).in_store(),
+                    (None, _) => Self::new(ErrorKind::Unavailable, chain(error)).with_credentials_hint(),
+                }
+            }
             other => Self::new(ErrorKind::Unavailable, chain(other)),
+        }
+    }
+
+    /// A server that does not answer, and what the system says of the connection to it.
+    fn unreachable(server: &str, io: &std::io::Error) -> Self {
+        let why = io.to_string();
+        let why = why.split(" (os error ").next().unwrap_or(&why);
+        Self::new(ErrorKind::Unavailable, format!("cannot reach {server}: {}", lower_first(why)))
+    }
+
+    /// An error of the store at `address`. That of an HDFS whose connection fails does not say where it is.
+    pub(crate) fn at(address: &Url, error: DataFusionError) -> DataFusionError {
+        match io_cause(&error) {
+            Some(io) if matches!(address.scheme(), "hdfs" | "viewfs") => {
+                let server = &address[url::Position::BeforeScheme..url::Position::BeforePath];
+                Self::unreachable(server, io).with_source(error).into()
+            }
+            _ => error,
         }
     }
 
@@ -490,6 +517,41 @@ fn chain(error: &(dyn StdError + 'static)) -> String {
     text
 }
 
+/// The server of the address in an error of HTTP: `error performing GET http://host:1/bucket/key in 2 s - …`.
+fn server_in(text: &str) -> Option<&str> {
+    let is_address = |word: &&str| word.starts_with("http://") || word.starts_with("https://");
+    let address = text.split_whitespace().find(is_address)?;
+    let host = address.find("://")? + 3;
+    let end = address[host..].find(['/', '?', ')']).map_or(address.len(), |end| host + end);
+    Some(&address[..end])
+}
+
+/// Of the errors for each signature of a function that a call fits none of, the first, with what any of them requires.
+fn no_signature(message: &str) -> Cow<'_, str> {
+    const EACH: &str = "Error during planning: ";
+    let Some((_, errors)) = message.split_once(" failed to match any signature, errors: ") else {
+        return message.into();
+    };
+    let mut errors =
+        errors.split(EACH).map(|error| error.trim_end_matches([',', '.'])).filter(|error| !error.is_empty());
+    let first = errors.next().unwrap_or(message);
+    let Some((call, rest)) = first.split_once(" requires ") else { return first.into() };
+    let Some((required, received)) = rest.split_once(", but received ") else { return first.into() };
+    let mut types = vec![required];
+    for error in errors {
+        let Some((_, rest)) = error.split_once(" requires ") else { continue };
+        match rest.split_once(", but received ") {
+            Some((also, _)) if !types.contains(&also) => types.push(also),
+            _ => {}
+        }
+    }
+    let required = match types.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
+        _ => required.to_owned(),
+    };
+    format!("{call} requires {required}, but received {received}").into()
+}
+
 fn first_line(text: &str) -> &str {
     text.lines().next().unwrap_or(text)
 }
@@ -573,6 +635,51 @@ mod tests {
         let error = Error::from(DataFusionError::from(ParquetError::NYI("An interval".to_owned())));
         assert_eq!(error.to_string(), "not supported: an interval");
         assert_eq!((error.kind(), error.hint()), (ErrorKind::Invalid, None));
+    }
+
+    #[test]
+    fn a_server_that_does_not_answer_is_named() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("{0}")]
+        struct Said(&'static str, #[source] std::io::Error);
+        let refused = |said| {
+            let source =
+                Box::new(Said(said, std::io::Error::from_raw_os_error(Errno::CONNREFUSED.raw_os_error())));
+            DataFusionError::ObjectStore(Box::new(object_store::Error::Generic { store: "any", source }))
+        };
+        let http =
+            "Error performing HEAD http://127.0.0.1:1/x.parquet in 2.05s, after 10 retries - HTTP error";
+        let error = Error::from(refused(http));
+        assert_eq!(error.to_string(), "cannot reach http://127.0.0.1:1: connection refused");
+        assert_eq!((error.kind(), error.hint()), (ErrorKind::Unavailable, None));
+        let cloud = "Error performing PUT http://169.254.169.254/latest/api/token in 1 ms - HTTP error";
+        assert!(Error::from(refused(cloud)).hint().is_some());
+        let hdfs = || refused("IO error occurred while communicating with HDFS");
+        let at = |address: &str| Error::from(Error::at(&Url::parse(address).unwrap(), hdfs())).to_string();
+        assert_eq!(at("hdfs://host:9000/x"), "cannot reach hdfs://host:9000: connection refused");
+        assert!(!at("file:///x").contains("reach"));
+    }
+
+    #[test]
+    fn what_a_function_takes_is_told_once() {
+        let told = |text: &str| Error::from(DataFusionError::Plan(text.to_owned())).to_string();
+        assert_eq!(
+            told(
+                "Function 'sum' failed to match any signature, errors: Error during planning: Function 'sum' requires \
+                 Decimal, but received String (DataType: Utf8).,Error during planning: Function 'sum' requires Int64, but \
+                 received String (DataType: Utf8).,Error during planning: Function 'sum' requires Interval, but received \
+                 String (DataType: Utf8)."
+            ),
+            "function 'sum' requires Decimal, Int64 or Interval, but received String (DataType: Utf8)"
+        );
+        assert_eq!(
+            told(
+                "Function 'sum' failed to match any signature, errors: Error during planning: Function 'sum' expects 1 \
+                 arguments but received 2,Error during planning: Function 'sum' expects 1 arguments but received 2"
+            ),
+            "function 'sum' expects 1 arguments but received 2"
+        );
+        assert_eq!(told("Function 'f' is odd"), "function 'f' is odd");
     }
 
     #[test]

@@ -16,10 +16,11 @@
 //!
 //! - `session`: [`Session`], statements in; `answer`: [`Answer`], rows out; `runtime`: [`runtime()`], the threads for both.
 //! - `options`: [`Options`], what a session is started with; `settings`: the engine settings that follow from them.
-//! - `error`: [`Error`]; `place`: [`Place`] and [`Span`], where in the SQL text it is; `suggest`: the near name in its hint.
+//! - `error`: [`Error`], with the [`Place`] in the SQL text; `suggest`: the near name in its hint.
 //! - `progress`: [`Progress`], how far a query is.
 //! - `from_first`: `FROM 'file'` alone; `replaced_table`: the table that a `CREATE OR REPLACE` which fails puts back.
 //! - `memory`: the promise: policy (decision), pool and process (drivers), spill directory.
+//! - `column_names`: what heads a column of an answer that has no name.
 //! - `catalog`: files, globs, directories and addresses as tables; the stores behind them.
 //! - `copy`: `COPY … TO`, whole or not at all; `owned_folder`: what a process keeps on disk, and leaves when it is killed.
 //! - `operators`, `optimizer`: what DataFusion lacks.
@@ -28,6 +29,7 @@
 
 mod answer;
 mod catalog;
+mod column_names;
 mod copy;
 mod error;
 mod from_first;
@@ -37,7 +39,6 @@ mod optimizer;
 mod options;
 pub mod output;
 mod owned_folder;
-mod place;
 mod progress;
 mod replaced_table;
 mod runtime;
@@ -51,7 +52,7 @@ mod suggest;
 pub use answer::{Answer, Watch};
 pub use error::{Error, Result};
 pub use options::Options;
-pub use place::{Place, Span};
 pub use progress::Progress;
 pub use runtime::{RETURN_MEMORY, runtime};
 pub use session::{MemoryReport, Session};
+pub use yeoul_base::{Place, Span};

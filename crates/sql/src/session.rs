@@ -20,9 +20,11 @@ use yeoul_base::{ByteSize, ErrorKind, raise_file_limit};
 
 use crate::answer::{Answer, Limits, Query};
 use crate::catalog::address::check_address;
+use crate::catalog::external_tables::check_there;
 use crate::catalog::files::FileTables;
 use crate::catalog::parquet_file::ParquetFileFactory;
 use crate::catalog::stores::Stores;
+use crate::column_names::ColumnTexts;
 use crate::copy::null_keys;
 use crate::copy::staged_copy::{StagedCopy, copy_in};
 use crate::memory::policy::{Bounds, Ledger};
@@ -117,6 +119,7 @@ impl Session {
         let state = self.context.state();
         let mut statement = state.sql_to_statement(sql, &state.config_options().sql_parser.dialect)?;
         from_first::complete(&mut statement);
+        let texts = ColumnTexts::of(&statement);
         let logical = state.statement_to_plan(statement).await?;
         match &logical {
             LogicalPlan::Statement(Statement::SetVariable(set)) => check_set(&set.variable, &self.options)?,
@@ -126,6 +129,10 @@ impl Session {
             LogicalPlan::Ddl(DdlStatement::CreateExternalTable(table)) => {
                 table.locations.iter().try_for_each(|location| check_address(location))?;
             }
+            // It is read before it answers.
+            LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(table)) => {
+                check_there(&table.input, &state).await?
+            }
             _ => {}
         }
         let replaced = self.replaced_by(&logical).await;
@@ -133,12 +140,17 @@ impl Session {
         drop(replaced);
         // What EXECUTE runs is known only now.
         let (mut state, mut logical) = frame.into_parts();
+        check_there(&logical, &state).await?;
         if let Some(copy) = copy_in(&mut logical) {
             check_address(&copy.output_url)?;
             null_keys::write(copy, &mut state)?;
         }
         let staged = StagedCopy::stage(&mut logical)?;
-        Query { state, logical, limits: self.limits.clone(), staged }.start().await
+        let answer = Query { state, logical, limits: self.limits.clone(), staged }.start().await?;
+        Ok(match texts {
+            Some(texts) => answer.headed(&texts),
+            None => answer,
+        })
     }
 
     /// The table that a statement is going to replace.

@@ -1,5 +1,6 @@
 //! Statements on files, in a session of the test's own.
 
+mod external_tables;
 mod orders;
 
 use std::fs;
@@ -207,7 +208,7 @@ fn a_view_checks_its_files_as_they_are_when_it_is_asked() {
     for (folder, told) in [
         ("d", "different headers: column 1 is 'x' and 'y'"),
         ("t", "column 'n' was Int64 and is Utf8"),
-        ("h", "'month' was a whole number in each folder, and now there is month=01"),
+        ("h", "'month' was a whole number in each directory, and now there is month=01"),
     ] {
         for sql in [format!("SELECT * FROM {folder}"), format!("EXECUTE p{folder}")] {
             let error = bench.refused(&sql);

@@ -1,11 +1,12 @@
-//! How the binary ends: what its exit codes mean, and the signals that ask it to.
+//! How the binary ends: what it says of a failure, what its exit codes mean, and the signals that ask it to.
 
-use std::io;
+use std::error::Error;
+use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use yeoul_base::ErrorKind;
+use yeoul_base::{ErrorKind, Report};
 
 /// The command line is at fault, as clap has it.
 const USAGE: u8 = 2;
@@ -15,13 +16,32 @@ const ECHO_MAX: Duration = Duration::from_secs(1);
 const INTERRUPTED: u8 = 128 + 2;
 const TERMINATED: u8 = 128 + 15;
 
-/// The exit code of a verb that failed: what was asked for is wrong, it was told to stop, or anything else.
-pub fn code_of(kind: ErrorKind) -> ExitCode {
-    match kind {
+/// Says on stderr why a verb failed, with the causes and the hint, and gives its exit code.
+pub fn failed(kind: ErrorKind, error: &(dyn Error + 'static), hint: Option<&str>) -> ExitCode {
+    refused(kind, &Report::from_error(error).hint(hint.map(str::to_owned)))
+}
+
+/// Says a report on stderr, and gives the exit code of its kind: what was asked for is wrong, it was told to stop, or
+/// anything else.
+pub fn refused(kind: ErrorKind, report: &Report) -> ExitCode {
+    let code = match kind {
         ErrorKind::Invalid => ExitCode::from(USAGE),
-        ErrorKind::Cancelled => ExitCode::from(INTERRUPTED),
+        ErrorKind::Cancelled => return interrupted(Asked::Interrupt),
         _ => ExitCode::FAILURE,
-    }
+    };
+    tell(&report.text());
+    code
+}
+
+/// Says that a verb ended early because it was asked to, and gives its exit code.
+pub fn interrupted(asked: Asked) -> ExitCode {
+    tell("interrupted\n");
+    asked.code()
+}
+
+fn tell(text: &str) {
+    // A stderr that is gone leaves nobody to tell.
+    let _ = io::stderr().write_all(text.as_bytes());
 }
 
 /// SIGTERM and Ctrl-C, which from now on end nothing by themselves.

@@ -10,7 +10,9 @@ mod sql;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue};
+use clap::{Command, CommandFactory, Parser, Subcommand};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -42,7 +44,7 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
-    match Cli::parse().verb {
+    match Cli::try_parse().unwrap_or_else(|error| naming_variable(error).exit()).verb {
         Verb::Sql(args) => sql::run(args),
         Verb::Shuffle(args) => {
             allocator::take_small_pages();
@@ -53,4 +55,33 @@ fn main() -> ExitCode {
         Verb::BenchContestant => bench::contestant(),
         Verb::Demo(args) => demo::run(args),
     }
+}
+
+/// Names the variable of the environment that a wrong value is from: clap names the flag that it stands for.
+fn naming_variable(mut error: clap::Error) -> clap::Error {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    let (Some(arg), Some(value)) = (text(ContextKind::InvalidArg), text(ContextKind::InvalidValue)) else {
+        return error;
+    };
+    let mut cli = Cli::command();
+    cli.build();
+    if let Some(name) = variable_of(&cli, arg, value) {
+        let tip = StyledStr::from(format!("'{value}' is from the variable {name} of the environment"));
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
+    }
+    error
+}
+
+/// The variable that stands for an argument, if `value` is, or is in, what it is set to.
+fn variable_of(command: &Command, arg: &str, value: &str) -> Option<String> {
+    let set = command.get_arguments().filter(|known| known.to_string() == arg).find_map(|known| {
+        let name = known.get_env()?;
+        let said = std::env::var(name).ok()?;
+        (said == value || said.split(',').any(|part| part == value))
+            .then(|| name.to_string_lossy().into_owned())
+    });
+    set.or_else(|| command.get_subcommands().find_map(|inner| variable_of(inner, arg, value)))
 }

@@ -1,7 +1,6 @@
 //! `yeoul shuffle`: the servers that a stock Celeborn client uses.
 
 use std::collections::BTreeMap;
-use std::error::Error as _;
 use std::io::{IsTerminal, Write};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -13,7 +12,7 @@ use yeoul_base::ByteSize;
 use yeoul_shuffle::settings::{self, apply, file};
 use yeoul_shuffle::{Error, Kind, Result, master, worker};
 
-use crate::exit::{Stop, code_of};
+use crate::exit::{Stop, failed};
 use crate::memory::beyond_machine;
 
 const EXAMPLES: &str = "\
@@ -62,11 +61,11 @@ struct MasterArgs {
     host: Option<String>,
 
     /// The port for clients and workers; 0 takes a free one [default: 9097]
-    #[arg(long, value_name = "PORT", env = "YEOUL_SHUFFLE_PORT")]
+    #[arg(long, value_name = "PORT", env = "YEOUL_SHUFFLE_PORT", value_parser = port, allow_negative_numbers = true)]
     port: Option<u16>,
 
     /// The port for /api/v1 and /metrics/prometheus; 0 takes a free one [default: 9098]
-    #[arg(long, value_name = "PORT", env = "YEOUL_SHUFFLE_HTTP_PORT")]
+    #[arg(long, value_name = "PORT", env = "YEOUL_SHUFFLE_HTTP_PORT", value_parser = port, allow_negative_numbers = true)]
     http_port: Option<u16>,
 
     /// The address to listen on for HTTP, which lets whoever reaches it delete applications [default: that of --host]
@@ -110,24 +109,24 @@ struct WorkerArgs {
     bind: Option<IpAddr>,
 
     /// For the driver; a worker that is to come back with its data needs its ports fixed [default: 0, a free one]
-    #[arg(long, value_name = "PORT", env = "YEOUL_SHUFFLE_RPC_PORT")]
+    #[arg(long, value_name = "PORT", env = "YEOUL_SHUFFLE_RPC_PORT", value_parser = port, allow_negative_numbers = true)]
     rpc_port: Option<u16>,
 
     /// For pushes; the stock client keeps 32 in flight to each port and then sleeps, so several make few workers quicker
     /// [default: 0,0,0,0,0,0,0,0, eight free ones]
-    #[arg(long, value_name = "PORT,…", value_delimiter = ',', env = "YEOUL_SHUFFLE_PUSH_PORT")]
+    #[arg(long, value_name = "PORT,…", value_delimiter = ',', env = "YEOUL_SHUFFLE_PUSH_PORT", value_parser = port, allow_negative_numbers = true)]
     push_port: Vec<u16>,
 
     /// For reads [default: 0, a free one]
-    #[arg(long, value_name = "PORT", env = "YEOUL_SHUFFLE_FETCH_PORT")]
+    #[arg(long, value_name = "PORT", env = "YEOUL_SHUFFLE_FETCH_PORT", value_parser = port, allow_negative_numbers = true)]
     fetch_port: Option<u16>,
 
     /// For copies from other workers [default: 0, a free one]
-    #[arg(long, value_name = "PORT", env = "YEOUL_SHUFFLE_REPLICATE_PORT")]
+    #[arg(long, value_name = "PORT", env = "YEOUL_SHUFFLE_REPLICATE_PORT", value_parser = port, allow_negative_numbers = true)]
     replicate_port: Option<u16>,
 
     /// For /api/v1 and /metrics/prometheus [default: 0, a free one]
-    #[arg(long, value_name = "PORT", env = "YEOUL_SHUFFLE_HTTP_PORT")]
+    #[arg(long, value_name = "PORT", env = "YEOUL_SHUFFLE_HTTP_PORT", value_parser = port, allow_negative_numbers = true)]
     http_port: Option<u16>,
 
     /// The address to listen on for HTTP, which lets whoever reaches it stop the worker [default: as for the other ports]
@@ -153,6 +152,10 @@ struct Conf {
     conf: Option<PathBuf>,
 }
 
+fn port(text: &str) -> Result<u16, String> {
+    text.parse().map_err(|_| format!("expected a port, a number from 0 to {}", u16::MAX))
+}
+
 /// Runs the verb until the server has ended or was told to.
 pub fn run(args: ShuffleArgs) -> ExitCode {
     let ansi =
@@ -172,29 +175,8 @@ pub fn run(args: ShuffleArgs) -> ExitCode {
     };
     match served {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            report(&error);
-            code_of(error.kind())
-        }
+        Err(error) => failed(error.kind(), &error, error.hint()),
     }
-}
-
-pub fn report(error: &Error) {
-    let mut said = error.to_string();
-    let mut text = format!("error: {said}\n");
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let saying = error.to_string();
-        if !said.ends_with(&saying) {
-            text.push_str(&format!("  caused by: {saying}\n"));
-        }
-        (said, cause) = (saying, error.source());
-    }
-    if let Some(hint) = error.hint() {
-        text.push_str(&format!("  hint: {hint}\n"));
-    }
-    // A stderr that is gone leaves nobody to tell.
-    let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
 async fn serve(args: ShuffleArgs) -> Result<()> {

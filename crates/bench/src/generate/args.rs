@@ -26,7 +26,7 @@ pub struct GenerateArgs {
     pub suite: Suite,
 
     /// Scale factor: about this many GB as text, a third of it as Parquet; fractions work
-    #[arg(long, value_name = "N", default_value = "1", value_parser = parse_scale)]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = parse_scale, allow_negative_numbers = true)]
     pub scale: f64,
 
     /// Directory for the files, one <table>.parquet per table; it is made if need be
@@ -34,7 +34,7 @@ pub struct GenerateArgs {
     pub out: PathBuf,
 
     /// Threads to use [default: all of the machine's]
-    #[arg(long, value_name = "N", value_parser = parse_threads)]
+    #[arg(long, value_name = "N", value_parser = parse_threads, allow_negative_numbers = true)]
     pub threads: Option<usize>,
 
     /// Generate again what is there, and replace tables of another suite or scale

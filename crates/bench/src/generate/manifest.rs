@@ -18,7 +18,7 @@ const GENERATION: u32 = 1;
 /// A manifest is a few kilobytes; what is longer is not one.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// The file `yeoul-generate.json` in an output directory.
+/// The file `_yeoul-generate.json` in an output directory: what reads the directory as a table leaves such names out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Manifest {
     /// See [`GENERATION`].
@@ -99,6 +99,6 @@ impl Manifest {
 
     /// Where a directory's manifest is.
     pub fn path(directory: &Path) -> PathBuf {
-        directory.join("yeoul-generate.json")
+        directory.join("_yeoul-generate.json")
     }
 }

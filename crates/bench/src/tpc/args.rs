@@ -12,22 +12,18 @@ use crate::contest::Peer;
 use crate::error::{Error, Result};
 use crate::generate::{Suite, parse_scale, parse_threads};
 
-/// How one of the TPC suites is to be run.
-#[derive(Debug, Clone, Args)]
-#[command(after_help = "\
-Examples:
-  yeoul bench tpch --against duckdb,datafusion             # 22 queries at scale 1, four minutes
-  yeoul bench tpcds --scale 10 --memory 1GiB,2GiB,4GiB,8GiB --against duckdb --html sweep.html
-  yeoul bench tpch --queries 9,18,21 --memory 512MiB --json - | jq .summary
-
+const NOTES: &str = "\
 Every answer is compared by value with DuckDB's. Contestants are processes of their own that take turns on the same files \
 with the same threads. Peers and query texts come from PyPI, once, into the cache directory; Spark needs a JDK 17.
 
 Exit code: 0 done, 1 if it failed, an answer of ours is wrong or missing, or our process held more than --memory, 2 wrong \
-usage, 130 interrupted, 143 terminated.")]
+usage, 130 interrupted, 143 terminated.";
+
+/// How one of the TPC suites is to be run.
+#[derive(Debug, Clone, Args)]
 pub struct TpcArgs {
     /// Scale factor of the tables, also of those in --data: about this many GB as text; fractions work
-    #[arg(long, value_name = "N", default_value = "1", value_parser = parse_scale)]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = parse_scale, allow_negative_numbers = true)]
     pub scale: f64,
 
     /// Memory limit of each contestant; several make a round each [default: none]
@@ -35,7 +31,7 @@ pub struct TpcArgs {
     pub memory: Vec<ByteSize>,
 
     /// Threads of each contestant [default: all of the machine's]
-    #[arg(long, value_name = "N", value_parser = parse_threads)]
+    #[arg(long, value_name = "N", value_parser = parse_threads, allow_negative_numbers = true)]
     pub threads: Option<usize>,
 
     /// With whom to compare: duckdb, datafusion, spark
@@ -68,6 +64,22 @@ pub struct TpcArgs {
 }
 
 impl TpcArgs {
+    /// What the help of a suite ends with.
+    pub fn help(suite: Suite) -> String {
+        let (how_much, heavy) = match suite {
+            Suite::TpcH => ("22 queries at scale 1, four minutes", "9,18,21"),
+            Suite::TpcDs => ("99 queries at scale 1", "4,23,67"),
+        };
+        format!(
+            "Examples:
+  yeoul bench {suite} --against duckdb,datafusion     # {how_much}
+  yeoul bench {suite} --scale 10 --memory 1GiB,2GiB,4GiB,8GiB --against duckdb --html sweep.html
+  yeoul bench {suite} --queries {heavy} --memory 512MiB --json - | jq .summary
+
+{NOTES}"
+        )
+    }
+
     /// Compares, and prints the report. Gives whether our answers are all there and right, and no memory limit was broken to
     /// get them: exit 0, or else 1. Setting `stop` ends it and all contestants.
     ///

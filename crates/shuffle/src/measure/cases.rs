@@ -76,7 +76,7 @@ pub(super) async fn memory(plan: &Plan) -> Result<Vec<Finding>> {
 /// to the disk while they are measured, and what the kernel has cached of either is let go before it is read.
 pub(super) async fn disk(plan: &Plan) -> Result<Vec<Finding>> {
     let cluster = Cluster::start(plan, "disk", MEMORY_LEAST).await?;
-    let bytes = plan.bytes.max(plan.disk_bytes_min);
+    let bytes = plan.disk_bytes();
     let written = Written::new(bytes);
     let path = plan.dir.join("plain-file");
     let (mut push, mut fetch, mut write, mut read) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());

@@ -13,8 +13,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use yeoul_base::ByteSize;
 
-use crate::Result;
+use crate::{Error, Kind, Result};
 
 /// What to measure with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +38,34 @@ impl Plan {
     pub fn new(dir: impl Into<PathBuf>, rounds: usize) -> Self {
         let disk_bytes_min = cases::disk_bytes_min(rounds);
         Self { dir: dir.into(), bytes: 256 << 20, disk_bytes_min, rounds, command: None }
+    }
+
+    /// Bytes of each throughput measurement on the disk.
+    fn disk_bytes(&self) -> u64 {
+        self.bytes.max(self.disk_bytes_min)
+    }
+
+    /// Refuses what does not fit on the disk of a directory: the plain file and the worker's copy are there one after the
+    /// other.
+    ///
+    /// # Errors
+    /// `ResourceExhausted` if there is too little room; if the directory cannot be looked at.
+    pub fn check_room(&self, dir: &Path) -> Result<()> {
+        /// Of the bytes, what the worker writes around them: the headers of its batches and the places of its chunks.
+        const AROUND_PART: u64 = 16;
+        let bytes = self.disk_bytes();
+        let needed = bytes.saturating_add(bytes / AROUND_PART);
+        let space = rustix::fs::statvfs(dir).map_err(io::Error::from)?;
+        let free = space.f_bavail.saturating_mul(space.f_frsize);
+        if needed <= free {
+            return Ok(());
+        }
+        let [bytes, needed, free] = [bytes, needed, free].map(ByteSize::from_bytes);
+        let dir = dir.display();
+        let text =
+            format!("{bytes} for each measurement on the disk need {needed} in {dir}, which has {free} free");
+        Err(Error::new(Kind::ResourceExhausted, text)
+            .with_hint("measure fewer --bytes, or on another disk with --dir"))
     }
 }
 
@@ -217,6 +246,18 @@ mod tests {
         assert!(!shared.exists() || is_in_memory(shared).unwrap());
         assert!(!is_in_memory(Path::new("/proc")).unwrap());
         is_in_memory(Path::new("/nowhere/at/all")).unwrap_err();
+    }
+
+    #[test]
+    fn what_does_not_fit_on_the_disk_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let plan = |bytes| Plan { bytes, disk_bytes_min: 0, ..Plan::new(dir.path(), 1) };
+        plan(1 << 20).check_room(dir.path()).unwrap();
+        for plan in [plan(1 << 60), Plan { disk_bytes_min: u64::MAX, ..plan(1) }] {
+            let error = plan.check_room(dir.path()).unwrap_err();
+            assert_eq!(error.kind(), Kind::ResourceExhausted);
+            assert!(error.to_string().contains(" free") && error.hint().is_some(), "{error}");
+        }
     }
 
     /// Small, so that it measures nothing: every case runs to its end and finds what it wrote.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use yeoul_base::ByteSize;
 
 use crate::error::{Error, Kind, Result};
 use crate::ids::WorkerId;
@@ -188,7 +189,8 @@ impl Options {
             return invalid(&text, "leave celeborn.shuffle.chunk.size at 8m");
         }
         if self.memory_bytes < MEMORY_BYTES_MIN {
-            let text = format!("memory of {} bytes, expected at least {MEMORY_BYTES_MIN}", self.memory_bytes);
+            let [found, least] = [self.memory_bytes, MEMORY_BYTES_MIN].map(ByteSize::from_bytes);
+            let text = format!("memory of {found}, expected at least {least}");
             return invalid(&text, "give at least --memory 48MiB");
         }
         Ok(())

@@ -53,7 +53,8 @@ impl FileSet {
         let url = address(name)?;
         let store = state.runtime_env().object_store(&url)?;
         let at = url.get_url().clone();
-        let selection = Selection::list(name, url, store.as_ref()).await?;
+        let listed = Selection::list(name, url, store.as_ref()).await;
+        let selection = listed.map_err(|error| Error::at(&at, error))?;
         let (kind, compression) = common_kind(name, &selection.files)?;
         check_sizes(name, kind, &selection.files)?;
         check_compression(name, &at, compression)?;
@@ -101,7 +102,7 @@ impl FileSet {
         if !keys.iter().map(|key| key.name()).eq(&self.keys) {
             let told: Vec<&str> = keys.iter().map(|key| key.name().as_str()).collect();
             let what =
-                format!("their folders named [{}], and now [{}]", told.join(", "), self.keys.join(", "));
+                format!("their directories named [{}], and now [{}]", told.join(", "), self.keys.join(", "));
             return changed(what);
         }
         for told in columns {
@@ -145,7 +146,9 @@ impl FileSet {
                     let (key, value) = (key.name(), value.as_deref().unwrap_or_default());
                     changed(
                         name,
-                        format!("'{key}' was a whole number in each folder, and now there is {key}={value}"),
+                        format!(
+                            "'{key}' was a whole number in each directory, and now there is {key}={value}"
+                        ),
                     )
                 })
             };
@@ -165,7 +168,7 @@ impl FileSet {
             return Ok(());
         }
         let what = format!("a file that INSERT puts into '{name}' would be unlike those that are there");
-        Err(Error::new(ErrorKind::Invalid, what).with_hint("write it to its folder with COPY … TO").into())
+        Err(Error::new(ErrorKind::Invalid, what).with_hint("write it to its directory with COPY … TO").into())
     }
 }
 

@@ -1,6 +1,7 @@
 //! Where tables come from: files named in the query itself, and the stores behind their addresses.
 
 pub(crate) mod address;
+pub(crate) mod external_tables;
 mod file_scan;
 mod file_set;
 mod file_table;

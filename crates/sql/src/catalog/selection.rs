@@ -47,19 +47,20 @@ impl Selection {
             let (first_file, first_keys) = first.get_or_insert_with(|| (&file.location, keys.clone()));
             if keys != *first_keys {
                 let what = format!(
-                    "the folders of the files of '{name}' name different columns: '{}' and '{}'",
+                    "the directories of the files of '{name}' name different columns: '{}' and '{}'",
                     self.below(first_file),
                     self.below(&file.location),
                 );
                 return Err(Error::new(ErrorKind::Invalid, what).with_hint(
-                    "read the folders apart; those of one table are called alike, such as year=2024/month=5",
+                    "read the directories apart; those of one table are called alike, such as year=2024/month=5",
                 ));
             }
         }
         let Some((file, keys)) = first else { return Ok(Vec::new()) };
         if let Some(twice) = keys.iter().enumerate().find(|(at, key)| keys[..*at].contains(key)) {
-            let what = format!("the folders of '{}' name the column '{}' twice", self.below(file), twice.1);
-            return Err(Error::new(ErrorKind::Invalid, what).with_hint("read a folder between the two"));
+            let what =
+                format!("the directories of '{}' name the column '{}' twice", self.below(file), twice.1);
+            return Err(Error::new(ErrorKind::Invalid, what).with_hint("read a directory between the two"));
         }
         Ok(keys)
     }

@@ -38,7 +38,7 @@ impl Walk<'_> {
         for _ in 0..=DEPTH_MAX {
             count += level.len();
             if count > FOLDERS_MAX {
-                return Err(self.refused(format!("there are more than {FOLDERS_MAX} folders")));
+                return Err(self.refused(format!("there are more than {FOLDERS_MAX} directories")));
             }
             let list = |folder: Path| self.list(folder);
             let mut lists = futures::stream::iter(level).map(list).buffered(FOLDERS_AT_ONCE);
@@ -51,7 +51,7 @@ impl Walk<'_> {
                 return Ok(files);
             }
         }
-        Err(self.refused(format!("folders lie more than {DEPTH_MAX} levels deep")))
+        Err(self.refused(format!("directories lie more than {DEPTH_MAX} levels deep")))
     }
 
     /// The files of a folder, and the folders that are to be entered next.
@@ -95,7 +95,7 @@ impl Walk<'_> {
 
     fn refused(&self, what: String) -> datafusion::common::DataFusionError {
         Error::new(ErrorKind::Invalid, format!("'{}' cannot be listed: {what}", self.name))
-            .with_hint("name a folder further down; is there a link that leads in a circle?")
+            .with_hint("name a directory further down; is there a link that leads in a circle?")
             .into()
     }
 }

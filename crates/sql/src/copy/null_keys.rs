@@ -93,8 +93,7 @@ impl ScalarUDFImpl for NoNull {
         if keys.logical_null_count() > 0 {
             let error =
                 Error::new(ErrorKind::Invalid, "a key of PARTITIONED BY is null, and the files keep it");
-            let hint =
-                "leave out keep_partition_by_columns, and it gets a folder of its own; or filter such rows";
+            let hint = "leave out keep_partition_by_columns, and it gets a directory of its own; or filter such rows";
             return Err(error.with_hint(hint).into());
         }
         Ok(ColumnarValue::Array(keys))

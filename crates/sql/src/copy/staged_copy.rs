@@ -200,11 +200,11 @@ fn check_replaceable(path: &Path, there: &Metadata, by_file: bool) -> Result<()>
         (true, true, _) | (false, _, true) => return Ok(()),
         (true, _, true) => return Err(denied(path, io::ErrorKind::IsADirectory.into())),
         (false, true, _) => (
-            "it is a file, and without an extension the name is that of a folder of files",
+            "it is a file, and without an extension the name is that of a directory of files",
             "for one file, end the name with an extension such as '.csv'",
         ),
         _ => (
-            "it is neither a file nor a folder",
+            "it is neither a file nor a directory",
             "COPY replaces files; -o and stdout take an answer as it comes",
         ),
     };
@@ -370,9 +370,9 @@ mod tests {
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0)
             .unwrap();
         for (path, says) in [
-            (pipe.as_path(), "neither a file nor a folder"),
-            (Path::new("/dev/stdout"), "neither a file nor a folder"),
-            (Path::new("/dev/null"), "neither a file nor a folder"),
+            (pipe.as_path(), "neither a file nor a directory"),
+            (Path::new("/dev/stdout"), "neither a file nor a directory"),
+            (Path::new("/dev/null"), "neither a file nor a directory"),
             (file.as_path(), "it is a file"),
         ] {
             let error = StagedCopy::stage(&mut copy_to(path)).unwrap_err();

@@ -13,6 +13,7 @@ use super::csv::CsvWriter;
 use super::format::Format;
 use super::json::JsonWriter;
 use super::parquet::ParquetFileWriter;
+use super::plan::PlanWriter;
 use super::sink::Sink;
 use super::table::TableWriter;
 
@@ -25,6 +26,8 @@ pub struct OutputOptions {
     pub rows_max: Option<usize>,
     /// Whether a table may use ANSI colours.
     pub color: bool,
+    /// Whether the answer is that of `EXPLAIN`, whose lines are shown as they are instead of a table.
+    pub is_plan: bool,
 }
 
 /// What was written.
@@ -186,6 +189,7 @@ where
     W: Write + Send + ?Sized,
 {
     let mut writer: Box<dyn BatchWriter + '_> = match format {
+        Format::Table if options.is_plan => Box::new(PlanWriter::new(sink)),
         Format::Table => Box::new(TableWriter::new(sink, schema, options)),
         Format::Csv => Box::new(CsvWriter::new(sink, schema)),
         Format::Json => Box::new(JsonWriter::new(sink, &schema)),

@@ -16,6 +16,7 @@
 //! - **json** is one object per line. `NaN` and the infinities, which JSON has no numbers for, are the strings `"NaN"`,
 //!   `"Infinity"` and `"-Infinity"`; binary is lower-case hexadecimal; keys of a map become strings.
 //!   `COPY … TO` a JSON file writes the same.
+//! - **table** shows the plans of `EXPLAIN` as they are, line by line, without a frame and whole.
 //! - Columns that share a name (`SELECT a.id, b.id`) are told apart as `id`, `id_1` in json and parquet.
 //!
 //! A reader that closes the pipe has what it wanted: that is success ([`Summary::closed`]), not an error.
@@ -30,6 +31,7 @@ mod json_file;
 mod layout;
 mod new_file;
 mod parquet;
+mod plan;
 mod progress;
 mod sink;
 mod table;

@@ -5,9 +5,10 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use futures::stream::BoxStream;
+use yeoul_base::Report;
 
-use crate::Span;
 use crate::output::ProgressSource;
+use crate::{Place, Span};
 
 /// All that the shell knows of the engine behind it.
 #[async_trait]
@@ -51,12 +52,27 @@ pub trait Diagnose: Error + Send + Sync + 'static {
     fn span(&self) -> Option<Span> {
         None
     }
+
+    /// What a person reads of it, if it is about `sql`, which starts at `start` of the script `name`. Its message says all:
+    /// the chain of causes, which is the engine's own, is not shown.
+    fn report(&self, sql: &str, name: Option<&str>, start: Place) -> Report
+    where
+        Self: Sized,
+    {
+        let report = Report::new(self.to_string()).hint(self.hint());
+        match self.span() {
+            Some(span) => report.at(sql, span, name, start),
+            None => report,
+        }
+    }
 }
 
 /// A statement that has been started.
 pub struct Answer<E> {
     /// The columns of the answer; none for a statement that has no answer, such as `CREATE VIEW`.
     pub schema: SchemaRef,
+    /// Whether it is that of `EXPLAIN`: texts of several lines.
+    pub is_plan: bool,
     /// The rows. The statement is done when the stream has ended.
     pub batches: BoxStream<'static, Result<RecordBatch, E>>,
     /// What can be seen of it while it runs.

@@ -74,7 +74,7 @@ impl<E: Engine> Shell<E> {
                     self.run_command(&text, None, place, 0, console).await
                 }
                 Err(error) => {
-                    tell(console, &super::report::Report::from_error(&error).text());
+                    tell(console, &yeoul_base::Report::from_error(&error).text());
                     Outcome::Failed
                 }
             };

@@ -5,7 +5,6 @@
 //!
 //! - [`Statement`], [`Splitter`]: one small lexer divides text into statements, for scripts and for the Enter key alike.
 //! - [`Script`]: reads a script step by step, in bounded memory.
-//! - [`Report`]: an error as a person reads it, with the place in the statement.
 //! - [`CommandError`], [`Action`]: `.help`, `.tables` and the other commands, which follow from one table.
 
 mod command;
@@ -16,7 +15,6 @@ mod history;
 mod interactive;
 mod interrupt;
 mod names;
-mod report;
 mod script;
 mod session_engine;
 mod statement;
@@ -26,7 +24,6 @@ pub use command::{Action, CommandError};
 pub use engine::{Answer, ColumnInfo, Diagnose, Engine, Watched};
 pub use interactive::ShellError;
 pub use interrupt::{CtrlC, Interrupts};
-pub use report::Report;
 pub use script::{Script, ScriptError, Step};
 pub use statement::{Open, STATEMENT_BYTES_MAX, SplitError, Splitter, Statement};
 pub use steps::{Console, Outcome, Settings, Shell};

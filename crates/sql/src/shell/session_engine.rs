@@ -35,10 +35,10 @@ impl Engine for Arc<Session> {
             .await
             .unwrap_or_else(|panic| Err(defect(&*panic)))?;
         let watch = WatchedQuery { session: Arc::clone(self), watch: answer.watch() };
-        let schema = answer.schema();
+        let (schema, is_plan) = (answer.schema(), answer.is_plan());
         let batches = AssertUnwindSafe(answer).catch_unwind();
         let batches = batches.map(|batch| batch.unwrap_or_else(|panic| Err(defect(&*panic)))).boxed();
-        Ok(Answer { schema, batches, watch: Some(Arc::new(watch)) })
+        Ok(Answer { schema, is_plan, batches, watch: Some(Arc::new(watch)) })
     }
 
     async fn tables(&self) -> Result<Vec<String>, Error> {

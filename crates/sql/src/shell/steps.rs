@@ -6,11 +6,11 @@ use std::time::Instant;
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use futures::StreamExt;
 use terminal_size::{Width, terminal_size_of};
+use yeoul_base::Report;
 
 use super::command::{Action, find, help, help_for, parse};
-use super::engine::{Answer, Engine};
+use super::engine::{Answer, Diagnose, Engine};
 use super::interrupt::{Interrupts, or_interrupt};
-use super::report::Report;
 use super::script::{Opener, Step, Steps, open};
 use super::statement::Statement;
 use crate::Place;
@@ -191,7 +191,7 @@ impl<E: Engine> Shell<E> {
             Some(Err(failure)) => {
                 let sql = &statement.text;
                 let report = match failure {
-                    RunFailure::Engine(error) => Report::from_diagnosis(&error, sql, name, statement.place),
+                    RunFailure::Engine(error) => error.report(sql, name, statement.place),
                     RunFailure::Other(report) => report,
                 };
                 tell(console, &report.text());
@@ -307,7 +307,7 @@ async fn list_tables<E: Engine>(
 ) -> Outcome {
     let mut tables = match engine.tables().await {
         Ok(tables) => tables,
-        Err(error) => return fail(console, &Report::from_diagnosis(&error, "", None, Place::START)),
+        Err(error) => return fail(console, &error.report("", None, Place::START)),
     };
     if let Some(text) = text {
         let text = text.to_lowercase();
@@ -327,7 +327,7 @@ async fn list_columns<E: Engine>(
         Some(table) => vec![table.to_owned()],
         None => match engine.tables().await {
             Ok(tables) => tables.into_iter().take(SCHEMA_TABLES_MAX).collect(),
-            Err(error) => return fail(console, &Report::from_diagnosis(&error, "", None, Place::START)),
+            Err(error) => return fail(console, &error.report("", None, Place::START)),
         },
     };
     let (mut owners, mut infos) = (Vec::new(), Vec::new());
@@ -337,7 +337,7 @@ async fn list_columns<E: Engine>(
                 owners.resize(owners.len() + columns.len(), name);
                 infos.extend(columns);
             }
-            Err(error) => return fail(console, &Report::from_diagnosis(&error, "", None, Place::START)),
+            Err(error) => return fail(console, &error.report("", None, Place::START)),
         }
     }
     let columns: [(&str, ArrayRef); 3] = [
@@ -385,7 +385,7 @@ async fn run_to_end<E: Engine>(
     sql: &str,
     console: &mut Console<'_>,
 ) -> Result<Summary, RunFailure<E::Error>> {
-    let Answer { schema, batches, watch } = engine.run(sql).await.map_err(RunFailure::Engine)?;
+    let Answer { schema, is_plan, batches, watch } = engine.run(sql).await.map_err(RunFailure::Engine)?;
     if !settings.format.is_text() && !schema.fields().is_empty() {
         *binary_answers += 1;
         if *binary_answers > 1 {
@@ -397,6 +397,7 @@ async fn run_to_end<E: Engine>(
     }
     // A statement without an answer writes nothing, not even the header of a format.
     let format = if schema.fields().is_empty() { Format::Table } else { settings.format };
+    let output = OutputOptions { is_plan, ..settings.output };
     let watch = watch.filter(|_| !settings.quiet);
     let source = watch.as_ref().map(|watch| Arc::clone(watch) as Arc<dyn ProgressSource>);
     let mut progress = source.map(ProgressLine::on_stderr);
@@ -406,7 +407,7 @@ async fn run_to_end<E: Engine>(
                 progress.clear();
             }
         });
-        write_answer(batches, schema, format, &settings.output, console.out).await
+        write_answer(batches, schema, format, &output, console.out).await
     };
     drop(progress);
     for notice in watch.iter().flat_map(|watch| watch.notices()) {

@@ -101,7 +101,7 @@ impl Engine for Arc<Rote> {
             }
             _ => return Err(NoTable("ordres".into())),
         };
-        Ok(Answer { schema, batches, watch: Some(Arc::new(Told(notices))) })
+        Ok(Answer { schema, is_plan: false, batches, watch: Some(Arc::new(Told(notices))) })
     }
 
     async fn tables(&self) -> Result<Vec<String>, NoTable> {
@@ -197,7 +197,7 @@ fn a_failure_after_rows_keeps_them_and_notices_are_told() {
 fn a_script_that_is_not_closed_names_where_it_was_opened() {
     let run = run(Format::Csv, "count 1;\ncount 'x");
     assert_eq!((run.outcome, run.ran.len()), (Outcome::Failed, 1));
-    assert_eq!(run.err, "error: the quoted string that starts here is not closed\n--> a.sql:2:7\n");
+    assert_eq!(run.err, "error: the quoted string that starts here is not closed\n --> a.sql:2:7\n");
 }
 
 #[test]
@@ -214,7 +214,10 @@ fn commands_list_what_the_engine_has() {
 fn a_command_that_does_not_exist_is_a_failure_with_the_near_one() {
     let run = run(Format::Csv, "count 1;\n.tabels\ncount 2;");
     assert_eq!((run.outcome, run.ran.len()), (Outcome::Failed, 1));
-    assert_eq!(run.err, "error: there is no command '.tabels'\n--> a.sql:2:1\nhint: did you mean .tables?\n");
+    assert_eq!(
+        run.err,
+        "error: there is no command '.tabels'\n --> a.sql:2:1\nhint: did you mean .tables?\n"
+    );
     let run = self::run(Format::Csv, ".schema ordres\n");
     assert_eq!(run.err, "error: there is no table 'ordres'\nhint: did you mean 'orders'?\n");
 }

@@ -14,7 +14,7 @@ use yeoul_bench::Error;
 use yeoul_bench::generate::{GenerateArgs, Suite as Tables};
 use yeoul_bench::tpc::TpcArgs;
 
-use crate::exit::{Stop, code_of};
+use crate::exit::{Stop, failed};
 
 /// Measure a part of Yeoul against the systems that it replaces, and check its answers
 #[derive(Args)]
@@ -26,10 +26,10 @@ pub struct BenchArgs {
 #[derive(Subcommand)]
 enum Suite {
     /// Compare with DuckDB, DataFusion and Spark on the 22 queries of TPC-H
-    #[command(name = "tpch")]
+    #[command(name = "tpch", after_help = TpcArgs::help(Tables::TpcH))]
     TpcH(TpcArgs),
     /// Compare with DuckDB, DataFusion and Spark on the 99 queries of TPC-DS
-    #[command(name = "tpcds")]
+    #[command(name = "tpcds", after_help = TpcArgs::help(Tables::TpcDs))]
     TpcDs(TpcArgs),
     Shuffle(shuffle::ShuffleArgs),
 }
@@ -90,12 +90,6 @@ fn exit_code(result: Result<bool, Error>) -> ExitCode {
     match result {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("error: {error}");
-            if let Some(hint) = error.hint() {
-                eprintln!("hint: {hint}");
-            }
-            code_of(error.kind())
-        }
+        Err(error) => failed(error.kind(), &error, error.hint()),
     }
 }

@@ -12,7 +12,7 @@ use yeoul_base::ByteSize;
 use yeoul_shuffle::measure::{self, Finding, Plan};
 use yeoul_shuffle::{Error, Result};
 
-use crate::exit::{Stop, code_of};
+use crate::exit::{Stop, failed, interrupted};
 
 /// Compare the shuffle's worker with plain copies over loopback and to the disk
 #[derive(Debug, Clone, Args)]
@@ -35,7 +35,8 @@ pub struct ShuffleArgs {
     bytes: ByteSize,
 
     /// How often each measurement is repeated
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 5, allow_negative_numbers = true,
+        value_parser = clap::value_parser!(u16).range(1..=1000))]
     rounds: u16,
 
     /// Measure on the disk of this directory [default: a temporary directory]
@@ -48,10 +49,7 @@ pub struct ShuffleArgs {
 }
 
 pub fn run(args: ShuffleArgs) -> ExitCode {
-    run_to_end(&args).unwrap_or_else(|error| {
-        crate::shuffle::report(&error);
-        code_of(error.kind())
-    })
+    run_to_end(&args).unwrap_or_else(|error| failed(error.kind(), &error, error.hint()))
 }
 
 fn run_to_end(args: &ShuffleArgs) -> Result<ExitCode> {
@@ -86,6 +84,7 @@ fn run_to_end(args: &ShuffleArgs) -> Result<ExitCode> {
         command: Some(vec![program, "shuffle".to_owned()]),
         ..Plan::new(dir.path(), args.rounds.into())
     };
+    plan.check_room(&parent)?;
     let measured = runtime.block_on(async {
         tokio::select! {
             findings = measure::run(&plan, |finding| eprintln!("{}", finding.name)) => findings.map(Ok),
@@ -96,10 +95,7 @@ fn run_to_end(args: &ShuffleArgs) -> Result<ExitCode> {
     runtime.shutdown_background();
     let findings = match measured? {
         Ok(findings) => findings,
-        Err(asked) => {
-            eprintln!("error: interrupted");
-            return Ok(asked.code());
-        }
+        Err(asked) => return Ok(interrupted(asked)),
     };
     if let Some(path) = json {
         std::fs::write(path, to_json(&plan, &findings)).map_err(|error| unwritten(path, error))?;

@@ -11,11 +11,14 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use serde_json::json;
 use tokio::sync::watch;
+use yeoul_base::{ErrorKind, Report};
 
 use crate::allocator::return_memory_at_once;
-use crate::exit::{Asked, Stop};
+use crate::exit::{Asked, Stop, interrupted, refused};
 
 /// Show what Yeoul does, in under a minute
 ///
@@ -26,8 +29,12 @@ use crate::exit::{Asked, Stop};
 )]
 pub struct DemoArgs {
     /// Run only the acts with these names
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = PossibleValuesParser::new(ACTS.map(|act| act.name)))]
     act: Vec<String>,
+
+    /// Print what happened as JSON, instead of the table
+    #[arg(long)]
+    json: bool,
 }
 
 /// How long an act may take to leave when it is told to.
@@ -59,7 +66,7 @@ impl Stage {
 /// Why an act that was told to leave is not done.
 const STOPPED: &str = "interrupted";
 
-/// A line of the closing table.
+/// A line of the closing table, or an object of the JSON.
 struct Row {
     what: String,
     result: String,
@@ -84,20 +91,12 @@ const ACTS: [Act; 2] = [
 pub fn run(args: DemoArgs) -> ExitCode {
     // An act may promise a memory limit.
     return_memory_at_once();
-    let names: Vec<&str> = ACTS.iter().map(|act| act.name).collect();
-    if let Some(unknown) = args.act.iter().find(|name| !names.contains(&name.as_str())) {
-        eprintln!("error: there is no act '{unknown}'\nhint: the acts are {}", names.join(", "));
-        return ExitCode::from(2);
-    }
     match play(args) {
         Ok(Ended::Done) => ExitCode::SUCCESS,
-        Ok(Ended::Stopped(asked)) => {
-            eprintln!("error: interrupted");
-            asked.code()
-        }
+        Ok(Ended::Stopped(asked)) => interrupted(asked),
         Err(failure) => {
-            eprintln!("error: the demo failed: {failure}");
-            ExitCode::FAILURE
+            let report = Report::new(format!("the demo failed: {failure}"));
+            refused(ErrorKind::Unavailable, &report)
         }
     }
 }
@@ -138,27 +137,63 @@ fn play(args: DemoArgs) -> Result<Ended, Failure> {
 
 fn perform(args: &DemoArgs, stage: &Stage) -> Result<(), Failure> {
     let started = Instant::now();
-    let mut table = Table::new();
-    table.load_preset(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_header(["part", "what", "result", "time", "bounds"]);
+    let mut rows = Vec::new();
     for act in ACTS.iter().filter(|act| args.act.is_empty() || args.act.iter().any(|name| name == act.name)) {
         eprintln!("yeoul {}: {}", act.name, act.about);
-        for row in (act.run)(stage)? {
-            table.add_row([act.name.to_owned(), row.what, row.result, seconds(row.time), row.bounds]);
-        }
+        rows.extend((act.run)(stage)?.into_iter().map(|row| (act.name, row)));
     }
-    if let Some(column) = table.column_mut(3) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    let total = seconds(started.elapsed());
-    let mut out = io::stdout().lock();
-    let written = writeln!(out, "{table}\nEvery result was checked; the whole took {total}.");
-    match written {
+    let total = started.elapsed();
+    let text = if args.json { to_json(&rows, total) } else { to_table(rows, total) };
+    match writeln!(io::stdout().lock(), "{text}") {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),
     }
 }
 
+fn to_json(rows: &[(&str, Row)], total: Duration) -> String {
+    let rows: Vec<_> = rows
+        .iter()
+        .map(|(part, Row { what, result, time, bounds })| {
+            json!({"part": part, "what": what, "result": result, "seconds": time.as_secs_f64(), "bounds": bounds})
+        })
+        .collect();
+    format!("{:#}", json!({"rows": rows, "seconds": total.as_secs_f64()}))
+}
+
+fn to_table(rows: Vec<(&str, Row)>, total: Duration) -> String {
+    let mut table = Table::new();
+    table.load_preset(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_header(["part", "what", "result", "time", "bounds"]);
+    for (part, row) in rows {
+        table.add_row([part.to_owned(), row.what, row.result, seconds(row.time), row.bounds]);
+    }
+    if let Some(column) = table.column_mut(3) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    format!("{table}\nEvery result was checked; the whole took {}.", seconds(total))
+}
+
 fn seconds(time: Duration) -> String {
     format!("{:.2} s", time.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_reads_what_the_table_shows() {
+        let row = || Row {
+            what: "count".to_owned(),
+            result: "7".to_owned(),
+            time: Duration::from_millis(1500),
+            bounds: String::new(),
+        };
+        let read: serde_json::Value =
+            serde_json::from_str(&to_json(&[("sql", row())], Duration::from_secs(2))).unwrap();
+        let expected = json!({"part": "sql", "what": "count", "result": "7", "seconds": 1.5, "bounds": ""});
+        assert_eq!(read, json!({"rows": [expected], "seconds": 2.0}));
+        let table = to_table(vec![("sql", row())], Duration::from_secs(2));
+        assert!(table.contains("1.50 s") && table.ends_with("the whole took 2.00 s."), "{table}");
+    }
 }

@@ -9,14 +9,14 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
-use yeoul_base::{ByteSize, ErrorKind};
+use yeoul_base::{ByteSize, ErrorKind, Report};
 use yeoul_sql::output::{Format, NewFile, OutputOptions, full_disk_hint};
-use yeoul_sql::shell::{Console, CtrlC, Interrupts, Outcome, Report, Settings, Shell};
+use yeoul_sql::shell::{Console, CtrlC, Interrupts, Outcome, Settings, Shell};
 use yeoul_sql::{Error, Options, Session};
 
 use self::signals::{First, Signals};
 use crate::allocator::return_memory_at_once;
-use crate::exit::Asked;
+use crate::exit::{Asked, refused};
 use crate::memory::beyond_machine;
 
 const EXAMPLES: &str = "\
@@ -30,7 +30,7 @@ Examples:
 Answers go to stdout, all else to stderr. Exit code: 0 done, 1 failed or refused, 2 wrong usage,
 130 interrupted, 143 terminated.";
 
-/// Run SQL on files: Parquet, CSV, JSON lines and Arrow, here, in s3:// or hdfs://
+/// Run SQL on files: Parquet, CSV, JSON lines and Arrow, here, at s3://, http(s):// or hdfs://
 ///
 /// Without -c and -f it reads SQL from stdin; at a terminal, it is a shell with history and completion.
 #[derive(Args, Debug)]
@@ -54,7 +54,7 @@ pub struct SqlArgs {
     output: Option<PathBuf>,
 
     /// Show at most N rows of a table: the first and the last
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = rows, allow_negative_numbers = true)]
     max_rows: Option<usize>,
 
     /// Print errors and answers only: no row counts, times or notices
@@ -66,16 +66,16 @@ pub struct SqlArgs {
     memory: Option<ByteSize>,
 
     /// Threads that run queries [default: the machine's cores]
-    #[arg(long, value_name = "N", value_parser = threads)]
+    #[arg(long, value_name = "N", value_parser = threads, allow_negative_numbers = true)]
     threads: Option<usize>,
 
-    /// Where operators spill what does not fit into memory [default: the system's temporary folder]
+    /// Where operators spill what does not fit into memory [default: the system's temporary directory]
     #[arg(long, value_name = "DIR")]
     spill_dir: Option<PathBuf>,
 
-    /// The most that may lie spilled on disk at a time
-    #[arg(long, value_name = "SIZE", default_value_t = Options::SPILL_LIMIT)]
-    spill_limit: ByteSize,
+    /// The most that may lie spilled on disk at a time [default: 100GiB]
+    #[arg(long, value_name = "SIZE")]
+    spill_limit: Option<ByteSize>,
 
     /// Set an engine setting, as SET does; may be given more than once
     #[arg(long, value_name = "KEY=VALUE", value_parser = setting)]
@@ -87,11 +87,26 @@ impl SqlArgs {
         let told = || self.output.as_deref().and_then(Format::of_file);
         self.format.or_else(told).unwrap_or(Format::Table)
     }
+
+    /// Refuses an answer of which nobody said what it is to be: a table in `report.xlsx` is not what its name says.
+    fn check_format(&self) -> Result<(), Refusal> {
+        let Some(output) = self.output.as_deref().filter(|_| self.format.is_none()) else { return Ok(()) };
+        let is_plain = output.extension().is_none_or(|ending| ending.eq_ignore_ascii_case("txt"));
+        if is_plain || Format::of_file(output).is_some() {
+            return Ok(());
+        }
+        let message = format!("cannot tell the format from '{}'", output.display());
+        Err(Refusal::usage(message, "--format csv, json, parquet, arrow or table"))
+    }
 }
 
 fn setting(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE")?;
     Ok((key.trim().to_owned(), value.trim().to_owned()))
+}
+
+fn rows(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_| "expected a number of rows".to_owned())
 }
 
 fn threads(text: &str) -> Result<usize, String> {
@@ -115,15 +130,11 @@ pub fn run(args: SqlArgs) -> ExitCode {
     let ended = panic::catch_unwind(AssertUnwindSafe(|| run_to_end(&args))).unwrap_or_else(|_| {
         let report = Report::new("unforeseen failure")
             .hint(Some("RUST_BACKTRACE=1 shows where; please report it".to_owned()));
-        Err(Refusal::new(report, false))
+        Err(Refusal::new(ErrorKind::Internal, report))
     });
     match ended {
         Ok(ended) => ended.exit_code(),
-        Err(Refusal { report, usage }) => {
-            // A stderr that is gone leaves nobody to tell.
-            let _ = io::stderr().write_all(report.text().as_bytes());
-            ExitCode::from(if usage { 2 } else { 1 })
-        }
+        Err(Refusal { kind, report }) => refused(kind, &report),
     }
 }
 
@@ -146,34 +157,34 @@ impl Ended {
 
 /// Why nothing was run, or no more.
 struct Refusal {
+    kind: ErrorKind,
     report: Box<Report>,
-    /// Whether the command line is at fault.
-    usage: bool,
 }
 
 impl Refusal {
-    fn new(report: Report, usage: bool) -> Self {
-        Self { report: Box::new(report), usage }
+    fn new(kind: ErrorKind, report: Report) -> Self {
+        Self { kind, report: Box::new(report) }
     }
 
     fn usage(message: String, hint: &str) -> Self {
-        Self::new(Report::new(message).hint(Some(hint.to_owned())), true)
+        Self::new(ErrorKind::Invalid, Report::new(message).hint(Some(hint.to_owned())))
     }
 
     fn io(what: &str, path: &Path, error: &io::Error) -> Self {
         let report = Report::new(format!("cannot {what} '{}': {error}", path.display()));
-        Self::new(report.hint(full_disk_hint(error).map(str::to_owned)), false)
+        Self::new(ErrorKind::Unavailable, report.hint(full_disk_hint(error).map(str::to_owned)))
     }
 }
 
 impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
         let report = Report::new(error.to_string()).hint(error.hint().map(str::to_owned));
-        Self::new(report, error.kind() == ErrorKind::Invalid)
+        Self::new(error.kind(), report)
     }
 }
 
 fn run_to_end(args: &SqlArgs) -> Result<Ended, Refusal> {
+    args.check_format()?;
     let to_terminal = args.output.is_none() && io::stdout().is_terminal();
     if to_terminal && !args.format().is_text() {
         let message = format!("{} is binary, and stdout is a terminal", args.format());
@@ -183,7 +194,7 @@ fn run_to_end(args: &SqlArgs) -> Result<Ended, Refusal> {
         memory: args.memory,
         threads: args.threads,
         spill_dir: args.spill_dir.clone(),
-        spill_limit: args.spill_limit,
+        spill_limit: args.spill_limit.unwrap_or(Options::SPILL_LIMIT),
         settings: args.set.clone(),
     };
     let runtime = yeoul_sql::runtime(&options)?;
@@ -208,7 +219,7 @@ fn run_to_end(args: &SqlArgs) -> Result<Ended, Refusal> {
     if let (Some(file), Outcome::Done | Outcome::Quit) = (output, outcome) {
         if !args.format().is_text() && binary_answers == 0 {
             let message = format!("there is no answer to write, and a {} file holds one", args.format());
-            return Err(Refusal::new(Report::new(message), false));
+            return Err(Refusal::new(ErrorKind::NotFound, Report::new(message)));
         }
         let path = args.output.as_deref().unwrap_or(Path::new(""));
         file.commit().map_err(|error| Refusal::io("write", path, &error))?;
@@ -229,9 +240,10 @@ fn interrupts(args: &SqlArgs) -> Result<(Box<dyn Interrupts>, First), Refusal> {
     if is_interactive(args) {
         return Ok((Box::new(CtrlC::default()), Arc::default()));
     }
-    let failed =
-        |error: io::Error| Refusal::new(Report::new(format!("cannot handle signals: {error}")), false);
-    let Signals { told, first } = Signals::listen().map_err(failed)?;
+    let unheard = |error: io::Error| {
+        Refusal::new(ErrorKind::Unavailable, Report::new(format!("cannot handle signals: {error}")))
+    };
+    let Signals { told, first } = Signals::listen().map_err(unheard)?;
     Ok((Box::new(told), first))
 }
 
@@ -281,7 +293,7 @@ async fn run_input(
             let _ = console.err.write_all(greeting.as_bytes());
         }
         let ended = shell.interact(console).await;
-        return ended.map_err(|error| Refusal::new(Report::from_error(&error), false));
+        return ended.map_err(|error| Refusal::new(ErrorKind::Unavailable, Report::from_error(&error)));
     }
     Ok(shell.run_script(BufReader::new(io::stdin()), Some("stdin"), console).await)
 }

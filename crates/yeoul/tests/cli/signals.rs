@@ -2,6 +2,7 @@
 //! process behind. A worker of a shuffle stops in order, and ends with 0.
 
 use std::fs;
+use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -17,7 +18,7 @@ const WAIT_MAX: Duration = Duration::from_secs(60);
 const LEAVE_MAX: Duration = Duration::from_secs(20);
 
 /// Starts `yeoul ARGS` with the folder as the one for temporary files, sends the signal once something is at `sign` below its
-/// directory there, and returns the exit code.
+/// directory there, and returns the exit code. Every verb says the same of it.
 #[track_caller]
 fn ended_by(signal: Signal, folder: &Folder, args: &[&str], sign: &str) -> Option<i32> {
     let mut child = Command::new(env!("CARGO_BIN_EXE_yeoul"))
@@ -25,7 +26,7 @@ fn ended_by(signal: Signal, folder: &Folder, args: &[&str], sign: &str) -> Optio
         .env("TMPDIR", folder.path())
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
+        .stderr(Stdio::piped())
         .spawn()
         .unwrap();
     let is_there = || folder.names().iter().any(|name| folder.path().join(name).join(sign).exists());
@@ -35,6 +36,9 @@ fn ended_by(signal: Signal, folder: &Folder, args: &[&str], sign: &str) -> Optio
     });
     kill_process(Pid::from_child(&child), signal).unwrap();
     until(&mut child, LEAVE_MAX, |child| child.try_wait().unwrap().is_some());
+    let mut told = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
+    assert!(told.ends_with("interrupted\n") && !told.contains("error:"), "{told}");
     child.wait().unwrap().code()
 }
 
@@ -168,7 +172,6 @@ fn a_generator_leaves_no_half_of_a_table() {
 
 #[test]
 fn sql_ends_while_it_waits_for_its_script() {
-    use std::io::{Read, Write};
     let folder = Folder::new();
     let mut child = Command::new(env!("CARGO_BIN_EXE_yeoul"))
         .args(["sql", "--format", "csv"])

@@ -19,6 +19,51 @@ exit 0
 }
 
 #[test]
+fn what_has_no_name_is_headed_by_its_text() {
+    let folder = Folder::new();
+    folder.sql("SELECT 1").with(["--format", "json"]).shows("exit 0\n{\"1\":1}");
+    let sql = "SELECT n+1, * FROM (VALUES (1), (2)) AS t(n) ORDER BY n+1 DESC; SELECT 'a' UNION ALL SELECT 'b' ORDER BY 1; \
+               SELECT sum(n) OVER (ORDER BY n), count(*) FROM (VALUES (1)) AS t(n) GROUP BY n";
+    folder.sql(sql).with(["--format", "csv"]).shows(
+        "
+exit 0
+n + 1,n
+3,2
+2,1
+'a'
+a
+b
+sum(n) OVER (ORDER BY n),count(*)
+1,1
+",
+    );
+}
+
+#[test]
+fn a_plan_is_shown_as_it_is() {
+    let folder = Folder::new();
+    folder.sql("EXPLAIN SELECT 1 AS a").shows(
+        "
+exit 0
+logical_plan:
+Projection: Int64(1) AS a
+  EmptyRelation: rows=1
+
+physical_plan:
+ProjectionExec: expr=[1 as a]
+  PlaceholderRowExec
+-- stderr
+2 rows in [TIME]
+",
+    );
+    let analyzed = folder.sql("EXPLAIN ANALYZE SELECT 1 AS a").done();
+    assert!(analyzed.starts_with("exit 0\nPlan with Metrics:\nProjectionExec: "), "{analyzed}");
+    let sql = "EXPLAIN SELECT 1 AS a";
+    let json = folder.sql(sql).with(["--format", "json"]).done();
+    assert!(json.contains("\"plan\":\"Projection: Int64(1) AS a\\n  EmptyRelation: rows=1\""), "{json}");
+}
+
+#[test]
 fn several_statements_by_c_by_file_and_by_stdin_do_the_same() {
     let folder = Folder::new();
     let script = "-- two answers\nCREATE VIEW v AS SELECT 1 AS a;\nSELECT a FROM v;\n.mode json\nSELECT a + 1 AS b FROM v";

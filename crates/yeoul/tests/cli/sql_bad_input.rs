@@ -260,10 +260,10 @@ fn scripts_that_cannot_be_read_say_why() {
     let folder = Folder::new();
     let run = |script: &[u8]| folder.yeoul(["sql"]).stdin(script);
     run(b"SELECT 'abc;\n")
-        .shows("exit 1\n-- stderr\nerror: the quoted string that starts here is not closed\n--> stdin:1:8");
-    run(b"\n\xff\xfe").shows("exit 1\n-- stderr\nerror: line 2 is not UTF-8 text\n--> stdin:2:1");
+        .shows("exit 1\n-- stderr\nerror: the quoted string that starts here is not closed\n --> stdin:1:8");
+    run(b"\n\xff\xfe").shows("exit 1\n-- stderr\nerror: line 2 is not UTF-8 text\n --> stdin:2:1");
     run(b".tabels\n").shows(
-        "exit 1\n-- stderr\nerror: there is no command '.tabels'\n--> stdin:1:1\nhint: did you mean .tables?",
+        "exit 1\n-- stderr\nerror: there is no command '.tabels'\n --> stdin:1:1\nhint: did you mean .tables?",
     );
     folder
         .yeoul(["sql", "-f", "no.sql"])
@@ -342,7 +342,7 @@ fn a_key_too_long_for_a_folder_is_not_blamed_on_the_disk_alone() {
     let sql = "COPY (SELECT 1 AS n, repeat('x', 300) AS k) TO 'out' STORED AS CSV PARTITIONED BY (k)";
     let seen = folder.sql(sql).done();
     assert!(seen.starts_with("exit 1\n-- stderr\nerror: "), "{seen}");
-    assert!(seen.contains("a key of PARTITIONED BY too long for a folder's name"), "{seen}");
+    assert!(seen.contains("a key of PARTITIONED BY too long for a directory's name"), "{seen}");
     assert_eq!(folder.names(), Vec::<String>::new());
 }
 
@@ -351,7 +351,7 @@ fn a_copy_to_a_pipe_is_refused() {
     let folder = Folder::new();
     assert!(Command::new("mkfifo").arg(folder.path().join("pipe.csv")).status().unwrap().success());
     folder.sql("COPY (SELECT 1 AS n) TO 'pipe.csv'").shows(
-        "exit 1\n-- stderr\nerror: cannot write 'pipe.csv': it is neither a file nor a folder\n\
+        "exit 1\n-- stderr\nerror: cannot write 'pipe.csv': it is neither a file nor a directory\n\
          hint: COPY replaces files; -o and stdout take an answer as it comes",
     );
 }
@@ -376,6 +376,8 @@ fn a_spill_disk_that_is_full_is_an_error_and_is_left_empty() {
 
 #[test]
 fn a_store_that_cannot_be_reached_is_an_error() {
-    let seen = Folder::new().sql("SELECT * FROM 'hdfs://127.0.0.1:9/x.parquet'").done();
-    assert!(seen.starts_with("exit 1\n-- stderr\nerror: ") && seen.contains("Connection refused"), "{seen}");
+    for store in ["hdfs://127.0.0.1:9", "http://127.0.0.1:9"] {
+        let expected = format!("exit 1\n-- stderr\nerror: cannot reach {store}: connection refused\n");
+        Folder::new().sql(&format!("SELECT * FROM '{store}/x.parquet'")).shows(&expected);
+    }
 }

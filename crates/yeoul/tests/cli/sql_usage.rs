@@ -36,12 +36,33 @@ fn values_out_of_range_say_what_is_expected() {
             "'lots' for '--memory <SIZE>': 'lots' is not a size: expected a number and a unit such as 512MiB, 1GiB or 2GB",
         ),
         (["--threads", "0"], "'0' for '--threads <N>': expected a number from 1 to 1024"),
+        (["--max-rows", "x"], "'x' for '--max-rows <N>': expected a number of rows"),
+        (["--max-rows", "-1"], "'-1' for '--max-rows <N>': expected a number of rows"),
         (["--set", "x"], "'x' for '--set <KEY=VALUE>': expected KEY=VALUE"),
     ] {
         let expected = format!(
             "exit 2\n-- stderr\nerror: invalid value {message}\n\nFor more information, try '--help'.\n"
         );
         folder.sql("SELECT 1").with(args).shows(&expected);
+    }
+}
+
+#[test]
+fn a_file_whose_ending_tells_no_format_is_not_written() {
+    let folder = Folder::new();
+    for name in ["a.xlsx", "a.csv.gz"] {
+        let expected = format!(
+            "exit 2\n-- stderr\nerror: cannot tell the format from '{name}'\n\
+             hint: --format csv, json, parquet, arrow or table\n"
+        );
+        folder.sql("SELECT 1").with(["-o", name]).shows(&expected);
+        assert!(folder.names().is_empty(), "{:?}", folder.names());
+    }
+    folder.sql("SELECT 1 AS n").with(["-q", "-o", "a.dat", "--format", "csv"]).shows("exit 0");
+    assert_eq!(fs::read_to_string(folder.path().join("a.dat")).unwrap(), "n\n1\n");
+    for name in ["a.txt", "a"] {
+        folder.sql("SELECT 1 AS n").with(["-q", "-o", name]).shows("exit 0");
+        assert!(fs::read_to_string(folder.path().join(name)).unwrap().contains('│'));
     }
 }
 

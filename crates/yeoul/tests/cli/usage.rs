@@ -20,7 +20,7 @@ fn a_worker_without_a_directory_is_used_wrongly() {
 exit 2
 -- stderr
 error: a worker needs a directory
-  hint: give one with --dir, or several, separated by commas
+hint: give one with --dir, or several, separated by commas
 ",
     );
 }
@@ -62,10 +62,69 @@ fn a_disk_that_is_not_there_is_named() {
 exit 1
 -- stderr
 error: cannot use none
-  caused by: No such file or directory (os error 2)
-  hint: --dir names a directory that exists
+caused by: No such file or directory (os error 2)
+hint: --dir names a directory that exists
 ",
     );
+}
+
+#[test]
+fn what_does_not_fit_on_the_disk_is_not_begun() {
+    let folder = Folder::new();
+    let seen = yeoul(&folder, ["bench", "shuffle", "--dir", ".", "--bytes", "1000000TiB"]).done();
+    let told = "error: 1000000 TiB for each measurement on the disk need 1062500 TiB in ., which has ";
+    let hint = " free\nhint: measure fewer --bytes, or on another disk with --dir\n";
+    assert!(seen.starts_with(&format!("exit 1\n-- stderr\n{told}")) && seen.ends_with(hint), "{seen}");
+    assert!(folder.names().is_empty(), "{:?}", folder.names());
+}
+
+#[test]
+fn a_number_that_is_none_is_refused_in_our_words() {
+    let folder = Folder::new();
+    let master = || yeoul(&folder, ["shuffle", "master"]);
+    let message = "expected a port, a number from 0 to 65535";
+    for port in ["abc", "-1", "65536"] {
+        let expected = format!(
+            "exit 2\n-- stderr\nerror: invalid value '{port}' for '--port <PORT>': {message}\n\n\
+             For more information, try '--help'.\n"
+        );
+        master().with(["--port", port]).shows(&expected);
+    }
+    let mut run = master();
+    run.command.env("YEOUL_SHUFFLE_PORT", "abc");
+    let expected = format!(
+        "exit 2\n-- stderr\nerror: invalid value 'abc' for '--port <PORT>': {message}\n\n  \
+         tip: 'abc' is from the variable YEOUL_SHUFFLE_PORT of the environment\n\n\
+         For more information, try '--help'.\n"
+    );
+    run.shows(&expected);
+    let seen = yeoul(&folder, ["generate", "tpch", "--out", "data", "--scale", "-1"]).done();
+    assert!(seen.starts_with("exit 2\n") && seen.contains("a scale is a number from 0.001"), "{seen}");
+}
+
+#[test]
+fn the_help_tells_what_there_is() {
+    let folder = Folder::new();
+    for (args, told) in [
+        (vec!["demo", "--help"], "[possible values: sql, shuffle]"),
+        (vec!["bench", "tpcds", "--help"], "yeoul bench tpcds --queries"),
+        (vec!["sql", "--help"], "http(s)://"),
+        (vec!["sql", "--help"], "[default: 100GiB]"),
+    ] {
+        let seen = yeoul(&folder, args).done();
+        assert!(seen.starts_with("exit 0\n") && seen.contains(told), "{seen}");
+    }
+}
+
+#[test]
+fn what_was_generated_is_read_by_the_name_of_its_directory() {
+    let folder = Folder::new();
+    let made = yeoul(&folder, ["generate", "tpch", "--scale", "0.001", "--out", "data", "--json"]).done();
+    assert!(made.starts_with("exit 0\n"), "{made}");
+    for name in ["customer", "lineitem", "nation", "orders", "part", "partsupp", "supplier"] {
+        std::fs::remove_file(folder.path().join(format!("data/{name}.parquet"))).unwrap();
+    }
+    folder.sql("SELECT count(*) AS n FROM 'data'").with(["-q", "--format", "csv"]).shows("exit 0\nn\n5");
 }
 
 #[test]
@@ -75,7 +134,7 @@ fn a_master_that_is_no_address_is_refused() {
 exit 2
 -- stderr
 error: 'celeborn://m1:70000' is no address of a master
-  hint: give it as HOST:PORT, such as 10.0.0.1:9097 or [fd00::7]:9097
+hint: give it as HOST:PORT, such as 10.0.0.1:9097 or [fd00::7]:9097
 ",
     );
 }
@@ -141,8 +200,8 @@ fn a_size_means_the_same_to_every_verb() {
         "
 exit 2
 -- stderr
-error: memory of 50000000 bytes, expected at least 50331648
-  hint: give at least --memory 48MiB
+error: memory of [SIZE], expected at least [SIZE]
+hint: give at least --memory 48MiB
 ",
     );
     yeoul(&folder, ["shuffle", "worker", "--dir", "data", "--disk-reserve", "lots"]).shows(

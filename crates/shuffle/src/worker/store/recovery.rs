@@ -306,7 +306,7 @@ impl Listing {
     fn of(directory: &Directory, list: &List<'_>) -> io::Result<Self> {
         let list_below = |folder: &Path| {
             let warn = |error: &io::Error| {
-                tracing::warn!(path = %folder.display(), %error, "cannot list a folder: what is in it is left out");
+                tracing::warn!(path = %folder.display(), %error, "cannot list a directory: what is in it is left out");
             };
             list(folder).inspect_err(warn).ok()
         };

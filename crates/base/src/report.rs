@@ -2,7 +2,6 @@ use std::error::Error;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use super::engine::Diagnose;
 use crate::{Place, Span};
 
 /// The most characters of a line that are shown around a place.
@@ -63,16 +62,6 @@ impl Report {
         report
     }
 
-    /// An error of the engine about `sql`, which starts at `start` of the script `name`. Its message says all: the chain
-    /// of causes, which is the engine's own, is not shown.
-    pub fn from_diagnosis(error: &impl Diagnose, sql: &str, name: Option<&str>, start: Place) -> Self {
-        let mut report = Self::new(error.to_string());
-        if let Some(span) = error.span() {
-            report = report.at(sql, span, name, start);
-        }
-        report.hint(error.hint())
-    }
-
     /// What to do about it.
     pub fn hint(mut self, hint: Option<String>) -> Self {
         self.hint = hint.or(self.hint);
@@ -102,7 +91,7 @@ impl Report {
     pub fn text(&self) -> String {
         let mut text = format!("error: {}\n", self.message.trim_end());
         let number = self.excerpt.as_ref().map_or(String::new(), |excerpt| excerpt.number.to_string());
-        let gutter = " ".repeat(number.len());
+        let gutter = " ".repeat(number.len().max(1));
         if let Some(location) = &self.location {
             text.push_str(&format!("{gutter}--> {location}\n"));
         }
@@ -142,24 +131,12 @@ impl Excerpt {
 mod tests {
     use super::*;
 
-    #[derive(Debug, thiserror::Error)]
-    #[error("there is no column 'nme'")]
-    struct NoColumn(#[source] std::io::Error);
-
-    impl Diagnose for NoColumn {
-        fn hint(&self) -> Option<String> {
-            Some("did you mean 'name'?".to_owned())
-        }
-        fn span(&self) -> Option<Span> {
-            Some(Span { place: Place { line: 2, column: 11 }, chars: 3 })
-        }
-    }
-
     #[test]
     fn an_error_says_what_where_and_what_to_do() {
-        let error = NoColumn(std::io::Error::other("not for people"));
         let sql = "select 1,\n    '여울',\tnme\nfrom t";
-        let text = Report::from_diagnosis(&error, sql, Some("a.sql"), Place { line: 98, column: 3 }).text();
+        let span = Span { place: Place { line: 2, column: 11 }, chars: 3 };
+        let report = Report::new("there is no column 'nme'").hint(Some("did you mean 'name'?".to_owned()));
+        let text = report.at(sql, span, Some("a.sql"), Place { line: 98, column: 3 }).text();
         let expected = "error: there is no column 'nme'\n  --> a.sql:99:11\n   |\n99 |     '여울', nme\n   |             ^^^\n\
                         hint: did you mean 'name'?\n";
         assert_eq!(text, expected);
