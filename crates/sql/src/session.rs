@@ -31,6 +31,7 @@ use crate::memory::process::ProcessMemory;
 use crate::memory::spill_dir::SpillDir;
 use crate::optimizer::fenced_limits::FencedLimits;
 use crate::optimizer::late_materialization::LateMaterialization;
+use crate::optimizer::parts_apart::PartsApart;
 use crate::output::JsonFileFactory;
 use crate::replaced_table::ReplacedTable;
 use crate::settings::{check_set, session_config};
@@ -357,7 +358,7 @@ fn context(options: &Options, runtime: Arc<RuntimeEnv>) -> Result<(SessionContex
         .build();
     state.register_file_format(Arc::new(JsonFileFactory), true)?;
     state.register_file_format(Arc::new(ParquetFileFactory), true)?;
-    let state = FencedLimits::add_to(state);
+    let state = PartsApart::add_to(FencedLimits::add_to(state));
     let files = Arc::new(FileTables::default());
     let catalogs = DynamicFileCatalog::new(
         Arc::clone(state.catalog_list()),

@@ -1,5 +1,6 @@
 //! Statements on files, in a session of the test's own.
 
+mod answers;
 mod orders;
 mod written;
 
