@@ -31,6 +31,7 @@ use crate::memory::process::ProcessMemory;
 use crate::memory::spill_dir::SpillDir;
 use crate::optimizer::fenced_limits::FencedLimits;
 use crate::optimizer::late_materialization::LateMaterialization;
+use crate::optimizer::not_in::NotIn;
 use crate::optimizer::parts_apart::PartsApart;
 use crate::output::JsonFileFactory;
 use crate::replaced_table::ReplacedTable;
@@ -354,6 +355,7 @@ fn context(options: &Options, runtime: Arc<RuntimeEnv>) -> Result<(SessionContex
         .with_config(session_config(options)?)
         .with_runtime_env(runtime)
         .with_default_features()
+        .with_analyzer_rule(Arc::new(NotIn))
         .with_physical_optimizer_rule(Arc::new(LateMaterialization))
         .build();
     state.register_file_format(Arc::new(JsonFileFactory), true)?;

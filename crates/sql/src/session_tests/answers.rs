@@ -96,3 +96,43 @@ fn a_window_over_groups_counts_all_of_them() {
         );
     }
 }
+
+#[test]
+fn not_in_is_unknown_where_a_null_may_be_equal() {
+    for bench in benches() {
+        bench.sql(
+            "CREATE TABLE t AS SELECT column1 AS g, column2 AS x, column3 AS y FROM
+            (VALUES (1, 5, 'a'), (2, 4, 'b'), (2, 7, NULL), (3, 1, 'a'), (NULL, 2, 'c')) AS v",
+        );
+        assert_answers(
+            &bench,
+            &[
+                (
+                    "SELECT x FROM t WHERE g NOT IN (SELECT g FROM t AS b WHERE b.x > t.x) ORDER BY x",
+                    &["5", "7"],
+                ),
+                (
+                    "SELECT x FROM t WHERE 9 NOT IN (SELECT g FROM t AS b WHERE b.y = t.y) ORDER BY x",
+                    &["1", "4", "5", "7"],
+                ),
+                (
+                    "SELECT x FROM t WHERE g NOT IN (SELECT g FROM t AS b WHERE b.y = t.y AND b.x <> t.x) ORDER BY x",
+                    &["1", "2", "4", "5", "7"],
+                ),
+                ("SELECT x FROM t WHERE x NOT IN (SELECT g FROM t) OR x = 7", &["7"]),
+                ("SELECT x FROM t WHERE g = 3 OR g NOT IN (SELECT g FROM t)", &["1"]),
+                ("SELECT x FROM t WHERE NOT (x IN (SELECT g FROM t) OR x = 7)", &[]),
+                ("SELECT x FROM t WHERE NOT (x NOT IN (SELECT g FROM t) OR x = 2)", &["1"]),
+                (
+                    "SELECT x FROM t WHERE x NOT IN (SELECT g FROM t WHERE g IS NOT NULL) ORDER BY x",
+                    &["4", "5", "7"],
+                ),
+                ("SELECT x FROM t WHERE x NOT IN (SELECT g FROM t)", &[]),
+                (
+                    "SELECT x FROM t AS a WHERE x > 3 OR g NOT IN (SELECT g FROM t AS b WHERE b.x > a.x) ORDER BY x",
+                    &["4", "5", "7"],
+                ),
+            ],
+        );
+    }
+}
