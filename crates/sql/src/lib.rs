@@ -18,7 +18,7 @@
 //! - `options`: [`Options`], what a session is started with; `settings`: the engine settings that follow from them.
 //! - `error`: [`Error`]; `place`: [`Place`] and [`Span`], where in the SQL text it is; `suggest`: the near name in its hint.
 //! - `progress`: [`Progress`], how far a query is.
-//! - `from_first`: `FROM 'file'` alone; `replaced_table`: the table that a `CREATE OR REPLACE` which fails puts back.
+//! - `reading`: the statement that a text says; `replaced_table`: the table that a `CREATE OR REPLACE` which fails puts back.
 //! - `memory`: the promise: policy (decision), pool and process (drivers), spill directory.
 //! - `catalog`: files, globs, directories and addresses as tables; the stores behind them.
 //! - `copy`: `COPY … TO`, whole or not at all; `owned_folder`: what a process keeps on disk, and leaves when it is killed.
@@ -30,7 +30,6 @@ mod answer;
 mod catalog;
 mod copy;
 mod error;
-mod from_first;
 mod memory;
 mod operators;
 mod optimizer;
@@ -39,6 +38,7 @@ pub mod output;
 mod owned_folder;
 mod place;
 mod progress;
+mod reading;
 mod replaced_table;
 mod runtime;
 mod session;

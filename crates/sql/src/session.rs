@@ -36,7 +36,7 @@ use crate::optimizer::parts_apart::PartsApart;
 use crate::output::JsonFileFactory;
 use crate::replaced_table::ReplacedTable;
 use crate::settings::{check_set, session_config};
-use crate::{Error, Options, Result, from_first, suggest};
+use crate::{Error, Options, Result, reading, suggest};
 
 /// One person's or program's engine: its tables, settings and limits. Cheap to share behind an `Arc`.
 pub struct Session {
@@ -117,8 +117,7 @@ impl Session {
     async fn start(&self, sql: &str) -> Result<Answer> {
         self.files.begin_statement();
         let state = self.context.state();
-        let mut statement = state.sql_to_statement(sql, &state.config_options().sql_parser.dialect)?;
-        from_first::complete(&mut statement);
+        let statement = reading::read(sql, &state)?;
         let logical = state.statement_to_plan(statement).await?;
         match &logical {
             LogicalPlan::Statement(Statement::SetVariable(set)) => check_set(&set.variable, &self.options)?,

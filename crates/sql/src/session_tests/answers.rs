@@ -136,3 +136,21 @@ fn not_in_is_unknown_where_a_null_may_be_equal() {
         );
     }
 }
+
+#[test]
+fn a_comparison_ends_where_and_begins() {
+    let bench = Bench::new();
+    let values = "(VALUES (true), (false), (CAST(NULL AS BOOLEAN)))";
+    for (written, meant) in [
+        ("a IS NOT DISTINCT FROM b AND c", "(a IS NOT DISTINCT FROM b) AND c"),
+        ("NOT a IS DISTINCT FROM b OR c", "(NOT (a IS DISTINCT FROM b)) OR c"),
+    ] {
+        let differ = format!(
+            "SELECT count(*) FROM {values} AS x(a) CROSS JOIN {values} AS y(b) CROSS JOIN {values} AS z(c)
+            WHERE ({written}) IS DISTINCT FROM ({meant})"
+        );
+        assert_answers(&bench, &[(&differ, &["0"])]);
+    }
+    let error = bench.refused("SELECT 5 / 1_000");
+    assert!(error.to_string().contains("'1_000'") && error.span().is_some(), "{error}");
+}
