@@ -236,3 +236,33 @@ fn a_key_of_any_name_is_read_as_it_was_written() {
         assert!(seen.contains("| 8    | 7 |"), "{seen}");
     }
 }
+
+#[test]
+fn files_of_several_writers_are_one_table() {
+    let bench = Bench::new();
+    // Each notes in its file how it held the texts: plain, as views, and with long offsets.
+    let texts = ["'a'", "arrow_cast('b', 'Utf8View')", "arrow_cast('c', 'LargeUtf8')"];
+    for (number, text) in texts.into_iter().enumerate() {
+        bench.sql(&format!(
+            "COPY (SELECT CAST({number} AS BIGINT) AS n, {text} AS t, [{text}] AS l, arrow_cast({text}, 'Binary') AS b)
+            TO '~/d/{number}.parquet'"
+        ));
+    }
+    bench.sql("INSERT INTO '~/d' SELECT n + 3, t, l, b FROM '~/d' WHERE n = 1");
+    assert_eq!(bench.numbers("~/d"), [0, 1, 2, 4]);
+    let told = bench
+        .sql("SELECT string_agg(t, '' ORDER BY n) AS t, string_agg(l[1], '' ORDER BY n) AS l FROM '~/d'");
+    assert!(told.contains("| abcb | abcb |"), "{told}");
+    assert_eq!(bench.numbers("~/d' WHERE t > 'a' AND b < 'c' AND '' = '"), [1, 4]);
+}
+
+#[test]
+fn under_a_memory_limit_no_text_is_a_view() {
+    let memory = Some(yeoul_base::ByteSize::from_gib(1));
+    let bench = Bench::with(Options { memory, ..Options::default() });
+    bench.sql(
+        "COPY (SELECT arrow_cast('b', 'Utf8View') AS t, arrow_cast('b', 'BinaryView') AS b) TO '~/f.parquet'",
+    );
+    let told = bench.sql("SELECT arrow_typeof(t) AS t, arrow_typeof(b) AS b FROM '~/f.parquet'");
+    assert!(told.contains("| Utf8 | Binary |"), "{told}");
+}
