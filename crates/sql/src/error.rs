@@ -175,6 +175,7 @@ impl Error {
             }
             DataFusionError::NotImplemented(message) => Self::not_supported(message),
             DataFusionError::Execution(message) => Self::write_failure(message)
+                .or_else(|| Self::refused_null(message))
                 .unwrap_or_else(|| Self::from_message(ErrorKind::Invalid, message)),
             DataFusionError::Internal(message) => Self::write_failure(message)
                 .unwrap_or_else(|| Self::from_message(ErrorKind::Internal, &error.strip_backtrace())),
@@ -240,6 +241,17 @@ impl Error {
             );
         }
         Some(Self::new(ErrorKind::Unavailable, lower_first(cause)))
+    }
+
+    /// A message of DataFusion's about a row to be written, which counts columns from 0.
+    fn refused_null(message: &str) -> Option<Self> {
+        let (_, rest) = message.split_once("Invalid batch column at '")?;
+        let column: usize = rest.split_once("' has null")?.0.parse().ok()?;
+        let what = format!("column {} of a row to be written is null, and there it may not be", column + 1);
+        Some(
+            Self::new(ErrorKind::Invalid, what)
+                .with_hint("filter such rows, or write another value with coalesce(…, …)"),
+        )
     }
 
     fn describe_external(source: &(dyn StdError + Send + Sync + 'static)) -> Self {

@@ -158,9 +158,14 @@ impl FileSet {
     /// Refuses an `INSERT` whose files would not be read as it wrote them.
     ///
     /// # Errors
-    /// `Invalid` where the files are named by a glob, are compressed, are of a kind that has its own ending (`.tsv`), or repeat
-    /// the columns that their folders name.
+    /// `Invalid` where the name is that of a file, or the files are named by a glob, are compressed, are of a kind that has its
+    /// own ending (`.tsv`), or repeat the columns that their folders name.
     pub(super) fn check_insert(&self, name: &str) -> Result<()> {
+        if self.url.get_glob().is_none() && !self.url.is_collection() {
+            let what = format!("INSERT adds a file to a directory, and '{name}' is a file");
+            let error = Error::new(ErrorKind::Invalid, what);
+            return Err(error.with_hint("name its directory; one in a store ends with '/'").into());
+        }
         if self.takes_more {
             return Ok(());
         }

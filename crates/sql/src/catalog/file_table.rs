@@ -182,10 +182,7 @@ impl TableProvider for FileTable {
         let found = self.found(state).await?;
         found.check_insert(&self.name)?;
         let schema = found.scanned(&self.name, &self.schema.fields()[..self.columns()], &self.keys)?;
-        FileScan { state, found: &found, schema: &schema }
-            .listing_table()?
-            .insert_into(state, input, how)
-            .await
+        FileScan { state, found: &found, schema: &schema }.plan_insert(input, how).await
     }
 }
 

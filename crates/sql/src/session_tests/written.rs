@@ -266,3 +266,18 @@ fn under_a_memory_limit_no_text_is_a_view() {
     let told = bench.sql("SELECT arrow_typeof(t) AS t, arrow_typeof(b) AS b FROM '~/f.parquet'");
     assert!(told.contains("| Utf8 | Binary |"), "{told}");
 }
+
+#[test]
+fn a_row_is_inserted_beside_a_null_key_and_not_into_a_file() {
+    let bench = Bench::new();
+    bench.sql("COPY (SELECT CAST(1 AS BIGINT) AS n, CAST(NULL AS BIGINT) AS k) TO '~/p' STORED AS CSV PARTITIONED BY (k)");
+    bench.write("p/k=5/a.csv", "n\n2\n");
+    bench.sql("INSERT INTO '~/p' VALUES (3, 6)");
+    assert_eq!(bench.numbers("~/p"), [1, 2, 3]);
+    assert_eq!(bench.numbers("~/p' WHERE k = 6 AND '' = '"), [3]);
+    let error = bench.refused("INSERT INTO '~/p' VALUES (4, NULL)");
+    assert!(error.to_string().starts_with("column 2 of a row") && error.hint().is_some(), "{error}");
+    let error = bench.refused("INSERT INTO '~/p/k=5/a.csv' VALUES (4)");
+    assert!(error.to_string().contains("is a file") && error.hint().is_some(), "{error}");
+    assert_eq!(bench.numbers("~/p"), [1, 2, 3]);
+}
