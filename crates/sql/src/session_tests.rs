@@ -445,3 +445,26 @@ fn folders_that_lie_too_deep_are_refused() {
     let error = bench.refused("SELECT * FROM '~/t'");
     assert!(error.kind() == ErrorKind::Invalid && error.to_string().contains("levels deep"), "{error}");
 }
+
+#[test]
+fn what_later_records_have_is_not_cut_off() {
+    let bench = Bench::new();
+    let many = |line: &str| line.repeat(1100);
+    bench.write("t.csv", &format!("n,t\n{}2,2024-01-01 00:00:00.25\n", many("1,2024-01-01 00:00:00\n")));
+    assert_eq!(bench.numbers("~/t.csv' WHERE t > TIMESTAMP '2024-01-01' AND '' = '"), [2]);
+
+    bench.write("whole.json", &format!("{}{{\"n\":9223372036854775807}}\n", many("{\"n\":-1,\"m\":null}\n")));
+    assert_eq!(bench.column("SELECT sum(n) + max(n) FROM '~/whole.json' WHERE n > 0"), ["-2"]);
+    assert_eq!(bench.column("SELECT count(*) FROM '~/whole.json'"), ["1101"]);
+    for later in ["2.5", "-0.5", "1e30", "9223372036854775808"] {
+        bench.write("f.json", &format!("{}{{\"n\":{later}}}\n", many("{\"n\":1}\n")));
+        let error = bench.refused("SELECT n FROM '~/f.json' ORDER BY n");
+        assert!(
+            later == "1e30" || error.to_string().contains(&format!("'n' is {later} in")),
+            "{later}: {error}"
+        );
+    }
+    bench.write("f.json", &format!("{}{{\"n\":2e0}}\n{{\"n\":3.0}}\n", many("{\"n\":1}\n")));
+    assert_eq!(bench.column("SELECT sum(n) FROM '~/f.json'"), ["1105"]);
+    assert_eq!(bench.column("SELECT arrow_typeof(n) FROM '~/f.json' LIMIT 1"), ["Int64"]);
+}

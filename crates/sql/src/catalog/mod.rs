@@ -11,3 +11,4 @@ mod pattern;
 mod selection;
 pub(crate) mod stores;
 mod walk;
+mod whole_numbers;
