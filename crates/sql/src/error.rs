@@ -446,7 +446,7 @@ impl Error {
                 None => (message, None),
             };
         let error = Self::new(kind, lower_first(text.trim_end_matches('.')));
-        match hint {
+        match hint.or_else(|| way_out(message).map(ToOwned::to_owned)) {
             Some(hint) => error.with_hint(hint),
             None => error,
         }
@@ -463,6 +463,18 @@ impl From<datafusion::common::Span> for Span {
         };
         Self { place, chars: chars.max(1) }
     }
+}
+
+/// What to do about a message of DataFusion's that advises nothing.
+fn way_out(message: &str) -> Option<&'static str> {
+    let begins = |start: &str| message.to_ascii_lowercase().starts_with(start);
+    if begins("there is no registered file format") {
+        return Some(
+            "say what it is: COPY … TO '…' STORED AS CSV (or JSON, PARQUET, ARROW) \
+             OPTIONS ('delimiter' '…', 'compression' 'gzip')",
+        );
+    }
+    begins("table function 'read_").then_some("a file is a table by itself: FROM 'file.parquet'")
 }
 
 fn span_of(column: &Column) -> Option<Span> {

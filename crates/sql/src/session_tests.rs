@@ -468,3 +468,9 @@ fn what_later_records_have_is_not_cut_off() {
     assert_eq!(bench.column("SELECT sum(n) FROM '~/f.json'"), ["1105"]);
     assert_eq!(bench.column("SELECT arrow_typeof(n) FROM '~/f.json' LIMIT 1"), ["Int64"]);
 }
+
+#[test]
+fn whoever_reads_a_file_by_a_function_is_told_that_it_is_a_table() {
+    let error = Bench::new().refused("SELECT * FROM read_parquet('~/f.parquet')");
+    assert!(error.hint().is_some_and(|hint| hint.contains("FROM 'file")), "{error}");
+}

@@ -281,3 +281,16 @@ fn a_row_is_inserted_beside_a_null_key_and_not_into_a_file() {
     assert!(error.to_string().contains("is a file") && error.hint().is_some(), "{error}");
     assert_eq!(bench.numbers("~/p"), [1, 2, 3]);
 }
+
+#[test]
+fn a_format_that_the_name_does_not_tell_can_be_said() {
+    let bench = Bench::new();
+    for name in ["x.tsv", "x.jsonl", "x.csv.gz"] {
+        let error = bench.refused(&format!("COPY (SELECT 1 AS n) TO '~/{name}'"));
+        assert!(error.hint().is_some_and(|hint| hint.contains("STORED AS")), "{name}: {error}");
+    }
+    bench.sql("COPY (SELECT 1 AS n, 2 AS m) TO '~/x.tsv' STORED AS CSV OPTIONS ('delimiter' '\t')");
+    assert_eq!(bench.numbers("~/x.tsv"), [1]);
+    bench.sql("COPY (SELECT 1 AS n) TO '~/x.csv.gz' STORED AS CSV OPTIONS ('compression' 'gzip')");
+    assert_eq!(bench.numbers("~/x.csv.gz"), [1]);
+}
