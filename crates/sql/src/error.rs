@@ -180,6 +180,7 @@ impl Error {
             }
             DataFusionError::NotImplemented(message) => Self::not_supported(message),
             DataFusionError::Execution(message) => Self::write_failure(message)
+                .or_else(|| Self::refused_null(message))
                 .unwrap_or_else(|| Self::from_message(ErrorKind::Invalid, message)),
             DataFusionError::Internal(message) => Self::write_failure(message)
                 .unwrap_or_else(|| Self::from_message(ErrorKind::Internal, &error.strip_backtrace())),
@@ -245,6 +246,17 @@ impl Error {
             );
         }
         Some(Self::new(ErrorKind::Unavailable, lower_first(cause)))
+    }
+
+    /// A message of DataFusion's about a row to be written, which counts columns from 0.
+    fn refused_null(message: &str) -> Option<Self> {
+        let (_, rest) = message.split_once("Invalid batch column at '")?;
+        let column: usize = rest.split_once("' has null")?.0.parse().ok()?;
+        let what = format!("column {} of a row to be written is null, and there it may not be", column + 1);
+        Some(
+            Self::new(ErrorKind::Invalid, what)
+                .with_hint("filter such rows, or write another value with coalesce(…, …)"),
+        )
     }
 
     fn describe_external(source: &(dyn StdError + Send + Sync + 'static)) -> Self {
@@ -461,7 +473,7 @@ impl Error {
                 None => (message, None),
             };
         let error = Self::new(kind, lower_first(text.trim_end_matches('.')));
-        match hint {
+        match hint.or_else(|| way_out(message).map(ToOwned::to_owned)) {
             Some(hint) => error.with_hint(hint),
             None => error,
         }
@@ -478,6 +490,18 @@ impl From<datafusion::common::Span> for Span {
         };
         Self { place, chars: chars.max(1) }
     }
+}
+
+/// What to do about a message of DataFusion's that advises nothing.
+fn way_out(message: &str) -> Option<&'static str> {
+    let begins = |start: &str| message.to_ascii_lowercase().starts_with(start);
+    if begins("there is no registered file format") {
+        return Some(
+            "say what it is: COPY … TO '…' STORED AS CSV (or JSON, PARQUET, ARROW) \
+             OPTIONS ('delimiter' '…', 'compression' 'gzip')",
+        );
+    }
+    begins("table function 'read_").then_some("a file is a table by itself: FROM 'file.parquet'")
 }
 
 fn span_of(column: &Column) -> Option<Span> {

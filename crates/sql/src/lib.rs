@@ -18,7 +18,7 @@
 //! - `options`: [`Options`], what a session is started with; `settings`: the engine settings that follow from them.
 //! - `error`: [`Error`], with the [`Place`] in the SQL text; `suggest`: the near name in its hint.
 //! - `progress`: [`Progress`], how far a query is.
-//! - `from_first`: `FROM 'file'` alone; `replaced_table`: the table that a `CREATE OR REPLACE` which fails puts back.
+//! - `reading`: the statement that a text says; `replaced_table`: the table that a `CREATE OR REPLACE` which fails puts back.
 //! - `memory`: the promise: policy (decision), pool and process (drivers), spill directory.
 //! - `column_names`: what heads a column of an answer that has no name.
 //! - `catalog`: files, globs, directories and addresses as tables; the stores behind them.
@@ -32,7 +32,6 @@ mod catalog;
 mod column_names;
 mod copy;
 mod error;
-mod from_first;
 mod memory;
 mod operators;
 mod optimizer;
@@ -40,6 +39,7 @@ mod options;
 pub mod output;
 mod owned_folder;
 mod progress;
+mod reading;
 mod replaced_table;
 mod runtime;
 mod session;

@@ -33,10 +33,12 @@ use crate::memory::process::ProcessMemory;
 use crate::memory::spill_dir::SpillDir;
 use crate::optimizer::fenced_limits::FencedLimits;
 use crate::optimizer::late_materialization::LateMaterialization;
+use crate::optimizer::not_in::NotIn;
+use crate::optimizer::parts_apart::PartsApart;
 use crate::output::JsonFileFactory;
 use crate::replaced_table::ReplacedTable;
 use crate::settings::{check_set, session_config};
-use crate::{Error, Options, Result, from_first, suggest};
+use crate::{Error, Options, Result, reading, suggest};
 
 /// One person's or program's engine: its tables, settings and limits. Cheap to share behind an `Arc`.
 pub struct Session {
@@ -117,8 +119,7 @@ impl Session {
     async fn start(&self, sql: &str) -> Result<Answer> {
         self.files.begin_statement();
         let state = self.context.state();
-        let mut statement = state.sql_to_statement(sql, &state.config_options().sql_parser.dialect)?;
-        from_first::complete(&mut statement);
+        let statement = reading::read(sql, &state)?;
         let texts = ColumnTexts::of(&statement);
         let logical = state.statement_to_plan(statement).await?;
         match &logical {
@@ -365,11 +366,12 @@ fn context(options: &Options, runtime: Arc<RuntimeEnv>) -> Result<(SessionContex
         .with_config(session_config(options)?)
         .with_runtime_env(runtime)
         .with_default_features()
+        .with_analyzer_rule(Arc::new(NotIn))
         .with_physical_optimizer_rule(Arc::new(LateMaterialization))
         .build();
     state.register_file_format(Arc::new(JsonFileFactory), true)?;
     state.register_file_format(Arc::new(ParquetFileFactory), true)?;
-    let state = FencedLimits::add_to(state);
+    let state = PartsApart::add_to(FencedLimits::add_to(state));
     let files = Arc::new(FileTables::default());
     let catalogs = DynamicFileCatalog::new(
         Arc::clone(state.catalog_list()),

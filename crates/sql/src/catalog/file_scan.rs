@@ -1,15 +1,17 @@
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::datatypes::{DataType, Fields, Schema, SchemaRef};
 use datafusion::catalog::Session;
 use datafusion::common::stats::Precision;
 use datafusion::common::{ColumnStatistics, Result, ScalarValue, Statistics};
-use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig, PartitionedFile};
+use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder};
 use datafusion::datasource::table_schema::TableSchema;
+use datafusion::logical_expr::dml::InsertOp;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion_datasource::compute_all_files_statistics;
 use datafusion_datasource::file_scan_config::output_partitioning_from_partition_fields;
+use datafusion_datasource::file_sink_config::{FileOutputMode, FileSinkConfig};
 use futures::{StreamExt, TryStreamExt};
 
 use super::file_set::FileSet;
@@ -112,13 +114,38 @@ impl FileScan<'_> {
         (files.split_files(most), false)
     }
 
-    /// DataFusion's own table at the address. It would list other files, but it writes new ones.
-    pub(super) fn listing_table(&self) -> Result<ListingTable> {
+    /// Plans to write rows into a new file, or one for each value of the keys.
+    ///
+    /// # Errors
+    /// The format's own.
+    pub(super) async fn plan_insert(
+        &self,
+        rows: Arc<dyn ExecutionPlan>,
+        how: InsertOp,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
         let keys = self.schema.table_partition_cols().iter();
-        let keys = keys.map(|key| (key.name().clone(), key.data_type().clone())).collect();
-        let options = ListingOptions::new(Arc::clone(&self.found.format)).with_table_partition_cols(keys);
-        let config = ListingTableConfig::new(self.found.url.clone()).with_listing_options(options);
-        ListingTable::try_new(config.with_schema(Arc::clone(self.schema.file_schema())))
+        let config = FileSinkConfig {
+            original_url: String::new(),
+            object_store_url: self.found.url.object_store(),
+            table_paths: vec![self.found.url.clone()],
+            file_group: FileGroup::default(),
+            output_schema: self.written_schema(),
+            table_partition_cols: keys.map(|key| (key.name().clone(), key.data_type().clone())).collect(),
+            insert_op: how,
+            keep_partition_by_columns: false,
+            file_extension: self.found.format.get_ext(),
+            file_output_mode: FileOutputMode::Automatic,
+        };
+        self.found.format.create_writer_physical_plan(rows, self.state, config, None).await
+    }
+
+    /// What is written: a key that is null would be written as if it were zero or empty, and so is refused.
+    fn written_schema(&self) -> SchemaRef {
+        let keys = self.schema.table_partition_cols().iter();
+        let keys = keys.map(|key| Arc::new(key.as_ref().clone().with_nullable(false)));
+        let columns = self.schema.file_schema();
+        let fields: Fields = columns.fields().iter().cloned().chain(keys).collect();
+        Arc::new(Schema::new_with_metadata(fields, columns.metadata().clone()))
     }
 }
 

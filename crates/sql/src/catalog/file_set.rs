@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
 use datafusion::common::{DataFusionError, Result};
 use datafusion::datasource::file_format::FileFormat;
 use datafusion::datasource::file_format::arrow::ArrowFormat;
@@ -67,6 +67,7 @@ impl FileSet {
             Err(error) => return Err(explain_schema(name, state, &store, &told, &format, error).await),
         };
         check_headers(name, state, &store, &told, &format).await?;
+        let columns = if kind.format == "csv" { with_parts_of_seconds(&columns) } else { columns };
         // INSERT writes `<random>.<format's ending>`, without compression, into the folder itself or below it by the keys.
         let is_plain = compression.is_none() && kind.options.is_empty();
         let takes_more = is_plain
@@ -90,6 +91,11 @@ impl FileSet {
     pub(super) fn columns(&self) -> Schema {
         let fields = self.columns.fields().iter().filter(|field| !self.keys.contains(field.name())).cloned();
         Schema::new_with_metadata(fields.collect::<Fields>(), self.columns.metadata().clone())
+    }
+
+    /// Whether the files are JSON.
+    pub(super) fn is_json(&self) -> bool {
+        self.format.get_ext() == "json"
     }
 
     /// How a scan reads the files for a table with these columns, which other files may have told: first what the files
@@ -161,15 +167,34 @@ impl FileSet {
     /// Refuses an `INSERT` whose files would not be read as it wrote them.
     ///
     /// # Errors
-    /// `Invalid` where the files are named by a glob, are compressed, are of a kind that has its own ending (`.tsv`), or repeat
-    /// the columns that their folders name.
+    /// `Invalid` where the name is that of a file, or the files are named by a glob, are compressed, are of a kind that has its
+    /// own ending (`.tsv`), or repeat the columns that their folders name.
     pub(super) fn check_insert(&self, name: &str) -> Result<()> {
+        if self.url.get_glob().is_none() && !self.url.is_collection() {
+            let what = format!("INSERT adds a file to a directory, and '{name}' is a file");
+            let error = Error::new(ErrorKind::Invalid, what);
+            return Err(error.with_hint("name its directory; one in a store ends with '/'").into());
+        }
         if self.takes_more {
             return Ok(());
         }
         let what = format!("a file that INSERT puts into '{name}' would be unlike those that are there");
         Err(Error::new(ErrorKind::Invalid, what).with_hint("write it to its directory with COPY … TO").into())
     }
+}
+
+/// CSV columns with room for parts of a second. The first records may have none where later ones have, from which they would be
+/// cut off.
+fn with_parts_of_seconds(columns: &Schema) -> SchemaRef {
+    let field = |field: &FieldRef| match field.data_type() {
+        DataType::Timestamp(TimeUnit::Second | TimeUnit::Millisecond, zone) => {
+            let fine = DataType::Timestamp(TimeUnit::Microsecond, zone.clone());
+            Arc::new(field.as_ref().clone().with_data_type(fine))
+        }
+        _ => Arc::clone(field),
+    };
+    let fields: Fields = columns.fields().iter().map(field).collect();
+    Arc::new(Schema::new_with_metadata(fields, columns.metadata().clone()))
 }
 
 /// What a view or a prepared statement meets whose columns the files do not have any more.

@@ -23,6 +23,7 @@ use yeoul_base::ErrorKind;
 
 use super::file_scan::FileScan;
 use super::file_set::FileSet;
+use super::whole_numbers;
 use crate::Error;
 
 /// For how many files at a time it is asked whether a filter drops them by their folders.
@@ -160,7 +161,10 @@ impl TableProvider for FileTable {
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let found = self.found(state).await?;
-        let scanned = found.scanned(&self.name, &self.schema.fields()[..self.columns()], &self.keys)?;
+        let mut scanned = found.scanned(&self.name, &self.schema.fields()[..self.columns()], &self.keys)?;
+        if found.is_json() {
+            scanned = whole_numbers::as_read(&scanned);
+        }
         let (of_folders, of_rows): (Vec<_>, Vec<_>) =
             filters.iter().partition(|filter| self.is_about_folders(filter));
         let files = self.kept(state, found.files(&self.name, &self.keys)?, &of_folders)?;
@@ -170,7 +174,9 @@ impl TableProvider for FileTable {
         let columns = self.places(projection, &scanned)?;
         // A limit counts the rows that all filters keep.
         let enough = limit.filter(|_| of_rows.is_empty());
-        FileScan { state, found: &found, schema: &scanned }.plan(files, columns, limit, enough).await
+        let scan = FileScan { state, found: &found, schema: &scanned };
+        let plan = scan.plan(files, columns, limit, enough).await?;
+        whole_numbers::exact(plan, &project_schema(&self.schema, projection)?, state)
     }
 
     async fn insert_into(
@@ -182,10 +188,7 @@ impl TableProvider for FileTable {
         let found = self.found(state).await?;
         found.check_insert(&self.name)?;
         let schema = found.scanned(&self.name, &self.schema.fields()[..self.columns()], &self.keys)?;
-        FileScan { state, found: &found, schema: &schema }
-            .listing_table()?
-            .insert_into(state, input, how)
-            .await
+        FileScan { state, found: &found, schema: &schema }.plan_insert(input, how).await
     }
 }
 

@@ -12,3 +12,4 @@ mod pattern;
 mod selection;
 pub(crate) mod stores;
 mod walk;
+mod whole_numbers;

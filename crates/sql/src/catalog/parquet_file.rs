@@ -1,8 +1,9 @@
 use std::collections::HashMap;
+use std::slice;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use datafusion::catalog::Session;
 use datafusion::common::config::ConfigFileType;
 use datafusion::common::{GetExt, Result, Statistics, not_impl_err};
@@ -17,11 +18,14 @@ use datafusion_datasource::TableSchema;
 use datafusion_datasource::file::FileSource;
 use datafusion_datasource::file_scan_config::FileScanConfig;
 use datafusion_datasource::file_sink_config::FileSinkConfig;
+use futures::{StreamExt, TryStreamExt};
 use object_store::{ObjectMeta, ObjectStore};
 
-/// Parquet files as DataFusion reads and writes them, without a word on the order of their rows (`sorting_columns`).
+/// Parquet files as DataFusion reads and writes them, but for two things that their writers note in them.
 ///
-/// DataFusion takes files that are in order, and whose ranges do not meet, for one table in order, though null keys lie at
+/// One is how the writer held texts in memory (`ARROW:schema`): a folder to which several have written would be no table.
+///
+/// The other is the order of their rows (`sorting_columns`), of which not a word is said. DataFusion takes files that are in order, and whose ranges do not meet, for one table in order, though null keys lie at
 /// one end of each file; and it writes the number of a column where the format has that of a leaf, which differ behind a
 /// nested column.
 #[derive(Debug, Default)]
@@ -44,6 +48,39 @@ impl GetExt for ParquetFileFactory {
     fn get_ext(&self) -> String {
         ParquetFormatFactory::new().get_ext()
     }
+}
+
+/// The columns of a file, with its texts and bytes as the reader holds them: as views of larger buffers, or not.
+fn one_kind_of_text(schema: &Schema, views: bool) -> Schema {
+    let fields = schema.fields().iter().map(|field| match (field.data_type(), views) {
+        (DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View, true) => {
+            of_type(field, DataType::Utf8View)
+        }
+        (DataType::Binary | DataType::LargeBinary | DataType::BinaryView, true) => {
+            of_type(field, DataType::BinaryView)
+        }
+        _ => plain(field),
+    });
+    Schema::new_with_metadata(fields.collect::<Fields>(), schema.metadata().clone())
+}
+
+/// A field without views, also within what is nested.
+fn plain(field: &FieldRef) -> FieldRef {
+    let data_type = match field.data_type() {
+        DataType::LargeUtf8 | DataType::Utf8View => DataType::Utf8,
+        DataType::LargeBinary | DataType::BinaryView => DataType::Binary,
+        DataType::List(item) => DataType::List(plain(item)),
+        DataType::LargeList(item) => DataType::LargeList(plain(item)),
+        DataType::FixedSizeList(item, length) => DataType::FixedSizeList(plain(item), *length),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(plain).collect()),
+        DataType::Map(entries, is_sorted) => DataType::Map(plain(entries), *is_sorted),
+        other => other.clone(),
+    };
+    of_type(field, data_type)
+}
+
+fn of_type(field: &Field, data_type: DataType) -> FieldRef {
+    Arc::new(field.clone().with_data_type(data_type))
 }
 
 /// Does as the format within, and leaves the trait's answer to what order there is: none.
@@ -70,7 +107,14 @@ impl FileFormat for ParquetFile {
         store: &Arc<dyn ObjectStore>,
         objects: &[ObjectMeta],
     ) -> Result<SchemaRef> {
-        self.0.infer_schema(state, store, objects).await
+        let mut objects: Vec<&ObjectMeta> = objects.iter().collect();
+        objects.sort_by(|one, other| one.location.cmp(&other.location));
+        let read = |object| self.0.infer_schema(state, store, slice::from_ref(object));
+        let at_once = state.config_options().execution.meta_fetch_concurrency.get();
+        let schemas = futures::stream::iter(objects).map(read).boxed().buffered(at_once);
+        let schemas: Vec<SchemaRef> = schemas.try_collect().await?;
+        let views = self.0.force_view_types();
+        Ok(Arc::new(Schema::try_merge(schemas.iter().map(|schema| one_kind_of_text(schema, views)))?))
     }
 
     async fn infer_stats(

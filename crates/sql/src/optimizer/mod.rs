@@ -2,8 +2,12 @@
 //!
 //! - [`fenced_limits`]: what operators tell scans stays above the limits between them;
 //! - [`late_materialization`]: scans that a join filters may filter before they decode;
+//! - [`not_in`]: `NOT IN` with subqueries that give nulls;
+//! - [`parts_apart`]: rules that look only at the part of a plan that they understand;
 //! - [`spilling_joins`]: hash joins become joins that spill, when memory has run out once.
 
 pub(crate) mod fenced_limits;
 pub(crate) mod late_materialization;
+pub(crate) mod not_in;
+pub(crate) mod parts_apart;
 pub(crate) mod spilling_joins;

@@ -41,15 +41,6 @@ fn write_sorted(path: &Path, columns: Vec<(&str, ArrayRef)>, by: i32) {
     writer.close().unwrap();
 }
 
-impl Bench {
-    /// The values of an answer's one column, as text.
-    fn column(&self, sql: &str) -> Vec<String> {
-        let table = self.sql(sql);
-        let rows = table.lines().skip(3).filter(|line| line.starts_with('|'));
-        rows.map(|line| line.trim_matches(['|', ' ']).to_owned()).collect()
-    }
-}
-
 #[test]
 fn null_keys_lie_at_the_end_of_all_files_and_not_of_each() {
     let bench = one_thread();

@@ -1,0 +1,173 @@
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::output_requirements::{OutputRequirementExec, OutputRequirements};
+use datafusion::physical_plan::execution_plan::ReplaceChildrenOptions;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::limit::GlobalLimitExec;
+use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+
+/// A rule of DataFusion's that does not look from one part of a plan into another, where it would change the answer.
+///
+/// - `EnsureRequirements` moves a sort below an `OFFSET`, and forgets the rows that this passes over (datafusion#24958), or
+///   sorts what it should have passed over (datafusion#25378).
+/// - `FilterPushdown` finds columns by their names, of which a join may have two alike (datafusion#25259).
+/// - `LimitAggregation` drops groups that a window above still counts (datafusion#25066).
+#[derive(Debug)]
+pub(crate) struct PartsApart {
+    rule: Rule,
+    /// What is done to a part, which has nothing above it then.
+    for_part: Vec<Rule>,
+    is_part: Predicate,
+}
+
+type Predicate = fn(&Arc<dyn ExecutionPlan>) -> bool;
+type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
+
+impl PartsApart {
+    /// `state` with these rules kept to their parts.
+    pub(crate) fn add_to(state: SessionState) -> SessionState {
+        let apart = |rule: &Rule| -> Rule {
+            let (is_part, for_part): (Predicate, Vec<Rule>) = match rule.name() {
+                "EnsureRequirements" => {
+                    let (add, remove) =
+                        (OutputRequirements::new_add_mode(), OutputRequirements::new_remove_mode());
+                    (passes_over_rows, vec![Arc::new(add) as Rule, Arc::clone(rule), Arc::new(remove)])
+                }
+                "FilterPushdown" | "FilterPushdown(Post)" => (has_names_alike, vec![Arc::clone(rule)]),
+                "LimitAggregation" => (is_window, vec![Arc::clone(rule)]),
+                _ => return Arc::clone(rule),
+            };
+            Arc::new(Self { rule: Arc::clone(rule), for_part, is_part })
+        };
+        let rules = state.physical_optimizers().iter().map(apart).collect();
+        SessionStateBuilder::new_from_existing(state).with_physical_optimizer_rules(rules).build()
+    }
+}
+
+impl PhysicalOptimizerRule for PartsApart {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let plan = plan.transform_up(|node| {
+            if !(self.is_part)(&node) {
+                return Ok(Transformed::no(node));
+            }
+            let part = self.for_part.iter().try_fold(node, |part, rule| rule.optimize(part, config))?;
+            Ok(Transformed::yes(Arc::new(Part(part)) as _))
+        });
+        let plan = self.rule.optimize(plan.data()?, config)?;
+        let whole = plan.transform_down(|node| match node.downcast_ref::<Part>() {
+            Some(part) => Ok(Transformed::yes(Arc::clone(&part.0))),
+            None => Ok(Transformed::no(node)),
+        });
+        whole.data()
+    }
+
+    fn name(&self) -> &str {
+        self.rule.name()
+    }
+
+    fn schema_check(&self) -> bool {
+        self.rule.schema_check()
+    }
+}
+
+/// Whether a limit has an `OFFSET`. The one of the whole answer has been told apart: what lies below it says so.
+fn passes_over_rows(node: &Arc<dyn ExecutionPlan>) -> bool {
+    node.downcast_ref::<GlobalLimitExec>().is_some_and(|limit| limit.skip() > 0)
+        && !node.exists(|below| Ok(below.is::<OutputRequirementExec>())).unwrap_or(true)
+}
+
+/// Whether a filter that comes upon an operator from above may take one of its columns for another.
+fn has_names_alike(node: &Arc<dyn ExecutionPlan>) -> bool {
+    let alike = |node: &Arc<dyn ExecutionPlan>| {
+        let schema = node.schema();
+        let mut names = HashSet::new();
+        !schema.fields().iter().all(|field| names.insert(field.name()))
+    };
+    // A filter that leaves columns out takes in what its input does not, by that one's names.
+    alike(node) || (node.is::<FilterExec>() && node.children().into_iter().any(alike))
+}
+
+fn is_window(node: &Arc<dyn ExecutionPlan>) -> bool {
+    node.is::<WindowAggExec>() || node.is::<BoundedWindowAggExec>()
+}
+
+/// A part of a plan, of which a rule sees only what it gives.
+#[derive(Debug)]
+struct Part(Arc<dyn ExecutionPlan>);
+
+impl DisplayAs for Part {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl ExecutionPlan for Part {
+    fn name(&self) -> &str {
+        "Part"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.0.properties()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        _: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn with_new_children(self: Arc<Self>, _: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        self.0.execute(partition, context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::prelude::SessionContext;
+
+    use super::*;
+
+    #[test]
+    fn each_rule_is_there_to_be_kept_apart() {
+        let names = |state: &SessionState| -> Vec<String> {
+            state.physical_optimizers().iter().map(|rule| rule.name().to_owned()).collect()
+        };
+        let state = SessionContext::new().state();
+        let apart = PartsApart::add_to(state.clone());
+        assert_eq!(names(&apart), names(&state));
+        let kept =
+            apart.physical_optimizers().iter().filter(|rule| format!("{rule:?}").starts_with("PartsApart"));
+        assert_eq!(kept.count(), 4);
+    }
+}

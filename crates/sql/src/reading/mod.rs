@@ -1,0 +1,74 @@
+//! SQL text to the statement that it says, where DataFusion's parser reads another one.
+//!
+//! - [`from_first`]: `FROM 'file'` alone;
+//! - [`numbers`]: what touches a number;
+//! - [`precedence`]: what `IS [NOT] DISTINCT FROM` compares.
+
+mod from_first;
+mod numbers;
+mod precedence;
+
+use std::convert::Infallible;
+use std::ops::ControlFlow;
+
+use datafusion::execution::SessionState;
+use datafusion::sql::parser::{CopyToSource, Statement};
+use datafusion::sql::sqlparser::ast::{Expr, Select, VisitMut, VisitorMut};
+
+use crate::Result;
+
+/// Reads one statement.
+///
+/// # Errors
+/// `Invalid` for what is no SQL.
+pub(crate) fn read(sql: &str, state: &SessionState) -> Result<Statement> {
+    let mut statement = state.sql_to_statement(sql, &state.config_options().sql_parser.dialect)?;
+    numbers::check(sql)?;
+    correct(&mut statement);
+    Ok(statement)
+}
+
+fn correct(statement: &mut Statement) {
+    let ControlFlow::Continue(()) = match statement {
+        Statement::Statement(statement) => statement.visit(&mut Corrections),
+        Statement::CopyTo(copy) => match &mut copy.source {
+            CopyToSource::Query(query) => query.visit(&mut Corrections),
+            CopyToSource::Relation(_) => ControlFlow::Continue(()),
+        },
+        Statement::Explain(explain) => {
+            correct(&mut explain.statement);
+            ControlFlow::Continue(())
+        }
+        Statement::CreateExternalTable(_) | Statement::Reset(_) => ControlFlow::Continue(()),
+    };
+}
+
+struct Corrections;
+
+impl VisitorMut for Corrections {
+    type Break = Infallible;
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Infallible> {
+        from_first::complete(select);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Infallible> {
+        precedence::loosen(expr);
+        ControlFlow::Continue(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::sql::parser::DFParser;
+
+    use super::*;
+
+    /// The statement that a text is read as.
+    pub(super) fn meant(written: &str) -> String {
+        let mut statement = DFParser::parse_sql(written).unwrap().pop_front().unwrap();
+        correct(&mut statement);
+        statement.to_string()
+    }
+}

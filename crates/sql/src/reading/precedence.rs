@@ -1,0 +1,120 @@
+//! What `IS [NOT] DISTINCT FROM` compares. The parser takes all that follows for its right side: `a IS DISTINCT FROM b AND c`
+//! is `a IS DISTINCT FROM (b AND c)` to it. What stands in parentheses is told from that.
+
+use std::mem;
+
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value};
+
+/// How firmly an operator binds what stands to its right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Binding {
+    Or,
+    And,
+    Not,
+    Firmer,
+}
+
+/// Turns `x op (y AND z)` without parentheses, which nothing else leads to, into `(x op y) AND z`. What is within `expr` has
+/// been turned already.
+pub(super) fn loosen(expr: &mut Expr) {
+    let Some((binding, right)) = right_of(expr) else { return };
+    let Expr::BinaryOp { left, op, .. } = right else { return };
+    if binding_of(op) == Binding::Firmer || binding_of(op) > binding {
+        return;
+    }
+    let left = take(left);
+    let mut above = mem::replace(right, left);
+    loosen(expr);
+    let below = take(expr);
+    if let Expr::BinaryOp { left, .. } = &mut above {
+        **left = below;
+    }
+    *expr = above;
+}
+
+/// How firmly an operator binds the operand that stands last, and that operand.
+fn right_of(expr: &mut Expr) -> Option<(Binding, &mut Expr)> {
+    match expr {
+        Expr::BinaryOp { op, right, .. } => Some((binding_of(op), right)),
+        Expr::UnaryOp { op: UnaryOperator::Not, expr } => Some((Binding::Not, expr)),
+        Expr::IsDistinctFrom(_, right) | Expr::IsNotDistinctFrom(_, right) => Some((Binding::Firmer, right)),
+        _ => None,
+    }
+}
+
+fn binding_of(op: &BinaryOperator) -> Binding {
+    match op {
+        BinaryOperator::Or => Binding::Or,
+        BinaryOperator::And => Binding::And,
+        _ => Binding::Firmer,
+    }
+}
+
+fn take(expr: &mut Expr) -> Expr {
+    mem::replace(expr, Expr::value(Value::Null))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::ops::ControlFlow;
+
+    use datafusion::sql::sqlparser::ast::{VisitMut, VisitorMut};
+    use datafusion::sql::sqlparser::dialect::GenericDialect;
+    use datafusion::sql::sqlparser::parser::Parser;
+
+    use super::*;
+
+    struct Loosen;
+
+    impl VisitorMut for Loosen {
+        type Break = Infallible;
+
+        fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Infallible> {
+            loosen(expr);
+            ControlFlow::Continue(())
+        }
+    }
+
+    struct Bare;
+
+    impl VisitorMut for Bare {
+        type Break = Infallible;
+
+        fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Infallible> {
+            if let Expr::Nested(inner) = expr {
+                *expr = take(inner);
+            }
+            ControlFlow::Continue(())
+        }
+    }
+
+    /// The tree of a text, without its parentheses.
+    fn tree(text: &str) -> Expr {
+        let mut expr = Parser::new(&GenericDialect {}).try_with_sql(text).unwrap().parse_expr().unwrap();
+        let ControlFlow::Continue(()) = expr.visit(&mut Loosen);
+        let ControlFlow::Continue(()) = expr.visit(&mut Bare);
+        expr
+    }
+
+    #[test]
+    fn and_and_or_bind_looser_than_any_comparison() {
+        for (written, meant) in [
+            ("a IS DISTINCT FROM b AND c", "(a IS DISTINCT FROM b) AND c"),
+            ("a IS NOT DISTINCT FROM b OR c", "(a IS NOT DISTINCT FROM b) OR c"),
+            ("a IS DISTINCT FROM (b AND c) AND d", "(a IS DISTINCT FROM (b AND c)) AND d"),
+            ("a IS DISTINCT FROM b + 1 AND c OR d", "((a IS DISTINCT FROM (b + 1)) AND c) OR d"),
+            ("NOT a IS DISTINCT FROM b AND c", "(NOT (a IS DISTINCT FROM b)) AND c"),
+            ("x AND a IS DISTINCT FROM b AND c", "(x AND (a IS DISTINCT FROM b)) AND c"),
+            ("x AND a IS DISTINCT FROM b OR c", "(x AND (a IS DISTINCT FROM b)) OR c"),
+            ("x OR a IS DISTINCT FROM b AND c", "x OR ((a IS DISTINCT FROM b) AND c)"),
+            (
+                "x OR NOT a IS DISTINCT FROM b AND c IS DISTINCT FROM d OR e",
+                "(x OR ((NOT (a IS DISTINCT FROM b)) AND (c IS DISTINCT FROM d))) OR e",
+            ),
+            ("a OR b AND NOT c = d AND (e OR f)", "a OR ((b AND (NOT (c = d))) AND (e OR f))"),
+        ] {
+            assert_eq!(tree(written), tree(meant), "{written}");
+        }
+    }
+}

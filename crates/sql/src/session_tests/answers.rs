@@ -1,0 +1,156 @@
+//! Goal: no rule that makes a plan faster changes its answer. Method: statements whose plans DataFusion's rules have made wrong,
+//! and their answers as SQL defines them.
+
+use yeoul_base::ByteSize;
+
+use super::Bench;
+use crate::Options;
+
+/// Sessions whose plans differ: of one thread and of several, without a memory limit and with one.
+fn benches() -> Vec<Bench> {
+    let of =
+        |(threads, memory)| Bench::with(Options { threads: Some(threads), memory, ..Options::default() });
+    [(1, None), (3, None), (1, Some(ByteSize::from_gib(1))), (3, Some(ByteSize::from_gib(1)))].map(of).into()
+}
+
+/// Asserts what a statement answers in one column, in order.
+fn assert_answers(bench: &Bench, cases: &[(&str, &[&str])]) {
+    for (sql, expected) in cases {
+        assert_eq!(bench.column(sql), *expected, "{:?}: {sql}", bench.session.options());
+    }
+}
+
+#[test]
+fn a_sort_of_what_an_offset_leaves_is_of_just_that() {
+    for bench in benches() {
+        bench.sql("CREATE TABLE t AS SELECT column1 AS a FROM (VALUES (4), (2), (1), (3), (5)) AS v");
+        bench.sql("COPY t TO '~/t.parquet'");
+        for t in ["t", "'~/t.parquet'"] {
+            let cases: [(&str, &[&str]); 7] = [
+                ("SELECT a FROM (SELECT a FROM $t ORDER BY a LIMIT 2 OFFSET 1) AS z ORDER BY a", &["2", "3"]),
+                (
+                    "SELECT a FROM (SELECT a FROM $t ORDER BY a LIMIT 2 OFFSET 1) AS z ORDER BY a DESC",
+                    &["3", "2"],
+                ),
+                ("SELECT a FROM (SELECT a FROM $t ORDER BY a DESC OFFSET 3) AS z ORDER BY a", &["1", "2"]),
+                (
+                    "SELECT a FROM (SELECT a FROM $t ORDER BY a OFFSET 1) AS z ORDER BY a LIMIT 2 OFFSET 1",
+                    &["3", "4"],
+                ),
+                (
+                    "SELECT count(*) FROM (SELECT a FROM (SELECT a FROM $t LIMIT 2 OFFSET 2) AS z ORDER BY a)",
+                    &["2"],
+                ),
+                ("SELECT max(a) FROM (SELECT a FROM $t ORDER BY a LIMIT 3 OFFSET 1) AS z", &["4"]),
+                ("SELECT a FROM $t ORDER BY a LIMIT 2 OFFSET 2", &["3", "4"]),
+            ];
+            for (sql, expected) in cases {
+                assert_answers(&bench, &[(&sql.replace("$t", t), expected)]);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_filter_is_about_the_column_that_it_names_and_not_its_namesake() {
+    for bench in benches() {
+        bench.sql(
+            "COPY (SELECT column1 AS id, column2 AS d FROM (VALUES (1, 5), (2, 6), (3, 7))) TO '~/x.parquet'",
+        );
+        bench.sql(
+            "COPY (SELECT column1 AS id, column2 AS d FROM (VALUES (1, 5), (2, 7), (4, 8), (5, NULL))) TO '~/y.parquet'",
+        );
+        let joined = |filter: &str| {
+            format!(
+                "SELECT y.id FROM '~/x.parquet' AS x RIGHT JOIN '~/y.parquet' AS y ON x.id = y.id WHERE {filter} ORDER BY 1"
+            )
+        };
+        let cases: [(&str, &[&str]); 4] = [
+            ("y.d IS DISTINCT FROM x.d", &["2", "4"]),
+            ("y.d IS NOT DISTINCT FROM x.d", &["1", "5"]),
+            ("x.d IS NULL OR y.d IS NULL", &["4", "5"]),
+            ("coalesce(x.d, 0) < coalesce(y.d, 0)", &["2", "4"]),
+        ];
+        for (filter, expected) in cases {
+            assert_answers(&bench, &[(&joined(filter), expected)]);
+        }
+    }
+}
+
+#[test]
+fn a_window_over_groups_counts_all_of_them() {
+    for bench in benches() {
+        bench.sql("CREATE TABLE t AS SELECT column1 AS g, column2 AS x FROM (VALUES (1, 5), (2, 4), (2, 7), (3, 1)) AS v");
+        assert_answers(
+            &bench,
+            &[
+                (
+                    "SELECT n FROM (SELECT g, count(*) OVER () AS n FROM t GROUP BY g ORDER BY g LIMIT 1)",
+                    &["3"],
+                ),
+                (
+                    "SELECT r FROM (SELECT max(x) AS m, rank() OVER (ORDER BY max(x)) AS r FROM t GROUP BY g ORDER BY m DESC LIMIT 1)",
+                    &["3"],
+                ),
+            ],
+        );
+    }
+}
+
+#[test]
+fn not_in_is_unknown_where_a_null_may_be_equal() {
+    for bench in benches() {
+        bench.sql(
+            "CREATE TABLE t AS SELECT column1 AS g, column2 AS x, column3 AS y FROM
+            (VALUES (1, 5, 'a'), (2, 4, 'b'), (2, 7, NULL), (3, 1, 'a'), (NULL, 2, 'c')) AS v",
+        );
+        assert_answers(
+            &bench,
+            &[
+                (
+                    "SELECT x FROM t WHERE g NOT IN (SELECT g FROM t AS b WHERE b.x > t.x) ORDER BY x",
+                    &["5", "7"],
+                ),
+                (
+                    "SELECT x FROM t WHERE 9 NOT IN (SELECT g FROM t AS b WHERE b.y = t.y) ORDER BY x",
+                    &["1", "4", "5", "7"],
+                ),
+                (
+                    "SELECT x FROM t WHERE g NOT IN (SELECT g FROM t AS b WHERE b.y = t.y AND b.x <> t.x) ORDER BY x",
+                    &["1", "2", "4", "5", "7"],
+                ),
+                ("SELECT x FROM t WHERE x NOT IN (SELECT g FROM t) OR x = 7", &["7"]),
+                ("SELECT x FROM t WHERE g = 3 OR g NOT IN (SELECT g FROM t)", &["1"]),
+                ("SELECT x FROM t WHERE NOT (x IN (SELECT g FROM t) OR x = 7)", &[]),
+                ("SELECT x FROM t WHERE NOT (x NOT IN (SELECT g FROM t) OR x = 2)", &["1"]),
+                (
+                    "SELECT x FROM t WHERE x NOT IN (SELECT g FROM t WHERE g IS NOT NULL) ORDER BY x",
+                    &["4", "5", "7"],
+                ),
+                ("SELECT x FROM t WHERE x NOT IN (SELECT g FROM t)", &[]),
+                (
+                    "SELECT x FROM t AS a WHERE x > 3 OR g NOT IN (SELECT g FROM t AS b WHERE b.x > a.x) ORDER BY x",
+                    &["4", "5", "7"],
+                ),
+            ],
+        );
+    }
+}
+
+#[test]
+fn a_comparison_ends_where_and_begins() {
+    let bench = Bench::new();
+    let values = "(VALUES (true), (false), (CAST(NULL AS BOOLEAN)))";
+    for (written, meant) in [
+        ("a IS NOT DISTINCT FROM b AND c", "(a IS NOT DISTINCT FROM b) AND c"),
+        ("NOT a IS DISTINCT FROM b OR c", "(NOT (a IS DISTINCT FROM b)) OR c"),
+    ] {
+        let differ = format!(
+            "SELECT count(*) FROM {values} AS x(a) CROSS JOIN {values} AS y(b) CROSS JOIN {values} AS z(c)
+            WHERE ({written}) IS DISTINCT FROM ({meant})"
+        );
+        assert_answers(&bench, &[(&differ, &["0"])]);
+    }
+    let error = bench.refused("SELECT 5 / 1_000");
+    assert!(error.to_string().contains("'1_000'") && error.span().is_some(), "{error}");
+}
