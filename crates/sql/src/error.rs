@@ -159,7 +159,7 @@ impl Error {
     }
 
     fn with_diagnostic(mut self, diagnostic: &Diagnostic) -> Self {
-        self.span = self.span.or_else(|| diagnostic.span.map(Span::from));
+        self.span = self.span.or_else(|| diagnostic.span.map(place_of));
         if self.hint.is_none() {
             self.hint = diagnostic.helps.first().map(|help| help.message.clone());
         }
@@ -480,16 +480,11 @@ impl Error {
     }
 }
 
-impl From<datafusion::common::Span> for Span {
-    fn from(span: datafusion::common::Span) -> Self {
-        let place = Place { line: span.start.line, column: span.start.column };
-        let chars = if span.end.line == span.start.line {
-            span.end.column.saturating_sub(span.start.column)
-        } else {
-            1
-        };
-        Self { place, chars: chars.max(1) }
-    }
+fn place_of(span: datafusion::common::Span) -> Span {
+    let place = Place { line: span.start.line, column: span.start.column };
+    let chars =
+        if span.end.line == span.start.line { span.end.column.saturating_sub(span.start.column) } else { 1 };
+    Span { place, chars: chars.max(1) }
 }
 
 /// What to do about a message of DataFusion's that advises nothing.
@@ -505,7 +500,7 @@ fn way_out(message: &str) -> Option<&'static str> {
 }
 
 fn span_of(column: &Column) -> Option<Span> {
-    column.spans().first().map(Span::from)
+    column.spans().first().map(place_of)
 }
 
 /// Reads `1, Column: 8`.
