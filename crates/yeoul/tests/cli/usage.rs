@@ -159,7 +159,7 @@ fn what_cannot_be_given_to_a_server_is_named() {
 exit 2
 -- stderr
 error: './w' is named twice among the directories
-  hint: name each once, in --dir or in celeborn.worker.storage.dirs
+hint: name each once, in --dir or in celeborn.worker.storage.dirs
 ",
     );
     yeoul(&folder, ["shuffle", "worker", "--dir", "w", "--rpc-port", "7", "--push-port", "0,0,7"]).shows(
@@ -167,12 +167,12 @@ error: './w' is named twice among the directories
 exit 2
 -- stderr
 error: port 7 is given twice
-  hint: give each of --push-port, --rpc-port, --fetch-port, --replicate-port and --http-port others, or 0 for a free one
+hint: give each of --push-port, --rpc-port, --fetch-port, --replicate-port and --http-port others, or 0 for a free one
 ",
     );
     let expected = |purpose: &str| {
         format!(
-            "exit 1\n-- stderr\nerror: cannot use 'file' for {purpose}: it is not a directory\n  \
+            "exit 1\n-- stderr\nerror: cannot use 'file' for {purpose}: it is not a directory\n\
              hint: --dir names a directory that may be written, and that is made if need be"
         )
     };
