@@ -34,6 +34,7 @@ use crate::memory::spill_dir::SpillDir;
 use crate::optimizer::fenced_limits::FencedLimits;
 use crate::optimizer::late_materialization::LateMaterialization;
 use crate::optimizer::not_in::NotIn;
+use crate::optimizer::null_equal_joins::NullEqualJoins;
 use crate::optimizer::parts_apart::PartsApart;
 use crate::output::JsonFileFactory;
 use crate::replaced_table::ReplacedTable;
@@ -371,7 +372,7 @@ fn context(options: &Options, runtime: Arc<RuntimeEnv>) -> Result<(SessionContex
         .build();
     state.register_file_format(Arc::new(JsonFileFactory), true)?;
     state.register_file_format(Arc::new(ParquetFileFactory), true)?;
-    let state = PartsApart::add_to(FencedLimits::add_to(state));
+    let state = NullEqualJoins::add_to(PartsApart::add_to(FencedLimits::add_to(state)));
     let files = Arc::new(FileTables::default());
     let catalogs = DynamicFileCatalog::new(
         Arc::clone(state.catalog_list()),

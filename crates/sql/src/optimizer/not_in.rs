@@ -14,8 +14,9 @@ const MEMBER: &str = "__not_in";
 
 /// `NOT IN` with a subquery that may give a null, which makes it unknown instead of true.
 ///
-/// DataFusion keeps to that for a subquery that stands alone and names nothing of the query around it. Another one becomes
-/// `NOT EXISTS` here, of the rows that are equal to the value or may be (datafusion#25336, #25347).
+/// DataFusion keeps to that for a column's value and a subquery that stands alone and names nothing of the query around it, and
+/// refuses some that do. Another one becomes `NOT EXISTS` here, of the rows that are equal to the value or may be
+/// (datafusion#25336, #25347).
 #[derive(Debug)]
 pub(crate) struct NotIn;
 
@@ -62,10 +63,11 @@ fn with_nulls(expr: Expr, schema: &DFSchema, position: Position) -> Result<Trans
             Ok(Transformed::new_transformed(binary_expr(left.data, op, right.data), is_new))
         }
         Expr::InSubquery(within) if within.negated != position.is_denied => {
-            let is_known = position.is_alone && within.subquery.outer_ref_columns.is_empty();
+            let is_correlated = !within.subquery.outer_ref_columns.is_empty();
             let may_be_null =
                 within.expr.nullable(schema)? || within.subquery.subquery.schema().field(0).is_nullable();
-            if is_known || !may_be_null {
+            let is_known = position.is_alone && !within.expr.column_refs().is_empty();
+            if !is_correlated && (is_known || !may_be_null) {
                 return Ok(Transformed::no(Expr::InSubquery(within)));
             }
             let negated = !position.is_denied;

@@ -128,9 +128,40 @@ fn not_in_is_unknown_where_a_null_may_be_equal() {
                     &["4", "5", "7"],
                 ),
                 ("SELECT x FROM t WHERE x NOT IN (SELECT g FROM t)", &[]),
+                ("SELECT x FROM t WHERE 9 NOT IN (SELECT g FROM t)", &[]),
+                ("SELECT count(*) FROM t WHERE 9 NOT IN (SELECT g FROM t WHERE g > 0)", &["5"]),
+                (
+                    "SELECT v FROM (VALUES (1), (2)) AS n(v) WHERE v NOT IN (SELECT w FROM (VALUES (1), (3)) AS m(w) WHERE w < v + 1)",
+                    &["2"],
+                ),
                 (
                     "SELECT x FROM t AS a WHERE x > 3 OR g NOT IN (SELECT g FROM t AS b WHERE b.x > a.x) ORDER BY x",
                     &["4", "5", "7"],
+                ),
+            ],
+        );
+    }
+}
+
+#[test]
+fn nulls_are_equal_in_the_join_that_says_so_and_in_no_other() {
+    for bench in benches() {
+        bench.sql("CREATE TABLE t AS SELECT column1 AS a, column2 AS b FROM (VALUES (1, 1), (NULL, 2), (3, NULL)) AS v");
+        bench.sql("CREATE TABLE u AS SELECT a, b FROM t");
+        assert_answers(
+            &bench,
+            &[
+                (
+                    "SELECT x.b FROM t AS x JOIN u AS y ON y.a = x.a JOIN u AS z ON z.b IS NOT DISTINCT FROM x.b ORDER BY 1",
+                    &["1", ""],
+                ),
+                (
+                    "SELECT x.b FROM t AS x, u AS y, u AS z WHERE y.a = x.a AND z.b IS NOT DISTINCT FROM x.b ORDER BY 1",
+                    &["1", ""],
+                ),
+                (
+                    "SELECT x.b FROM t AS x JOIN u AS y ON y.a IS NOT DISTINCT FROM x.a JOIN u AS z ON z.b = y.b ORDER BY 1",
+                    &["1", "2"],
                 ),
             ],
         );
