@@ -31,6 +31,8 @@ impl Diagnose for NoTable {
 #[derive(Default)]
 struct Rote {
     ran: Mutex<Vec<String>>,
+    /// Something that does not end by itself was asked for, and was dropped.
+    begun: Arc<AtomicBool>,
     dropped: Arc<AtomicBool>,
 }
 
@@ -92,6 +94,7 @@ impl Engine for Arc<Rote> {
                 (number_schema(), stream::iter([Ok(numbers(0..1)), Err(NoTable("late".into()))]).boxed())
             }
             ("endless", _) => {
+                self.begun.store(true, Ordering::Relaxed);
                 let held = TellDrop(Arc::clone(&self.dropped));
                 let batches = stream::repeat_with(move || {
                     let _ = &held;
@@ -110,6 +113,7 @@ impl Engine for Arc<Rote> {
 
     async fn columns(&self, table: &str) -> Result<Vec<ColumnInfo>, NoTable> {
         if table == "unreachable" {
+            self.begun.store(true, Ordering::Relaxed);
             let _held = TellDrop(Arc::clone(&self.dropped));
             return std::future::pending().await;
         }
@@ -329,20 +333,29 @@ fn the_reader_going_away_ends_the_script_quietly() {
     }
 }
 
-/// An interrupt soon after it is waited for.
-struct Soon;
+/// An interrupt soon after it is waited for, when what it is to end has begun.
+struct Soon(Arc<AtomicBool>);
 
 #[async_trait]
 impl Interrupts for Soon {
     async fn next(&mut self) {
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        loop {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            if self.0.load(Ordering::Relaxed) {
+                return;
+            }
+        }
     }
 }
 
 #[test]
 fn an_interrupt_ends_a_command_and_a_wait_for_the_script() {
     let engine = Arc::new(Rote::default());
-    let mut shell = Shell::new(Arc::clone(&engine), Settings::for_script(Format::Csv), Box::new(Soon));
+    let mut shell = Shell::new(
+        Arc::clone(&engine),
+        Settings::for_script(Format::Csv),
+        Box::new(Soon(Arc::clone(&engine.begun))),
+    );
     let (mut out, mut err) = (io::sink(), Vec::new());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut console = Console { out: &mut out, err: &mut err };
@@ -371,7 +384,11 @@ fn an_interrupt_ends_a_command_and_a_wait_for_the_script() {
 #[test]
 fn an_interrupt_ends_the_statement_and_drops_the_query() {
     let engine = Arc::new(Rote::default());
-    let mut shell = Shell::new(Arc::clone(&engine), Settings::for_script(Format::Csv), Box::new(Soon));
+    let mut shell = Shell::new(
+        Arc::clone(&engine),
+        Settings::for_script(Format::Csv),
+        Box::new(Soon(Arc::clone(&engine.begun))),
+    );
     let (mut out, mut err) = (io::sink(), Vec::new());
     let mut console = Console { out: &mut out, err: &mut err };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
