@@ -238,6 +238,11 @@ pub fn held_by(directory: &Path) -> Option<(Suite, f64)> {
     Manifest::read(directory).ok().flatten().map(|manifest| (manifest.suite, manifest.scale))
 }
 
+/// Whether `directory` holds tables of `suite` at `scale`, as this generator makes them, of which those that lack can be added.
+pub fn can_go_on(directory: &Path, suite: Suite, scale: f64) -> bool {
+    Manifest::read(directory).ok().flatten().is_some_and(|manifest| manifest.is_of(suite, scale))
+}
+
 /// The manifest to go on with: the directory's own if it is of the same suite and scale, or an empty one if nothing
 /// of what will be written is there.
 fn start_manifest(options: &Options, tables: &[Table]) -> Result<Manifest> {
