@@ -8,6 +8,8 @@ FAULT: kill-replicated   kill -9 of a random worker, with replication: right ans
        master-lost       the same, and its journal is gone: right answers, as workers and drivers tell what it knew
        stop              a worker stopped gracefully and started again: right answers
        disk-full         one worker's directory is a 64 MiB tmpfs: right answers
+       rot-replicated    bits flip in what a random worker has on disk, with replication: right answers
+       rot-alone         the same on all workers, without: right answers, or an error that says that data was lost
 """
 
 import argparse
@@ -38,8 +40,12 @@ START_SECONDS_MAX = 180
 
 # The file system of a worker whose disk fills up.
 FULL_BYTES = 64 << 20
-# Rows of a shuffle that fill it, and the memory of all workers.
-FULL_ROWS = 2_400_000
+# Workers with so little, and a shuffle of so many rows, that it goes to disk and fills such a file system.
+SMALL_MEMORY, SPILLED_ROWS = "64MiB", 2_400_000
+# What a worker says of bytes that are not what was pushed.
+ROT = "does not match its checksum"
+# Between two bits of each segment, until a worker has met one of them.
+FLIP_SECONDS = 0.5
 
 ROUND_ROBIN = pathlib.Path(__file__).parent / "round-robin.conf"
 
@@ -150,7 +156,6 @@ def lose_master(cluster: Cluster, chance: random.Random) -> str:
     return "the master and its journal"
 
 
-DISK_FULL = "disk-full"
 FAULTS = {
     "kill-replicated": Fault(kill_worker),
     "kill-alone": Fault(kill_worker, replicate=False, may_lose=True),
@@ -164,8 +169,8 @@ running = set()
 
 
 def run(fault: str, job_kind, chance: random.Random, turns: int) -> Run:
-    if fault == DISK_FULL:
-        return disk_full()
+    if fault in DISK_FAULTS:
+        return DISK_FAULTS[fault](chance)
     what = FAULTS[fault]
     with Cluster(3) as cluster:
         job = job_kind(cluster, turns, replicate=what.replicate, may_lose=what.may_lose)
@@ -202,11 +207,15 @@ def strike(fault: Fault, cluster: Cluster, job, chance: random.Random) -> Run:
     wait(job, moment)
     if job.process.poll() is not None:
         return Run(job.outcome()[0], "the job had ended before the fault", fired=False)
-    what = f"{fault.strike(cluster, chance)} at {moment:.1f} s"
+    return came_of(job, f"{fault.strike(cluster, chance)} at {moment:.1f} s", fault.may_lose)
+
+
+def came_of(job, what: str, may_lose: bool) -> Run:
+    """What came of a job to which that happened."""
     right, error = job.outcome()
     if right:
         return Run(True, what)
-    if fault.may_lose and any(word in error for word in LOSS):
+    if may_lose and any(word in error for word in LOSS):
         return Run(True, f"{what}: the job failed and said what was lost", lost=True)
     return Run(False, f"{what}: {error}")
 
@@ -216,10 +225,14 @@ def directory(server) -> pathlib.Path:
     return pathlib.Path(server.command_line[server.command_line.index("--dir") + 1])
 
 
-def disk_full() -> Run:
+def spilling_cluster() -> Cluster:
+    """What is shuffled is to go to disk, and as much to one worker as to another."""
+    return Cluster(3, memory=SMALL_MEMORY, master_arguments=["--conf", ROUND_ROBIN])
+
+
+def disk_full(_: random.Random) -> Run:
     """Worker 0 comes back on a file system of 64 MiB, which a job of Spark is to fill."""
-    # What is shuffled is to go to disk, and as much to this one as to the large ones.
-    with Cluster(3, memory="64MiB", master_arguments=["--conf", ROUND_ROBIN]) as cluster:
+    with spilling_cluster() as cluster:
         victim = cluster.workers[0]
         folder = directory(victim)
         victim.kill()
@@ -227,7 +240,7 @@ def disk_full() -> Run:
         try:
             victim.start()
             time.sleep(3)
-            job = SparkJob(cluster, 1, FULL_ROWS, replicate=False, may_lose=False)
+            job = SparkJob(cluster, 1, SPILLED_ROWS, replicate=False, may_lose=False)
             return during(job, lambda job: fill(job, victim, folder))
         finally:
             victim.process.kill()
@@ -252,9 +265,61 @@ def fill(job, victim, folder: pathlib.Path) -> Run:
     return Run(right, text, fired="takes nothing: " in said or "it is full" in said)
 
 
+def rot(chance: random.Random, replicate: bool) -> Run:
+    """Bits flip under workers until one of them meets such a bit."""
+    with spilling_cluster() as cluster:
+        # Where each location has a copy elsewhere, that one is whole.
+        victims = [chance.choice(cluster.workers)] if replicate else cluster.workers
+        job = SparkJob(cluster, 1, SPILLED_ROWS, replicate=replicate, may_lose=not replicate)
+        return during(job, lambda job: flip_until_met(job, victims, chance, may_lose=not replicate))
+
+
+def flip_until_met(job, victims, chance: random.Random, may_lose: bool) -> Run:
+    flipped, next_flip = 0, 0
+
+    def met() -> bool:
+        return any(ROT in victim.log.read_text() for victim in victims)
+
+    def flip() -> bool:
+        nonlocal flipped, next_flip
+        if time.monotonic() >= next_flip:
+            flipped += sum(flip_bit(segment, chance) for victim in victims for segment in directory(victim).rglob("*.segment"))
+            next_flip = time.monotonic() + FLIP_SECONDS
+        return met()
+
+    wait(job, JOB_SECONDS_MAX, flip)
+    came = came_of(job, f"{flipped} bits of {', '.join(victim.name for victim in victims)}", may_lose)
+    came.fired = met()
+    return came
+
+
+def flip_bit(path: pathlib.Path, chance: random.Random) -> bool:
+    """Flips one bit of a file; says whether there was one."""
+    try:
+        with open(path, "r+b", buffering=0) as file:
+            size = file.seek(0, os.SEEK_END)
+            if size == 0:
+                return False
+            at = chance.randrange(size)
+            byte = os.pread(file.fileno(), 1, at)[0] ^ 1 << chance.randrange(8)
+            os.pwrite(file.fileno(), bytes([byte]), at)
+            return True
+    except FileNotFoundError:
+        # Its shuffle is deleted.
+        return False
+
+
+# Of those the moment follows from the work of the job, and not from chance.
+DISK_FAULTS = {
+    "disk-full": disk_full,
+    "rot-replicated": lambda chance: rot(chance, replicate=True),
+    "rot-alone": lambda chance: rot(chance, replicate=False),
+}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("fault", choices=[*FAULTS, DISK_FULL])
+    parser.add_argument("fault", choices=[*FAULTS, *DISK_FAULTS])
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--with", dest="job", choices=["spark", "client"], default="spark")
     parser.add_argument("--seed", type=int, default=int(time.time()))
