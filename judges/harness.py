@@ -1,4 +1,4 @@
-"""What judges share: where clients are kept, virtual environments, free ports, and that nothing stays when a judge ends."""
+"""What judges share: the cache of clients, virtual environments, free ports, and cleaning up when a judge ends."""
 
 import collections.abc
 import contextlib
@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 
-# By itself Python would end at SIGTERM without `finally` and `with`, and leave servers behind.
+# By default Python ends at SIGTERM without running `finally` and `with`, and leaves servers behind.
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 
 CACHE = pathlib.Path(os.environ.get("YEOUL_JUDGE_CACHE", pathlib.Path.home() / ".cache" / "yeoul"))
@@ -30,7 +30,7 @@ def venv(name: str, packages: list[str]) -> pathlib.Path:
 
 
 def end(process: subprocess.Popen):
-    """Ends a process that leads a group of its own, and all that it started."""
+    """Kills a process that leads a process group, and all that it started."""
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -38,7 +38,7 @@ def end(process: subprocess.Popen):
 
 @contextlib.contextmanager
 def ending(process: subprocess.Popen):
-    """Such a process, of which nothing stays, whatever happens."""
+    """Kills such a process and all that it started on leaving, whatever happens."""
     try:
         yield process
     finally:
@@ -46,7 +46,7 @@ def ending(process: subprocess.Popen):
 
 
 def wait_until(is_there: collections.abc.Callable, what: str, is_alive: collections.abc.Callable[[], bool] = lambda: True):
-    """Asks until there is an answer and no error of the system, for a minute and while it is alive."""
+    """Returns the answer of `is_there` once it raises no OSError: within a minute, and while `is_alive`."""
     deadline = time.monotonic() + 60
     while True:
         try:
@@ -61,8 +61,8 @@ _given = set()
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on, below the range from which the kernel takes ports for outgoing connections. None is given
-    twice: who was given one may not have bound it yet."""
+    """Ports that nobody listens on, below the range from which the kernel takes ports for outgoing connections. None is
+    returned twice: the process that it was for may not have bound it yet."""
     found = []
     while len(found) < count:
         port = random.randint(12000, 30000)

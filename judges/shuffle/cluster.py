@@ -27,7 +27,7 @@ def command() -> list[str]:
 
 
 class Process:
-    """One server. It keeps its command line, so that it can come back as the same one."""
+    """One server. It keeps its command line, so that it can be restarted as the same one."""
 
     def __init__(self, name: str, command_line: list[str], log: pathlib.Path):
         self.name, self.command_line, self.log, self.process = name, command_line, log, None
@@ -75,12 +75,12 @@ class Servers:
         self.workers = []
 
     def page(self, path: str) -> str:
-        """What the master answers over HTTP."""
+        """The master's answer to an HTTP request."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.http_port}{path}", timeout=5) as answer:
             return answer.read().decode()
 
     def registered(self) -> int:
-        """How many workers the master has."""
+        """How many workers have registered with the master."""
         raise NotImplementedError
 
     def wait_for_workers(self, count: int, within: float = 30):
@@ -98,7 +98,7 @@ class Servers:
         raise SystemExit(f"{found} of {count} workers registered within {within} s, see {self.folder}")
 
     def check_that_workers_worked(self):
-        """Right answers say nothing of servers that nobody used."""
+        """Ends the judge if the workers did nothing: right answers then prove nothing about them."""
         if sum(worker.cpu_seconds() for worker in self.workers) < 0.1:
             raise SystemExit("the workers did nothing: who was to use them did not")
 
@@ -127,7 +127,7 @@ class Servers:
 
 
 class Cluster(Servers):
-    """Ours."""
+    """Our servers."""
 
     def __init__(self, workers: int = 3, memory: str = "512MiB", master_arguments=(), worker_arguments=(), dirs=None):
         super().__init__()

@@ -30,35 +30,35 @@ import stock_spark
 from cluster import Cluster
 from harness import end
 
-# What a client says when data is gone: a failed fetch, or a commit that could not find a copy. It may say so in any run, but
-# one in which nobody ever gets an answer has another reason.
+# What a client says when data is gone: a failed fetch, or a commit that could not find a copy. Any run may end so, but
+# if all of them do, the reason is another one.
 LOSS = ["SHUFFLE_DATA_LOST", "FetchFailed", "CelebornIOException", "PartitionUnRetryAbleException", "createPartitionReader"]
 
-# A job takes one or two minutes beside others, and half a minute until its first shuffle.
+# Next to others, a job takes one or two minutes, and half a minute until its first shuffle.
 JOB_SECONDS_MAX = 900
 START_SECONDS_MAX = 180
 
 # The file system of a worker whose disk fills up.
 FULL_BYTES = 64 << 20
-# Workers with so little, and a shuffle of so many rows, that it goes to disk and fills such a file system.
+# Memory per worker, and rows of a shuffle, with which it goes to disk and fills that file system.
 SMALL_MEMORY, SPILLED_ROWS = "64MiB", 2_400_000
-# What a worker says of bytes that are not what was pushed.
+# What a worker logs about bytes that are not those that were pushed.
 ROT = "does not match its checksum"
-# Between two bits of each segment, until a worker has met one of them.
+# The time between two flips in each segment, until a worker has read a flipped bit.
 FLIP_SECONDS = 0.5
 
 ROUND_ROBIN = pathlib.Path(__file__).parent / "round-robin.conf"
 
-# A dead worker's connection is refused at once; the client need not wait for 15 s between its tries.
+# A dead worker's connection is refused at once; the client need not wait for 15 s between its retries.
 QUICK_RETRIES = {"celeborn.client.fetch.retryWait": "1s", "celeborn.data.io.retryWait": "1s"}
 
 
 class SparkJob:
-    """`long_shuffle` in Spark, a minute and more."""
+    """`long_shuffle` in Spark, for a minute or more."""
 
     @staticmethod
     def prepare(turns: int, rows: int = 480_000):
-        """What the job works on, and what it must answer."""
+        """The job's tables and settings, and its right answer."""
         conf = {"spark.judge.turns": str(turns), "spark.judge.rows": str(rows), "spark.master": "local-cluster[2,1,1024]"}
         conf |= {"spark.executor.memory": "1g", "spark.driver.memory": "1g"}
         tables = fetch.tpch(0.01)
@@ -69,7 +69,7 @@ class SparkJob:
         self.out, self.log = cluster.folder / "out", cluster.folder / "spark.log"
         conf |= stock_spark.celeborn(cluster.endpoint, replicate)
         conf |= {"spark.task.maxFailures": "8", "spark.stage.maxConsecutiveAttempts": "8"}
-        # Otherwise a stage would run again, and its answer be right, where nothing may be lost.
+        # Off where nothing may be lost: a stage that runs again would hide the loss behind a right answer.
         conf |= {"spark.celeborn.client.spark.fetch.throwsFetchFailure": str(may_lose).lower()}
         conf |= {f"spark.{key}": value for key, value in QUICK_RETRIES.items()}
         self.process = stock_spark.start(conf, ["long_shuffle"], self.tables, self.out, self.log)
@@ -82,7 +82,7 @@ class SparkJob:
 
 
 class ClientJob:
-    """The stock client without Spark: three shuffles of known bytes."""
+    """The stock client without Spark: shuffles of known bytes."""
 
     @staticmethod
     def prepare(turns: int):
@@ -106,9 +106,9 @@ class ClientJob:
 
 @dataclasses.dataclass(frozen=True)
 class Fault:
-    """What happens to a cluster at a random moment of a job, and what may come of it."""
+    """What happens to a cluster at a random moment of a job, and which outcomes are allowed."""
 
-    # Does it, and says to whom.
+    # Causes it, and says where.
     strike: collections.abc.Callable[[Cluster, random.Random], str]
     replicate: bool = True
     # Whether a stage may run again, and the job may fail if it says that data was lost.
@@ -117,7 +117,7 @@ class Fault:
 
 @dataclasses.dataclass
 class Run:
-    """What came of one job."""
+    """The outcome of one job."""
 
     right: bool
     text: str
@@ -164,7 +164,7 @@ FAULTS = {
     "stop": Fault(restart_worker),
 }
 
-# The jobs that run, so that none stays when the judge is told to end.
+# The running jobs, so that they can be killed when the judge is told to end.
 running = set()
 
 
@@ -178,7 +178,7 @@ def run(fault: str, job_kind, chance: random.Random, turns: int) -> Run:
 
 
 def during(job, work: collections.abc.Callable[..., Run]) -> Run:
-    """Works while a job runs, of which nothing stays beside the next one, even if it hangs."""
+    """Does `work` while a job runs, and kills the job afterwards, even if it hangs."""
     running.add(job)
     try:
         return work(job)
@@ -188,7 +188,7 @@ def during(job, work: collections.abc.Callable[..., Run]) -> Run:
 
 
 def wait(job, seconds: float, until: collections.abc.Callable[[], bool] = lambda: False) -> bool:
-    """Waits so long at most, or until that, or until the job has ended; says whether that came."""
+    """Waits until `until` holds, for `seconds` at most and while the job runs; says whether it came to hold."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline and job.process.poll() is None:
         if until():
@@ -198,7 +198,7 @@ def wait(job, seconds: float, until: collections.abc.Callable[[], bool] = lambda
 
 
 def strike(fault: Fault, cluster: Cluster, job, chance: random.Random) -> Run:
-    """One fault while the job runs, and what came of it."""
+    """Causes one fault while the job runs, and returns the outcome."""
     # The clock starts with the first shuffle, so that the fault falls into the job and not into its start.
     started = wait(job, START_SECONDS_MAX, lambda: bool(cluster.get("/api/v1/shuffles")["shuffleIds"]))
     if not started and job.process.poll() is None:
@@ -211,7 +211,7 @@ def strike(fault: Fault, cluster: Cluster, job, chance: random.Random) -> Run:
 
 
 def came_of(job, what: str, may_lose: bool) -> Run:
-    """What came of a job to which that happened."""
+    """The outcome of a job after the fault `what`."""
     right, error = job.outcome()
     if right:
         return Run(True, what)
@@ -221,17 +221,17 @@ def came_of(job, what: str, may_lose: bool) -> Run:
 
 
 def directory(server) -> pathlib.Path:
-    """Where a server keeps what outlives it."""
+    """The folder of a server, which outlives its process."""
     return pathlib.Path(server.command_line[server.command_line.index("--dir") + 1])
 
 
 def spilling_cluster() -> Cluster:
-    """What is shuffled is to go to disk, and as much to one worker as to another."""
+    """A cluster whose shuffles go to disk, as much on one worker as on another."""
     return Cluster(3, memory=SMALL_MEMORY, master_arguments=["--conf", ROUND_ROBIN])
 
 
 def disk_full(_: random.Random) -> Run:
-    """Worker 0 comes back on a file system of 64 MiB, which a job of Spark is to fill."""
+    """Restarts worker 0 on a file system of 64 MiB, which a Spark job then fills."""
     with spilling_cluster() as cluster:
         victim = cluster.workers[0]
         folder = directory(victim)
@@ -249,7 +249,7 @@ def disk_full(_: random.Random) -> Run:
 
 
 def fill(job, victim, folder: pathlib.Path) -> Run:
-    """What came of the job that fills the folder."""
+    """The outcome of a job that fills the folder."""
     least_free = FULL_BYTES
 
     def look() -> bool:
@@ -266,9 +266,9 @@ def fill(job, victim, folder: pathlib.Path) -> Run:
 
 
 def rot(chance: random.Random, replicate: bool) -> Run:
-    """Bits flip under workers until one of them meets such a bit."""
+    """Flips bits in workers' segments until a worker reads one of them."""
     with spilling_cluster() as cluster:
-        # Where each location has a copy elsewhere, that one is whole.
+        # With replication, on one worker only: each location's other copy stays whole.
         victims = [chance.choice(cluster.workers)] if replicate else cluster.workers
         job = SparkJob(cluster, 1, SPILLED_ROWS, replicate=replicate, may_lose=not replicate)
         return during(job, lambda job: flip_until_met(job, victims, chance, may_lose=not replicate))
@@ -305,11 +305,11 @@ def flip_bit(path: pathlib.Path, chance: random.Random) -> bool:
             os.pwrite(file.fileno(), bytes([byte]), at)
             return True
     except FileNotFoundError:
-        # Its shuffle is deleted.
+        # Its shuffle has been deleted.
         return False
 
 
-# Of those the moment follows from the work of the job, and not from chance.
+# Faults whose moment follows from the job's progress, and not from chance.
 DISK_FAULTS = {
     "disk-full": disk_full,
     "rot-replicated": lambda chance: rot(chance, replicate=True),
@@ -334,7 +334,7 @@ def main() -> int:
         begin = time.monotonic()
         try:
             result = run(options.fault, kind, random.Random(options.seed + turn), options.turns)
-        except Exception as error:  # the other runs are to end, too
+        except Exception as error:  # the other runs go on
             result = Run(False, repr(error))
         return turn, time.monotonic() - begin, result
 
@@ -346,7 +346,7 @@ def main() -> int:
                 verdict = f"{'ok  ' if result.right else 'FAIL'} {options.fault} {turn} {seconds:6.1f} s"
                 print(f"{verdict} {'' if result.fired else 'NOT FIRED: '}{result.text}", flush=True)
         except BaseException:
-            # Whoever waits for a job goes on when it is gone, and takes its cluster away.
+            # A thread that waits for a job goes on when that is killed, and stops its cluster.
             pool.shutdown(wait=False, cancel_futures=True)
             for job in list(running):
                 end(job.process)

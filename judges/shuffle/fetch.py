@@ -22,7 +22,7 @@ SAIL = ["pysail==0.7.2", "pyspark-client==4.2.0", "tpchgen-cli==4.0.0"]
 
 
 def jars() -> pathlib.Path:
-    """The folder with the stock client and what it expects beside it."""
+    """The folder with the jars of the stock client and of its dependencies."""
     folder = CACHE / "jars-celeborn"
     for jar in JARS:
         _, artifact, version = jar.split(":")
@@ -52,7 +52,7 @@ def tpch(scale: float) -> pathlib.Path:
     folder = CACHE / f"tpch-{scale:g}"
     if not (folder / "lineitem.parquet").exists():
         tool = venv("spark", SPARK) / "tpchgen-cli"
-        # Several judges may begin at once: the first to be ready wins.
+        # Several judges may begin at once: the first to finish wins.
         making = pathlib.Path(tempfile.mkdtemp(prefix="tpch-", dir=CACHE))
         subprocess.run([tool, "parquet", "-s", f"{scale:g}", f"--output-dir={making}"], check=True)
         try:

@@ -1,17 +1,17 @@
-"""Celeborn's own master and workers, as the peer of ours: a judge is given the folder of a distribution of theirs."""
+"""Celeborn's own master and workers, as the peer of ours, from the folder of a Celeborn distribution."""
 
 import pathlib
 
 from cluster import Process, Servers
 from harness import free_ports
 
-# What its scripts give each of them.
+# As in Celeborn's own start scripts.
 MEMORY = ["-Xmx1g", "-XX:MaxDirectMemorySize=1g"]
 OPENED = ["java.lang", "java.nio", "java.util", "jdk.internal.misc", "sun.nio.ch"]
 
 
 class Peer(Servers):
-    """Celeborn's own."""
+    """Celeborn's own servers."""
 
     def __init__(self, home: pathlib.Path, workers: int):
         super().__init__()

@@ -14,7 +14,7 @@ from spark_session import last_rows, outcome, session
 
 
 def digest(frame, plan_has: str = ""):
-    """Count and order-free sum over every column of every row; the plan that ran must have `plan_has` in it."""
+    """The number of rows and a sum of their hashes, whatever their order; the plan that ran must contain `plan_has`."""
     # A decimal sum does not overflow where a bigint one would.
     hashed = frame.select(F.xxhash64(*frame.columns).cast("decimal(38,0)").alias("h"))
     summed = hashed.agg(F.count("*"), F.sum("h"))
@@ -59,7 +59,7 @@ def skew_join(spark):
 
 def local_reader(spark):
     """A sort merge join that adaptive execution turns into a broadcast, so that the shuffle is read by map range."""
-    # What is known before it runs must not make it a broadcast at once.
+    # Statistics must not make it a broadcast before it runs.
     spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
     spark.conf.set("spark.sql.adaptive.autoBroadcastJoinThreshold", "10m")
     left = numbers(spark, 1_000_000).selectExpr("id % 5000 as k", "id as a", "md5(cast(id as string)) as s")
@@ -91,7 +91,7 @@ def sort_by_key(spark):
 
 
 def cached_and_read_again(spark):
-    """One shuffle, read by three jobs, the second from a cache of which a part is thrown away."""
+    """One shuffle, read by three jobs; the second caches what it reads, and the cache is dropped before the third."""
     rdd = spark.sparkContext.parallelize(range(200_000), 8).map(lambda i: (i % 1000, i)).reduceByKey(lambda a, b: a + b, 16)
     first = sorted(rdd.collect())
     cached = rdd.map(lambda pair: pair).cache()
@@ -103,7 +103,7 @@ def cached_and_read_again(spark):
 
 
 def executors_leave(spark):
-    """With dynamic allocation: who reads the shuffle a second time came after all who wrote it had left."""
+    """With dynamic allocation, a shuffle is read again by executors that came after all that wrote it had left."""
     written = spark.sparkContext.accumulator(0)
 
     def write(i):
@@ -124,7 +124,7 @@ def executors_leave(spark):
 
 
 def speculation(spark):
-    """Some tasks are slow on their first attempt; Spark starts second ones."""
+    """Some tasks are slow on their first attempt; with `spark.speculation`, Spark starts second ones."""
 
     def slow(index, rows):
         from pyspark import TaskContext
@@ -151,7 +151,7 @@ def long_shuffle(spark):
             "concat(sha2(cast(id as string), 512), sha2(cast(-id as string), 512)) as s",
             f"{pause.format('id')} as w",
         )
-        # Half of the pauses are while map tasks push, half while reduce tasks read.
+        # Half of the pauses come while map tasks push, half while reduce tasks read.
         read = rows.repartition(12, "k").selectExpr("*", f"{pause.format('id')} as x")
         grouped = read.repartition(12, "s").groupBy("k").agg(F.sum("id"), F.max("s"), F.max("w"), F.max("x"), F.count("*"))
         results += digest(grouped)

@@ -1,4 +1,4 @@
-"""What the scripts share that run inside Spark's or Sail's own Python."""
+"""Shared by the scripts that run inside Spark's or Sail's own Python."""
 
 import collections.abc
 import pathlib
@@ -24,7 +24,7 @@ def make_views(spark: SparkSession, tables: str):
 
 
 def last_rows(spark: SparkSession, query: pathlib.Path) -> list:
-    """The rows of the last statement of a file that has columns."""
+    """The rows of a file's last statement that returns columns."""
     rows = []
     for statement in statements(query.read_text()):
         frame = spark.sql(statement)
@@ -34,14 +34,14 @@ def last_rows(spark: SparkSession, query: pathlib.Path) -> list:
 
 
 def statements(text: str) -> list[str]:
-    """The statements of a file of queries; a view of theirs is for the session."""
+    """The statements of a file of queries; their views become temporary ones of the session."""
     lines = text.replace("create view", "create or replace temporary view").splitlines()
     code = "\n".join(line for line in lines if not line.lstrip().startswith("--"))
     return [part for part in code.split(";") if part.strip()]
 
 
 def outcome(work: collections.abc.Callable[[], list]) -> dict:
-    """What a job answers and how long it takes; that of one that fails is its error."""
+    """The rows of a job, or its error if it fails, and the seconds that it took."""
     begin = time.monotonic()
     try:
         result = {"rows": work()}

@@ -29,7 +29,7 @@ CASES = {
 
 
 def classes() -> pathlib.Path:
-    """The Java judge, which is compiled if need be."""
+    """The folder with the classes of the Java judge, compiled if need be."""
     return fetch.compiled(pathlib.Path(__file__).parent / "StockClient.java")
 
 

@@ -20,12 +20,12 @@ from harness import ending
 HERE = pathlib.Path(__file__).parent
 JOBS = ["thousand_partitions", "group_by", "skew_join", "local_reader", "large_rows", "hot_partition", "sort_by_key"]
 JOBS += ["cached_and_read_again", "executors_leave", "speculation"]
-# Jobs for other judges, which run here where they are asked for.
+# Jobs for other judges, which run here on request only.
 ON_REQUEST = ["long_shuffle"]
 # All queries and jobs at scale 1 take some 10 minutes.
 SECONDS_MAX = 2 * 3600
 
-# Executors leave when they have had nothing to do for a second; their shuffles are elsewhere.
+# Executors leave after a second without work; their shuffles are elsewhere.
 DYNAMIC = {
     "spark.dynamicAllocation.enabled": "true",
     "spark.dynamicAllocation.executorIdleTimeout": "1s",
@@ -46,7 +46,7 @@ BASE = {
 
 
 def celeborn(endpoints: str, replicate: bool) -> dict:
-    """What a Spark user sets to use a remote shuffle, and that it may not fall back quietly."""
+    """The settings with which Spark uses a remote shuffle, and does not fall back to its own quietly."""
     jar = str(fetch.client_jar())
     return {
         "spark.shuffle.manager": "org.apache.spark.shuffle.celeborn.SparkShuffleManager",
@@ -60,7 +60,7 @@ def celeborn(endpoints: str, replicate: bool) -> dict:
 
 
 def queries(suite: str = "tpch") -> list[str]:
-    """The queries of TPC-H or TPC-DS, as they come with Sail's package."""
+    """The queries of TPC-H or TPC-DS that come with Sail's package."""
     site = fetch.venv("sail", fetch.SAIL).parent / "lib"
     found = site.glob(f"*/site-packages/pysail/data/{suite}/queries/q*.sql")
     return [str(path) for path in sorted(found, key=lambda path: int(re.sub(r"\D", "", path.stem)))]
@@ -77,7 +77,7 @@ def chosen(only: str, jobs: list[str]) -> list[str]:
 
 
 def start(conf: dict, jobs: list[str], tables: pathlib.Path, out: pathlib.Path, log: pathlib.Path) -> subprocess.Popen:
-    """Spark runs the jobs and ends."""
+    """Starts Spark, which runs the jobs and ends."""
     return run_inside("spark_job.py", conf, tables, out, log, jobs)
 
 
@@ -98,8 +98,8 @@ def results(out: pathlib.Path) -> dict:
 
 
 def expected(jobs: list[str], tables: pathlib.Path, conf: dict = {}) -> dict:
-    """What Spark's own shuffle answers, remembered between runs."""
-    # The texts of the queries come with Sail.
+    """The answers with Spark's own shuffle, cached between runs."""
+    # Sail's version counts, since the queries' texts come with it.
     asked = [fetch.SPARK, fetch.SAIL, *((HERE / script).read_text() for script in ["spark_job.py", "spark_session.py"])]
     key = json.dumps([asked, BASE["spark.master"], conf], sort_keys=True)
     memory = fetch.CACHE / f"native-{tables.name}-{hashlib.sha256(key.encode()).hexdigest()[:12]}.jsonl"
@@ -122,7 +122,7 @@ def expected(jobs: list[str], tables: pathlib.Path, conf: dict = {}) -> dict:
 
 
 def compare(jobs: list[str], native: dict, ours: dict) -> list[str]:
-    """The jobs whose answers differ, printed as a table."""
+    """Prints a table of the jobs, and returns those whose answers differ."""
     wrong = []
     for name in (pathlib.Path(job).stem for job in jobs):
         mine, theirs = ours.get(name, {"error": "no answer", "seconds": 0}), native[name]

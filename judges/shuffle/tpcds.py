@@ -3,13 +3,13 @@
 Usage: tpcds.py [--scale N] [--passes N] [--clients A,B] [--only q1,q2,…] [--memory SIZE] [--celeborn HOME] [--json FILE]
 exits 1 if an answer differs
 
-Two clients after one another: the stock client with its settings untouched, and with its two waits of 50 ms at 1 ms. Each
-has a master and two workers of its own, and stays up beside a session of Spark's own sort shuffle, both of them
-`local-cluster[2,1,3072]`. The first pass warms up; of the others the best counts. About an hour; needs 16 GiB for itself:
-three such sessions at a time would make the system fetch pages back from the disk, and the shortest waits seconds.
+Two clients, one after the other: the stock client with default settings, and with its two waits of 50 ms set to 1 ms.
+Each has a master and two workers of its own, and runs beside a session with Spark's own sort shuffle, both of them
+`local-cluster[2,1,3072]`. The first pass warms up; of the others the best counts. Takes about an hour, and 16 GiB for
+itself: with three such sessions the system would page from disk, and the shortest waits would take seconds.
 
-With the folder of a distribution of Celeborn 0.5.4 (`jars/`, `master-jars/`, `worker-jars/`), each client then does the same with
-Celeborn's own master and two workers, in the same way beside Spark's own shuffle.
+Given the folder of a distribution of Celeborn 0.5.4 (`jars/`, `master-jars/`, `worker-jars/`), each client then does
+the same with Celeborn's own master and two workers, again beside Spark's own shuffle.
 """
 
 import argparse
@@ -37,9 +37,9 @@ CLIENTS = {
     },
 }
 SPARK = {"spark.master": "local-cluster[2,1,3072]", "spark.executor.memory": "3072m"}
-# Queries that take longer than this natively must not take much longer through ours.
+# Of the queries that take longer than this natively, the report names those that ours slows down most.
 LONG_SECONDS = 2
-# Who has not answered a query after this long hangs.
+# A session that has not answered a query after this long hangs.
 ANSWER_SECONDS_MAX = 600
 
 
@@ -83,7 +83,7 @@ def tables(scale: float) -> pathlib.Path:
 
 
 def judge(name: str, answers: dict[str, list[dict]]) -> list[str]:
-    """What is wrong with the answers of the clients; they can be judged where Spark itself always answers the same."""
+    """The clients' wrong answers. A query can be judged only if Spark itself always answers the same."""
     errors = [answer["error"] for answer in answers["native"] if "rows" not in answer]
     if errors:
         return [f"{name}: Spark itself fails: {errors[0][:300]}"]
@@ -143,7 +143,7 @@ def contest(client: str, cluster: Servers, data: pathlib.Path, queries: list[str
             begin = time.monotonic()
             for number, query in enumerate(queries):
                 name = pathlib.Path(query).stem
-                # Who begins changes, so that nobody always has what the other one has warmed.
+                # They begin in turn, so that neither always profits from what the other has warmed up.
                 for session in (native, through_ours)[:: 1 if (number + turn) % 2 else -1]:
                     answer = session.ask(query)
                     print(f"{name} {session.name} {answer['seconds']:.2f} s", file=sys.stderr)

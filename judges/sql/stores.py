@@ -34,7 +34,7 @@ class Findings:
 
 
 def check(findings: Findings, store: str, base: str, environment: dict, missing: str):
-    """What must work with any store; `base` is an empty folder that can be written."""
+    """Checks what must work with any store; `base` is an empty, writable folder."""
 
     def answers(what: str, text: str, expected):
         ended = sql(text, environment)
@@ -99,7 +99,7 @@ def hdfs(findings: Findings):
 
 
 def hadoop() -> pathlib.Path:
-    """Hadoop's servers and what they need, through Maven."""
+    """The folder with Hadoop's servers and their dependencies, from Maven."""
     folder = CACHE / f"hadoop-{HADOOP}"
     if not (folder / "complete").exists():
         folder.mkdir(parents=True, exist_ok=True)

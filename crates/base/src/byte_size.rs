@@ -8,8 +8,8 @@ const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
 
-/// The units that are read, longest spelling first within a size: binary with `i`, decimal without, as IEC 80000-13 has it.
-/// The bare letters are binary, as Java's `-Xmx` and Spark's memory keys have it, and `Gi` is Kubernetes' `GiB`.
+/// The units that are read: binary with `i`, decimal without, as in IEC 80000-13. The bare letters are binary, as in
+/// Java's `-Xmx` and Spark's memory keys, and `Gi` is Kubernetes' `GiB`.
 const UNITS: [(&str, u64); 18] = [
     ("kib", KIB),
     ("mib", MIB),
@@ -90,7 +90,7 @@ impl FromStr for ByteSize {
         }
         let fraction: f64 = number.parse().map_err(|_| error())?;
         let bytes = fraction * *scale as f64;
-        // 2^63: above it a float no longer tells neighbouring byte counts apart, and no machine has it.
+        // About 2^63 bytes, which no machine has.
         if !(0.0..9.2e18).contains(&bytes) {
             return Err(error());
         }

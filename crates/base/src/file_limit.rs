@@ -2,7 +2,7 @@ use std::io;
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-/// Lets the process have as many files open as the system allows. Where a shell starts it, it begins with 1024.
+/// Raises the limit of open files to the most that the system allows. A process that a shell starts begins with 1024.
 ///
 /// # Errors
 /// When the system refuses; the limit stays as it is.
@@ -19,7 +19,7 @@ mod tests {
     #[test]
     fn the_soft_limit_becomes_the_hard_one() {
         let mut limit = getrlimit(Resource::Nofile);
-        // Many systems start a process with both the same. Enough files for all tests of this process stay.
+        // Lowered first, since both are often equal, but to enough files for all tests of this process.
         limit.current = limit.maximum.map_or(Some(4096), |maximum| Some(maximum.min(4096) - 1));
         setrlimit(Resource::Nofile, limit).unwrap();
         raise_file_limit().unwrap();

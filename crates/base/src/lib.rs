@@ -1,4 +1,4 @@
-//! What every part of Yeoul shares: byte sizes, errors and how they are told, and what the machine has.
+//! What every part of Yeoul shares: byte sizes, errors and their reports, and the machine's resources.
 //!
 //! - [`ByteSize`]: a number of bytes as people and configuration files write it (`1GiB`, `256MB`).
 //! - [`ErrorKind`]: what a caller can do about a failure; each crate's public error carries one.

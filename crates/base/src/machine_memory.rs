@@ -3,13 +3,13 @@ use std::path::Path;
 
 use crate::ByteSize;
 
-/// The memory that this process can have: the machine's, or what its control groups leave of that, as a container's do.
+/// The memory that this process can have: the machine's, or less if its control groups limit it, as a container's do.
 /// `None` where the system does not say.
 pub fn machine_memory() -> Option<ByteSize> {
     memory_by(|path| fs::read_to_string(path).ok())
 }
 
-/// [`machine_memory`], for which `read` reads the kernel's files.
+/// [`machine_memory`], with `read` to read the kernel's files.
 fn memory_by(read: impl Fn(&str) -> Option<String>) -> Option<ByteSize> {
     let said = read("/proc/meminfo")?;
     let total = said.lines().find_map(|line| line.strip_prefix("MemTotal:")?.strip_suffix("kB"))?;
@@ -21,8 +21,8 @@ fn memory_by(read: impl Fn(&str) -> Option<String>) -> Option<ByteSize> {
     limits.chain([machine]).min().map(ByteSize::from_bytes)
 }
 
-/// The files with the limits that a line of `/proc/self/cgroup` stands for: of the group and of all around it. Within a
-/// container its own may be the outermost that is to be seen.
+/// The limit files of the control group on a line of `/proc/self/cgroup`, and of its ancestors. Within a container, its
+/// own group may be visible only as the root.
 fn limit_files(line: &str) -> Vec<String> {
     let mut fields = line.splitn(3, ':').skip(1);
     let (Some(controllers), Some(group)) = (fields.next(), fields.next()) else { return Vec::new() };

@@ -1,4 +1,4 @@
-/// A place in a text: both numbers start at 1, and columns count characters, as SQL parsers have them.
+/// A place in a text: both numbers start at 1, and columns count characters, as in SQL parsers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// Line.
@@ -11,7 +11,7 @@ impl Place {
     /// The first character.
     pub const START: Self = Self { line: 1, column: 1 };
 
-    /// Where `inner`, a place in a text that itself starts at this place, is in the whole.
+    /// The place in the whole text of `inner`, a place in a part of it that starts here.
     pub fn plus(self, inner: Self) -> Self {
         let line = self.line + inner.line.saturating_sub(1);
         let column =

@@ -34,8 +34,9 @@ struct Excerpt {
     /// Its number in the script.
     number: u64,
     text: String,
-    /// Columns of the terminal before the mark, and that it is wide.
+    /// Terminal columns left of the mark.
     before: usize,
+    /// Terminal columns that it covers.
     width: usize,
 }
 

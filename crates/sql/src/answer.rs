@@ -22,7 +22,7 @@ use crate::progress::Progress;
 use crate::settings::fallback_state;
 use crate::{Error, Result};
 
-/// The rows that a statement answers, as they come. Dropping it ends the query.
+/// The rows of a statement, as they come. Dropping it cancels the query.
 pub struct Answer {
     schema: SchemaRef,
     is_plan: bool,
@@ -30,7 +30,7 @@ pub struct Answer {
     batches: BoxStream<'static, Result<RecordBatch>>,
 }
 
-/// What can be seen of a running query from outside; cheap to clone.
+/// A handle that shows the progress and the notices of a running query; cheap to clone.
 #[derive(Clone)]
 pub struct Watch {
     shared: Arc<Mutex<Shared>>,
@@ -68,12 +68,12 @@ impl Answer {
         Arc::clone(&self.schema)
     }
 
-    /// Whether it is that of `EXPLAIN`: texts of several lines.
+    /// Whether it is a plan, the answer of `EXPLAIN`: texts of several lines.
     pub fn is_plan(&self) -> bool {
         self.is_plan
     }
 
-    /// The answer with these names over its columns.
+    /// The answer with its columns renamed.
     pub(crate) fn headed(mut self, texts: &ColumnTexts) -> Self {
         let schema = Arc::new(texts.head(&self.schema));
         if schema == self.schema {
@@ -90,12 +90,12 @@ impl Answer {
         self.watch.notices()
     }
 
-    /// What can be seen of the query while it runs.
+    /// A handle to watch the query while it runs.
     pub fn watch(&self) -> Watch {
         self.watch.clone()
     }
 
-    /// Reads it to the end and gives all rows. For answers that are known to be small.
+    /// Reads it to the end into memory. For answers that are known to be small.
     ///
     /// # Errors
     /// The query's own.
@@ -122,7 +122,7 @@ impl Stream for Answer {
     }
 }
 
-/// The rows of `batch`, with the names of the columns of `names`.
+/// `batch` with its columns named as in `names`.
 fn with_names(batch: &RecordBatch, names: &Schema) -> Result<RecordBatch> {
     let schema = batch.schema();
     let fields = schema.fields().iter().zip(names.fields());
@@ -134,14 +134,14 @@ fn with_names(batch: &RecordBatch, names: &Schema) -> Result<RecordBatch> {
     named.map_err(|error| Error::from(DataFusionError::from(error)))
 }
 
-/// What a query runs under: the memory that it shares with the session.
+/// The memory limits of a query, which all queries of its session share.
 #[derive(Clone, Debug)]
 pub(crate) struct Limits {
     pub process: Arc<ProcessMemory>,
     pub pool: Option<Arc<PromisePool>>,
 }
 
-/// A query and what it takes to run it a second time.
+/// A query, with all that is needed to run it a second time.
 pub(crate) struct Query {
     pub state: SessionState,
     pub logical: LogicalPlan,
@@ -191,8 +191,8 @@ impl Run {
             match self.next().await? {
                 Ok(batch) => {
                     self.answered = true;
-                    // A COPY's one row is its count, which comes when all is written. Who reads it finds the files there, and
-                    // whoever does not read on leaves them there.
+                    // A COPY's only row, its count, comes when all is written. The files move into place before the row
+                    // is handed out, so that they are there for its reader, and stay if nobody reads on.
                     let moved = match self.query.staged.take() {
                         Some(staged) => staged.commit().await,
                         None => Ok(()),
@@ -230,7 +230,7 @@ impl Run {
         !self.answered && !self.again && self.query.limits.pool.is_some() && self.query.can_run_again()
     }
 
-    /// Plans the query with operators that can spill and starts that.
+    /// Plans the query again with operators that can spill, and starts it.
     async fn run_again(&mut self, error: &Error) -> Result<(), Error> {
         self.again = true;
         self.query.limits.process.settle().await;
@@ -247,7 +247,7 @@ impl Run {
         Ok(())
     }
 
-    /// Adds what would be enough to an error for want of memory.
+    /// Adds to an out-of-memory error the limit that would be enough.
     fn explain(&self, error: Error) -> Error {
         let (Some(pool), Some(promise)) = (&self.query.limits.pool, self.query.limits.process.promise())
         else {

@@ -16,13 +16,13 @@
 //!
 //! - `session`: [`Session`], statements in; `answer`: [`Answer`], rows out; `runtime`: [`runtime()`], the threads for both.
 //! - `options`: [`Options`], what a session is started with; `settings`: the engine settings that follow from them.
-//! - `error`: [`Error`], with the [`Place`] in the SQL text; `suggest`: the near name in its hint.
+//! - `error`: [`Error`], with the [`Place`] in the SQL text; `suggest`: the similar name in its hint.
 //! - `progress`: [`Progress`], how far a query is.
-//! - `reading`: the statement that a text says; `replaced_table`: the table that a `CREATE OR REPLACE` which fails puts back.
+//! - `reading`: statements that DataFusion misreads; `replaced_table`: puts a table back if its replacement fails.
 //! - `memory`: the promise: policy (decision), pool and process (drivers), spill directory.
-//! - `column_names`: what heads a column of an answer that has no name.
+//! - `column_names`: headings of an answer's columns that have no name.
 //! - `catalog`: files, globs, directories and addresses as tables; the stores behind them.
-//! - `copy`: `COPY … TO`, whole or not at all; `owned_folder`: what a process keeps on disk, and leaves when it is killed.
+//! - `copy`: `COPY … TO`, whole or not at all; `owned_folder`: a folder that goes even if its process is killed.
 //! - `operators`, `optimizer`: what DataFusion lacks.
 //! - [`output`]: answers to a writer: table, csv, json, parquet, arrow; the progress line.
 //! - [`shell`]: scripts and the interactive shell, over any engine.

@@ -28,7 +28,7 @@ impl Options {
     /// The most [`threads`](Self::threads): above it, plans cost more than they gain.
     pub const THREADS_MAX: usize = 1024;
 
-    /// Refuses what no session starts with.
+    /// Refuses options with which no session starts.
     ///
     /// # Errors
     /// `Invalid` for less memory than [`MEMORY_MIN`](Self::MEMORY_MIN), and for no thread or more than
@@ -47,7 +47,7 @@ impl Options {
         Ok(())
     }
 
-    /// The number of threads that these options mean on this machine.
+    /// The number of threads to use on this machine.
     pub fn threads(&self) -> usize {
         self.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
     }

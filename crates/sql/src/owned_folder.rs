@@ -11,19 +11,19 @@ use rustix::fs::OFlags;
 const LOCK: &str = "lock";
 /// The name of the lock until it is locked.
 const LOCK_NEW: &str = "lock.new";
-/// A folder that has been without its lock for so long is nobody's: whoever makes one has locked it after a moment.
+/// A folder without a lock file is abandoned after this time: its owner puts the lock there within a moment.
 const LOCKLESS_MAX: Duration = Duration::from_secs(3600);
 /// The most times that a folder is emptied before it goes.
 const ROUNDS_MAX: usize = 50;
-/// In how many of them, one after the other, there has to be nothing.
+/// How many rounds in a row have to find it empty.
 const ROUNDS_EMPTY: usize = 3;
-/// The time between two of them.
+/// The pause between two rounds.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// A folder of this process's own. It goes with the value, and after a crash with the next one of its kind beside it.
+/// A folder of this process's own, removed on drop; after a crash, when the next one of its kind is made beside it.
 ///
 /// ```text
-/// <parent>/<kind>XXXXXX/lock      locked (flock) by the process that owns the folder; the last that goes
+/// <parent>/<kind>XXXXXX/lock      locked (flock) by the process that owns the folder; removed last
 /// <parent>/<kind>XXXXXX/…         what it keeps there
 /// ```
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl OwnedFolder {
         let lock_new = folder.path().join(LOCK_NEW);
         let lock = File::create(&lock_new)?;
         lock.lock()?;
-        // Under its own name the lock is locked from the first moment on: no other process takes the folder for abandoned.
+        // The lock gets its name only once it is locked, so that no other process takes the folder for abandoned.
         fs::rename(lock_new, folder.path().join(LOCK))?;
         Ok(Self { path: folder.keep(), _lock: lock })
     }
@@ -52,8 +52,8 @@ impl OwnedFolder {
         &self.path
     }
 
-    /// Removes what is in it until nothing more comes, for half a second at most. Writers that were stopped may have a step
-    /// left on another thread, and then make again the folders that they miss.
+    /// Removes its content until nothing new appears, for half a second at most: a writer that was stopped may have a
+    /// step left on another thread, and make its folders again.
     pub(crate) fn empty(&self) {
         self.empty_with(|| thread::sleep(PAUSE));
     }
@@ -61,7 +61,7 @@ impl OwnedFolder {
     fn empty_with(&self, mut pause: impl FnMut()) {
         let mut empty = 0;
         for _ in 0..ROUNDS_MAX {
-            // What comes while it is removed fails the removal, and goes in the next round.
+            // A file that appears meanwhile fails the removal, and goes in the next round.
             empty = if matches!(remove_content(&self.path), Ok(0)) { empty + 1 } else { 0 };
             if empty == ROUNDS_EMPTY {
                 return;
@@ -73,7 +73,7 @@ impl OwnedFolder {
 
 impl Drop for OwnedFolder {
     fn drop(&mut self) {
-        // A folder that is not empty keeps its lock, which nobody holds then: the next one of its kind removes it.
+        // A folder that cannot be emptied keeps its lock file, unlocked: the next one of its kind removes both.
         if remove_content(&self.path).is_ok() {
             drop(fs::remove_file(self.path.join(LOCK)));
             drop(fs::remove_dir(&self.path));
@@ -81,7 +81,7 @@ impl Drop for OwnedFolder {
     }
 }
 
-/// Removes all but the lock, and tells how many entries there were.
+/// Removes all but the lock, and returns how many entries there were.
 fn remove_content(folder: &Path) -> io::Result<usize> {
     let mut count = 0;
     for entry in fs::read_dir(folder)? {
@@ -99,26 +99,26 @@ fn remove_content(folder: &Path) -> io::Result<usize> {
     Ok(count)
 }
 
-/// Removes the folders in `parent` that no living process has locked. What cannot be looked at or removed (another user's,
-/// say) is left alone: it is no business of this process.
+/// Removes the folders in `parent` that no living process has locked. Those that cannot be read or removed (another
+/// user's, say) are left alone.
 fn remove_abandoned(parent: &Path, kind: &str) {
     let Ok(entries) = fs::read_dir(parent) else { return };
     for entry in entries.flatten() {
         let is_folder = entry.file_type().is_ok_and(|file_type| file_type.is_dir());
         let is_of_kind = entry.file_name().as_encoded_bytes().starts_with(kind.as_bytes());
         if is_folder && is_of_kind && is_abandoned(&entry.path()) {
-            // Nobody waits for it: what cannot be removed now is tried again by the next one.
+            // A failure does not matter: the next process tries again.
             drop(fs::remove_dir_all(entry.path()));
         }
     }
 }
 
 fn is_abandoned(folder: &Path) -> bool {
-    // In a folder that all may write, a stranger's lock may be a pipe that nobody writes, or lead elsewhere.
+    // In a world-writable folder, another user's lock may be a pipe that nobody writes, or a symbolic link.
     let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits() as i32;
     match OpenOptions::new().read(true).custom_flags(flags).open(folder.join(LOCK)) {
         Ok(lock) => lock.metadata().is_ok_and(|lock| lock.is_file()) && lock.try_lock().is_ok(),
-        // Another process is just making it, or its last writer came after all else had gone.
+        // Another process is just making it, or a late writer made it again after it was removed.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let changed = fs::metadata(folder).and_then(|folder| folder.modified());
             changed.is_ok_and(|changed| changed.elapsed().is_ok_and(|age| age >= LOCKLESS_MAX))

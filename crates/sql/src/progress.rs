@@ -16,11 +16,11 @@ pub struct Progress {
     pub spilled_bytes: u64,
 }
 
-/// The metrics that count rows which a scan looked at and dropped before they were rows of its output.
+/// Metrics of the rows that a scan dropped, and that its output rows do not count.
 const ROWS_PRUNED: [&str; 2] = ["pushdown_rows_pruned", "page_index_rows_pruned"];
 
 impl Progress {
-    /// Reads the plan's own metrics.
+    /// Reads the plan's metrics.
     pub(crate) fn of(plan: &Arc<dyn ExecutionPlan>) -> Self {
         let mut sum = Sum::default();
         sum.add(plan);

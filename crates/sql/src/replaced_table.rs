@@ -2,8 +2,8 @@ use std::sync::Arc;
 
 use datafusion::catalog::{SchemaProvider, TableProvider};
 
-/// A table that a `CREATE OR REPLACE` replaces. DataFusion forgets it before it makes the new one; dropping this puts it
-/// back if there is no new one, because the statement failed or nobody waits for it any more.
+/// A table that a `CREATE OR REPLACE` replaces. DataFusion drops it before it makes the new one; dropping this puts it
+/// back if there is no new one, because the statement failed or was cancelled.
 pub(crate) struct ReplacedTable {
     schema: Arc<dyn SchemaProvider>,
     name: String,
@@ -24,7 +24,7 @@ impl ReplacedTable {
 impl Drop for ReplacedTable {
     fn drop(&mut self) {
         if !self.schema.table_exist(&self.name) {
-            // It was registered under this name a moment ago: the schema takes it.
+            // The schema accepts it: it was registered under this name a moment ago.
             drop(self.schema.register_table(self.name.clone(), Arc::clone(&self.table)));
         }
     }

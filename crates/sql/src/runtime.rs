@@ -5,11 +5,11 @@ use yeoul_base::ErrorKind;
 
 use crate::{Error, Options, Result};
 
-/// The most threads that wait for files. Each keeps memory of its own in the allocator, so there are not tokio's 512.
+/// The most threads for blocking file I/O. Each keeps memory of its own in the allocator, so it is not tokio's 512.
 const BLOCKING_THREADS_MAX: usize = 32;
 
-/// How long a thread that waits for files stays without work under a memory limit. What other threads free of its memory
-/// goes back to the system only when it allocates again, or ends: after one large query, idle threads held 140 MB.
+/// How long a thread for file I/O stays idle under a memory limit. What it allocated and other threads freed goes back
+/// to the system only when it allocates again, or ends: after one large query, idle threads held 140 MB.
 const IDLE_MAX: Duration = Duration::from_millis(50);
 
 /// The runtime on which a session with these options should run: as many threads as the options allow.

@@ -54,13 +54,13 @@ impl Bench {
         self.try_sql(sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
     }
 
-    /// The values of the column `n` of what a name stands for, in order.
+    /// The values of column `n` of a table or file, sorted.
     fn numbers(&self, name: &str) -> Vec<i64> {
         let table = self.sql(&format!("SELECT n FROM '{name}' ORDER BY n"));
         table.lines().filter_map(|line| line.trim_matches(['|', ' ']).parse().ok()).collect()
     }
 
-    /// The values of an answer's one column, as text.
+    /// The values of an answer's only column, as text.
     fn column(&self, sql: &str) -> Vec<String> {
         let table = self.sql(sql);
         let rows = table.lines().skip(3).filter(|line| line.starts_with('|'));
@@ -137,7 +137,7 @@ fn folders_that_name_columns_are_read_whole_or_refused() {
     assert_eq!(bench.numbers("~/p"), [1, 2]);
     assert!(bench.sql("SELECT year FROM '~/p' WHERE n = 2").contains("2024"));
     assert_eq!(bench.numbers("~/p/year=*4/*.csv"), [2]);
-    // Folders that name no column may lie between, as the glob finds them.
+    // Between them there may be folders that name no column, if the glob matches them.
     for (number, place) in ["eu/year=2024", "us/year=2024", "us/more/year=2023"].iter().enumerate() {
         bench.write(&format!("t/{place}/f.csv"), &format!("n\n{number}\n"));
     }
@@ -199,7 +199,7 @@ fn a_view_checks_its_files_as_they_are_when_it_is_asked() {
             assert!(error.to_string().contains(told), "{error}");
         }
     }
-    // What was asked for anew is read as it is.
+    // A view that is made again sees the files as they are now.
     bench.sql("CREATE OR REPLACE VIEW h AS SELECT * FROM '~/h'");
     bench.sql("CREATE OR REPLACE VIEW t AS SELECT * FROM '~/t'");
     assert_eq!(bench.numbers("h"), [1, 2]);
@@ -223,7 +223,7 @@ fn a_line_break_within_quotes_stays_in_its_value() {
     let mut text = String::from("n,t\n");
     let rows = 40_000;
     for number in 0..rows {
-        // The first rows tell the columns, and are read apart.
+        // The columns are inferred from the first rows, which are read separately.
         let lines = if number < 2_000 { 0 } else { 1 + number % 17 };
         text.push_str(&format!("{number},\"x{}\"\n", "\n7,line".repeat(lines)));
     }
@@ -278,7 +278,7 @@ fn csv_files_with_different_headers_are_refused_by_name() {
     for (folder, other) in [("swapped", "y,x\n3,4\n"), ("renamed", "x,z\n3,4\n"), ("more", "x,y,z\n3,4,5\n")]
     {
         bench.write(&format!("{folder}/a.csv"), "x,y\n1,2\n");
-        // More than a schema is guessed from.
+        // More rows than those that a schema is inferred from.
         bench.write(&format!("{folder}/b.csv"), &("x,y\n".to_owned() + &"1,2\n".repeat(2_000)));
         bench.write(&format!("{folder}/c.csv"), other);
         let error = bench.refused(&format!("SELECT x FROM '~/{folder}'"));
@@ -302,7 +302,7 @@ fn csv_files_with_different_headers_are_refused_by_name() {
 #[test]
 fn a_file_that_does_not_fit_its_tables_folders_is_named() {
     let bench = Bench::new();
-    // More files than DataFusion looks at.
+    // More files than DataFusion infers partition columns from.
     for month in 10..40 {
         bench.write(&format!("t/year=2023/month={month}/a.csv"), &format!("n\n{month}\n"));
     }
@@ -332,7 +332,7 @@ fn a_null_key_is_null_in_a_view_that_was_made_before_it() {
     assert!(bench.sql("EXECUTE p").contains("| 3 |"));
     let counted = bench.sql("SELECT count(*) AS a, count(k) AS b, min(k) AS c, max(k) AS d FROM v");
     assert!(counted.contains("| 2 | 1 | a | a |"), "{counted}");
-    // A row of a null key cannot be inserted: DataFusion would write it into the folder of another key.
+    // A row with a null key cannot be inserted: DataFusion would write it into the folder of another key.
     bench.sql("INSERT INTO '~/h' VALUES (4, 'd')");
     assert_eq!(of("k = 'd'"), [4]);
     bench.refused("INSERT INTO '~/h' VALUES (5, NULL)");
@@ -345,7 +345,7 @@ fn folders_of_whole_numbers_are_numbers() {
     for month in ["9", "10", "11", "__HIVE_DEFAULT_PARTITION__"] {
         bench.write(&format!("p/month={month}/a.csv"), &format!("n\n{}\n", month.len()));
     }
-    // No row, so that this month is not there.
+    // A file without rows, so that no row has this month.
     bench.write("p/month=12/a.csv", "n\n");
     let one = |sql: &str| bench.sql(sql).lines().nth(3).map(|line| line.replace(' ', "")).unwrap();
     assert_eq!(one("SELECT max(month), min(month), count(month), count(*) FROM '~/p'"), "|11|9|3|4|");
@@ -368,7 +368,7 @@ fn folders_of_whole_numbers_are_numbers() {
     let plan = bench.sql("EXPLAIN SELECT n FROM '~/p' WHERE month > 9 AND month < 12");
     assert!(plan.contains("month=10") && plan.contains("month=11"), "{plan}");
     assert!(!plan.contains("month=9") && !plan.contains("HIVE") && !plan.contains("FilterExec"), "{plan}");
-    // One that is no number makes text of all.
+    // One month that is not a number makes all of them text.
     bench.write("p/month=01/a.csv", "n\n2\n");
     assert_eq!(one("SELECT max(month), min(month), count(month) FROM '~/p'"), "|9|01|4|");
     assert_eq!(months("SELECT month FROM '~/p' WHERE month = '01'"), ["01"]);

@@ -19,19 +19,19 @@ pub(crate) fn session_config(options: &Options) -> Result<SessionConfig> {
     let mut config =
         SessionConfig::new().with_target_partitions(options.threads()).with_information_schema(true);
     let engine = config.options_mut();
-    // Errors point at the place in the text.
+    // Lets errors point at their place in the text.
     engine.sql_parser.collect_spans = true;
-    // A large CSV file is not cut into parts for several threads: a cut at a line break within quotes would be in a value.
+    // Large CSV files are not split between threads: a split at a line break within quotes would cut a value in two.
     engine.catalog.newlines_in_values = true;
-    // Up to so many keys a join tells its probe side as a list, of which a scan can say how few rows it keeps.
+    // Up to this many keys, a join pushes down a list of them, from which a scan can estimate how few rows it keeps.
     engine.optimizer.hash_join_inlist_pushdown_max_distinct_values = 1000;
     if let Some(memory) = options.memory {
-        // A view keeps the whole buffer alive of which it shows a few bytes, so what a top-k or a join holds is many times
-        // what it counts.
+        // A string view keeps its whole buffer alive for a few bytes of it, so a top-k or a join would hold many times
+        // what it accounts for.
         engine.execution.parquet.schema_force_view_types = false;
         engine.sql_parser.map_string_types_to_utf8view = false;
-        // Rows that the filter drops are never decoded in their other columns, which halves what scans hold. Without a limit it
-        // stays off: at TPC-H scale 1 it costs 40 % of the time of a scan that keeps more than a few rows in a hundred.
+        // Of rows that the filter drops, the other columns are never decoded, which halves what scans hold. Off without
+        // a limit: at TPC-H scale 1 it adds 40 % to the time of a scan that keeps more than a few rows in a hundred.
         engine.execution.parquet.pushdown_filters = true;
         engine.execution.spill_compression = SpillCompression::Lz4Frame;
         // The default of 10 MiB per partition is a large part of a small limit.
@@ -48,12 +48,12 @@ pub(crate) fn session_config(options: &Options) -> Result<SessionConfig> {
 pub(crate) fn fallback_state(state: &SessionState) -> SessionState {
     let mut state = state.clone();
     let engine = state.config_mut().options_mut();
-    // Every hash join partitioned: the spilling join takes its input by partitions.
+    // Makes every hash join a partitioned one, as the spilling join needs its input.
     engine.optimizer.hash_join_single_partition_threshold = 0;
     engine.optimizer.hash_join_single_partition_threshold_rows = 0;
-    // The spilling join has no build side in memory to make a filter of.
+    // The spilling join has no build side in memory to make a dynamic filter from.
     engine.optimizer.enable_join_dynamic_filter_pushdown = false;
-    // Rows whose key is null match none: those that the answer does not keep need not be divided.
+    // Rows with a null key match nothing: unless the join type keeps them, they need not be divided.
     engine.optimizer.filter_null_join_keys = true;
     SpillingJoins::add_to(state)
 }

@@ -5,7 +5,7 @@ const LIKENESS_MIN: f64 = 0.8;
 /// The most names that a hint lists.
 const LISTED: usize = 8;
 
-/// The one of `names` that is most like `wanted`, if any is.
+/// The one of `names` that is most like `wanted`, if one is like it at all.
 pub(crate) fn nearest<'a>(wanted: &str, names: &'a [String]) -> Option<&'a str> {
     let wanted = wanted.to_lowercase();
     names

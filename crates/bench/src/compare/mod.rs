@@ -1,16 +1,16 @@
 //! Whether an answer is right: compared value by value with the oracle's answer to the same query on the same files.
 //!
 //! - Columns are compared by position; names, integer widths, decimal scales and string encodings do not matter.
-//! - Strings, dates, truth values, nulls, integers and decimals of one scale are exact. Floating point numbers may
+//! - Strings, dates, booleans, nulls, integers and decimals of one scale are exact. Floating point numbers may
 //!   differ by [`TOLERANCE_RELATIVE`] or [`TOLERANCE_ABSOLUTE`] (sums in another order), and a decimal of
 //!   [`QUOTIENT_SCALE_MIN`] or more digits from a value of another type by its last digit or [`TOLERANCE_QUOTIENT`]
-//!   (division and `avg` have different types in engines).
-//! - Rows are a bag: each row of one answer has its own partner in the other.
-//! - Where the query orders, the sequences of the columns that it orders by are the same, row by row. Rows that tie in
-//!   them may come in any order.
+//!   (division and `avg` have different types in different engines).
+//! - Rows are a multiset: each row of one answer has its own partner in the other.
+//! - Where the query has an `ORDER BY`, its columns have the same values row by row. Rows that tie in them may come in
+//!   any order.
 //! - Where a `LIMIT` cuts through rows that tie, engines may keep different ones. Such rows are right if they tie with
 //!   the last row and are in the oracle's answer without the limit; the verdict says so. Where the query orders by what
-//!   it does not show, or in words that are not understood, that cannot be seen, and such rows are wrong.
+//!   is not an output column, or its order is not understood, ties cannot be seen, and such rows are wrong.
 
 mod answer;
 mod order;
@@ -118,8 +118,8 @@ fn is_cut(sql: &str, oracle: &Answer) -> bool {
     without_limit(sql).is_some_and(|(_, limit)| limit == oracle.rows)
 }
 
-/// Whether a row has the same values as the last one in the columns that the query orders by. Of a key that is no output
-/// column nobody can tell.
+/// Whether a row has the same values as the last one in the columns that the query orders by; `false` if one of them is
+/// not an output column.
 fn ties_with_last(answer: &Answer, row: usize, order: &Order) -> bool {
     let last = answer.rows - 1;
     order.columns.len() == order.keys

@@ -11,11 +11,11 @@ use datafusion::sql::sqlparser::parser::Parser;
 pub(crate) struct Order {
     /// The output columns of the first keys of the outermost `ORDER BY`.
     pub columns: Vec<usize>,
-    /// How many keys it has. Those behind `columns` are not among the output columns, and cannot be looked at.
+    /// How many keys it has. The first one after `columns` is not an output column, so that the rest is not compared.
     pub keys: usize,
 }
 
-/// The order that `sql` asks for, of an answer with the columns `names`. None, if the text cannot be understood.
+/// The order that `sql` asks for, of an answer with the columns `names`. `None` if the text is not understood.
 pub(crate) fn order_of(sql: &str, names: &[String]) -> Option<Order> {
     let mut statements = Parser::parse_sql(&DuckDbDialect {}, sql).ok()?;
     let (Some(Statement::Query(query)), true) = (statements.pop(), statements.is_empty()) else {
@@ -43,7 +43,7 @@ pub(crate) fn without_limit(sql: &str) -> Option<(&str, usize)> {
 /// An output column's alias and expression.
 type Item = (Option<String>, Expr);
 
-/// The select list, unless it has a wildcard or the query is a set operation: then the names have to do.
+/// The select list. `None` if it has a wildcard or the query is a set operation: then only column names can be matched.
 fn items_of(query: &Query) -> Option<Vec<Item>> {
     let select: &Select = match query.body.as_ref() {
         SetExpr::Select(select) => select,
@@ -60,7 +60,7 @@ fn items_of(query: &Query) -> Option<Vec<Item>> {
         .collect()
 }
 
-/// The output column that a key of `ORDER BY` is.
+/// The output column that a key of `ORDER BY` refers to.
 fn column_of(key: &Expr, items: Option<&[Item]>, names: &[String]) -> Option<usize> {
     if let Expr::Value(value) = key {
         let Literal::Number(number, _) = &value.value else { return None };

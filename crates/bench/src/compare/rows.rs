@@ -1,11 +1,11 @@
-//! Which rows of one answer are in another one, as bags: each row of the other answers for one row only.
+//! Which rows of one answer are in another one, as multisets: each row is the partner of one row only.
 
 use std::collections::HashMap;
 
 use super::answer::Answer;
 use super::value::Value;
 
-/// Rows of the same exact values among which a partner is searched pair by pair; sorted neighbours have to do above it.
+/// The most rows with the same exact values that are all tried as partners; of more, rows are paired in sorted order.
 const SEARCHED_ROWS_MAX: usize = 2_000;
 
 /// The rows without a partner in the other answer, in order.

@@ -5,11 +5,11 @@ use std::fmt;
 /// Two floating point numbers are the same if they differ by no more than this share of the larger: sums of the same
 /// numbers in another order differ by some 1e-12 at a million rows.
 pub const TOLERANCE_RELATIVE: f64 = 1e-9;
-/// Below it, differences are what is left of cancellation.
+/// Smaller differences are left over from cancellation.
 pub const TOLERANCE_ABSOLUTE: f64 = 1e-9;
-/// A decimal with at least so many digits after the point may come from a quotient that was rounded: division and `avg`
-/// are decimals in one engine and floating point numbers in another. Decimals with fewer digits are money and counts,
-/// and exact.
+/// A decimal with at least this many digits after the point may come from a quotient that was rounded: division and
+/// `avg` are decimals in one engine and floating point numbers in another. Decimals with fewer digits are money and
+/// counts, and exact.
 pub const QUOTIENT_SCALE_MIN: i8 = 4;
 /// Such a decimal may differ from a value of another type by one unit of its last digit, or by this share of its size:
 /// engines keep six digits of a quotient, and queries multiply or sum it.
@@ -20,7 +20,7 @@ pub const TOLERANCE_QUOTIENT: f64 = 1e-6;
 pub(crate) enum Value {
     /// No value.
     Null,
-    /// A truth value.
+    /// A boolean.
     Boolean(bool),
     /// `unscaled * 10^-scale`: an integer of any width, or a decimal.
     Exact {
@@ -55,10 +55,10 @@ impl Value {
         }
     }
 
-    /// Whether two numbers are the same but for `slack` and the tolerances of floating point numbers.
+    /// Whether two numbers are the same within `slack` and the tolerances of floating point numbers.
     fn is_near(&self, other: &Self, slack: f64) -> bool {
         let (a, b) = (self.number(), other.number());
-        // Equal infinities differ by NaN, and any tolerance of an infinity is one. NaNs are the same answer.
+        // Equal infinities differ by NaN, and a relative tolerance of infinity is infinite. NaNs are the same answer.
         if !a.is_finite() || !b.is_finite() {
             return a == b || (a.is_nan() && b.is_nan());
         }
@@ -80,7 +80,7 @@ impl Value {
         matches!(self, Self::Exact { scale, .. } if *scale >= QUOTIENT_SCALE_MIN)
     }
 
-    /// What rounding a quotient may have cost.
+    /// The error that rounding a quotient may have caused.
     fn slack(&self) -> f64 {
         match self {
             Self::Exact { scale, .. } if self.is_quotient() => {
@@ -91,7 +91,7 @@ impl Value {
     }
 }
 
-/// Compares integers and decimals of any scale without leaving integers. Those that overflow differ by magnitudes.
+/// Compares integers and decimals of any scale in integers. Those that overflow when rescaled differ by magnitudes.
 fn same_exact(a: (i128, i8), b: (i128, i8)) -> bool {
     let (coarse, fine) = if a.1 < b.1 { (a, b) } else { (b, a) };
     let digits =

@@ -13,7 +13,7 @@ pub(crate) fn resident_bytes(pids: &[u32]) -> Option<u64> {
     sum(pids, "VmRSS:")
 }
 
-/// Starts a new peak at what is held now. Without the right to do so the old peak stays, which is then never too low.
+/// Resets the peak to what is held now. Without permission to do so the old peak stays, which is never too low.
 pub(crate) fn reset_peak(pids: &[u32]) {
     for pid in pids {
         let _ = fs::write(format!("/proc/{pid}/clear_refs"), "5");

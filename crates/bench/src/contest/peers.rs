@@ -19,7 +19,7 @@ pub const CONTESTANT_VERB: &str = "bench-contestant";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Peer {
-    /// We.
+    /// Our own engine.
     Yeoul,
     /// DuckDB in Python.
     DuckDb,
@@ -94,7 +94,7 @@ impl FromStr for Peer {
     }
 }
 
-/// Spark 4 needs a Java of version 17 or later, and says so only in a long trace.
+/// Spark 4 needs Java 17 or later, and says so only in a long stack trace.
 fn java(stop: &AtomicBool) -> Result<()> {
     let program =
         std::env::var("JAVA_HOME").map_or_else(|_| "java".to_owned(), |home| format!("{home}/bin/java"));

@@ -1,4 +1,4 @@
-//! A contestant's process: started, asked, watched, and ended, whatever it does.
+//! A contestant's process: started, sent queries, watched, and ended, whatever it does.
 //!
 //! It runs only while it is asked: a virtual machine that compiles and collects garbage after its turn would otherwise do
 //! so at the expense of whoever comes next.
@@ -20,11 +20,11 @@ use super::memory;
 use super::protocol::{Failed, LINE_BYTES_MAX, Open, Opened, Ran, Request, Response, Run};
 use crate::error::{Error, Result};
 
-/// How often memory is looked at while a contestant works: only for one that dies, since the peak outlives the work.
+/// How often memory is read while a contestant works: only for one that dies, as a living one's peak can be read later.
 const LOOK_EVERY: Duration = Duration::from_millis(25);
 /// How long a contestant may take to open its tables: Spark starts a JVM.
 const OPEN_MAX: Duration = Duration::from_secs(120);
-/// How long a contestant may take to leave after its stdin was closed.
+/// How long a contestant may take to exit after its stdin was closed.
 const LEAVE_MAX: Duration = Duration::from_secs(5);
 /// How much of a dead contestant's stderr becomes the error's text.
 const LAST_WORDS_BYTES: u64 = 600;
@@ -36,9 +36,9 @@ pub(crate) struct Launch {
     pub program: PathBuf,
     /// Its arguments.
     pub arguments: Vec<String>,
-    /// What it finds in its environment, on top of ours.
+    /// Environment variables, in addition to ours.
     pub environment: Vec<(String, String)>,
-    /// What it finds there besides if it gets a memory limit.
+    /// More of them, if it gets a memory limit.
     pub environment_limited: Vec<(String, String)>,
     /// Where its stderr goes.
     pub log: PathBuf,
@@ -58,7 +58,7 @@ pub(crate) struct Process {
 /// How a query went.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Attempt {
-    /// What the contestant said, or what became of it.
+    /// The contestant's response, or what became of it.
     pub outcome: Outcome,
     /// The most memory it held meanwhile, in bytes.
     pub peak_bytes: Option<u64>,
@@ -76,7 +76,7 @@ pub(crate) enum Outcome {
 }
 
 impl Attempt {
-    /// Whether the contestant is of no more use.
+    /// Whether the contestant can run no more queries.
     pub fn is_last(&self) -> bool {
         matches!(self.outcome, Outcome::Gone(_))
     }
@@ -86,7 +86,7 @@ impl Process {
     /// Starts a contestant and opens its tables.
     ///
     /// # Errors
-    /// `NotFound` if it cannot be started; `Unavailable` with its last words if it does not open; `Cancelled` by `stop`.
+    /// `NotFound` if it cannot start; `Unavailable` with its last stderr if it does not open; `Cancelled` by `stop`.
     pub fn start(launch: &Launch, open: &Open, stop: &AtomicBool) -> Result<Self> {
         let log = File::create(&launch.log).map_err(|e| Error::io("create", &launch.log, e))?;
         let limited = if open.memory_bytes.is_some() { launch.environment_limited.as_slice() } else { &[] };
@@ -96,7 +96,7 @@ impl Process {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(log)
-            // A group of its own: Ctrl-C on the terminal is ours to pass on, and a JVM goes with its parent.
+            // A process group of its own: Ctrl-C on the terminal does not reach it, and a JVM goes with its parent.
             .process_group(0)
             .spawn()
             .map_err(|e| Error::io("start", &launch.program, e))?;
@@ -118,7 +118,7 @@ impl Process {
                 Ok(process)
             }
             Ok(Response::Failed(failed)) | Err(failed) => {
-                // Its log goes with the scratch directory.
+                // Its log is deleted with the scratch directory.
                 let words = last_words(&launch.log);
                 let message = format!("the contestant does not open its tables: {}", failed.message);
                 let message = if words.is_empty() { message } else { format!("{message}; {words}") };
@@ -140,8 +140,8 @@ impl Process {
         self.opened_bytes
     }
 
-    /// Runs a query and measures the most memory held meanwhile. After [`Outcome::Gone`] or an error the process is of no
-    /// more use: what it says late would be taken for the answer to the next query.
+    /// Runs a query and measures the most memory held meanwhile. After [`Outcome::Gone`] or an error the process must
+    /// not be used again: a late response would be taken for the answer to the next query.
     ///
     /// # Errors
     /// `Cancelled` by `stop`; `Internal` if it breaks the protocol.
@@ -205,7 +205,7 @@ impl Process {
         }
     }
 
-    /// Why a contestant is gone that was not asked to leave.
+    /// Why a contestant is gone although it was not asked to exit.
     fn died(&mut self) -> Failed {
         self.requests = None;
         let status = self.leave();
@@ -216,7 +216,7 @@ impl Process {
         Failed { kind: "crashed".to_owned(), message }
     }
 
-    /// Waits for a process that should leave on its own, and ends it if it does not.
+    /// Waits for a process that should exit on its own, and kills it if it does not.
     fn leave(&mut self) -> Option<std::process::ExitStatus> {
         self.signal(Signal::CONT);
         let deadline = Instant::now() + LEAVE_MAX;
@@ -231,14 +231,14 @@ impl Process {
         None
     }
 
-    /// Ends the process and what it has started.
+    /// Kills the process and what it has started.
     fn kill(&mut self) {
         self.requests = None;
         self.signal(Signal::KILL);
         let _ = self.child.wait();
     }
 
-    /// To the process and what it has started; nothing once it was waited for, when its number may be another's.
+    /// Signals the process and what it has started, but not after it was waited for: its pid may be another's by then.
     fn signal(&mut self, signal: Signal) {
         let alive = matches!(self.child.try_wait(), Ok(None));
         if let Some(group) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).filter(|_| alive) {
@@ -250,13 +250,13 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // The end of its stdin asks it to leave; most do within milliseconds.
+        // The end of its stdin asks it to exit; most do within milliseconds.
         self.requests = None;
         self.leave();
     }
 }
 
-/// Before a contestant has said how it reads what the standard leaves open.
+/// A placeholder until a contestant has named its dialect.
 const DIALECT_UNKNOWN: super::protocol::Dialect =
     super::protocol::Dialect { nulls: super::protocol::NullOrder::Last, integer_division: false };
 
@@ -305,7 +305,7 @@ pub(crate) mod tests {
     const OPENED: &str =
         r#"{"opened":{"version":"S 1","pids":[],"dialect":{"nulls":"last","integer_division":false}}}"#;
 
-    /// A contestant that is a shell script, and what it is told to open: it answers that, and then does `then`.
+    /// A contestant that is a shell script, and a request to open: it responds to that, and then does `then`.
     pub(crate) fn scripted(directory: &TempDir, then: &str) -> (Launch, Open) {
         let script = format!("read request; echo '{OPENED}'; {then}");
         let launch = Launch {
@@ -325,7 +325,7 @@ pub(crate) mod tests {
         (launch, open)
     }
 
-    /// One that does `then` on its first question.
+    /// One that does `then` on its first query.
     fn start(directory: &TempDir, then: &str) -> Process {
         let (launch, open) = scripted(directory, &format!("read request; {then}"));
         Process::start(&launch, &open, &AtomicBool::new(false)).unwrap()

@@ -1,6 +1,6 @@
 //! What the runner and a contestant say to each other: one JSON object per line, a request and its answer.
 //!
-//! `peers/contestant_loop.py` is the same in Python, and has the meaning of each message.
+//! `peers/contestant_loop.py` is the same in Python, and documents each message.
 
 use std::path::PathBuf;
 
@@ -41,7 +41,7 @@ pub struct Run {
     pub sql: String,
     /// Where to write the answer as an Arrow IPC stream; without it the rows are counted and dropped.
     pub save: Option<PathBuf>,
-    /// The dialect to answer in. Only the oracle is asked to take one.
+    /// The dialect to answer in. Only the oracle is asked to adopt one.
     pub dialect: Option<Dialect>,
 }
 
@@ -64,7 +64,7 @@ pub struct Opened {
     pub version: String,
     /// The processes whose memory counts.
     pub pids: Vec<u32>,
-    /// How it reads what the standard leaves open.
+    /// How it does what the SQL standard leaves open.
     pub dialect: Dialect,
 }
 

@@ -16,13 +16,13 @@ use yeoul_base::ErrorKind;
 
 use crate::error::{Error, Result};
 
-/// The Python that makes the environments, if it should not be `python3`.
+/// The environment variable with the Python that makes the environments, if it should not be `python3`.
 const PYTHON_KEY: &str = "YEOUL_PYTHON";
 
-/// How often a program that runs is looked at.
+/// How often a running program is polled.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Our scripts, as they are laid out beside each other.
+/// Our scripts, which are written to one directory.
 const SCRIPTS: [(&str, &str); 5] = [
     ("contestant_loop.py", include_str!("../../peers/contestant_loop.py")),
     ("peer_datafusion.py", include_str!("../../peers/peer_datafusion.py")),
@@ -83,7 +83,7 @@ pub(crate) fn python_with(packages: &[&str], stop: &AtomicBool) -> Result<PathBu
     Ok(python)
 }
 
-/// Our scripts as files; the directory's name is their hash, so that versions do not meet.
+/// The directory with our scripts; its name is their hash, so that versions do not mix.
 ///
 /// # Errors
 /// What the file system says.
@@ -115,7 +115,7 @@ fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
     fs::rename(temporary, path)
 }
 
-/// Who was interrupted needs no hint.
+/// Adds a hint to an error, unless it is an interruption.
 fn hint(error: Error, text: &str) -> Error {
     if error.kind() == ErrorKind::Cancelled { error } else { error.with_hint(text) }
 }
@@ -123,12 +123,12 @@ fn hint(error: Error, text: &str) -> Error {
 /// Runs a command to its end and gives its stdout.
 ///
 /// # Errors
-/// `NotFound` if it cannot be started; `Unavailable` with the last line it said if it fails; `Cancelled` by `stop`, which
-/// ends it and what it has started.
+/// `NotFound` if it cannot be started; `Unavailable` with the last line of its stderr if it fails; `Cancelled` by
+/// `stop`, which ends it and what it has started.
 pub(crate) fn output(command: &mut Command, what: &str, stop: &AtomicBool) -> Result<Vec<u8>> {
     let program = PathBuf::from(command.get_program());
     let failed = |e| Error::io("start", &program, e);
-    // Files, which never fill up while nobody reads them.
+    // Files and not pipes, which fill up while nobody reads them.
     let (mut stdout, mut stderr) =
         (tempfile::tempfile().map_err(failed)?, tempfile::tempfile().map_err(failed)?);
     command.stdin(Stdio::null());
@@ -146,7 +146,7 @@ pub(crate) fn output(command: &mut Command, what: &str, stop: &AtomicBool) -> Re
 
 /// How a command ended; `None` if it was stopped.
 fn run(command: &mut Command, stop: &AtomicBool) -> io::Result<Option<ExitStatus>> {
-    // A group of its own: Ctrl-C on the terminal is ours to pass on.
+    // A process group of its own: Ctrl-C on the terminal does not reach it.
     let mut child = command.process_group(0).spawn()?;
     loop {
         if let Some(status) = child.try_wait()? {

@@ -47,7 +47,7 @@ pub struct GenerateArgs {
 }
 
 impl GenerateArgs {
-    /// Generates, and prints to stdout what there is then. Setting `stop` ends it with nothing half-written.
+    /// Generates, and prints a summary to stdout. Setting `stop` ends it with nothing half-written.
     ///
     /// # Errors
     /// Those of [`generate`].

@@ -15,17 +15,17 @@ use crate::error::{Error, Result};
 
 /// Changes when the same suite and scale would give other bytes (another generator, another layout).
 const GENERATION: u32 = 1;
-/// A manifest is a few kilobytes; what is longer is not one.
+/// A manifest is a few kilobytes; a longer file is not one.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// The file `_yeoul-generate.json` in an output directory: what reads the directory as a table leaves such names out.
+/// The file `_yeoul-generate.json` in an output directory: readers of the directory as a table skip a leading `_`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Manifest {
     /// See [`GENERATION`].
     generation: u32,
-    /// Whose tables these are.
+    /// The suite of the tables.
     pub suite: Suite,
-    /// At which scale factor.
+    /// Their scale factor.
     pub scale: f64,
     /// The tables that are whole, by name.
     pub tables: BTreeMap<String, Entry>,
@@ -73,14 +73,14 @@ impl Manifest {
         self.generation == GENERATION && self.suite == suite && self.scale == scale
     }
 
-    /// Whether `table` is still there as it was written.
+    /// The entry of `table`, if its file is still there with the size that was written.
     pub fn has(&self, directory: &Path, table: &str) -> Option<Entry> {
         let entry = *self.tables.get(table)?;
         let metadata = fs::metadata(super::file_of(directory, table)).ok()?;
         (metadata.is_file() && metadata.len() == entry.bytes).then_some(entry)
     }
 
-    /// Replaces the manifest of `directory` as a whole.
+    /// Replaces the manifest of `directory` atomically.
     pub fn write(&self, directory: &Path) -> Result<()> {
         let path = Self::path(directory);
         let temporary = temporary_path(&path);

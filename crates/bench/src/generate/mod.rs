@@ -1,6 +1,6 @@
 //! `yeoul generate`: the tables of TPC-H and TPC-DS as Parquet files, one file per table.
 //!
-//! Rows come from the crates `tpchgen-arrow` and `tpcdsgen-arrow`, which repeat the official generators' output. The
+//! Rows come from the crates `tpchgen-arrow` and `tpcdsgen-arrow`, which reproduce the official generators' output. The
 //! same suite and scale give the same rows on every machine and with any number of threads.
 //!
 //! Memory does not grow with the scale: each thread holds one row group, and TPC-H's generator 300 MiB of text.
@@ -48,7 +48,7 @@ pub enum Suite {
 }
 
 impl Suite {
-    /// As it is called on the command line.
+    /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::TpcH => "tpch",
@@ -114,7 +114,7 @@ impl Options {
     }
 }
 
-/// What there is after [`generate`].
+/// The tables in the directory after [`generate`].
 #[derive(Debug, Clone, Serialize)]
 pub struct Summary {
     /// Which tables.
@@ -129,7 +129,7 @@ pub struct Summary {
     pub seconds: f64,
 }
 
-/// A table that is there.
+/// A table in the directory.
 #[derive(Debug, Clone, Serialize)]
 pub struct TableSummary {
     /// The table's name.
@@ -138,7 +138,7 @@ pub struct TableSummary {
     pub rows: u64,
     /// Bytes of its file.
     pub bytes: u64,
-    /// Whether it had been there before.
+    /// Whether it was there before.
     pub kept: bool,
 }
 
@@ -166,7 +166,7 @@ impl fmt::Display for Summary {
     }
 }
 
-/// Generates the tables that `options` asks for and are not there yet. Setting `stop` ends it soon.
+/// Generates the tables of `options` that are not there yet. Setting `stop` ends it soon.
 ///
 /// A table has its final name only when it is whole and on the disk. An interrupted run leaves the tables that were
 /// done, and the next one goes on from there.
@@ -233,26 +233,26 @@ pub fn is_complete(directory: &Path, suite: Suite, scale: f64) -> bool {
     manifest.is_of(suite, scale) && tables.iter().all(|table| manifest.has(directory, table.name).is_some())
 }
 
-/// Whose tables `directory` holds and at which scale, if they were generated here.
+/// The suite and scale of the tables in `directory`, if they were generated here.
 pub fn held_by(directory: &Path) -> Option<(Suite, f64)> {
     Manifest::read(directory).ok().flatten().map(|manifest| (manifest.suite, manifest.scale))
 }
 
-/// Whether `directory` holds tables of `suite` at `scale`, as this generator makes them, of which those that lack can be added.
+/// Whether missing tables can be added to `directory`: its own are of `suite` at `scale` and from this generator.
 pub fn can_go_on(directory: &Path, suite: Suite, scale: f64) -> bool {
     Manifest::read(directory).ok().flatten().is_some_and(|manifest| manifest.is_of(suite, scale))
 }
 
-/// The manifest to go on with: the directory's own if it is of the same suite and scale, or an empty one if nothing
-/// of what will be written is there.
+/// The manifest to go on with: the directory's own if it is of the same suite and scale, or an empty one if none of the
+/// files to be written is there.
 fn start_manifest(options: &Options, tables: &[Table]) -> Result<Manifest> {
     let Options { suite, scale, ref out, force, .. } = *options;
     for table in tables {
-        // From a run that was killed: we hold the lock, so that nobody is writing to it.
+        // It is from a run that was killed: we hold the lock, so that nobody is writing to it.
         let _ = fs::remove_file(temporary_path(&file_of(out, table.name)));
     }
     if force {
-        // Without a manifest first: a table that is replaced is at no time listed with the old one's size.
+        // The manifest goes first, so that it never lists a replaced table with the old one's size.
         let path = Manifest::path(out);
         match fs::remove_file(&path) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(Error::io("remove", &path, e)),
@@ -280,7 +280,7 @@ fn start_manifest(options: &Options, tables: &[Table]) -> Result<Manifest> {
     }
 }
 
-/// Keeps a second `generate` out of the directory; the operating system releases it if we die.
+/// Keeps a second `generate` out of the directory; the operating system releases the lock if we die.
 fn lock(out: &Path) -> Result<File> {
     let path = out.join(".yeoul-generate.lock");
     let file = File::create(&path).map_err(|e| Error::io("create", &path, e))?;

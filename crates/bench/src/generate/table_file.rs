@@ -1,4 +1,4 @@
-//! One table as one Parquet file: parts are encoded side by side, and written in order.
+//! One table as one Parquet file: parts are encoded in parallel, and written in order.
 //!
 //! A part is a row group. Threads take parts in order and encode each into memory (compressed pages, some megabytes);
 //! the caller's thread appends finished parts to the file. A thread may run ahead of the file by no more than the
@@ -28,7 +28,7 @@ use crate::error::{Error, Result};
 /// Parts that are encoded but not yet written, beyond the one that each thread works on.
 const PARTS_AHEAD: u64 = 1;
 
-/// What became of a table.
+/// The size of a table that was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Written {
     /// Rows in the file.
@@ -37,7 +37,7 @@ pub(super) struct Written {
     pub bytes: u64,
 }
 
-/// An encoded part on its way to the file.
+/// A part's number and its encoded columns, on their way to the file.
 type Part = (u64, Result<Vec<ArrowColumnChunk>>);
 
 /// Writes `table` to `path` with `threads` threads, calling `progress` with the rows of each part that was written.
@@ -59,13 +59,13 @@ pub(super) fn write(
         Ok(written)
     });
     if written.is_err() {
-        // Nothing more can be done if it fails: the first error is the one to tell.
+        // Nothing more can be done if it fails: the first error is the one to report.
         let _ = fs::remove_file(&temporary);
     }
     written
 }
 
-/// Where `path` grows until it is whole: hidden, and not ending in `.parquet`, so that no reader takes it for a table.
+/// The name of `path` until it is whole: hidden, and not ending in `.parquet`, so that no reader takes it for a table.
 pub(super) fn temporary_path(path: &Path) -> PathBuf {
     let name = path.file_name().map(|n| n.to_string_lossy()).unwrap_or_default();
     path.with_file_name(format!(".{name}.part"))
@@ -87,7 +87,7 @@ fn properties() -> WriterProperties {
         .build()
 }
 
-/// Writes the file under the name that it grows with.
+/// Writes the file to `path`, its temporary name.
 pub(super) fn write_parts(
     table: &Table,
     path: &Path,
@@ -108,7 +108,7 @@ pub(super) fn write_parts(
     let (sender, receiver) = mpsc::channel::<Part>();
     let mut rows = 0;
     thread::scope(|scope| {
-        // Held by this thread too: however it leaves, the others stop waiting for it.
+        // This thread has one too: however it leaves, the others stop waiting for it.
         let closing = CloseOnDrop(&queue);
         for _ in 0..threads {
             let (sender, queue, factory) = (sender.clone(), &queue, &factory);
@@ -185,7 +185,7 @@ fn encode(
     columns.into_iter().map(|column| column.close().map_err(parquet)).collect()
 }
 
-/// The writer's error; a full disk stays one although the library wraps it.
+/// The error for one of the writer's; a full disk keeps its kind although the library wraps it.
 fn parquet_error(path: &Path, error: ParquetError) -> Error {
     match error {
         ParquetError::External(inner) => match inner.downcast::<std::io::Error>() {
@@ -219,7 +219,7 @@ impl Queue {
         Self { parts, window, state, changed: Condvar::new() }
     }
 
-    /// The next part, once it may be encoded; `None` when there is none, or nobody wants it.
+    /// The next part, once it may be encoded; `None` when there is none, or the queue is closed.
     fn take(&self) -> Option<u64> {
         let mut state = self.lock();
         loop {
@@ -251,7 +251,7 @@ impl Queue {
     }
 }
 
-/// Closes the queue unless disarmed: on an early return and on a panic, so that nobody waits for who has left.
+/// Closes the queue unless disarmed: on an early return and on a panic, so that no thread waits for one that has left.
 struct CloseOnDrop<'a>(&'a Queue);
 
 impl CloseOnDrop<'_> {

@@ -21,8 +21,8 @@ pub(super) fn tables(scale: f64, part_rows: u64) -> Result<Vec<Table>> {
         .with_scale_factor(scale)
         .build()
         .map_err(|e| Error::new(ErrorKind::Invalid, format!("scale {scale}: {e}")))?;
-    // The last number is how many rows one source row becomes: an order has several lines, and of those one in ten
-    // is returned.
+    // The last number is how many rows one source row becomes: an order has several lines, and one in ten of those is
+    // returned.
     macro_rules! tables {
         ($($name:ident, $arrow:ident, $rows_per_source_row:literal;)*) => {
             vec![$(table(&session, Name::$name, $rows_per_source_row, part_rows, generator::$arrow::schema_ref(), |session, first, last| {

@@ -1,4 +1,4 @@
-//! A report as one page that needs nothing else: charts, the distribution of cases, every measurement.
+//! A report as one self-contained page: charts, the distribution of cases, every measurement.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use super::svg::{Bar, BarChart, escape};
 use super::unit::show_ratio;
 use super::{Case, Class, Metric, Report, Round, Status};
 
-/// Ratios below this have no length.
+/// The ratio at which a bar has no length; smaller ones have none either.
 const RATIO_LEAST: f64 = 0.05;
 
 const STYLE: &str = include_str!("page.css");

@@ -1,10 +1,10 @@
 //! What a benchmark found: named cases, contestants, measurements with units, and whether the answers were right.
 //!
-//! The frame knows nothing of any suite. A suite fills a [`Report`]; from it come the table in the terminal
+//! This module knows nothing of any suite. A suite fills a [`Report`]; from it come the table in the terminal
 //! ([`Report::to_terminal`]), the JSON ([`Report::to_json`]) and the page ([`Report::to_html`]).
 //!
 //! Measurements of one case come from contestants that took turns in one run, so that a ratio between them means
-//! something on a busy machine. Of repeated measurements the best one counts; the worst is kept as the spread.
+//! something on a busy machine. Of repeated times the best counts, of peaks the highest; the spread is worst / best.
 
 mod html;
 mod summary;
@@ -34,7 +34,7 @@ pub struct Report {
     pub rounds: Vec<Round>,
 }
 
-/// Something to know.
+/// A fact about a benchmark.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fact {
     /// What it is about.
@@ -59,11 +59,11 @@ pub struct Metric {
     pub title: String,
     /// What it counts.
     pub unit: Unit,
-    /// What becomes of it over all cases of a round.
+    /// How it is totalled over the cases of a round.
     pub total: Accumulate,
 }
 
-/// What becomes of a measurement over all cases of a round.
+/// How a metric is totalled over the cases of a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Accumulate {
@@ -104,7 +104,7 @@ pub struct Limit {
     pub value: f64,
 }
 
-/// One thing that all contestants did.
+/// One task that all contestants were given.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Case {
     /// What it is called: `Q18`.

@@ -1,4 +1,4 @@
-//! What the measurements of a round come to: totals, ratios, their distribution.
+//! The summary of a round's measurements: totals, ratios, their distribution.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{Accumulate, Case, Metric, Outcome, Report, Round, Status};
 
-/// How one case compares, by our measurement as a share of the peer's.
+/// How one case compares, by the ratio of our measurement to the peer's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
@@ -58,10 +58,10 @@ pub struct Total {
     pub values: BTreeMap<String, f64>,
 }
 
-/// What a contestant made of a round's limit.
+/// A contestant's largest value of the limited metric, and the limit.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limited<'a> {
-    /// What is limited.
+    /// The limited metric.
     pub metric: &'a Metric,
     /// Its largest value.
     pub value: f64,
@@ -95,7 +95,7 @@ pub struct Comparison {
     pub classes: [usize; 4],
 }
 
-/// What a round comes to.
+/// The summary of a round.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct RoundSummary {
     /// The round's name.
@@ -107,12 +107,12 @@ pub(super) struct RoundSummary {
 }
 
 impl Outcome {
-    /// The measurement of a metric that counts, if the case was done.
+    /// The measurement of a metric that counts, if the case was done and its answer is not wrong.
     pub fn best(&self, metric: &Metric) -> Option<f64> {
         if self.status.counts() { self.measured(metric) } else { None }
     }
 
-    /// The measurement of a metric that counts, whatever came of the case: the best one, or the highest of a peak.
+    /// The measurement of a metric that counts, whatever came of the case: the best one, or of a peak the highest.
     pub fn measured(&self, metric: &Metric) -> Option<f64> {
         let values = self.values.get(&metric.name)?.iter().copied();
         match metric.total {
@@ -121,7 +121,7 @@ impl Outcome {
         }
     }
 
-    /// The worst measurement of a metric as a share of the best: 1 if all were the same.
+    /// The ratio of a metric's worst measurement to the best: 1 if all were the same.
     pub fn spread(&self, metric: &Metric) -> Option<f64> {
         let values = self.values.get(&metric.name)?;
         let (least, most) = values
@@ -153,7 +153,7 @@ impl Report {
                 Accumulate::Sum => {
                     outcomes().filter_map(|outcome| outcome.best(metric)).reduce(|a, b| a + b)?
                 }
-                // A limit that was broken in a case that then failed was broken all the same.
+                // A limit that was exceeded in a case that then failed was exceeded all the same.
                 Accumulate::Max => {
                     let overall =
                         round.overall.get(contestant).and_then(|values| values.get(&metric.name)).copied();
@@ -168,7 +168,7 @@ impl Report {
         Total { done, wrong: round.cases.len() - done - failed, failed, values: values.collect() }
     }
 
-    /// What a contestant made of a round's limit; `None` if there was no limit, or nothing was measured.
+    /// A contestant's value and a round's limit for it; `None` if there was no limit, or nothing was measured.
     pub(super) fn limited(&self, round: &Round, contestant: usize) -> Option<Limited<'_>> {
         let limit = round.limit.as_ref()?;
         let metric = self.metrics.iter().find(|metric| metric.name == limit.metric)?;
@@ -220,7 +220,7 @@ impl Report {
     }
 }
 
-/// Ours as a share of theirs, if both are something.
+/// Ours as a share of theirs, if both are above zero.
 fn ratio(ours: f64, theirs: f64) -> Option<f64> {
     (ours > 0.0 && theirs > 0.0).then(|| ours / theirs)
 }

@@ -31,9 +31,9 @@ pub(super) struct BarChart {
     pub title: String,
     /// Groups of bars that belong together.
     pub groups: Vec<Vec<Bar>>,
-    /// Lines across all bars, with what they are: a limit, level terms.
+    /// Lines across all bars, with their labels: a limit, or a ratio of 1.
     pub marks: Vec<(f64, String)>,
-    /// Lengths by the logarithm, from this value on.
+    /// The value at which a logarithmic scale starts; `None` for a linear one.
     pub logarithmic_from: Option<f64>,
 }
 

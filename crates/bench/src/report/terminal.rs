@@ -1,4 +1,4 @@
-//! A report in the terminal: a table per round, and what it comes to.
+//! A report in the terminal: a table per round, and its conclusions.
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
 
@@ -6,7 +6,7 @@ use super::unit::show_ratio;
 use super::{Accumulate, Class, Metric, Outcome, Report, Round, Status};
 
 impl Report {
-    /// The report as text: facts, a table per round, totals, what was wrong or has to be known.
+    /// The report as text: facts, a table per round, totals, and remarks.
     pub fn to_terminal(&self) -> String {
         let mut text = format!("{}\n", self.title);
         let width = self.facts.iter().map(|fact| fact.name.chars().count()).max().unwrap_or(0);
@@ -70,7 +70,7 @@ impl Report {
         table
     }
 
-    /// What a round comes to, line by line.
+    /// The conclusions of a round, line by line.
     pub(super) fn conclusions(&self, round: &Round) -> Vec<String> {
         let mut lines = Vec::new();
         let cases = round.cases.len();
@@ -117,7 +117,7 @@ impl Report {
     fn remarks(&self, round: &Round) -> Vec<String> {
         let mut lines = Vec::new();
         for case in &round.cases {
-            // What is noted for everyone is about the case.
+            // A note that all contestants have is about the case.
             let of_case = |note: &String| case.outcomes.iter().all(|outcome| outcome.notes.contains(note));
             let notes = case.outcomes[0].notes.iter().filter(|note| of_case(note));
             lines.extend(notes.map(|note| format!("{}: {note}", case.name)));

@@ -1,7 +1,7 @@
 //! Who may hold how much of the pool.
 //!
 //! DataFusion's operators come in two kinds. Spillers (sorts, aggregates, repartitions) write to disk when they are refused
-//! memory; the others (hash joins, top-k) fail the query. Nobody can be made to give back what it holds. So:
+//! memory; the others (hash joins, top-k) fail the query. No operator can be made to give memory back. So:
 //!
 //! - the shares of spillers are counted among those that hold something now, not among all that are registered, since a
 //!   plan registers dozens that hold nothing;
@@ -40,7 +40,7 @@ impl Bounds {
 /// What the program occupies with a scan running: its own pages, and the pages and batches that two threads decode.
 const PROGRAM_BYTES: usize = 96 << 20;
 const CAPACITY_PERCENT: usize = 62;
-/// Above this a floor gives no sort any more than it needs to start.
+/// No sort needs a larger floor than this to start.
 const FLOOR_BYTES_MAX: usize = 24 << 20;
 
 /// Why a reservation may not grow.

@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 /// go unseen between two readings; the margin below is several times that.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(4);
 
-/// How long a query waits for the memory of one that was stopped to be returned to the system.
+/// How long a query waits for the memory of one that was stopped to go back to the system.
 const SETTLE_MAX: Duration = Duration::from_millis(500);
 
 /// The resident set size of this process, and what is left of its promise.
@@ -61,7 +61,7 @@ impl ProcessMemory {
         Ok(process)
     }
 
-    /// The resident set size in bytes, read now; 0 where the system does not tell.
+    /// The resident set size in bytes, read now; 0 where the system does not say.
     pub(crate) fn sample(&self) -> usize {
         let granted = self.granted_since_sample.load(Ordering::Relaxed);
         let resident = self.read_resident().unwrap_or(0);
@@ -111,7 +111,7 @@ impl ProcessMemory {
         self.peak.load(Ordering::Relaxed)
     }
 
-    /// Waits for memory that was given up to be gone, which takes the allocator a moment; at most [`SETTLE_MAX`].
+    /// Waits, at most [`SETTLE_MAX`], for the allocator to return freed memory: until half of the soft limit is free.
     pub(crate) async fn settle(&self) {
         let deadline = tokio::time::Instant::now() + SETTLE_MAX;
         while self.sample() > self.soft_limit / 2 && tokio::time::Instant::now() < deadline {
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn memory_that_is_touched_is_seen() {
-        // Other tests of this process take and give back memory meanwhile, so what is held is a lower bound and no difference.
+        // Other tests of this process allocate and free memory meanwhile: only what is held is a safe lower bound.
         const HELD: usize = 256 << 20;
         let process = ProcessMemory::watch(None).unwrap();
         let bytes = std::hint::black_box(vec![1u8; HELD]);

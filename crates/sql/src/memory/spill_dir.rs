@@ -8,7 +8,7 @@ use crate::owned_folder::OwnedFolder;
 /// What the names of spill directories begin with.
 const PREFIX: &str = "yeoul-spill-";
 
-/// A directory of this process's own for spilled data; it goes with the value, and after a crash with the next start.
+/// A directory for this process's spilled data, removed on drop; after a crash, at the next start.
 #[derive(Debug)]
 pub(crate) struct SpillDir(OwnedFolder);
 

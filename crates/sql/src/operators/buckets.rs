@@ -13,21 +13,21 @@ use datafusion::physical_plan::spill::SpillManager;
 use datafusion::physical_plan::spill::spill_pool::{SpillPoolSink, spsc_channel};
 use futures::StreamExt;
 
-/// Into how many parts one division divides.
+/// The number of buckets that a division makes.
 pub(super) const BUCKETS: usize = 16;
 
-/// Rows that a bucket gathers before it writes them, if there is memory for as many: enough that a column is not mostly
-/// header, few enough that sixteen buckets of two sides and partitions stay small.
+/// Rows that a bucket buffers before it writes them, if there is memory for as many: enough that a column is not mostly
+/// header, few enough that the buffers of sixteen buckets, for each partition, stay small.
 const ROWS_PER_WRITE: usize = 2048;
 
-/// What distinguishes the hash of one division from that of the next, which divides what this one put together.
+/// A hash seed per level of division: with the same seed all rows of a bucket would fall into one bucket again.
 const SEEDS: [u64; 4] =
     [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb, 0x2545_f491_4f6c_dd1d];
 
-/// How often a bucket that is still too large is divided again.
+/// The most divisions that a row goes through, the first one included.
 pub(super) const LEVELS_MAX: usize = SEEDS.len();
 
-/// Rows on disk whose keys have the same bucket; the files go with it, or as they are read.
+/// Rows on disk whose keys hash to the same bucket. Its files are deleted as they are read, or when it is dropped.
 pub(super) struct Bucket {
     pub stream: SendableRecordBatchStream,
     pub rows: usize,
@@ -35,17 +35,17 @@ pub(super) struct Bucket {
     pub bytes: usize,
 }
 
-/// Divides rows by the hash of their keys into files.
+/// Divides rows into buckets on disk by the hash of their keys.
 pub(super) struct Divider {
     keys: Vec<PhysicalExprRef>,
     nulls: NullEquality,
-    /// Rows so far whose key is null and equals none.
+    /// Rows so far with a null key that equals no other: they go to the buckets in turn.
     unequal_rows: usize,
     random_state: RandomState,
     spill: Arc<SpillManager>,
-    /// A bucket's file is followed by another from this size on, bytes.
+    /// The size of a file, in bytes, from which on its bucket continues in another.
     file_bytes_max: usize,
-    /// For the rows that the parts gather. Where it is refused, they are written as few as they are.
+    /// For buffered rows. When it is refused, they are written, however few they are.
     reservation: MemoryReservation,
     parts: Vec<Part>,
     hashes: Vec<u64>,
@@ -55,14 +55,14 @@ pub(super) struct Divider {
 struct Part {
     coalescer: BatchCoalescer,
     file: Option<(SpillPoolSink, SendableRecordBatchStream)>,
-    /// The rows that it gathers, bytes.
+    /// The size of the buffered rows, bytes.
     gathered_bytes: usize,
     rows: usize,
     bytes: usize,
 }
 
 impl Divider {
-    /// `level` counts from 0; the same level divides equal keys of both sides alike.
+    /// `level` counts from 0; at the same level, equal keys of both sides go to the same bucket.
     pub(super) fn new(
         keys: Vec<PhysicalExprRef>,
         nulls: NullEquality,
@@ -113,11 +113,11 @@ impl Divider {
         self.indices.iter_mut().for_each(Vec::clear);
         for (row, hash) in self.hashes.iter().enumerate() {
             let bucket = if unequal.as_ref().is_some_and(|unequal| unequal.is_null(row)) {
-                // It has no partner in any bucket. By their hash all of them would be in one, which no division divides.
+                // It matches nothing. By hash all such rows would go to one bucket, which no division makes smaller.
                 self.unequal_rows += 1;
                 self.unequal_rows % BUCKETS
             } else {
-                // The upper bits: hash tables take the lower ones, and would find them alike within a bucket.
+                // The upper 32 bits, scaled to a bucket's number.
                 ((hash >> 32) as usize * BUCKETS) >> 32
             };
             self.indices[bucket].push(row as u64);
@@ -133,7 +133,7 @@ impl Divider {
         self.account()
     }
 
-    /// Reserves what the parts gather, and has them write it if that is refused.
+    /// Reserves memory for the buffered rows, and writes them if that is refused.
     fn account(&mut self) -> Result<()> {
         let gathered_bytes = self.parts.iter().map(|part| part.gathered_bytes).sum();
         if self.reservation.try_resize(gathered_bytes).is_ok() {
@@ -146,7 +146,7 @@ impl Divider {
         Ok(())
     }
 
-    /// Divides all that comes.
+    /// Divides all rows of a stream.
     pub(super) async fn push_all(&mut self, mut rows: SendableRecordBatchStream) -> Result<()> {
         while let Some(batch) = rows.next().await {
             self.push(&batch?)?;
@@ -172,7 +172,7 @@ impl Part {
         Ok(())
     }
 
-    /// Writes the rows that are enough for a write.
+    /// Writes the buffered batches that are full.
     fn write(&mut self, spill: &Arc<SpillManager>, file_bytes_max: usize) -> Result<()> {
         while let Some(batch) = self.coalescer.next_completed_batch() {
             let (file, _) = self.file.get_or_insert_with(|| spsc_channel(file_bytes_max, Arc::clone(spill)));

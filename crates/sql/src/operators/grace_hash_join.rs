@@ -32,7 +32,7 @@ use crate::Error;
 /// Bytes of a hash join's table per build row: a 16 byte entry at a load of 7/8, and 8 bytes of chain.
 const TABLE_BYTES_PER_ROW: usize = 27;
 
-/// A build side of `bytes` occupies twice that for a moment: DataFusion's join concatenates its batches into one.
+/// A build side occupies twice its size for a moment, while DataFusion's join concatenates its batches into one.
 const BUILD_COPIES: usize = 2;
 
 /// Output batches that wait between the join and its reader.
@@ -41,14 +41,14 @@ const OUTPUT_BATCHES: usize = 2;
 /// A hash join whose build side may be larger than memory (Grace hash join, Kitsuregawa et al. 1983).
 ///
 /// Each partition gathers its build side in memory. If that fits, it is joined as DataFusion joins it. If not, both sides
-/// are divided on disk by the hash of the join keys into [`BUCKETS`] buckets, and one bucket after the other is joined;
+/// are divided on disk by the hash of the join keys into [`BUCKETS`] buckets, which are joined one after the other;
 /// a bucket that is still too large is divided again by another hash. Each bucket is joined by DataFusion's
 /// [`HashJoinExec`], so every join type and filter means what it means there.
 ///
 /// Unlike `HashJoinExec` it does not keep the order of the probe side.
 #[derive(Debug)]
 pub(crate) struct GraceHashJoinExec {
-    /// The join as planned; it is never executed itself, but its like are, a bucket at a time.
+    /// The join as planned: the template for the join of each bucket, never executed itself.
     join: HashJoinExec,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
@@ -155,7 +155,7 @@ struct Joiner {
     output: Sender<Result<RecordBatch>>,
 }
 
-/// One side of the join, as it is divided.
+/// A side of the join.
 #[derive(Clone, Copy)]
 enum Side {
     Build,
@@ -187,7 +187,7 @@ impl Joiner {
         let mut divider = self.divider(Side::Build, 0);
         while let Some(batch) = gathered.pop_front() {
             divider.push(&batch)?;
-            // What it held is the divider's to take, whose rows take less.
+            // Leaves the batch's memory to the divider, whose rows take less.
             let held = memory_needed(batch.get_array_memory_size(), batch.num_rows());
             self.reservation.shrink(held.min(self.reservation.size()));
         }
@@ -199,7 +199,7 @@ impl Joiner {
         self.join_buckets(build, probe).await
     }
 
-    /// Joins buckets of the first division, and divides again those that are too large.
+    /// Joins the buckets of the first division, and divides again those that are too large.
     async fn join_buckets(&self, build: Vec<Option<Bucket>>, probe: Vec<Option<Bucket>>) -> Result<()> {
         let mut todo: Vec<(usize, Option<Bucket>, Option<Bucket>)> =
             build.into_iter().zip(probe).rev().map(|(build, probe)| (1, build, probe)).collect();
@@ -238,7 +238,7 @@ impl Joiner {
         divider.finish()
     }
 
-    /// Whether a bucket with or without rows on each side can put rows into the answer.
+    /// Whether a bucket can produce output, given which sides have rows.
     fn may_answer(&self, build: bool, probe: bool) -> bool {
         match self.join.join_type {
             JoinType::Inner | JoinType::LeftSemi | JoinType::RightSemi => build && probe,
@@ -248,7 +248,7 @@ impl Joiner {
         }
     }
 
-    /// Joins a build side that fits. What was reserved for it goes over to the join, which reserves it under its own name.
+    /// Joins a build side that fits. Frees its reservation first: the join reserves the memory under its own name.
     async fn join_in_memory(
         &self,
         build: SendableRecordBatchStream,
@@ -266,7 +266,7 @@ impl Joiner {
         let mut rows = join.execute(0, Arc::clone(&self.context))?;
         while let Some(batch) = rows.next().await {
             if self.output.send(batch).await.is_err() {
-                // Nobody reads on, as under a LIMIT.
+                // The reader has gone, as under a LIMIT that is met.
                 return Ok(());
             }
         }
@@ -310,7 +310,7 @@ fn memory_needed(bytes: usize, rows: usize) -> usize {
     bytes * BUILD_COPIES + rows * TABLE_BYTES_PER_ROW
 }
 
-/// All rows of the bucket have the same few keys, so that no division makes it smaller.
+/// The error for a bucket whose rows have the same few keys, so that no division makes it smaller.
 fn hot_key(rows: usize, refused: DataFusionError) -> DataFusionError {
     Error::new(
         ErrorKind::ResourceExhausted,
@@ -320,7 +320,7 @@ fn hot_key(rows: usize, refused: DataFusionError) -> DataFusionError {
     .into()
 }
 
-/// An operator that yields a stream that exists already.
+/// An operator that yields an existing stream, once.
 fn once(stream: SendableRecordBatchStream) -> Result<Arc<dyn ExecutionPlan>> {
     let schema = stream.schema();
     let partition = Arc::new(Once { schema: Arc::clone(&schema), stream: Mutex::new(Some(stream)) });
@@ -357,8 +357,8 @@ impl PartitionStream for Once {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: whatever fits into memory and whatever does not, the rows are those of DataFusion's own hash join. Method:
-    //! every join type, with nulls, duplicates and a filter, in a pool so small that both sides are divided, twice.
+    //! Goal: whether or not it fits into memory, a join gives the rows of DataFusion's own hash join. Method: every
+    //! join type, with nulls and duplicates, in a pool so small that both sides are divided twice.
 
     use datafusion::arrow::array::{Int64Array, StringArray};
     use datafusion::arrow::datatypes::{DataType, Field, Schema};
@@ -387,7 +387,7 @@ mod tests {
         JoinType::RightMark,
     ];
 
-    /// Rows with keys from `key`, a null every 97 rows, and a text that tells each row from every other.
+    /// Rows with keys from `key`, a null every 97 rows, and a text that is unique to the row.
     fn table(name: &str, key: impl Fn(i64) -> i64) -> Arc<dyn ExecutionPlan> {
         table_with_nulls(name, |row| (row % 97 != 0).then(|| key(row)))
     }
@@ -448,7 +448,7 @@ mod tests {
             let stock = join(join_type, build, probe);
             let expected = rows(Arc::new(stock.builder().build().unwrap()), 1 << 30).await.unwrap();
             assert!(expected.len() > 100, "{join_type}: {} rows prove little", expected.len());
-            // 20,000 rows of build side need about 3 MB: all of it, a sixteenth of it, less than a sixteenth of it.
+            // 20,000 build rows need about 3 MB: there is room for all of it, a sixteenth, less than a sixteenth.
             for (pool_bytes, spills) in [(1 << 30, false), (1 << 20, true), (128 << 10, true)] {
                 let grace = Arc::new(GraceHashJoinExec::try_new(&stock).unwrap());
                 let found = rows(Arc::clone(&grace) as _, pool_bytes).await.unwrap();

@@ -16,19 +16,19 @@ use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion_datasource::morsel::{MorselPlanner, Morselizer};
 use object_store::ObjectStore;
 
-/// Up to this share of rows kept, a scan that decodes the filter's columns first and the others only where it must is
-/// faster than one that decodes all: at TPC-H scale 1 on lineitem, 0.1 % takes 0.7 of the time, and 5 % takes 1.3.
+/// The share of rows kept up to which it is faster to decode the filter's columns first and the others only for those
+/// rows: at TPC-H scale 1 on lineitem, keeping 0.1 % takes 0.7 of the time of decoding all, and keeping 5 % takes 1.3.
 const SHARE_KEPT_MAX: f64 = 0.01;
 
-/// A Parquet scan that decides for each file, when it is about to read it, whether to filter before or after it decodes.
+/// A Parquet scan that decides for each file, when it is about to read it, whether to filter rows while it decodes.
 ///
-/// A hash join tells its probe side's scan the keys that it has found, once its build side is complete. Whether that keeps
+/// A hash join pushes its build keys into the scan of its probe side once the build side is complete. Whether they keep
 /// one row in a thousand or one in five is not known when the query is planned, but it is when the first file is read.
 #[derive(Clone)]
 pub(crate) struct SelectiveParquet {
-    /// Filters after it has decoded; the filter serves to skip row groups and pages only.
+    /// Decodes all columns; uses the filter only to skip row groups and pages.
     plain: ParquetSource,
-    /// Filters while it decodes.
+    /// Decodes the filter's columns first, and the others only for the rows that it keeps.
     selective: ParquetSource,
 }
 
@@ -129,8 +129,8 @@ impl Morselizer for SelectiveMorselizer {
     }
 }
 
-/// The share of rows that the join keys known by now keep, as far as that can be told: distinct keys over the width of the
-/// column's range, which is right for keys that are numbered, as surrogate keys are. `None` where it cannot be told.
+/// An estimate of the share of rows that match the join keys known by now: the number of keys over the width of the
+/// column's range, which is right for keys that are numbered, as surrogate keys are. `None` where it is unknown.
 fn share_kept(
     predicate: &Arc<dyn PhysicalExpr>,
     schema: &Schema,
@@ -145,7 +145,7 @@ fn share_kept(
             if let Some(list) = known.downcast_ref::<InListExpr>().filter(|list| !list.negated())
                 && let Some(column) = list.expr().downcast_ref::<Column>()
             {
-                // One list a partition of the join; together they are the keys.
+                // The join has a list per partition; together they are its keys.
                 *keys.entry(column.name().to_owned()).or_default() += list.len();
             }
             Ok(TreeNodeRecursion::Continue)

@@ -15,16 +15,15 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
-/// The first rule that lets an operator say what a scan below it should read, or read first. The limits are in their places
-/// when it runs.
+/// The first rule that pushes orders or dynamic filters into scans. Limits are at their final places when it runs.
 const TELLS_SCANS: &str = "PushdownSort";
 
-/// Keeps what operators tell scans above the limits between them, which take the first rows of what is there, and not of
-/// what is wanted.
+/// Keeps dynamic filters (a join's keys, a top-k's bound) above a LIMIT: pushed through it into the scan they would
+/// filter before the limit counts, and the query would give other rows.
 ///
-/// DataFusion moves a limit into the scan below it, and the keys that a join has found then go through to the same scan: it
-/// filters first and counts then. It also lets a scan with a limit leave out row groups from the front, though rows are
-/// to come in the order that a table was declared with (datafusion#24272).
+/// DataFusion moves a limit into the scan below it, and pushes a join's keys into the same scan, which then filters
+/// first and counts afterwards. It also lets a scan with a limit skip row groups at the front although its rows are to
+/// come in the order that the table declares (datafusion#24272).
 #[derive(Debug, Default)]
 pub(crate) struct FencedLimits;
 
@@ -65,7 +64,7 @@ impl PhysicalOptimizerRule for FencedLimits {
     }
 }
 
-/// A scan that gives the first rows of an order does not leave any out.
+/// Makes a scan with a limit and a declared order keep that order: it must not skip row groups at the front.
 fn in_order(node: Arc<dyn ExecutionPlan>) -> Transformed<Arc<dyn ExecutionPlan>> {
     if !node.is::<DataSourceExec>() || node.fetch().is_none() || node.output_ordering().is_none() {
         return Transformed::no(node);
@@ -76,12 +75,12 @@ fn in_order(node: Arc<dyn ExecutionPlan>) -> Transformed<Arc<dyn ExecutionPlan>>
     }
 }
 
-/// Whether an operator tells the scans below it, as it runs, which rows it does not need, or which it would have first.
+/// Whether the operator makes dynamic filters for the scans below it, or pushes its order into them.
 fn tells_scans(node: &Arc<dyn ExecutionPlan>) -> bool {
     node.is::<HashJoinExec>() || node.is::<SortExec>() || node.is::<AggregateExec>()
 }
 
-/// Puts a limit of its own above an operator that has one and lets filters through.
+/// Puts a limit operator, which no filter passes, above a node that has a limit of its own and lets filters through.
 fn fence(node: Arc<dyn ExecutionPlan>) -> Transformed<Arc<dyn ExecutionPlan>> {
     let keeps_filters_out = node.is::<SortExec>()
         || node.is::<SortPreservingMergeExec>()

@@ -12,7 +12,7 @@ use datafusion::physical_plan::ExecutionPlan;
 
 use crate::operators::selective_parquet::SelectiveParquet;
 
-/// Lets Parquet scans that a join filters decide file by file how they do it. Runs last: other rules look at the scan's kind.
+/// Makes Parquet scans with a dynamic filter [`SelectiveParquet`]s. Runs last: other rules match on the scan's type.
 #[derive(Debug, Default)]
 pub(crate) struct LateMaterialization;
 
@@ -23,7 +23,7 @@ impl PhysicalOptimizerRule for LateMaterialization {
         config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         if config.execution.parquet.pushdown_filters {
-            // Every scan filters while it decodes already.
+            // Every scan already filters while it decodes.
             return Ok(plan);
         }
         plan.transform_up(|node| match selective(&node)? {
@@ -42,7 +42,7 @@ impl PhysicalOptimizerRule for LateMaterialization {
     }
 }
 
-/// The scan with the decision in it, if a join may filter it.
+/// The scan as a [`SelectiveParquet`], if it is a Parquet scan with a dynamic filter.
 fn selective(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let Some(scan) = node.downcast_ref::<DataSourceExec>() else { return Ok(None) };
     let Some((config, source)) = scan.downcast_to_file_source::<ParquetSource>() else { return Ok(None) };

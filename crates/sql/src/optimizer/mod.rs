@@ -1,11 +1,11 @@
 //! Rules over DataFusion's plans.
 //!
-//! - [`fenced_limits`]: what operators tell scans stays above the limits between them;
-//! - [`late_materialization`]: scans that a join filters may filter before they decode;
-//! - [`not_in`]: `NOT IN` with subqueries that give nulls;
-//! - [`null_equal_joins`]: joins of which nulls are equal stay as they are;
-//! - [`parts_apart`]: rules that look only at the part of a plan that they understand;
-//! - [`spilling_joins`]: hash joins become joins that spill, when memory has run out once.
+//! - [`fenced_limits`]: keeps dynamic filters above a limit;
+//! - [`late_materialization`]: lets a scan that a join filters do so before it decodes all columns;
+//! - [`not_in`]: `NOT IN` with subqueries that may return nulls;
+//! - [`null_equal_joins`]: keeps join trees with `IS NOT DISTINCT FROM` as they are;
+//! - [`parts_apart`]: runs rules on each side of a node separately, where across it they would be wrong;
+//! - [`spilling_joins`]: replaces hash joins with joins that spill, once memory has run out.
 
 pub(crate) mod fenced_limits;
 pub(crate) mod late_materialization;

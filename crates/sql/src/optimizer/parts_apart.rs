@@ -16,16 +16,16 @@ use datafusion::physical_plan::limit::GlobalLimitExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 
-/// A rule of DataFusion's that does not look from one part of a plan into another, where it would change the answer.
+/// Runs a DataFusion rule on each side of a barrier node separately, because across it the rule changes the result:
 ///
-/// - `EnsureRequirements` moves a sort below an `OFFSET`, and forgets the rows that this passes over (datafusion#24958), or
-///   sorts what it should have passed over (datafusion#25378).
-/// - `FilterPushdown` finds columns by their names, of which a join may have two alike (datafusion#25259).
+/// - `EnsureRequirements` moves a sort below an `OFFSET`: the sort's limit does not count the rows to be skipped
+///   (datafusion#24958), and the `OFFSET` skips sorted rows instead of the first ones (datafusion#25378).
+/// - `FilterPushdown` binds columns by name, and a join may have two of the same name (datafusion#25259).
 /// - `LimitAggregation` drops groups that a window above still counts (datafusion#25066).
 #[derive(Debug)]
 pub(crate) struct PartsApart {
     rule: Rule,
-    /// What is done to a part, which has nothing above it then.
+    /// The rules to run on the subplan from a barrier down, as if that were the whole plan.
     for_part: Vec<Rule>,
     is_part: Predicate,
 }
@@ -34,7 +34,7 @@ type Predicate = fn(&Arc<dyn ExecutionPlan>) -> bool;
 type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
 impl PartsApart {
-    /// `state` with these rules kept to their parts.
+    /// `state` with the rules above wrapped.
     pub(crate) fn add_to(state: SessionState) -> SessionState {
         let apart = |rule: &Rule| -> Rule {
             let (is_part, for_part): (Predicate, Vec<Rule>) = match rule.name() {
@@ -84,20 +84,20 @@ impl PhysicalOptimizerRule for PartsApart {
     }
 }
 
-/// Whether a limit has an `OFFSET`. The one of the whole answer has been told apart: what lies below it says so.
+/// Whether it is a limit with an `OFFSET`, but not that of the whole answer with an `OutputRequirementExec` below.
 fn passes_over_rows(node: &Arc<dyn ExecutionPlan>) -> bool {
     node.downcast_ref::<GlobalLimitExec>().is_some_and(|limit| limit.skip() > 0)
         && !node.exists(|below| Ok(below.is::<OutputRequirementExec>())).unwrap_or(true)
 }
 
-/// Whether a filter that comes upon an operator from above may take one of its columns for another.
+/// Whether a filter pushed into this node could bind to the wrong one of two columns of the same name.
 fn has_names_alike(node: &Arc<dyn ExecutionPlan>) -> bool {
     let alike = |node: &Arc<dyn ExecutionPlan>| {
         let schema = node.schema();
         let mut names = HashSet::new();
         !schema.fields().iter().all(|field| names.insert(field.name()))
     };
-    // A filter that leaves columns out takes in what its input does not, by that one's names.
+    // A filter with a projection takes over the filters that its input refuses, and binds them by the input's names.
     alike(node) || (node.is::<FilterExec>() && node.children().into_iter().any(alike))
 }
 
@@ -105,7 +105,7 @@ fn is_window(node: &Arc<dyn ExecutionPlan>) -> bool {
     node.is::<WindowAggExec>() || node.is::<BoundedWindowAggExec>()
 }
 
-/// A part of a plan, of which a rule sees only what it gives.
+/// A leaf that stands for a subplan while a rule runs on the plan above it.
 #[derive(Debug)]
 struct Part(Arc<dyn ExecutionPlan>);
 

@@ -11,11 +11,11 @@ use datafusion::physical_plan::joins::HashJoinExec;
 
 use crate::operators::grace_hash_join::GraceHashJoinExec;
 
-/// The rule before which joins have to be replaced: it arranges each operator's input, order and partitions, and may use
-/// the order that a stock hash join keeps and ours does not.
+/// Joins are replaced before this rule, which gives each operator the order and partitions that it requires: it may
+/// rely on the probe side's order, which a stock hash join keeps and ours does not.
 const ARRANGES_INPUTS: &str = "EnsureRequirements";
 
-/// Replaces each hash join by one that spills.
+/// Replaces each hash join with one that spills.
 #[derive(Debug, Default)]
 pub(crate) struct SpillingJoins;
 
@@ -32,7 +32,7 @@ impl SpillingJoins {
 impl PhysicalOptimizerRule for SpillingJoins {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         plan.transform_up(|node| match node.downcast_ref::<HashJoinExec>() {
-            // A null-aware anti join (NOT IN) answers nothing at all if any build row is null: it cannot be divided.
+            // A null-aware anti join (NOT IN) returns no rows if any probe key is null, which one bucket cannot know.
             Some(join) if !join.null_aware => {
                 Ok(Transformed::yes(Arc::new(GraceHashJoinExec::try_new(join)?) as _))
             }

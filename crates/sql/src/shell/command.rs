@@ -35,9 +35,9 @@ pub enum Action {
     Tables(Option<String>),
     /// List the columns of a table, or of all.
     Schema(Option<String>),
-    /// Show the time that statements take, or not; `None` turns it over.
+    /// Show the time that statements take, or not; `None` toggles it.
     Timer(Option<bool>),
-    /// Choose the form of answers; `None` shows which it is.
+    /// Choose the format of answers; `None` shows the current one.
     Mode(Option<Format>),
     /// Run a file.
     Read(PathBuf),
@@ -130,7 +130,7 @@ pub(super) const COMMANDS: [Command; 8] = [
     },
 ];
 
-/// Why a line is no command.
+/// Why a line is not a command.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError {
     /// There is no command of that name.
@@ -176,7 +176,7 @@ fn is_farewell(line: &str) -> bool {
     word.eq_ignore_ascii_case("exit") || word.eq_ignore_ascii_case("quit")
 }
 
-/// Reads a line as a command: a name (or its start, if that is clear), and at most one argument, which may be quoted.
+/// Reads a line as a command: a name (or an unambiguous prefix), and at most one argument, which may be quoted.
 pub(super) fn parse(line: &str) -> Result<Action, CommandError> {
     let line = line.trim();
     if is_farewell(line) {
@@ -193,7 +193,7 @@ pub(super) fn parse(line: &str) -> Result<Action, CommandError> {
     (command.read)(argument).map_err(|reason| CommandError::Argument { name: command.name, reason })
 }
 
-/// The command of that name, alias or unmistakable start of a name.
+/// The command with that name, alias or unambiguous prefix of a name.
 pub(super) fn find(name: &str) -> Result<&'static Command, CommandError> {
     let lower = name.to_ascii_lowercase();
     if let Some(command) = COMMANDS.iter().find(|c| c.name == lower || c.aliases.contains(&lower.as_str())) {

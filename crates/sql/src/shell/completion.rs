@@ -1,4 +1,4 @@
-//! What the Tab key offers. Decides from the text and the names alone; only paths look at the disk, and not here.
+//! What the Tab key offers, decided from the text and the names alone. The editor looks up paths on disk.
 
 use super::command::{Argument, COMMANDS, find};
 use super::names::Names;
@@ -8,7 +8,7 @@ use crate::Place;
 /// The most words that are offered at a time.
 const OFFERS_MAX: usize = 200;
 
-/// The words of SQL that are worth a Tab, sorted.
+/// The SQL keywords that are worth completing, sorted.
 #[rustfmt::skip]
 const KEYWORDS: &[&str] = &[
     "all", "alter", "analyze", "and", "anti", "as", "asc", "between", "bigint", "boolean", "by", "case", "cast",
@@ -39,7 +39,7 @@ pub(super) fn offer(names: &Names, text: &str, at: usize) -> Offer {
         return offer_command(names, before);
     }
     let mut splitter = Splitter::new();
-    // A text that is too long to divide gets no completion.
+    // A text that is too long to split gets no completion.
     if splitter.push(before).is_err() {
         return Offer::Words { start: at, words: Vec::new() };
     }
@@ -128,7 +128,7 @@ fn qualified(names: &Names, text: &str, qualifier: &str, prefix: &str) -> Vec<St
     starting_with(prefix, in_schema)
 }
 
-/// The table that `text` calls by this alias: `orders o`, `orders as o`.
+/// The table that has this alias in `text`: `orders o`, `orders as o`.
 fn aliased<'n>(names: &'n Names, text: &str, alias: &str) -> Option<&'n (String, Vec<String>)> {
     let words: Vec<&str> = words(text).collect();
     words.iter().enumerate().filter(|(_, word)| word.eq_ignore_ascii_case(alias)).find_map(|(at, _)| {
@@ -138,7 +138,7 @@ fn aliased<'n>(names: &'n Names, text: &str, alias: &str) -> Option<&'n (String,
     })
 }
 
-/// The tables whose names stand in `text`.
+/// The tables that `text` names.
 fn mentioned<'n>(names: &'n Names, text: &str) -> Vec<&'n str> {
     let words: std::collections::HashSet<String> = words(text).map(str::to_ascii_lowercase).collect();
     let tables = names.tables.iter().map(|(table, _)| table.as_str());
@@ -175,7 +175,7 @@ fn starting_with(prefix: &str, words: impl Iterator<Item = String>) -> Vec<Strin
     words
 }
 
-/// The byte of `text` at `place`.
+/// The byte offset of `place` in `text`.
 fn byte_at(text: &str, place: Place) -> usize {
     let mut at = 0;
     for _ in 1..place.line {

@@ -1,4 +1,4 @@
-//! The line editor: rustyline with what our shell knows.
+//! The line editor: rustyline with the shell's completion, highlighting and validation.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ use super::statement::Splitter;
 /// The editor of the shell.
 pub(super) type LineEditor = Editor<Assistant, FileHistory>;
 
-/// What the editor asks while the user types.
+/// Completes, highlights and validates what the user types.
 #[derive(Default)]
 pub(super) struct Assistant {
     pub(super) names: Names,
@@ -27,7 +27,7 @@ pub(super) struct Assistant {
     paths: FilenameCompleter,
 }
 
-/// An editor that keeps a statement in one entry of its history, however many lines it has.
+/// An editor whose history has one entry per input, however many lines that has.
 pub(super) fn line_editor() -> rustyline::Result<LineEditor> {
     let config = Config::builder()
         .max_history_size(history::ENTRIES_MAX)?
@@ -43,13 +43,13 @@ pub(super) fn line_editor() -> rustyline::Result<LineEditor> {
     Ok(editor)
 }
 
-/// Whether Enter should hand `input` over, and not begin another line of it.
+/// Whether Enter should submit `input`, and not begin another line of it.
 fn is_complete(input: &str) -> bool {
     if input.trim().is_empty() || is_command(input) {
         return true;
     }
     let mut splitter = Splitter::new();
-    // The newline decides what could still become a comment or a doubled quote; an error is shown when it runs.
+    // The newline settles what could still become a comment or a doubled quote; errors are shown when it runs.
     splitter.push(input).and_then(|()| splitter.push("\n")).is_err() || splitter.is_between_statements()
 }
 

@@ -41,7 +41,7 @@ pub trait Engine: Send + Sync {
     fn memory_report(&self) -> String;
 }
 
-/// An error that can tell a person more than its message, which by itself says all that went wrong.
+/// An error with a hint and a place for a person. Its message alone says all that went wrong.
 pub trait Diagnose: Error + Send + Sync + 'static {
     /// What to do about it, in a few words: `did you mean 'price'?`
     fn hint(&self) -> Option<String> {
@@ -53,8 +53,8 @@ pub trait Diagnose: Error + Send + Sync + 'static {
         None
     }
 
-    /// What a person reads of it, if it is about `sql`, which starts at `start` of the script `name`. Its message says all:
-    /// the chain of causes, which is the engine's own, is not shown.
+    /// The report for an error about `sql`, which starts at `start` of the script `name`. It leaves out the chain of
+    /// causes, which is the engine's own: the message says all.
     fn report(&self, sql: &str, name: Option<&str>, start: Place) -> Report
     where
         Self: Sized,
@@ -71,11 +71,11 @@ pub trait Diagnose: Error + Send + Sync + 'static {
 pub struct Answer<E> {
     /// The columns of the answer; none for a statement that has no answer, such as `CREATE VIEW`.
     pub schema: SchemaRef,
-    /// Whether it is that of `EXPLAIN`: texts of several lines.
+    /// Whether it is a plan, the answer of `EXPLAIN`: texts of several lines.
     pub is_plan: bool,
     /// The rows. The statement is done when the stream has ended.
     pub batches: BoxStream<'static, Result<RecordBatch, E>>,
-    /// What can be seen of it while it runs.
+    /// A handle to watch it while it runs.
     pub watch: Option<Arc<dyn Watched>>,
 }
 

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 /// The most entries that are kept.
 pub(super) const ENTRIES_MAX: usize = 10_000;
 
-/// Words of statements that carry credentials: such a statement is not written to disk.
+/// Words that suggest credentials: a statement with one of them is not kept.
 const SECRETS: [&str; 5] = ["secret", "password", "access_key", "credential", "token"];
 
-/// Where the history is: `$XDG_STATE_HOME/yeoul/history`, which is by default under `~/.local/state`.
+/// The path of the history: `$XDG_STATE_HOME/yeoul/history`, where that variable is `~/.local/state` by default.
 ///
 /// `variable` reads an environment variable; relative paths are ignored, as the XDG specification has it.
 pub(super) fn path(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
@@ -27,7 +27,7 @@ pub(super) fn create_private(path: &Path) -> io::Result<()> {
     OpenOptions::new().append(true).create(true).mode(0o600).open(path).map(drop)
 }
 
-/// Whether an entry may be written to disk.
+/// Whether an entry may be kept: it is not blank, and suggests no credentials.
 pub(super) fn may_keep(entry: &str) -> bool {
     let lower = entry.to_ascii_lowercase();
     !lower.trim().is_empty() && !SECRETS.iter().any(|secret| lower.contains(secret))

@@ -97,7 +97,7 @@ fn open_history(editor: &mut LineEditor, console: &mut Console<'_>) -> Option<Pa
     Some(path)
 }
 
-/// Adds a line to the history, on disk too unless it may hold a secret.
+/// Adds a line to the history, in memory and on disk, unless it may hold a secret.
 fn remember(editor: &mut LineEditor, history: Option<&PathBuf>, line: &str) {
     if !history::may_keep(line) {
         return;

@@ -8,14 +8,14 @@ use tokio::sync::mpsc::Receiver;
 /// Where interrupts (Ctrl-C) come from.
 #[async_trait]
 pub trait Interrupts: Send {
-    /// Waits for one, or takes one that has come since the last was taken.
+    /// Waits for an interrupt, or takes one that has come since the last was taken.
     async fn next(&mut self);
 
-    /// Lets those go that have come: they were meant for what is over.
+    /// Discards interrupts that have come: they were meant for work that is over.
     fn forget(&mut self) {}
 }
 
-/// What `work` gives, or `None` if an interrupt comes before it is done; then it is dropped.
+/// The result of `work`, or `None` if an interrupt comes before it is done; `work` is then dropped.
 pub(super) async fn or_interrupt<T>(
     interrupts: &mut dyn Interrupts,
     work: impl Future<Output = T>,
@@ -34,7 +34,7 @@ pub struct CtrlC(Option<Signal>);
 #[async_trait]
 impl Interrupts for CtrlC {
     async fn next(&mut self) {
-        // One for all waits: it remembers what comes between two of them.
+        // One listener for all waits: it remembers a signal that comes between two of them.
         if self.0.is_none() {
             self.0 = signal(SignalKind::interrupt()).ok();
         }
@@ -42,7 +42,7 @@ impl Interrupts for CtrlC {
             Some(interrupts) => {
                 interrupts.recv().await;
             }
-            // The signal cannot be handled here: then it ends the process as it always did, and never arrives.
+            // No handler can be installed: the signal ends the process, as by default, and never arrives here.
             None => std::future::pending().await,
         }
     }
@@ -54,7 +54,7 @@ impl Interrupts for CtrlC {
     }
 }
 
-/// Another's word that there was one: after the first nobody is asked again, and the channel is closed.
+/// An interrupt sent through a channel. It fires once and closes the channel, so that the sender knows it was seen.
 #[async_trait]
 impl Interrupts for Receiver<()> {
     async fn next(&mut self) {

@@ -1,9 +1,9 @@
 //! The SQL shell, for people and for scripts: `-c`, `-f` and stdin run through the same steps as a line that is typed.
 //!
-//! [`Shell`] talks to the engine through [`Engine`] only, which a [`Session`](crate::Session) is. Answers go to
+//! [`Shell`] talks to the engine through [`Engine`] only; a [`Session`](crate::Session) is one. Answers go to
 //! [`Console::out`]; errors, notices, times and the progress line go elsewhere, so that a pipe gets nothing but answers.
 //!
-//! - [`Statement`], [`Splitter`]: one small lexer divides text into statements, for scripts and for the Enter key alike.
+//! - [`Statement`], [`Splitter`]: one small lexer splits text into statements, for scripts and for the Enter key alike.
 //! - [`Script`]: reads a script step by step, in bounded memory.
 //! - [`CommandError`], [`Action`]: `.help`, `.tables` and the other commands, which follow from one table.
 

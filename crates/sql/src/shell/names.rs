@@ -15,7 +15,7 @@ impl Names {
     /// The most columns that are copied, of all tables together.
     const COLUMNS_MAX: usize = 50_000;
 
-    /// Asks the engine. A catalog or table that cannot be read is not completed, and no reason to complain.
+    /// Asks the engine. A catalog or table that cannot be read is left out, without an error.
     pub(super) async fn read<E: Engine>(engine: &E) -> Self {
         let mut names = Self { tables: Vec::new(), functions: engine.functions() };
         names.functions.sort_unstable();

@@ -9,7 +9,7 @@ use tokio::sync::mpsc::{Receiver, channel};
 use super::statement::{STATEMENT_BYTES_MAX, SplitError, Splitter, Statement};
 use crate::Place;
 
-/// One thing that a script asks for.
+/// One step of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A statement for the engine.
@@ -23,7 +23,7 @@ pub enum Step {
     },
 }
 
-/// Why a script cannot be read on.
+/// Why the rest of a script cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ScriptError {
     /// The file cannot be opened.
@@ -46,13 +46,13 @@ pub enum ScriptError {
         /// The line, from 1.
         line: u64,
     },
-    /// Its text cannot be divided into statements.
+    /// Its text cannot be split into statements.
     #[error(transparent)]
     Split(#[from] SplitError),
 }
 
 impl ScriptError {
-    /// Where it is, if it has a place in the text.
+    /// Where the error is, if it has a place in the text.
     pub fn place(&self) -> Option<Place> {
         match self {
             Self::Open { .. } | Self::Lost | Self::Read(_) => None,
@@ -62,7 +62,7 @@ impl ScriptError {
     }
 }
 
-/// Reads a script step by step, holding no more of it than one statement.
+/// Reads a script step by step, holding no more of it than a line and the statement that it continues.
 ///
 /// A line that begins with a dot, where no statement has been started, is a command.
 pub struct Script<R> {
@@ -109,7 +109,7 @@ impl<R: BufRead> Script<R> {
         let text = if place == Place::START { text.trim_start_matches('\u{feff}') } else { text };
         if text.trim_start().starts_with('.') && self.splitter.is_between_statements() {
             self.ready.push_back(Step::Command { text: text.trim().to_owned(), place });
-            // Only the line's end, so that places stay right.
+            // Only the newline, so that later places stay right.
             self.splitter.push("\n")?;
             return Ok(());
         }
@@ -123,15 +123,15 @@ impl<R: BufRead> Script<R> {
     }
 }
 
-/// What opens a script.
+/// A function that opens a script.
 pub(super) type Opener<R> = Box<dyn FnOnce() -> Result<R, ScriptError> + Send>;
 
-/// The steps of a script as they are read, ahead by one.
+/// The steps of a script, read on a thread of its own, one step ahead.
 pub(super) struct Steps(Receiver<Result<Option<Step>, ScriptError>>);
 
 impl Steps {
-    /// A thread opens the script and reads it: neither can be given up, of a pipe. It ends with the script, with the first
-    /// failure, or when it has read a step that nobody waits for.
+    /// Opens and reads the script on a thread, because neither can be cancelled if it is a pipe. The thread ends with
+    /// the script, with the first failure, or when it has read a step that nobody waits for.
     ///
     /// # Errors
     /// When the system refuses the thread.
@@ -160,7 +160,7 @@ impl Steps {
     /// # Errors
     /// When the script cannot be read on. Steps before that have been returned.
     pub(super) async fn next(&mut self) -> Result<Option<Step>, ScriptError> {
-        // The thread says that it is at the end: one that has not said so has not come there.
+        // The thread sends `None` at the end: if the channel closes before that, the thread ended early.
         self.0.recv().await.unwrap_or(Err(ScriptError::Lost))
     }
 }

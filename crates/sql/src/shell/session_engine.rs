@@ -29,7 +29,7 @@ impl Engine for Arc<Session> {
     type Error = Error;
 
     async fn run(&self, sql: &str) -> Result<Answer<Error>, Error> {
-        // Some decoders of files panic on damaged input. That ends the statement, and neither the shell nor its session.
+        // Some file decoders panic on damaged input. That ends the statement, but not the shell or its session.
         let answer = AssertUnwindSafe(self.sql(sql))
             .catch_unwind()
             .await

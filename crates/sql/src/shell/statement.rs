@@ -2,7 +2,7 @@ use std::collections::VecDeque;
 
 use crate::Place;
 
-/// The longest statement that is read: more is refused before it is held in memory.
+/// The longest statement that is read, in bytes: more is refused before it is held in memory.
 pub const STATEMENT_BYTES_MAX: usize = 64 << 20;
 
 /// One SQL statement of a script.
@@ -14,7 +14,7 @@ pub struct Statement {
     pub place: Place,
 }
 
-/// What is open at the end of the text so far, and therefore what the reader waits for.
+/// A quote or comment that is open at the end of the text so far, whose end the reader waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Open {
     /// `'…'`
@@ -38,7 +38,7 @@ impl Open {
     }
 }
 
-/// Why a script cannot be divided into statements.
+/// Why a script cannot be split into statements.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SplitError {
     /// The script ends inside something that should have been closed.
@@ -58,7 +58,7 @@ pub enum SplitError {
 }
 
 impl SplitError {
-    /// Where it is.
+    /// Where the error is.
     pub fn place(&self) -> Place {
         match self {
             Self::Unterminated { place, .. } | Self::TooLong { place } => *place,
@@ -66,23 +66,23 @@ impl SplitError {
     }
 }
 
-/// Divides SQL text into statements at semicolons, whatever pieces the text comes in.
+/// Splits SQL text into statements at semicolons, whatever pieces the text comes in.
 ///
 /// A semicolon inside a quoted string (`'…'` with `''`, `E'…'` with backslashes), a quoted identifier (`"…"`, `` `…` ``), a
 /// dollar-quoted string (`$tag$…$tag$`) or a comment (`--` to the end of the line, `/* … */` nested) ends nothing. One
 /// inside parentheses does: no statement has one there, so a forgotten `)` becomes an error at that place, and does not
-/// swallow the rest of the script. Comments before a statement and statements of nothing are dropped.
+/// swallow the rest of the script. Comments before a statement and empty statements are dropped.
 #[derive(Debug)]
 pub struct Splitter {
     text: String,
-    /// Bytes of `text` that have been looked at.
+    /// Bytes of `text` that have been scanned.
     scanned: usize,
     state: State,
-    /// Byte of `text` and place where the statement at hand starts.
+    /// Byte of `text` and place where the current statement starts.
     started: Option<(usize, Place)>,
-    /// Where `scanned` is.
+    /// The place of the next byte to scan.
     place: Place,
-    /// Where what is open was opened.
+    /// Where the open quote or comment starts.
     opened: Place,
     ready: VecDeque<Statement>,
 }
@@ -104,7 +104,7 @@ impl Default for Splitter {
 }
 
 impl Splitter {
-    /// At the start of a script.
+    /// A splitter at the start of a script.
     pub fn new() -> Self {
         Self {
             text: String::new(),
@@ -168,7 +168,7 @@ impl Splitter {
         }
     }
 
-    /// Where what is [`open`](Self::open) was opened.
+    /// Where the [`open`](Self::open) quote or comment starts.
     pub fn opened(&self) -> Place {
         self.opened
     }
@@ -178,7 +178,7 @@ impl Splitter {
         self.place
     }
 
-    /// Looks at the new text. What needs the next byte to be understood waits for it, unless this is the end.
+    /// Scans the new text. A token that depends on the next byte waits for it, unless this is the end.
     fn scan(&mut self, at_end: bool) {
         while self.scanned < self.text.len() {
             let taken = self.step(at_end);
@@ -197,12 +197,12 @@ impl Splitter {
         }
     }
 
-    /// Takes the next token or byte; the number of bytes taken, none if more text is needed first.
+    /// Takes the next token or byte. Returns the number of bytes taken, 0 if more text is needed first.
     fn step(&mut self, at_end: bool) -> usize {
         let bytes = self.text.as_bytes();
         let at = self.scanned;
         let (byte, next) = (bytes[at], bytes.get(at + 1).copied());
-        // Bytes that mean something else when a certain byte follows.
+        // Whether the next byte, on which the meaning of this one may depend, is yet to come.
         let undecided = next.is_none() && !at_end;
         match &mut self.state {
             State::Normal => return self.step_normal(byte, next, at_end),
@@ -214,7 +214,7 @@ impl Splitter {
                 b'\'' => self.state = State::Normal,
                 _ => {}
             },
-            // A doubled quote closes and opens again, which comes to the same.
+            // A doubled quote closes and opens again, with the same effect.
             State::Identifier(quote) if byte == *quote => self.state = State::Normal,
             State::Identifier(_) => {}
             State::DollarQuote { tag } => {
@@ -295,7 +295,7 @@ impl Splitter {
         taken
     }
 
-    /// Whether the quote at hand follows the `E` of an escape string.
+    /// Whether the current quote follows the `E` of an escape string.
     fn follows_escape_prefix(&self) -> bool {
         let at = self.scanned;
         at > 0 && matches!(self.text.as_bytes()[at - 1], b'e' | b'E') && !self.follows_word(at - 1)
@@ -307,13 +307,13 @@ impl Splitter {
         at > start && is_word(self.text.as_bytes()[at - 1])
     }
 
-    /// The statement at hand up to byte `end`.
+    /// The current statement up to byte `end`.
     fn take_statement(&mut self, end: usize) -> Option<Statement> {
         let (start, place) = self.started.take()?;
         Some(Statement { text: self.text[start..end].trim_end().to_owned(), place })
     }
 
-    /// Drops text that is no part of the statement at hand.
+    /// Drops text that is not part of the current statement.
     fn forget(&mut self) {
         let keep = self.started.map_or(self.scanned, |(start, _)| start);
         self.text.drain(..keep);

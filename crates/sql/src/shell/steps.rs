@@ -24,25 +24,25 @@ const READ_DEPTH_MAX: usize = 16;
 /// The most tables whose columns `.schema` lists.
 const SCHEMA_TABLES_MAX: usize = 1_000;
 
-/// How a shell shows things.
+/// How a shell shows answers, times and notices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The form of answers.
+    /// The format of answers.
     pub format: Format,
-    /// The rest of it. In an interactive shell the width follows the terminal.
+    /// The other options for answers. In an interactive shell the width follows the terminal.
     pub output: OutputOptions,
-    /// Whether to tell the time of each statement, and with it the number of rows.
+    /// Whether to show the time of each statement, and with it the number of rows.
     pub timer: bool,
-    /// Whether a person types: then each statement gets an answer, if only `done`.
+    /// Whether a person types: then each statement gets a response, if only `done`.
     pub interactive: bool,
-    /// Whether to keep notices and the progress line to itself.
+    /// Whether to suppress notices and the progress line.
     pub quiet: bool,
     /// Whether answers and the progress line share a terminal, so that one must make room for the other.
     pub answers_on_terminal: bool,
 }
 
 impl Settings {
-    /// For a script or a pipe: the table tells its rows and time, formats for programs do not.
+    /// For a script or a pipe: with tables it shows rows and time, with formats for programs it does not.
     pub fn for_script(format: Format) -> Self {
         Self {
             format,
@@ -67,7 +67,7 @@ impl Settings {
     }
 }
 
-/// The columns of the terminal on stdout, or 80 if it does not tell.
+/// The columns of the terminal on stdout, or 80 if it does not say.
 pub(super) fn terminal_width() -> usize {
     terminal_size_of(std::io::stdout()).map_or(80, |(Width(columns), _)| usize::from(columns))
 }
@@ -76,7 +76,7 @@ pub(super) fn terminal_width() -> usize {
 pub struct Console<'a> {
     /// Answers.
     pub out: &'a mut (dyn Write + Send),
-    /// All the rest. What cannot be written there is lost, and no reason to stop.
+    /// Everything else. A failed write there is ignored.
     pub err: &'a mut (dyn Write + Send),
 }
 
@@ -101,7 +101,7 @@ pub struct Shell<E> {
     pub(super) engine: E,
     pub(super) settings: Settings,
     pub(super) interrupts: Box<dyn Interrupts>,
-    /// Answers written so far as one of the formats of which a file holds only one.
+    /// Answers written so far in a binary format, of which a file holds only one.
     binary_answers: usize,
 }
 
@@ -111,14 +111,14 @@ impl<E: Engine> Shell<E> {
         Self { engine, settings, interrupts, binary_answers: 0 }
     }
 
-    /// How many answers were written in a format of which a file holds one.
+    /// How many answers were written in a binary format, of which a file holds only one.
     pub fn binary_answers(&self) -> usize {
         self.binary_answers
     }
 
     /// Runs a script up to its end or its first failure, which is reported with the place in the script `name`.
     ///
-    /// A thread of its own reads the script, so that an interrupt is heard while the next line is waited for.
+    /// A thread of its own reads the script, so that an interrupt is heard during the wait for the next line.
     pub async fn run_script(
         &mut self,
         script: impl BufRead + Send + 'static,
@@ -285,7 +285,7 @@ impl<E: Engine> Shell<E> {
         Box::pin(self.run_steps(file(path), Some(&name), depth + 1, console)).await
     }
 
-    /// Writes text of the shell's own to where answers go, unless that is a file of one answer and nothing else.
+    /// Writes the shell's own text to where answers go, or to `console.err` if that takes only one binary answer.
     fn print(&self, console: &mut Console<'_>, text: &str) -> Outcome {
         if !self.settings.format.is_text() {
             tell(console, text);
@@ -352,7 +352,7 @@ async fn list_columns<E: Engine>(
     }
 }
 
-/// Shows rows of the shell's own in the form of answers; as a table beside them where they are binary.
+/// Shows the shell's own rows in the format of answers; if that is binary, as a table on `console.err`.
 async fn show(
     settings: &Settings,
     columns: impl IntoIterator<Item = (&'static str, ArrayRef)>,
@@ -419,7 +419,7 @@ async fn run_to_end<E: Engine>(
     })
 }
 
-/// What to do about an answer that is not written to its end.
+/// The hint for an answer that could not be written to its end.
 fn hint_of<E: std::error::Error>(error: &OutputError<E>) -> Option<String> {
     let OutputError::Write(error) = error else { return None };
     full_disk_hint(error).map(str::to_owned)

@@ -1,5 +1,5 @@
-//! Goal: a script runs step by step, answers go to one place and all else to the other, and the way it ends is told apart.
-//! Method: the shell over an engine that answers by rote, with scripts as text.
+//! Goal: a script runs step by step, answers go to one place and all else to the other, and each way to end has its
+//! outcome. Method: the shell over an engine with canned answers, with scripts as text.
 
 use super::*;
 use crate::Span;
@@ -31,7 +31,7 @@ impl Diagnose for NoTable {
 #[derive(Default)]
 struct Rote {
     ran: Mutex<Vec<String>>,
-    /// Something that does not end by itself was asked for, and was dropped.
+    /// Whether work that does not end by itself has begun, and whether it was dropped.
     begun: Arc<AtomicBool>,
     dropped: Arc<AtomicBool>,
 }
@@ -143,7 +143,7 @@ struct Run {
     ran: Vec<String>,
 }
 
-/// A script that the thread which reads it can own.
+/// A script that its reading thread can own.
 fn text(script: &str) -> io::Cursor<String> {
     io::Cursor::new(script.to_owned())
 }
@@ -333,7 +333,7 @@ fn the_reader_going_away_ends_the_script_quietly() {
     }
 }
 
-/// An interrupt soon after it is waited for, when what it is to end has begun.
+/// An interrupt that comes soon after the work that it is to end has begun.
 struct Soon(Arc<AtomicBool>);
 
 #[async_trait]
