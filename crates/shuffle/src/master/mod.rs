@@ -5,7 +5,7 @@
 //!
 //! | module | kind | subject |
 //! | --- | --- | --- |
-//! | [`slots`], `partners` | decision | partitions and their copies to workers |
+//! | [`slots`] | decision | partitions and their copies to workers |
 //! | [`state`] | decision | what each message means; expiry; which data may go |
 //! | [`record`], [`report`](crate::report) | data | a change that outlives the process; what workers say of themselves |
 //! | [`messages`] | codec | protobuf to inputs, replies to protobuf |

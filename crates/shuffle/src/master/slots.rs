@@ -5,13 +5,17 @@
 //! asked for round robin. The reply's workers are also the only candidates for the shuffle's later splits (client 0.5.4),
 //! so spare workers are listed with nothing.
 
-use std::cmp::{Ordering, Reverse};
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+mod partners;
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
 
 use serde::{Deserialize, Serialize};
 
 use crate::ids::PartitionId;
 use crate::split_mix::SplitMix;
+
+use self::partners::Partners;
 
 /// How partitions are dealt to workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -267,121 +271,6 @@ impl PartialOrd for Turn {
     }
 }
 
-/// The workers of an allocation as partners of each other, by their positions. A client merges pushes by (primary, replica)
-/// pair, so a worker's partitions share one partner until there are enough of them to fill several. The partner is who
-/// lacks most of its share of all copies.
-///
-/// To be asked in the order in which the primaries were dealt: so nobody's own partitions, whose copies cannot go to it, are
-/// what is left when it alone lacks some.
-struct Partners {
-    /// The most partitions that share a partner at a time.
-    group_len: usize,
-    workers: Vec<Partner>,
-    /// The workers of each rack, who lacks most first.
-    members: Vec<BTreeSet<(Reverse<i64>, usize)>>,
-    /// The racks by their first members.
-    order: BTreeSet<(Reverse<i64>, usize)>,
-}
-
-/// One of them.
-struct Partner {
-    /// An index into `members`.
-    rack: usize,
-    /// What it lacks of its share, in thousandths of a copy: shares are no whole numbers.
-    lacks: i64,
-    /// Its partitions without a copy.
-    left: usize,
-    partner: usize,
-    /// As many of them have this partner.
-    promised: usize,
-}
-
-impl Partners {
-    /// For workers in these racks, of which two in one are partners only where all are in one. `dealt` has the position of
-    /// each partition's primary.
-    fn new<'a>(
-        racks: impl Iterator<Item = &'a str>,
-        weights: &[f64],
-        dealt: &[usize],
-        group_len: usize,
-    ) -> Self {
-        let mut own = vec![0_usize; weights.len()];
-        dealt.iter().for_each(|position| own[*position] += 1);
-        let mut numbers = BTreeMap::new();
-        let worker = |((rack, share), left): ((&'a str, f64), usize)| {
-            let next = numbers.len();
-            let rack = *numbers.entry(rack).or_insert(next);
-            // One that is to have a copy of each comes to that only if it is chosen wherever it can be.
-            let has_all = share >= dealt.len() as f64;
-            let lacks = if has_all { i64::MAX / 2 } else { (share * 1000.0) as i64 - copies(left) };
-            Partner { rack, lacks, left, partner: 0, promised: 0 }
-        };
-        let workers: Vec<Partner> = racks.zip(shares(weights, dealt.len())).zip(own).map(worker).collect();
-        let mut members = vec![BTreeSet::new(); numbers.len()];
-        for (position, worker) in workers.iter().enumerate() {
-            members[worker.rack].insert((Reverse(worker.lacks), position));
-        }
-        let firsts = members.iter().enumerate();
-        let order = firsts.filter_map(|(rack, members)| Some((members.first()?.0, rack))).collect();
-        Self { group_len: group_len.max(1), workers, members, order }
-    }
-
-    /// Who keeps the copy of a worker's next partition.
-    fn next(&mut self, own: usize) -> usize {
-        if self.workers[own].promised == 0 {
-            let count = self.group_len.min(self.workers[own].left);
-            let partner = self.who_lacks_most(own);
-            self.give(partner, count);
-            let worker = &mut self.workers[own];
-            (worker.partner, worker.promised) = (partner, count);
-        }
-        let worker = &mut self.workers[own];
-        (worker.left, worker.promised) = (worker.left - 1, worker.promised - 1);
-        worker.partner
-    }
-
-    fn give(&mut self, partner: usize, count: usize) {
-        let Partner { rack, lacks, .. } = &mut self.workers[partner];
-        let members = &mut self.members[*rack];
-        if let Some((most, _)) = members.first() {
-            self.order.remove(&(*most, *rack));
-        }
-        members.remove(&(Reverse(*lacks), partner));
-        *lacks -= copies(count);
-        members.insert((Reverse(*lacks), partner));
-        self.order.extend(members.first().map(|(most, _)| (*most, *rack)));
-    }
-
-    /// In another rack than `own`, or in the same one where there is no other; of several who lack as much the next in the
-    /// ring, which spreads them.
-    fn who_lacks_most(&self, own: usize) -> usize {
-        let own_rack = self.workers[own].rack;
-        let other = self.order.iter().map(|(_, rack)| *rack).find(|rack| *rack != own_rack);
-        let members = &self.members[other.unwrap_or(own_rack)];
-        let most = members.iter().find(|(_, position)| *position != own);
-        let (most, _) = *most.expect("replicas are placed on two workers or more");
-        let behind = members.range((most, own + 1)..=(most, usize::MAX));
-        let (_, position) = *behind.chain(members.range((most, 0)..)).next().expect("found above");
-        position
-    }
-}
-
-fn copies(count: usize) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX / 1000) * 1000
-}
-
-/// What each worker is to have of the primaries and replicas of `count` partitions: by weight, but of no partition both.
-fn shares(weights: &[f64], count: usize) -> Vec<f64> {
-    let (count, sum) = (count as f64, weights.iter().sum::<f64>());
-    let heavy = weights.iter().position(|weight| 2.0 * weight > sum);
-    let share = |(position, weight): (usize, &f64)| match heavy {
-        Some(heavy) if heavy == position => count,
-        Some(heavy) => count * weight / (sum - weights[heavy]),
-        None => 2.0 * count * weight / sum,
-    };
-    weights.iter().enumerate().map(share).collect()
-}
-
 impl SplitMix {
     /// Uniform in (0, 1]: never zero, so that its logarithm is finite.
     fn unit(&mut self) -> f64 {
@@ -391,6 +280,8 @@ impl SplitMix {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -647,7 +538,7 @@ mod tests {
             if replicate {
                 let weights = weights(&candidates, policy.balance);
                 let weights: Vec<f64> = allocation.used.iter().map(|index| weights[*index]).collect();
-                let shares = shares(&weights, partitions.len());
+                let shares = partners::shares(&weights, partitions.len());
                 let group_len = per_worker.max(1);
                 for (index, share) in allocation.used.iter().zip(shares) {
                     let own = primaries_of(&allocation, *index);
