@@ -124,18 +124,26 @@ def executors_leave(spark):
 
 
 def speculation(spark):
-    """Some tasks are slow on their first attempt; with `spark.speculation`, Spark starts second ones."""
+    """Two map tasks stand still on their first attempt, when they have pushed most of their rows. With `spark.speculation` second
+    attempts win, and what the first ones pushed counts for nothing."""
+    winners = spark.sparkContext.accumulator(0)
 
     def slow(index, rows):
         from pyspark import TaskContext
 
-        if index < 2 and TaskContext.get().attemptNumber() == 0:
-            time.sleep(8)
-        return rows
+        attempt = TaskContext.get().attemptNumber()
+        if index < 2:
+            winners.add(attempt)
+        for at, row in enumerate(rows):
+            if index < 2 and attempt == 0 and at == 20_000:
+                time.sleep(20)
+            yield row % 5000, str(row) * 30
 
-    rdd = spark.sparkContext.parallelize(range(400_000), 16).mapPartitionsWithIndex(slow).map(lambda i: (i % 5000, i))
-    sums = rdd.reduceByKey(lambda a, b: a + b, 16).collect()
-    return [str(len(sums)), str(sum(value for _, value in sums))]
+    pairs = spark.sparkContext.parallelize(range(400_000), 16).mapPartitionsWithIndex(slow)
+    lengths = pairs.partitionBy(16).map(lambda pair: len(pair[1])).collect()
+    if spark.conf.get("spark.speculation", "false") == "true":
+        assert winners.value == 2, f"{winners.value} second attempts won, not 2"
+    return [str(len(lengths)), str(sum(lengths))]
 
 
 def long_shuffle(spark):

@@ -1,9 +1,11 @@
 """PySpark 3.5.9 with the stock client against ours, each answer compared with Spark's own shuffle.
 
-Usage: stock_spark.py [--scale N] [--replicate] [--dynamic] [--conf K=V]… [--only JOB,…]    exits 1 if an answer differs
+Usage: stock_spark.py [--scale N] [--replicate] [--dynamic] [--speculation] [--conf K=V]… [--only JOB,…]
+exits 1 if an answer differs
 """
 
 import argparse
+import contextlib
 import hashlib
 import json
 import os
@@ -15,13 +17,13 @@ import tempfile
 
 import fetch
 from cluster import Cluster
-from harness import ending
+from harness import ending, free_ports
 
 HERE = pathlib.Path(__file__).parent
 JOBS = ["thousand_partitions", "group_by", "skew_join", "local_reader", "large_rows", "hot_partition", "sort_by_key"]
-JOBS += ["cached_and_read_again", "executors_leave", "speculation"]
-# Jobs for other judges, which run here on request only.
-ON_REQUEST = ["long_shuffle"]
+JOBS += ["cached_and_read_again", "executors_leave"]
+# On request only: one says something with --speculation only, the other is for faults to happen in.
+ON_REQUEST = ["speculation", "long_shuffle"]
 # All queries and jobs at scale 1 take some 10 minutes.
 SECONDS_MAX = 2 * 3600
 
@@ -31,6 +33,14 @@ DYNAMIC = {
     "spark.dynamicAllocation.executorIdleTimeout": "1s",
     "spark.dynamicAllocation.shuffleTracking.enabled": "false",
     "spark.shuffle.sort.io.plugin.class": "org.apache.spark.shuffle.celeborn.CelebornShuffleDataIO",
+}
+
+# A second attempt begins soon after half of a stage's tasks have ended.
+SPECULATION = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.quantile": "0.5",
+    "spark.speculation.minTaskRuntime": "500ms",
 }
 
 BASE = {
@@ -92,6 +102,23 @@ def run_inside(script: str, conf: dict, tables, out, log: pathlib.Path, argument
         return subprocess.Popen(arguments, env=environment, cwd=log.parent, start_new_session=True, **pipes)
 
 
+@contextlib.contextmanager
+def spark_on_two_hosts(folder: pathlib.Path):
+    """The address of a Spark master with workers on two hosts, as it has to have for speculation: no second attempt of a task runs
+    on the host of the first, and all executors of `local-cluster` are on one."""
+    spark_class = next((fetch.venv("spark", fetch.SPARK).parent / "lib").glob("*/site-packages/pyspark/bin/spark-class"))
+    (port,) = free_ports(1)
+    master = f"spark://127.0.0.1:{port}"
+    lines = [["master.Master", "--host", "127.0.0.1", "--port", str(port)]]
+    for host in ["127.0.0.2", "127.0.0.3"]:
+        lines.append(["worker.Worker", "--host", host, "--cores", "2", "--memory", "2g", "--work-dir", str(folder / host), master])
+    with contextlib.ExitStack() as stack, open(folder / "spark-servers.log", "wb") as log:
+        for name, *arguments in lines:
+            line = [spark_class, f"org.apache.spark.deploy.{name}", "--webui-port", "0", *arguments]
+            stack.enter_context(ending(subprocess.Popen(line, stdout=log, stderr=log, start_new_session=True)))
+        yield master
+
+
 def results(out: pathlib.Path) -> dict:
     lines = out.read_text().splitlines() if out.exists() else []
     return {result["job"]: result for result in map(json.loads, lines)}
@@ -140,6 +167,7 @@ def main() -> int:
     parser.add_argument("--scale", type=float, default=1)
     parser.add_argument("--replicate", action="store_true")
     parser.add_argument("--dynamic", action="store_true", help="with dynamic allocation")
+    parser.add_argument("--speculation", action="store_true", help="with second attempts of slow tasks, on two hosts")
     parser.add_argument("--conf", action="append", default=[])
     parser.add_argument("--only", default="")
     parser.add_argument("--memory", default="512MiB")
@@ -149,9 +177,11 @@ def main() -> int:
     jobs = chosen(options.only, [*queries(), *JOBS, *ON_REQUEST]) if options.only else [*queries(), *JOBS]
     extra = dict(pair.split("=", 1) for pair in options.conf)
     native = expected(jobs, tables, {key: value for key, value in extra.items() if "celeborn" not in key})
-    with Cluster(options.workers, memory=options.memory) as cluster:
+    with Cluster(options.workers, memory=options.memory) as cluster, contextlib.ExitStack() as stack:
         out, log = cluster.folder / "out", cluster.folder / "spark.log"
         extra |= DYNAMIC if options.dynamic else {}
+        if options.speculation:
+            extra |= SPECULATION | {"spark.master": stack.enter_context(spark_on_two_hosts(cluster.folder))}
         with ending(start(celeborn(cluster.endpoint, options.replicate) | extra, jobs, tables, out, log)) as spark:
             spark.wait(SECONDS_MAX)
         wrong = compare(jobs, native, results(out))
