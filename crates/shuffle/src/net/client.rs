@@ -1,4 +1,4 @@
-//! The client of a server: one or a few connections to each, shared by all requests.
+//! A client that sends requests to servers: one or a few connections to each, shared by all requests.
 
 use std::collections::HashMap;
 use std::io;
