@@ -141,8 +141,7 @@ impl Inner {
         mut reasons: Vec<String>,
     ) -> Result<()> {
         loop {
-            // The permit is kept until there is a new location, if one is needed: pushes that wait for it go there,
-            // too.
+            // The permit is kept until there is a new location, if one is needed: pushes that wait for it go there.
             let (location, _place) = self.place(batch.partition).await?;
             let answer = self.push_to(&location, &[location.id], std::slice::from_ref(batch)).await?;
             let (reason, avoid, is_split) = match verdict(answer, &location) {

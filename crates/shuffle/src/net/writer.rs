@@ -138,8 +138,7 @@ impl FrameWriter {
         }
     }
 
-    /// The first piece of a body, or why there is none. Frames before it are written meanwhile: they do not wait for
-    /// its disk.
+    /// The first piece of a body, or why there is none. Frames before it are written without waiting for its disk.
     async fn first_piece(&mut self, source: &mut dyn PieceSource) -> io::Result<io::Result<Piece>> {
         let first = next_of(source, self.idle_max / self.first_part);
         let first = self.gathered.write_while_waiting(first, &mut self.half, self.idle_max).await?;
