@@ -23,7 +23,7 @@ pub(crate) struct Readable {
 pub(super) struct Committed {
     /// By partition.
     pub files: Vec<Vec<Readable>>,
-    /// By map id: whose batches count.
+    /// By map id: the attempt whose batches count.
     pub winners: Vec<AttemptId>,
 }
 

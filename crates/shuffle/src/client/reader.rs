@@ -34,7 +34,7 @@ pub struct Reader {
     failed: Vec<Failure>,
     /// How often its copies have been tried again.
     retries: u32,
-    /// When they may be tried again, if somebody waits for that.
+    /// When they are tried again, if they are.
     retry_at: Option<Instant>,
     /// Why there is no more to read.
     broken: Option<Error>,

@@ -86,7 +86,7 @@ impl ChunkSlice {
     pub const TO_END: i32 = i32::MAX;
 }
 
-/// A frame's header. The numbers give each layout behind the prefix.
+/// A frame's header. Each variant gives the frame type's number and the layout after the prefix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Header {
     /// Type 0: the slice. No body.

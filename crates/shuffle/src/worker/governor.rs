@@ -11,8 +11,8 @@ use super::memory;
 use super::node::Node;
 use crate::process::ResidentSet;
 
-/// How often the process is measured while much comes in or somebody waits. Between two measurements no more comes in than
-/// a loopback connection carries.
+/// How often the process is measured while much comes in or a request waits. Between two measurements no more comes in
+/// than a loopback connection carries.
 const INTERVAL: Duration = Duration::from_millis(50);
 
 /// How often it is measured while little comes in: each measurement wakes threads.

@@ -38,7 +38,7 @@ pub enum MapRange {
 
 impl MapRange {
     /// The range that an open request asks for. 0 to `i32::MAX` is a whole partition; clients from 0.6 on also say
-    /// "whole, I pick the chunks" with a negative end or with start behind end.
+    /// "whole, I pick the chunks" with a negative end or with start after end.
     pub fn from_wire(start: i32, end: i32) -> Self {
         if (start <= 0 && end == i32::MAX) || end < 0 || start > end {
             Self::Whole

@@ -48,7 +48,7 @@ impl Peers {
         idle.unwrap_or_default()
     }
 
-    /// Keeps a connection whose request was answered for the next one.
+    /// Keeps a connection for the next request, after its own was answered.
     pub fn take_back(&self, application: &ApplicationId, client: Client) {
         let mut clients = self.clients();
         // It must not bring back an application that has left meanwhile.

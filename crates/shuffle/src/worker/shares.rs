@@ -101,7 +101,7 @@ pub struct Ticket {
 /// A request that has got its turn: its bytes are counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
-    /// Whose turn it was.
+    /// The request whose turn it was.
     pub ticket: Ticket,
     /// For which party.
     pub party: Party,
@@ -266,7 +266,7 @@ impl Shares {
         ticket
     }
 
-    /// Takes bytes if it can be at once, with nobody in line: [`Shares::join`] and [`Shares::next`] in one.
+    /// Takes bytes at once if nobody is in line and there is room: [`Shares::join`] and [`Shares::next`] in one.
     pub fn take_at_once(&mut self, party: &Party, bytes: u64, now_ms: u64) -> bool {
         if self.waiting > 0 {
             return false;

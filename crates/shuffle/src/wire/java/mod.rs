@@ -49,7 +49,7 @@ pub enum Object {
 }
 
 impl Object {
-    /// Reads a stream of one object. Bytes behind the object are ignored, as Java's reader does.
+    /// Reads a stream of one object. Bytes after the object are ignored, as Java's reader does.
     ///
     /// # Errors
     /// The bytes do not follow the grammar, or exceed the reader's limits.
