@@ -1,4 +1,4 @@
-//! What the pages of a master and of a worker have in common: the forms of Celeborn 0.6's `/api/v1`.
+//! What the pages of a master and of a worker share: the JSON of Celeborn 0.6's `/api/v1`.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -11,15 +11,15 @@ use serde_json::{Map, Value, json};
 use crate::http::{Pages, Request, Response};
 use crate::ids::WorkerId;
 
-/// Pages by method and path. There is no page where it is `None`.
+/// Pages by method and path. `None` means that there is no such page.
 pub trait Routes: Send + Sync + 'static {
     /// All of them, as `/` shows them: in each line a method, a path, and what it is for.
     const LIST: &'static str;
 
-    /// Shows.
+    /// Answers a GET.
     fn get(&self, path: &str, query: &str) -> Option<Response>;
 
-    /// Changes something.
+    /// Answers a POST, which changes something.
     fn post(
         &self,
         path: &str,
@@ -45,12 +45,12 @@ impl<R: Routes> Pages for R {
     }
 }
 
-/// A page that is there.
+/// A page with this JSON, with status 200.
 pub fn ok(value: &Value) -> Response {
     Response::json(200, value)
 }
 
-/// What became of a request to change something.
+/// The outcome of a request to change something.
 pub fn handled(success: bool, message: impl Into<String>) -> Response {
     handled_with(200, success, message)
 }
@@ -60,10 +60,10 @@ pub fn handled_with(status: u16, success: bool, message: impl Into<String>) -> R
     Response::json(status, &json!({ "success": success, "message": message.into() }))
 }
 
-/// The JSON of a request.
+/// Parses the JSON of a request.
 ///
 /// # Errors
-/// The answer to one that is not what was expected.
+/// The answer to JSON that is not what was expected.
 pub fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Response> {
     serde_json::from_slice(body)
         .map_err(|error| handled_with(400, false, format!("not the JSON expected: {error}")))

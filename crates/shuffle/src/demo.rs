@@ -100,7 +100,7 @@ pub async fn run(dir: &Path, script: &Script, mut say: impl FnMut(&str)) -> Resu
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    // There are two copies, so that this is half of what a worker has when all of it has arrived.
+    // There are two copies, so this is half of what a worker has when all of it has arrived.
     let (fullest, bytes_killed) = fullest(&workers, threshold / script.workers as u64).await?;
     let victim = workers.remove(fullest);
     let victim_id = victim.id().clone();
@@ -172,7 +172,7 @@ async fn fullest(workers: &[worker::Handle], least: u64) -> Result<(usize, u64)>
     }
 }
 
-/// What a partition holds, in no order: a sum of hashes is the same for each.
+/// What a partition holds, whatever the order: a sum of hashes does not depend on it.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Content {
     batches: u64,
@@ -189,7 +189,7 @@ impl Content {
     }
 }
 
-/// The batches of one map task, each with its partition: sizes from 1 byte to 32 KiB, none like another.
+/// The batches of one map task, each with its partition: sizes from 1 byte to 32 KiB, no two alike.
 fn batches_of(script: &Script, map: i32) -> impl Iterator<Item = (i32, u64, usize)> + use<> {
     let (partitions, budget) = (script.partitions as u64, script.bytes / script.maps as u64);
     let mut seed = mix(map as u64 + 1);
@@ -221,7 +221,7 @@ fn mix(number: u64) -> u64 {
     SplitMix(number).next()
 }
 
-/// Holds the map tasks at the point of the kill until it has happened, with their last pushes still on their way.
+/// Holds the map tasks at the point of the kill until it has happened, with their last pushes in flight.
 struct Gate {
     written: Arc<AtomicU64>,
     threshold: u64,

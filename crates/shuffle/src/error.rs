@@ -28,7 +28,7 @@ impl Error {
         Self(Box::new(Inner { kind, message: message.into(), hint: None, source: None }))
     }
 
-    /// A directory that was given with `--dir`, for batches or whatever it was to be used for, cannot be.
+    /// The error that a directory given with `--dir` cannot be used for `purpose`, such as batches.
     pub(crate) fn unusable_directory(path: &Path, purpose: &str, error: io::Error) -> Self {
         let is_other = path.exists() && !path.is_dir();
         let why = if is_other { "it is not a directory".to_owned() } else { error.to_string() };

@@ -1,16 +1,16 @@
-//! What is said on stderr, for tests that listen.
+//! What is logged to stderr, for tests that check it.
 
 use std::io;
 use std::sync::{Arc, Mutex};
 
 use tracing::subscriber::{DefaultGuard, set_default};
 
-/// The lines that a thread has said: a level and a text each.
+/// The lines that a thread has logged: a level and a text each.
 #[derive(Clone, Default)]
 pub struct Heard(Arc<Mutex<Vec<u8>>>);
 
 impl Heard {
-    /// Listens to this thread for as long as the guard lives. A task is heard where one thread runs them all.
+    /// Captures what this thread logs for as long as the guard lives; tasks too, if one thread runs them all.
     pub fn begin() -> (Self, DefaultGuard) {
         let heard = Self::default();
         let to = heard.clone();
@@ -18,7 +18,7 @@ impl Heard {
         (heard, set_default(listener.without_time().with_target(false).finish()))
     }
 
-    /// All of them.
+    /// All lines.
     pub fn text(&self) -> String {
         String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
     }

@@ -30,7 +30,7 @@ const BUFFER_MAX: usize = 64 << 10;
 const CONNECTIONS_MAX: usize = 128;
 /// How long a request's head or body may take to arrive, and how long a connection may idle.
 const REQUEST_MAX: Duration = Duration::from_secs(15);
-/// A peer that does not read its answers gives its place back.
+/// Limits that make a peer that does not read its answers give its place back.
 const LIFETIME: Lifetime = Lifetime { requests: Duration::from_secs(60), last_answer: REQUEST_MAX };
 
 /// How long a connection lasts at most.
@@ -78,7 +78,7 @@ impl Response {
     }
 }
 
-/// What a server shows.
+/// The pages of a server.
 pub trait Pages: Send + Sync + 'static {
     /// Answers a request.
     fn answer(&self, request: Request) -> impl Future<Output = Response> + Send;
@@ -107,7 +107,7 @@ impl HttpServer {
                 () = accept(socket, pages, &mut connections) => {}
                 () = stopped.notified() => {}
             }
-            // An answer that another thread makes goes on until it next waits.
+            // An answer that is made on another thread goes on until its next await.
             connections.shutdown().await;
         });
         Ok(Self { address, stop, task })
@@ -219,7 +219,7 @@ mod tests {
         }
     }
 
-    /// Takes its time on the thread that runs it, as no page should, and says when it begins and when it ends.
+    /// Blocks the thread that runs it, as no page should, and says when it begins and when it ends.
     #[derive(Default)]
     struct Slow {
         begun: Notify,
@@ -287,7 +287,7 @@ mod tests {
         server.stop().await;
         assert!(pages.ended.load(Ordering::Relaxed), "a page is still being made");
         assert_eq!(Arc::strong_count(&pages), 1);
-        // Its answer may have left, and nothing comes behind it.
+        // Its answer may have left, and nothing comes after it.
         let _ = timeout(WITHIN, peer.read_to_end(&mut Vec::new())).await.expect("the connection is closed");
     }
 }

@@ -53,7 +53,7 @@ integer_id! {
     PartitionId
 }
 integer_id! {
-    /// The how-manieth location a partition has: 0 at registration, one more with each revive or split.
+    /// Sequence number of a partition's location: 0 at registration, higher with each revive or split.
     Epoch
 }
 integer_id! {
@@ -185,7 +185,7 @@ impl fmt::Display for Mode {
 pub struct LocationId {
     /// The reduce partition.
     pub partition: PartitionId,
-    /// Its how-manieth location.
+    /// Which of its locations.
     pub epoch: Epoch,
 }
 

@@ -1,9 +1,9 @@
-//! Numbers for Prometheus under Celeborn's names, so that the dashboards of 0.5 show what there is here as well. Panels for
-//! what there is not stay empty: Flink's streams, sorting, HDFS, congestion control, Netty's and the JVM's memory.
+//! Metrics for Prometheus under Celeborn's names, so that the dashboards of 0.5 show what exists here as well. Panels
+//! for what does not stay empty: Flink's streams, sorting, HDFS, congestion control, Netty's and the JVM's memory.
 //!
 //! Celeborn writes a gauge `Name` as `metrics_Name_Value`, a counter as `metrics_Name_Count`, and a timer as
-//! `metrics_Name_{Count,Max,Mean,Min,50thPercentile,…}` in milliseconds, each with the label `role`. The label `instance` is
-//! Prometheus' own, which gives it to whatever it asks.
+//! `metrics_Name_{Count,Max,Mean,Min,50thPercentile,…}` in milliseconds, each with the label `role`. Prometheus itself
+//! adds the label `instance`.
 
 use std::fmt::{Display, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +16,7 @@ use crate::process;
 pub struct Exposition {
     text: String,
     labels: String,
-    /// What the lines before are about, which says once what it is.
+    /// The metric of the lines before: its HELP and TYPE are written once.
     last: String,
 }
 
@@ -42,13 +42,13 @@ impl Exposition {
         self.line("counter", &format!("metrics_{name}_Count"), what, "", value);
     }
 
-    /// What every program tells Prometheus about its process, under the names that all of them use, and what Celeborn's
-    /// dashboards want to know of it.
+    /// The metrics that every program gives of its process, under Prometheus' standard names, and those that Celeborn's
+    /// dashboards show.
     pub fn process(&mut self) {
         let cpu_seconds = process::cpu_seconds();
         if let Some(seconds) = cpu_seconds {
             self.line("counter", "process_cpu_seconds_total", "CPU time used, in seconds", "", seconds);
-            // Whoever's CPU time it is.
+            // Celeborn's name, although there is no JVM.
             self.gauge("JVMCPUTime", "CPU time used, in nanoseconds", (seconds * 1e9) as u64);
         }
         if let Some(bytes) = process::resident_bytes() {
@@ -65,7 +65,7 @@ impl Exposition {
         }
     }
 
-    /// The distribution of what a timer has timed, in milliseconds.
+    /// The distribution of a timer's times, in milliseconds.
     pub fn timer(&mut self, name: &str, what: &str, timer: &Timer) {
         let reading = timer.read();
         let ms = |us: u64| us as f64 / 1000.0;
@@ -109,17 +109,17 @@ fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-/// Counts what happened since the process started.
+/// Counts events since the process started.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// It happened so many times more.
+    /// Adds so many events.
     pub fn add(&self, times: u64) {
         self.0.fetch_add(times, Ordering::Relaxed);
     }
 
-    /// How often it happened.
+    /// The number of events.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -127,7 +127,7 @@ impl Counter {
 
 /// Buckets per doubling of the time; a percentile is at most 1/8 too high.
 const STEPS: u64 = 8;
-/// Up to 2^40 microseconds, which is twelve days.
+/// Up to 2^43 microseconds, which is a hundred days; the last one also has longer times.
 const BUCKETS: usize = 41 * STEPS as usize;
 
 /// Times of an operation since the process started, in buckets.
@@ -136,7 +136,7 @@ pub struct Timer {
     count: AtomicU64,
     sum_us: AtomicU64,
     max_us: AtomicU64,
-    /// Everything, while nothing was counted.
+    /// `u64::MAX` while nothing was counted.
     min_us: AtomicU64,
     buckets: [AtomicU64; BUCKETS],
 }
@@ -154,7 +154,7 @@ impl Default for Timer {
 }
 
 impl Timer {
-    /// Counts an operation that is done here and now.
+    /// Runs an operation and counts its time.
     pub fn time<T>(&self, operation: impl FnOnce() -> T) -> T {
         let begun = Instant::now();
         let outcome = operation();

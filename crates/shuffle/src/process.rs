@@ -1,4 +1,4 @@
-//! What the operating system says about this process. Its files are the kernel's, not a disk's: they are read at once.
+//! What the operating system says about this process. Its files are the kernel's, not a disk's: reads do not wait.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -8,7 +8,7 @@ use rustix::param::page_size;
 /// The kernel tells programs their CPU time in hundredths of a second on all systems that we run on.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// The resident set of this process, as the kernel counts it; open, for who looks often.
+/// The resident set of this process, as the kernel counts it; the file stays open for frequent reads.
 pub struct ResidentSet(File);
 
 impl ResidentSet {
@@ -22,7 +22,7 @@ impl ResidentSet {
         let mut text = [0; 128];
         let len = self.0.read_at(&mut text, 0).ok()?;
         let pages: u64 = std::str::from_utf8(&text[..len]).ok()?.split(' ').nth(1)?.parse().ok()?;
-        // What a page has differs between kernels, even of one architecture.
+        // The page size differs between kernels, even of one architecture.
         Some(pages * page_size() as u64)
     }
 }
@@ -43,11 +43,11 @@ pub fn cpu_seconds() -> Option<f64> {
 
 /// Files and sockets that this process has open.
 pub fn open_files() -> Option<usize> {
-    // Among them the folder that is being read.
+    // One of them is the folder that is being read.
     Some(fs::read_dir("/proc/self/fd").ok()?.count().saturating_sub(1))
 }
 
-/// The tasks of the whole machine that ran or wanted to, on average of the last minute.
+/// The load average of the whole machine: tasks that ran or wanted to, over the last minute.
 pub fn system_load() -> Option<f64> {
     fs::read_to_string("/proc/loadavg").ok()?.split(' ').next()?.parse().ok()
 }

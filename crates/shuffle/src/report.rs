@@ -33,7 +33,7 @@ pub struct Report {
     pub memory_limit_bytes: u64,
     /// What it uses now.
     pub memory_used_bytes: u64,
-    /// Every shuffle of which it holds something.
+    /// Every shuffle that it holds something of.
     pub shuffles: Vec<HeldShuffle>,
     /// It asks for no new partitions for the moment.
     pub saturated: bool,
@@ -107,9 +107,9 @@ pub enum Health {
     /// Read and written.
     #[default]
     Healthy,
-    /// It has no space above its reserve; what is there is read.
+    /// It has no space above its reserve; what is there can be read.
     Full,
-    /// A write or a probe failed; what is there is read as far as possible.
+    /// A write or a probe failed; what is there can be read as far as possible.
     Failed,
 }
 
@@ -144,7 +144,7 @@ pub struct HeldShuffle {
     pub bytes: u64,
 }
 
-/// What the master wants a worker to do with itself.
+/// What the master orders a worker to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Command {
     /// Hand over, flush, exit; it comes back on the same ports.

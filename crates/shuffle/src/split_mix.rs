@@ -1,4 +1,4 @@
-//! Numbers that look random and come again from the same seed.
+//! Pseudo-random numbers, the same for the same seed.
 
 /// SplitMix64 (Steele, Lea and Flood, 2014): a stream of well-mixed numbers from one seed.
 pub(crate) struct SplitMix(pub(crate) u64);

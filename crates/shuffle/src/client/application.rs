@@ -57,15 +57,15 @@ pub struct Options {
     pub push_max: Duration,
     /// How long any other request may take.
     pub request_max: Duration,
-    /// How often a request to the masters is repeated before it fails, 100 ms longer apart each time.
+    /// How often a request to the masters is tried before it fails; the waits between grow by 100 ms, to 2 s at most.
     pub attempts_max: usize,
-    /// How long before a worker that could not be reached is asked again for what only it has; it is asked three times
-    /// more, each time after twice as long.
+    /// The wait before a worker that could not be reached is asked again for what only it has; it is asked three times
+    /// more, and the wait doubles each time.
     pub retry_wait: Duration,
     /// Chunks requested ahead of the reader.
     pub chunks_ahead: usize,
-    /// The interval of the heartbeat, which brings the news that a worker leaves: its locations are committed then, if it
-    /// waits for them so long.
+    /// The interval of the heartbeat, whose answer names leaving workers: their locations are committed then, if they
+    /// wait that long.
     pub heartbeat: Duration,
 }
 
@@ -286,8 +286,8 @@ impl Session {
         }
     }
 
-    /// Whether a registration has the number. Workers keep what they have under a number, so that two that have it at once,
-    /// or one behind the other without a goodbye between them, would read each other's batches.
+    /// Checks that no registration has the id. Workers keep data under it, so two registrations that have it at once,
+    /// or one after the other without an `unregister` between them, would read each other's batches.
     ///
     /// # Errors
     /// `Conflict` if one has.
@@ -317,21 +317,21 @@ impl Session {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells a shuffle from now on which workers leave.
+    /// From now on, tells a shuffle which workers leave.
     pub fn remember(&self, shuffle: &Arc<Inner>) {
         let mut shuffles = self.shuffles.lock().unwrap_or_else(PoisonError::into_inner);
         shuffles.retain(|shuffle| shuffle.strong_count() > 0);
         shuffles.push(Arc::downgrade(shuffle));
     }
 
-    /// Has nothing more to tell a shuffle.
+    /// Stops telling a shuffle which workers leave.
     pub fn forget(&self, shuffle: &Arc<Inner>) {
         let mut shuffles = self.shuffles.lock().unwrap_or_else(PoisonError::into_inner);
         shuffles.retain(|known| !std::ptr::eq(known.as_ptr(), Arc::as_ptr(shuffle)));
     }
 
-    /// Has no new locations made on workers that leave, and what is there committed. The heartbeat does not wait for that:
-    /// a worker may take long.
+    /// Keeps new locations off leaving workers, and commits what is there. The heartbeat does not wait for that: a
+    /// worker may take long.
     fn leave(&self, leaving: &[WorkerId]) {
         let shuffles = self.shuffles.lock().unwrap_or_else(PoisonError::into_inner);
         for shuffle in shuffles.iter().filter_map(Weak::upgrade) {
@@ -354,7 +354,7 @@ impl Session {
                 Ok(answer) => return Ok(answer.parse()?),
                 Err(error) => {
                     self.master.store(index + 1, Ordering::Relaxed);
-                    // A master that answers with a failure does so again, but another may be of another mind.
+                    // A master that answers with a failure would do so again, but another may not.
                     if error.kind() == Kind::Conflict && attempt + 1 >= masters.len() {
                         return Err(error);
                     }
@@ -381,12 +381,12 @@ impl Session {
         Ok(answer.parse()?)
     }
 
-    /// How long to wait before the how-manieth retry, from 1.
+    /// Back-off before retry `retry`, counted from 1; doubles each time.
     pub fn retry_wait(&self, retry: u32) -> Duration {
         self.options.retry_wait * (1 << (retry - 1))
     }
 
-    /// Waits before the how-manieth retry, from 1.
+    /// Waits before retry `retry`, counted from 1.
     pub async fn wait_to_retry(&self, retry: u32) {
         tokio::time::sleep(self.retry_wait(retry)).await;
     }

@@ -1,4 +1,4 @@
-//! The commit of a shuffle, and before it of workers that leave: which copies of which locations can be read.
+//! The commit of a shuffle, and early commits on leaving workers: which copies of which locations can be read.
 
 use std::collections::BTreeMap;
 
@@ -23,11 +23,11 @@ pub(crate) struct Readable {
 pub(super) struct Committed {
     /// By partition.
     pub files: Vec<Vec<Readable>>,
-    /// By map id: whose batches count.
+    /// By map id: the attempt whose batches count.
     pub winners: Vec<AttemptId>,
 }
 
-/// What the worker of a copy has said to its commit.
+/// What a worker has answered about a copy that it was to commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Said {
     /// Nothing: it was not reached, or not asked yet.
@@ -42,7 +42,7 @@ pub(crate) enum Said {
     Lost,
 }
 
-/// What becomes of a location, as far as the workers of its copies have said.
+/// The outcome for a location, from what the workers of its copies have answered.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Readable(Readable),
@@ -52,7 +52,7 @@ pub(crate) enum Fate {
     Lost,
 }
 
-/// A location that can be read is known by one copy, and so is an empty one: a batch is acknowledged when both have it.
+/// One whole copy makes a location readable, one empty copy makes it empty: acknowledged batches are in both.
 pub(crate) fn fate(location: &Location, said: impl Fn(FileName) -> Said) -> Fate {
     let all: Vec<_> = location.copies().map(|copy| (said(copy.file()), copy)).collect();
     let has = |wanted| all.iter().any(|(said, _)| *said == wanted);
@@ -69,13 +69,12 @@ pub(crate) fn fate(location: &Location, said: impl Fn(FileName) -> Said) -> Fate
     }
 }
 
-/// What the workers have said so far, in the commits of those that leave early and in that of the whole shuffle.
+/// The workers' answers so far, in early commits on leaving workers and in that of the whole shuffle.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     /// Of each copy that was asked for.
     said: BTreeMap<FileName, Said>,
-    /// Requests to repeat. They are repeated as they were: a worker knows them again, but may have forgotten the copies
-    /// since.
+    /// Requests to repeat, unchanged: a worker recognises them, but may have forgotten the copies since.
     open: Vec<Request>,
 }
 
@@ -86,7 +85,7 @@ enum Missing {
     Lost(LocationId),
 }
 
-/// A worker is asked to commit copies.
+/// A request to a worker to commit copies.
 #[derive(Debug, Clone)]
 struct Request {
     worker: WorkerId,
@@ -104,7 +103,7 @@ impl Committed {
         loop {
             inner.check(&inner.state())?;
             let failures = progress.ask(inner, &winners, |_| true).await?;
-            // The workers are asked again only while something that nobody else has depends on them.
+            // Workers are asked again only while a location depends on them alone.
             match progress.files(&locations) {
                 Ok(files) => return Ok(Self { files, winners }),
                 Err(Missing::Lost(location)) => return Err(lost_error(inner, location)),
@@ -137,20 +136,20 @@ fn unanswered_error(inner: &Inner, location: LocationId, failures: &[(Request, E
 }
 
 impl Inner {
-    /// Commits what is on workers that leave, for they keep nothing else.
+    /// Commits what leaving workers hold, because they keep nothing else.
     pub async fn commit_early(&self, leaving: &[WorkerId]) {
-        // If another is going on, it is the whole shuffle's, or the next heartbeat comes back to this.
+        // If another commit is going on, it is the whole shuffle's, or the next heartbeat tries this again.
         let Ok(mut progress) = self.progress.try_lock() else { return };
         let (locations, winners) = self.state().to_commit();
         let leaves = |worker: &WorkerId| leaving.contains(worker);
         progress.add(self, &locations, leaves);
-        // If the shuffle was given up meanwhile, nobody reads it.
+        // If the shuffle was unregistered meanwhile, nobody reads it.
         let _ = progress.ask(self, &winners, leaves).await;
     }
 }
 
 impl Progress {
-    /// Makes requests for those copies on some workers that were not asked for yet.
+    /// Makes requests for the copies on `wanted` workers that were not asked for yet.
     fn add(&mut self, inner: &Inner, locations: &[Vec<Location>], wanted: impl Fn(&WorkerId) -> bool) {
         let mut by_worker: BTreeMap<WorkerId, Vec<FileName>> = BTreeMap::new();
         for copy in locations.iter().flatten().flat_map(Location::copies) {
@@ -165,10 +164,10 @@ impl Progress {
         self.open.extend(requests);
     }
 
-    /// Asks some workers once for what they have not answered. What fails is given back, and stays open.
+    /// Sends the open requests for `wanted` workers once. Those that fail are returned, and stay open.
     ///
     /// # Errors
-    /// `Conflict` if the shuffle was given up.
+    /// `Conflict` if the shuffle was unregistered.
     async fn ask(
         &mut self,
         inner: &Inner,
@@ -200,7 +199,7 @@ impl Progress {
         Ok(failures)
     }
 
-    /// By partition, what can be read. A location that is lost is told before one that may come back.
+    /// By partition, what can be read. A lost location is reported before one that may come back.
     fn files(&self, locations: &[Vec<Location>]) -> Result<Vec<Vec<Readable>>, Missing> {
         let said = |name| self.said.get(&name).copied().unwrap_or(Said::Unanswered);
         let mut files = vec![Vec::new(); locations.len()];
@@ -220,11 +219,11 @@ impl Progress {
 }
 
 impl Request {
-    /// What an answer says of the copies that were asked for. Those that it does not name are empty if the worker knows the
-    /// shuffle.
+    /// What an answer says about the copies that were asked for. Those that it does not name are empty if the worker
+    /// knows the shuffle.
     ///
     /// # Errors
-    /// `Conflict` if nothing was committed, so that the answer says nothing of the copies; `Invalid` for an id that is none.
+    /// `Conflict` if nothing was committed, and the answer says nothing of the copies; `Invalid` for a malformed id.
     fn heard(&self, answer: &Received<received::CommitFilesResponse>) -> Result<BTreeMap<FileName, Said>> {
         type Answer = received::CommitFilesResponse;
         let not_named = match Status::from_code(answer.status) {

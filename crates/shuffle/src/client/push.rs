@@ -16,10 +16,10 @@ use crate::wire::batch::{BATCH_HEADER_LEN, BatchHeader, ByteOrder};
 use crate::wire::packed::Location;
 use crate::wire::{Header, Status};
 
-/// A payload below this is copied behind its header: a part more to hand to the kernel would cost as much.
+/// A payload below this is copied behind its header: one more part for the kernel would cost as much.
 const COPIED_BELOW: usize = 4 << 10;
 
-/// A batch on its way.
+/// A batch that is being pushed.
 #[derive(Debug, Clone)]
 pub(super) struct Batch {
     pub partition: PartitionId,
@@ -44,12 +44,12 @@ impl Batch {
     }
 }
 
-/// What a worker said to a push.
+/// A worker's answer to a push.
 pub(crate) enum Verdict {
     Taken,
     /// Taken, but the next one should go elsewhere.
     TakenMoveOn,
-    /// Not taken, for the location is to get no more: try a newer one.
+    /// Not taken, because the location gets no more: try a newer one.
     Split,
     /// Not taken, and why: try a newer location, and these workers no more.
     Failed(String, Vec<WorkerId>),
@@ -93,8 +93,8 @@ pub(crate) fn verdict(answer: Result<Bytes, RequestError>, location: &Location) 
 
 type Request = dyn Future<Output = Result<Bytes, RequestError>> + Send;
 
-/// A push that goes on when its writer does not wait for it any more: the worker may yet take it, and until then the
-/// shuffle's number is not free.
+/// A push that goes on when its writer stops waiting: the worker may yet take it, and until it ends the shuffle's id is
+/// not free.
 struct OnItsWay {
     /// Until it has ended.
     request: Option<(Pin<Box<Request>>, InUse)>,
@@ -127,8 +127,8 @@ fn map_ended(map: MapId, attempt: AttemptId) -> Error {
 }
 
 impl Inner {
-    /// Pushes one batch until a worker takes it, to new locations as far as it must. `reasons` are why it was moved to one
-    /// before: each counts.
+    /// Pushes one batch until a worker takes it, to new locations if need be. `reasons` are why it was moved before:
+    /// each counts against `revives_max`.
     ///
     /// # Errors
     /// `Unavailable` if no worker takes it; `Conflict` if the map has ended with another attempt or the shuffle was
@@ -141,7 +141,7 @@ impl Inner {
         mut reasons: Vec<String>,
     ) -> Result<()> {
         loop {
-            // Kept until there is a new location, if it has to be: who waits for the place goes there, too.
+            // The permit is kept until there is a new location, if one is needed: pushes that wait for it go there.
             let (location, _place) = self.place(batch.partition).await?;
             let answer = self.push_to(&location, &[location.id], std::slice::from_ref(batch)).await?;
             let (reason, avoid, is_split) = match verdict(answer, &location) {
@@ -164,9 +164,9 @@ impl Inner {
                 return Err(self.not_taken(batch, Kind::Unavailable, &reasons));
             };
             match revived {
-                // Whoever made the new location counts the split: who pushes beside many does not run out of tries because
-                // these fill one location after the other. A failure counts for each that met it, and may have taken all
-                // of its time: together they would go on until one after the other had made its last location.
+                // A split counts for the batch that made the new location: one among many does not run out of tries
+                // because the others fill location after location. A failure counts for each batch that met it, and may
+                // have taken the whole timeout: otherwise they would go on until each had made its last location.
                 Ok(false) if is_split => {}
                 Ok(_) => reasons.push(reason),
                 Err(error) => {
@@ -189,7 +189,7 @@ impl Inner {
             match verdict(self.push_to(&location, &ids, batches).await?, &location) {
                 Verdict::Taken | Verdict::TakenMoveOn => return Ok(()),
                 Verdict::MapEnded => return Err(map_ended(map, attempt)),
-                // If it is for no worker to avoid, the same answer comes again to each batch, and is acted upon there.
+                // With no worker to avoid, each batch gets the same answer again, and acts on it.
                 Verdict::Split => {}
                 Verdict::Failed(_, avoid) if avoid.is_empty() => {}
                 Verdict::Failed(reason, _) if self.session.options.revives_max == 0 => {
@@ -215,8 +215,8 @@ impl Inner {
         Error::new(kind, text)
     }
 
-    /// Where a batch of the partition goes, and a place in the window of that worker. The wait for one may be long if the
-    /// worker is silent; by then the partition may have moved on, or is better moved on without a try.
+    /// The location for a batch of the partition, and a permit of its worker's window. The wait for it may be long if
+    /// the worker is silent; by then the partition may have moved on, or had better move on without a try.
     async fn place(&self, partition: PartitionId) -> Result<(Location, OwnedSemaphorePermit)> {
         loop {
             let location = self.state().routes.current(partition).clone();
@@ -235,8 +235,8 @@ impl Inner {
         }
     }
 
-    /// The same for several batches, if they go to the same workers: one of their locations, and all of their ids. What
-    /// has to move first does so batch by batch.
+    /// The same for several batches, if they go to the same workers: one of their locations, and all of their ids.
+    /// `None` if a batch is to be pushed on its own, or has to move first.
     async fn common_place(
         &self,
         batches: &[Batch],
@@ -270,8 +270,8 @@ impl Inner {
         }
     }
 
-    /// Makes new locations for those that were tried together on a worker to avoid: each batch on its own would wait for
-    /// that worker once more, one after the other.
+    /// Makes new locations for those that were tried together on a worker to avoid: otherwise the batches would wait
+    /// for that worker again, one after the other.
     async fn move_away(&self, ids: &[LocationId], avoid: &[WorkerId]) {
         for id in ids {
             if self.revive(id.partition, id.epoch, avoid).await.is_err() {
@@ -311,8 +311,8 @@ impl Inner {
         Ok(on_its_way.await)
     }
 
-    /// Makes a new location while batches still go to the old one, unless that is under way: each of these batches brings
-    /// it up.
+    /// Makes a new location while batches still go to the old one, unless one is being made: each of these batches asks
+    /// for it.
     fn move_on(self: &Arc<Self>, location: Location) {
         if self.is_reviving(location.id.partition) {
             return;
@@ -367,7 +367,7 @@ mod tests {
         let silent = RequestError::TimedOut { address: address(), after: std::time::Duration::ZERO };
         let lost = RequestError::Lost { address: address(), reason: "closed".into() };
         assert_eq!([avoided(Err(silent)), avoided(Err(lost))], [primary.clone(), primary]);
-        // What is no answer to a push is no sign that it was taken.
+        // A status that is no answer to a push does not mean that it was taken.
         for status in [Status::RequestFailed.byte(), Status::WorkerShutdown.byte(), 52, 255] {
             assert_eq!(avoided(Ok(Bytes::copy_from_slice(&[status]))), [], "{status}");
         }

@@ -20,7 +20,7 @@ use crate::wire::batch::{Batch, BatchHeader, Batches, ByteOrder};
 use crate::wire::message::Message;
 use crate::wire::{ChunkSlice, Header, Received, proto, received};
 
-/// Gives the batches of a partition, each once, those of winning attempts only.
+/// Reads the batches of a partition: each once, and only those of winning attempts.
 pub struct Reader {
     inner: Arc<Inner>,
     committed: Arc<Committed>,
@@ -30,11 +30,11 @@ pub struct Reader {
     open: Option<Stream>,
     batches: Option<Batches>,
     once: Once,
-    /// The copies of the first file that are not to be tried now.
+    /// The copies of the first file that failed, and are not tried now.
     failed: Vec<Failure>,
     /// How often its copies have been tried again.
     retries: u32,
-    /// When they may be tried again, if somebody waits for that.
+    /// When they are tried again, if they are.
     retry_at: Option<Instant>,
     /// Why there is no more to read.
     broken: Option<Error>,
@@ -44,14 +44,14 @@ pub struct Reader {
 struct Failure {
     worker: WorkerId,
     error: Error,
-    /// Whether it may be there later.
+    /// Whether it may be readable later.
     is_passing: bool,
 }
 
-/// An open stream of one copy of one location. When it is dropped, its worker is told that it may forget it.
+/// An open stream of one copy of one location. When it is dropped, its worker is told that it has ended.
 struct Stream {
     inner: Arc<Inner>,
-    /// For its end: it may be dropped where there is none.
+    /// For telling the worker that it has ended: it may be dropped outside of a runtime.
     runtime: Handle,
     worker: WorkerId,
     id: i64,
@@ -107,7 +107,7 @@ impl Reader {
         })
     }
 
-    /// The next batch, or `None` behind the last. If it is cancelled, the following call goes on where it was.
+    /// The next batch, or `None` after the last. If it is cancelled, the next call goes on where it was.
     ///
     /// # Errors
     /// `Unavailable` if no copy of a location can be reached, after several attempts; `DataLoss` if all can be and none can
@@ -121,7 +121,7 @@ impl Reader {
         next
     }
 
-    /// Whatever a call has begun stays in `self` while it waits: it may be cancelled there.
+    /// What a call has begun stays in `self` while it waits, because it may be cancelled there.
     async fn advance(&mut self) -> Result<Option<Batch>> {
         loop {
             if let Some(batches) = &mut self.batches {
@@ -139,8 +139,8 @@ impl Reader {
                 match stream.chunk().await {
                     Ok(Some(chunk)) => self.batches = Some(Batches::new(chunk, ByteOrder::Little)),
                     Ok(None) => self.end_file(),
-                    // What was read of this copy is read again, and recognised. A worker that was started again does not
-                    // know the stream, and may have the copy all the same.
+                    // What was read of this copy is read again, and not returned twice. A worker that was restarted
+                    // does not know the stream, but may still have the copy.
                     Err(error) => {
                         let worker = stream.worker.clone();
                         self.inner.session.reached(&worker, error.kind() != Kind::Unavailable);
@@ -164,7 +164,7 @@ impl Reader {
         self.open = None;
     }
 
-    /// Opens the next copy of the first file; behind the last copy decides to wait for those that may be there later.
+    /// Opens the next copy of the first file; after the last, decides to wait for those that may be readable later.
     async fn open(&mut self) -> Result<()> {
         if let Some(retry_at) = self.retry_at {
             tokio::time::sleep_until(retry_at).await;
@@ -176,10 +176,10 @@ impl Reader {
         let copies = self.files[0].copies.iter().filter(|(worker, _)| untried(worker));
         let copy = copies.min_by_key(|(worker, _)| session.is_unreached(worker)).cloned();
         let Some((worker, name)) = copy else { return self.retry_later() };
-        // In a task of its own: what it has opened is ended, too, if nobody waits for it any more.
+        // In a task of its own, so that the stream it opens is ended even if this call is cancelled.
         let opening = tokio::spawn(Stream::open(self.inner.clone(), worker.clone(), name, self.maps));
         let opened = opening.await.unwrap_or_else(|error| Err(did_not_end(error)));
-        // If the shuffle's number was given back meanwhile, this may be a file of the next one that has it.
+        // If the shuffle's id was released meanwhile, this may be a file of the next shuffle with that id.
         self.inner.check(&self.inner.state())?;
         match opened {
             Ok(stream) => {
@@ -239,7 +239,7 @@ impl Stream {
         Ok(Self { inner, runtime, worker, id, chunks, next: 0, ahead: VecDeque::new() })
     }
 
-    /// The next chunk, or `None` behind the last; requests the ones behind it ahead.
+    /// The next chunk, or `None` after the last; requests the following ones ahead.
     async fn chunk(&mut self) -> Result<Option<Bytes>> {
         while self.next < self.chunks && self.ahead.len() <= self.inner.session.options.chunks_ahead {
             let slice =
@@ -266,7 +266,7 @@ impl Drop for Stream {
         let (session, address) = (self.inner.session.clone(), fetch_address(&self.worker));
         self.runtime.spawn(async move {
             let header = Header::RpcRequest { request_id: 0 };
-            // A worker that is not reached forgets it in the end, or has done so.
+            // A worker that is not reached drops the stream in the end, or has done so.
             let _ = session.client.send(&address, header, end).await;
         });
     }

@@ -8,7 +8,7 @@ use crate::wire::packed::Location;
 /// The locations of a shuffle, of all epochs, and the workers on which more may be reserved.
 #[derive(Debug)]
 pub(crate) struct Routes {
-    /// By partition, then by epoch in the order of their making.
+    /// By partition, then in order of epoch.
     locations: Vec<Vec<Location>>,
     /// By partition: the newest epoch that was proposed, whether it came into use or not.
     proposed: Vec<Epoch>,
@@ -58,7 +58,7 @@ impl Routes {
         self.of(partition)
     }
 
-    /// Whether a newer location has been made than the one of this epoch.
+    /// The partition's current location, if it is newer than this epoch.
     pub fn newer_than(&self, partition: PartitionId, epoch: Epoch) -> Option<&Location> {
         Some(self.current(partition)).filter(|current| current.id.epoch > epoch)
     }
@@ -68,8 +68,8 @@ impl Routes {
         self.excluded.insert(worker.clone());
     }
 
-    /// Keeps those workers from getting new locations that leave now. Those that left and do not any more have come back,
-    /// and what happened before is forgotten.
+    /// Sets the workers that are leaving, which get no new locations. One that was leaving and is not any more has come
+    /// back, and is no longer excluded.
     pub fn leave(&mut self, leaving: &[WorkerId]) {
         let before = std::mem::replace(&mut self.leaving, leaving.iter().cloned().collect());
         self.excluded.retain(|worker| !before.contains(worker) || self.leaving.contains(worker));
@@ -80,7 +80,7 @@ impl Routes {
         self.open().count() < if self.replicate { 2 } else { 1 }
     }
 
-    /// Whether batches should rather go elsewhere than to a worker that has a location already.
+    /// Whether batches should move away from a worker that already has a location.
     pub fn shuns(&self, worker: &WorkerId) -> bool {
         self.excluded.contains(worker) && !self.is_short()
     }
@@ -94,12 +94,12 @@ impl Routes {
         self.candidates.iter().filter(|worker| !self.leaving.contains(worker))
     }
 
-    /// A location for the partition behind its current one; `draw` chooses among the workers, the excluded ones only if
-    /// there are too few others: they may be back. `None` if there are too few of both.
+    /// A new location for the partition; `draw` chooses among the workers, the excluded ones only if there are too few
+    /// others: they may be back. `None` if there are too few of both.
     ///
-    /// No epoch is proposed twice. Workers keep what they have of a location that they know: one that took part in a
-    /// proposal that came to nothing would go on copying to the worker of that proposal, and the replica in use would
-    /// stay empty, which in a commit means that there was nothing to lose.
+    /// No epoch is proposed twice. A worker keeps the reservation that it has of a location: one that had taken a
+    /// proposal that failed would go on copying to that proposal's replica, and the replica in use would stay empty,
+    /// which a commit takes to mean that there was nothing to lose.
     pub fn propose(&mut self, partition: PartitionId, draw: u64) -> Option<Location> {
         let worker = self.pick(draw, None)?;
         let peer = if self.replicate { Some(self.pick(draw / 7, Some(&worker))?) } else { None };
@@ -126,7 +126,7 @@ impl Routes {
         locations.push(location);
     }
 
-    /// Puts a proposal in the place of a location that could not be reserved, before anything was pushed to it.
+    /// Replaces a location that could not be reserved by a proposal, before anything was pushed to it.
     pub fn replace(&mut self, refused: LocationId, location: Location) {
         let locations = &mut self.locations[location.id.partition.0.cast_unsigned() as usize];
         locations.retain(|known| known.id != refused);
@@ -186,7 +186,7 @@ mod tests {
         let mut routes = routes(true);
         routes.leave(&[worker(10), worker(30)]);
         assert_eq!(routes.propose(PartitionId(0), 0), None);
-        // What it was asked for while it left, it refused.
+        // It refused what it was asked for while it was leaving.
         routes.exclude(&worker(10));
         assert!(routes.is_short());
         routes.leave(&[worker(30)]);

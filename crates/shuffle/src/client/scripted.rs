@@ -1,4 +1,4 @@
-//! A master and workers for the tests of the client, which keep what they are given and fail where they are told to.
+//! A master and workers for the tests of the client, which keep what they are given and fail on command.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -23,7 +23,7 @@ pub(super) enum Point {
     Message(MessageType),
 }
 
-/// What it does instead.
+/// What a server does instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
     /// Ends the connection.
@@ -45,7 +45,7 @@ type Answering = Box<dyn FnOnce(Reply) + Send>;
 #[derive(Default)]
 struct State {
     workers: Vec<WorkerId>,
-    /// Each one is used once, by the first request of that server that it is for.
+    /// Each fires once, at the first request to that server that it is for.
     faults: Vec<(usize, Point, Fault)>,
     held: Vec<(Reply, Answering)>,
     /// Requests to each server, in order.
@@ -162,7 +162,7 @@ impl Scripted {
     }
 }
 
-/// Waits until something is so that other tasks bring about.
+/// Waits until other tasks have made `what` true.
 pub(super) async fn until(mut what: impl FnMut() -> bool) {
     let soon = tokio::time::timeout(Duration::from_secs(20), async {
         while !what() {
@@ -339,7 +339,7 @@ impl State {
         }
     }
 
-    /// Whatever has batches is whole.
+    /// Each copy with batches is whole.
     fn commit(&mut self, at: usize, message: &Message) -> proto::CommitFilesResponse {
         let request = message.parse::<received::CommitFiles>().unwrap();
         self.commits.push((at, request.epoch));

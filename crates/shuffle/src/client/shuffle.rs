@@ -1,4 +1,4 @@
-//! A registered shuffle: reserving its locations, reviving them, and what its maps have ended as.
+//! A registered shuffle: reserves and revives its locations, and records the winning attempts of its maps.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::RangeBounds;
@@ -20,8 +20,8 @@ use crate::wire::packed::Location;
 use crate::wire::received::request_slots_response::PackedWorkerResourceEntry;
 use crate::wire::{Received, Status, proto, received};
 
-/// A registered shuffle. Cheap to clone. Its data and its number are the service's until [`Shuffle::unregister`] or the end
-/// of the application, whether somebody has the shuffle or not.
+/// A registered shuffle. Cheap to clone. Its data and its id stay with the service until [`Shuffle::unregister`] or the
+/// end of the application, even when all clones are dropped.
 #[derive(Clone)]
 pub struct Shuffle {
     pub(super) inner: Arc<Inner>,
@@ -29,7 +29,7 @@ pub struct Shuffle {
 
 pub(super) struct Inner {
     pub session: Arc<Session>,
-    /// Its heartbeat goes on for as long as somebody has the shuffle.
+    /// Its heartbeat goes on for as long as there is a clone of the shuffle.
     _application: Application,
     pub key: ShuffleKey,
     state: Mutex<State>,
@@ -41,28 +41,28 @@ pub(super) struct Inner {
     pub progress: tokio::sync::Mutex<Progress>,
 }
 
-/// The making of new locations for a partition.
+/// The creation of new locations for a partition.
 #[derive(Default)]
 struct Reviving {
     /// Attempts that failed.
     failures: AtomicUsize,
-    /// Held while one is made, so that the partition's batches wait for one and not for many. Why the last attempt that
-    /// failed did.
+    /// The error of the last attempt that failed. Locked during an attempt, so that the partition's batches wait for
+    /// one and not for many.
     failure: tokio::sync::Mutex<Option<Error>>,
 }
 
-/// Whose the shuffle's number is. The next registration may have it, too, and then names the same locations on the same
-/// workers: the lock is held for reading as long as anything goes to workers under the number, and for writing while it
-/// is given back.
+/// Whether this registration still owns its shuffle id. The next one may reuse it, and then names the same locations on
+/// the same workers: the lock is held for reading while anything is sent to workers under the id, and for writing while
+/// it is released.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Number {
-    /// This registration's.
+    /// This registration owns it.
     Held,
-    /// The master has it back.
+    /// It was released to the master.
     GivenBack,
 }
 
-/// Keeps a shuffle's number from being given back.
+/// Keeps a shuffle's id from being released.
 pub(super) type InUse = OwnedRwLockReadGuard<Number>;
 
 /// How far a shuffle has come.
@@ -70,10 +70,10 @@ pub(super) type InUse = OwnedRwLockReadGuard<Number>;
 pub(super) enum Stage {
     /// Maps write.
     Writing,
-    /// A commit has taken down which locations there are and who has won: there will be no others.
+    /// A commit has recorded the locations and the winners: there will be no others.
     Committing,
     Committed(Arc<Committed>),
-    /// It was given up: nothing is to be said to workers any more under its number.
+    /// It was unregistered: nothing more may be sent to workers under its id.
     Ended,
 }
 
@@ -81,7 +81,7 @@ pub(super) struct State {
     pub routes: Routes,
     /// By map id: the attempt that ended first.
     pub winners: Vec<AttemptId>,
-    /// Those that have had a writer.
+    /// The attempts that have had a writer.
     pub begun: BTreeSet<(MapId, AttemptId)>,
     pub stage: Stage,
 }
@@ -126,7 +126,7 @@ impl Shuffle {
         let routes = Routes::new(primaries, partitions, candidates, options.replicate).ok_or_else(|| {
             Error::new(Kind::Internal, "the master did not give one place to each partition")
         })?;
-        // Not before: what is cancelled until here has left nothing on workers.
+        // Not before: a registration that is cancelled until here has left nothing on workers.
         session.hold(shuffle)?;
         let key = ShuffleKey { application: session.id.clone(), shuffle };
         let winners = vec![AttemptId::NONE; maps];
@@ -143,8 +143,8 @@ impl Shuffle {
                 Ok(shuffle)
             }
             Err(error) => {
-                // Waited for: coming later, it would end a registration of the same id that is tried next. What was
-                // reserved ends with the shuffle.
+                // Awaited: arriving later, it would end the next registration of the same id. What was reserved ends
+                // with the shuffle.
                 if let Err(error) = shuffle.clone().unregister().await {
                     debug!(shuffle = %shuffle.inner.key, ?error, "a master keeps a shuffle without locations");
                 }
@@ -153,13 +153,13 @@ impl Shuffle {
         }
     }
 
-    /// Writes as one attempt of one map task. One that is not of this shuffle gives a writer that has failed as `Invalid`,
-    /// and one that has had a writer before, whatever became of that, one that has failed as `Conflict`.
+    /// A writer for one attempt of one map task. If there is no such map or attempt, the writer has failed as
+    /// `Invalid`; if the attempt has had a writer before, whatever became of that, it has failed as `Conflict`.
     pub fn writer(&self, map: MapId, attempt: AttemptId) -> Writer {
         Writer::new(self.clone(), map, attempt)
     }
 
-    /// Makes everything that was pushed readable and everything else impossible.
+    /// Makes everything that was pushed readable, and allows no more pushes.
     ///
     /// # Errors
     /// `Unavailable` if a worker that has the only copy of a location cannot be reached, after several attempts;
@@ -197,12 +197,12 @@ impl Shuffle {
         self.inner.state().routes.all(partition).len()
     }
 
-    /// Gives the shuffle up: the service deletes its data, and its number is free. All that is still done with it ends as
-    /// `Conflict`. What is on its way to workers is waited for, as long as they may take: it would meet the next
-    /// registration of the number there.
+    /// Gives the shuffle up: the service deletes its data, and its id is free. Anything still done with it fails as
+    /// `Conflict`. Requests in flight to workers are waited for, as long as they may take: they would meet the next
+    /// registration of the id there.
     ///
     /// # Errors
-    /// `Unavailable` if no master answers; the number is not free then.
+    /// `Unavailable` if no master answers; the id is not free then.
     pub async fn unregister(self) -> Result<()> {
         let inner = &self.inner;
         inner.state().stage = Stage::Ended;
@@ -256,7 +256,7 @@ impl Shuffle {
 /// How often workers are asked to take locations, other ones each time if there are any.
 const RESERVE_ROUNDS: u32 = 3;
 
-/// Asks the master for a place of each partition.
+/// Asks the master for a location of each partition.
 async fn ask_for_slots(
     session: &Session,
     shuffle: ShuffleId,
@@ -279,7 +279,7 @@ async fn ask_for_slots(
         if answer.status == Status::Success.code() {
             return Ok(answer);
         }
-        // A worker comes back, or has yet to delete what was unregistered under this number.
+        // These may pass: a worker comes back, or has yet to delete what was unregistered under this id.
         let passes = [Status::WorkerExcluded, Status::SlotNotAvailable].map(Status::code);
         if retries == RETRIES_MAX || !passes.contains(&answer.status) {
             let text = format!("the master has no places for shuffle {shuffle}: status {}", answer.status);
@@ -290,8 +290,8 @@ async fn ask_for_slots(
     }
 }
 
-/// A worker that takes pushes on several ports is listed once for each, for clients with a limit for each address. Ours has
-/// one for the worker, and merges what goes to it: the first address serves for all.
+/// A worker that takes pushes on several ports is listed once for each, for clients with a limit per address. Ours has
+/// a limit per worker and merges what goes to it, so the first address serves for all.
 pub(super) fn use_one_address(candidates: &mut Vec<WorkerId>, primaries: &mut [Location]) {
     let listener = |worker: &WorkerId| {
         let WorkerId { host, rpc_port, push_port: _, fetch_port, replicate_port } = worker;
@@ -329,10 +329,10 @@ impl Inner {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes down the locations and the winners for the commit of the whole shuffle: from here on there are no others.
+    /// Records the locations and the winners for the commit of the whole shuffle: from here on there are no others.
     ///
     /// # Errors
-    /// `Conflict` if the shuffle was given up.
+    /// `Conflict` if the shuffle was unregistered.
     pub fn close(&self) -> Result<(Vec<Vec<Location>>, Vec<AttemptId>)> {
         let mut state = self.state();
         self.check(&state)?;
@@ -342,10 +342,10 @@ impl Inner {
         Ok(state.to_commit())
     }
 
-    /// Refuses what would make the shuffle other than it was committed.
+    /// Refuses changes to a shuffle once its commit has begun.
     ///
     /// # Errors
-    /// `Conflict` if its commit has begun or it was given up.
+    /// `Conflict` if it has, or if the shuffle was unregistered.
     pub fn check_writing(&self, state: &State) -> Result<()> {
         self.check(state)?;
         match state.stage {
@@ -354,7 +354,7 @@ impl Inner {
         }
     }
 
-    /// Refuses what was not to be done with a shuffle that was given up.
+    /// Refuses work on a shuffle that was unregistered.
     ///
     /// # Errors
     /// `Conflict` if it was.
@@ -369,17 +369,17 @@ impl Inner {
         Error::new(Kind::Conflict, format!("shuffle {} was unregistered", self.key))
     }
 
-    /// Keeps the shuffle's number for as long as the answer lives, for what goes to workers.
+    /// Keeps the shuffle's id from being released for as long as the result lives, while something is sent to workers.
     ///
     /// # Errors
-    /// `Conflict` if the shuffle was given up.
+    /// `Conflict` if the shuffle was unregistered.
     pub fn enter(&self) -> Result<InUse> {
         let number = self.number.clone().try_read_owned().map_err(|_| self.ended())?;
         self.check(&self.state())?;
         Ok(number)
     }
 
-    /// Has something done for the shuffle that nobody waits for, but whoever gives its number back.
+    /// Runs a background task for the shuffle. Only the release of its id waits for it.
     pub fn spawn(&self, what: impl Future<Output = ()> + Send + 'static) {
         if let Ok(in_use) = self.enter() {
             tokio::spawn(async move {
@@ -389,7 +389,7 @@ impl Inner {
         }
     }
 
-    /// The places for batches on their way to a worker.
+    /// The window of a worker: the permits for batches in flight to it.
     pub fn window(&self, worker: &WorkerId) -> Arc<Semaphore> {
         let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
         match windows.get(worker) {
@@ -408,8 +408,8 @@ impl Inner {
         partitions.map(|at| state.routes.current(PartitionId(at as i32)).clone()).collect()
     }
 
-    /// Gives locations up that nothing was pushed to, on all their workers but those that did not take them. A worker that
-    /// does not hear it keeps them for as long as the shuffle.
+    /// Destroys locations that nothing was pushed to, on all their workers but those that did not take them. A worker
+    /// that is not reached keeps them for as long as the shuffle.
     fn destroy(&self, locations: &[Location], refused: &BTreeMap<WorkerId, String>) {
         for (worker, copies) in by_worker(locations) {
             if refused.contains_key(&worker) {
@@ -435,11 +435,11 @@ impl Inner {
         }
     }
 
-    /// Asks a worker for something that it does under the shuffle's number. It is asked at once, and to the end even if
-    /// nobody waits for the answer any more: until then the number is not free.
+    /// Sends a worker a request under the shuffle's id, at once. It runs to its end even if nobody waits for the answer
+    /// any more: until then the id is not free.
     ///
     /// # Errors
-    /// `Conflict` if the shuffle was given up.
+    /// `Conflict` if the shuffle was unregistered.
     pub fn ask_worker<Q, A>(
         &self,
         worker: &WorkerId,
@@ -462,10 +462,10 @@ impl Inner {
         })
     }
 
-    /// Reserves locations, the copies of each with it. The answer is the workers that did not take theirs, and why.
+    /// Reserves locations with their copies. Returns the workers that did not take theirs, and why.
     ///
     /// # Errors
-    /// `Conflict` if the shuffle was given up.
+    /// `Conflict` if the shuffle was unregistered.
     async fn reserve(&self, locations: &[Location]) -> Result<BTreeMap<WorkerId, String>> {
         let mut asked = Vec::new();
         for (worker, mut copies) in by_worker(locations) {
@@ -499,8 +499,7 @@ impl Inner {
         Ok(refused)
     }
 
-    /// Turns away from workers before the how-manieth further round. If there are too few others, they are given time to
-    /// come back.
+    /// Excludes workers before round `round`. If there are too few others, they are given time to come back.
     async fn exclude(&self, workers: impl Iterator<Item = &WorkerId> + Send, round: u32) {
         let is_short = {
             let routes = &mut self.state().routes;
@@ -512,7 +511,7 @@ impl Inner {
         }
     }
 
-    /// Takes a reserved location into use, unless the commit has begun meanwhile, which does not know it.
+    /// Takes a reserved location into use, unless a commit has begun meanwhile, which does not know it.
     fn adopt(&self, location: Location) -> Result<()> {
         let mut state = self.state();
         self.check_writing(&state)?;
@@ -524,7 +523,7 @@ impl Inner {
         &self.reviving[partition.0.cast_unsigned() as usize]
     }
 
-    /// Whether somebody makes a new location for the partition.
+    /// Whether a new location for the partition is being made.
     pub fn is_reviving(&self, partition: PartitionId) -> bool {
         self.reviving(partition).failure.try_lock().is_err()
     }
@@ -535,8 +534,8 @@ impl Inner {
         self.state().routes.newer_than(partition, epoch).is_some()
     }
 
-    /// Sees to it that the partition has a location that is newer than `epoch`; `avoid` gets no more locations of this
-    /// shuffle, as long as there are other workers. Returns whether it was made for this, and not for somebody else before.
+    /// Ensures that the partition has a location that is newer than `epoch`; `avoid` gets no more locations of this
+    /// shuffle, as long as there are other workers. Returns whether this call made it, and not one before.
     ///
     /// # Errors
     /// `Unavailable` if there is no worker for it; `Conflict` if the shuffle's commit has begun or it was unregistered.
@@ -550,7 +549,7 @@ impl Inner {
         if reviving.failures.load(Ordering::Relaxed) != failures
             && let Some(failure) = &*failure
         {
-            // Who waited for an attempt that failed does not make one more, each behind the other.
+            // Batches that waited for an attempt share its failure, so that they do not try one by one.
             return Err(failure.clone());
         }
         let made = self.make_location(partition, avoid).await;
@@ -561,7 +560,7 @@ impl Inner {
         made.map(|()| true)
     }
 
-    /// Makes a new location for the partition, on other workers each time that some do not take it.
+    /// Makes a new location for the partition; when some workers do not take it, tries others.
     async fn make_location(&self, partition: PartitionId, avoid: &[WorkerId]) -> Result<()> {
         let mut refused = BTreeMap::new();
         for round in 0..RESERVE_ROUNDS {

@@ -1,5 +1,5 @@
-//! Goal: what a client says of its data is so when servers fail, connections end and calls are cancelled at every place
-//! where they wait. Method: servers that fail where they are told to. Here: applications, and shuffles as a whole.
+//! Goal: what a client says of its data is true when servers fail, connections end and calls are cancelled wherever
+//! they wait. Method: servers that fail on command. Here: applications, and shuffles as a whole.
 
 mod reading;
 mod writing;
@@ -25,13 +25,13 @@ fn writer(shuffle: &Shuffle) -> Writer {
     shuffle.writer(MapId(0), AttemptId(0))
 }
 
-/// Polls a future for a while, in which it is not to end, and drops it.
+/// Polls a future for a while, in which it must not end, and drops it.
 async fn cancel<F: Future>(future: F) {
     let waited = tokio::time::timeout(Duration::from_millis(20), future).await;
     assert!(waited.is_err(), "it was to be cancelled and ended");
 }
 
-/// Polls a future until something is so that it brings about, and drops it before it ends.
+/// Polls a future until it has made `what` true, and drops it before it ends.
 async fn cancel_when<F: Future>(future: F, what: impl FnMut() -> bool) {
     tokio::select! {
         biased;
@@ -100,7 +100,7 @@ async fn what_goes_on_with_an_unregistered_shuffle_does_not_touch_the_next_of_it
     assert_eq!(cluster.asked(0, Point::Push), pushed);
     assert_eq!(cluster.asked(0, Point::Message(MessageType::OPEN_STREAM)), opened);
 
-    // It has nothing more to commit early, and whoever gives it up once more does not end the next one.
+    // It has nothing more to commit early, and unregistering it again does not end the next one.
     let commits = cluster.commits(0).len();
     drop(next);
     cluster.leave(0);

@@ -1,4 +1,4 @@
-//! One attempt of one map task, writing.
+//! The writer of one attempt of a map task.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub struct Writer {
     pushes: JoinSet<Result<()>>,
     /// Bounds the pushes that this writer has begun, so that a writer without backpressure does not hold all its data.
     begun: Arc<Semaphore>,
-    /// Why nothing can be written, or the first failure of a push: batches are missing, whatever comes behind it.
+    /// Why nothing can be written, or the first failure of a push: its batches are missing, whatever follows.
     failed: Option<Error>,
 }
 
@@ -36,14 +36,14 @@ struct Gathered {
     len: usize,
 }
 
-/// Batches that a writer has handed over and that no worker has taken yet, as a multiple of a worker's window.
+/// The most pushes that a writer has begun and no worker has taken yet, as a multiple of a worker's window.
 pub(super) const BEGUN_PER_WINDOW: usize = 4;
 
 /// Bytes of the longest payload: a worker takes it in one frame, with its header.
 pub(super) const PAYLOAD_LEN_MAX: usize = Limits::PUSH.push_body_max - BATCH_HEADER_LEN;
 
-/// Batches that are pushed together at most, however short they are. A worker takes the list of them in half of a frame's
-/// header, where each has up to 29 bytes: its location with the length of that, and its offset.
+/// The most batches that are pushed together, however short. A worker takes their list in half of a frame's header,
+/// with up to 29 bytes for each: its location, the length of that, and its offset.
 pub(super) const MERGED_MAX: usize = Limits::PUSH.head_len_max / 2 / 32;
 
 impl Writer {
@@ -67,10 +67,10 @@ impl Writer {
     ///
     /// # Errors
     /// `Invalid` for a partition that does not exist or a batch that fills a frame of 1 GiB, which is not written then,
-    /// and for a map or an attempt that does not exist; `Conflict` if the map has ended with another attempt, this one has
-    /// had a writer before, the shuffle's commit has begun or it was unregistered; `Unavailable` if an earlier batch found
-    /// no worker that takes it. After these two the writer has failed: each further call gives the same error,
-    /// [`Writer::finish`] too.
+    /// and for a map or an attempt that does not exist; `Conflict` if the map has ended with another attempt, this one
+    /// has had a writer before, the shuffle's commit has begun or it was unregistered; `Unavailable` if an earlier
+    /// batch found no worker that takes it. After the last two the writer has failed: each further call gives the same
+    /// error, [`Writer::finish`] too.
     pub async fn push(&mut self, partition: PartitionId, payload: impl Into<Bytes>) -> Result<()> {
         self.check()?;
         let payload = payload.into();
@@ -125,7 +125,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Waits for the place of one more push.
+    /// Waits for a permit for one more push.
     async fn place(&mut self) -> Result<OwnedSemaphorePermit> {
         while let Some(ended) = self.pushes.try_join_next() {
             self.note(ended);
@@ -161,7 +161,7 @@ impl Writer {
     /// soon as one push has failed, the others are given up.
     ///
     /// # Errors
-    /// As for [`Writer::push`]. A commit that has begun is none if the map had ended before it.
+    /// As for [`Writer::push`]. That a commit has begun is no error if the map had ended before it.
     pub async fn finish(mut self) -> Result<()> {
         for gathered in std::mem::take(&mut self.gathered).into_values() {
             let place = self.place().await?;
@@ -196,8 +196,8 @@ impl Inner {
     /// Begins an attempt of a map task.
     ///
     /// # Errors
-    /// `Invalid` for one that does not exist; `Conflict` for one that has begun before: its batches are known by their
-    /// numbers, and of two with the same number one is read.
+    /// `Invalid` for one that does not exist; `Conflict` for one that has begun before: batches are identified by their
+    /// numbers, and of two with the same number only one is read.
     fn begin(&self, map: MapId, attempt: AttemptId) -> Result<()> {
         let mut state = self.state();
         let maps = state.winners.len();

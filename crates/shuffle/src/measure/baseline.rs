@@ -16,7 +16,7 @@ use crate::{Error, Kind, Result};
 pub(super) const PIECE: usize = 64 << 10;
 /// Bytes of a block on disk, as one would give to `dd`.
 const BLOCK: usize = 1 << 20;
-/// What a worker's own small files in a directory without segments have at most.
+/// The most bytes of a worker's own small files in a directory without segments.
 const LEFT_OVER: u64 = 4 << 10;
 
 /// Copies pieces, `bytes` together, over one loopback connection, and returns the MiB a second.
@@ -41,7 +41,7 @@ pub(super) async fn tcp_copy(bytes: u64, pieces: impl Iterator<Item = Bytes>) ->
     Ok(rate)
 }
 
-/// Reads so many bytes, and forgets them.
+/// Reads so many bytes, and drops them.
 async fn receive(stream: &mut (impl AsyncRead + Unpin), bytes: u64) -> io::Result<()> {
     let mut buffer = vec![0; 256 << 10];
     let mut received = 0;
@@ -54,11 +54,11 @@ async fn receive(stream: &mut (impl AsyncRead + Unpin), bytes: u64) -> io::Resul
     Ok(())
 }
 
-/// Writes a file and brings it to the disk; returns the MiB a second.
+/// Writes a file and syncs it; returns the MiB a second.
 pub(super) fn disk_write(path: &Path, bytes: u64) -> Result<f64> {
     let started = Instant::now();
     let mut file = File::create(path)?;
-    // Not zeros: a file system or a disk below may treat those in a way of its own.
+    // Not zeros: a file system or a disk below may treat those specially.
     let block: Vec<u8> = (0..BLOCK as u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     let mut left = bytes;
     while left > 0 {
@@ -84,7 +84,7 @@ pub(super) fn disk_read(path: &Path) -> Result<f64> {
     }
 }
 
-/// Lets the kernel forget what it has cached of a file, or of all files below a directory.
+/// Drops what the kernel has cached of a file, or of all files below a directory.
 pub(super) fn forget_cached(path: &Path) -> Result<()> {
     each_file(path, &mut |file| {
         file.sync_all()?;
@@ -92,7 +92,7 @@ pub(super) fn forget_cached(path: &Path) -> Result<()> {
     })
 }
 
-/// Brings all files below a directory to the disk, and returns their bytes.
+/// Syncs all files below a directory, and returns their bytes.
 pub(super) fn sync_files(path: &Path) -> Result<u64> {
     let mut bytes = 0;
     each_file(path, &mut |file| {
@@ -103,11 +103,11 @@ pub(super) fn sync_files(path: &Path) -> Result<u64> {
     Ok(bytes)
 }
 
-/// Waits until all files below a directory are gone but for some small ones: who deletes them shares the disk with what is
+/// Waits until all files below a directory are gone but for some small ones: deleting them takes disk time from what is
 /// measured next.
 ///
 /// # Errors
-/// `Unavailable` if there are others for longer than that.
+/// `Unavailable` if others are still there after `within`.
 pub(super) async fn emptied(path: &Path, within: Duration) -> Result<()> {
     let deadline = Instant::now() + within;
     loop {
@@ -148,7 +148,7 @@ fn each_file(path: &Path, work: &mut impl FnMut(&File) -> io::Result<()>) -> Res
     }
 }
 
-/// MiB a second since then.
+/// MiB a second since `started`.
 pub(super) fn rate(bytes: u64, started: Instant) -> f64 {
     bytes as f64 / (1 << 20) as f64 / started.elapsed().as_secs_f64().max(1e-9)
 }

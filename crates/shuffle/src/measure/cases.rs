@@ -1,4 +1,4 @@
-//! The cases.
+//! The benchmark's cases: push and fetch through memory and disk, range opens, small shuffles.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,20 +18,20 @@ use crate::wire::message::Message;
 use crate::wire::{Header, Received, proto, received};
 use crate::{Error, Kind, Result};
 
-/// What a worker of the memory tier may use: the shuffle, and room.
+/// Memory of the worker in the memory case, as a multiple of the shuffle: its bytes, and room.
 const MEMORY_FACTOR: u64 = 3;
-/// Of the machine's memory, what a shuffle in memory may be: a worker that has it all, and a client, need more.
+/// The part of the machine's memory for a shuffle in memory: a worker that has it all, and a client, need more.
 const MACHINE_PART: u64 = 4;
-/// What a worker of the disk tier may use: the least.
+/// Memory of the worker in the disk case, which most of the shuffle has to leave.
 const MEMORY_LEAST: u64 = 64 << 20;
 /// How long a worker may take to delete a shuffle that was unregistered.
 const DELETED_WITHIN: Duration = Duration::from_secs(60);
 
-/// What is to be brought to the disk at least.
+/// The least bytes of a disk case.
 pub(super) fn disk_bytes_min(rounds: usize) -> u64 {
     if rounds > 1 {
-        // What the worker keeps in memory does not count for much, nor what the disk of a virtual machine keeps in its
-        // host's.
+        // What the worker keeps in memory then matters little, and so does what a virtual machine's disk keeps in its
+        // host's memory.
         2 << 30
     } else {
         // Most of it has to leave the worker's memory.
@@ -72,8 +72,8 @@ pub(super) async fn memory(plan: &Plan) -> Result<Vec<Finding>> {
     Ok(vec![finding("push to memory", push), finding("fetch from memory", fetch)])
 }
 
-/// Push and fetch of one worker with the least memory, against a file of the same bytes on the same disk. Both are brought
-/// to the disk while they are measured, and what the kernel has cached of either is let go before it is read.
+/// Push and fetch of one worker with little memory, against a file of the same bytes on the same disk. Both are synced
+/// within the measured time, and the kernel's cache of either is dropped before it is read.
 pub(super) async fn disk(plan: &Plan) -> Result<Vec<Finding>> {
     let cluster = Cluster::start(plan, "disk", MEMORY_LEAST).await?;
     let bytes = plan.disk_bytes();
@@ -221,7 +221,7 @@ impl Busy {
             let mut writer = own.writer(MapId(0), AttemptId(0));
             let payload = Written::new(0).payload(0, 0);
             let mut partition = 0;
-            // The pause keeps the worker's memory from being the subject: some 60 MiB a second.
+            // The pause leaves some 60 MiB a second, so that the worker's memory is not what is measured.
             while !flag.load(Ordering::Relaxed) {
                 partition = (partition + 1) % PARTITIONS;
                 writer.push(PartitionId(partition), payload.clone()).await?;
@@ -239,8 +239,8 @@ impl Busy {
     }
 }
 
-/// Batches of 64 KiB from several map tasks at a time, which are then brought to the disk if that is measured: what the
-/// worker has written below this directory, all but what its memory may hold. Returns the MiB a second.
+/// Pushes batches of 64 KiB from several map tasks at a time. With `synced`, then syncs the worker's files below it,
+/// which must have all but what the worker's memory may hold. Returns the MiB a second.
 async fn push_all(shuffle: &Shuffle, written: &Written, synced: Option<&Path>) -> Result<f64> {
     let started = Instant::now();
     let mut tasks = JoinSet::new();
@@ -299,7 +299,7 @@ fn machine_memory() -> u64 {
     found.totalram as u64 * u64::from(found.mem_unit)
 }
 
-/// Waits for a disk in a way that can be given up: Ctrl-C is not to wait for it.
+/// Runs disk work on a thread of its own, so that Ctrl-C does not have to wait for the disk.
 async fn on_a_thread<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     tokio::task::spawn_blocking(work).await.map_err(panicked)?
 }

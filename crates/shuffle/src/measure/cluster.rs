@@ -35,7 +35,7 @@ impl Drop for Running {
 }
 
 impl Cluster {
-    /// Starts with a worker of this memory, in a directory of this name.
+    /// Starts a master and a worker with this memory, in a directory of this name.
     pub(super) async fn start(plan: &Plan, name: &str, memory_bytes: u64) -> Result<Self> {
         let master = master::Server::start(master::Options::embedded()).await?;
         let worker_dir = plan.dir.join(name);
@@ -56,7 +56,7 @@ impl Cluster {
     }
 }
 
-/// Starts a worker's process and waits for the line with which it says who it is.
+/// Starts a worker's process and waits for the line with its id.
 async fn process(
     command: &[String],
     master: &str,
@@ -69,7 +69,7 @@ async fn process(
     let settings = std::env::vars_os().map(|(name, _)| name);
     let settings = settings.filter(|name| name.as_encoded_bytes().starts_with(b"YEOUL_SHUFFLE_"));
     let mut command = Command::new(program);
-    // What this machine's own workers are told is not for this one.
+    // Settings for this machine's own workers are not for this one.
     settings.chain(["CELEBORN_CONF_DIR".into()]).for_each(|name| _ = command.env_remove(name));
     let mut child = command
         .env("YEOUL_LOG", "error")

@@ -1,8 +1,8 @@
 //! Measurements for `yeoul bench shuffle`: one worker and our own client against what the machine does without them.
 //!
 //! Ours and the peer take turns within one run, several times, so that a ratio between them means something on a busy
-//! machine. Every batch that is read is checked: that it was written there, comes once and has its length and its ends;
-//! all of its bytes in one more read, outside the measured time, on which that would weigh.
+//! machine. Every batch that is read is checked: it was written to that partition, comes once, and has the right length
+//! and ends. One more read compares all bytes, outside the measured time, which that would distort.
 
 mod baseline;
 mod cases;
@@ -24,7 +24,7 @@ pub struct Plan {
     pub dir: PathBuf,
     /// Bytes of each throughput measurement; fewer in memory if the machine has less than four times that.
     pub bytes: u64,
-    /// Bytes of those on the disk at least: fewer would not tell about it.
+    /// The least bytes of those on the disk: fewer would not measure it.
     pub disk_bytes_min: u64,
     /// How often each measurement is repeated.
     pub rounds: usize,
@@ -49,9 +49,9 @@ impl Plan {
     /// other.
     ///
     /// # Errors
-    /// `ResourceExhausted` if there is too little room; if the directory cannot be looked at.
+    /// `ResourceExhausted` if there is too little room; another kind if the directory cannot be examined.
     pub fn check_room(&self, dir: &Path) -> Result<()> {
-        /// Of the bytes, what the worker writes around them: the headers of its batches and the places of its chunks.
+        /// The part that the worker writes besides: the headers of its batches and the places of its chunks.
         const AROUND_PART: u64 = 16;
         let bytes = self.disk_bytes();
         let needed = bytes.saturating_add(bytes / AROUND_PART);
@@ -69,7 +69,7 @@ impl Plan {
     }
 }
 
-/// What the numbers of a finding are.
+/// The unit of a finding's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
@@ -96,7 +96,7 @@ impl Unit {
     }
 }
 
-/// What a finding is held against.
+/// The bar that a finding has to meet.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bar {
@@ -111,11 +111,11 @@ pub enum Bar {
 /// One thing that was measured.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Finding {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
-    /// What the numbers are.
+    /// The unit of the numbers.
     pub unit: Unit,
-    /// How many bytes each is about, if it is a throughput.
+    /// Bytes of each measurement, if it is a throughput.
     pub bytes: Option<u64>,
     /// Ours, in the order in which they were measured.
     pub ours: Vec<f64>,
@@ -123,7 +123,7 @@ pub struct Finding {
     pub peer: &'static str,
     /// The peer's, in turn with ours; empty if the bar is absolute.
     pub peers: Vec<f64>,
-    /// What is wanted.
+    /// The bar to meet.
     pub bar: Bar,
 }
 
@@ -164,7 +164,7 @@ impl Finding {
         format!("{middle} {} ({low} to {high})", self.unit.name())
     }
 
-    /// What is wanted, with the percentile that it is about.
+    /// The bar, with the percentile that it is about.
     pub fn bar_text(&self) -> String {
         match self.bar {
             Bar::RatioAtLeast(least) => format!("ratio at least {least}"),
@@ -177,7 +177,7 @@ impl Finding {
     }
 }
 
-/// Measures everything; `say` gets each finding as it is there.
+/// Measures everything; `say` gets each finding as soon as it is there.
 ///
 /// # Errors
 /// `DataLoss` if what was read is not what was written; whatever the service says if it fails.
@@ -197,15 +197,15 @@ pub async fn run(plan: &Plan, mut say: impl FnMut(&Finding)) -> Result<Vec<Findi
 /// Whether what is written to a directory stays in memory.
 ///
 /// # Errors
-/// If it cannot be looked at.
+/// If it cannot be examined.
 pub fn is_in_memory(dir: &Path) -> Result<bool> {
-    /// What Linux says of a tmpfs.
+    /// The file system type of a tmpfs on Linux.
     const TMPFS_MAGIC: rustix::fs::FsWord = 0x0102_1994;
     let found = rustix::fs::statfs(dir).map_err(io::Error::from)?;
     Ok(found.f_type == TMPFS_MAGIC)
 }
 
-/// The value below which this part of them is; 0 of none.
+/// The quantile `part` of the values; 0 if there are none.
 fn quantile(values: &[f64], part: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

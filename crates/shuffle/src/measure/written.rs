@@ -22,8 +22,8 @@ const STEP: u64 = 1031;
 /// Bytes at both ends of a batch that every read compares.
 const END: usize = 16;
 
-/// Batches of 64 KiB from each map task, to all partitions in turn. They are views of the same few MiB: that each is
-/// unlike the others costs nothing while it is measured.
+/// Batches of 64 KiB from each map task, to all partitions in turn. They are views of the same few MiB, so that it
+/// costs no measured time to make each unlike the others.
 #[derive(Clone)]
 pub(super) struct Written {
     noise: Bytes,
@@ -35,7 +35,7 @@ impl Written {
     /// As many whole batches as fit into these bytes, the same number from each map task.
     pub(super) fn new(bytes: u64) -> Self {
         let len = PLACES as usize * PLACE + PIECE;
-        // No disk or file system has an easier time with it than with data.
+        // It is no easier for a disk or a file system than real data.
         let mut stream = SplitMix(0);
         let noise: Vec<u8> = (0..len / 8).flat_map(|_| stream.next().to_le_bytes()).collect();
         Self { noise: noise.into(), batches: bytes / PIECE as u64 / TASKS as u64 }
@@ -58,7 +58,7 @@ impl Written {
 
     /// The batch of a map task.
     pub(super) fn payload(&self, map: i32, batch: u64) -> Bytes {
-        // As for numbers without end, because 2^64 is a multiple of `PLACES`.
+        // Wrapping changes nothing, because 2^64 is a multiple of `PLACES`.
         let number = (map as u64).wrapping_mul(self.batches).wrapping_add(batch);
         let place = number.wrapping_mul(STEP) % PLACES;
         let start = place as usize * PLACE;
@@ -181,7 +181,7 @@ mod tests {
         }
     }
 
-    /// What comes of a partition when these batches of these maps are read.
+    /// The outcome of reading the partition when these batches of these maps come.
     fn read(batches: &[(i32, u64)]) -> Result<()> {
         let written = written();
         let mut reading = written.read(READ, Compare::Ends);

@@ -1,25 +1,25 @@
-//! Since when a frame may have been waiting in its socket. The kernel does not say, and a frame that waits behind others is
-//! as late for its client as one that waits in front.
+//! Estimates when the current frame arrived: the kernel does not say, and it may have waited in the socket behind
+//! others, which makes it as late for its client as waiting here.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Frames that a peer has in flight at most: it sent one when it had the answer to the one that many before. The stock
-/// client has 32 for each map task; for several tasks on one connection the bound is too late by as many times what it
-/// takes to answer 32.
+/// The most frames that a peer has in flight: it sends one only when the one that many before it has been answered. The
+/// stock client has 32 for each map task; with several tasks on one connection the bound is too late by that many times
+/// what 32 answers take.
 const IN_FLIGHT: usize = 32;
 
-/// A peer that had bytes to send would have sent some within this time, also where the socket had been full.
+/// A peer with bytes to send would have sent some within this time, even if the socket had been full.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What bounds the arrival of the frame in hand from below.
+/// A lower bound for that time.
 #[derive(Debug)]
 pub(super) struct Arrivals {
-    /// When bytes came after the peer had had none to send.
+    /// When bytes came after a pause in which the peer had none to send.
     caught_up: Instant,
-    /// When the last frames since then were taken in hand.
+    /// When the heads of the last frames since then were read.
     taken: VecDeque<Instant>,
 }
 
@@ -28,7 +28,7 @@ impl Arrivals {
         Self { caught_up: now, taken: VecDeque::new() }
     }
 
-    /// Bytes came after there had been none for a while.
+    /// Bytes came, after there had been none since `none_since`.
     pub fn come(&mut self, none_since: Instant, now: Instant) {
         if now.duration_since(none_since) >= PAUSE {
             self.caught_up = now;
@@ -36,7 +36,7 @@ impl Arrivals {
         }
     }
 
-    /// A frame is taken in hand.
+    /// The head of a frame has been read.
     pub fn take(&mut self, now: Instant) {
         if self.taken.len() > IN_FLIGHT {
             self.taken.pop_front();
@@ -44,15 +44,15 @@ impl Arrivals {
         self.taken.push_back(now);
     }
 
-    /// Until when the frame in hand may wait, if none is to wait longer since it arrived.
+    /// Until when the current frame may wait, if it is to wait no longer than `patience` from its arrival.
     ///
-    /// Who has fewer in flight is not refused for that: each frame may wait its part of the patience in any case, with
-    /// which the last of a full window has waited twice of it at most.
+    /// With fewer requests in flight the bound is too early; so each frame may wait at least `patience / IN_FLIGHT`
+    /// from now. The last frame of a full window then waits at most twice the patience.
     pub fn deadline(&self, patience: Duration, now: Instant) -> Instant {
         (self.earliest() + patience).max(now + patience / IN_FLIGHT as u32)
     }
 
-    /// The frame in hand did not arrive before.
+    /// The current frame did not arrive before this.
     fn earliest(&self) -> Instant {
         match self.taken.front() {
             Some(taken) if self.taken.len() > IN_FLIGHT => *taken,

@@ -1,4 +1,4 @@
-//! The body of a frame on its way in.
+//! The body of a received frame.
 
 use std::io;
 use std::time::Duration;
@@ -24,8 +24,8 @@ impl<'a> Body<'a> {
         self.remaining
     }
 
-    /// Until when this frame may wait, if its peer is not to wait longer for an answer than that: what stood in line behind
-    /// others has been waiting while those were answered.
+    /// Until when this frame may wait, if its peer is to wait no longer than `patience` for an answer: a frame that
+    /// stood behind others was already waiting while those were answered.
     pub fn deadline(&self, patience: Duration) -> Instant {
         self.reader.deadline(patience)
     }
@@ -34,14 +34,14 @@ impl<'a> Body<'a> {
     /// received plus 64 KiB.
     ///
     /// # Errors
-    /// The connection ended, or the peer stood still for too long. The connection is of no further use.
+    /// The connection ended, or no byte came for too long. The connection cannot be used further.
     pub async fn whole(&mut self) -> io::Result<Bytes> {
         let len = std::mem::take(&mut self.remaining);
         self.reader.take(len).await
     }
 
-    /// The next `len` bytes, or the rest if it is shorter, behind what a vector has. Where the vector's capacity is large
-    /// enough it stays where it is.
+    /// Appends the next `len` bytes, or the rest if it is shorter, to a vector. If its capacity is large enough it is
+    /// not reallocated.
     ///
     /// # Errors
     /// As for [`Body::whole`].
@@ -51,7 +51,7 @@ impl<'a> Body<'a> {
         self.reader.take_into(bytes, len).await
     }
 
-    /// The next piece, as long as `len_max` or the rest, in an allocation of its own; `None` behind the last.
+    /// The next piece, `len_max` bytes or the rest, in an allocation of its own; `None` after the last.
     ///
     /// # Errors
     /// As for [`Body::whole`].
@@ -64,12 +64,12 @@ impl<'a> Body<'a> {
         self.reader.take(len).await.map(Some)
     }
 
-    /// Whether the peer has closed the connection and nothing is left on it: nobody waits for an answer.
+    /// Whether the peer has closed the connection and nothing is left to read: nobody waits for an answer.
     pub fn is_orphaned(&self) -> bool {
         self.remaining == 0 && self.reader.is_at_end()
     }
 
-    /// Reads the rest and forgets it.
+    /// Reads the rest and drops it.
     ///
     /// # Errors
     /// As for [`Body::whole`].

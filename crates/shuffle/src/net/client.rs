@@ -1,4 +1,4 @@
-//! Requests to servers, over one connection to each or a few, shared by any number of requests.
+//! A client that sends requests to servers: one or a few connections to each, shared by all requests.
 
 use std::collections::HashMap;
 use std::io;
@@ -18,8 +18,8 @@ use super::reader::FrameReader;
 use super::writer::{Outgoing, Place, write_frames};
 use crate::wire::{ChunkSlice, Header, Incoming, Limits};
 
-/// Bytes of an answer that are allocated at once. Whoever asks for a chunk expects one, and moving it about as it grows
-/// would cost more than the fetch.
+/// Bytes allocated for an answer before any of it has come. A client that asks for a chunk expects one, and copying it
+/// as its allocation grows would cost more than the fetch.
 const ANSWER_BEGIN: usize = 16 << 20;
 
 /// Why there is no answer. The first three differ for a replicated push, whose client acts on the difference.
@@ -62,15 +62,15 @@ pub enum RequestError {
 /// How a client treats its connections.
 #[derive(Debug, Clone)]
 pub struct ClientOptions {
-    /// What servers may answer.
+    /// Limits of what servers may answer.
     pub limits: Limits,
-    /// How long a connection may take to come about.
+    /// How long connecting may take.
     pub connect_max: Duration,
     /// Connections to one server, used in turn. Each of them keeps one thread busy at either end.
     pub connections: usize,
     /// Requests in flight over one connection; one more waits.
     pub requests_max: usize,
-    /// How long a frame that has begun may stand still, in either direction.
+    /// How long a frame that has begun may make no progress, in either direction.
     pub idle_max: Duration,
 }
 
@@ -86,7 +86,7 @@ impl Default for ClientOptions {
     }
 }
 
-/// Keeps its connections to each server that was asked, and makes a new one when one ends. Cheap to clone.
+/// A client that keeps connections to each server it has asked, and makes a new one when one ends. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Client {
     inner: Arc<Inner>,
@@ -103,20 +103,20 @@ struct Inner {
 #[derive(Default)]
 struct Slots {
     all: Vec<Arc<Slot>>,
-    /// Whose turn it is.
+    /// The one that the next request uses.
     next: usize,
 }
 
-/// The place of one connection.
+/// One connection, or the attempt to make it.
 #[derive(Default)]
 struct Slot {
     /// Attempts that failed.
     failures: AtomicUsize,
-    /// The lock is held while connecting, so that everybody waits for one attempt.
+    /// The lock is held while connecting, so that all requests wait for one attempt.
     made: tokio::sync::Mutex<Made>,
 }
 
-/// What the last attempt made.
+/// The outcome of the last attempt.
 #[derive(Default)]
 struct Made {
     link: Option<Arc<Link>>,
@@ -129,8 +129,8 @@ impl Client {
         Self { inner: Arc::new(Inner { options, ..Inner::default() }) }
     }
 
-    /// Sends a request and waits for the body of its answer. A request id in `header` is replaced by the client's own. If
-    /// no answer to anything comes in time, later requests go over a new connection.
+    /// Sends a request and waits for the body of its answer. A request id in `header` is replaced by the client's own.
+    /// If no answer at all comes over the connection meanwhile, later requests use a new one.
     ///
     /// # Errors
     /// See [`RequestError`].
@@ -178,13 +178,13 @@ impl Client {
         link.queue.send(outgoing).map_err(|_| link.lost())
     }
 
-    /// Lets go of the connections to a server, if there are any: the next request makes a new one. Requests in flight end
-    /// as they would have, and a connection closes behind the last of its own. What was sent without an answer may be lost.
+    /// Drops the connections to a server, if there are any: the next request makes a new one. Requests in flight end as
+    /// they would have, and a connection closes after its last one. Frames that have no answer may be lost.
     pub fn disconnect(&self, address: &str) {
         self.inner.links.lock().unwrap_or_else(PoisonError::into_inner).remove(address);
     }
 
-    /// Numbers the request, and says by what its answer will be known.
+    /// Numbers the request, and returns the key by which its answer is found.
     fn key(&self, header: &mut Header) -> Key {
         match header {
             Header::RpcRequest { request_id }
@@ -214,14 +214,14 @@ impl Client {
         };
         let failures = slot.failures.load(Ordering::Relaxed);
         let mut made = slot.made.lock().await;
-        // One that is of no use is let go before the attempt, however that ends.
+        // A connection that is of no use is dropped before the attempt, however that ends.
         if let Some(link) = made.link.take().filter(|link| link.is_of_use()) {
             return Ok(made.link.insert(link).clone());
         }
         if slot.failures.load(Ordering::Relaxed) != failures
             && let Some(failure) = &made.failure
         {
-            // Who waited for an attempt that failed does not make one more, each behind the other.
+            // Requests that waited for an attempt share its failure, so that they do not try one by one.
             return Err(failure.clone());
         }
         match connect(address, &self.inner.options).await {
@@ -244,7 +244,7 @@ async fn connect(address: &str, options: &ClientOptions) -> io::Result<TcpStream
     Ok(stream)
 }
 
-/// By what an answer finds its request.
+/// What an answer and its request have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Key {
     None,
@@ -265,10 +265,10 @@ struct Link {
 
 struct State {
     waiting: HashMap<Key, Answer>,
-    /// Answers that have come, to whatever request.
+    /// Answers that have come so far, to any request.
     delivered: u64,
-    /// A request waited in vain while nothing came at all: the server may have vanished with its machine, of which the
-    /// kernel learns late. What is in flight may still be answered, and nothing is added to it.
+    /// A request timed out while no answer came at all: the server's machine may be gone, which the kernel notices
+    /// late. Requests in flight may still be answered; new ones are not added.
     in_doubt: bool,
     ended: Option<Arc<str>>,
 }
@@ -325,11 +325,11 @@ impl Link {
 
     fn is_of_use(&self) -> bool {
         let state = self.state();
-        // The writer goes without a word when the runtime on which the connection was made ends.
+        // The writer ends silently when the runtime on which the connection was made ends.
         state.ended.is_none() && !state.in_doubt && !self.queue.is_closed()
     }
 
-    /// Says how many answers had come before this one was waited for.
+    /// Registers a waiting request, and returns how many answers have come so far.
     fn expect(&self, key: Key, answer: Answer) -> Result<u64, RequestError> {
         let mut state = self.state();
         if state.ended.is_some() {
@@ -340,7 +340,7 @@ impl Link {
         Ok(state.delivered)
     }
 
-    /// A request timed out that was sent when so many answers had come.
+    /// A request timed out that was sent when `delivered` answers had come.
     fn doubt(&self, delivered: u64) {
         let mut state = self.state();
         state.in_doubt |= state.delivered == delivered;
@@ -354,7 +354,7 @@ impl Link {
         };
         if let Some(waiting) = waiting {
             let address = self.address.clone();
-            // Whoever asked may have given up meanwhile.
+            // The caller may have given up meanwhile.
             let _ = waiting.send(answer.map_err(|text| RequestError::Failed { address, text }));
         }
     }
@@ -420,7 +420,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_waits_for_an_attempt_that_fails_shares_its_failure() {
-        // A listener whose line is full: the system drops what comes then, as a machine that is gone does.
+        // A listener whose backlog is full: the system drops further connections, as a machine that is gone does.
         let full = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
         full.bind(&std::net::SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
         full.listen(0).unwrap();
@@ -457,7 +457,7 @@ mod tests {
     async fn a_server_whose_machine_is_gone_is_noticed() {
         let socket = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = socket.local_addr().unwrap().to_string();
-        // But not sooner than it is allowed to take, for as long as the kernel can count.
+        // But not before `idle_max`, as far as the kernel can count.
         let longest = Duration::from_millis(i32::MAX as u64);
         let [short, least, long, month] = [10, 120, 400, 30 * 24 * 3600].map(Duration::from_secs);
         for (idle_max, _given_up_after) in [(short, least), (long, long), (month, longest)] {

@@ -7,10 +7,10 @@ use std::task::{Context, Poll, Wake, Waker};
 
 /// Runs the two halves of a connection as one future.
 ///
-/// Each answer that the reading half gives wakes the writing half. Were that the task's own waker, the runtime would queue
-/// the task once more for each answer, and wake another thread to see whether it has time for it, while this one could
-/// simply go on. So the writing half has a waker of its own: it is polled after the reading half in the same turn, and the
-/// task is woken only for what comes from elsewhere.
+/// Each answer that the reading half gives wakes the writing half. With the task's own waker, the runtime would queue
+/// the task again for each answer and wake another thread to look for work, while this one could simply go on. So the
+/// writing half has its own waker: it is polled after the reading half in the same turn, and the task is woken only for
+/// answers from elsewhere.
 pub(super) struct Duplex(Arc<Wish>);
 
 impl Duplex {
@@ -19,7 +19,7 @@ impl Duplex {
         Self(Arc::new(Wish(Mutex::new(turn))))
     }
 
-    /// For the reading half: lets leave what it has answered so far, although there is more to read.
+    /// For the reading half: lets the writing half send the answers so far, although there is more to read.
     pub async fn let_write(&self) {
         let mut has_waited = false;
         poll_fn(|_| {
@@ -55,7 +55,7 @@ impl Duplex {
                 }
                 turn.here = false;
                 if turn.wanted {
-                    // It has used up its share of this turn, or something came while it looked elsewhere.
+                    // It used up its budget for this turn, or was woken after it was polled.
                     context.waker().wake_by_ref();
                 }
                 return Poll::Pending;
@@ -65,14 +65,14 @@ impl Duplex {
     }
 }
 
-/// That `writing` is to be polled.
+/// The waker of `writing`, which notes that it is to be polled.
 struct Wish(Mutex<Turn>);
 
 struct Turn {
     wanted: bool,
-    /// The reading half has more to do when `writing` has been polled.
+    /// The reading half has more to do once `writing` has been polled.
     again: bool,
-    /// The task is being polled, and will look whether it is wanted before it ends.
+    /// The task is being polled, and looks at `wanted` before it returns.
     here: bool,
     task: Waker,
 }
@@ -169,7 +169,7 @@ mod tests {
             assert!(task.poll().is_pending());
             assert_eq!((left(), task.wakes()), (request as usize, 0));
         }
-        // One that another task gives wakes it.
+        // An answer from another task wakes it.
         elsewhere.send(7).unwrap();
         assert_eq!(task.wakes(), 1);
         assert!(task.poll().is_pending());
@@ -188,7 +188,7 @@ mod tests {
                     answers.send(request).unwrap();
                     if request % 2 == 1 {
                         duplex.let_write().await;
-                        // What there was has left, and there is nothing to wait for.
+                        // All answers so far have left, and the next call does not wait.
                         assert_eq!(left.lock().unwrap().len(), request as usize + 1);
                         duplex.let_write().await;
                     }

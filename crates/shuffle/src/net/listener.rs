@@ -22,28 +22,28 @@ use super::writer::write_frames;
 use crate::error::{Error, Result};
 use crate::wire::{Incoming, Limits};
 
-/// The silence after which the kernel asks a peer whether it is there, and how often it does before it gives it up.
+/// TCP keepalive: the silence after which the kernel probes a peer, and the interval and number of the probes.
 const KEEPALIVE_SILENCE: Duration = Duration::from_secs(60);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_RETRIES: u32 = 6;
 
-/// How long a peer may leave unacknowledged what was sent to it, or have no room for more: as long as a silent one has. The
-/// kernel does not ask a peer that owes an acknowledgement whether it is there, and would repeat itself for a quarter of an
-/// hour. One that answers and has no room in its window it gives up after that time, too (Linux since 5.11, `tcp_probe_timer`).
+/// How long a peer may leave sent data unacknowledged, or its window closed: as long as keepalive gives a silent one.
+/// The kernel does not probe while data is unacknowledged, and would retransmit for a quarter of an hour. It also gives
+/// up a peer that answers but keeps its window closed for this time (Linux since 5.11, `tcp_probe_timer`).
 const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(120);
 
-/// The longest such time that the kernel takes: it reads the milliseconds as a signed number.
+/// The longest such time that the kernel accepts: it reads the milliseconds as a signed number.
 #[cfg(target_os = "linux")]
 const USER_TIMEOUT_MAX: Duration = Duration::from_millis(i32::MAX as u64);
 
-/// Connections that the system holds ready before they are accepted; it lowers this to `net.core.somaxconn`, which is as
-/// much since Linux 5.4. For one more its peer tries again after 1, 3 and 7 s, and thousands of executors begin to read at
-/// the same time.
+/// Backlog: connections that the system holds before they are accepted. It lowers this to `net.core.somaxconn`, which
+/// is as much since Linux 5.4. When it is full a peer tries again after 1, 3 and 7 s, and thousands of executors begin
+/// to read at once.
 const BACKLOG: u32 = 4096;
 
-/// Answers that wait for each other at most, where a peer has sent more requests already: it may be waiting for room in its
-/// window. The stock client has 32 pushes in flight, sends as many small ones in half a millisecond, and sleeps for 50 when
-/// none has been answered by then.
+/// The most answers that are held back to be sent together while there are requests to read: the peer may be waiting
+/// for room in its window. The stock client has 32 pushes in flight, sends that many small ones in half a millisecond,
+/// and sleeps for 50 ms if none has been answered by then.
 const ANSWERS_TOGETHER: usize = 8;
 
 /// How a listener treats its connections.
@@ -51,11 +51,11 @@ const ANSWERS_TOGETHER: usize = 8;
 pub struct Options {
     /// What peers may send.
     pub limits: Limits,
-    /// Connections held at once; one more is closed when it arrives.
+    /// Connections open at once; one more is closed when it arrives.
     pub connections_max: usize,
-    /// Requests of one connection that are not answered yet; reading pauses there.
+    /// Unanswered requests of one connection at which reading pauses.
     pub requests_max: usize,
-    /// How long a frame that has begun may stand still, in either direction.
+    /// How long a frame that has begun may make no progress, in either direction.
     pub idle_max: Duration,
 }
 
@@ -66,30 +66,30 @@ impl Options {
     }
 }
 
-/// Takes as many open files as the system allows: every connection is one, and every segment.
+/// Raises the limit of open files to what the system allows: every connection is one, and every segment.
 pub fn raise_file_limit() {
     if let Err(error) = yeoul_base::raise_file_limit() {
         debug!(%error, "the limit of open files stays as it is");
     }
 }
 
-/// Says which of a server's ports it could not have.
+/// The error that says which of a server's ports cannot be bound.
 pub fn cannot_bind(what: &str, host: impl Display, port: u16, error: Error) -> Error {
     Error::new(error.kind(), format!("cannot bind the {what} port, {port} at {host}"))
         .with_source(error)
         .with_hint("choose another port, or 0 for a free one, and an address of this machine")
 }
 
-/// Binds an address and listens there, as [`TcpListener::bind`] does, which has room for 128 connections to accept.
+/// Binds an address and listens there as [`TcpListener::bind`] does, whose backlog is only 128 connections.
 ///
 /// # Errors
-/// No address that `address` stands for can be bound; the error is that of the last one.
+/// None of the addresses that `address` resolves to can be bound; the error is that of the last one.
 pub async fn listen(address: impl ToSocketAddrs) -> io::Result<TcpListener> {
     let mut failed = io::Error::new(io::ErrorKind::InvalidInput, "could not resolve to any address");
     for address in lookup_host(address).await? {
         let bind = || {
             let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-            // A worker comes back on its ports while connections of the one before still end.
+            // A worker restarts on the same ports while its old connections are still closing.
             #[cfg(not(windows))]
             socket.set_reuseaddr(true)?;
             socket.bind(address)?;
@@ -144,19 +144,19 @@ impl Listener {
                 () = accept(self, service, count, &mut tasks) => {}
                 () = stopped.notified() => {}
             }
-            // A call that another thread runs goes on until it next waits.
+            // A call that runs on another thread goes on until its next await.
             tasks.shutdown().await;
         });
         ListenerHandle { address, connections, stop, task }
     }
 }
 
-/// Connections that a listener holds, for who wants to know although the listener is another's.
+/// The number of a listener's open connections, for code that does not own the listener.
 #[derive(Debug, Clone)]
 pub struct ConnectionCount(Arc<AtomicUsize>);
 
 impl ConnectionCount {
-    /// Connections held now.
+    /// Connections open now.
     pub fn get(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
@@ -181,7 +181,7 @@ impl ListenerHandle {
         self.address.port()
     }
 
-    /// Connections held now, and whenever it is asked.
+    /// The number of open connections, which can be read at any time.
     pub fn connections(&self) -> ConnectionCount {
         ConnectionCount(Arc::clone(&self.connections))
     }
@@ -199,17 +199,17 @@ impl Drop for ListenerHandle {
     }
 }
 
-/// Has the kernel ask peers that are silent for long whether they are still there, and give up those that acknowledge
-/// nothing. One whose machine died says nothing, and would count against `connections_max` for ever if that was between two
-/// frames, and for long if it was not.
+/// Has the kernel probe peers that are silent for long, and give up those that acknowledge nothing. A peer whose
+/// machine died sends nothing, and would count against `connections_max` for ever if it died between two frames, else
+/// for long.
 ///
 /// # Errors
-/// The socket is of no use any more.
+/// The socket cannot be used any more.
 pub fn notice_vanished_peers(stream: &TcpStream) -> io::Result<()> {
     notice_vanished_peers_after(stream, UNACKNOWLEDGED_MAX)
 }
 
-/// The same, for a connection on which a peer may leave a frame standing for `idle_max`: so long it is not given up.
+/// The same, for a connection on which a frame may make no progress for `idle_max`: it is not given up before.
 pub(super) fn notice_vanished_peers_after(stream: &TcpStream, idle_max: Duration) -> io::Result<()> {
     let socket = SockRef::from(stream);
     #[cfg(target_os = "linux")]
@@ -218,7 +218,7 @@ pub(super) fn notice_vanished_peers_after(stream: &TcpStream, idle_max: Duration
     socket.set_tcp_keepalive(&ask.with_retries(KEEPALIVE_RETRIES))
 }
 
-/// Counts a connection while it lives, and tells the service when it ends, however it ends.
+/// Counts a connection while it is open, and tells the service when it ends, however it ends.
 struct Counted<S: Service> {
     connections: Arc<AtomicUsize>,
     service: Arc<S>,
@@ -248,7 +248,7 @@ async fn accept<S: Service>(
         let (stream, peer) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                // Out of file descriptors, mostly: those that we have go on, and some will end.
+                // Mostly out of file descriptors: open connections go on, and some will end.
                 debug!(%address, %error, "cannot accept a connection");
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
@@ -315,7 +315,7 @@ async fn connection<S: Service>(
         }
         Ok(())
     };
-    // A peer that has closed its side is gone: no client of this protocol closes one direction only. Answers that are
-    // still to come have nobody to go to, and the service learns at once that the connection has ended.
+    // A peer that has closed its side is gone: no client of this protocol closes one direction only. Answers still to
+    // come are dropped, and the service learns at once that the connection has ended.
     duplex.run(reading, write_frames(write, outgoing, options.idle_max)).await
 }

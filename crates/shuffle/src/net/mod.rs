@@ -1,9 +1,9 @@
 //! The connections that every server and client of this crate runs on.
 //!
-//! A server is a [`Listener`] with a [`Service`]. Each connection has a reader, which calls the service for each frame in
-//! order, and a writer, which sends the answers in the order in which they are ready. The service sees a frame's head
-//! before its body, and decides where the body goes and when there is room for it; while it waits, this connection and no
-//! other waits. A [`Client`] keeps a connection or a few to each address, and any number of requests in flight on them.
+//! A server is a [`Listener`] with a [`Service`]. Each connection has a reader, which calls the service for each frame
+//! in order, and a writer, which sends the answers in the order in which they are ready. The service sees a frame's
+//! head before its body, and decides where the body goes and when there is room for it; while it waits, only this
+//! connection waits. A [`Client`] keeps one or a few connections to each address, with many requests in flight.
 
 mod arrivals;
 mod body;

@@ -1,4 +1,4 @@
-//! The body of a frame on its way out.
+//! The bodies of frames that are sent.
 
 use std::future::Future;
 use std::io;
@@ -14,7 +14,7 @@ pub type PieceFuture<'a> = Pin<Box<dyn Future<Output = io::Result<Option<Vec<Byt
 /// Gives a body piece by piece. A piece is asked for while the one before leaves, so a peer that does not read pins two
 /// pieces and not the whole body.
 pub trait PieceSource: Send {
-    /// The parts of the next piece, or `None` behind the last.
+    /// The parts of the next piece, or `None` after the last.
     fn next(&mut self) -> PieceFuture<'_>;
 
     /// There is no next piece, or it did not come in time. What is returned is sent in place of the frame if this was the
@@ -25,7 +25,7 @@ pub trait PieceSource: Send {
     }
 }
 
-/// What is kept until a body has been sent or given up.
+/// What is kept alive until a body has been sent or given up.
 pub(super) type Guard = Option<Box<dyn Send>>;
 
 pub(super) enum Source {
@@ -33,7 +33,7 @@ pub(super) enum Source {
     Pull(Box<dyn PieceSource>),
 }
 
-/// The body of a frame on its way out: bytes at hand, or a source that is pulled while it is sent.
+/// The body of a frame that is sent: bytes at hand, or a source that is pulled meanwhile.
 pub struct Payload {
     source: Source,
     len: usize,
@@ -46,18 +46,18 @@ impl Payload {
         Self::parts(Vec::new())
     }
 
-    /// Parts that are sent one behind the other, without being joined first.
+    /// Parts that are sent one after the other, without being joined first.
     pub fn parts(parts: Vec<Bytes>) -> Self {
         let len = parts.iter().map(Bytes::len).sum();
         Self { source: Source::Bytes(parts), len, guard: None }
     }
 
-    /// A body of exactly `len` bytes from a source. A source that gives another number ends the connection.
+    /// A body of exactly `len` bytes from a source. If the source gives another number the connection ends.
     pub fn pull(len: usize, source: Box<dyn PieceSource>) -> Self {
         Self { source: Source::Pull(source), len, guard: None }
     }
 
-    /// Keeps `guard`, too, until the body has been sent or given up: a memory permit, a pinned file.
+    /// Also keeps `guard` alive until the body has been sent or given up: a memory permit, a pinned file.
     #[must_use]
     pub fn with_guard(mut self, guard: impl Send + 'static) -> Self {
         self.guard = Some(Box::new((self.guard.take(), guard)));

@@ -1,4 +1,4 @@
-//! The reading half of a connection: heads through a small buffer, bodies straight to where they stay.
+//! The reading half of a connection: heads go through a small buffer, bodies straight to where they stay.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -17,21 +17,21 @@ use super::arrivals::Arrivals;
 use super::body::Body;
 use crate::wire::{Incoming, Limits};
 
-/// Bytes read at once in front of a head. What of a body comes along is copied, the rest of it is not.
+/// Bytes read at once for a head. The part of a body that comes along is copied, the rest of it is not.
 const READ_AHEAD: usize = 8 * 1024;
 
-/// Bytes of a body that are allocated before any of them has come, for whoever connects.
+/// Bytes allocated for a body before any of it has come, on accepted connections.
 pub(super) const BODY_BEGIN: usize = 64 * 1024;
 
 pub(super) struct FrameReader {
     half: OwnedReadHalf,
     buffer: BytesMut,
     limits: Limits,
-    /// Bytes of a body that are allocated before any of them has come.
+    /// Bytes allocated for a body before any of it has come.
     body_begin: usize,
-    /// How long a frame that has begun may stand still.
+    /// How long a frame that has begun may make no progress.
     idle_max: Duration,
-    /// The peer was seen to send a head in parts: it may wait for an acknowledgement between any two.
+    /// The peer has sent a head in parts: it may wait for an acknowledgement between any two.
     sends_parts: bool,
     arrivals: Arrivals,
 }
@@ -45,7 +45,7 @@ impl FrameReader {
     /// The next frame's head, or a push that is too long, the rest of which is to be skipped; `None` when the peer has closed
     /// between two frames.
     pub async fn next(&mut self) -> io::Result<Option<Incoming>> {
-        // Whether a read began with this head.
+        // Whether a read began with this head, and not with frames before it.
         let mut begun = false;
         loop {
             let incoming = Incoming::decode(&mut self.buffer, &self.limits);
@@ -70,7 +70,7 @@ impl FrameReader {
         }
     }
 
-    /// Until when the frame whose head was read last may wait.
+    /// The deadline of the frame whose head was read last: see [`Arrivals::deadline`].
     pub fn deadline(&self, patience: Duration) -> Instant {
         self.arrivals.deadline(patience, Instant::now())
     }
@@ -103,8 +103,8 @@ impl FrameReader {
         read(half, &mut buffer.limit(READ_AHEAD), *sends_parts, arrivals).await
     }
 
-    /// Exactly `len` bytes of a body, in an allocation of their own that never exceeds twice what has come plus what is
-    /// allocated before.
+    /// Exactly `len` bytes of a body, in an allocation of their own that never exceeds twice what has come plus
+    /// `body_begin`.
     pub async fn take(&mut self, len: usize) -> io::Result<Bytes> {
         let mut body = Vec::with_capacity(len.min(self.body_begin));
         self.take_into(&mut body, len).await?;
@@ -124,7 +124,7 @@ impl FrameReader {
                 let more = body.len();
                 grow(body, more, len);
             }
-            // The buffer is empty by now. What of the capacity is left over takes the next head along, in the same call.
+            // The buffer is empty by now. Spare capacity takes in the next head with the same system call.
             let room = body.capacity().min(len + READ_AHEAD) - body.len();
             let mut rest = (&mut *body).limit(room);
             let read = read(&mut self.half, &mut rest, self.sends_parts, &mut self.arrivals);
@@ -137,7 +137,7 @@ impl FrameReader {
         Ok(())
     }
 
-    /// Reads `len` bytes of a body and forgets them.
+    /// Reads `len` bytes of a body and drops them.
     pub async fn skip(&mut self, mut len: usize) -> io::Result<()> {
         loop {
             let here = len.min(self.buffer.len());
@@ -153,7 +153,7 @@ impl FrameReader {
     }
 }
 
-/// A frame that has begun may not stand still for ever.
+/// Fails when a frame that has begun makes no progress for `idle_max`.
 async fn in_time<T>(idle_max: Duration, read: impl Future<Output = io::Result<T>>) -> io::Result<T> {
     timeout(idle_max, read).await.unwrap_or_else(|_| {
         let text = format!("a frame made no progress for {idle_max:?}");
@@ -171,7 +171,7 @@ async fn read(
     wait(half, sends_parts, arrivals, |half, context| pin!(half.read_buf(into)).poll(context)).await
 }
 
-/// Polls until it is ready, and takes note if the socket was empty before.
+/// Polls until it is ready, and notes the arrival if the socket was empty before.
 async fn wait<T>(
     half: &mut OwnedReadHalf,
     sends_parts: bool,
@@ -196,16 +196,16 @@ async fn wait<T>(
     ready
 }
 
-/// Called when there is nothing left to read: a peer that has to wait for the acknowledgement is not to wait longer. Sail
-/// writes a frame in several small parts with Nagle's algorithm on, and the second leaves when the first is acknowledged:
-/// a delayed acknowledgement costs it 40 ms a frame. The kernel forgets the option, so each wait sets it again, for a peer
-/// that sends so; to others it would be a packet and a call for nothing.
+/// Sends the acknowledgement without delay, once there is nothing left to read. Sail writes a frame in several small
+/// parts with Nagle's algorithm on, and the second leaves when the first is acknowledged: a delayed acknowledgement
+/// costs it 40 ms a frame. The kernel resets the option, so each wait sets it again, and only for a peer that sends so:
+/// for others it would be a wasted packet and system call.
 fn acknowledge_at_once(half: &OwnedReadHalf) {
     #[cfg(target_os = "linux")]
     let _ = SockRef::from(half.as_ref()).set_tcp_quickack(true); // a hint: its failure changes no answer
 }
 
-/// Makes room for `more` bytes, and for no more than `len` altogether.
+/// Makes room for `more` bytes, but for no more than `len` in total.
 fn grow(body: &mut Vec<u8>, more: usize, len: usize) {
     let capacity = (body.len() + more).min(len);
     if capacity > body.capacity() {

@@ -1,4 +1,4 @@
-//! The way back to whoever sent a frame.
+//! The answer to a frame.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::wire::message::Message;
 use crate::wire::rpc::Answer;
 use crate::wire::{ChunkSlice, Header, Status};
 
-/// Bytes of an error text that are sent. Texts quote what a peer sent, and must not grow with it.
+/// The longest error text that is sent, in bytes. Texts quote what a peer sent, and must not grow with it.
 const ERROR_LEN_MAX: usize = 4 * 1024;
 
 /// Answers one frame, once. It counts as one of the connection's requests in flight until its answer has been written, or
@@ -37,7 +37,7 @@ impl Reply {
         self.queue.is_closed()
     }
 
-    /// Sends any frame. The queue cannot overflow: it has as many places as the connection may have requests in flight.
+    /// Sends any frame. The queue cannot overflow: each entry holds a permit of the connection's requests in flight.
     pub fn frame(self, header: Header, payload: impl Into<Payload>) {
         let place = Place::Answer { _place: self.permit };
         let mut payload = payload.into();
@@ -45,7 +45,7 @@ impl Reply {
             payload = payload.with_guard(counted);
         }
         let outgoing = Outgoing { header, payload, place };
-        // The connection may have ended meanwhile; then nobody waits for this answer.
+        // The connection may have ended meanwhile, and nobody waits for the answer.
         let _ = self.queue.send(outgoing);
     }
 

@@ -9,7 +9,7 @@ use super::body::Body;
 use super::reply::Reply;
 use crate::wire::Head;
 
-/// A connection, unlike any other of this process, before and after.
+/// The id of a connection, unique within this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(u64);
 
@@ -19,7 +19,7 @@ impl ConnectionId {
         Self(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// The bare number, for decisions, which know nothing of connections.
+    /// The bare number, for decision modules, which know nothing of connections.
     pub fn number(self) -> u64 {
         self.0
     }
@@ -33,8 +33,8 @@ impl fmt::Display for ConnectionId {
 
 /// Handles frames.
 pub trait Service: Send + Sync + 'static {
-    /// Handles one frame, in the order in which they arrived on the connection. The next frame is read when this returns;
-    /// what has to wait longer keeps `reply` and goes on in a task of its own. What is left of the body is skipped.
+    /// Handles one frame; it is called in the order of their arrival. The next frame is read when this returns; work
+    /// that takes longer keeps `reply` and goes on in a task of its own. What is left of the body is skipped.
     ///
     /// # Errors
     /// An error ends the connection: use it for broken bodies, and answer every other failure through `reply`.
@@ -45,7 +45,7 @@ pub trait Service: Send + Sync + 'static {
         reply: Reply,
     ) -> impl Future<Output = io::Result<()>> + Send;
 
-    /// Answers a push that is longer than the limits, of which no more than its number is read.
+    /// Refuses a push above the limits, of which only the request id was read.
     fn refused_push(&self, reply: Reply, text: String) {
         reply.fail(text);
     }

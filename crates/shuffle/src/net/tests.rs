@@ -39,7 +39,7 @@ impl PieceSource for Pieces {
     }
 }
 
-/// A source on a disk that stands still.
+/// A source on a disk that hangs.
 struct Never;
 
 impl PieceSource for Never {
@@ -400,7 +400,7 @@ async fn connections_that_come_all_at_once_find_room() {
     let wanted = 300;
     let somaxconn = std::fs::read_to_string("/proc/sys/net/core/somaxconn");
     if somaxconn.is_ok_and(|most| most.trim().parse::<usize>().unwrap() < wanted) {
-        return; // the system lets no more wait, whatever it is asked for
+        return; // the system's limit on the backlog is lower
     }
     // Nobody accepts them. One for which there is no room would get no answer, ever.
     let mut made = Vec::new();
@@ -510,7 +510,7 @@ async fn what_lies_elsewhere_does_not_wait_for_each_body_of_a_disk_that_stands_s
     assert_eq!(ask(&client, &address, varied(b'e', 10)).await.unwrap().len(), 10);
     let late = late.join_all().await;
     assert!(late.into_iter().all(|answer| matches!(answer, Err(RequestError::Failed { .. }))));
-    // Half of the 300 ms that a body may stand still for the first of them, and far less for the others.
+    // Half of the 300 ms that a body may make no progress for the first of them, and far less for the others.
     assert!(begin.elapsed() < Duration::from_millis(700), "{:?}", begin.elapsed());
 }
 

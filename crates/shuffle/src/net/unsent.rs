@@ -5,20 +5,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
 
-/// Answers below this are not counted: as many as may wait for a peer come to no more than [`BYTES_MAX`].
+/// Smaller answers are not counted: as many as may wait for a peer add up to no more than [`BYTES_MAX`].
 const COUNTED_MIN: usize = 64 << 10;
 
-/// When so many bytes wait, no further request is read. The largest answers, slots for a million partitions, come near it.
+/// With so many bytes waiting, no request is read. The largest answers, slots for a million partitions, come near it.
 const BYTES_MAX: usize = 32 << 20;
 
-/// Counts them.
+/// Bytes of large answers queued on one connection, for backpressure.
 #[derive(Debug, Default)]
 pub(super) struct Unsent {
     bytes: AtomicUsize,
     less: Notify,
 }
 
-/// A large answer on its way out.
+/// A large answer that is being sent.
 pub(super) struct Counted {
     unsent: Arc<Unsent>,
     bytes: usize,

@@ -17,17 +17,17 @@ use tokio::time::timeout;
 use super::payload::{Guard, Payload, PieceSource, Source};
 use crate::wire::Header;
 
-/// Bytes that are gathered for one write, as far as frames are waiting.
+/// Bytes that are gathered for one write, if so much is waiting.
 const GATHER: usize = 256 * 1024;
 
-/// Slices handed to the kernel at once.
+/// Slices passed to the kernel in one call.
 const SLICES: usize = 64;
 
-/// The part of the time that a body may stand still which its first piece has: without one, another frame can go.
+/// The first piece of a body may take `idle_max` divided by this: without it, another frame can be sent instead.
 const FIRST_PART: u32 = 2;
 
-/// The part that it has where the one before did not come in time: what is behind the two on the connection, and lies
-/// elsewhere, would wait for all of a disk that stands still.
+/// The divisor after a first piece that was late. Otherwise answers from other disks would wait behind each body of a
+/// disk that hangs.
 const FIRST_PART_NEXT: u32 = 24;
 
 /// A frame on its way out.
@@ -39,27 +39,27 @@ pub(super) struct Outgoing {
 
 /// A place among the connection's requests in flight.
 pub(super) enum Place {
-    /// Such a frame needs none.
+    /// The frame needs none.
     Unlimited,
     /// That of the answer's request. It is free again when the answer has left.
     Answer { _place: OwnedSemaphorePermit },
-    /// That of the request itself, which whoever asked has a share in. It is free again when the frame has left and there is
-    /// an answer, or nobody waits for one.
+    /// That of the request itself, shared with the caller. It is free again when the frame has left and there is an
+    /// answer, or the caller has given up.
     Request(Arc<OwnedSemaphorePermit>),
 }
 
 impl Place {
-    /// Whether whoever asked has given up.
+    /// Whether the caller has given up.
     fn is_abandoned(&self) -> bool {
         matches!(self, Self::Request(place) if Arc::strong_count(place) == 1)
     }
 }
 
-/// The parts of a piece, or `None` behind the last piece.
+/// The parts of a piece, or `None` after the last piece.
 type Piece = Option<Vec<Bytes>>;
 
-/// Writes the frames of `queue` until it is closed, or until the peer is gone or reads nothing for `idle_max`, or a body
-/// that is pulled stands still for as long. A frame whose asker gave up before it began to leave is left out.
+/// Writes the frames of `queue` until it is closed, the peer is gone or reads nothing for `idle_max`, or a pulled body
+/// makes no progress for as long. A frame whose caller gave up before it began to leave is skipped.
 pub(super) async fn write_frames(
     half: OwnedWriteHalf,
     queue: mpsc::UnboundedReceiver<Outgoing>,
@@ -75,7 +75,7 @@ struct FrameWriter {
     /// Where heads are encoded.
     heads: BytesMut,
     gathered: Gathered,
-    /// The part of `idle_max` that the first piece of the next pulled body has.
+    /// The divisor of `idle_max` for the first piece of the next pulled body.
     first_part: u32,
 }
 
@@ -96,7 +96,7 @@ impl FrameWriter {
         self.half.shutdown().await
     }
 
-    /// Gathers a frame, or sends it as far as it is pulled.
+    /// Gathers a frame, or sends it if its body is pulled.
     async fn take(&mut self, Outgoing { header, payload, place }: Outgoing) -> io::Result<()> {
         let len = payload.len();
         let (source, guard) = payload.open();
@@ -130,7 +130,7 @@ impl FrameWriter {
                 self.pieces(source, first, len).await
             }
             Err(error) => {
-                // Nothing of the frame has left: others on the connection need not suffer.
+                // Nothing of the frame has left, so the connection can go on.
                 let instead = source.broke(&error).ok_or(error)?;
                 self.gather_head(&instead, 0);
                 Ok(())
@@ -138,7 +138,7 @@ impl FrameWriter {
         }
     }
 
-    /// The first piece of a body, or why there is none. What others asked for does not wait for this one's disk.
+    /// The first piece of a body, or why there is none. Frames before it are written without waiting for its disk.
     async fn first_piece(&mut self, source: &mut dyn PieceSource) -> io::Result<io::Result<Piece>> {
         let first = next_of(source, self.idle_max / self.first_part);
         let first = self.gathered.write_while_waiting(first, &mut self.half, self.idle_max).await?;
@@ -147,7 +147,7 @@ impl FrameWriter {
         Ok(first)
     }
 
-    /// Sends a body from its first piece on, and whatever is gathered before it.
+    /// Sends what is gathered, and a body from its first piece on.
     async fn pieces(&mut self, source: &mut dyn PieceSource, first: Piece, len: usize) -> io::Result<()> {
         let (mut piece, mut left, idle_max) = (first, len, self.idle_max);
         while let Some(parts) = piece {
@@ -155,7 +155,7 @@ impl FrameWriter {
                 left = left.checked_sub(part.len()).ok_or_else(|| wrong_total(len))?;
                 self.gathered.push(part);
             }
-            // The next piece comes from its disk while this one leaves.
+            // The next piece is read from disk while this one leaves.
             let write = self.gathered.write(&mut self.half, idle_max);
             let ((), next) = tokio::try_join!(write, async { Ok(next_of(source, idle_max).await) })?;
             piece = next.inspect_err(|error| _ = source.broke(error))?;
@@ -169,7 +169,7 @@ impl FrameWriter {
     }
 }
 
-/// The next piece of a body, which has begun to take up the connection: it may not stand still for ever.
+/// The next piece of a body, which holds up the connection: it must come within `idle_max`.
 async fn next_of(source: &mut dyn PieceSource, idle_max: Duration) -> io::Result<Piece> {
     timeout(idle_max, source.next()).await.unwrap_or_else(|_| {
         let text = format!("a body that is sent had no next piece for {idle_max:?}");
@@ -181,7 +181,7 @@ fn wrong_total(len: usize) -> io::Error {
     io::Error::other(format!("a body of {len} bytes came out with another length"))
 }
 
-/// What goes out with the next write, and what may be let go after it.
+/// What goes out with the next write, and what is released after it.
 #[derive(Default)]
 struct Gathered {
     parts: VecDeque<Bytes>,
@@ -189,7 +189,7 @@ struct Gathered {
     kept: Vec<Kept>,
 }
 
-/// What a frame has a hold of until it has left.
+/// What a frame holds until it has left.
 struct Kept {
     _place: Place,
     _guard: Guard,
@@ -203,7 +203,7 @@ impl Gathered {
         }
     }
 
-    /// Waits for a piece. What is gathered goes out meanwhile, or together with a piece that is at hand.
+    /// Waits for a piece. What is gathered is written meanwhile, or together with a piece that is ready at once.
     async fn write_while_waiting<T>(
         &mut self,
         piece: impl Future<Output = T>,
@@ -214,7 +214,7 @@ impl Gathered {
         match poll_fn(|context| Poll::Ready(piece.as_mut().poll(context))).await {
             Poll::Ready(piece) => Ok(piece),
             Poll::Pending => {
-                // Who reads nothing any more needs no piece.
+                // A peer that reads nothing any more needs no piece.
                 let ((), piece) = tokio::try_join!(self.write(half, idle_max), async { Ok(piece.await) })?;
                 Ok(piece)
             }

@@ -1,4 +1,4 @@
-//! Entries of a file into options.
+//! Applies the entries of a file to options.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -11,10 +11,10 @@ use super::{Found, Group, Level, find, master_endpoint, table, value};
 use crate::master::slots::Balance;
 use crate::{Error, Kind, Result, master, worker};
 
-/// Something to tell whoever started the server, once.
+/// What the person who starts the server is told, once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice {
-    /// A key that Celeborn 0.5.4 does not document, with one that it does and that looks like it.
+    /// A key that Celeborn 0.5.4 does not document, with a similar one that it does.
     Unknown {
         /// The key.
         key: String,
@@ -48,11 +48,11 @@ impl fmt::Display for Notice {
     }
 }
 
-/// Puts a file's entries into a master's options. `environment` has what their values refer to as `${env:NAME}`.
+/// Applies a file's entries to a master's options. `environment` has what their values refer to as `${env:NAME}`.
 ///
 /// # Errors
-/// `Invalid` for a value that is not what its key takes or refers to something that is not there, and for settings that are
-/// refused.
+/// `Invalid` for a value that its key does not take or that refers to something that does not exist, and for settings
+/// that are refused.
 pub fn to_master(
     entries: &[Entry],
     environment: &Environment<'_>,
@@ -61,7 +61,7 @@ pub fn to_master(
     apply(entries, environment, |name, entry| set_master(name, entry, options))
 }
 
-/// Puts a file's entries into a worker's options. `environment` has what their values refer to as `${env:NAME}`.
+/// Applies a file's entries to a worker's options. `environment` has what their values refer to as `${env:NAME}`.
 ///
 /// # Errors
 /// As for [`to_master`].
@@ -73,17 +73,17 @@ pub fn to_worker(
     apply(entries, environment, |name, entry| set_worker(name, entry, options))
 }
 
-/// What Celeborn's scripts give a worker's JVM as memory, and what nobody reads here; `is_set` tells which variables the
-/// environment has.
+/// The variable, if set, by which Celeborn's scripts give a worker's JVM its memory, which is not read here; `is_set`
+/// looks in the environment.
 pub fn unread_memory(is_set: impl Fn(&str) -> bool) -> Option<&'static str> {
     ["CELEBORN_WORKER_OFFHEAP_MEMORY", "CELEBORN_WORKER_MEMORY"].into_iter().find(|name| is_set(name))
 }
 
-/// An entry with its references replaced. Only who needs the value asks for it: what a master's settings refer to is not to
-/// be had where workers are.
+/// Replaces the references in an entry. It is called only when the value is needed: what a master's settings refer to
+/// may not exist where workers run.
 type Resolve<'a> = dyn Fn() -> Result<Entry> + 'a;
 
-/// Has `set` take each entry that counts and is honoured, by the present name of its key.
+/// Calls `set` with each entry that counts and is honoured, by the present name of its key.
 fn apply(
     entries: &[Entry],
     environment: &Environment<'_>,
@@ -112,7 +112,7 @@ fn apply(
                     notices.push(Notice::Ineffective { key, line, note: BY_CLIENT });
                 }
             }
-            // `<localhost>` and the like: what Celeborn takes of itself, as we do.
+            // `<localhost>` and the like: what Celeborn finds out by itself, as we do.
             Level::Honoured if entry.value == setting.default && entry.value.starts_with('<') => {}
             Level::Honoured => set(name, &|| values.resolved(entry))?,
             Level::OtherMechanism | Level::NoEffect if entry.value != setting.default => {
@@ -133,22 +133,22 @@ fn apply(
     Ok(notices)
 }
 
-/// What is honoured of the network's keys is so by clients. These begin as the client's do in Celeborn, whoever's file they
-/// are in; by the others its servers connect to each other and keep their clients' connections.
+/// Prefixes of the network keys that in Celeborn are the clients', whoever's file they are in; by the others its
+/// servers connect to each other and keep their clients' connections. Here only clients honour network keys.
 const CLIENT_MODULES: [&str; 2] = ["celeborn.rpc_app.", "celeborn.data."];
 
-/// Why another one changes nothing in a server's file.
+/// Why any other network key changes nothing in a server's file.
 const BY_CLIENT: &str = "clients have it in their own settings, and servers have limits of their own";
 
-/// Unknown keys for which one that was meant is looked for: a file with more is hardly one of settings.
+/// The most unknown keys for which a similar one is looked up: a file with more is hardly a settings file.
 const SUGGESTIONS_MAX: usize = 8;
 
-/// Letters by which a key may differ from one that was meant.
+/// The most letters by which a key may differ from a similar one.
 const DISTANCE_MAX: usize = 3;
 
 /// A documented key that is nearly the same.
 fn similar(key: &str) -> Option<&'static str> {
-    // Each distance takes the product of two lengths.
+    // A distance takes time in proportion to the product of two lengths.
     let len = key.chars().count();
     let near = table()
         .iter()
@@ -169,7 +169,7 @@ fn letters_apart(one: &str, other: &str) -> usize {
     ours.max(-theirs).unsigned_abs()
 }
 
-/// Sets what a master honours; other honoured keys are a worker's or the client's.
+/// Sets an option that a master honours; other honoured keys are a worker's or the client's.
 fn set_master(name: &str, entry: &Resolve<'_>, options: &mut master::Options) -> Result<()> {
     let limits = &mut options.limits;
     match name {
@@ -204,7 +204,7 @@ fn set_master(name: &str, entry: &Resolve<'_>, options: &mut master::Options) ->
     Ok(())
 }
 
-/// Sets what a worker honours; other honoured keys are a master's or the client's.
+/// Sets an option that a worker honours; other honoured keys are a master's or the client's.
 fn set_worker(name: &str, entry: &Resolve<'_>, options: &mut worker::Options) -> Result<()> {
     let size = || parse(&entry()?, "a size such as 8m", value::bytes);
     match name {
@@ -249,7 +249,7 @@ fn set_worker(name: &str, entry: &Resolve<'_>, options: &mut worker::Options) ->
     Ok(())
 }
 
-/// A directory with the bytes that may be stored there, if that is said. What it says of its disk is not needed.
+/// A directory with the bytes that may be stored there, if given. Attributes of its disk are not needed.
 fn storage_directory(entry: &Entry, text: &str) -> Result<(PathBuf, Option<u64>)> {
     let mut parts = text.split(':');
     let path = PathBuf::from(parts.next().unwrap_or_default());
@@ -273,7 +273,7 @@ fn storage_directory(entry: &Entry, text: &str) -> Result<(PathBuf, Option<u64>)
     Ok((path, capacity))
 }
 
-/// Memory and disks are used whatever is said; other kinds would not be.
+/// Refuses storage types other than memory and disks, which are used whatever is given.
 fn storage_types(entry: &Entry) -> Result<()> {
     for kind in list(&entry.value) {
         if !matches!(kind.to_ascii_uppercase().as_str(), "MEMORY" | "HDD" | "SSD") {
@@ -319,7 +319,7 @@ mod tests {
         None
     }
 
-    /// What a file does to a worker, and what there is to say about it.
+    /// A worker's options from a file, and the notices about it.
     fn worker_of(text: &str) -> Result<(worker::Options, Vec<String>)> {
         let mut options = worker::Options::default();
         let notices = to_worker(&file::parse(text), &bare, &mut options)?;

@@ -1,4 +1,4 @@
-//! `celeborn-defaults.conf`: one `key value` a line, as Java's properties files.
+//! `celeborn-defaults.conf`: one `key value` a line, as in Java's properties files.
 
 use std::iter::Enumerate;
 use std::str::Lines;
@@ -29,7 +29,7 @@ pub fn entries(text: &str) -> impl Iterator<Item = Entry> {
             !line.is_empty() && !line.starts_with(['#', '!'])
         })?;
         let line = line.trim_start();
-        // As long as it will be, because text that grows takes up to three times its length.
+        // Allocated at its final length, because text that grows takes up to three times that.
         let mut len = 0;
         parts(line, &mut lines.clone(), |part| len += part.len());
         let mut whole = String::with_capacity(len);
@@ -54,7 +54,7 @@ fn parts<'t>(mut line: &'t str, lines: &mut Enumerate<Lines<'t>>, mut part: impl
     part(line);
 }
 
-/// What stands before the backslash of a line that the next one continues. Of two backslashes the first is for the second.
+/// The part of a continued line before its backslash. Of two backslashes the first escapes the second.
 fn continued(line: &str) -> Option<&str> {
     let backslashes = line.len() - line.trim_end_matches('\\').len();
     (backslashes % 2 == 1).then(|| &line[..line.len() - 1])

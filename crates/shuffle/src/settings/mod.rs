@@ -1,4 +1,4 @@
-//! Celeborn's settings: which of them do what here.
+//! Celeborn's settings, and what each of them does here.
 //!
 //! `table.tsv` has every key that Celeborn 0.5.4 documents, with its deprecated names and one [`Level`] each. A
 //! `celeborn-defaults.conf` is read by [`file`], its entries are put into the options of a master or a worker by [`apply`],
@@ -45,7 +45,7 @@ pub fn master_endpoint(text: &str) -> Result<String> {
 pub enum Level {
     /// It does what it does in Celeborn.
     Honoured,
-    /// What it is for is done in another way; it is accepted and changes nothing.
+    /// Its purpose is met in another way; it is accepted and changes nothing.
     OtherMechanism,
     /// There is nothing here that it could change; it is accepted.
     NoEffect,
@@ -75,7 +75,7 @@ impl Level {
     }
 }
 
-/// Whose setting a key is in Celeborn's documentation.
+/// The group of a key in Celeborn's documentation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Group {
     /// The master's, with high availability and quotas.
@@ -97,11 +97,11 @@ pub struct Setting {
     pub key: &'static str,
     /// Its default in Celeborn 0.5.4.
     pub default: &'static str,
-    /// Whose.
+    /// Its group.
     pub group: Group,
     /// What it does here.
     pub level: Level,
-    /// What there is to say about it.
+    /// A note on what it does.
     pub note: &'static str,
     /// The names that it had in earlier versions and that Celeborn 0.5.4 still takes, with commas.
     deprecated: &'static str,
@@ -119,15 +119,15 @@ impl Setting {
     }
 }
 
-/// A setting under the name by which it was looked for.
+/// A setting, with the name by which it was looked up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found<'k> {
     /// The setting.
     pub setting: &'static Setting,
     /// Its present name, with what stands for `<…>`.
     pub name: Cow<'k, str>,
-    /// 0 for the present name, else the place of the deprecated one, from 1. Of several names that are given, the lowest
-    /// counts.
+    /// 0 for the present name, else the place of the deprecated one, from 1. If several names are given, the lowest
+    /// rank counts.
     pub rank: usize,
 }
 
@@ -197,7 +197,7 @@ pub fn table() -> &'static [Setting] {
 /// The setting of a key, if it is documented, by its present or a deprecated name. A name that is written out wins over one
 /// with a placeholder.
 pub fn find(key: &str) -> Option<Found<'_>> {
-    // All of them begin so, and a file of something else has thousands that do not.
+    // All keys begin so, and a file that is no settings file has thousands that do not.
     if !key.starts_with("celeborn.") && !key.starts_with("remote-shuffle.") {
         return None;
     }
@@ -239,7 +239,7 @@ mod tests {
         for (name, setting, rank) in deprecated {
             let found = find(name).unwrap();
             assert_eq!((found.setting.key, found.rank), (setting.key, *rank), "{name}");
-            // What stands for it has a place in the present name, too.
+            // A placeholder has its place in the present name, too.
             assert!(!name.contains('<') || setting.key.contains('<'), "{name}");
         }
         let find = |key| find(key).map(|found| (found.name.into_owned(), found.rank));

@@ -1,4 +1,4 @@
-//! The reference page of the settings, made of the table.
+//! The reference page of the settings, made from the table.
 
 use std::fmt::Write;
 
@@ -87,7 +87,7 @@ mod tests {
     /// With `YEOUL_WRITE_DOCS` set it writes the page instead.
     #[test]
     fn the_page_in_the_documentation_is_the_tables() {
-        // Asked for at run time: with a target folder that several clones share, the one that built this may be gone.
+        // Read at run time: with a target folder that several clones share, the one that built this may be gone.
         let package = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo runs this test");
         let path = &std::path::Path::new(&package).join("../../docs/reference/shuffle-settings.md");
         if std::env::var_os("YEOUL_WRITE_DOCS").is_some() {

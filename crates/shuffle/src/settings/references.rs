@@ -1,4 +1,4 @@
-//! What a file says of each key: one entry of several for it, and `${…}` in its value replaced.
+//! The value of each key of a file: which of several entries counts, with `${…}` in its value replaced.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,9 +10,9 @@ use crate::{Error, Kind, Result};
 /// Looks up a variable of the environment.
 pub type Environment<'e> = dyn Fn(&str) -> Option<String> + 'e;
 
-/// References that one value may come to, those within others among them: more are hardly meant.
+/// The most references that one value may expand to, nested ones included: more are hardly meant.
 const REFERENCES_MAX: usize = 256;
-/// Bytes that one value may come to.
+/// The most bytes that one value may expand to.
 const VALUE_BYTES_MAX: usize = 64 << 10;
 
 /// A file's entries by their keys.
@@ -46,8 +46,8 @@ impl<'a> Values<'a> {
         self.by_name.get(name).is_some_and(|(_, counting)| *counting == at)
     }
 
-    /// An entry with the references in its value replaced, as Celeborn replaces them, but for one that leads nowhere, which
-    /// Celeborn leaves as it is.
+    /// An entry with the references in its value replaced, as Celeborn replaces them, except that Celeborn leaves one
+    /// that leads nowhere as it is.
     ///
     /// # Errors
     /// `Invalid` for a reference that leads nowhere, to itself, or to too much.
@@ -78,11 +78,11 @@ impl<'a> Values<'a> {
                 let found = find(reference);
                 let name = found.as_ref().map_or(reference, |found| &found.name);
                 let given = self.by_name.get(name).map(|(_, at)| self.entries[*at].value.as_str());
-                // What stands in `<…>` only tells where a value would come from.
+                // A default in `<…>` only describes where a value would come from.
                 let default = || Some(found.as_ref()?.setting.default).filter(|text| !text.starts_with('<'));
                 given
                     .or_else(default)
-                    // Others are not in Celeborn's settings, whatever the file has.
+                    // Other keys are no settings of Celeborn's, whatever the file has.
                     .filter(|_| reference.starts_with("celeborn."))
                     .map(Cow::Borrowed)
                     .ok_or_else(|| format!("the file has no {reference:.80}, nor has that a default"))
@@ -91,10 +91,10 @@ impl<'a> Values<'a> {
     }
 }
 
-/// A value that grows by what its references stand for.
+/// A value while its references are being replaced.
 struct Expansion<'v> {
     values: &'v Values<'v>,
-    /// References within each other.
+    /// The references that are being replaced, each within the one before.
     under_way: Vec<String>,
     references: usize,
     text: String,

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// A size in bytes: a number with `b`, `k`, `m`, `g`, `t` or `p`, with or without a `b`, `ib` or `i` behind it, in powers of
-/// 1024; a bare number is of bytes.
+/// A size in bytes: a number with `b`, `k`, `m`, `g`, `t` or `p`, with or without a `b`, `ib` or `i` after it, in
+/// powers of 1024; a bare number is of bytes.
 pub fn bytes(text: &str) -> Option<u64> {
     let (number, unit) = split(text)?;
     let mut letters = unit.chars();
@@ -17,7 +17,7 @@ pub fn bytes(text: &str) -> Option<u64> {
     number.checked_mul(1 << shift)
 }
 
-/// A time: a number with `ms`, `s`, `m`, `min`, `h` or `d`; a bare number is of milliseconds.
+/// A time: a number with `us`, `ms`, `s`, `m`, `min`, `h` or `d`; a bare number is of milliseconds.
 pub fn duration(text: &str) -> Option<Duration> {
     let (number, unit) = split(text)?;
     Some(match unit.as_str() {

@@ -8,7 +8,7 @@
 //! 12      4      P, length of the payload
 //! 16      P      payload, opaque
 //! ```
-//! JVM and C++ clients write little-endian, Sail big-endian, and nothing says which.
+//! JVM and C++ clients write little-endian, Sail big-endian, and no field says which.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
@@ -28,8 +28,8 @@ pub enum ByteOrder {
 }
 
 impl ByteOrder {
-    /// The order in which a batch of `len` bytes, of which `front` holds at least the header, declares its own length;
-    /// `None` if both do (the length reads the same backwards) or neither does.
+    /// The order in which the header at `front` declares a batch of `len` bytes; `None` if both orders do (the length
+    /// reads the same backwards) or neither does.
     pub fn of_batch(front: &[u8], len: usize) -> Option<Self> {
         let declares = |order: &Self| {
             let header = BatchHeader::decode(front, *order);
@@ -40,7 +40,7 @@ impl ByteOrder {
     }
 }
 
-/// What a batch says about itself.
+/// The header of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct BatchHeader {
     /// The map task that wrote it.
@@ -86,7 +86,7 @@ impl BatchHeader {
 /// A batch: header and payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
-    /// What it says about itself.
+    /// The header.
     pub header: BatchHeader,
     /// The client's bytes.
     pub payload: Bytes,

@@ -1,8 +1,8 @@
-//! A reader over received bytes that knows the name and the place of what it reads.
+//! A reader over received bytes whose errors name the field and its offset.
 
 use bytes::{Buf, Bytes};
 
-/// Received bytes that are not what the protocol says, with the place where they stop being it.
+/// Received bytes that violate the protocol, with the field and the offset where they do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field} at offset {offset}: {problem}")]
 pub struct DecodeError {
@@ -17,10 +17,10 @@ pub struct DecodeError {
 /// What is wrong with a field.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    /// The value ends before its field does.
+    /// The bytes end before the field does.
     #[error("expected {needed} more bytes, found {found}")]
     Truncated {
-        /// Bytes that the field has.
+        /// Bytes that the field takes.
         needed: usize,
         /// Bytes that are left.
         found: usize,
@@ -39,7 +39,7 @@ pub enum Problem {
     /// Text that is not UTF-8, or not the identifier that it should be.
     #[error("malformed, expected {0}")]
     Malformed(&'static str),
-    /// Bytes behind the end.
+    /// Bytes after the end.
     #[error("{0} bytes left over")]
     LeftOver(usize),
     /// A payload that is not the protobuf message its number announces.
@@ -47,7 +47,7 @@ pub enum Problem {
     Protobuf(String),
 }
 
-/// Reads fields one after the other. Nothing is copied but numbers; byte strings are slices of the source.
+/// Reads fields one after the other. Only numbers are copied; byte strings are slices of the source.
 #[derive(Debug, Clone)]
 pub(crate) struct Cursor {
     rest: Bytes,

@@ -19,7 +19,7 @@ use crate::ids::{LocationId, Mode, ShuffleKey};
 /// Bytes in front of a frame's header.
 pub const PREFIX_LEN: usize = 9;
 
-/// Bytes of the number with which a push's header begins.
+/// Bytes of the request id at the start of a push's header.
 const REQUEST_ID_LEN: usize = 8;
 
 /// The frame types that our clients use; a frame of any other type ends the connection.
@@ -34,7 +34,7 @@ pub enum FrameType {
     ChunkFetchFailure = 2,
     /// A request whose body says what it is.
     RpcRequest = 3,
-    /// Its answer; also a push's.
+    /// The answer to a request or a push.
     RpcResponse = 4,
     /// Why there is no answer.
     RpcFailure = 5,
@@ -86,7 +86,7 @@ impl ChunkSlice {
     pub const TO_END: i32 = i32::MAX;
 }
 
-/// A frame's header. The numbers give each layout behind the prefix.
+/// A frame's header. Each variant gives the frame type's number and the layout after the prefix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Header {
     /// Type 0: the slice. No body.
@@ -102,7 +102,7 @@ pub enum Header {
     },
     /// Type 3: i64 request id, i32 body length (again). The body is the payload.
     RpcRequest {
-        /// Chosen by the asker, repeated in the answer.
+        /// Chosen by the client, repeated in the answer.
         request_id: i64,
     },
     /// Type 4: i64 request id, i32 body length (again). The body is the payload.
@@ -121,7 +121,7 @@ pub enum Header {
     OneWayMessage,
     /// Type 11: i64 request id, u8 mode, string shuffle key, string location. The body is one batch.
     PushData {
-        /// Chosen by the pusher, repeated in the answer.
+        /// Chosen by the client, repeated in the answer.
         request_id: i64,
         /// To which copy.
         mode: Mode,
@@ -133,7 +133,7 @@ pub enum Header {
     /// Type 12: i64 request id, u8 mode, string shuffle key, string[] locations, i32[] offsets. The body is the batches
     /// one after the other; batch k begins at offset k and ends where the next one begins. A location may come twice.
     PushMergedData {
-        /// Chosen by the pusher, repeated in the answer.
+        /// Chosen by the client, repeated in the answer.
         request_id: i64,
         /// To which copies.
         mode: Mode,
@@ -157,19 +157,19 @@ pub struct Head {
     pub body_len: usize,
 }
 
-/// What a connection brings next.
+/// What is read next from a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Incoming {
     /// A frame within the limits.
     Frame(Head),
-    /// A push that is too long. It is refused by its number: without an answer, all that is on its way over the connection
-    /// would fail with it, and the client would take the worker for dead.
+    /// A push above the limits. Its request id is read so that it can be refused: if the connection ended instead, all
+    /// other requests on it would fail, and the client would take the worker for dead.
     LongPush {
-        /// Chosen by the pusher, repeated in the answer.
+        /// Chosen by the client, repeated in the answer.
         request_id: i64,
-        /// Bytes that follow: the rest of the header, and the body.
+        /// Bytes still to come: the rest of the header, and the body.
         rest_len: usize,
-        /// Which limit it is above.
+        /// Which limit it exceeds.
         error: DecodeError,
     },
 }
@@ -237,8 +237,8 @@ impl Head {
 }
 
 impl Incoming {
-    /// Takes a head from the front of `src`, as [`Head::decode`] does, or what is read of a push that is too long. `None`
-    /// means that more bytes are needed, and nothing was taken.
+    /// Takes a head from the front of `src`, as [`Head::decode`] does, or the prefix and the request id of a push that
+    /// is too long. `None` means that more bytes are needed, and nothing was taken.
     ///
     /// # Errors
     /// As for [`Head::decode`].
@@ -267,7 +267,7 @@ impl Incoming {
         }
     }
 
-    /// The request that it makes or answers, where a number names it.
+    /// The request id, if the frame type has one.
     pub fn request_id(&self) -> Option<i64> {
         match self {
             Self::Frame(head) => head.header.request_id(),
@@ -276,7 +276,7 @@ impl Incoming {
     }
 }
 
-/// Whether a prefix that is above the limits is that of a push, where pushes are taken.
+/// Whether the error is that a push exceeds the limits, on a connection that takes pushes.
 fn is_long_push(src: &[u8], limits: &Limits, error: &DecodeError) -> bool {
     let kind = src.get(4).and_then(|kind| FrameType::from_wire(*kind));
     matches!(kind, Some(FrameType::PushData | FrameType::PushMergedData))
@@ -332,7 +332,7 @@ impl Header {
         }
     }
 
-    /// The request that this frame makes or answers, where a number names it.
+    /// The request id, if the frame type has one.
     pub fn request_id(&self) -> Option<i64> {
         match self {
             Self::RpcRequest { request_id }
@@ -378,7 +378,7 @@ impl Header {
                 let request_id = cursor.i64("request id")?;
                 let mode = decode_mode(cursor)?;
                 let shuffle = decode_shuffle(cursor)?;
-                // The shortest location, `0-0` with its length, and its offset have 11 bytes.
+                // The shortest location, `0-0` with its length, and its offset take 11 bytes.
                 let count = cursor.count("location count", 11)?;
                 let mut locations = Vec::with_capacity(count);
                 for _ in 0..count {
@@ -394,7 +394,7 @@ impl Header {
         })
     }
 
-    /// Appends the prefix and the header to `dst`; the caller sends `body_len` bytes of body behind it.
+    /// Appends the prefix and the header to `dst`; the caller sends `body_len` bytes of body after it.
     ///
     /// # Panics
     /// If a string, an array or the body does not fit into an i32, which no limit allows.
@@ -471,8 +471,8 @@ fn decode_location(cursor: &mut Cursor) -> Result<LocationId, DecodeError> {
     cursor.text("location", |text| text.parse().map_err(|_| "`<partition>-<epoch>`"))
 }
 
-/// The offsets of a merged push: as many as locations, from 0, never decreasing, within the body, all of which they share
-/// out.
+/// The offsets of a merged push: one for each location, from 0, never decreasing, within the body. Only an empty body
+/// has none.
 fn decode_offsets(cursor: &mut Cursor, locations: usize, body_len: usize) -> Result<Vec<u32>, DecodeError> {
     let count = cursor.count("offset count", 4)?;
     if count != locations || (count == 0 && body_len > 0) {
@@ -546,7 +546,7 @@ mod tests {
         let frame = Incoming::decode(&mut bytes.clone(), &limits).unwrap().unwrap();
         assert_eq!(frame, Incoming::Frame(Head { header: header(1), body_len: 50 }));
         Incoming::decode(&mut bytes, &Limits::CONTROL).expect_err("pushes are not taken there");
-        // Lengths that make no sense, and no number at all.
+        // Lengths that make no sense, and one that leaves no room for a request id.
         for (head_len, body_len) in [(i32::MAX, -1), (-1, 60), (7, 60)] {
             let mut bytes = BytesMut::new();
             bytes.put_i32(head_len);

@@ -1,11 +1,11 @@
-//! What a peer may send, per frame type, checked before anything of the body is read.
+//! Size limits of received frames, by frame type, checked before any of the body is read.
 
 use super::frame::FrameType;
 
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 
-/// Shuffles of which a worker holds something at a time, or deletes it: one report to the master names them all.
+/// The most shuffles that a worker holds or is deleting at a time: one report to the master names them all.
 pub const WORKER_SHUFFLES_MAX: usize = 1 << 16;
 
 /// The largest header and bodies that a connection accepts, in bytes.
@@ -31,7 +31,7 @@ impl Limits {
     /// For a worker's fetch listener.
     pub const FETCH: Self =
         Self { head_len_max: 64 * KIB, rpc_body_max: 16 * MIB, push_body_max: 0, chunk_body_max: 0 };
-    /// For whoever asks: responses and chunks. A chunk ends with the first batch behind 8 MiB, and a batch may be large.
+    /// For clients: responses and chunks. A chunk ends with the batch that fills its 8 MiB, and a batch may be large.
     pub const ANSWERS: Self =
         Self { head_len_max: 64 * KIB, rpc_body_max: 64 * MIB, push_body_max: 0, chunk_body_max: 1100 * MIB };
 

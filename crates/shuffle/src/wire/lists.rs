@@ -1,8 +1,8 @@
 //! Messages as they are received: lists stay in the payload and are read one element at a time.
 //!
-//! Decoded as a whole, a list takes many times what was sent: an empty worker has two bytes on the wire and more than a
-//! hundred in memory, an attempt one and four. So a [`Received`] message has its single fields only, and whoever wants a
-//! list walks through it. Nothing here takes more memory than one element, or than the single fields, do on the wire.
+//! Decoded as a whole, a list takes many times its wire size: an empty worker two bytes there and over a hundred in
+//! memory, an attempt one and four. So a [`Received`] message decodes only its singular fields, and callers iterate
+//! over its lists. Nothing here takes more memory than these, or one element, take on the wire.
 
 use std::iter::FusedIterator;
 use std::marker::PhantomData;
@@ -13,7 +13,7 @@ use prost::encoding::{WireType, decode_key, decode_varint};
 
 use super::cursor::{DecodeError, Problem};
 
-/// A message of which the single fields are decoded. `M` is one of [`super::received`].
+/// A message whose singular fields are decoded. `M` is one of [`super::received`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Received<M> {
     fields: M,
@@ -57,19 +57,19 @@ macro_rules! places {
 }
 
 places! {
-    /// Where the message `M` has a list of texts.
+    /// The field of message `M` that is a list of strings.
     Texts<M>,
-    /// Where the message `M` has a list of numbers.
+    /// The field of message `M` that is a list of numbers.
     Numbers<M, T>,
-    /// Where the message `M` has a list of messages.
+    /// The field of message `M` that is a list of messages.
     Messages<M, T>,
-    /// Where the message `M` has a message that itself has lists.
+    /// The field of message `M` that is one message with lists of its own.
     Part<M, T>,
 }
 
-/// What a list of numbers holds.
+/// An element of a list of numbers.
 pub trait Number {
-    /// As protobuf makes it of a varint: what does not fit is cut off.
+    /// Converts a varint as protobuf does: bits that do not fit are cut off.
     fn of_varint(varint: u64) -> Self;
 }
 
@@ -92,7 +92,7 @@ impl Number for bool {
 }
 
 impl<M: prost::Message + Default> Received<M> {
-    /// Decodes the single fields.
+    /// Decodes the singular fields.
     ///
     /// # Errors
     /// The payload is not an `M`.
@@ -108,7 +108,7 @@ impl<M> Received<M> {
         self.payload.len()
     }
 
-    /// The texts of a list.
+    /// The strings of a list.
     pub fn texts(&self, list: Texts<M>) -> impl Iterator<Item = Result<&str, DecodeError>> {
         self.values(list.number).map(|(offset, value)| {
             let text = value?.bytes(offset)?;
@@ -164,10 +164,10 @@ impl<M> Received<M> {
     }
 }
 
-/// Collects what was counted before, without the spare room of a vector that grows.
+/// Collects `count` items, without the spare capacity of a vector that grows.
 ///
 /// # Errors
-/// The first of the items.
+/// The first error among the items.
 pub fn exactly<T, E>(count: usize, items: impl Iterator<Item = Result<T, E>>) -> Result<Vec<T>, E> {
     let mut collected = Vec::with_capacity(count);
     for item in items {
@@ -192,7 +192,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// The fields of a payload in their order, each with its offset; none after an error.
+/// The fields of a payload in order, each with its offset. It ends after an error.
 struct Fields<'a> {
     whole: &'a [u8],
     rest: &'a [u8],
@@ -210,7 +210,7 @@ impl<'a> Fields<'a> {
             WireType::LengthDelimited => decode_varint(rest).map_err(|error| malformed(offset, &error))?,
             WireType::SixtyFourBit => 8,
             WireType::ThirtyTwoBit => 4,
-            // Out of use since before Celeborn was written.
+            // Groups were deprecated before Celeborn was written.
             WireType::StartGroup | WireType::EndGroup => return Err(unexpected_kind(offset)),
         };
         let found = rest.len();
@@ -242,7 +242,7 @@ impl<'a> Iterator for Fields<'a> {
 
 impl FusedIterator for Fields<'_> {}
 
-/// The numbers in one value of a field: one, or as many as are packed in it; none after an error.
+/// The numbers in one value of a field: one, or all that are packed in it. It ends after an error.
 struct Varints<'a, T> {
     offset: usize,
     single: Option<Result<u64, DecodeError>>,

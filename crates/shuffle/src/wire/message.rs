@@ -13,7 +13,7 @@ use super::cursor::{Cursor, DecodeError, Problem};
 use super::lists::Received;
 use super::{internal, proto, received};
 
-/// Says which protobuf message a payload is. The names up to 9999 are Celeborn's; the others are between our own servers.
+/// The number of a protobuf message. Numbers up to 9999 are Celeborn's; the others are used between our own servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MessageType(pub i32);
 
@@ -23,7 +23,7 @@ pub trait Typed: prost::Message + Default {
     const TYPE: MessageType;
 }
 
-/// A protobuf message as it is received: it has no lists that could swell.
+/// A protobuf message as it is received: without lists, which would take many times their wire size once decoded.
 pub trait Receivable: Typed {}
 
 macro_rules! message_types {
@@ -105,7 +105,7 @@ pub struct Message {
 }
 
 impl Message {
-    /// The answer to requests that want none: type 40 with a null payload.
+    /// The answer to requests that expect no content: type 40 with a null payload.
     pub const ONE_WAY_RESPONSE: Self = Self { kind: MessageType::ONE_WAY_MESSAGE_RESPONSE, payload: None };
 
     /// Encodes a message under its own number.
@@ -125,7 +125,7 @@ impl Message {
         Received::decode(self.payload.clone().unwrap_or_default())
     }
 
-    /// Reads the bare form, which fills `bytes` whole.
+    /// Decodes the bare form, which takes up all of `bytes`.
     ///
     /// # Errors
     /// The length does not fit.
@@ -153,7 +153,7 @@ impl Message {
         dst.put_slice(payload);
     }
 
-    /// The bare form on its own.
+    /// The bare form as bytes.
     pub fn to_bare(&self) -> Bytes {
         let mut dst = BytesMut::new();
         self.encode_bare(&mut dst);

@@ -1,8 +1,8 @@
 //! Celeborn's wire format: bytes to values and back, without I/O.
 //!
-//! Layers, outermost first: a [`Frame`] carries either a push, a chunk, or an RPC payload. On the `rpc` ports the payload
-//! is an [`rpc::Request`]; on the push and fetch ports it is a bare [`message::Message`]. Both end in one of the
-//! protobuf messages of [`proto`], which is decoded as its twin in [`received`].
+//! Layers, outermost first: a [`Frame`] carries either a push, a chunk, or an RPC payload. On the `rpc` ports the
+//! payload is an [`rpc::Request`]; on the push and fetch ports it is a bare [`message::Message`]. Both hold one of the
+//! protobuf messages of [`proto`]; what is received is decoded as its counterpart in [`received`].
 
 pub mod batch;
 mod cursor;
@@ -29,7 +29,7 @@ pub mod internal {
     include!(concat!(env!("OUT_DIR"), "/yeoul.shuffle.internal.rs"));
 }
 
-/// The messages of [`proto`] and [`internal`] without their lists, which [`lists`] reads where they were received.
+/// The messages of [`proto`] and [`internal`] without their lists, which [`lists`] reads from the received bytes.
 #[allow(missing_docs, clippy::all)]
 pub mod received {
     use super::lists::{Messages, Numbers, Part, Texts};

@@ -1,7 +1,7 @@
 //! Partition locations, alone and packed into parallel arrays.
 //!
-//! A packed list gives `input_location_size` locations and behind them the peers that those refer to; `peer_indexes[k]` is
-//! the place of k's peer, counted from the front of the whole list, or 2147483647. Peers refer back.
+//! A packed list holds `input_location_size` locations, followed by their peers; `peer_indexes[k]` is the index of k's
+//! peer in the whole list, or 2147483647 if it has none. Peers refer back.
 
 use std::collections::BTreeMap;
 
@@ -18,12 +18,12 @@ type Packed = received::PackedPartitionLocations;
 /// The peer index that stands for "no peer".
 pub const NO_PEER: i32 = i32::MAX;
 
-/// The least bytes of a worker or a location on the wire: a real one has at least a host and four ports. Shorter ones are
-/// refused, so that what a server makes of them stays in proportion to what was sent.
+/// The fewest bytes that a worker or a location takes on the wire: a real one has at least a host and four ports.
+/// Shorter ones are refused, so that the memory that a server needs for them stays in proportion to what was sent.
 pub(super) const LEN_MIN: usize = 14;
 
-/// Where a location's bytes are, as numbered in [`proto::StorageInfo`]: in the worker's memory, wherever they are,
-/// because a client never tries to read such a file itself. Numbers above 2, a solid state disk, make a 0.5.4 client fail.
+/// The storage type of every location, as numbered in [`proto::StorageInfo`]: memory, wherever the bytes are, because a
+/// client never tries to read such a file itself. Types above 2, a solid state disk, make a 0.5.4 client fail.
 const STORAGE_MEMORY: i32 = 0;
 
 /// One copy of a partition location, with the worker that holds it and the worker that holds the other copy.
@@ -139,7 +139,7 @@ impl Location {
         }
     }
 
-    /// Unpacks the list, without the peers behind it, one location after the other.
+    /// Calls `each` with the list's locations one after the other, without the peers behind them.
     ///
     /// # Errors
     /// The arrays do not agree, or an index or a number is out of its range.
@@ -154,7 +154,7 @@ impl Location {
         let size = size.ok_or_else(|| {
             error("input location size", Problem::Unexpected(pair.input_location_size.into()))
         })?;
-        // A worker takes more as an id than as text, so the texts are kept: a peer's place may be anywhere.
+        // A worker takes more memory as an id than as text, so the texts are kept: a peer may be anywhere in the list.
         for text in packed.texts(Packed::WORKER_IDS_SET) {
             worker_of_text(text?)?;
         }
@@ -185,7 +185,7 @@ impl Location {
 }
 
 impl Received<received::ReserveSlots> {
-    /// How many locations the request has at most.
+    /// An upper bound for the number of locations in the request.
     ///
     /// # Errors
     /// They are malformed.
@@ -200,7 +200,7 @@ impl Received<received::ReserveSlots> {
         })
     }
 
-    /// All locations of the request, primaries and replicas, however they came.
+    /// All locations of the request, primaries and replicas, packed or not.
     ///
     /// # Errors
     /// They are malformed.
@@ -218,7 +218,7 @@ impl Received<received::ReserveSlots> {
         Ok(())
     }
 
-    /// The packed list, which counts if there is no other.
+    /// The packed list, which is used if there is no other.
     fn packed(&self) -> Result<Option<Received<Pair>>, DecodeError> {
         let pair = self.part(received::ReserveSlots::PARTITION_LOCATIONS_PAIR)?;
         Ok(pair.filter(|_| self.plain().next().is_none()))
@@ -274,7 +274,7 @@ fn worker_of_location(message: &Received<received::PartitionLocation>) -> Result
     worker(&message.host, [message.rpc_port, message.push_port, message.fetch_port, message.replicate_port])
 }
 
-/// The longest name of a host, as DNS has it.
+/// The longest host name that DNS allows, in bytes.
 const HOST_LEN_MAX: usize = 255;
 
 fn worker(host: &str, ports: [i32; 4]) -> Result<WorkerId, DecodeError> {
@@ -324,7 +324,7 @@ fn count(number: usize) -> i32 {
 mod tests {
     use super::*;
 
-    /// As it is received.
+    /// The message as a peer receives it.
     fn received<M: prost::Message + Default>(message: &impl prost::Message) -> Received<M> {
         Received::decode(message.encode_to_vec().into()).unwrap()
     }

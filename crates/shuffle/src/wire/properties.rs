@@ -238,7 +238,7 @@ proptest! {
                     source.advance(rest_len);
                 }
                 Ok(None) => panic!("it is all there"),
-                // Nothing behind it is read.
+                // Nothing after it is read.
                 Err(error) => {
                     prop_assert!(!is_push(&frame.header) && is_too_long(&error));
                     return Ok(());

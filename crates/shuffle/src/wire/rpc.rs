@@ -7,7 +7,7 @@
 //! …    content, by its first byte:  AC  a Java-serialised object
 //!                                   FF  native: FF, then a bare message
 //! ```
-//! An answer is content alone. We always answer in Java's form, whatever the request's: every client reads that one.
+//! An answer is content alone, always in Java's form, whatever the request's: every client reads that one.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
@@ -25,7 +25,7 @@ const NATIVE: u8 = 0xff;
 /// A request on an `rpc` port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// Whom it is for.
+    /// The name of the endpoint that it is for.
     pub endpoint: String,
     /// What it asks.
     pub call: Call,
@@ -38,12 +38,12 @@ pub enum Call {
     Message(Message),
     /// Whether an endpoint exists.
     CheckExistence(String),
-    /// An object of a class that no client of ours sends.
+    /// An object of a class that no client of ours sends, by the class's name.
     Foreign(String),
 }
 
 impl Request {
-    /// Reads a request, which fills `body` whole.
+    /// Decodes a request that takes up all of `body`.
     ///
     /// # Errors
     /// The bytes are not an envelope with content.
@@ -86,7 +86,7 @@ impl Request {
     }
 }
 
-/// An address with its presence byte. Where the peer says that it listens does not matter to us.
+/// Skips an address with its presence byte: where the peer says that it listens does not matter to us.
 fn skip_address(cursor: &mut Cursor, field: &'static str) -> Result<(), DecodeError> {
     match cursor.u8(field)? {
         0 => Ok(()),
@@ -147,7 +147,7 @@ impl From<Message> for Answer {
     }
 }
 
-/// The number of a message, or its name where it has one, for logs and errors.
+/// The name of a message type, or its number if it has none, for logs and errors.
 pub fn describe(kind: MessageType) -> String {
     kind.name().map_or_else(|| format!("message type {}", kind.0), str::to_owned)
 }

@@ -1,9 +1,9 @@
 //! Buffers for bodies and for reads from disk, used again and again.
 //!
-//! Batches come and go by the gigabyte, in sizes of every kind, received by one thread and let go by another. General
-//! allocators answer that with memory that they keep to themselves, and fresh memory costs a page fault for every 4 KiB.
-//! Here a buffer has one of a few sizes and goes back to a shelf when its last reader lets go; what is on the shelves is
-//! known to the byte, so that the process stays below its limit.
+//! Batches come and go by the gigabyte, in all sizes, received by one thread and freed by another. General allocators
+//! then keep much memory to themselves, and fresh memory costs a page fault for every 4 KiB. Here a buffer has one of a
+//! few sizes and goes back to a shelf when its last reader drops it; what is on the shelves is known to the byte, so
+//! that the process stays below its limit.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,7 +25,7 @@ const STEPS: usize = 8;
 /// What a buffer costs besides itself: the allocations of its owner and its handle.
 const OVERHEAD_BYTES: u64 = 192;
 
-/// What all shelves of the process hold: its memory, but nobody's use.
+/// Bytes on all shelves of the process: they are in its memory, but in nobody's use.
 static SHELVED: AtomicU64 = AtomicU64::new(0);
 
 /// Bytes on all shelves of the process.
@@ -96,7 +96,7 @@ impl Buffers {
             found
         };
         let bytes = found.unwrap_or_else(|| {
-            // What other sizes left on their shelves makes room first.
+            // Buffers of other sizes on the shelves make room first.
             let in_use = memory.used();
             self.shrink_to(memory.limit().saturating_sub(in_use));
             Vec::with_capacity(capacity)
@@ -120,7 +120,7 @@ impl Buffers {
                 }
             }
         }
-        drop(freed); // outside the lock: it is the system's turn
+        drop(freed); // outside the lock: it takes system calls
     }
 
     /// Empties the shelves if nobody used them since the last call.
@@ -181,7 +181,7 @@ impl AsRef<[u8]> for Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         let bytes = std::mem::take(&mut self.bytes);
-        // Only a size that is asked for: one that has grown would lie on a shelf for ever.
+        // Only a size that is asked for: a buffer that has grown would lie on a shelf for ever.
         if let Some(shelf) = self.shelf.take().filter(|_| capacity(bytes.capacity()) == bytes.capacity()) {
             shelf.put_back(bytes);
         }

@@ -1,7 +1,7 @@
-//! A copy that is sent on while its body still arrives, so that the other worker has most of it by the time that it is
-//! whole here. That is worth it for bodies that come in many reads; smaller ones are sent on when they are here.
+//! Sends a copy on while its body still arrives, so that the other worker has most of it by the time it is whole here.
+//! That is worth it for bodies that come in many reads; smaller ones are sent on when they are whole.
 //!
-//! The end of a body is held back until this worker has appended it: what it refuses, the other one does not take either.
+//! The end of a body is held back until this worker has appended it: what it refuses, the other does not take either.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,19 +24,19 @@ const FORWARD_BYTES_MIN: usize = 256 << 10;
 /// Bytes that are received and sent on at a time.
 pub const PIECE_BYTES: usize = 128 << 10;
 
-/// Pieces that wait for the connection. What does not find a place is sent when the body is whole: a slow copy does not
-/// hold up the client's other pushes.
+/// Pieces that wait for the connection. Pieces beyond that are sent when the body is whole: a slow copy does not hold
+/// up the client's other pushes.
 const PIECES_WAITING: usize = 2;
 
 /// Bytes of memory that a copy needs besides the body: the pieces that wait, and the one that is being sent.
 pub const COST_BYTES: u64 = (PIECE_BYTES * (PIECES_WAITING + 1)) as u64;
 
-/// Whether a body is worth it.
+/// Whether a body of this length is worth it.
 pub fn is_worth_it(len: usize) -> bool {
     len > FORWARD_BYTES_MIN
 }
 
-/// A copy on its way. Dropped before the end, it breaks off, and the other worker takes nothing.
+/// A copy that is being sent. Dropped before the end, it breaks off, and the other worker takes nothing.
 pub struct Forward {
     pieces: mpsc::Sender<Bytes>,
     rest: oneshot::Sender<Bytes>,
@@ -44,7 +44,7 @@ pub struct Forward {
     copied: JoinHandle<Copied>,
 }
 
-/// The pieces, and behind them the rest.
+/// The pieces, and after them the rest.
 struct Pieces {
     pieces: mpsc::Receiver<Bytes>,
     rest: Option<oneshot::Receiver<Bytes>>,
@@ -64,8 +64,8 @@ impl PieceSource for Pieces {
 }
 
 impl Forward {
-    /// Begins to send a body of `len` bytes, over a connection of its own: what breaks off or is slow in arriving is
-    /// nothing to others. `charge` is for [`COST_BYTES`].
+    /// Begins to send a body of `len` bytes, over a connection of its own: one that breaks off or arrives slowly does
+    /// not affect others. `charge` is for [`COST_BYTES`].
     pub fn begin(
         node: &Arc<Node>,
         (peer, within): (Arc<str>, Duration),

@@ -1,7 +1,7 @@
 //! Keeps the process below its memory limit as the operating system sees it.
 //!
-//! The ledger knows every byte of batches, indexes and buffers; the allocator's slack, stacks, connections and code it
-//! does not know. So the ledger's limit follows what the process really uses besides.
+//! The ledger counts every byte of batches, indexes and buffers, but not the allocator's slack, stacks, connections and
+//! code. So the ledger's limit follows what the process really uses besides.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,26 +11,26 @@ use super::memory;
 use super::node::Node;
 use crate::process::ResidentSet;
 
-/// How often the process is measured while much comes in or somebody waits. Between two measurements no more comes in than
-/// a loopback connection carries.
+/// How often the process is measured while much comes in or a request waits. Between two measurements no more comes in
+/// than a loopback connection carries.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// How often it is measured while little comes in: each time wakes threads.
+/// How often it is measured while little comes in: each measurement wakes threads.
 const INTERVAL_AT_EASE: Duration = Duration::from_millis(500);
 
 /// How often it is measured while nothing comes in at all.
 const INTERVAL_IDLE: Duration = Duration::from_secs(5);
 
-/// One part in so many of the memory is much.
+/// One part in this many of the memory counts as much.
 const MUCH: u64 = 64;
 
 /// How long empty buffers are kept when nobody wants one.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// Left alone below the limit, in 1/32, for what comes between two measurements.
+/// The margin below the limit, in 1/32, for what comes between two measurements.
 const MARGIN_32NDS: u64 = 2;
 
-/// What is left alone at least: connections, threads and code that is used for the first time do not grow with the limit.
+/// The least margin: connections, threads and code that is used for the first time do not grow with the limit.
 const MARGIN_BYTES_MIN: u64 = 8 << 20;
 
 /// The ledger's limit before the process was measured.
@@ -40,8 +40,8 @@ pub fn first_limit(memory_bytes: u64) -> u64 {
 
 /// The ledger's limit, for a process that uses `rss` bytes of which the ledgers know `accounted`.
 ///
-/// Never below an eighth: a process that needs more than that besides has too small a limit, and still has to go on. What
-/// an allocator keeps of small batches that have gone can be more than half of a small limit, so it must not be much.
+/// Never below an eighth: a process that leaves less than that has too small a limit, and still has to go on. It must
+/// not be more, because what an allocator keeps of freed small batches can be more than half of a small limit.
 pub fn limit(memory_bytes: u64, rss: u64, accounted: u64) -> u64 {
     let besides = rss.saturating_sub(accounted);
     let margin = (memory_bytes / 32 * MARGIN_32NDS).max(MARGIN_BYTES_MIN);

@@ -1,7 +1,7 @@
-//! Every batch of one copy of a partition location, in the order of arrival: whose it is and where it lies.
+//! The index of one copy of a partition location: every batch in the order of arrival, who wrote it and where it lies.
 //!
 //! The index is written when a batch is appended, so that a map range, the losers' batches and repeated batches are
-//! found by walking it once; nothing is ever sorted and no batch is parsed again.
+//! found by walking it once; no batch is ever sorted or parsed again.
 
 use std::collections::{HashMap, HashSet};
 
@@ -38,7 +38,7 @@ pub enum MapRange {
 
 impl MapRange {
     /// The range that an open request asks for. 0 to `i32::MAX` is a whole partition; clients from 0.6 on also say
-    /// "whole, I pick the chunks" with a negative end or with start behind end.
+    /// "whole, I pick the chunks" with a negative end or with start after end.
     pub fn from_wire(start: i32, end: i32) -> Self {
         if (start <= 0 && end == i32::MAX) || end < 0 || start > end {
             Self::Whole
@@ -55,14 +55,14 @@ impl MapRange {
     }
 }
 
-/// The attempt of each map task that won, as commits told: `NONE` or a map behind the end is not decided yet.
+/// The winning attempt of each map task, from commits: `NONE`, or a map beyond the end, is not decided yet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Winners {
     attempts: Vec<AttemptId>,
 }
 
 impl Winners {
-    /// Takes over what a commit says; what is already decided stays, whatever comes later.
+    /// Takes over the winners of a commit; what is already decided stays, whatever comes later.
     pub fn merge(&mut self, attempts: &[AttemptId]) {
         if self.attempts.len() < attempts.len() {
             self.attempts.resize(attempts.len(), AttemptId::NONE);
@@ -85,7 +85,7 @@ impl Winners {
         self.of(map).is_none_or(|winner| winner == attempt)
     }
 
-    /// One attempt for each map, for the journal of a shuffle.
+    /// The attempts by map id, for the journal of a shuffle.
     pub fn attempts(&self) -> &[AttemptId] {
         &self.attempts
     }
@@ -130,7 +130,7 @@ pub struct Index {
 }
 
 impl Index {
-    /// Adds a batch behind the last one and returns its number.
+    /// Appends a batch and returns its number.
     pub fn push(&mut self, map: MapId, attempt: AttemptId, batch: BatchId, len: u32) -> u32 {
         let number = self.entries.len() as u32;
         self.entries.push(Entry { offset: self.bytes, len, map, attempt, batch });
@@ -148,7 +148,7 @@ impl Index {
         self.bytes
     }
 
-    /// Whether a batch was appended.
+    /// Whether no batch was appended.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -199,7 +199,7 @@ impl Index {
         repeated.into()
     }
 
-    /// The batches that a reader of `range` gets: no loser's, none twice. `repeated` is what [`Index::repeated`] said.
+    /// The batches that a reader of `range` gets: no loser's, none twice. `repeated` is from [`Index::repeated`].
     pub fn select(&self, range: MapRange, winners: &Winners, repeated: &[u32]) -> Selection {
         let wanted = |entry: &Entry| range.contains(entry.map) && winners.admits(entry.map, entry.attempt);
         if repeated.is_empty() && self.entries.iter().all(wanted) {

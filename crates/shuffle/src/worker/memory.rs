@@ -1,9 +1,9 @@
 //! The ledger of the worker's memory: every byte of a batch, of an index and of a read buffer is charged here before it
 //! is used, and given back when its owner is dropped.
 //!
-//! Who wants more than there is waits, one request for each connection; [`Shares`] decides who is next, so that nobody
-//! waits for another that has more than its share. Before that, [`Level`] tells the pushes to split softly
-//! and the spiller to work.
+//! A request for more than there is waits, one for each connection; [`Shares`] decides which is next, so that no party
+//! waits for one that has more than its share. Before that, [`Level`] tells pushes to split softly and the spiller to
+//! work.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +15,7 @@ use tokio::sync::{Notify, oneshot};
 pub use super::shares::{Level, Party};
 use super::shares::{Shares, Ticket};
 
-/// What all ledgers of the process have in use: a process may be several workers, and has one RSS.
+/// Bytes that all ledgers of the process have in use: a process may run several workers, but has one RSS.
 static ACCOUNTED: AtomicU64 = AtomicU64::new(0);
 
 /// Bytes that all ledgers of the process have in use.
@@ -26,7 +26,7 @@ pub fn accounted() -> u64 {
 #[derive(Debug)]
 struct Ledger {
     shares: Shares,
-    /// Who is told of each request's turn.
+    /// By waiting request, where its charge is sent.
     waiters: HashMap<Ticket, oneshot::Sender<Charge>>,
 }
 
@@ -48,7 +48,7 @@ struct Shared {
 impl Shared {
     fn count_taken(&self, bytes: u64) {
         ACCOUNTED.fetch_add(bytes, Ordering::Relaxed);
-        // In one order with who waits: it sets what it waits for before it looks at what was taken.
+        // Sequentially consistent with the waiter, which sets `awaited` before it reads `taken`.
         let before = self.taken.fetch_add(bytes, Ordering::SeqCst);
         let awaited = self.awaited.load(Ordering::SeqCst);
         if before < awaited && before + bytes >= awaited {
@@ -57,7 +57,7 @@ impl Shared {
     }
 }
 
-/// Whose bytes a charge counts.
+/// Whom a charge is counted for.
 #[derive(Debug, Clone)]
 enum Owner {
     Party(Party),
@@ -122,8 +122,8 @@ impl Memory {
         self.ledger().shares.waiting()
     }
 
-    /// Changes the limit: the process as the operating system sees it needs more or less besides. Called steadily, because
-    /// the shares change with time, too.
+    /// Changes the limit, as the process needs more or less memory besides the ledger's. It is called regularly,
+    /// because shares change with time, too.
     pub fn set_limit(&self, limit: u64) {
         let now_ms = self.now_ms();
         let (granted, crossed) = {
@@ -152,7 +152,7 @@ impl Memory {
         self.ledger().shares.excess()
     }
 
-    /// Has the spiller look again.
+    /// Wakes the spiller.
     pub fn wake_spiller(&self) {
         self.0.spill.notify_one();
     }
@@ -167,7 +167,7 @@ impl Memory {
         self.0.taken.load(Ordering::Relaxed)
     }
 
-    /// Returns when so many bytes have ever been taken, or somebody waits for more. For one caller at a time.
+    /// Returns when `taken` bytes have ever been taken, or a request waits. For one caller at a time.
     pub async fn until_pressed(&self, taken: u64) {
         self.0.awaited.store(taken, Ordering::SeqCst);
         while self.0.taken.load(Ordering::SeqCst) < taken && self.waiting() == 0 {
@@ -190,7 +190,7 @@ impl Memory {
                 ledger.waiters.insert(ticket, sender);
                 let turn = Turn { memory: self, party, ticket, receiver, has_come: false };
                 self.0.pressed.notify_one();
-                // It need not wait for those that are in line before it.
+                // Its turn may come before those that joined earlier.
                 (Some(turn), self.grant(&mut ledger, now_ms), true)
             }
         };
@@ -204,7 +204,7 @@ impl Memory {
         charge
     }
 
-    /// For tests: charges without waiting what is nobody's.
+    /// For tests: charges bytes that are nobody's, without waiting.
     #[doc(hidden)]
     pub fn charge(&self, bytes: u64) -> Charge {
         let mut charge = Charge { memory: self.clone(), bytes: 0, owner: Owner::Nobody };
@@ -212,7 +212,7 @@ impl Memory {
         charge
     }
 
-    /// Charges without waiting what stays in memory for as long as its shuffle is here: indexes, streams.
+    /// Charges, without waiting, bytes that stay in memory for as long as their shuffle is here: indexes, streams.
     pub fn charge_fixed(&self, bytes: u64) -> Charge {
         let mut charge = Charge { memory: self.clone(), bytes: 0, owner: Owner::Fixed };
         charge.grow(bytes);
@@ -224,7 +224,7 @@ impl Memory {
         self.ledger().shares.is_mostly_fixed()
     }
 
-    /// Whether there is room for so many bytes more of it.
+    /// Whether there is room for so many more fixed bytes.
     pub fn has_room_for_fixed(&self, bytes: u64) -> bool {
         self.ledger().shares.has_room_for_fixed(bytes)
     }
@@ -259,7 +259,7 @@ impl Memory {
     }
 }
 
-/// A place in the line; leaving it lets the next ones move up.
+/// A request in line; dropping it lets the next ones move up.
 struct Turn<'a> {
     memory: &'a Memory,
     party: &'a Party,
@@ -279,7 +279,7 @@ impl Drop for Turn<'_> {
             ledger.shares.leave(self.party, self.ticket);
             ledger.waiters.remove(&self.ticket)
         };
-        drop(sender); // with the charge, if it was on its way
+        drop(sender); // with the charge, if it was already sent
         self.memory.give_back(|_| ());
     }
 }
@@ -385,7 +385,7 @@ mod tests {
         }
         drop(first);
         assert!(poll(stays.as_mut()).is_some());
-        // One whose charge is on its way when it leaves gives it back.
+        // One whose charge was already sent when it leaves gives it back.
         let mut leaves = Box::pin(memory.acquire(&app, 1400));
         {
             let held = poll(pin!(memory.acquire(&app, 1400))).expect("there is room");

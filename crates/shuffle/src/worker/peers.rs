@@ -1,5 +1,5 @@
-//! Connections to other workers, each application's its own: a worker reads the frames of a connection one after the
-//! other, so what waits for memory there holds up what is behind it, which must not be another application's.
+//! Connections to other workers, separate for each application: a worker reads the frames of a connection one after the
+//! other, so a frame that waits for memory there holds up those behind it, which must not be another application's.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::ids::ApplicationId;
 use crate::net::Client;
 
-/// Connections for one request at a time that are kept for the next one.
+/// The most idle connections of an application, for one request at a time, that are kept for the next one.
 const IDLE_MAX: usize = 16;
 
 /// The connections to other workers.
@@ -18,7 +18,7 @@ pub struct Peers(Mutex<HashMap<ApplicationId, Clients>>);
 struct Clients {
     /// For any number of requests at the same time.
     shared: Client,
-    /// For one at a time, and at the moment for none.
+    /// For one request at a time, and idle now.
     idle: Vec<Client>,
 }
 
@@ -42,16 +42,16 @@ impl Peers {
         self.clients().contains_key(application)
     }
 
-    /// A connection for a request that is not to share one.
+    /// A connection for a request that must not share one.
     pub fn lend(&self, application: &ApplicationId) -> Client {
         let idle = self.clients().get_mut(application).and_then(|clients| clients.idle.pop());
         idle.unwrap_or_default()
     }
 
-    /// Keeps a connection whose request was answered for the next one.
+    /// Keeps a connection for the next request, after its own was answered.
     pub fn take_back(&self, application: &ApplicationId, client: Client) {
         let mut clients = self.clients();
-        // An application that has left meanwhile is not to come back with it.
+        // It must not bring back an application that has left meanwhile.
         if let Some(Clients { idle, .. }) = clients.get_mut(application)
             && idle.len() < IDLE_MAX
         {

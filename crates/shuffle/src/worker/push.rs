@@ -1,9 +1,9 @@
-//! The push and the replicate listener: batches on their way in.
+//! The services of the push and the replicate listener, which receive batches.
 //!
-//! A frame's head is looked at first: what will be refused is not kept. Then the frame waits for memory, which holds up
-//! its own connection and no other, and its body is read into the allocation in which it stays, and sent on meanwhile if it
-//! is long and its location has a replica. The answer leaves as soon as the batches are appended, or, for a location with
-//! a replica, as soon as the other worker has them too.
+//! A frame's head is checked first: the body of a push that will be refused is not kept. Then the frame waits for
+//! memory, which holds up only its own connection, and its body is read into the allocation in which it stays, and sent
+//! on meanwhile if it is long and its location has a replica. The answer leaves as soon as the batches are appended,
+//! or, for a location with a replica, as soon as the other worker has them too.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -28,12 +28,12 @@ use crate::net::{Body, Reply, Service};
 use crate::wire::batch::{BATCH_HEADER_LEN, BatchHeader, ByteOrder};
 use crate::wire::{Head, Header, Status};
 
-/// How often a push that waits for memory looks whether there will ever be any.
+/// How often a push that waits for memory checks whether there will ever be any.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// A push waits for memory, behind others of its connection or by itself, for about this part of the time after which its
-/// client gives it up. The copy on the other worker may have to wait as long, and an answer that comes too late costs more
-/// than a split: the client takes the worker for dead.
+/// A push waits for memory, behind others of its connection or by itself, for about this part (1/3) of the client's
+/// timeout. The copy on the other worker may have to wait as long, and an answer that comes too late costs more than a
+/// split: the client takes the worker for dead.
 const WAIT_PART: u32 = 3;
 
 /// Takes pushes to one kind of copy.
@@ -57,7 +57,7 @@ pub(super) struct Push {
 pub(super) enum Rejection {
     Refused(Refusal),
     Malformed(String),
-    /// No disk took it, for which the client's driver leaves this worker out for a while.
+    /// No disk took it; the client's driver then excludes this worker for a while.
     Unwritten(String),
 }
 
@@ -68,7 +68,7 @@ struct Appended {
     peer: Option<(Arc<str>, Duration)>,
 }
 
-/// What the client of an appended push is told.
+/// The status for the client of an appended push.
 pub(super) fn status_of(soft_split: bool) -> Status {
     if soft_split { Status::SoftSplit } else { Status::Success }
 }
@@ -113,7 +113,7 @@ impl PushService {
             copy.arrived(buffer.as_ref());
         }
         body.read_into(buffer.bytes_mut(), len).await?;
-        // A client that gave up while the push waited has brought it to another worker, and Sail reads what both have.
+        // A client that gave up while the push waited has pushed it to another worker, and Sail reads what both have.
         if body.is_orphaned() {
             return Err(io::ErrorKind::ConnectionAborted.into());
         }
@@ -142,7 +142,7 @@ impl PushService {
         contents.peer_of(push.files().next()?, self.node.options.push_timeout)
     }
 
-    /// How long the push may wait for memory, if it would be appended were it here. It is asked again when it is.
+    /// How long the push may wait for memory; `None` if it would be refused. Checked again when its body is here.
     fn would_take(&self, shuffle: &Shuffle, push: &Push) -> Option<Duration> {
         let pressure = self.node.pressure(&push.party());
         let contents = shuffle.lock();
@@ -150,7 +150,7 @@ impl PushService {
         takes.then(|| contents.push_timeout.unwrap_or(self.node.options.push_timeout) / WAIT_PART)
     }
 
-    /// Answers a push that is not kept. What the client does depends on its map, which stands in front of the batch.
+    /// Answers a push that is not kept. The answer depends on the map, which is in the batch's header.
     async fn refuse(
         &self,
         push: &Push,
@@ -166,7 +166,7 @@ impl PushService {
                 let pressure = self.node.pressure(&push.party());
                 let refused =
                     push.files().find_map(|file| contents.state.judge(file, map, push.kind, pressure).err());
-                // It may have become writable meanwhile; then the client simply comes again.
+                // It may have become writable meanwhile; then the client simply pushes again.
                 refused.unwrap_or(Refusal::HardSplit)
             }
             _ if self.node.pressure(&push.party()).leaving => Refusal::HardSplit,
@@ -200,7 +200,7 @@ impl PushService {
             contents.copy_mut(slot, file).append(&header, batch);
         }
         let bytes = body.len() as u64;
-        // Under the lock: who takes them away again must find them counted.
+        // Under the lock: whoever removes the batches again must find them counted.
         shuffle.grew(bytes, self.node.store.now_ms());
         drop(contents);
         self.node.count_appended(bytes);
@@ -208,7 +208,7 @@ impl PushService {
     }
 }
 
-/// Waits for room; `None` when there is none to wait for, or not in time.
+/// Waits for memory; `None` if there will be none, or none in time.
 pub(super) async fn wait_for_memory(
     node: &Node,
     party: &Party,
@@ -233,7 +233,7 @@ pub(super) async fn wait_for_memory(
 }
 
 impl Push {
-    /// Who brings it, for the ledger.
+    /// The party in the ledger that it is charged to.
     pub fn party(&self) -> Party {
         match self.mode {
             Mode::Primary => Party::pushes(&self.shuffle.application),
@@ -264,7 +264,7 @@ impl Push {
 }
 
 impl Rejection {
-    /// Tells the client.
+    /// Answers the client.
     pub fn answer(&self, reply: PushReply) {
         match self {
             Self::Refused(Refusal::MapEnded) => reply.status(Status::MapEnded),
@@ -280,7 +280,7 @@ impl Rejection {
 }
 
 impl Contents {
-    /// Where the other copy of a location goes, and how long that may take: `default` where no client has said.
+    /// Where the other copy of a location goes, and how long that may take: `default` if no client has set it.
     pub(super) fn peer_of(&self, file: FileName, default: Duration) -> Option<(Arc<str>, Duration)> {
         Some((Arc::clone(self.state.peer(file)?), self.push_timeout.unwrap_or(default)))
     }
@@ -324,7 +324,7 @@ impl Service for PushService {
                 reply.fail("this port takes pushes only");
                 return Ok(());
             }
-            // Signs of life, and answers to nothing.
+            // Heartbeats, and answers that no request here waits for.
             _ => return Ok(()),
         };
         if push.mode != self.mode {

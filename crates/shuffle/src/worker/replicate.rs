@@ -6,12 +6,12 @@ use super::answer::PushReply;
 use crate::net::{Client, Payload, RequestError};
 use crate::wire::{Header, Status};
 
-/// What the replica's worker said.
+/// The answer of the replica's worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Copied {
     /// A status byte; an empty answer is a success.
     Status(Status),
-    /// A failure, as the client is told it.
+    /// A failure, as the client gets it.
     Failed(Status, String),
 }
 
@@ -37,7 +37,7 @@ pub async fn send(
                 RequestError::Connect { .. } => Status::PushDataCreateConnectionFailReplica,
                 RequestError::Lost { .. } => Status::PushDataConnectionExceptionReplica,
                 RequestError::TimedOut { .. } => Status::PushDataTimeoutReplica,
-                // The client's driver leaves that worker out for a while, and only for this.
+                // Only for this status does the client's driver exclude that worker for a while.
                 RequestError::Failed { text, .. } => {
                     let status = Status::from_text(text);
                     let status = status.filter(|status| *status == Status::PushDataWriteFailReplica);
@@ -49,8 +49,8 @@ pub async fn send(
     }
 }
 
-/// What the client is told about a push that the primary took with `own`. A failure outweighs a hard split, that a map
-/// that has ended, that every wish: a wish must never hide that the copy is missing.
+/// The answer to a push that the primary took with `own`. A failure outweighs a hard split, which outweighs an ended
+/// map, which outweighs every hint (split softly, slow down): a hint must never hide that the copy is missing.
 pub fn combine(own: Status, copied: Copied) -> Result<Status, (Status, String)> {
     match copied {
         Copied::Failed(status, text) => Err((status, text)),

@@ -1,37 +1,37 @@
-//! Who may take memory next. Every byte that the ledger knows is counted here, most of it for the [`Party`] that brought
-//! it, and who has to wait stands in a line.
+//! Decides who may take memory next. Every byte of the ledger is counted here, most of it for the [`Party`] that
+//! brought it, and requests that have to wait stand in a line.
 //!
-//! A party's share is what can be shared, less a seat for who comes next, divided by the parties that are active. Three
-//! rules follow:
+//! A party's share is what can be shared, less a seat for the next party, divided by the number of active parties.
+//! Three rules follow:
 //! - Within its share a party takes what is free, and comes before everyone beyond theirs.
-//! - Beyond its share it takes nothing above the mark at which spilling begins, which is half of what can be shared. Up
-//!   to there memory is for whoever comes first, because memory that nobody uses helps nobody; the other half is kept
-//!   for those within their shares, so that none of them waits for what others hold, until they together hold that half.
-//! - Who holds more waits longer: a request is passed by until others got as many bytes as its party holds more than
-//!   theirs. Within a party it is passed by until each of its connections that wait got about as much as it brings; each
-//!   has one request in line, because a connection reads one frame at a time.
+//! - Beyond its share it takes nothing above the mark at which spilling begins, which is half of what can be shared.
+//!   Below the mark the first to come takes memory, because unused memory helps nobody; the other half is kept for
+//!   parties within their shares, so that none of them waits for what others hold, until together they hold that half.
+//! - A party that holds more waits longer: its request is passed over until others were granted as many bytes as it
+//!   holds more than they do. Within a party a request is passed over until each waiting connection was granted about
+//!   as much as it asks for; each has one request in line, because a connection reads one frame at a time.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 use crate::ids::ApplicationId;
 
-/// A party that asked for nothing for so long has no share, until it asks again.
+/// A party that has asked for nothing for this long has no share until it asks again.
 pub const ACTIVE_MS: u64 = 10_000;
 
-/// Spilling begins above this part of the limit, in 1/16, and above it nobody goes beyond his share.
+/// Spilling begins above this part of the limit, in 1/16, and above it no party goes beyond its share.
 const SPILL_SIXTEENTHS: u64 = 8;
 /// Spilling ends below this part.
 const REST_SIXTEENTHS: u64 = 4;
-/// Nothing new is taken above this part of what no spill gives back.
+/// With more fixed bytes than this part, which no spill gives back, nothing new is taken once memory is tight.
 const FIXED_SIXTEENTHS: u64 = 10;
-/// Nothing that is asked for at once goes beyond this part of it.
+/// A reservation whose slots would bring the fixed bytes above this part is refused.
 const FIXED_SIXTEENTHS_MAX: u64 = 14;
 /// Locations split above this part.
 const TIGHT_SIXTEENTHS: u64 = 13;
 /// Pushes leave this part to copies.
 const COPIES_SIXTEENTHS: u64 = 1;
-/// The seat that is kept for a party that is not here yet.
+/// The seat: the part that is kept for a party that has not come yet.
 const SEAT_SIXTEENTHS: u64 = 2;
 
 /// How full the ledger is.
@@ -41,9 +41,9 @@ pub enum Level {
     Calm,
     /// The spiller moves cold batches to disk.
     Spilling,
-    /// The spiller does not keep up: large locations should split.
+    /// The spiller cannot keep up: large locations should split.
     Tight,
-    /// Someone is waiting.
+    /// A request is waiting.
     Full,
 }
 
@@ -89,19 +89,19 @@ impl fmt::Display for Party {
     }
 }
 
-/// A place in the line of a party: the least is served first.
+/// A request's place in the line of its party: the least is served first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket {
-    /// What the party will have got by then.
+    /// The party's virtual time at which its turn comes.
     order: u64,
-    /// Unlike any other.
+    /// Unique, in order of arrival.
     number: u64,
 }
 
 /// A request that has got its turn: its bytes are counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
-    /// Whose turn it was.
+    /// The request whose turn it was.
     pub ticket: Ticket,
     /// For which party.
     pub party: Party,
@@ -112,15 +112,15 @@ pub struct Grant {
 /// What one party has and wants.
 #[derive(Debug, Default)]
 struct Account {
-    /// Bytes that are charged to it and that a spill or a reader gives back.
+    /// Bytes charged to it that a spill or a reader gives back.
     held: u64,
     /// When it last asked.
     asked_ms: u64,
-    /// What all parties had got when this one was served last, or began to wait.
+    /// The ledger's virtual time when this party was last served or began to wait.
     mark: u64,
-    /// What it got so far: the clock of its own connections.
+    /// Bytes granted to it so far: the virtual time of its own connections.
     got: u64,
-    /// The bytes that each request waits for.
+    /// Waiting requests, and the bytes of each.
     line: BTreeMap<Ticket, u64>,
 }
 
@@ -129,7 +129,7 @@ struct Account {
 struct Division {
     /// What each may hold whatever the others hold.
     share: u64,
-    /// What may be in use by the time that someone goes beyond his share.
+    /// `used` may not exceed this for a party that goes beyond its share.
     open: u64,
 }
 
@@ -138,11 +138,11 @@ struct Division {
 pub struct Shares {
     limit: u64,
     used: u64,
-    /// The part of it that no spill gives back.
+    /// The part of `used` that no spill gives back.
     fixed: u64,
     high_water: u64,
     accounts: HashMap<Party, Account>,
-    /// What all parties got so far: the clock of patience.
+    /// Bytes granted to all parties so far: the ledger's virtual time.
     got: u64,
     waiting: usize,
     next_ticket: u64,
@@ -214,7 +214,7 @@ impl Shares {
         }
     }
 
-    /// How full it is for one party: beyond its share it is full earlier, and who waits besides does not matter.
+    /// How full it is for one party: beyond its share it is full earlier, and whether others wait does not matter.
     pub fn level_for(&self, party: &Party, now_ms: u64) -> Level {
         let waits = self.accounts.get(party).is_some_and(|account| !account.line.is_empty());
         let held = self.held(party);
@@ -231,7 +231,7 @@ impl Shares {
         if !self.wants_spill() {
             return 0;
         }
-        // Where there is more of what no spill gives back, the rest is all that there is to spill.
+        // If fixed bytes exceed that, all there is to spill is the rest.
         self.used.saturating_sub(part(self.limit, REST_SIXTEENTHS).max(self.fixed))
     }
 
@@ -240,7 +240,7 @@ impl Shares {
         self.fixed > part(self.limit, FIXED_SIXTEENTHS)
     }
 
-    /// Whether so many bytes more leave room beside what no spill gives back.
+    /// Whether so many more fixed bytes leave room for others.
     pub fn has_room_for_fixed(&self, bytes: u64) -> bool {
         self.fixed.saturating_add(bytes) <= part(self.limit, FIXED_SIXTEENTHS_MAX)
     }
@@ -257,7 +257,7 @@ impl Shares {
         if account.line.is_empty() {
             account.mark = self.got;
         }
-        // By the time that the party got so much, each of those in line got about as much as this one brings.
+        // By that virtual time, each request in line was granted about as much as this one asks for.
         let passed = bytes.saturating_mul(account.line.len() as u64 + 1);
         let ticket = Ticket { order: account.got.saturating_add(passed), number: self.next_ticket };
         account.line.insert(ticket, bytes);
@@ -266,12 +266,12 @@ impl Shares {
         ticket
     }
 
-    /// Takes bytes if it can be at once, with nobody in line: [`Shares::join`] and [`Shares::next`] in one.
+    /// Takes bytes at once if nobody is in line and there is room: [`Shares::join`] and [`Shares::next`] in one.
     pub fn take_at_once(&mut self, party: &Party, bytes: u64, now_ms: u64) -> bool {
         if self.waiting > 0 {
             return false;
         }
-        // Who asks is active, and has a share.
+        // A party that asks is active, and has a share.
         let account = self.accounts.entry(party.clone()).or_default();
         account.asked_ms = now_ms;
         let held = account.held;
@@ -291,8 +291,8 @@ impl Shares {
         }
     }
 
-    /// The next in line, if there is room for it. Nobody passes it by, because then it would wait for ever, but a copy may
-    /// pass a push: the part that pushes leave to copies is theirs.
+    /// Grants the next request in line, if there is room for it. No other overtakes it, because then it could wait for
+    /// ever, but a copy may overtake a push, within the part that pushes leave to copies.
     pub fn next(&mut self, now_ms: u64) -> Option<Grant> {
         if self.waiting == 0 {
             return None;
@@ -315,7 +315,7 @@ impl Shares {
         Some(grant)
     }
 
-    /// Whose turn it is among some parties.
+    /// The next request in line, among some parties.
     fn first(&self, division: Division, among: impl Fn(&Party) -> bool) -> Option<Grant> {
         let heads = self.accounts.iter().filter(|(party, _)| among(party)).filter_map(|(party, account)| {
             let (ticket, bytes) = account.line.first_key_value()?;
@@ -386,8 +386,8 @@ impl Shares {
         self.used.saturating_add(bytes) <= end
     }
 
-    /// Divides what can be shared: all but what no spill gives back, what is nobody's, and what parties hold that are
-    /// not active, until it is spilled.
+    /// Divides what can be shared: all but fixed bytes, bytes that are nobody's, and those of inactive parties, until
+    /// they are spilled.
     fn divide(&self, now_ms: u64) -> Division {
         let (mut count, mut held) = (0, 0);
         for account in self.accounts.values().filter(|account| account.is_active(now_ms)) {
@@ -619,8 +619,8 @@ mod tests {
     const LIMIT: u64 = 1600;
 
     proptest! {
-        /// Whatever comes and goes: what is counted is what is held and never above the limit, nobody beyond his share
-        /// is served while somebody within his waits, and all are served when all is given back.
+        /// Whatever comes and goes: what is counted is what is held and never above the limit, no party beyond its
+        /// share is served while one within its share waits, and all are served when all is given back.
         #[test]
         fn the_line_is_just_and_ends(steps in steps(5)) {
             let (mut shares, mut model, mut now_ms) = (Shares::new(LIMIT), Model::default(), 0);
@@ -656,8 +656,8 @@ mod tests {
             }
         }
 
-        /// Among applications that are active all the time, nobody within his share waits before those within theirs
-        /// together hold what is kept for them: what the others hold is nothing to him. For two that means never.
+        /// Among applications that are always active, one within its share waits only when those within their shares
+        /// together hold what is kept for them, whatever others hold. With two that means never.
         #[test]
         fn within_its_share_nobody_waits_for_another(applications in 1..6usize, steps in steps(5)) {
             let (mut shares, mut model, mut now_ms) = (Shares::new(LIMIT), Model::default(), 0);

@@ -1,4 +1,4 @@
-//! The streams that readers have open. Their numbers are known to the whole worker, because a client may go on with a
+//! The streams that readers have open. Their numbers are valid on the whole worker, because a client may go on with a
 //! stream over another connection.
 
 use std::collections::{HashMap, HashSet};
@@ -12,16 +12,16 @@ use crate::ids::ShuffleKey;
 /// Streams open at once; a client opens one for each location that it reads.
 const STREAMS_MAX: usize = 1 << 20;
 
-/// With so many, those that have been idle for long make room.
+/// With more than this, streams that have been idle for long make room.
 const STREAMS_MANY: usize = STREAMS_MAX / 2;
 
-/// The part of the memory above which they make room, too.
+/// The part of the memory, 1/16, above which they make room, too.
 const MEMORY_PART: u64 = 16;
 
-/// The part of the memory beyond which none is opened: with as many indexes as there may be they leave room for batches.
+/// The part of the memory, 1/4, beyond which none is opened: with the most indexes it leaves room for batches.
 const MEMORY_PART_MAX: u64 = 4;
 
-/// What a stream needs besides itself: its place in the table and in the index, both up to twice as large as what is in them.
+/// What a stream needs besides itself: its entries in the two tables, whose capacity may be twice what is in them.
 const PLACE_BYTES: u64 = 2 * (size_of::<(i64, Open)>() + size_of::<i64>()) as u64;
 
 #[derive(Debug)]
@@ -34,7 +34,7 @@ struct Open {
 #[derive(Debug, Default)]
 struct Table {
     open: HashMap<i64, Open>,
-    /// The numbers of each shuffle: it goes with its streams, and those of all others may be a million.
+    /// The numbers of each shuffle's streams: when it goes they go, without a search among a million others.
     of_shuffle: HashMap<ShuffleKey, HashSet<i64>>,
     /// What all of them are charged.
     bytes: u64,
@@ -96,8 +96,8 @@ impl Streams {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes in a stream and numbers it. One without chunks is not kept: a client that knows from a location's maps that it
-    /// has none for it never closes the stream that it has opened all the same.
+    /// Adds a stream and numbers it. One without chunks is not kept: a client that knows from a location's maps that
+    /// there are none for it opens a stream all the same, and never closes it.
     ///
     /// # Errors
     /// `ResourceExhausted` when there are too many.
@@ -119,7 +119,7 @@ impl Streams {
         Ok(number)
     }
 
-    /// A stream that is read now.
+    /// A stream that is read now; it counts as used.
     ///
     /// # Errors
     /// `NotFound` if it is not open.
@@ -140,7 +140,7 @@ impl Streams {
         drop(removed); // outside the lock
     }
 
-    /// Closes the streams of a shuffle that goes.
+    /// Closes the streams of a shuffle that is deleted.
     pub fn remove_shuffle(&self, key: &ShuffleKey) {
         let mut table = self.table();
         let numbers = table.of_shuffle.remove(key).unwrap_or_default();
@@ -149,11 +149,11 @@ impl Streams {
         drop(removed);
     }
 
-    /// Where streams are many or take much of the memory, closes some that nobody used since `before_ms`, the longest unused
-    /// first. Otherwise they stay for as long as their shuffle: a task opens all locations of a partition when it begins, and
-    /// may come to the last of them hours later.
+    /// If streams are many or take much of the memory, closes some that nobody used since `before_ms`, the longest
+    /// unused first. Otherwise they stay as long as their shuffle: a task opens all locations of a partition when it
+    /// begins, and may come to the last of them hours later.
     pub fn make_room(&self, before_ms: u64, memory: &Memory) {
-        // None is to stand in the way of a push where the memory is full of what no spill gives back.
+        // None may stand in the way of a push when memory is full of fixed bytes.
         let bytes_max = if memory.is_mostly_fixed() { 0 } else { memory.limit() / MEMORY_PART };
         let mut removed = Vec::new();
         let mut table = self.table();
@@ -198,7 +198,7 @@ pub(super) mod tests {
         }
     }
 
-    /// Opens the one location of a shuffle, which is made if it is not here.
+    /// Opens the one location of a shuffle, which is made if there is none.
     pub fn open(node: &Node, key: &ShuffleKey, now_ms: u64) -> i64 {
         let file = FileName { location: LocationId::new(0, 0), mode: Mode::Primary };
         let shuffle = node.store.find(key).unwrap_or_else(|| committed(node, key, file));
@@ -236,7 +236,7 @@ pub(super) mod tests {
         assert_eq!((charged(), memory.used(), streams.table().of_shuffle.len()), (0, before, 0));
     }
 
-    /// Who opens streams and closes none fills the memory with what no spill gives back.
+    /// A client that opens streams and closes none fills the memory with bytes that no spill gives back.
     #[test]
     fn streams_take_a_part_of_the_memory_and_no_more() {
         let place = tempfile::tempdir().unwrap();

@@ -353,7 +353,7 @@ async fn a_hard_split_counts_for_the_push_that_makes_the_new_location() {
     let cluster = Scripted::start(1).await;
     let options = Options { revives_max: 1, ..cluster.options() };
     let (shuffle, writers) = refused_together(&cluster, options, 8, &Fault::Say(Status::HardSplit)).await;
-    // The one that has made the second location is at its end now, and has no part in the third.
+    // The push that has made the second location has no revive left, and does not make the third.
     cluster.fail(0, Point::Push, &[Fault::Late(&Fault::Say(Status::HardSplit)); 8]);
     cluster.release();
     until(|| cluster.asked(0, Point::Push) == 2 * 8).await;
@@ -420,7 +420,7 @@ async fn pushes_that_wait_for_a_new_location_together_fail_together() {
     }
     assert_eq!(cluster.asked(0, reserve) - reserved, 3, "the rounds of one attempt");
 
-    // Whoever comes later tries anew.
+    // Later pushes try anew.
     cluster.clear_faults();
     cluster.fail(0, Point::Push, &[Fault::Fail]);
     let mut next = shuffle.writer(MapId(0), AttemptId(1));

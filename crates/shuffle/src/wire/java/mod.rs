@@ -1,9 +1,9 @@
 //! The few objects that arrive and leave in Java's own serialisation.
 //!
-//! A JVM client sends one of two classes, `TransportMessage` and `CheckExistence`; it understands `TransportMessage` and
-//! `Boolean` as answers. Newer clients add fields to the class descriptions, so the `reader` follows the grammar ("Java
-//! Object Serialization Specification", section 6.4) instead of comparing prefixes; what is written are `templates` in the
-//! shape of 0.5.4, which every client reads.
+//! A JVM client sends one of two classes, `TransportMessage` and `CheckExistence`; it understands `TransportMessage`
+//! and `Boolean` as answers. Newer clients add fields to the class descriptions, so the `reader` follows the grammar
+//! ("Java Object Serialization Specification", section 6.4) instead of comparing prefixes; objects are written from
+//! `templates` in the form of 0.5.4, which every client reads.
 
 mod reader;
 mod templates;
@@ -49,7 +49,7 @@ pub enum Object {
 }
 
 impl Object {
-    /// Reads a stream of one object. Bytes behind the object are ignored, as Java's reader does.
+    /// Reads a stream of one object. Bytes after the object are ignored, as Java's reader does.
     ///
     /// # Errors
     /// The bytes do not follow the grammar, or exceed the reader's limits.
@@ -59,7 +59,7 @@ impl Object {
         Self::from_fields(fields).map_err(|class| reader.malformed(class))
     }
 
-    /// What an object of a known class means; the error says what it is not.
+    /// Converts an object of a known class; the error says what it should have been.
     fn from_fields(mut fields: Fields) -> Result<Self, &'static str> {
         let class = std::mem::take(&mut fields.class);
         if class == TRANSPORT_MESSAGE {
@@ -98,8 +98,8 @@ pub(super) mod tests {
     use super::templates::put_class_desc;
     use super::*;
 
-    /// An `RpcFailure(MasterNotLeaderException)` as 0.5.4 writes it, with the text `why` and the leader `m:9097`: the richest
-    /// object that is at hand, with five classes and back references.
+    /// An `RpcFailure(MasterNotLeaderException)` as 0.5.4 writes it, with the text `why` and the leader `m:9097`: the
+    /// most complex captured object, with five classes and back references.
     const CAPTURED_NOT_LEADER: &str = include_str!("not_leader.hex");
 
     fn hex(text: &str) -> Vec<u8> {
@@ -192,13 +192,13 @@ pub(super) mod tests {
         }
         let mut deep = vec![0xac, 0xed, 0, 5];
         for _ in 0..100_000 {
-            // An enum whose class's superclass is a class whose …
+            // An enum whose constant's name is an enum whose …
             deep.extend_from_slice(&[TC_ENUM, TC_NULL]);
         }
         assert!(Object::decode(deep.into()).is_err());
     }
 
-    /// The text of a description of a class, with `fields` bytes without names.
+    /// Appends a class description with `fields` fields of type byte whose names are empty.
     fn put_wide_class(fields: u16, dst: &mut BytesMut) {
         put_class_desc(dst, "C", 0, SC_SERIALIZABLE, fields);
         for _ in 0..fields {

@@ -1,4 +1,4 @@
-//! The grammar of Java's serialisation, within limits.
+//! A reader of Java's serialisation, with limits.
 
 use std::rc::Rc;
 
@@ -12,8 +12,8 @@ use crate::wire::cursor::{Cursor, DecodeError, Problem};
 
 const FIRST_HANDLE: i32 = 0x007e_0000;
 
-/// Limits of the reader. A real message has 5 handles, 3 fields a class, and nests 3 deep. A field without a name has three
-/// bytes on the wire and forty here, so they are limited in all as well as for each class.
+/// Limits of the reader. A real message has 5 handles, 3 fields a class, and nests 3 deep. A field without a name takes
+/// three bytes on the wire and forty here, so fields are limited in total as well as for each class.
 const HANDLES_MAX: usize = 256;
 const FIELDS_MAX: usize = 32;
 const FIELDS_IN_ALL_MAX: usize = 256;
@@ -39,7 +39,7 @@ pub(super) struct Fields {
 }
 
 impl Fields {
-    /// The value of a field, once.
+    /// Takes out the value of a field.
     pub fn take(&mut self, name: &str) -> Option<Value> {
         let index = self.values.iter().position(|(field, _)| field == name.as_bytes())?;
         Some(self.values.swap_remove(index).1)
@@ -51,7 +51,7 @@ impl Fields {
 enum Handle {
     Class(Rc<Class>),
     Text(Bytes),
-    /// Anything else. A class is that, too, until its description has ended.
+    /// Anything else, and a class until its description has ended.
     Opaque,
 }
 
@@ -59,7 +59,7 @@ enum Handle {
 struct Class {
     name: Bytes,
     flags: u8,
-    /// Types and names.
+    /// Type and name of each.
     fields: Vec<(u8, Bytes)>,
     superclass: Option<Rc<Class>>,
 }
@@ -68,7 +68,7 @@ struct Class {
 pub(super) struct Reader {
     cursor: Cursor,
     handles: Vec<Handle>,
-    /// Of all classes so far.
+    /// Number of fields of all classes so far.
     fields: usize,
 }
 
@@ -89,12 +89,12 @@ impl Reader {
         }
     }
 
-    /// The error that an object read so far is not what it should be.
+    /// The error that what was read is not `object`.
     pub fn malformed(&self, object: &'static str) -> DecodeError {
         self.cursor.error("java object", Problem::Malformed(object))
     }
 
-    /// Gives the next number to what comes, and returns its place.
+    /// Assigns the next handle, and returns its index.
     fn assign(&mut self, handle: Handle) -> Result<usize, DecodeError> {
         if self.handles.len() == HANDLES_MAX {
             let problem = Problem::TooLong { found: HANDLES_MAX as u64 + 1, max: HANDLES_MAX as u64 };
@@ -120,7 +120,7 @@ impl Reader {
         Err(self.cursor.error(field, Problem::Unexpected(tag.into())))
     }
 
-    /// A value with its tag.
+    /// Reads a tag and its value.
     fn value(&mut self, depth: usize) -> Result<Value, DecodeError> {
         let tag = self.cursor.u8("java tag")?;
         self.tagged(tag, depth)
@@ -206,7 +206,7 @@ impl Reader {
         Ok(class)
     }
 
-    /// What a class writes beside its fields, to the end mark.
+    /// Skips what a class writes besides its fields, to the end mark.
     fn annotation(&mut self, depth: usize) -> Result<(), DecodeError> {
         loop {
             match self.cursor.u8("java annotation")? {
@@ -236,7 +236,7 @@ impl Reader {
             }
             for (kind, field) in &class.fields {
                 let value = self.field(*kind, depth)?;
-                // Fields of nested objects and of long chains are of no use to anybody here.
+                // No known class needs the fields of nested objects, or more fields than this.
                 if depth == 0 && values.len() < FIELDS_MAX {
                     values.push((field.clone(), value));
                 }

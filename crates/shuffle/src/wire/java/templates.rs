@@ -1,4 +1,4 @@
-//! The objects that we write, in the shape in which 0.5.4 writes them.
+//! The objects that we write, in the form that 0.5.4 writes.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::wire::message::Message;
 
-/// Appends a `TransportMessage` in the shape of 0.5.4.
+/// Appends a `TransportMessage` in the form of 0.5.4.
 ///
 /// # Panics
 /// If the payload has 2 GiB or more.
@@ -47,7 +47,7 @@ pub fn encode_boolean(value: bool, dst: &mut BytesMut) {
     dst.put_slice(&[TC_ENDBLOCKDATA, TC_NULL, u8::from(value)]);
 }
 
-/// Appends a `CheckExistence`, as a JVM client asks it, for tests and the fuzzer's seeds: nobody here asks it.
+/// Appends a `CheckExistence` as a JVM client sends it; only tests and the fuzzer's seeds need it.
 pub fn encode_check_existence(endpoint: &str, dst: &mut BytesMut) {
     put_class(dst, CHECK_EXISTENCE, 0x0000_0072_ade1_ba7d, SC_SERIALIZABLE, 1);
     dst.put_u8(b'L');
