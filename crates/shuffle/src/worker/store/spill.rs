@@ -75,10 +75,9 @@ impl Store {
             return false;
         }
         let idle = |directory: &&Arc<Directory>| directory.health() == Health::Healthy && directory.is_idle();
-        let mut directories: Vec<_> = self.directories().iter().filter(idle).cloned().collect();
+        let directories: Vec<_> = self.directories().iter().filter(idle).cloned().collect();
         // Where no file can be opened there may be less to do.
-        directories.sort_by_key(|directory| Reverse((directory.takes_files(), directory.usable())));
-        for directory in directories {
+        for directory in best_first(directories, |directory| (directory.takes_files(), directory.usable())) {
             // Taken before anything is planned: jobs in line behind a disk that stands still would keep the memory.
             let Ok(turn) = Arc::clone(&directory.writes).try_acquire_owned() else { continue };
             let Some(job) = self.plan(&directory, JOB_BYTES) else {
@@ -247,6 +246,13 @@ fn plan_among(shuffles: Vec<Arc<Shuffle>>, bytes_max: u64) -> Option<SpillJob> {
     shuffles.find_map(|shuffle| plan_of(shuffle, bytes_max))
 }
 
+/// The order in which directories are written to. Each is ranked once: writes and deletions change its rank meanwhile, and a
+/// sort may panic over an order that changes.
+fn best_first<D, R: Ord>(mut directories: Vec<D>, rank: impl Fn(&D) -> R) -> Vec<D> {
+    directories.sort_by_cached_key(|directory| Reverse(rank(directory)));
+    directories
+}
+
 /// The order in which shuffles leave memory. What it goes by is asked once of each: pushes change it meanwhile, and a sort may
 /// panic over an order that changes.
 fn in_turn<S>(
@@ -340,6 +346,11 @@ mod tests {
         assert_eq!(asked.get(), 2 * 1000, "each is asked once");
         chosen.sort_unstable();
         assert!(chosen.into_iter().eq(0..1000));
+        asked.set(0);
+        let mut ranked = best_first((0..1000).collect(), changing);
+        assert_eq!(asked.get(), 1000, "each is ranked once");
+        ranked.sort_unstable();
+        assert!(ranked.into_iter().eq(0..1000));
     }
 
     #[test]
@@ -348,6 +359,10 @@ mod tests {
         let found: Vec<_> = in_turn(shuffles, |shuffle| shuffle.0, |shuffle| shuffle.1).collect();
         assert_eq!(found, [(50, 7), (80, 8), (100, 9), (49, 0), (40, 1)]);
         assert_eq!(in_turn(Vec::new(), |_: &()| 0, |_| 0).count(), 0);
+        assert_eq!(
+            best_first(vec![(true, 3), (false, 9), (true, 5)], |rank| *rank),
+            [(true, 5), (true, 3), (false, 9)]
+        );
     }
 
     #[test]
