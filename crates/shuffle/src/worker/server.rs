@@ -226,7 +226,7 @@ impl Lifecycle {
         loop {
             let decommissioning = self.node.phase() == Phase::Decommissioning;
             let order = tokio::select! {
-                order = orders.recv() => order,
+                Some(order) = orders.recv() => Some(order), // the registration has a sender
                 () = tokio::time::sleep(LEAVE_POLL), if decommissioning => None,
             };
             match order {
@@ -263,7 +263,6 @@ impl Lifecycle {
                     self.node.set_phase(Phase::Normal);
                     leave_by = None;
                 }
-                None if !decommissioning => return self.close().await, // nobody is left to give orders
                 None => {}
             }
             // Asked again: the order may have been to stay.
