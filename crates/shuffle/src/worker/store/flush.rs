@@ -40,7 +40,8 @@ impl Store {
             let written = self.write_out(&shuffle, step_max, &mut patience).await;
             shuffles.push((shuffle, written));
         }
-        // What is written outlives the process, what is synced the machine: the first is done for all of them first.
+        // What is written outlives the process, what is synced the machine (where a file's sync brings its name along, as in
+        // ext4, XFS and btrfs): the first is done for all of them first.
         let mut failed = Vec::new();
         for (shuffle, written) in shuffles {
             if !sync(&shuffle, step_max).await || !written {
