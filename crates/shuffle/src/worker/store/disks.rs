@@ -351,12 +351,35 @@ fn seals_wait_in_line_on_a_disk_that_is_busy() {
 fn seals_go_into_the_reserve_and_batches_do_not() {
     with_store(async |place, store| {
         let shuffle = without_seal(&store).await;
-        store.directories().iter().for_each(|directory| directory.lacks_room());
+        for directory in store.directories() {
+            directory.limit(0);
+            directory.measure().unwrap();
+        }
         let (other, _) = pushed(&store, "other", &[1000]);
         let failed = store.flush().await;
         assert_eq!(failed.iter().map(|shuffle| shuffle.key()).collect::<Vec<_>>(), [other.key()]);
         drop((failed, other));
         assert_eq!(restart(&place, store, shuffle).1, 1);
+    });
+}
+
+#[test]
+fn a_flush_uses_what_is_left_of_a_disk_that_is_nearly_full() {
+    with_store(async |place, store| {
+        let [nearly_full, failed] = [0, 1].map(|at| Arc::clone(&store.directories()[at]));
+        failed.hangs();
+        nearly_full.limit(5000);
+        nearly_full.lacks_room(); // for a job of the spiller
+        let [fits, does_not] = [("fits", 1000), ("does not", 9000)].map(|(name, len)| {
+            let (shuffle, _) = pushed(&store, name, &[len]);
+            commit(&shuffle, 1);
+            shuffle
+        });
+        let left = tokio::time::timeout(WITHIN, store.flush()).await.expect("it ends");
+        assert_eq!(left.iter().map(|shuffle| shuffle.key()).collect::<Vec<_>>(), [does_not.key()]);
+        assert_eq!(nearly_full.health(), Health::Full);
+        drop((nearly_full, failed, left, does_not));
+        assert_eq!(restart(&place, store, fits).1, 1);
     });
 }
 

@@ -10,16 +10,12 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 
 use super::Store;
-use super::directory::{Directory, Health, OPEN_PAUSE, with_turn};
+use super::directory::{Directory, Health, JOB_BYTES, OPEN_PAUSE, with_turn};
 use super::segment::RunToWrite;
 use super::shuffle::Shuffle;
 use crate::ids::ApplicationId;
 use crate::wire::batch::ByteOrder;
 use crate::worker::state::Slot;
-
-/// Bytes that one write job takes out of memory: large enough to be sequential, small enough that memory comes back
-/// steadily.
-pub(super) const JOB_BYTES: u64 = 16 << 20;
 
 /// How long the spiller waits for something to become spillable when memory is short and all of it is on its way.
 const RETRY: Duration = Duration::from_millis(5);
@@ -170,6 +166,7 @@ impl Store {
         directory: Arc<Directory>,
         _turn: OwnedSemaphorePermit,
     ) -> bool {
+        let bytes = job.bytes();
         let SpillJob { shuffle, slots, mut runs } = job;
         let (target, lease) = {
             let contents = shuffle.lock();
@@ -180,7 +177,6 @@ impl Store {
         };
         let key = shuffle.key().clone();
         let place = Arc::clone(&directory);
-        let bytes: u64 = runs.iter().flat_map(|run| &run.batches).map(|batch| batch.len() as u64).sum();
         let begun = Instant::now();
         let written = tokio::task::spawn_blocking(move || {
             if bytes > place.usable() {
@@ -227,7 +223,7 @@ impl Store {
             Err(_) if contents.gone => true, // its file was deleted under the job
             Err(error) => {
                 tracing::warn!(shuffle = %shuffle.key(), directory = %directory.root().display(), %error, "cannot spill");
-                if directory.health() == Health::Healthy {
+                if directory.may_take(bytes) {
                     directory.refused(&error); // whatever it was, the next job must not meet it at once
                 }
                 for slot in &slots {
@@ -306,6 +302,10 @@ pub(super) fn plan_of(shuffle: Arc<Shuffle>, bytes_max: u64) -> Option<SpillJob>
 }
 
 impl SpillJob {
+    pub(super) fn bytes(&self) -> u64 {
+        self.runs.iter().flat_map(|run| &run.batches).map(|batch| batch.len() as u64).sum()
+    }
+
     /// Gives up before anything was written.
     pub(super) fn abandon(self) {
         let mut contents = self.shuffle.lock();
