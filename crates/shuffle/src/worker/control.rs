@@ -94,7 +94,8 @@ impl ControlService {
         if count > self.node.options.locations_max {
             return Ok(too_many());
         }
-        if !self.node.store.memory().has_room_for_fixed(SLOT_BYTES * count as u64) {
+        let has_room = |count: usize| self.node.store.memory().has_room_for_fixed(SLOT_BYTES * count as u64);
+        if !has_room(count) && !has_room(count.saturating_sub(self.count_here(&key, request)?)) {
             return Ok(refuse(Status::NoAvailableWorkingDir, NO_SPACE));
         }
         let mut reservations = Vec::with_capacity(count);
@@ -159,6 +160,16 @@ impl ControlService {
                 refuse(Status::ReserveSlotsFailed, &reason)
             }
         })
+    }
+
+    /// How many locations of a request are here already: who had no answer asks again.
+    fn count_here(&self, key: &ShuffleKey, request: &Received<received::ReserveSlots>) -> Result<usize> {
+        let Some(shuffle) = self.node.store.find(key) else { return Ok(0) };
+        let (contents, mut count) = (shuffle.lock(), 0);
+        request.locations(|Location { id, mode, .. }| {
+            count += usize::from(contents.state.find(FileName { location: id, mode }).is_some());
+        })?;
+        Ok(count)
     }
 
     fn commit(&self, request: &Received<received::CommitFiles>) -> Result<proto::CommitFilesResponse> {
@@ -471,6 +482,13 @@ mod tests {
             "it would be most of the memory"
         );
         assert_eq!(memory.used(), 10_001 * 512);
+        let half = i32::try_from(memory.limit() / 2 / SLOT_BYTES).unwrap();
+        for _ in 0..2 {
+            // The answer was lost.
+            assert_eq!(reserve(20_000..20_000 + half), Status::Success.code());
+            assert_eq!(memory.used(), (10_001 + half as u64) * 512);
+        }
+        assert_eq!(reserve(20_000..70_000), Status::NoAvailableWorkingDir.code(), "some are here already");
         let key = ShuffleKey::new("app", 1);
         let shuffle = control.node.store.find(&key).unwrap();
         {
@@ -480,10 +498,10 @@ mod tests {
                 .slots()
                 .filter_map(|(file, _)| contents.state.peer(file).map(Arc::as_ptr))
                 .collect();
-            assert_eq!(peers.len(), 2, "one for each request");
+            assert_eq!(peers.len(), 3, "one for each request");
         }
         destroy(&shuffle, files(vec![LocationId::new(0, 0), LocationId::new(77_000, 0)], Mode::Primary));
-        assert_eq!(memory.used(), 10_000 * 512);
+        assert_eq!(memory.used(), (10_000 + half as u64) * 512);
         drop(control.node.store.remove(&key));
         assert_eq!(memory.used(), 0, "whoever still has the shuffle");
     }

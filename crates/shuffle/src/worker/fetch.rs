@@ -127,7 +127,7 @@ impl FetchService {
                 reply.chunk(slice, Payload::pull(len, Box::new(source)));
             }
             Err(error) => {
-                self.node.meters.failed_chunks.add(1);
+                self.node.meters.chunk_failed(error.kind());
                 reply.chunk_failure(slice, error.to_string());
             }
         }
@@ -184,9 +184,11 @@ impl PieceSource for ChunkSource {
 
     fn broke(&mut self, error: &io::Error) -> Option<Header> {
         tracing::warn!(%error, "a chunk broke off");
-        self.node.meters.failed_chunks.add(1);
+        let said = error.get_ref().and_then(|cause| cause.downcast_ref::<Error>()).cloned();
         // Who comes back with this stream is told why; a disk that stands still has not said anything yet.
-        self.stream.broke(&Error::new(Kind::Unavailable, error.to_string()));
+        let why = said.unwrap_or_else(|| Error::new(Kind::Unavailable, error.to_string()));
+        self.node.meters.chunk_failed(why.kind());
+        self.stream.broke(&why);
         Some(Reply::no_chunk(self.slice, error.to_string()))
     }
 }
@@ -213,9 +215,57 @@ impl Service for FetchService {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use bytes::Bytes;
+
     use super::*;
     use crate::ids::{LocationId, Mode};
+    use crate::metrics::Exposition;
+    use crate::net::{Client, Listener, Options as NetOptions, RequestError};
+    use crate::wire::Limits;
     use crate::worker::node::tests::{committed, node};
+    use crate::worker::view;
+
+    #[tokio::test]
+    async fn chunks_that_are_damaged_on_disk_are_counted_by_themselves() {
+        let place = tempfile::tempdir().unwrap();
+        let node = node(&place);
+        let key = ShuffleKey::new("app", 1);
+        let file = FileName { location: LocationId::new(0, 0), mode: Mode::Primary };
+        let shuffle = committed(&node, &key, file);
+        let directory = &node.store.directories()[0];
+        let job = node.store.plan(directory, u64::MAX).expect("there is something to spill");
+        assert!(node.store.spill(job, Arc::clone(directory)).await);
+        let path = shuffle.lock().segments[0].path().to_owned();
+        let mut rotten = std::fs::read(&path).unwrap();
+        *rotten.last_mut().unwrap() ^= 1;
+        std::fs::write(&path, &rotten).unwrap();
+
+        let service = FetchService::new(Arc::clone(&node));
+        let stream = service.open(&key.to_string(), &file.to_string(), MapRange::Whole).unwrap().stream_id;
+        let listener = Listener::bind("127.0.0.1:0", NetOptions::new(Limits::FETCH)).await.unwrap();
+        let fetching = listener.serve(Arc::new(service));
+        let (client, address) = (Client::default(), fetching.address().to_string());
+        let damaged = "does not match its checksum";
+        for (stream_id, why, counted) in [
+            (stream, damaged, (1, 1)),
+            (stream, damaged, (2, 2)), // it is known
+            (stream + 1, "", (3, 2)),
+        ] {
+            let slice = ChunkSlice { stream_id, chunk_index: 0, offset: 0, len: ChunkSlice::TO_END };
+            let header = Header::ChunkFetchRequest(slice);
+            let fetched = client.request(&address, header, Bytes::new(), Duration::from_secs(20)).await;
+            let Err(RequestError::Failed { text, .. }) = fetched else { panic!("{fetched:?}") };
+            assert!(text.contains(why), "{text}");
+            let meters = &node.meters;
+            assert_eq!((meters.failed_chunks.get(), meters.corrupt_chunks.get()), counted);
+        }
+        let mut exposition = Exposition::new("Worker");
+        view::metrics(&node, 0, &mut exposition);
+        let shown = exposition.finish();
+        assert!(shown.contains("metrics_FetchChunkCorruptCount_Count{role=\"Worker\"} 2\n"), "{shown}");
+    }
 
     /// The stock client opens all locations of a range and never closes those of which it knows that none of its maps is there.
     #[tokio::test]

@@ -1,5 +1,6 @@
 //! What a worker counts while it works; [`pages`](super::pages) show it.
 
+use crate::error::Kind;
 use crate::metrics::{Counter, Timer};
 
 /// Counts and times since the worker started.
@@ -33,6 +34,16 @@ pub struct Meters {
     pub chunks: Timer,
     /// Chunks that could not be read.
     pub failed_chunks: Counter,
+    /// Those among them of which a batch on disk is damaged.
+    pub corrupt_chunks: Counter,
+}
+
+impl Meters {
+    /// Counts a chunk that could not be read.
+    pub fn chunk_failed(&self, kind: Kind) {
+        self.failed_chunks.add(1);
+        self.corrupt_chunks.add(u64::from(kind == Kind::Corrupt));
+    }
 }
 
 /// Copies that failed, by what went wrong.

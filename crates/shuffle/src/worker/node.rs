@@ -157,7 +157,8 @@ impl Node {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::ids::{AttemptId, BatchId, FileName, MapId};
+    use crate::ids::{AttemptId, BatchId, FileName, LocationId, MapId, Mode};
+    use crate::report::Health;
     use crate::wire::batch::{BatchHeader, ByteOrder};
     use crate::worker::state::{Commit, Reservation, SplitPolicy};
     use crate::worker::store::shuffle::Shuffle;
@@ -237,6 +238,23 @@ pub(super) mod tests {
         let node = node_with(Options { capacities, ..options(&place) });
         let usable: Vec<u64> = node.store.directories().iter().map(|directory| directory.usable()).collect();
         assert!(usable[0] > 7 && usable[1] == 7, "{usable:?}");
+    }
+
+    #[tokio::test]
+    async fn a_directory_whose_capacity_is_filled_by_what_is_there_is_full_at_once() {
+        let place = tempfile::tempdir().unwrap();
+        let before = node(&place);
+        let file = FileName { location: LocationId::new(0, 0), mode: Mode::Primary };
+        drop(committed(&before, &ShuffleKey::new("app", 1), file));
+        assert!(before.store.flush().await.is_empty());
+        drop(before);
+        let directories = options(&place).directories;
+        let capacities = directories.iter().map(|directory| (directory.clone(), 7)).collect();
+        let node = node_with(Options { capacities, ..options(&place) });
+        let mut health: Vec<_> =
+            node.store.directories().iter().map(|at| (at.usable(), at.health())).collect();
+        health.sort_unstable_by_key(|(usable, _)| *usable);
+        assert_eq!(health, [(0, Health::Full), (7, Health::Healthy)], "one of them has the batch");
     }
 
     #[test]

@@ -226,7 +226,7 @@ impl Lifecycle {
         loop {
             let decommissioning = self.node.phase() == Phase::Decommissioning;
             let order = tokio::select! {
-                order = orders.recv() => order,
+                Some(order) = orders.recv() => Some(order), // the registration has a sender
                 () = tokio::time::sleep(LEAVE_POLL), if decommissioning => None,
             };
             match order {
@@ -244,15 +244,18 @@ impl Lifecycle {
                     return self.close().await;
                 }
                 Some(Command::Decommission) => {
-                    let (held, timeout) =
-                        (self.node.store.all().len(), self.node.options.decommission_timeout);
-                    tracing::info!(
-                        "decommissioned: takes nothing new, and leaves when its {held} shuffles have gone, \
-                         at the latest after {}",
-                        spoken(timeout)
-                    );
+                    // The time counts from the first of these orders, which masters and people repeat.
+                    if leave_by.is_none() {
+                        let (held, timeout) =
+                            (self.node.store.all().len(), self.node.options.decommission_timeout);
+                        tracing::info!(
+                            "decommissioned: takes nothing new, and leaves when its {held} shuffles have gone, \
+                             at the latest after {}",
+                            spoken(timeout)
+                        );
+                        leave_by = Some(Instant::now() + timeout);
+                    }
                     self.node.set_phase(Phase::Decommissioning);
-                    leave_by = Some(Instant::now() + timeout);
                     self.registration.leave(false).await;
                 }
                 Some(Command::Recommission) => {
@@ -260,7 +263,6 @@ impl Lifecycle {
                     self.node.set_phase(Phase::Normal);
                     leave_by = None;
                 }
-                None if !decommissioning => return self.close().await, // nobody is left to give orders
                 None => {}
             }
             // Asked again: the order may have been to stay.
@@ -553,6 +555,28 @@ mod tests {
             assert_eq!(said.matches(line).count(), 1, "{line}: {said}");
         }
         assert!(!said.contains("stopped: everything is on disk"), "{said}");
+    }
+
+    #[tokio::test]
+    async fn a_worker_that_is_told_to_leave_again_and_again_leaves_in_time() {
+        let place = tempfile::tempdir().unwrap();
+        let (heard, _listening) = Heard::begin();
+        let options = Options { decommission_timeout: Duration::from_millis(600), ..alone(&place) };
+        let worker = Server::start(options).await.unwrap();
+        let file = FileName { location: LocationId::new(0, 0), mode: Mode::Primary };
+        reserved(worker.node(), &ShuffleKey::new("app", 1), &[file]);
+        let told = async {
+            loop {
+                worker.decommission();
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        };
+        tokio::select! {
+            ended = worker.ended() => ended.unwrap(),
+            () = told => unreachable!("it goes on"),
+            () = tokio::time::sleep(WITHIN) => panic!("each order gave it more time"),
+        }
+        assert_eq!(heard.text().matches("INFO decommissioned: ").count(), 1, "{}", heard.text());
     }
 
     #[tokio::test]

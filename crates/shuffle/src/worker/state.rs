@@ -190,7 +190,8 @@ impl ShuffleState {
         if pressure.exhausted {
             return Err(ReserveRefusal::NoSpace);
         }
-        if self.locations.len().saturating_add(reservations.len()) > locations_max {
+        let is_new = |reservation: &&Reservation| !self.locations.contains_key(&reservation.file);
+        if self.locations.len() + reservations.iter().filter(is_new).count() > locations_max {
             return Err(ReserveRefusal::TooMany);
         }
         let conflict = reservations.iter().find(|reservation| {
@@ -427,7 +428,8 @@ mod tests {
         assert_eq!(state.reserve(&wanted, exhausted, 10), Err(ReserveRefusal::NoSpace));
         assert_eq!(state.reserve(&wanted, CALM, 0), Err(ReserveRefusal::TooMany));
         assert!(state.is_empty());
-        assert_eq!(state.reserve(&wanted, CALM, 10), Ok(()));
+        assert_eq!(state.reserve(&wanted, CALM, 1), Ok(()));
+        assert_eq!(state.reserve(&wanted, CALM, 1), Ok(()), "it is here already");
         assert_eq!(push(&mut state, primary(0, 0), 0, 7), Ok(false));
         assert_eq!(state.reserve(&wanted, CALM, 10), Ok(()));
         assert_eq!((state.find(primary(0, 0)), state.len()), (Some(Slot(0)), 1));

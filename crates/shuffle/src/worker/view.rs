@@ -179,6 +179,12 @@ fn work(meters: &Meters, exposition: &mut Exposition) {
     counter("OpenStreamFailCount", "streams that could not be opened", meters.failed_opens.get());
     counter("FetchChunkSuccessCount", "chunks that were sent to readers", meters.chunks.count());
     counter("FetchChunkFailCount", "chunks that could not be read", meters.failed_chunks.get());
+    // Beyond Celeborn's names:
+    counter(
+        "FetchChunkCorruptCount",
+        "chunks that could not be read because a batch on disk is damaged",
+        meters.corrupt_chunks.get(),
+    );
     exposition.timer(
         "ReserveSlotsTime",
         "reservations, each of a shuffle's locations here",

@@ -22,6 +22,10 @@ const READS_MAX: usize = 8;
 /// which the others are read.
 const LARGE_WRITES_MAX: usize = 4;
 
+/// Bytes that one write job takes out of memory: large enough to be sequential, small enough that memory comes back
+/// steadily.
+pub(super) const JOB_BYTES: u64 = 16 << 20;
+
 /// How long one write job, the seals of one shuffle or the sync of one file may take. A directory that takes longer stands
 /// still, and counts as failed.
 pub(super) const STEP_MAX: Duration = Duration::from_secs(120);
@@ -284,8 +288,8 @@ impl Directory {
         self.usable.store(left, Ordering::Relaxed);
     }
 
-    /// Asks the file system how much space there is. A full directory that has space again is healthy again; a failed one
-    /// stays failed until a probe succeeds.
+    /// Asks the file system how much space there is. A full directory that has space for a job again is healthy again, where
+    /// less would only have the next job fail; a failed one stays failed until a probe succeeds.
     ///
     /// # Errors
     /// What the file system says.
@@ -295,15 +299,19 @@ impl Directory {
         let free = space.f_bavail * space.f_frsize;
         self.free.store(free, Ordering::Relaxed);
         self.usable.store(free.saturating_sub(self.reserve_bytes), Ordering::Relaxed);
-        let full = free <= self.reserve_bytes || self.capacity_left() == 0;
-        let before = self.change_health(|health| match (health, full) {
-            (Health::Failed, _) => Health::Failed,
-            (_, true) => Health::Full,
-            (_, false) => Health::Healthy,
-        });
-        match (before, full) {
-            (Health::Healthy, true) => self.say_full(),
-            (Health::Full, false) => {
+        let usable = self.usable();
+        // A small one need not have room for a whole job.
+        let quarter = self.total().min(self.capacity.load(Ordering::Relaxed)) / 4;
+        let now = |before: Health| match before {
+            Health::Failed => Health::Failed,
+            _ if usable == 0 => Health::Full,
+            Health::Full if usable < JOB_BYTES.min(quarter) => Health::Full,
+            _ => Health::Healthy,
+        };
+        let before = self.change_health(now);
+        match (before, now(before)) {
+            (Health::Healthy, Health::Full) => self.say_full(),
+            (Health::Full, Health::Healthy) => {
                 tracing::info!("{} takes batches again: {}", self.root.display(), self.room());
             }
             _ => {}
@@ -318,7 +326,7 @@ impl Directory {
 
     fn say_full(&self) {
         let root = self.root.display();
-        if self.capacity_left() == 0 {
+        if self.capacity_left() <= self.usable.load(Ordering::Relaxed) {
             let capacity = ByteSize::from_bytes(self.capacity.load(Ordering::Relaxed));
             tracing::warn!("{root} takes nothing: what is stored there fills its capacity of {capacity}");
         } else {
@@ -353,13 +361,18 @@ impl Directory {
     /// answer so in the end, and space comes back without a probe.
     pub(super) fn failed(&self, error: &io::Error) {
         let full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
-        let health = if full { Health::Full } else { Health::Failed };
-        let why = if full { "it is full" } else { "it failed" };
-        tracing::warn!(directory = %self.root.display(), %error, "directory excluded: {why}");
+        let (health, why) = if full { (Health::Full, "it is full") } else { (Health::Failed, "it failed") };
         if full {
             self.free.store(0, Ordering::Relaxed);
+            self.usable.store(0, Ordering::Relaxed);
         }
-        self.change_health(|before| if before == Health::Failed { before } else { health });
+        let before = self.change_health(|before| if before == Health::Failed { before } else { health });
+        let directory = self.root.display();
+        if before == Health::Failed || before == health {
+            tracing::debug!(%directory, %error, "directory stays excluded: {why}");
+        } else {
+            tracing::warn!(%directory, %error, "directory excluded: {why}");
+        }
     }
 
     /// Takes in that something did not work, which it is only blamed for if there was room to open a file.
@@ -370,6 +383,15 @@ impl Directory {
             }
         } else {
             self.failed(error);
+        }
+    }
+
+    /// Whether it is worth trying to write so many bytes to it. One that is nearly full takes what still fits.
+    pub(super) fn may_take(&self, bytes: u64) -> bool {
+        match self.health() {
+            Health::Healthy => true,
+            Health::Full => bytes <= self.usable(),
+            Health::Failed => false,
         }
     }
 
@@ -547,5 +569,61 @@ mod tests {
         directory.count_stored(1 << 20);
         directory.measure().unwrap();
         is_said([" WARN ", &root, " fills its capacity of 1 MiB\n"]);
+    }
+
+    #[test]
+    fn a_directory_that_is_nearly_full_does_not_come_and_go() {
+        let place = tempfile::tempdir().unwrap();
+        let (heard, _listening) = Heard::begin();
+        let directory = Directory::open(place.path(), Some(0)).unwrap();
+        let said = || heard.text().lines().map(|line| line.trim_start()[..4].to_owned()).collect::<Vec<_>>();
+        directory.limit(4 * JOB_BYTES);
+        directory.count_stored(4 * JOB_BYTES - 10);
+        for _ in 0..3 {
+            directory.lacks_room(); // a job
+            directory.measure().unwrap(); // something is deleted
+        }
+        assert_eq!((directory.health(), said()), (Health::Full, vec!["WARN".to_owned()]), "{}", heard.text());
+        assert!(heard.text().ends_with(" fills its capacity of 64 MiB\n"), "{}", heard.text());
+        assert!(directory.may_take(10) && !directory.may_take(11));
+        directory.count_gone(JOB_BYTES);
+        directory.measure().unwrap();
+        assert_eq!(
+            (directory.health(), said()),
+            (Health::Healthy, ["WARN", "INFO"].map(String::from).to_vec())
+        );
+        // It is used to its end, and a small one comes back as well.
+        directory.limit(3 * JOB_BYTES);
+        directory.measure().unwrap();
+        assert_eq!((directory.health(), directory.usable()), (Health::Healthy, 10));
+        directory.limit(3 * JOB_BYTES - 10);
+        directory.measure().unwrap();
+        assert_eq!(directory.health(), Health::Full);
+        directory.count_gone(3 * JOB_BYTES - 10);
+        directory.limit(2);
+        directory.measure().unwrap();
+        assert_eq!(directory.health(), Health::Healthy);
+    }
+
+    #[test]
+    fn that_a_directory_fails_is_said_once() {
+        let place = tempfile::tempdir().unwrap();
+        let (heard, _listening) = Heard::begin();
+        let directory = Directory::open(place.path(), Some(0)).unwrap();
+        let fail = |errno: Errno| (0..3).for_each(|_| directory.failed(&errno.into()));
+        let is_said = |times: usize| {
+            assert_eq!(heard.text().matches("directory excluded: ").count(), times, "{}", heard.text());
+        };
+        fail(Errno::NOSPC);
+        is_said(1);
+        assert!(!directory.may_take(1), "it was tried");
+        fail(Errno::IO);
+        is_said(2);
+        fail(Errno::NOSPC);
+        is_said(2);
+        assert!(!directory.may_take(0));
+        directory.probe().unwrap();
+        fail(Errno::IO);
+        is_said(3);
     }
 }

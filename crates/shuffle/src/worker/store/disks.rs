@@ -167,14 +167,26 @@ fn a_flush_leaves_out_a_disk_that_stands_still() {
         let still = directory.stand_still().await;
         let spilled = spill(&store, 0);
         settle().await;
+        let is_stuck = |failed: Vec<Arc<Shuffle>>| {
+            assert_eq!(failed.iter().map(|shuffle| shuffle.key()).collect::<Vec<_>>(), [stuck.key()]);
+        };
+        // The short step is for what stands still alone: a disk that works may be slow.
+        is_stuck(tokio::time::timeout(WITHIN, store.flush_in_steps(SOON)).await.expect("it ends"));
+        // What has a file is written before it waits for what stands still.
         let others = ["a", "b", "c"].map(|name| pushed(&store, name, &[1000]).0);
-        others.iter().for_each(|shuffle| commit(shuffle, 1));
-        let failed = tokio::time::timeout(WITHIN, store.flush_in_steps(SOON)).await.expect("it ends");
-        assert_eq!(failed.iter().map(|shuffle| shuffle.key()).collect::<Vec<_>>(), [stuck.key()]);
-        assert!(others.iter().all(|shuffle| shuffle.resident() == 0 && !shuffle.lock().wants_seals()));
+        for _ in &others {
+            assert!(spill(&store, 1).await.unwrap());
+        }
+        for shuffle in &others {
+            assert!(append(&store, shuffle, 0, &batch(1, 0, 1, 1000)));
+            commit(shuffle, 1);
+        }
+        let flushing = Arc::clone(&store);
+        let flushed = tokio::spawn(async move { flushing.flush().await });
+        until(|| others.iter().all(|shuffle| shuffle.resident() == 0 && !shuffle.lock().wants_seals())).await;
+        assert!(!flushed.is_finished(), "it gave up what is on its way");
         directory.hangs();
-        let failed = tokio::time::timeout(WITHIN, store.flush()).await.expect("it knows and does not wait");
-        assert_eq!(failed.len(), 1);
+        is_stuck(tokio::time::timeout(WITHIN, flushed).await.expect("it knows and does not wait").unwrap());
         drop(still);
         assert!(spilled.await.unwrap());
         assert!(store.write_seals(&stuck, STEP_MAX).await);
@@ -339,12 +351,35 @@ fn seals_wait_in_line_on_a_disk_that_is_busy() {
 fn seals_go_into_the_reserve_and_batches_do_not() {
     with_store(async |place, store| {
         let shuffle = without_seal(&store).await;
-        store.directories().iter().for_each(|directory| directory.lacks_room());
+        for directory in store.directories() {
+            directory.limit(0);
+            directory.measure().unwrap();
+        }
         let (other, _) = pushed(&store, "other", &[1000]);
         let failed = store.flush().await;
         assert_eq!(failed.iter().map(|shuffle| shuffle.key()).collect::<Vec<_>>(), [other.key()]);
         drop((failed, other));
         assert_eq!(restart(&place, store, shuffle).1, 1);
+    });
+}
+
+#[test]
+fn a_flush_uses_what_is_left_of_a_disk_that_is_nearly_full() {
+    with_store(async |place, store| {
+        let [nearly_full, failed] = [0, 1].map(|at| Arc::clone(&store.directories()[at]));
+        failed.hangs();
+        nearly_full.limit(5000);
+        nearly_full.lacks_room(); // for a job of the spiller
+        let [fits, does_not] = [("fits", 1000), ("does not", 9000)].map(|(name, len)| {
+            let (shuffle, _) = pushed(&store, name, &[len]);
+            commit(&shuffle, 1);
+            shuffle
+        });
+        let left = tokio::time::timeout(WITHIN, store.flush()).await.expect("it ends");
+        assert_eq!(left.iter().map(|shuffle| shuffle.key()).collect::<Vec<_>>(), [does_not.key()]);
+        assert_eq!(nearly_full.health(), Health::Full);
+        drop((nearly_full, failed, left, does_not));
+        assert_eq!(restart(&place, store, fits).1, 1);
     });
 }
 

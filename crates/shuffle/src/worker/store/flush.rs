@@ -6,9 +6,9 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
 use super::Store;
-use super::directory::{Directory, Health, STEP_MAX};
+use super::directory::{Directory, Health, JOB_BYTES, STEP_MAX};
 use super::shuffle::Shuffle;
-use super::spill::{JOB_BYTES, plan_of};
+use super::spill::plan_of;
 
 /// How often is looked whether a job of the spiller has ended.
 const JOB_POLL: Duration = Duration::from_millis(5);
@@ -40,7 +40,8 @@ impl Store {
             let written = self.write_out(&shuffle, step_max, &mut patience).await;
             shuffles.push((shuffle, written));
         }
-        // What is written outlives the process, what is synced the machine: the first is done for all of them first.
+        // What is written outlives the process, what is synced the machine (where a file's sync brings its name along, as in
+        // ext4, XFS and btrfs): the first is done for all of them first.
         let mut failed = Vec::new();
         for (shuffle, written) in shuffles {
             if !sync(&shuffle, step_max).await || !written {
@@ -65,10 +66,11 @@ impl Store {
                 }
                 break;
             };
-            let is_healthy = |directory: &Directory| directory.health() == Health::Healthy;
-            let Some(directory) = self.directory_for(shuffle, is_healthy) else {
+            let bytes = job.bytes();
+            let may_take = |directory: &Directory| directory.may_take(bytes);
+            let Some(directory) = self.directory_for(shuffle, may_take) else {
                 job.abandon();
-                if self.may_open_files_soon(is_healthy, patience).await {
+                if self.may_open_files_soon(may_take, patience).await {
                     continue;
                 }
                 break;
@@ -76,7 +78,7 @@ impl Store {
             // A task of its own: whenever the disk answers, somebody takes in what was written.
             let (store, place) = (Arc::clone(self), Arc::clone(&directory));
             let spilled = tokio::spawn(async move { store.spill(job, place).await });
-            // If it could not be written the directory is not healthy any more, or takes no files for now, so this ends.
+            // If it could not be written the directory does not take it any more, or no files for now, so this ends.
             if timeout(step_max, spilled).await.is_err() {
                 directory.hangs();
             }

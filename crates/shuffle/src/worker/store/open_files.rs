@@ -201,7 +201,8 @@ fn a_stop_does_not_wait_for_files_in_a_directory_that_is_full() {
         let [_, without] = without_files(&store, 0, 1).await;
         for directory in store.directories() {
             assert!(directory.probe().is_err());
-            directory.lacks_room();
+            directory.limit(0);
+            directory.measure().unwrap();
             assert!(directory.lacks_files() && directory.takes_seals());
         }
         let failed = tokio::time::timeout(WITHIN, store.flush()).await.expect("it knows and does not wait");

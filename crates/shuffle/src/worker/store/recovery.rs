@@ -154,6 +154,10 @@ impl Store {
         if !is_all {
             self.numbers.leave_room();
         }
+        // What was found may fill a directory's capacity.
+        for directory in self.directories() {
+            directory.measure().unwrap_or_else(|error| directory.failed(&error));
+        }
         recovered
     }
 

@@ -10,16 +10,12 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 
 use super::Store;
-use super::directory::{Directory, Health, OPEN_PAUSE, with_turn};
+use super::directory::{Directory, Health, JOB_BYTES, OPEN_PAUSE, with_turn};
 use super::segment::RunToWrite;
 use super::shuffle::Shuffle;
 use crate::ids::ApplicationId;
 use crate::wire::batch::ByteOrder;
 use crate::worker::state::Slot;
-
-/// Bytes that one write job takes out of memory: large enough to be sequential, small enough that memory comes back
-/// steadily.
-pub(super) const JOB_BYTES: u64 = 16 << 20;
 
 /// How long the spiller waits for something to become spillable when memory is short and all of it is on its way.
 const RETRY: Duration = Duration::from_millis(5);
@@ -75,10 +71,9 @@ impl Store {
             return false;
         }
         let idle = |directory: &&Arc<Directory>| directory.health() == Health::Healthy && directory.is_idle();
-        let mut directories: Vec<_> = self.directories().iter().filter(idle).cloned().collect();
+        let directories: Vec<_> = self.directories().iter().filter(idle).cloned().collect();
         // Where no file can be opened there may be less to do.
-        directories.sort_by_key(|directory| Reverse((directory.takes_files(), directory.usable())));
-        for directory in directories {
+        for directory in best_first(directories, |directory| (directory.takes_files(), directory.usable())) {
             // Taken before anything is planned: jobs in line behind a disk that stands still would keep the memory.
             let Ok(turn) = Arc::clone(&directory.writes).try_acquire_owned() else { continue };
             let Some(job) = self.plan(&directory, JOB_BYTES) else {
@@ -171,6 +166,7 @@ impl Store {
         directory: Arc<Directory>,
         _turn: OwnedSemaphorePermit,
     ) -> bool {
+        let bytes = job.bytes();
         let SpillJob { shuffle, slots, mut runs } = job;
         let (target, lease) = {
             let contents = shuffle.lock();
@@ -181,7 +177,6 @@ impl Store {
         };
         let key = shuffle.key().clone();
         let place = Arc::clone(&directory);
-        let bytes: u64 = runs.iter().flat_map(|run| &run.batches).map(|batch| batch.len() as u64).sum();
         let begun = Instant::now();
         let written = tokio::task::spawn_blocking(move || {
             if bytes > place.usable() {
@@ -228,7 +223,7 @@ impl Store {
             Err(_) if contents.gone => true, // its file was deleted under the job
             Err(error) => {
                 tracing::warn!(shuffle = %shuffle.key(), directory = %directory.root().display(), %error, "cannot spill");
-                if directory.health() == Health::Healthy {
+                if directory.may_take(bytes) {
                     directory.refused(&error); // whatever it was, the next job must not meet it at once
                 }
                 for slot in &slots {
@@ -245,6 +240,13 @@ impl Store {
 fn plan_among(shuffles: Vec<Arc<Shuffle>>, bytes_max: u64) -> Option<SpillJob> {
     let mut shuffles = in_turn(shuffles, |shuffle| shuffle.resident(), |shuffle| shuffle.touched_ms());
     shuffles.find_map(|shuffle| plan_of(shuffle, bytes_max))
+}
+
+/// The order in which directories are written to. Each is ranked once: writes and deletions change its rank meanwhile, and a
+/// sort may panic over an order that changes.
+fn best_first<D, R: Ord>(mut directories: Vec<D>, rank: impl Fn(&D) -> R) -> Vec<D> {
+    directories.sort_by_cached_key(|directory| Reverse(rank(directory)));
+    directories
 }
 
 /// The order in which shuffles leave memory. What it goes by is asked once of each: pushes change it meanwhile, and a sort may
@@ -300,6 +302,10 @@ pub(super) fn plan_of(shuffle: Arc<Shuffle>, bytes_max: u64) -> Option<SpillJob>
 }
 
 impl SpillJob {
+    pub(super) fn bytes(&self) -> u64 {
+        self.runs.iter().flat_map(|run| &run.batches).map(|batch| batch.len() as u64).sum()
+    }
+
     /// Gives up before anything was written.
     pub(super) fn abandon(self) {
         let mut contents = self.shuffle.lock();
@@ -340,6 +346,11 @@ mod tests {
         assert_eq!(asked.get(), 2 * 1000, "each is asked once");
         chosen.sort_unstable();
         assert!(chosen.into_iter().eq(0..1000));
+        asked.set(0);
+        let mut ranked = best_first((0..1000).collect(), changing);
+        assert_eq!(asked.get(), 1000, "each is ranked once");
+        ranked.sort_unstable();
+        assert!(ranked.into_iter().eq(0..1000));
     }
 
     #[test]
@@ -348,6 +359,10 @@ mod tests {
         let found: Vec<_> = in_turn(shuffles, |shuffle| shuffle.0, |shuffle| shuffle.1).collect();
         assert_eq!(found, [(50, 7), (80, 8), (100, 9), (49, 0), (40, 1)]);
         assert_eq!(in_turn(Vec::new(), |_: &()| 0, |_| 0).count(), 0);
+        assert_eq!(
+            best_first(vec![(true, 3), (false, 9), (true, 5)], |rank| *rank),
+            [(true, 5), (true, 3), (false, 9)]
+        );
     }
 
     #[test]
