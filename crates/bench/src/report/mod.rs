@@ -130,8 +130,6 @@ pub struct Outcome {
 pub enum Status {
     /// Done, and the answer is right.
     Right,
-    /// Done, and there was nothing to compare the answer with.
-    Unchecked,
     /// Done, and the answer is wrong.
     Wrong {
         /// How it differs.
@@ -149,7 +147,7 @@ pub enum Status {
 impl Status {
     /// Whether measurements of it count.
     pub fn counts(&self) -> bool {
-        matches!(self, Self::Right | Self::Unchecked)
+        matches!(self, Self::Right)
     }
 }
 

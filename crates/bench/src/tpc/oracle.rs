@@ -12,7 +12,7 @@ use yeoul_base::ErrorKind;
 
 use super::queries::Query;
 use crate::compare::{Answer, Verdict, compare, without_limit};
-use crate::contest::process::{Attempt, Launch, Outcome, Process};
+use crate::contest::process::{Attempt, Ended, Launch, Process};
 use crate::contest::protocol::{Dialect, NullOrder, Open, Run};
 use crate::error::{Error, Result};
 
@@ -78,9 +78,9 @@ impl Oracle {
             if attempt.as_ref().map_or(true, Attempt::is_last) {
                 self.rest();
             }
-            match attempt?.outcome {
-                Outcome::Ran(_) => self.given.insert(path.clone()),
-                Outcome::Failed(failed) | Outcome::Gone(failed) => {
+            match attempt?.ended {
+                Ended::Ran(_) => self.given.insert(path.clone()),
+                Ended::Failed(failed) | Ended::Gone(failed) => {
                     let message = format!("the oracle does not answer query {number}: {}", failed.message);
                     return Err(Error::new(ErrorKind::Unavailable, message));
                 }
