@@ -38,7 +38,7 @@ pub const SCALE_MIN: f64 = 0.001;
 pub const SCALE_MAX: f64 = 100_000.0;
 
 /// Which tables.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Suite {
     /// Eight tables of orders and their parts: about 1 GB as text at scale 1, 0.3 GB as Parquet.
