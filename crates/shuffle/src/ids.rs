@@ -177,6 +177,31 @@ impl Mode {
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.to_wire().fmt(f)
+/// What becomes of a location that outgrows its threshold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SplitMode {
+    /// It goes on taking batches while clients turn to the next one.
+    #[default]
+    Soft,
+    /// It takes no more: what is pushed to it is refused, and goes to the next one.
+    Hard,
+}
+
+impl SplitMode {
+    /// The number on the wire: 0 soft, 1 hard.
+    pub fn to_wire(self) -> i32 {
+        match self {
+            Self::Soft => 0,
+            Self::Hard => 1,
+        }
+    }
+
+    /// The mode of a number from the wire. One that is not known is soft: no batch is refused for it.
+    pub fn from_wire(number: i32) -> Self {
+        if number == 1 { Self::Hard } else { Self::Soft }
+    }
+}
+
     }
 }
 
@@ -320,6 +345,12 @@ mod tests {
         let worker: WorkerId = "fe80::1:9091:9092:9093:9094".parse().unwrap();
         assert_eq!((&*worker.host, worker.rpc_port, worker.replicate_port), ("fe80::1", 9091, 9094));
         assert_eq!(worker.address(worker.rpc_port), "[fe80::1]:9091");
+    #[test]
+    fn a_split_mode_reads_back_and_an_unknown_one_is_soft() {
+        assert_eq!([SplitMode::Soft, SplitMode::Hard].map(SplitMode::to_wire), [0, 1], "Celeborn's numbers");
+        assert_eq!([0, 1, 2, -1].map(SplitMode::from_wire).map(SplitMode::to_wire), [0, 1, 0, 0]);
+    }
+
         assert_eq!(worker.to_string(), "fe80::1:9091:9092:9093:9094");
     }
 

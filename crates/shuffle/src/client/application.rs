@@ -12,21 +12,11 @@ use tracing::warn;
 use super::shuffle::{Inner, Shuffle};
 use super::writer::BEGUN_PER_WINDOW;
 use crate::error::{Error, Kind, Result};
-use crate::ids::{ApplicationId, ShuffleId, WorkerId};
+use crate::ids::{ApplicationId, ShuffleId, SplitMode, WorkerId};
 use crate::net::{Client, ClientOptions, RequestError};
 use crate::wire::message::{Message, Receivable, Typed};
 use crate::wire::rpc::{self, Answer, Request};
 use crate::wire::{DecodeError, Header, Received, Status, proto, received};
-
-/// What happens to a location that has reached the split threshold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum SplitMode {
-    /// It goes on taking batches while clients turn to the next one.
-    #[default]
-    Soft,
-    /// It takes no more.
-    Hard,
-}
 
 /// How an application uses the service.
 #[derive(Debug, Clone)]

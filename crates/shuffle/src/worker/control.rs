@@ -9,11 +9,11 @@ use bytes::Bytes;
 
 use super::memory::Party;
 use super::node::Node;
-use super::state::{Commit, CommitOutcome, Reservation, ReserveRefusal, Slot, SplitMode, SplitPolicy};
+use super::state::{Commit, CommitOutcome, Reservation, ReserveRefusal, Slot, SplitPolicy};
 use super::store::segment;
 use super::store::shuffle::{Contents, SLOT_BYTES, Shuffle};
 use crate::error::{Error, Kind, Result};
-use crate::ids::{AttemptId, FileName, LocationId, Mode, ShuffleKey};
+use crate::ids::{AttemptId, FileName, LocationId, Mode, ShuffleKey, SplitMode};
 use crate::net::{Body, Reply, Service};
 use crate::wire::lists::{Texts, exactly};
 use crate::wire::message::{Message, MessageType};
@@ -84,7 +84,7 @@ impl ControlService {
         let split = SplitPolicy {
             enabled: request.partition_split_enabled && self.node.options.split_enabled,
             threshold_bytes: u64::try_from(request.split_threshold).unwrap_or(0),
-            mode: if request.split_mode == 1 { SplitMode::Hard } else { SplitMode::Soft },
+            mode: SplitMode::from_wire(request.split_mode),
             hard_bytes: self.node.options.split_bytes_max,
         };
         let too_many =
