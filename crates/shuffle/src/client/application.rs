@@ -47,8 +47,6 @@ pub struct Options {
     pub push_max: Duration,
     /// How long any other request may take.
     pub request_max: Duration,
-    /// How often a request to the masters is repeated before it fails, 100 ms longer apart each time.
-    pub attempts_max: usize,
     /// How long before a worker that could not be reached is asked again for what only it has; it is asked three times
     /// more, each time after twice as long.
     pub retry_wait: Duration,
@@ -75,7 +73,6 @@ impl Options {
             revives_max: 5,
             push_max: Duration::from_secs(120),
             request_max: Duration::from_secs(60),
-            attempts_max: 15,
             retry_wait: Duration::from_secs(1),
             chunks_ahead: 3,
             heartbeat: Duration::from_secs(10),
@@ -116,6 +113,9 @@ pub(super) const MERGE_LEN_MAX: usize = 8 << 20;
 
 /// How often a worker that could not be reached is asked again.
 pub(super) const RETRIES_MAX: u32 = 3;
+
+/// How often the masters are asked before a request fails, each at least once; 100 ms longer apart each time.
+const ATTEMPTS_MAX: usize = 15;
 
 /// A registered application. Shuffles hold it; the heartbeat ends with the last of them or with [`Application::stop`].
 #[derive(Clone)]
@@ -338,7 +338,7 @@ impl Session {
         let message = Message::of(request);
         let masters = &self.options.masters;
         let mut last = None;
-        for attempt in 0..self.options.attempts_max.max(masters.len()) {
+        for attempt in 0..ATTEMPTS_MAX.max(masters.len()) {
             let index = self.master.load(Ordering::Relaxed) % masters.len();
             match self.ask(&masters[index], rpc::MASTER, &message).await {
                 Ok(answer) => return Ok(answer.parse()?),

@@ -24,6 +24,9 @@ use crate::wire::{Head, Header, Received, Status, WORKER_SHUFFLES_MAX, proto, re
 /// Celeborn's number for partitions of which each is read by one reducer.
 const PARTITION_TYPE_REDUCE: i32 = 0;
 
+/// Copies of locations that one shuffle may have on a worker.
+const LOCATIONS_MAX: usize = 1 << 20;
+
 const LEAVING: &str = "the worker is leaving";
 const NO_SPACE: &str = "neither memory nor a directory has room";
 
@@ -91,7 +94,7 @@ impl ControlService {
             || refuse(Status::ReserveSlotsFailed, "the shuffle has too many locations on this worker");
         // Before they are made, because a reservation takes far more than its bytes in the request.
         let count = request.location_count()?;
-        if count > self.node.options.locations_max {
+        if count > LOCATIONS_MAX {
             return Ok(too_many());
         }
         if !self.node.store.memory().has_room_for_fixed(SLOT_BYTES * count as u64) {
@@ -133,7 +136,7 @@ impl ControlService {
             return Ok(refuse(Status::ReserveSlotsFailed, "the worker holds too many shuffles"));
         }
         let reserved = self.node.store.with_shuffle(&key, |contents| {
-            contents.state.reserve(&reservations, pressure, self.node.options.locations_max)?;
+            contents.state.reserve(&reservations, pressure, LOCATIONS_MAX)?;
             contents.charge_slots();
             contents.wants_map_bitmap |= request.range_read_filter;
             if let Ok(timeout_ms @ 1..) = u64::try_from(request.push_data_timeout) {
