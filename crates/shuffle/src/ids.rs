@@ -4,8 +4,6 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 /// Text that is not the identifier it should be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a {what}: expected {expected}")]
@@ -26,8 +24,7 @@ impl ParseIdError {
 macro_rules! integer_id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
-        #[serde(transparent)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
         pub struct $name(pub i32);
 
         impl fmt::Display for $name {
@@ -146,7 +143,7 @@ impl FromStr for ShuffleKey {
 }
 
 /// Which copy of a partition location a worker holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Mode {
     /// The copy that clients push to.
     #[default]
@@ -177,6 +174,9 @@ impl Mode {
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.to_wire().fmt(f)
+    }
+}
+
 /// What becomes of a location that outgrows its threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SplitMode {
@@ -202,11 +202,8 @@ impl SplitMode {
     }
 }
 
-    }
-}
-
 /// A partition location within a shuffle, displayed `<partition>-<epoch>` (the protocol's "unique id").
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct LocationId {
     /// The reduce partition.
     pub partition: PartitionId,
@@ -345,13 +342,13 @@ mod tests {
         let worker: WorkerId = "fe80::1:9091:9092:9093:9094".parse().unwrap();
         assert_eq!((&*worker.host, worker.rpc_port, worker.replicate_port), ("fe80::1", 9091, 9094));
         assert_eq!(worker.address(worker.rpc_port), "[fe80::1]:9091");
+        assert_eq!(worker.to_string(), "fe80::1:9091:9092:9093:9094");
+    }
+
     #[test]
     fn a_split_mode_reads_back_and_an_unknown_one_is_soft() {
         assert_eq!([SplitMode::Soft, SplitMode::Hard].map(SplitMode::to_wire), [0, 1], "Celeborn's numbers");
         assert_eq!([0, 1, 2, -1].map(SplitMode::from_wire).map(SplitMode::to_wire), [0, 1, 0, 0]);
-    }
-
-        assert_eq!(worker.to_string(), "fe80::1:9091:9092:9093:9094");
     }
 
     #[test]

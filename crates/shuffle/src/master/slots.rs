@@ -8,13 +8,13 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::ids::PartitionId;
 use crate::split_mix::SplitMix;
 
 /// How partitions are dealt to workers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub enum Balance {
     /// The same number for each worker, and to all of them, even of a small shuffle (Celeborn's `ROUNDROBIN`).
     Even,
@@ -25,8 +25,7 @@ pub enum Balance {
 }
 
 /// What the allocation goes by, besides the request.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SlotPolicy {
     /// How partitions are dealt.
     pub balance: Balance,
