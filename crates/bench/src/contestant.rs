@@ -63,8 +63,19 @@ fn serve(mut requests: impl BufRead, mut responses: impl Write) -> Result<()> {
 
 async fn open_session(options: Options, open: &Open) -> yeoul_sql::Result<Session> {
     let session = Session::new(options)?;
-    session.register_dir(&open.data).await?;
+    for table in &open.tables {
+        session.sql(&view(&open.data, table)).await?.collect().await?;
+    }
     Ok(session)
+}
+
+/// The statement that makes a table's file known by its name: a view, so that queries go through the scan that a file gets
+/// whose name stands in a query.
+fn view(data: &Path, table: &str) -> String {
+    let path = data.join(format!("{table}.parquet")).to_string_lossy().replace('\'', "''");
+    // Queries write the names without quotes, which makes them lower case.
+    let name = table.to_lowercase().replace('"', "\"\"");
+    format!("CREATE VIEW \"{name}\" AS SELECT * FROM '{path}'")
 }
 
 /// Runs a query to its last row; the error is the response to give.
@@ -168,6 +179,36 @@ mod tests {
         assert!(matches!(&responses[3], Response::Ran(ran) if ran.rows == 2 && ran.elapsed_ms > 0.0));
         let answer = Answer::read(&saved).unwrap();
         assert_eq!((answer.rows, answer.show_row(0).as_str()), (2, "(\"MIDDLE EAST\", 4)"));
+    }
+
+    #[test]
+    fn tables_are_views_of_files_whatever_their_names() {
+        let directory = TempDir::new().unwrap();
+        let data = directory.path().join("it's data");
+        std::fs::create_dir(&data).unwrap();
+        let options = Options::default();
+        let runtime = yeoul_sql::runtime(&options).unwrap();
+        runtime.block_on(async {
+            let session = Session::new(options).unwrap();
+            let path = data.join("Table-1.parquet").to_string_lossy().replace('\'', "''");
+            session.sql(&format!("COPY (SELECT 7 AS n) TO '{path}'")).await.unwrap().collect().await.unwrap();
+        });
+        let open = |table: &str| {
+            Request::Open(Open {
+                data: data.clone(),
+                tables: vec![table.to_owned()],
+                threads: 1,
+                memory_bytes: None,
+                scratch: directory.path().into(),
+            })
+        };
+        let saved = directory.path().join("saved.arrow");
+        let sql = "select n, definition like '%Table-1.parquet%' from \"table-1\", information_schema.views";
+        let responses = answers(&[open("Table-1"), query(sql, Some(&saved))]);
+        assert!(matches!(&responses[1], Response::Ran(ran) if ran.rows == 1), "{responses:?}");
+        assert_eq!(Answer::read(&saved).unwrap().show_row(0), "(7, true)");
+        let Response::Failed(failed) = &answers(&[open("none")])[0] else { panic!("there is no such file") };
+        assert_eq!(failed.kind, "not_found");
     }
 
     #[test]

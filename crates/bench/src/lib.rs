@@ -2,19 +2,19 @@
 //!
 //! - [`generate`]: the tables of TPC-H and TPC-DS as Parquet (`yeoul generate`)
 //! - [`tpc`]: our engine and its peers on the queries of TPC-H and TPC-DS (`yeoul bench tpch|tpcds`)
-//! - [`contest`]: contestants as processes: the protocol, the peers, their memory
 //! - [`contestant`]: our own engine as a contestant (`yeoul bench-contestant`)
-//! - [`report`]: cases, contestants and measurements as table, JSON and page, for any suite
+//! - `contest`: contestants as processes: the protocol, the peers, their memory
+//! - `report`: cases, contestants and measurements as table, JSON and page
 //! - `compare`: whether an answer is the oracle's
 //! - [`Error`]: what went wrong and what to do about it
 
 mod compare;
-pub mod contest;
+mod contest;
 pub mod contestant;
 mod error;
 pub mod generate;
-pub mod report;
-mod stdout;
+mod report;
 pub mod tpc;
 
+pub use contest::CONTESTANT_VERB;
 pub use error::{Error, Result};

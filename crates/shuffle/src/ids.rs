@@ -4,8 +4,6 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 /// Text that is not the identifier it should be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a {what}: expected {expected}")]
@@ -26,8 +24,7 @@ impl ParseIdError {
 macro_rules! integer_id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
-        #[serde(transparent)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
         pub struct $name(pub i32);
 
         impl fmt::Display for $name {
@@ -146,7 +143,7 @@ impl FromStr for ShuffleKey {
 }
 
 /// Which copy of a partition location a worker holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Mode {
     /// The copy that clients push to.
     #[default]
@@ -180,8 +177,33 @@ impl fmt::Display for Mode {
     }
 }
 
+/// What becomes of a location that outgrows its threshold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SplitMode {
+    /// It goes on taking batches while clients turn to the next one.
+    #[default]
+    Soft,
+    /// It takes no more: what is pushed to it is refused, and goes to the next one.
+    Hard,
+}
+
+impl SplitMode {
+    /// The number on the wire: 0 soft, 1 hard.
+    pub fn to_wire(self) -> i32 {
+        match self {
+            Self::Soft => 0,
+            Self::Hard => 1,
+        }
+    }
+
+    /// The mode of a number from the wire. One that is not known is soft: no batch is refused for it.
+    pub fn from_wire(number: i32) -> Self {
+        if number == 1 { Self::Hard } else { Self::Soft }
+    }
+}
+
 /// A partition location within a shuffle, displayed `<partition>-<epoch>` (the protocol's "unique id").
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct LocationId {
     /// The reduce partition.
     pub partition: PartitionId,
@@ -321,6 +343,12 @@ mod tests {
         assert_eq!((&*worker.host, worker.rpc_port, worker.replicate_port), ("fe80::1", 9091, 9094));
         assert_eq!(worker.address(worker.rpc_port), "[fe80::1]:9091");
         assert_eq!(worker.to_string(), "fe80::1:9091:9092:9093:9094");
+    }
+
+    #[test]
+    fn a_split_mode_reads_back_and_an_unknown_one_is_soft() {
+        assert_eq!([SplitMode::Soft, SplitMode::Hard].map(SplitMode::to_wire), [0, 1], "Celeborn's numbers");
+        assert_eq!([0, 1, 2, -1].map(SplitMode::from_wire).map(SplitMode::to_wire), [0, 1, 0, 0]);
     }
 
     #[test]

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
-use yeoul_shuffle::client::{Application, Options, Shuffle, SplitMode, Writer};
-use yeoul_shuffle::ids::{AttemptId, MapId, PartitionId, ShuffleId, WorkerId};
+use yeoul_shuffle::client::{Application, Options, Shuffle, Writer};
+use yeoul_shuffle::ids::{AttemptId, MapId, PartitionId, ShuffleId, SplitMode, WorkerId};
 use yeoul_shuffle::{Kind, master, worker};
 
 struct Cluster {

@@ -1,11 +1,8 @@
-use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use datafusion::catalog::{DynamicFileCatalog, SchemaProvider, UrlTableFactory};
 use datafusion::common::TableReference;
-use datafusion::datasource::file_format::FileFormatFactory;
-use datafusion::datasource::listing::ListingOptions;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::cache::cache_manager::{
     CacheManagerConfig, DEFAULT_METADATA_CACHE_LIMIT, FileMetadataCache,
@@ -192,44 +189,6 @@ impl Session {
         let name = name.clone().resolve(&catalog.default_catalog, &catalog.default_schema);
         let schema = self.context.catalog(&name.catalog)?.schema(&name.schema)?;
         Some((schema, name.table))
-    }
-
-    /// Makes a table of each `<name>.parquet` in a directory, and gives their names in order.
-    ///
-    /// # Errors
-    /// `NotFound` when the directory is not there or has no such file; what reading them found.
-    pub async fn register_dir(&self, dir: &Path) -> Result<Vec<String>> {
-        let failed = |source: std::io::Error| {
-            let kind = if source.kind() == std::io::ErrorKind::NotFound {
-                ErrorKind::NotFound
-            } else {
-                ErrorKind::Unavailable
-            };
-            Error::new(kind, format!("cannot read the directory '{}': {source}", dir.display()))
-                .with_source(source)
-        };
-        let format = ParquetFileFactory.create(&self.context.state(), &HashMap::new())?;
-        let options = ListingOptions::new(format);
-        let mut names = Vec::new();
-        for entry in std::fs::read_dir(dir).map_err(failed)? {
-            let path = entry.map_err(failed)?.path();
-            let (Some(stem), Some("parquet")) = (path.file_stem(), path.extension().and_then(|e| e.to_str()))
-            else {
-                continue;
-            };
-            let name = stem.to_string_lossy().into_owned();
-            let address = path.to_string_lossy().into_owned();
-            self.context.register_listing_table(&name, &address, options.clone(), None, None).await?;
-            names.push(name);
-        }
-        if names.is_empty() {
-            return Err(Error::new(
-                ErrorKind::NotFound,
-                format!("there is no .parquet file in '{}'", dir.display()),
-            ));
-        }
-        names.sort();
-        Ok(names)
     }
 
     /// The names of the tables and views that were made in this session, in order.

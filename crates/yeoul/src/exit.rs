@@ -1,4 +1,4 @@
-//! How the binary ends: what it says of a failure, what its exit codes mean, and the signals that ask it to.
+//! How the binary ends: what it prints, what it says of a failure, what its exit codes mean, and the signals that ask it to.
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -37,6 +37,18 @@ pub fn refused(kind: ErrorKind, report: &Report) -> ExitCode {
 pub fn interrupted(asked: Asked) -> ExitCode {
     tell("interrupted\n");
     asked.code()
+}
+
+/// Prints a verb's result and a line end. A closed pipe is success: its reader has what it wanted.
+///
+/// # Errors
+/// What else stdout says.
+pub fn print(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match writeln!(out, "{text}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
+        _ => Ok(()),
+    }
 }
 
 fn tell(text: &str) {

@@ -38,7 +38,7 @@ enum Verb {
     Generate(yeoul_bench::generate::GenerateArgs),
     Bench(bench::BenchArgs),
     /// Run queries for `yeoul bench`, which talks to it over stdin and stdout
-    #[command(hide = true)]
+    #[command(name = yeoul_bench::CONTESTANT_VERB, hide = true)]
     BenchContestant,
     Demo(demo::DemoArgs),
 }

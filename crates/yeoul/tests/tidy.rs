@@ -12,10 +12,26 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What decides, by the name of its file or folder.
-const DECISIONS: [&str; 7] = ["state", "slots", "shares", "index", "policy", "order", "statement"];
+const DECISIONS: [&str; 15] = [
+    "state",
+    "slots",
+    "shares",
+    "index",
+    "policy",
+    "order",
+    "statement",
+    "routes",
+    "once",
+    "messages",
+    "record",
+    "layout",
+    "parsed",
+    "health",
+    "pattern",
+];
 
 /// What neither a codec nor a decision imports or names.
-const IO: [&str; 12] = [
+const IO: [&str; 13] = [
     "tokio::",
     "std::net",
     "net::",
@@ -27,6 +43,7 @@ const IO: [&str; 12] = [
     "process::",
     "Instant::now",
     "SystemTime::now",
+    ".elapsed()",
     "thread_rng",
 ];
 

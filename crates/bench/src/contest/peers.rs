@@ -5,7 +5,6 @@ use std::path::Path;
 use std::str::FromStr;
 use std::sync::atomic::AtomicBool;
 
-use serde::{Deserialize, Serialize};
 use yeoul_base::ErrorKind;
 
 use super::process::Launch;
@@ -16,8 +15,7 @@ use crate::error::{Error, Result};
 pub const CONTESTANT_VERB: &str = "bench-contestant";
 
 /// A contestant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Peer {
     /// Our own engine.
     Yeoul,

@@ -59,14 +59,14 @@ pub(crate) struct Process {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Attempt {
     /// The contestant's response, or what became of it.
-    pub outcome: Outcome,
+    pub ended: Ended,
     /// The most memory it held meanwhile, in bytes.
     pub peak_bytes: Option<u64>,
 }
 
-/// See [`Attempt::outcome`].
+/// See [`Attempt::ended`].
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Outcome {
+pub(crate) enum Ended {
     /// It ran.
     Ran(Ran),
     /// It failed, and the contestant goes on.
@@ -78,7 +78,7 @@ pub(crate) enum Outcome {
 impl Attempt {
     /// Whether the contestant can run no more queries.
     pub fn is_last(&self) -> bool {
-        matches!(self.outcome, Outcome::Gone(_))
+        matches!(self.ended, Ended::Gone(_))
     }
 }
 
@@ -140,7 +140,7 @@ impl Process {
         self.opened_bytes
     }
 
-    /// Runs a query and measures the most memory held meanwhile. After [`Outcome::Gone`] or an error the process must
+    /// Runs a query and measures the most memory held meanwhile. After [`Ended::Gone`] or an error the process must
     /// not be used again: a late response would be taken for the answer to the next query.
     ///
     /// # Errors
@@ -148,16 +148,16 @@ impl Process {
     pub fn run(&mut self, run: &Run, max: Duration, stop: &AtomicBool) -> Result<Attempt> {
         memory::reset_peak(&self.opened.pids);
         let (response, peak_bytes) = self.ask(&Request::Run(run.clone()), max, stop)?;
-        let outcome = match response {
-            Ok(Response::Ran(ran)) => Outcome::Ran(ran),
-            Ok(Response::Failed(failed)) => Outcome::Failed(failed),
+        let ended = match response {
+            Ok(Response::Ran(ran)) => Ended::Ran(ran),
+            Ok(Response::Failed(failed)) => Ended::Failed(failed),
             Ok(Response::Opened(_)) => {
                 return Err(Error::new(ErrorKind::Internal, "the contestant opened when it should run"));
             }
-            Err(gone) => Outcome::Gone(gone),
+            Err(gone) => Ended::Gone(gone),
         };
         self.signal(Signal::STOP);
-        Ok(Attempt { outcome, peak_bytes })
+        Ok(Attempt { ended, peak_bytes })
     }
 
     /// Sends a request and waits for the response, or for what became of the contestant.
@@ -238,13 +238,8 @@ impl Process {
         let _ = self.child.wait();
     }
 
-    /// Signals the process and what it has started, but not after it was waited for: its pid may be another's by then.
     fn signal(&mut self, signal: Signal) {
-        let alive = matches!(self.child.try_wait(), Ok(None));
-        if let Some(group) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).filter(|_| alive) {
-            // Fails only if all of it is gone already.
-            let _ = kill_process_group(group, signal);
-        }
+        signal_group(&mut self.child, signal);
     }
 }
 
@@ -253,6 +248,15 @@ impl Drop for Process {
         // The end of its stdin asks it to exit; most do within milliseconds.
         self.requests = None;
         self.leave();
+    }
+}
+
+/// Signals the process group of a child that leads one, but not after it was waited for: its pid may be another's by then.
+pub(super) fn signal_group(leader: &mut Child, signal: Signal) {
+    let alive = matches!(leader.try_wait(), Ok(None));
+    if let Some(group) = i32::try_from(leader.id()).ok().and_then(Pid::from_raw).filter(|_| alive) {
+        // Fails only if all of it is gone already.
+        let _ = kill_process_group(group, signal);
     }
 }
 
@@ -331,22 +335,22 @@ pub(crate) mod tests {
         Process::start(&launch, &open, &AtomicBool::new(false)).unwrap()
     }
 
-    fn run(then: &str, max: Duration) -> Outcome {
+    fn run(then: &str, max: Duration) -> Ended {
         let directory = TempDir::new().unwrap();
         let query = Run { sql: "select 1".into(), save: None, dialect: None };
-        start(&directory, then).run(&query, max, &AtomicBool::new(false)).unwrap().outcome
+        start(&directory, then).run(&query, max, &AtomicBool::new(false)).unwrap().ended
     }
 
     #[test]
     fn an_answer_is_the_answer() {
         let then = r#"echo '{"ran":{"elapsed_ms":1.5,"rows":2,"notices":[]}}'; read more"#;
         let expected = Ran { elapsed_ms: 1.5, rows: 2, notices: vec![] };
-        assert_eq!(run(then, Duration::from_secs(10)), Outcome::Ran(expected));
+        assert_eq!(run(then, Duration::from_secs(10)), Ended::Ran(expected));
     }
 
     #[test]
     fn a_dead_contestant_leaves_its_last_words() {
-        let Outcome::Gone(failed) = run("echo 'out of memory' >&2; kill -KILL $$", Duration::from_secs(10))
+        let Ended::Gone(failed) = run("echo 'out of memory' >&2; kill -KILL $$", Duration::from_secs(10))
         else {
             panic!("it should be gone");
         };
@@ -365,7 +369,7 @@ pub(crate) mod tests {
         let mut process = start(&directory, &then);
         let query = Run { sql: String::new(), save: None, dialect: None };
         let attempt = process.run(&query, Duration::from_millis(500), &AtomicBool::new(false)).unwrap();
-        assert!(matches!(attempt.outcome, Outcome::Gone(Failed { kind, .. }) if kind == "timeout"));
+        assert!(matches!(attempt.ended, Ended::Gone(Failed { kind, .. }) if kind == "timeout"));
         let grandchild: u32 = std::fs::read_to_string(pid).unwrap().trim().parse().unwrap();
         let state = || std::fs::read_to_string(format!("/proc/{grandchild}/stat")).unwrap_or_default();
         let deadline = Instant::now() + Duration::from_secs(10);

@@ -10,10 +10,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::Signal;
 use sha2::{Digest, Sha256};
 use yeoul_base::ErrorKind;
 
+use super::process::signal_group;
 use crate::error::{Error, Result};
 
 /// The environment variable with the Python that makes the environments, if it should not be `python3`.
@@ -153,10 +154,7 @@ fn run(command: &mut Command, stop: &AtomicBool) -> io::Result<Option<ExitStatus
             return Ok(Some(status));
         }
         if stop.load(Ordering::Relaxed) {
-            if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-                // Fails only if all of it is gone already.
-                let _ = kill_process_group(group, Signal::KILL);
-            }
+            signal_group(&mut child, Signal::KILL);
             child.wait()?;
             return Ok(None);
         }

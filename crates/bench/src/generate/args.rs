@@ -23,35 +23,36 @@ Exit code: 0 done, 1 failed or refused, 2 wrong usage, 130 interrupted, 143 term
 pub struct GenerateArgs {
     /// tpch: 8 tables of orders and parts; tpcds: 24 tables of three sales channels
     #[arg(value_name = "SUITE")]
-    pub suite: Suite,
+    suite: Suite,
 
     /// Scale factor: about this many GB as text, a third of it as Parquet; fractions work
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_scale, allow_negative_numbers = true)]
-    pub scale: f64,
+    scale: f64,
 
     /// Directory for the files, one <table>.parquet per table; it is made if need be
     #[arg(long, value_name = "DIR")]
-    pub out: PathBuf,
+    out: PathBuf,
 
     /// Threads to use [default: all of the machine's]
     #[arg(long, value_name = "N", value_parser = parse_threads, allow_negative_numbers = true)]
-    pub threads: Option<usize>,
+    threads: Option<usize>,
 
     /// Generate again what is there, and replace tables of another suite or scale
     #[arg(long)]
-    pub force: bool,
+    force: bool,
 
     /// Print what was generated as JSON
     #[arg(long)]
-    pub json: bool,
+    json: bool,
 }
 
 impl GenerateArgs {
-    /// Generates, and prints a summary to stdout. Setting `stop` ends it with nothing half-written.
+    /// Generates, and returns a summary to print. Setting `stop` ends it with nothing half-written.
     ///
     /// # Errors
-    /// Those of [`generate`].
-    pub fn run(self, stop: &AtomicBool) -> Result<()> {
+    /// `Conflict` if the directory holds other tables, or is being written to; `Cancelled` after `stop`; `Denied`,
+    /// `ResourceExhausted` and their like from the file system.
+    pub fn run(self, stop: &AtomicBool) -> Result<String> {
         let options = Options {
             suite: self.suite,
             scale: self.scale,
@@ -61,12 +62,11 @@ impl GenerateArgs {
             progress: true,
         };
         let summary = generate(&options, stop)?;
-        let text = if self.json {
+        Ok(if self.json {
             serde_json::to_string_pretty(&summary).expect("a summary has only text keys and finite numbers")
         } else {
             summary.to_string()
-        };
-        crate::stdout::print(&text)
+        })
     }
 }
 

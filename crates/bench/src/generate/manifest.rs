@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::Suite;
+use super::table::ROWS_PER_PART;
 use super::table_file::{sync_directory, temporary_path};
 use yeoul_base::ErrorKind;
 
@@ -20,7 +21,7 @@ const BYTES_MAX: u64 = 1 << 20;
 
 /// The file `_yeoul-generate.json` in an output directory: readers of the directory as a table skip a leading `_`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Manifest {
+pub(crate) struct Manifest {
     /// See [`GENERATION`].
     generation: u32,
     /// The suite of the tables.
@@ -33,7 +34,7 @@ pub(super) struct Manifest {
 
 /// A table that is whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Entry {
+pub(crate) struct Entry {
     /// Rows in the file.
     pub rows: u64,
     /// Bytes of the file.
@@ -78,6 +79,12 @@ impl Manifest {
         let entry = *self.tables.get(table)?;
         let metadata = fs::metadata(super::file_of(directory, table)).ok()?;
         (metadata.is_file() && metadata.len() == entry.bytes).then_some(entry)
+    }
+
+    /// Whether `directory` holds every table of the suite, whole.
+    pub fn is_complete(&self, directory: &Path) -> bool {
+        let tables = self.suite.tables(self.scale, ROWS_PER_PART);
+        tables.is_ok_and(|tables| tables.iter().all(|table| self.has(directory, table.name).is_some()))
     }
 
     /// Replaces the manifest of `directory` atomically.

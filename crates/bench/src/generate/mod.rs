@@ -25,7 +25,8 @@ use serde::{Deserialize, Serialize};
 
 pub use self::args::GenerateArgs;
 pub(crate) use self::args::{parse_scale, parse_threads};
-use self::manifest::{Entry, Manifest};
+use self::manifest::Entry;
+pub(crate) use self::manifest::Manifest;
 use self::table::{ROWS_PER_PART, Table};
 use self::table_file::{Written, temporary_path};
 use yeoul_base::ErrorKind;
@@ -33,12 +34,12 @@ use yeoul_base::ErrorKind;
 use crate::error::{Error, Result};
 
 /// The smallest scale: below it some tables would be empty, and the generators divide by their sizes.
-pub const SCALE_MIN: f64 = 0.001;
+pub(crate) const SCALE_MIN: f64 = 0.001;
 /// The largest scale that TPC-DS defines; TPC-H's ends there too.
-pub const SCALE_MAX: f64 = 100_000.0;
+pub(crate) const SCALE_MAX: f64 = 100_000.0;
 
 /// Which tables.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Suite {
     /// Eight tables of orders and their parts: about 1 GB as text at scale 1, 0.3 GB as Parquet.
@@ -92,7 +93,7 @@ impl FromStr for Suite {
 
 /// What to generate, and where.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub(crate) struct Options {
     /// Which tables.
     pub suite: Suite,
     /// The scale factor, [`SCALE_MIN`] to [`SCALE_MAX`]; fractions such as 0.01 work.
@@ -116,7 +117,7 @@ impl Options {
 
 /// The tables in the directory after [`generate`].
 #[derive(Debug, Clone, Serialize)]
-pub struct Summary {
+pub(crate) struct Summary {
     /// Which tables.
     pub suite: Suite,
     /// The scale factor.
@@ -131,7 +132,7 @@ pub struct Summary {
 
 /// A table in the directory.
 #[derive(Debug, Clone, Serialize)]
-pub struct TableSummary {
+pub(crate) struct TableSummary {
     /// The table's name.
     pub name: String,
     /// Rows in it.
@@ -174,7 +175,7 @@ impl fmt::Display for Summary {
 /// # Errors
 /// `Invalid` for a scale out of range; `Conflict` if the directory holds other tables, or is being written to;
 /// `Cancelled` after `stop`; `Denied`, `ResourceExhausted` and their like from the file system.
-pub fn generate(options: &Options, stop: &AtomicBool) -> Result<Summary> {
+pub(crate) fn generate(options: &Options, stop: &AtomicBool) -> Result<Summary> {
     generate_in_parts(options, stop, ROWS_PER_PART)
 }
 
@@ -224,23 +225,6 @@ fn generate_in_parts(options: &Options, stop: &AtomicBool, part_rows: u64) -> Re
     summaries.sort_by(|a, b| a.name.cmp(&b.name));
     let seconds = start.elapsed().as_secs_f64();
     Ok(Summary { suite, scale, out: out.clone(), tables: summaries, seconds })
-}
-
-/// Whether `directory` holds every table of `suite` at `scale`, whole.
-pub fn is_complete(directory: &Path, suite: Suite, scale: f64) -> bool {
-    let Ok(Some(manifest)) = Manifest::read(directory) else { return false };
-    let Ok(tables) = suite.tables(scale, ROWS_PER_PART) else { return false };
-    manifest.is_of(suite, scale) && tables.iter().all(|table| manifest.has(directory, table.name).is_some())
-}
-
-/// The suite and scale of the tables in `directory`, if they were generated here.
-pub fn held_by(directory: &Path) -> Option<(Suite, f64)> {
-    Manifest::read(directory).ok().flatten().map(|manifest| (manifest.suite, manifest.scale))
-}
-
-/// Whether missing tables can be added to `directory`: its own are of `suite` at `scale` and from this generator.
-pub fn can_go_on(directory: &Path, suite: Suite, scale: f64) -> bool {
-    Manifest::read(directory).ok().flatten().is_some_and(|manifest| manifest.is_of(suite, scale))
 }
 
 /// The manifest to go on with: the directory's own if it is of the same suite and scale, or an empty one if none of the

@@ -178,7 +178,7 @@ impl Report {
             for metric in &self.metrics {
                 for outcome in &case.outcomes {
                     let (class, said) = match &outcome.status {
-                        Status::Right | Status::Unchecked => ("", None),
+                        Status::Right => ("", None),
                         Status::Wrong { reason } => ("wrong", Some(format!("wrong: {reason}"))),
                         Status::Failed { kind, message } => ("failed", Some(format!("{kind}: {message}"))),
                     };

@@ -14,13 +14,13 @@ mod unit;
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-pub use summary::{Class, Comparison, Total};
+use summary::Class;
 pub use unit::Unit;
 
 /// What a benchmark found.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
     /// What was measured: `TPC-H at scale 1`.
     pub title: String,
@@ -35,7 +35,7 @@ pub struct Report {
 }
 
 /// A fact about a benchmark.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Fact {
     /// What it is about.
     pub name: String,
@@ -51,7 +51,7 @@ impl Fact {
 }
 
 /// A kind of measurement; less of it is better.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Metric {
     /// Its key in [`Outcome::values`].
     pub name: String,
@@ -64,7 +64,7 @@ pub struct Metric {
 }
 
 /// How a metric is totalled over the cases of a round.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Accumulate {
     /// The sum, as for times.
@@ -74,7 +74,7 @@ pub enum Accumulate {
 }
 
 /// Who took part.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Contestant {
     /// Short, for columns.
     pub name: String,
@@ -83,7 +83,7 @@ pub struct Contestant {
 }
 
 /// Cases under the same conditions.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Round {
     /// What is special about it: `1 GiB of memory`.
     pub name: String,
@@ -96,7 +96,7 @@ pub struct Round {
 }
 
 /// A limit that contestants were asked to keep.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Limit {
     /// The metric's name.
     pub metric: String,
@@ -105,7 +105,7 @@ pub struct Limit {
 }
 
 /// One task that all contestants were given.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Case {
     /// What it is called: `Q18`.
     pub name: String,
@@ -114,7 +114,7 @@ pub struct Case {
 }
 
 /// What came of a case for one contestant.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Outcome {
     /// Whether it was done, and right.
     pub status: Status,
@@ -125,13 +125,11 @@ pub struct Outcome {
 }
 
 /// Whether a case was done, and right.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
 pub enum Status {
     /// Done, and the answer is right.
     Right,
-    /// Done, and there was nothing to compare the answer with.
-    Unchecked,
     /// Done, and the answer is wrong.
     Wrong {
         /// How it differs.
@@ -149,7 +147,7 @@ pub enum Status {
 impl Status {
     /// Whether measurements of it count.
     pub fn counts(&self) -> bool {
-        matches!(self, Self::Right | Self::Unchecked)
+        matches!(self, Self::Right)
     }
 }
 

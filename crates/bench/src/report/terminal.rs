@@ -129,7 +129,7 @@ impl Report {
                         let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
                         lines.push(format!("{about} failed, {kind}: {message}"));
                     }
-                    Status::Right | Status::Unchecked => {}
+                    Status::Right => {}
                 }
                 let notes = outcome.notes.iter().filter(|note| !of_case(note));
                 lines.extend(notes.map(|note| format!("{about}: {note}")));
@@ -188,6 +188,6 @@ fn show_outcome(outcome: &Outcome, metric: &Metric) -> String {
     match &outcome.status {
         Status::Wrong { .. } => "WRONG".to_owned(),
         Status::Failed { kind, .. } => kind.clone(),
-        Status::Right | Status::Unchecked => show_value(outcome.best(metric), metric),
+        Status::Right => show_value(outcome.best(metric), metric),
     }
 }

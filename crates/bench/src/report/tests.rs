@@ -1,5 +1,7 @@
 //! Goal: numbers come out as they went in, and nothing wrong looks right. Method: a small report with known answers.
 
+use serde_json::{Value, json};
+
 use super::*;
 
 fn outcome(times: &[f64], peak: f64) -> Outcome {
@@ -140,13 +142,24 @@ fn memory_held_outside_of_cases_counts() {
 }
 
 #[test]
-fn json_reads_back_and_has_the_summary() {
-    let report = five();
-    let json = report.to_json();
-    assert_eq!(serde_json::from_str::<Report>(&json).unwrap(), report);
-    let value: serde_json::Value = serde_json::from_str(&json).unwrap();
-    assert_eq!(value["summary"][0]["comparisons"][0]["ratio"], 1.6);
-    assert_eq!(value["summary"][0]["totals"][0]["done"], 5);
+fn json_has_every_measurement_and_the_summary() {
+    let mut report = five();
+    let wrong = Status::Wrong { reason: "7 is not 8".to_owned() };
+    report.rounds[0].cases[3].outcomes[1].status = wrong;
+    let value: Value = serde_json::from_str(&report.to_json()).unwrap();
+    assert_eq!(value["title"], "a suite & its cases");
+    assert_eq!(value["contestants"][1]["version"], "theirs <1>");
+    let metric = json!({"name": "peak", "title": "peak", "unit": "bytes", "total": "max"});
+    assert_eq!(value["metrics"][1], metric);
+    let round = &value["rounds"][0];
+    assert_eq!(round["limit"], json!({"metric": "peak", "value": 150.0}));
+    assert_eq!(round["overall"][0], json!({"peak": 120.0}));
+    let (first, fourth) = (&round["cases"][0], &round["cases"][3]);
+    assert_eq!(first["name"], "Q1");
+    assert_eq!(first["outcomes"][0]["values"], json!({"time": [90.0, 80.0, 85.0], "peak": [100.0]}));
+    assert_eq!(fourth["outcomes"][1]["status"], json!({"status": "wrong", "reason": "7 is not 8"}));
+    let summary = &value["summary"][0];
+    assert_eq!((&summary["comparisons"][0]["cases"], &summary["totals"][0]["done"]), (&json!(4), &json!(5)));
 }
 
 #[test]

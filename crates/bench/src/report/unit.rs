@@ -1,9 +1,9 @@
 //! Units of measurement, and numbers as people read them.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// What a measurement counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
     /// Milliseconds.

@@ -2,12 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use clap::Args;
 use yeoul_base::ByteSize;
 
-use super::{Options, bench, queries};
+use super::{bench, queries};
 use crate::contest::Peer;
 use crate::error::{Error, Result};
 use crate::generate::{Suite, parse_scale, parse_threads};
@@ -24,43 +23,43 @@ usage, 130 interrupted, 143 terminated.";
 pub struct TpcArgs {
     /// Scale factor of the tables, also of those in --data: about this many GB as text; fractions work
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_scale, allow_negative_numbers = true)]
-    pub scale: f64,
+    pub(super) scale: f64,
 
     /// Memory limit of each contestant; several make a round each [default: none]
     #[arg(long, value_name = "M[,M...]", value_delimiter = ',')]
-    pub memory: Vec<ByteSize>,
+    pub(super) memory: Vec<ByteSize>,
 
     /// Threads of each contestant [default: all of the machine's]
     #[arg(long, value_name = "N", value_parser = parse_threads, allow_negative_numbers = true)]
-    pub threads: Option<usize>,
+    pub(super) threads: Option<usize>,
 
     /// With whom to compare: duckdb, datafusion, spark
     #[arg(long, value_name = "PEER[,PEER...]", value_delimiter = ',')]
-    pub against: Vec<Peer>,
+    pub(super) against: Vec<Peer>,
 
     /// Only these queries, by number [default: all]
     #[arg(long, value_name = "Q[,Q...]", value_delimiter = ',')]
-    pub queries: Vec<u32>,
+    pub(super) queries: Vec<u32>,
 
     /// Timed runs of each query, of which the best counts
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub runs: u32,
+    pub(super) runs: u32,
 
     /// Seconds that one run may take
     #[arg(long, value_name = "S", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    pub timeout: u64,
+    pub(super) timeout: u64,
 
     /// Directory with a <table>.parquet for each table [default: generated in the cache directory]
     #[arg(long, value_name = "DIR")]
-    pub data: Option<PathBuf>,
+    pub(super) data: Option<PathBuf>,
 
     /// Write every measurement as JSON to FILE; - for stdout, instead of the table
     #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
+    json: Option<PathBuf>,
 
     /// Write a page with charts to FILE
     #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
+    html: Option<PathBuf>,
 }
 
 impl TpcArgs {
@@ -80,25 +79,14 @@ impl TpcArgs {
         )
     }
 
-    /// Compares, and prints the report. Gives whether our answers are all there and right, and no memory limit was broken to
-    /// get them: exit 0, or else 1. Setting `stop` ends it and all contestants.
+    /// Compares, and writes the report to the files that it is to go to. Setting `stop` ends it and all contestants.
     ///
     /// # Errors
-    /// Those of [`bench`], and of writing the report.
-    pub fn run(self, suite: Suite, stop: &AtomicBool) -> Result<bool> {
-        let options = Options {
-            suite,
-            scale: self.scale,
-            memory: self.memory,
-            threads: self.threads,
-            against: self.against,
-            queries: self.queries,
-            runs: self.runs,
-            timeout: Duration::from_secs(self.timeout),
-            data: self.data,
-        };
+    /// `Invalid` for a query that there is not or a limit that nobody can keep; `NotFound` for a directory without the
+    /// tables; `Unavailable` if a peer cannot be installed or started; `Cancelled` after `stop`; those of writing the report.
+    pub fn run(self, suite: Suite, stop: &AtomicBool) -> Result<Compared> {
         // What is not asked for rightly or cannot be written should not be measured first.
-        queries::check(suite, &options.queries)?;
+        queries::check(suite, &self.queries)?;
         for path in [&self.json, &self.html].into_iter().flatten().filter(|path| !is_stdout(path)) {
             std::fs::OpenOptions::new()
                 .append(true)
@@ -106,20 +94,27 @@ impl TpcArgs {
                 .open(path)
                 .map_err(|e| Error::io("write", path, e))?;
         }
-        let report = bench(&options, stop)?;
+        let report = bench(&self, suite, stop)?;
+        let write = |path: &Path, text| std::fs::write(path, text).map_err(|e| Error::io("write", path, e));
         if let Some(path) = &self.html {
-            std::fs::write(path, report.to_html()).map_err(|e| Error::io("write", path, e))?;
+            write(path, report.to_html())?;
         }
-        match &self.json {
-            Some(path) if is_stdout(path) => crate::stdout::print(&report.to_json())?,
-            Some(path) => {
-                std::fs::write(path, report.to_json()).map_err(|e| Error::io("write", path, e))?;
-                crate::stdout::print(report.to_terminal().trim_end())?;
-            }
-            None => crate::stdout::print(report.to_terminal().trim_end())?,
+        let json = self.json.as_deref();
+        if let Some(path) = json.filter(|path| !is_stdout(path)) {
+            write(path, report.to_json())?;
         }
-        Ok(report.is_right() && report.keeps_limits())
+        let text = if json.is_some_and(is_stdout) { report.to_json() } else { report.to_terminal() };
+        Ok(Compared { text: text.trim_end().to_owned(), is_well: report.is_right() && report.keeps_limits() })
     }
+}
+
+/// What a comparison comes to.
+#[derive(Debug)]
+pub struct Compared {
+    /// The report, to be printed.
+    pub text: String,
+    /// Whether our answers are all there and right, and no memory limit was broken to get them: exit 0, or else 1.
+    pub is_well: bool,
 }
 
 fn is_stdout(path: &Path) -> bool {

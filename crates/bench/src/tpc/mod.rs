@@ -19,7 +19,7 @@ use std::{env, fs};
 use indicatif::{ProgressBar, ProgressStyle};
 use yeoul_base::{ByteSize, ErrorKind, machine_memory};
 
-pub use self::args::TpcArgs;
+pub use self::args::{Compared, TpcArgs};
 use self::oracle::Oracle;
 use self::queries::QuerySet;
 use self::rounds::{Entrant, Rules, play};
@@ -27,7 +27,7 @@ use crate::compare::{QUOTIENT_SCALE_MIN, TOLERANCE_ABSOLUTE, TOLERANCE_QUOTIENT,
 use crate::contest::protocol::Open;
 use crate::contest::{Peer, venv};
 use crate::error::{Error, Result};
-use crate::generate::{self, Suite, generate};
+use crate::generate::{self, Manifest, Suite, generate};
 use crate::report::{Accumulate, Contestant, Fact, Metric, Report, Unit};
 
 /// The metric of times.
@@ -35,47 +35,24 @@ const TIME: &str = "time";
 /// The metric of the memory that a process held at most.
 const PEAK: &str = "peak_memory";
 
-/// What to compare.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// The tables and queries.
-    pub suite: Suite,
-    /// The scale factor of the tables.
-    pub scale: f64,
-    /// A round for each limit; one round without a limit if there are none.
-    pub memory: Vec<ByteSize>,
-    /// Threads of each contestant; all of the machine's if `None`.
-    pub threads: Option<usize>,
-    /// With whom to compare.
-    pub against: Vec<Peer>,
-    /// The queries by number; all if there are none.
-    pub queries: Vec<u32>,
-    /// Measured runs of each query.
-    pub runs: u32,
-    /// How long one run may take.
-    pub timeout: Duration,
-    /// The tables' directory; generated in the cache directory if `None`.
-    pub data: Option<PathBuf>,
-}
-
 /// Runs the comparison. Setting `stop` ends it soon, and the contestants with it.
 ///
 /// # Errors
 /// `Invalid` for a query that there is not or a limit that nobody can keep; `NotFound` for a directory without the tables;
 /// `Unavailable` if a peer cannot be installed or started. A query that fails or is answered wrongly is in the report.
-pub fn bench(options: &Options, stop: &AtomicBool) -> Result<Report> {
+fn bench(args: &TpcArgs, suite: Suite, stop: &AtomicBool) -> Result<Report> {
     // What is cheap to find comes before what is installed and generated.
-    queries::check(options.suite, &options.queries)?;
-    check_memory(&options.memory)?;
-    let given = options.data.as_deref().map(|data| given(options, data)).transpose()?;
-    let set = QuerySet::fetch(options.suite, stop)?;
-    let queries = set.select(&options.queries);
+    queries::check(suite, &args.queries)?;
+    check_memory(&args.memory)?;
+    let given = args.data.as_deref().map(|data| given(suite, args.scale, data)).transpose()?;
+    let set = QuerySet::fetch(suite, stop)?;
+    let queries = set.select(&args.queries);
     let data = match given {
         Some(data) => data,
-        None => generated(options, stop)?,
+        None => generated(suite, args.scale, stop)?,
     };
     let tables = tables_in(&data)?;
-    let threads = options.threads.unwrap_or_else(|| available_parallelism().map_or(1, |n| n.get()));
+    let threads = args.threads.unwrap_or_else(|| available_parallelism().map_or(1, |n| n.get()));
     let scratch = tempfile::Builder::new()
         .prefix("yeoul-bench-")
         .tempdir()
@@ -85,7 +62,7 @@ pub fn bench(options: &Options, stop: &AtomicBool) -> Result<Report> {
         Open { data: data.clone(), tables, threads, memory_bytes: None, scratch: scratch_path.clone() };
 
     let mut peers = vec![Peer::Yeoul];
-    for peer in &options.against {
+    for peer in &args.against {
         if !peers.contains(peer) {
             peers.push(*peer);
         }
@@ -97,14 +74,14 @@ pub fn bench(options: &Options, stop: &AtomicBool) -> Result<Report> {
     oracle_launch.log = scratch_path.join("oracle.log");
     let mut oracle = Oracle::new(oracle_launch, open.clone());
 
-    let limits: Vec<_> = match options.memory.as_slice() {
+    let limits: Vec<_> = match args.memory.as_slice() {
         [] => vec![None],
         limits => limits.iter().copied().map(Some).collect(),
     };
-    let runs = limits.len() * queries.len() * entrants.len() * (options.runs as usize + 1);
+    let runs = limits.len() * queries.len() * entrants.len() * (args.runs as usize + 1);
     let bar = progress_bar(runs as u64);
-    let rules =
-        Rules { queries: &queries, runs: options.runs, timeout: options.timeout, open, stop, bar: &bar };
+    let timeout = Duration::from_secs(args.timeout);
+    let rules = Rules { queries: &queries, runs: args.runs, timeout, open, stop, bar: &bar };
     let mut rounds = Vec::with_capacity(limits.len());
     for limit in limits {
         let round =
@@ -119,8 +96,8 @@ pub fn bench(options: &Options, stop: &AtomicBool) -> Result<Report> {
         Contestant { version: entrant.version.clone().unwrap_or_else(|| name.clone()), name }
     };
     Ok(Report {
-        title: format!("Derived from {} at scale {}", options.suite.title(), options.scale),
-        facts: facts(options, &set, &data, threads),
+        title: format!("Derived from {} at scale {}", suite.title(), args.scale),
+        facts: facts(args.runs, &set, &data, threads, oracle.version().unwrap_or("DuckDB")),
         metrics: metrics(),
         contestants: entrants.iter().map(contestant).collect(),
         rounds,
@@ -144,8 +121,7 @@ fn metrics() -> Vec<Metric> {
     ]
 }
 
-fn facts(options: &Options, set: &QuerySet, data: &Path, threads: usize) -> Vec<Fact> {
-    let runs = options.runs;
+fn facts(runs: u32, set: &QuerySet, data: &Path, threads: usize, oracle: &str) -> Vec<Fact> {
     vec![
         Fact::new("machine", machine()),
         Fact::new("threads", format!("{threads} for each contestant")),
@@ -167,7 +143,7 @@ fn facts(options: &Options, set: &QuerySet, data: &Path, threads: usize) -> Vec<
         Fact::new(
             "answers",
             format!(
-                "compared by value with those of DuckDB 2.0.0 in a process of its own, in the contestant's null order \
+                "compared by value with those of {oracle} in a process of its own, in the contestant's null order \
                  and integer division; floating point numbers may differ by {TOLERANCE_RELATIVE:e} of their size or \
                  {TOLERANCE_ABSOLUTE:e}, decimal quotients ({QUOTIENT_SCALE_MIN} or more digits, against another type) by \
                  {TOLERANCE_QUOTIENT:e} or their last digit, all else not at all; rows as a bag, and in the sequence of \
@@ -188,13 +164,13 @@ fn check_memory(limits: &[ByteSize]) -> Result<()> {
 }
 
 /// The directory that the user names. It may come from anywhere; what we have generated has to be what is asked for.
-fn given(options: &Options, directory: &Path) -> Result<PathBuf> {
-    let Options { suite, scale, .. } = *options;
-    match generate::held_by(directory) {
-        Some((held, held_scale)) if held != suite || held_scale != scale => {
-            let message = format!("{} holds {held} at scale {held_scale}", directory.display());
+fn given(suite: Suite, scale: f64, directory: &Path) -> Result<PathBuf> {
+    match Manifest::read(directory) {
+        Ok(Some(held)) if held.suite != suite || held.scale != scale => {
+            let Manifest { suite, scale, .. } = held;
+            let message = format!("{} holds {suite} at scale {scale}", directory.display());
             Err(Error::new(ErrorKind::Invalid, message)
-                .with_hint(format!("yeoul bench {held} --scale {held_scale} compares on it")))
+                .with_hint(format!("yeoul bench {suite} --scale {scale} compares on it")))
         }
         _ => {
             tables_in(directory)?;
@@ -204,13 +180,13 @@ fn given(options: &Options, directory: &Path) -> Result<PathBuf> {
 }
 
 /// The directory with the tables, generated into the cache if they are not there.
-fn generated(options: &Options, stop: &AtomicBool) -> Result<PathBuf> {
-    let Options { suite, scale, .. } = *options;
+fn generated(suite: Suite, scale: f64, stop: &AtomicBool) -> Result<PathBuf> {
     let directory = venv::cache_directory()?.join("data").join(format!("{suite}-{scale}"));
-    if !generate::is_complete(&directory, suite, scale) {
+    let held = Manifest::read(&directory).ok().flatten().filter(|held| held.is_of(suite, scale));
+    if !held.as_ref().is_some_and(|held| held.is_complete(&directory)) {
         eprintln!("generating {} at scale {scale}, once, into {}", suite.title(), directory.display());
         // The cache is the benchmark's own: what cannot be gone on with, as an earlier generator's tables, is replaced.
-        let force = !generate::can_go_on(&directory, suite, scale);
+        let force = held.is_none();
         generate(&generate::Options { force, ..generate::Options::new(suite, scale, &directory) }, stop)?;
     }
     Ok(directory)

@@ -12,7 +12,7 @@ use yeoul_base::ErrorKind;
 
 use super::queries::Query;
 use crate::compare::{Answer, Verdict, compare, without_limit};
-use crate::contest::process::{Attempt, Launch, Outcome, Process};
+use crate::contest::process::{Attempt, Ended, Launch, Process};
 use crate::contest::protocol::{Dialect, NullOrder, Open, Run};
 use crate::error::{Error, Result};
 
@@ -24,13 +24,19 @@ pub(super) struct Oracle {
     launch: Launch,
     open: Open,
     process: Option<Process>,
+    version: Option<String>,
     given: BTreeSet<PathBuf>,
 }
 
 impl Oracle {
     /// An oracle over the tables of `open`. It starts when it is first asked.
     pub fn new(launch: Launch, open: Open) -> Self {
-        Self { launch, open, process: None, given: BTreeSet::new() }
+        Self { launch, open, process: None, version: None, given: BTreeSet::new() }
+    }
+
+    /// What it calls itself, once it has started.
+    pub fn version(&self) -> Option<&str> {
+        self.version.as_deref()
     }
 
     /// Whether the answer in the file `answer` to `query` is right in `dialect`.
@@ -71,16 +77,20 @@ impl Oracle {
         if !self.given.contains(&path) {
             let process = match &mut self.process {
                 Some(process) => process,
-                none => none.insert(Process::start(&self.launch, &self.open, stop)?),
+                none => {
+                    let process = Process::start(&self.launch, &self.open, stop)?;
+                    self.version = Some(process.opened().version.clone());
+                    none.insert(process)
+                }
             };
             let run = Run { sql: sql.to_owned(), save: Some(path.clone()), dialect: Some(dialect) };
             let attempt = process.run(&run, ANSWER_MAX, stop);
             if attempt.as_ref().map_or(true, Attempt::is_last) {
                 self.rest();
             }
-            match attempt?.outcome {
-                Outcome::Ran(_) => self.given.insert(path.clone()),
-                Outcome::Failed(failed) | Outcome::Gone(failed) => {
+            match attempt?.ended {
+                Ended::Ran(_) => self.given.insert(path.clone()),
+                Ended::Failed(failed) | Ended::Gone(failed) => {
                     let message = format!("the oracle does not answer query {number}: {}", failed.message);
                     return Err(Error::new(ErrorKind::Unavailable, message));
                 }
@@ -132,6 +142,7 @@ mod tests {
                 writer.finish().unwrap();
             }
             let mut oracle = oracle(&folder, then);
+            assert_eq!(oracle.version(), None);
             let mut judge = |number| {
                 let query = Query { number, sql: "select 1 as n".to_owned() };
                 let ours = folder.path().join("ours.arrow");
@@ -140,6 +151,7 @@ mod tests {
             assert_eq!(judge(1).unwrap(), Verdict::Right(vec![]), "{then}");
             judge(2).unwrap_err();
             assert_eq!(judge(3).unwrap(), Verdict::Right(vec![]), "{then}");
+            assert_eq!(oracle.version(), Some("S 1"), "its own word for it");
         }
     }
 }

@@ -13,8 +13,8 @@ use super::queries::Query;
 use super::{PEAK, TIME};
 use crate::compare::Verdict;
 use crate::contest::Peer;
-use crate::contest::process::{Attempt, Launch, Outcome as Ended, Process};
-use crate::contest::protocol::{Dialect, Failed, Open, Run};
+use crate::contest::process::{Attempt, Ended, Launch, Process};
+use crate::contest::protocol::{Failed, Open, Run};
 use crate::error::{Error, Result};
 use crate::report::{Case, Limit, Outcome, Round, Status};
 
@@ -112,61 +112,68 @@ fn ask_all(
     let mut outcomes = Vec::with_capacity(seats.len());
     let mut row_counts = Vec::with_capacity(seats.len());
     for seat in seats.iter_mut() {
-        let answer = seat.open.scratch.join("answer.arrow");
-        let mut outcome = Outcome { status: Status::Unchecked, values: BTreeMap::new(), notes: Vec::new() };
-        let asked = answer_once(rules, query, seat, &answer, oracle, &mut outcome);
-        let rows = asked.or_else(|error| fail(&mut outcome, error))?;
-        // A time with writing the answer is none to count.
-        outcome.values.remove(TIME);
+        let (outcome, rows) = answer_once(rules, query, seat, oracle)?;
         outcomes.push(outcome);
         row_counts.push(rows);
     }
     for turn in 0..rules.runs as usize {
         for who in order(turn, seats.len()) {
-            let (seat, outcome, rows) = (&mut seats[who], &mut outcomes[who], row_counts[who]);
-            if !outcome.status.counts() {
+            let (seat, outcome) = (&mut seats[who], &mut outcomes[who]);
+            let Some(first) = row_counts[who].filter(|_| outcome.status.counts()) else {
                 rules.bar.inc(1);
                 continue;
-            }
-            let again = run(rules, query, seat, None, outcome).or_else(|error| fail(outcome, error))?;
-            if let (Some(first), Some(again)) = (rows, again)
-                && first != again
-            {
-                let reason = format!("{again} rows in a measured run, {first} in the one that was compared");
-                outcome.status = Status::Wrong { reason };
+            };
+            match run(rules, query, seat, None, &mut outcome.values, &mut outcome.notes)? {
+                Ok(again) if again == first => {}
+                Ok(again) => {
+                    let reason =
+                        format!("{again} rows in a measured run, {first} in the one that was compared");
+                    outcome.status = Status::Wrong { reason };
+                }
+                Err(failed) => outcome.status = failed.into(),
             }
         }
     }
     Ok(outcomes)
 }
 
-/// The run whose answer is compared; gives the number of its rows.
+/// The run whose answer is compared; gives what came of it, and the number of its rows if it was.
 fn answer_once(
     rules: &Rules<'_>,
     query: &Query,
     seat: &mut Seat<'_>,
-    answer: &Path,
     oracle: &mut Oracle,
-    outcome: &mut Outcome,
-) -> Result<Option<u64>> {
-    let rows = run(rules, query, seat, Some(answer), outcome)?;
-    if rows.is_some() {
-        let dialect = seat.process(rules.stop)?.opened().dialect;
-        judge(rules, query, dialect, answer, oracle, outcome)?;
-    }
-    Ok(rows)
+) -> Result<(Outcome, Option<u64>)> {
+    let answer = seat.open.scratch.join("answer.arrow");
+    let (mut values, mut notes) = (BTreeMap::new(), Vec::new());
+    let (status, rows) = match run(rules, query, seat, Some(&answer), &mut values, &mut notes)? {
+        Err(failed) => (failed.into(), None),
+        Ok(rows) => {
+            let dialect = seat.process(rules.stop).map(|process| process.opened().dialect);
+            match dialect.and_then(|dialect| oracle.judge(query, dialect, &answer, rules.stop)) {
+                Ok(Verdict::Right(allowed)) => {
+                    notes.extend(allowed);
+                    (Status::Right, Some(rows))
+                }
+                Ok(Verdict::Wrong(reason)) => (Status::Wrong { reason }, Some(rows)),
+                Err(error) => (failure(error)?.into(), None),
+            }
+        }
+    };
+    // A time with writing the answer is none to count.
+    values.remove(TIME);
+    Ok((Outcome { status, values, notes }, rows))
 }
 
 /// What cannot be asked or judged is this query's failure: the others, and what was measured, are not lost for it.
 ///
 /// # Errors
 /// `Cancelled`, which ends it all.
-fn fail(outcome: &mut Outcome, error: Error) -> Result<Option<u64>> {
+fn failure(error: Error) -> Result<Failed> {
     if error.kind() == ErrorKind::Cancelled {
         return Err(error);
     }
-    outcome.status = Status::Failed { kind: error.kind().to_string(), message: error.to_string() };
-    Ok(None)
+    Ok(Failed { kind: error.kind().to_string(), message: error.to_string() })
 }
 
 /// Who runs when in a turn. Who comes after one that has emptied the caches has a slower run; so nobody always comes after the
@@ -181,58 +188,50 @@ fn order(turn: usize, contestants: usize) -> impl Iterator<Item = usize> {
     })
 }
 
-/// One run: its measurements, notices and failure go to `outcome`; gives the number of rows.
+/// One run: its measurements go to `values`, its notices to `notes`; gives the number of rows, or its failure.
+///
+/// # Errors
+/// Those of [`failure`].
 fn run(
     rules: &Rules<'_>,
     query: &Query,
     seat: &mut Seat<'_>,
     save: Option<&Path>,
-    outcome: &mut Outcome,
-) -> Result<Option<u64>> {
+    values: &mut BTreeMap<String, Vec<f64>>,
+    notes: &mut Vec<String>,
+) -> Result<Result<u64, Failed>> {
     let run = Run { sql: query.sql.clone(), save: save.map(PathBuf::from), dialect: None };
-    let attempt = seat.process(rules.stop)?.run(&run, rules.timeout, rules.stop);
+    let attempt = seat.process(rules.stop).and_then(|process| process.run(&run, rules.timeout, rules.stop));
     if attempt.as_ref().map_or(true, Attempt::is_last) {
         seat.process = None;
     }
-    let attempt = attempt?;
     rules.bar.inc(1);
-    let mut record = |name: &str, value: f64| outcome.values.entry(name.to_owned()).or_default().push(value);
+    let attempt = match attempt {
+        Ok(attempt) => attempt,
+        Err(error) => return failure(error).map(Err),
+    };
+    let mut record = |name: &str, value: f64| values.entry(name.to_owned()).or_default().push(value);
     if let Some(peak) = attempt.peak_bytes {
         record(PEAK, peak as f64);
     }
-    let failed = match attempt.outcome {
+    match attempt.ended {
         Ended::Ran(ran) => {
             record(TIME, ran.elapsed_ms);
             for notice in ran.notices {
-                if !outcome.notes.contains(&notice) {
-                    outcome.notes.push(notice);
+                if !notes.contains(&notice) {
+                    notes.push(notice);
                 }
             }
-            return Ok(Some(ran.rows));
+            Ok(Ok(ran.rows))
         }
-        Ended::Failed(failed) | Ended::Gone(failed) => failed,
-    };
-    let Failed { kind, message } = failed;
-    outcome.status = Status::Failed { kind, message };
-    Ok(None)
+        Ended::Failed(failed) | Ended::Gone(failed) => Ok(Err(failed)),
+    }
 }
 
-fn judge(
-    rules: &Rules<'_>,
-    query: &Query,
-    dialect: Dialect,
-    answer: &Path,
-    oracle: &mut Oracle,
-    outcome: &mut Outcome,
-) -> Result<()> {
-    match oracle.judge(query, dialect, answer, rules.stop)? {
-        Verdict::Right(notes) => {
-            outcome.status = Status::Right;
-            outcome.notes.extend(notes);
-        }
-        Verdict::Wrong(reason) => outcome.status = Status::Wrong { reason },
+impl From<Failed> for Status {
+    fn from(Failed { kind, message }: Failed) -> Self {
+        Self::Failed { kind, message }
     }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -242,11 +241,10 @@ mod tests {
 
     #[test]
     fn what_fails_for_one_query_ends_nothing_and_being_told_to_stop_does() {
-        let mut outcome = Outcome { status: Status::Right, values: BTreeMap::new(), notes: Vec::new() };
-        assert!(fail(&mut outcome, Error::new(ErrorKind::Unavailable, "no oracle")).unwrap().is_none());
-        assert!(matches!(&outcome.status, Status::Failed { message, .. } if message == "no oracle"));
-        assert!(!outcome.status.counts());
-        fail(&mut outcome, Error::new(ErrorKind::Cancelled, "interrupted")).unwrap_err();
+        let status = Status::from(failure(Error::new(ErrorKind::Unavailable, "no oracle")).unwrap());
+        assert!(matches!(&status, Status::Failed { message, .. } if message == "no oracle"));
+        assert!(!status.counts());
+        failure(Error::new(ErrorKind::Cancelled, "interrupted")).unwrap_err();
     }
 
     #[test]
@@ -258,10 +256,10 @@ mod tests {
         let rules = Rules { queries: &[], runs: 1, timeout, open: open.clone(), stop: &stop, bar: &bar };
         let mut entrant = Entrant { peer: Peer::DuckDb, launch, version: None };
         let mut seat = Seat { entrant: &mut entrant, open, process: None };
-        let mut outcome = Outcome { status: Status::Unchecked, values: BTreeMap::new(), notes: Vec::new() };
         let query = Query { number: 1, sql: "select 1".to_owned() };
-        let error = run(&rules, &query, &mut seat, None, &mut outcome).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Internal);
+        let (mut values, mut notes) = (BTreeMap::new(), Vec::new());
+        let failed = run(&rules, &query, &mut seat, None, &mut values, &mut notes).unwrap().unwrap_err();
+        assert_eq!(failed.kind, ErrorKind::Internal.as_str());
         assert!(seat.process.is_none(), "a line that comes late would be the answer to the next query");
     }
 

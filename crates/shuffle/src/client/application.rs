@@ -12,21 +12,11 @@ use tracing::warn;
 use super::shuffle::{Inner, Shuffle};
 use super::writer::BEGUN_PER_WINDOW;
 use crate::error::{Error, Kind, Result};
-use crate::ids::{ApplicationId, ShuffleId, WorkerId};
+use crate::ids::{ApplicationId, ShuffleId, SplitMode, WorkerId};
 use crate::net::{Client, ClientOptions, RequestError};
 use crate::wire::message::{Message, Receivable, Typed};
 use crate::wire::rpc::{self, Answer, Request};
 use crate::wire::{DecodeError, Header, Received, Status, proto, received};
-
-/// What happens to a location that has reached the split threshold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum SplitMode {
-    /// It goes on taking batches while clients turn to the next one.
-    #[default]
-    Soft,
-    /// It takes no more.
-    Hard,
-}
 
 /// How an application uses the service.
 #[derive(Debug, Clone)]
@@ -57,8 +47,6 @@ pub struct Options {
     pub push_max: Duration,
     /// How long any other request may take.
     pub request_max: Duration,
-    /// How often a request to the masters is tried before it fails; the waits between grow by 100 ms, to 2 s at most.
-    pub attempts_max: usize,
     /// The wait before a worker that could not be reached is asked again for what only it has; it is asked three times
     /// more, and the wait doubles each time.
     pub retry_wait: Duration,
@@ -85,7 +73,6 @@ impl Options {
             revives_max: 5,
             push_max: Duration::from_secs(120),
             request_max: Duration::from_secs(60),
-            attempts_max: 15,
             retry_wait: Duration::from_secs(1),
             chunks_ahead: 3,
             heartbeat: Duration::from_secs(10),
@@ -126,6 +113,9 @@ pub(super) const MERGE_LEN_MAX: usize = 8 << 20;
 
 /// How often a worker that could not be reached is asked again.
 pub(super) const RETRIES_MAX: u32 = 3;
+
+/// How often the masters are asked before a request fails, each at least once; 100 ms longer apart each time.
+const ATTEMPTS_MAX: usize = 15;
 
 /// A registered application. Shuffles hold it; the heartbeat ends with the last of them or with [`Application::stop`].
 #[derive(Clone)]
@@ -348,7 +338,7 @@ impl Session {
         let message = Message::of(request);
         let masters = &self.options.masters;
         let mut last = None;
-        for attempt in 0..self.options.attempts_max.max(masters.len()) {
+        for attempt in 0..ATTEMPTS_MAX.max(masters.len()) {
             let index = self.master.load(Ordering::Relaxed) % masters.len();
             match self.ask(&masters[index], rpc::MASTER, &message).await {
                 Ok(answer) => return Ok(answer.parse()?),

@@ -35,7 +35,7 @@ mod shuffle;
 mod tests;
 mod writer;
 
-pub use application::{Application, Options, SplitMode};
+pub use application::{Application, Options};
 pub use reader::Reader;
 pub use shuffle::Shuffle;
 pub use writer::Writer;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{OwnedRwLockReadGuard, RwLock, Semaphore};
 use tracing::debug;
 
-use super::application::{Application, RETRIES_MAX, Session, SplitMode};
+use super::application::{Application, RETRIES_MAX, Session};
 use super::commit::{Committed, Progress};
 use super::reader::Reader;
 use super::routes::Routes;
@@ -478,7 +478,7 @@ impl Inner {
                 application_id: self.key.application.to_string(),
                 shuffle_id: self.key.shuffle.0,
                 split_threshold: options.split_threshold,
-                split_mode: i32::from(options.split_mode == SplitMode::Hard),
+                split_mode: options.split_mode.to_wire(),
                 push_data_timeout: i64::try_from(push_max.as_millis()).unwrap_or(i64::MAX),
                 partition_split_enabled: true,
                 partition_locations_pair: Some(Location::pack(&copies)),

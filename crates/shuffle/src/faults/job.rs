@@ -12,11 +12,11 @@ use super::worker::{BATCH_BYTES, number_of};
 use crate::client::commit::{Fate, Readable, Said, fate};
 use crate::client::push::{Verdict, verdict};
 use crate::client::routes::Routes;
-use crate::ids::{AttemptId, FileName, LocationId, Mode, PartitionId, ShuffleKey, WorkerId};
+use crate::ids::{AttemptId, FileName, LocationId, Mode, PartitionId, ShuffleKey, SplitMode, WorkerId};
 use crate::master::state::SlotGrant;
 use crate::net::RequestError;
 use crate::wire::packed::Location;
-use crate::worker::state::{Commit, CommitOutcome, PushKind, Reservation, SplitMode, SplitPolicy};
+use crate::worker::state::{Commit, CommitOutcome, PushKind, Reservation, SplitPolicy};
 
 /// How often a reservation that was refused is tried elsewhere, and an unanswered commit is repeated.
 const ROUNDS_MAX: u32 = 4;

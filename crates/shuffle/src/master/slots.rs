@@ -10,7 +10,7 @@ mod partners;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::ids::PartitionId;
 use crate::split_mix::SplitMix;
@@ -18,7 +18,7 @@ use crate::split_mix::SplitMix;
 use self::partners::Partners;
 
 /// How partitions are dealt to workers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub enum Balance {
     /// The same number for each worker, and to all of them, even of a small shuffle (Celeborn's `ROUNDROBIN`).
     Even,
@@ -29,8 +29,7 @@ pub enum Balance {
 }
 
 /// What the allocation goes by, besides the request.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SlotPolicy {
     /// How partitions are dealt.
     pub balance: Balance,

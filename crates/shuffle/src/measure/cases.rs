@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
+use yeoul_base::ByteSize;
 
 use super::baseline::{disk_read, disk_write, emptied, forget_cached, rate, sync_files, tcp_copy};
 use super::cluster::Cluster;
@@ -41,7 +42,8 @@ pub(super) fn disk_bytes_min(rounds: usize) -> u64 {
 
 /// Push and fetch of one worker that keeps everything in memory, against a copy over loopback.
 pub(super) async fn memory(plan: &Plan) -> Result<Vec<Finding>> {
-    let bytes = plan.bytes.min(machine_memory() / MACHINE_PART);
+    let machine = yeoul_base::machine_memory().map_or(u64::MAX, ByteSize::as_u64);
+    let bytes = plan.bytes.min(machine / MACHINE_PART);
     let memory = (bytes * MEMORY_FACTOR).max(512 << 20);
     let cluster = Cluster::start(plan, "memory", memory).await?;
     let written = Written::new(bytes);
@@ -291,12 +293,6 @@ async fn fetch_all(shuffle: &Shuffle, written: &Written, compare: Compare) -> Re
         ended.map_err(panicked)??;
     }
     Ok(rate(written.bytes(), started))
-}
-
-/// Bytes of RAM.
-fn machine_memory() -> u64 {
-    let found = rustix::system::sysinfo();
-    found.totalram as u64 * u64::from(found.mem_unit)
 }
 
 /// Runs disk work on a thread of its own, so that Ctrl-C does not have to wait for the disk.

@@ -9,11 +9,11 @@ use bytes::Bytes;
 
 use super::memory::Party;
 use super::node::Node;
-use super::state::{Commit, CommitOutcome, Reservation, ReserveRefusal, Slot, SplitMode, SplitPolicy};
+use super::state::{Commit, CommitOutcome, Reservation, ReserveRefusal, Slot, SplitPolicy};
 use super::store::segment;
 use super::store::shuffle::{Contents, SLOT_BYTES, Shuffle};
 use crate::error::{Error, Kind, Result};
-use crate::ids::{AttemptId, FileName, LocationId, Mode, ShuffleKey};
+use crate::ids::{AttemptId, FileName, LocationId, Mode, ShuffleKey, SplitMode};
 use crate::net::{Body, Reply, Service};
 use crate::wire::lists::{Texts, exactly};
 use crate::wire::message::{Message, MessageType};
@@ -23,6 +23,9 @@ use crate::wire::{Head, Header, Received, Status, WORKER_SHUFFLES_MAX, proto, re
 
 /// Celeborn's number for partitions of which each is read by one reducer.
 const PARTITION_TYPE_REDUCE: i32 = 0;
+
+/// Copies of locations that one shuffle may have on a worker.
+const LOCATIONS_MAX: usize = 1 << 20;
 
 const LEAVING: &str = "the worker is leaving";
 const NO_SPACE: &str = "neither memory nor a directory has room";
@@ -84,14 +87,14 @@ impl ControlService {
         let split = SplitPolicy {
             enabled: request.partition_split_enabled && self.node.options.split_enabled,
             threshold_bytes: u64::try_from(request.split_threshold).unwrap_or(0),
-            mode: if request.split_mode == 1 { SplitMode::Hard } else { SplitMode::Soft },
+            mode: SplitMode::from_wire(request.split_mode),
             hard_bytes: self.node.options.split_bytes_max,
         };
         let too_many =
             || refuse(Status::ReserveSlotsFailed, "the shuffle has too many locations on this worker");
         // Before they are made, because a reservation takes far more than its bytes in the request.
         let count = request.location_count()?;
-        if count > self.node.options.locations_max {
+        if count > LOCATIONS_MAX {
             return Ok(too_many());
         }
         let has_room = |count: usize| self.node.store.memory().has_room_for_fixed(SLOT_BYTES * count as u64);
@@ -134,7 +137,7 @@ impl ControlService {
             return Ok(refuse(Status::ReserveSlotsFailed, "the worker holds too many shuffles"));
         }
         let reserved = self.node.store.with_shuffle(&key, |contents| {
-            contents.state.reserve(&reservations, pressure, self.node.options.locations_max)?;
+            contents.state.reserve(&reservations, pressure, LOCATIONS_MAX)?;
             contents.charge_slots();
             contents.wants_map_bitmap |= request.range_read_filter;
             if let Ok(timeout_ms @ 1..) = u64::try_from(request.push_data_timeout) {

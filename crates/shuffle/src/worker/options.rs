@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use yeoul_base::ByteSize;
 
 use crate::error::{Error, Kind, Result};
@@ -23,8 +23,7 @@ const PUSH_PORTS: usize = 8;
 
 /// How a worker is started. A port of 0 takes a free one; a worker that is to come back after a graceful stop needs all
 /// fixed. Drivers that know a further port for pushes from before exclude it, and what else they have goes on.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Options {
     /// The name or address under which masters, clients and other workers reach this worker, compared as text; `None` for
     /// the address from which it reaches its master.
@@ -62,17 +61,12 @@ pub struct Options {
     pub split_enabled: bool,
     /// Bytes above which a soft split turns hard.
     pub split_bytes_max: u64,
-    /// Copies of locations that one shuffle may have here.
-    pub locations_max: usize,
     /// How long the other copy's worker may take to answer, where the client does not say.
     pub push_timeout: Duration,
     /// How often directories are probed.
     pub probe_interval: Duration,
     /// How long a probe may take before its directory is excluded.
     pub probe_timeout: Duration,
-    /// How long a stream goes unused before it may be closed for want of room: readers that crash never close theirs. As long
-    /// as there is room, it stays until its shuffle goes.
-    pub stream_idle_max: Duration,
     /// How long a graceful stop waits for open locations to be committed.
     pub stop_timeout: Duration,
     /// How long a decommission waits for the last shuffle to go.
@@ -102,11 +96,9 @@ impl Default for Options {
             chunk_bytes: 8 << 20,
             split_enabled: true,
             split_bytes_max: 2 << 30,
-            locations_max: 1 << 20,
             push_timeout: Duration::from_secs(120),
             probe_interval: Duration::from_secs(30),
             probe_timeout: Duration::from_secs(30),
-            stream_idle_max: Duration::from_secs(3600),
             stop_timeout: Duration::from_secs(480),
             decommission_timeout: Duration::from_secs(6 * 3600),
             active_connections_max: None,

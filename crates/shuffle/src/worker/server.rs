@@ -41,6 +41,10 @@ const SAY_INTERVAL: Duration = Duration::from_secs(30);
 /// How often idle streams make room, where it is wanted.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 
+/// How long a stream goes unused before it may be closed for want of room: readers that crash never close theirs. As long as
+/// there is room, it stays until its shuffle goes.
+const STREAM_IDLE_MAX: Duration = Duration::from_secs(3600);
+
 /// A worker.
 #[derive(Debug)]
 pub struct Server;
@@ -399,7 +403,7 @@ async fn probe(node: Arc<Node>) {
 }
 
 async fn sweep(node: Arc<Node>) {
-    let idle_ms = u64::try_from(node.options.stream_idle_max.as_millis()).unwrap_or(u64::MAX);
+    let idle_ms = u64::try_from(STREAM_IDLE_MAX.as_millis()).unwrap_or(u64::MAX);
     loop {
         tokio::time::sleep(SWEEP_INTERVAL).await;
         node.streams.make_room(node.store.now_ms().saturating_sub(idle_ms), node.store.memory());

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::index::Winners;
-use crate::ids::{AttemptId, FileName, LocationId, MapId, Mode};
+use crate::ids::{AttemptId, FileName, LocationId, MapId, Mode, SplitMode};
 
 /// A location that memory pressure splits has at least this much, so that a worker that is alone does not split in vain.
 const PRESSURE_SPLIT_BYTES_MIN: u64 = 64 << 20;
@@ -13,16 +13,6 @@ const PRESSURE_SPLIT_BYTES_MIN: u64 = 64 << 20;
 /// Where a location's copy, its index and its bytes live: a number within the shuffle, never used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Slot(pub u32);
-
-/// What a client does with a location that outgrows its threshold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum SplitMode {
-    /// Goes on pushing there until it has a new location.
-    #[default]
-    Soft,
-    /// Has its batch refused and sends it to the new location.
-    Hard,
-}
 
 /// When a location splits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

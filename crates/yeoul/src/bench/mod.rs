@@ -2,6 +2,7 @@
 
 mod shuffle;
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +15,7 @@ use yeoul_bench::Error;
 use yeoul_bench::generate::{GenerateArgs, Suite as Tables};
 use yeoul_bench::tpc::TpcArgs;
 
-use crate::exit::{Stop, failed};
+use crate::exit::{self, Stop, failed};
 
 /// Measure a part of Yeoul against the systems that it replaces, and check its answers
 #[derive(Args)]
@@ -35,15 +36,26 @@ enum Suite {
 }
 
 pub fn generate(args: GenerateArgs) -> ExitCode {
-    until_done(move |stop| args.run(stop).map(|()| true))
+    until_done(move |stop| print(&args.run(stop)?).map(|()| true))
 }
 
 pub fn run(args: BenchArgs) -> ExitCode {
     match args.suite {
-        Suite::TpcH(args) => until_done(move |stop| args.run(Tables::TpcH, stop)),
-        Suite::TpcDs(args) => until_done(move |stop| args.run(Tables::TpcDs, stop)),
+        Suite::TpcH(args) => compare(args, Tables::TpcH),
+        Suite::TpcDs(args) => compare(args, Tables::TpcDs),
         Suite::Shuffle(args) => shuffle::run(args),
     }
+}
+
+fn compare(args: TpcArgs, suite: Tables) -> ExitCode {
+    until_done(move |stop| {
+        let compared = args.run(suite, stop)?;
+        print(&compared.text).map(|()| compared.is_well)
+    })
+}
+
+fn print(text: &str) -> Result<(), Error> {
+    exit::print(text).map_err(|error| Error::io("write to", Path::new("stdout"), error))
 }
 
 pub fn contestant() -> ExitCode {

@@ -1,7 +1,7 @@
 //! `yeoul bench shuffle`: one worker and our own client against what the machine does without them.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -12,7 +12,7 @@ use yeoul_base::ByteSize;
 use yeoul_shuffle::measure::{self, Finding, Plan};
 use yeoul_shuffle::{Error, Result};
 
-use crate::exit::{Stop, failed, interrupted};
+use crate::exit::{Stop, failed, interrupted, print};
 
 /// Compare the shuffle's worker with plain copies over loopback and to the disk
 #[derive(Debug, Clone, Args)]
@@ -156,12 +156,4 @@ fn to_table(findings: &[Finding], dir: &Path, rounds: u16) -> String {
         column.set_cell_alignment(CellAlignment::Right);
     }
     format!("{table}\n{rounds} rounds, the disk is that of {}", dir.display())
-}
-
-/// To stdout; a reader that has gone wants no more.
-fn print(text: &str) -> Result<()> {
-    match writeln!(io::stdout().lock(), "{text}") {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()),
-    }
 }

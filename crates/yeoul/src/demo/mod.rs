@@ -5,7 +5,6 @@
 mod shuffle;
 mod sql;
 
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -18,7 +17,7 @@ use tokio::sync::watch;
 use yeoul_base::{ErrorKind, Report};
 
 use crate::allocator::return_memory_at_once;
-use crate::exit::{Asked, Stop, interrupted, refused};
+use crate::exit::{Asked, Stop, interrupted, print, refused};
 
 /// Show what Yeoul does, in under a minute
 ///
@@ -144,10 +143,7 @@ fn perform(args: &DemoArgs, stage: &Stage) -> Result<(), Failure> {
     }
     let total = started.elapsed();
     let text = if args.json { to_json(&rows, total) } else { to_table(rows, total) };
-    match writeln!(io::stdout().lock(), "{text}") {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()),
-    }
+    Ok(print(&text)?)
 }
 
 fn to_json(rows: &[(&str, Row)], total: Duration) -> String {

@@ -31,7 +31,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use self::orders::Orders;
 use self::tombstones::Tombstones;
@@ -59,8 +59,7 @@ pub struct Now {
 }
 
 /// What the state goes by. The defaults are Celeborn's where it has the setting.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Limits {
     /// Silence after which an application is gone (`celeborn.master.heartbeat.application.timeout`), as far as the master heard
     /// most workers meanwhile.
