@@ -3,6 +3,7 @@
 mod answers;
 mod external_tables;
 mod orders;
+mod parquet_folders;
 mod written;
 
 use std::fs;

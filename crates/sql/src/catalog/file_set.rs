@@ -15,7 +15,7 @@ use yeoul_base::ErrorKind;
 
 use super::address::address;
 use super::files::{
-    COMPARED_FILES_MAX, Kind, check_compression, check_local, check_sizes, common_kind, shown,
+    COMPARED_FILES_MAX, Kind, check_compression, check_local, check_sizes, common_kind, shown, unreadable,
 };
 use super::folder_keys::{scalar, type_of};
 use super::selection::Selection;
@@ -228,7 +228,7 @@ fn format_of(state: &SessionState, kind: &Kind, compression: Option<&str>) -> Re
     factory.create(state, &options)
 }
 
-/// The schemas of several files did not merge: names two of them that differ, and in what.
+/// The schemas of several files did not merge: names two of them that differ, and in what, if the error does not.
 async fn explain_schema(
     name: &str,
     state: &SessionState,
@@ -237,6 +237,9 @@ async fn explain_schema(
     format: &Arc<dyn FileFormat>,
     error: DataFusionError,
 ) -> DataFusionError {
+    if matches!(&error, DataFusionError::External(own) if own.is::<Error>()) {
+        return error;
+    }
     match differing_files(state, store, files, format).await {
         Ok(Some(difference)) => {
             Error::new(ErrorKind::Invalid, format!("the files of '{name}' do not fit together: {difference}"))
@@ -261,12 +264,7 @@ async fn differing_files(
         let location = file.location.to_string();
         let schema = match format.infer_schema(state, store, std::slice::from_ref(file)).await {
             Ok(schema) => schema,
-            Err(error) => {
-                let error = Error::from(error);
-                let kind = error.kind();
-                let explained = Error::new(kind, format!("cannot read '{}': {error}", shown(&location)));
-                return Err(explained.with_source(error).into());
-            }
+            Err(error) => return Err(unreadable(file, error).into()),
         };
         let Some((first_location, first_schema)) = &first else {
             first = Some((location, schema));

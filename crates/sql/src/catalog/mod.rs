@@ -7,6 +7,7 @@ mod file_set;
 mod file_table;
 pub(crate) mod files;
 mod folder_keys;
+mod merged_columns;
 pub(crate) mod parquet_file;
 mod pattern;
 mod selection;

@@ -21,13 +21,15 @@ use datafusion_datasource::file_sink_config::FileSinkConfig;
 use futures::{StreamExt, TryStreamExt};
 use object_store::{ObjectMeta, ObjectStore};
 
-/// Parquet files as DataFusion reads and writes them, but for two things that their writers note in them.
+use super::files::unreadable;
+use super::merged_columns::MergedColumns;
+
+/// Parquet files as DataFusion reads and writes them, but for two things that their writers note in them:
 ///
-/// One is how the writer held texts in memory (`ARROW:schema`): a folder to which several have written would be no table.
-///
-/// The other is the order of their rows (`sorting_columns`), of which not a word is said. DataFusion takes files that are in order, and whose ranges do not meet, for one table in order, though null keys lie at
-/// one end of each file; and it writes the number of a column where the format has that of a leaf, which differ behind a
-/// nested column.
+/// - how the writer held texts in memory (`ARROW:schema`): a folder to which several have written would be no table;
+/// - the order of their rows (`sorting_columns`), of which not a word is said. DataFusion takes files that are in order, and
+///   whose ranges do not meet, for one table in order, though null keys lie at one end of each file; and it writes the number
+///   of a column where the format has that of a leaf, which differ behind a nested column.
 #[derive(Debug, Default)]
 pub(crate) struct ParquetFileFactory;
 
@@ -109,12 +111,18 @@ impl FileFormat for ParquetFile {
     ) -> Result<SchemaRef> {
         let mut objects: Vec<&ObjectMeta> = objects.iter().collect();
         objects.sort_by(|one, other| one.location.cmp(&other.location));
-        let read = |object| self.0.infer_schema(state, store, slice::from_ref(object));
+        let told = futures::stream::iter(objects).map(|object| async move {
+            let told = self.0.infer_schema(state, store, slice::from_ref(object)).await;
+            told.map(|told| (object, told)).map_err(|error| unreadable(object, error))
+        });
         let at_once = state.config_options().execution.meta_fetch_concurrency.get();
-        let schemas = futures::stream::iter(objects).map(read).boxed().buffered(at_once);
-        let schemas: Vec<SchemaRef> = schemas.try_collect().await?;
-        let views = self.0.force_view_types();
-        Ok(Arc::new(Schema::try_merge(schemas.iter().map(|schema| one_kind_of_text(schema, views)))?))
+        let mut told = told.boxed().buffered(at_once);
+        let mut columns = MergedColumns::default();
+        while let Some((object, schema)) = told.try_next().await? {
+            let schema = one_kind_of_text(&schema, self.0.force_view_types());
+            columns.add(object.location.as_ref(), schema)?;
+        }
+        Ok(Arc::new(columns.finish()?))
     }
 
     async fn infer_stats(
