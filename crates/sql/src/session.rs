@@ -36,6 +36,7 @@ use crate::optimizer::late_materialization::LateMaterialization;
 use crate::optimizer::not_in::NotIn;
 use crate::optimizer::null_equal_joins::NullEqualJoins;
 use crate::optimizer::parts_apart::PartsApart;
+use crate::optimizer::unbounded_floats::UnboundedFloats;
 use crate::output::JsonFileFactory;
 use crate::replaced_table::ReplacedTable;
 use crate::settings::{check_set, session_config};
@@ -368,6 +369,7 @@ fn context(options: &Options, runtime: Arc<RuntimeEnv>) -> Result<(SessionContex
         .with_runtime_env(runtime)
         .with_default_features()
         .with_analyzer_rule(Arc::new(NotIn))
+        .with_physical_optimizer_rule(Arc::new(UnboundedFloats))
         .with_physical_optimizer_rule(Arc::new(LateMaterialization))
         .build();
     state.register_file_format(Arc::new(JsonFileFactory), true)?;

@@ -2,6 +2,7 @@
 
 mod answers;
 mod external_tables;
+mod floats;
 mod orders;
 mod parquet_folders;
 mod written;

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use datafusion::catalog::Session;
 use datafusion::common::config::ConfigFileType;
+use datafusion::common::stats::Precision;
 use datafusion::common::{GetExt, Result, Statistics, not_impl_err};
 use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
 use datafusion::datasource::file_format::parquet::{ParquetFormat, ParquetFormatFactory, ParquetSink};
@@ -24,12 +25,13 @@ use object_store::{ObjectMeta, ObjectStore};
 use super::files::unreadable;
 use super::merged_columns::MergedColumns;
 
-/// Parquet files as DataFusion reads and writes them, but for two things that their writers note in them:
+/// Parquet files as DataFusion reads and writes them, but for three things that their writers note in them:
 ///
 /// - how the writer held texts in memory (`ARROW:schema`): a folder to which several have written would be no table;
 /// - the order of their rows (`sorting_columns`), of which not a word is said. DataFusion takes files that are in order, and
 ///   whose ranges do not meet, for one table in order, though null keys lie at one end of each file; and it writes the number
-///   of a column where the format has that of a leaf, which differ behind a nested column.
+///   of a column where the format has that of a leaf, which differ behind a nested column;
+/// - the ranges of floats, in which NaN is not, though DataFusion takes it for the greatest number.
 #[derive(Debug, Default)]
 pub(crate) struct ParquetFileFactory;
 
@@ -132,7 +134,13 @@ impl FileFormat for ParquetFile {
         schema: SchemaRef,
         object: &ObjectMeta,
     ) -> Result<Statistics> {
-        self.0.infer_stats(state, store, schema, object).await
+        let mut statistics = self.0.infer_stats(state, store, Arc::clone(&schema), object).await?;
+        for (column, field) in statistics.column_statistics.iter_mut().zip(schema.fields()) {
+            if field.data_type().is_floating() {
+                (column.min_value, column.max_value) = (Precision::Absent, Precision::Absent);
+            }
+        }
+        Ok(statistics)
     }
 
     async fn create_physical_plan(

@@ -5,7 +5,8 @@
 //! - [`not_in`]: `NOT IN` with subqueries that give nulls;
 //! - [`null_equal_joins`]: joins of which nulls are equal stay as they are;
 //! - [`parts_apart`]: rules that look only at the part of a plan that they understand;
-//! - [`spilling_joins`]: hash joins become joins that spill, when memory has run out once.
+//! - [`spilling_joins`]: hash joins become joins that spill, when memory has run out once;
+//! - [`unbounded_floats`]: Parquet's ranges of floats, which leave out NaN, skip nothing.
 
 pub(crate) mod fenced_limits;
 pub(crate) mod late_materialization;
@@ -13,3 +14,4 @@ pub(crate) mod not_in;
 pub(crate) mod null_equal_joins;
 pub(crate) mod parts_apart;
 pub(crate) mod spilling_joins;
+pub(crate) mod unbounded_floats;
