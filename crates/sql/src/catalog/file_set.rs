@@ -18,6 +18,7 @@ use super::files::{
     COMPARED_FILES_MAX, Kind, check_compression, check_local, check_sizes, common_kind, shown, unreadable,
 };
 use super::folder_keys::{scalar, type_of};
+use super::own_format::OwnFormat;
 use super::selection::Selection;
 use crate::Error;
 
@@ -296,8 +297,8 @@ async fn check_headers(
     files: &[ObjectMeta],
     format: &Arc<dyn FileFormat>,
 ) -> Result<()> {
-    let header: Arc<dyn FileFormat> = match format.downcast_ref::<CsvFormat>() {
-        Some(csv) if csv.has_header().unwrap_or(state.config_options().catalog.has_header) => {
+    let header: Arc<dyn FileFormat> = match format.downcast_ref::<OwnFormat<CsvFormat>>() {
+        Some(OwnFormat(csv)) if csv.has_header().unwrap_or(state.config_options().catalog.has_header) => {
             // Of no record, only the header is read.
             let header = CsvFormat::default().with_options(csv.options().clone());
             Arc::new(header.with_schema_infer_max_rec(0))

@@ -294,3 +294,33 @@ fn a_format_that_the_name_does_not_tell_can_be_said() {
     bench.sql("COPY (SELECT 1 AS n) TO '~/x.csv.gz' STORED AS CSV OPTIONS ('compression' 'gzip')");
     assert_eq!(bench.numbers("~/x.csv.gz"), [1]);
 }
+
+#[test]
+fn csv_is_written_with_texts_that_differ_from_nulls_and_with_what_is_nested() {
+    let bench = Bench::new();
+    let row = "SELECT '' AS a, CAST(NULL AS TEXT) AS b, [1, NULL] AS c, 'x,y\t' AS d";
+    for (format, text) in [
+        ("STORED AS CSV", "a,b,c,d\n\"\",,\"[1,null]\",\"x,y\t\"\n"),
+        ("STORED AS CSV OPTIONS ('has_header' 'false')", "\"\",,\"[1,null]\",\"x,y\t\"\n"),
+        ("STORED AS CSV OPTIONS ('delimiter' '\t')", "a\tb\tc\td\n\"\"\t\t[1,null]\t\"x,y\t\"\n"),
+    ] {
+        bench.sql(&format!("COPY ({row}) TO '~/out.csv' {format}"));
+        assert_eq!(fs::read_to_string(bench.path().join("out.csv")).unwrap(), text, "{format}");
+    }
+    bench.sql(&format!("COPY ({row} WHERE false) TO '~/out.csv'"));
+    assert_eq!(fs::read_to_string(bench.path().join("out.csv")).unwrap(), "a,b,c,d\n");
+    bench.sql("COPY (SELECT value AS n FROM range(0, 50000) ORDER BY n DESC) TO '~/out.csv'");
+    assert!(
+        bench.column("SELECT n FROM '~/out.csv'").into_iter().eq((0..50000).rev().map(|n| n.to_string()))
+    );
+    // A row of a null alone is no empty line, which readers pass over.
+    bench.sql("COPY (SELECT CAST(NULL AS INT) AS n UNION ALL SELECT 1) TO '~/out.csv'");
+    assert_eq!(bench.column("SELECT count(*) FROM '~/out.csv'"), ["2"]);
+    // Other texts are DataFusion's.
+    bench.sql(
+        "COPY (SELECT '' AS a, CAST(NULL AS INT) AS b, DATE '2024-01-02' AS c) TO '~/out.csv'
+        OPTIONS ('null_value' '-', 'date_format' '%d.%m.%Y')",
+    );
+    let text = fs::read_to_string(bench.path().join("out.csv")).unwrap();
+    assert!(text.ends_with(",-,02.01.2024\n"), "{text}");
+}
