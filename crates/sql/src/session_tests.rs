@@ -473,6 +473,30 @@ fn what_later_records_have_is_not_cut_off() {
 }
 
 #[test]
+fn the_time_of_day_of_a_later_record_is_not_cut_off() {
+    let bench = Bench::new();
+    let dates = |later: &str| format!("n,d\n{}2,{later}\n3,\n", "1,2024-01-01\n".repeat(1100));
+    for (later, shown) in
+        [("2024-01-02T13:00:00", "2024-01-02 13:00:00"), ("1969-12-31 00:00:00.5", "1969-12-31 00:00:00.500")]
+    {
+        bench.write("t.csv", &dates(later));
+        let error = bench.refused("SELECT max(d) FROM '~/t.csv'");
+        assert_eq!(error.to_string(), format!("'d' is {shown} in one record, and a date in the first"));
+        assert!(error.kind() == ErrorKind::Invalid && error.hint().is_some(), "{error}");
+        assert_eq!(bench.column("SELECT sum(n) FROM '~/t.csv'"), ["1105"], "the column is not asked for");
+    }
+    for later in ["9999-12-31", "0001-01-01", "1969-12-31T00:00:00"] {
+        bench.write("t.csv", &dates(later));
+        assert_eq!(bench.column("SELECT d FROM '~/t.csv' WHERE n > 1 ORDER BY n"), [&later[..10], ""]);
+    }
+    assert_eq!(bench.column("SELECT arrow_typeof(d) FROM '~/t.csv' LIMIT 1"), ["Date32"]);
+    // The first file tells the columns of all.
+    bench.write("d/a.csv", &dates("2024-01-01"));
+    bench.write("d/b.csv", "n,d\n4,2024-01-01 01:00:00\n");
+    assert_eq!(bench.refused("SELECT d FROM '~/d' WHERE n = 4").kind(), ErrorKind::Invalid);
+}
+
+#[test]
 fn whoever_reads_a_file_by_a_function_is_told_that_it_is_a_table() {
     let error = Bench::new().refused("SELECT * FROM read_parquet('~/f.parquet')");
     assert!(error.hint().is_some_and(|hint| hint.contains("FROM 'file")), "{error}");

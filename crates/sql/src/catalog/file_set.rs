@@ -94,11 +94,6 @@ impl FileSet {
         Schema::new_with_metadata(fields.collect::<Fields>(), self.columns.metadata().clone())
     }
 
-    /// Whether the files are JSON.
-    pub(super) fn is_json(&self) -> bool {
-        self.format.get_ext() == "json"
-    }
-
     /// How a scan reads the files for a table with these columns, which other files may have told: first what the files
     /// have, in their order, then the keys.
     ///

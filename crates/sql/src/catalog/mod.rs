@@ -1,6 +1,7 @@
 //! Where tables come from: files named in the query itself, and the stores behind their addresses.
 
 pub(crate) mod address;
+mod exact_values;
 pub(crate) mod external_tables;
 mod file_scan;
 mod file_set;
@@ -15,4 +16,3 @@ mod selection;
 pub(crate) mod stores;
 mod text_files;
 mod walk;
-mod whole_numbers;
