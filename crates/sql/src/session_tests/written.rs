@@ -46,7 +46,7 @@ fn a_null_key_is_written_and_read_as_one() {
     let seen = bench.sql("SELECT n, k, d FROM '~/p' ORDER BY n");
     let rows: Vec<String> = seen.lines().skip(3).map(|line| line.replace(' ', "")).collect();
     assert_eq!(rows[..3], ["|1|7|2024-01-02|", "|2|||", "|3|0||"], "{seen}");
-    let of = |filter: &str| bench.numbers(&format!("~/p' WHERE {filter} AND '' = '"));
+    let of = |filter: &str| bench.numbers_where("~/p", filter);
     assert_eq!(
         (of("k IS NULL"), of("d IS NULL"), of("k = '0'"), of("k <> '7'")),
         (vec![2], vec![2, 3], vec![3], vec![3])
@@ -253,7 +253,7 @@ fn files_of_several_writers_are_one_table() {
     let told = bench
         .sql("SELECT string_agg(t, '' ORDER BY n) AS t, string_agg(l[1], '' ORDER BY n) AS l FROM '~/d'");
     assert!(told.contains("| abcb | abcb |"), "{told}");
-    assert_eq!(bench.numbers("~/d' WHERE t > 'a' AND b < 'c' AND '' = '"), [1, 4]);
+    assert_eq!(bench.numbers_where("~/d", "t > 'a' AND b < 'c'"), [1, 4]);
 }
 
 #[test]
@@ -274,7 +274,7 @@ fn a_row_is_inserted_beside_a_null_key_and_not_into_a_file() {
     bench.write("p/k=5/a.csv", "n\n2\n");
     bench.sql("INSERT INTO '~/p' VALUES (3, 6)");
     assert_eq!(bench.numbers("~/p"), [1, 2, 3]);
-    assert_eq!(bench.numbers("~/p' WHERE k = 6 AND '' = '"), [3]);
+    assert_eq!(bench.numbers_where("~/p", "k = 6"), [3]);
     let error = bench.refused("INSERT INTO '~/p' VALUES (4, NULL)");
     assert!(error.to_string().starts_with("column 2 of a row") && error.hint().is_some(), "{error}");
     let error = bench.refused("INSERT INTO '~/p/k=5/a.csv' VALUES (4)");
