@@ -3,6 +3,9 @@ use std::sync::Arc;
 
 use datafusion::catalog::{DynamicFileCatalog, SchemaProvider, UrlTableFactory};
 use datafusion::common::TableReference;
+use datafusion::datasource::file_format::csv::CsvFormat;
+use datafusion::datasource::file_format::json::JsonFormat;
+use datafusion::datasource::file_format::parquet::ParquetFormat;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::cache::cache_manager::{
     CacheManagerConfig, DEFAULT_METADATA_CACHE_LIMIT, FileMetadataCache,
@@ -19,7 +22,7 @@ use crate::answer::{Answer, Limits, Query};
 use crate::catalog::address::check_address;
 use crate::catalog::external_tables::check_there;
 use crate::catalog::files::FileTables;
-use crate::catalog::parquet_file::ParquetFileFactory;
+use crate::catalog::own_format::OwnFormatFactory;
 use crate::catalog::stores::Stores;
 use crate::column_names::ColumnTexts;
 use crate::copy::null_keys;
@@ -33,7 +36,7 @@ use crate::optimizer::late_materialization::LateMaterialization;
 use crate::optimizer::not_in::NotIn;
 use crate::optimizer::null_equal_joins::NullEqualJoins;
 use crate::optimizer::parts_apart::PartsApart;
-use crate::output::JsonFileFactory;
+use crate::optimizer::unbounded_floats::UnboundedFloats;
 use crate::replaced_table::ReplacedTable;
 use crate::settings::{check_set, session_config};
 use crate::{Error, Options, Result, reading, suggest};
@@ -327,10 +330,12 @@ fn context(options: &Options, runtime: Arc<RuntimeEnv>) -> Result<(SessionContex
         .with_runtime_env(runtime)
         .with_default_features()
         .with_analyzer_rule(Arc::new(NotIn))
+        .with_physical_optimizer_rule(Arc::new(UnboundedFloats))
         .with_physical_optimizer_rule(Arc::new(LateMaterialization))
         .build();
-    state.register_file_format(Arc::new(JsonFileFactory), true)?;
-    state.register_file_format(Arc::new(ParquetFileFactory), true)?;
+    state.register_file_format(Arc::new(OwnFormatFactory::<CsvFormat>::new()), true)?;
+    state.register_file_format(Arc::new(OwnFormatFactory::<JsonFormat>::new()), true)?;
+    state.register_file_format(Arc::new(OwnFormatFactory::<ParquetFormat>::new()), true)?;
     let state = NullEqualJoins::add_to(PartsApart::add_to(FencedLimits::add_to(state)));
     let files = Arc::new(FileTables::default());
     let catalogs = DynamicFileCatalog::new(

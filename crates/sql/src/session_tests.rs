@@ -2,7 +2,9 @@
 
 mod answers;
 mod external_tables;
+mod floats;
 mod orders;
+mod parquet_folders;
 mod written;
 
 use std::fs;
@@ -56,7 +58,11 @@ impl Bench {
 
     /// The values of column `n` of a table or file, sorted.
     fn numbers(&self, name: &str) -> Vec<i64> {
-        let table = self.sql(&format!("SELECT n FROM '{name}' ORDER BY n"));
+        self.numbers_where(name, "true")
+    }
+
+    fn numbers_where(&self, name: &str, filter: &str) -> Vec<i64> {
+        let table = self.sql(&format!("SELECT n FROM '{name}' WHERE {filter} ORDER BY n"));
         table.lines().filter_map(|line| line.trim_matches(['|', ' ']).parse().ok()).collect()
     }
 
@@ -143,7 +149,7 @@ fn folders_that_name_columns_are_read_whole_or_refused() {
     }
     assert_eq!(bench.numbers("~/t/*/year=2024/*.csv"), [0, 1]);
     assert_eq!(bench.numbers("~/t/**/*.csv"), [0, 1, 2]);
-    assert_eq!(bench.numbers("~/t/**/*.csv' WHERE year = 2023 AND '' = '"), [2]);
+    assert_eq!(bench.numbers_where("~/t/**/*.csv", "year = 2023"), [2]);
     bench.write("t/jp/city=5/f.csv", "n\n3\n");
     let error = bench.refused("SELECT * FROM '~/t/**/*.csv'");
     let text = error.to_string();
@@ -325,9 +331,9 @@ fn a_null_key_is_null_in_a_view_that_was_made_before_it() {
     copy("SELECT 1 AS n, 'a' AS k");
     bench.sql("CREATE VIEW v AS SELECT * FROM '~/h'");
     bench.sql("PREPARE p AS SELECT n FROM '~/h' WHERE k IS NULL");
-    assert_eq!(bench.numbers("v' WHERE k IS NOT NULL AND '' = '"), [1]);
+    assert_eq!(bench.numbers_where("v", "k IS NOT NULL"), [1]);
     copy("SELECT 3 AS n, CAST(NULL AS TEXT) AS k");
-    let of = |filter: &str| bench.numbers(&format!("v' WHERE {filter} AND '' = '"));
+    let of = |filter: &str| bench.numbers_where("v", filter);
     assert_eq!((of("k IS NULL"), of("k <> 'b'"), of("coalesce(k, 'z') = 'z'")), (vec![3], vec![1], vec![3]));
     assert!(bench.sql("EXECUTE p").contains("| 3 |"));
     let counted = bench.sql("SELECT count(*) AS a, count(k) AS b, min(k) AS c, max(k) AS d FROM v");
@@ -353,25 +359,16 @@ fn folders_of_whole_numbers_are_numbers() {
     bench.sql("COPY (SELECT 1 AS n, 9 AS month) TO '~/q' STORED AS PARQUET PARTITIONED BY (month)");
     bench.sql("COPY (SELECT 1 AS n WHERE false) TO '~/q/month=12/none.parquet'");
     assert_eq!(one("SELECT max(month), count(month), count(*) FROM '~/q'"), "|9|1|1|");
-    let months = |sql: &str| -> Vec<String> {
-        bench
-            .sql(sql)
-            .lines()
-            .skip(3)
-            .filter(|line| line.starts_with('|'))
-            .map(|l| l.replace(['|', ' '], ""))
-            .collect()
-    };
-    assert_eq!(months("SELECT month FROM '~/p' ORDER BY month"), ["9", "10", "11", ""]);
-    assert_eq!(months("SELECT month FROM '~/p' WHERE month > 9 ORDER BY month"), ["10", "11"]);
-    assert_eq!(months("SELECT month FROM '~/p' WHERE NOT month > 9"), ["9"]);
+    assert_eq!(bench.column("SELECT month FROM '~/p' ORDER BY month"), ["9", "10", "11", ""]);
+    assert_eq!(bench.column("SELECT month FROM '~/p' WHERE month > 9 ORDER BY month"), ["10", "11"]);
+    assert_eq!(bench.column("SELECT month FROM '~/p' WHERE NOT month > 9"), ["9"]);
     let plan = bench.sql("EXPLAIN SELECT n FROM '~/p' WHERE month > 9 AND month < 12");
     assert!(plan.contains("month=10") && plan.contains("month=11"), "{plan}");
     assert!(!plan.contains("month=9") && !plan.contains("HIVE") && !plan.contains("FilterExec"), "{plan}");
     // One month that is not a number makes all of them text.
     bench.write("p/month=01/a.csv", "n\n2\n");
     assert_eq!(one("SELECT max(month), min(month), count(month) FROM '~/p'"), "|9|01|4|");
-    assert_eq!(months("SELECT month FROM '~/p' WHERE month = '01'"), ["01"]);
+    assert_eq!(bench.column("SELECT month FROM '~/p' WHERE month = '01'"), ["01"]);
 }
 
 #[test]
@@ -390,7 +387,7 @@ fn a_column_that_folders_name_is_theirs_where_the_files_have_it_too() {
             ("|a|n|k|", &["|x|1|7|".into(), "|y|2|8|".into()][..]),
             "{seen}"
         );
-        assert_eq!(bench.numbers(&format!("~/{format}' WHERE k = 8 AND '' = '")), [2], "{format}");
+        assert_eq!(bench.numbers_where(&format!("~/{format}"), "k = 8"), [2], "{format}");
         let error = bench.refused(&format!("INSERT INTO '~/{format}' VALUES ('z', 3, 9)"));
         assert!(error.kind() == ErrorKind::Invalid && error.hint().is_some(), "{error}");
     }
@@ -452,7 +449,7 @@ fn what_later_records_have_is_not_cut_off() {
     let bench = Bench::new();
     let many = |line: &str| line.repeat(1100);
     bench.write("t.csv", &format!("n,t\n{}2,2024-01-01 00:00:00.25\n", many("1,2024-01-01 00:00:00\n")));
-    assert_eq!(bench.numbers("~/t.csv' WHERE t > TIMESTAMP '2024-01-01' AND '' = '"), [2]);
+    assert_eq!(bench.numbers_where("~/t.csv", "t > TIMESTAMP '2024-01-01'"), [2]);
 
     bench.write("whole.json", &format!("{}{{\"n\":9223372036854775807}}\n", many("{\"n\":-1,\"m\":null}\n")));
     assert_eq!(bench.column("SELECT sum(n) + max(n) FROM '~/whole.json' WHERE n > 0"), ["-2"]);
@@ -468,6 +465,30 @@ fn what_later_records_have_is_not_cut_off() {
     bench.write("f.json", &format!("{}{{\"n\":2e0}}\n{{\"n\":3.0}}\n", many("{\"n\":1}\n")));
     assert_eq!(bench.column("SELECT sum(n) FROM '~/f.json'"), ["1105"]);
     assert_eq!(bench.column("SELECT arrow_typeof(n) FROM '~/f.json' LIMIT 1"), ["Int64"]);
+}
+
+#[test]
+fn the_time_of_day_of_a_later_record_is_not_cut_off() {
+    let bench = Bench::new();
+    let dates = |later: &str| format!("n,d\n{}2,{later}\n3,\n", "1,2024-01-01\n".repeat(1100));
+    for (later, shown) in
+        [("2024-01-02T13:00:00", "2024-01-02 13:00:00"), ("1969-12-31 00:00:00.5", "1969-12-31 00:00:00.500")]
+    {
+        bench.write("t.csv", &dates(later));
+        let error = bench.refused("SELECT max(d) FROM '~/t.csv'");
+        assert_eq!(error.to_string(), format!("'d' is {shown} in one record, and a date in the first"));
+        assert!(error.kind() == ErrorKind::Invalid && error.hint().is_some(), "{error}");
+        assert_eq!(bench.column("SELECT sum(n) FROM '~/t.csv'"), ["1105"], "the column is not asked for");
+    }
+    for later in ["9999-12-31", "0001-01-01", "1969-12-31T00:00:00"] {
+        bench.write("t.csv", &dates(later));
+        assert_eq!(bench.column("SELECT d FROM '~/t.csv' WHERE n > 1 ORDER BY n"), [&later[..10], ""]);
+    }
+    assert_eq!(bench.column("SELECT arrow_typeof(d) FROM '~/t.csv' LIMIT 1"), ["Date32"]);
+    // The first file tells the columns of all.
+    bench.write("d/a.csv", &dates("2024-01-01"));
+    bench.write("d/b.csv", "n,d\n4,2024-01-01 01:00:00\n");
+    assert_eq!(bench.refused("SELECT d FROM '~/d' WHERE n = 4").kind(), ErrorKind::Invalid);
 }
 
 #[test]

@@ -15,9 +15,10 @@ use yeoul_base::ErrorKind;
 
 use super::address::address;
 use super::files::{
-    COMPARED_FILES_MAX, Kind, check_compression, check_local, check_sizes, common_kind, shown,
+    COMPARED_FILES_MAX, Kind, check_compression, check_local, check_sizes, common_kind, shown, unreadable,
 };
 use super::folder_keys::{scalar, type_of};
+use super::own_format::OwnFormat;
 use super::selection::Selection;
 use crate::Error;
 
@@ -91,11 +92,6 @@ impl FileSet {
     pub(super) fn columns(&self) -> Schema {
         let fields = self.columns.fields().iter().filter(|field| !self.keys.contains(field.name())).cloned();
         Schema::new_with_metadata(fields.collect::<Fields>(), self.columns.metadata().clone())
-    }
-
-    /// Whether the files are JSON.
-    pub(super) fn is_json(&self) -> bool {
-        self.format.get_ext() == "json"
     }
 
     /// How a scan reads the files for a table with these columns, which other files may have told: first what the files
@@ -228,7 +224,7 @@ fn format_of(state: &SessionState, kind: &Kind, compression: Option<&str>) -> Re
     factory.create(state, &options)
 }
 
-/// The schemas of several files did not merge: names two of them that differ, and in what.
+/// The schemas of several files did not merge: names two of them that differ, and in what, if the error does not.
 async fn explain_schema(
     name: &str,
     state: &SessionState,
@@ -237,6 +233,9 @@ async fn explain_schema(
     format: &Arc<dyn FileFormat>,
     error: DataFusionError,
 ) -> DataFusionError {
+    if matches!(&error, DataFusionError::External(own) if own.is::<Error>()) {
+        return error;
+    }
     match differing_files(state, store, files, format).await {
         Ok(Some(difference)) => {
             Error::new(ErrorKind::Invalid, format!("the files of '{name}' do not fit together: {difference}"))
@@ -261,12 +260,7 @@ async fn differing_files(
         let location = file.location.to_string();
         let schema = match format.infer_schema(state, store, std::slice::from_ref(file)).await {
             Ok(schema) => schema,
-            Err(error) => {
-                let error = Error::from(error);
-                let kind = error.kind();
-                let explained = Error::new(kind, format!("cannot read '{}': {error}", shown(&location)));
-                return Err(explained.with_source(error).into());
-            }
+            Err(error) => return Err(unreadable(file, error).into()),
         };
         let Some((first_location, first_schema)) = &first else {
             first = Some((location, schema));
@@ -298,8 +292,8 @@ async fn check_headers(
     files: &[ObjectMeta],
     format: &Arc<dyn FileFormat>,
 ) -> Result<()> {
-    let header: Arc<dyn FileFormat> = match format.downcast_ref::<CsvFormat>() {
-        Some(csv) if csv.has_header().unwrap_or(state.config_options().catalog.has_header) => {
+    let header: Arc<dyn FileFormat> = match format.downcast_ref::<OwnFormat<CsvFormat>>() {
+        Some(OwnFormat(csv)) if csv.has_header().unwrap_or(state.config_options().catalog.has_header) => {
             // Of no record, only the header is read.
             let header = CsvFormat::default().with_options(csv.options().clone());
             Arc::new(header.with_schema_infer_max_rec(0))

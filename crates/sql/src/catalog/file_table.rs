@@ -21,9 +21,9 @@ use datafusion::physical_plan::empty::EmptyExec;
 use tokio::sync::Mutex;
 use yeoul_base::ErrorKind;
 
+use super::exact_values;
 use super::file_scan::FileScan;
 use super::file_set::FileSet;
-use super::whole_numbers;
 use crate::Error;
 
 /// For how many files at a time it is asked whether a filter drops them by their folders.
@@ -161,10 +161,8 @@ impl TableProvider for FileTable {
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let found = self.found(state).await?;
-        let mut scanned = found.scanned(&self.name, &self.schema.fields()[..self.columns()], &self.keys)?;
-        if found.is_json() {
-            scanned = whole_numbers::as_read(&scanned);
-        }
+        let scanned = found.scanned(&self.name, &self.schema.fields()[..self.columns()], &self.keys)?;
+        let scanned = exact_values::as_read(&found.format.get_ext(), scanned);
         let (of_folders, of_rows): (Vec<_>, Vec<_>) =
             filters.iter().partition(|filter| self.is_about_folders(filter));
         let files = self.kept(state, found.files(&self.name, &self.keys)?, &of_folders)?;
@@ -176,7 +174,7 @@ impl TableProvider for FileTable {
         let enough = limit.filter(|_| of_rows.is_empty());
         let scan = FileScan { state, found: &found, schema: &scanned };
         let plan = scan.plan(files, columns, limit, enough).await?;
-        whole_numbers::exact(plan, &project_schema(&self.schema, projection)?, state)
+        exact_values::exact(plan, &project_schema(&self.schema, projection)?, state)
     }
 
     async fn insert_into(

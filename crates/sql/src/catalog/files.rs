@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use datafusion::catalog::{TableProvider, UrlTableFactory};
-use datafusion::common::Result;
+use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::SessionState;
 use datafusion::prelude::SessionContext;
 use object_store::ObjectMeta;
@@ -226,6 +226,13 @@ pub(super) fn check_compression(name: &str, address: &Url, compression: Option<&
     }
     let what = format!("'{name}' is compressed with {compression}, which is read from the local disk only");
     Err(Error::new(ErrorKind::Invalid, what).with_hint("copy it here first, or compress it with gzip"))
+}
+
+/// The error of a file that the others of its table may not have.
+pub(super) fn unreadable(file: &ObjectMeta, error: DataFusionError) -> Error {
+    let error = Error::from(error);
+    let what = format!("cannot read '{}': {error}", shown(file.location.as_ref()));
+    Error::new(error.kind(), what).with_source(error)
 }
 
 /// The last part of a location, which tells files of one directory apart.

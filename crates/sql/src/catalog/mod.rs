@@ -1,15 +1,18 @@
 //! Where tables come from: files named in the query itself, and the stores behind their addresses.
 
 pub(crate) mod address;
+mod exact_values;
 pub(crate) mod external_tables;
 mod file_scan;
 mod file_set;
 mod file_table;
 pub(crate) mod files;
 mod folder_keys;
-pub(crate) mod parquet_file;
+mod merged_columns;
+pub(crate) mod own_format;
+mod parquet_file;
 mod pattern;
 mod selection;
 pub(crate) mod stores;
+mod text_files;
 mod walk;
-mod whole_numbers;

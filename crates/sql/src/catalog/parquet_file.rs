@@ -1,52 +1,70 @@
-use std::collections::HashMap;
 use std::slice;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use datafusion::catalog::Session;
-use datafusion::common::config::ConfigFileType;
-use datafusion::common::{GetExt, Result, Statistics, not_impl_err};
-use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
-use datafusion::datasource::file_format::parquet::{ParquetFormat, ParquetFormatFactory, ParquetSink};
-use datafusion::datasource::file_format::{FileFormat, FileFormatFactory};
-use datafusion::datasource::sink::DataSinkExec;
-use datafusion::logical_expr::dml::InsertOp;
-use datafusion::physical_expr::LexRequirement;
-use datafusion::physical_plan::ExecutionPlan;
-use datafusion_datasource::TableSchema;
-use datafusion_datasource::file::FileSource;
-use datafusion_datasource::file_scan_config::FileScanConfig;
+use datafusion::common::config::{ConfigFileType, TableOptions};
+use datafusion::common::stats::Precision;
+use datafusion::common::{Result, Statistics};
+use datafusion::datasource::file_format::FileFormat;
+use datafusion::datasource::file_format::parquet::{ParquetFormat, ParquetSink};
+use datafusion::datasource::sink::DataSink;
 use datafusion_datasource::file_sink_config::FileSinkConfig;
 use futures::{StreamExt, TryStreamExt};
 use object_store::{ObjectMeta, ObjectStore};
 
-/// Parquet files as DataFusion reads and writes them, but for two things that their writers note in them.
-///
-/// One is how the writer held texts in memory (`ARROW:schema`): a folder to which several have written would be no table.
-///
-/// The other is the order of their rows (`sorting_columns`), of which not a word is said. DataFusion takes files that are in order, and whose ranges do not meet, for one table in order, though null keys lie at
-/// one end of each file; and it writes the number of a column where the format has that of a leaf, which differ behind a
-/// nested column.
-#[derive(Debug, Default)]
-pub(crate) struct ParquetFileFactory;
+use super::files::unreadable;
+use super::merged_columns::MergedColumns;
+use super::own_format::Own;
 
-impl FileFormatFactory for ParquetFileFactory {
-    fn create(&self, state: &dyn Session, options: &HashMap<String, String>) -> Result<Arc<dyn FileFormat>> {
-        let mut known = state.default_table_options();
-        known.set_config_format(ConfigFileType::PARQUET);
-        known.alter_with_string_hash_map(options)?;
-        Ok(Arc::new(ParquetFile(ParquetFormat::default().with_options(known.parquet))))
+/// Parquet files as DataFusion reads and writes them, but for three things that their writers note in them:
+///
+/// - how the writer held texts in memory (`ARROW:schema`): a folder to which several have written would be no table;
+/// - the order of their rows (`sorting_columns`), of which not a word is said. DataFusion takes files that are in order, and
+///   whose ranges do not meet, for one table in order, though null keys lie at one end of each file; and it writes the number
+///   of a column where the format has that of a leaf, which differ behind a nested column;
+/// - the ranges of floats, in which NaN is not, though DataFusion takes it for the greatest number.
+#[async_trait]
+impl Own for ParquetFormat {
+    const TYPE: ConfigFileType = ConfigFileType::PARQUET;
+
+    fn with(options: TableOptions) -> Self {
+        Self::default().with_options(options.parquet)
     }
 
-    fn default(&self) -> Arc<dyn FileFormat> {
-        Arc::new(ParquetFile(ParquetFormat::default()))
+    fn sink(&self, _: &dyn Session, files: FileSinkConfig) -> Result<Arc<dyn DataSink>> {
+        Ok(Arc::new(ParquetSink::new(files, self.options().clone())))
     }
-}
 
-impl GetExt for ParquetFileFactory {
-    fn get_ext(&self) -> String {
-        ParquetFormatFactory::new().get_ext()
+    async fn columns(
+        &self,
+        state: &dyn Session,
+        store: &Arc<dyn ObjectStore>,
+        files: &[ObjectMeta],
+    ) -> Result<SchemaRef> {
+        let mut files: Vec<&ObjectMeta> = files.iter().collect();
+        files.sort_by(|one, other| one.location.cmp(&other.location));
+        let told = futures::stream::iter(files).map(|file| async move {
+            let told = self.infer_schema(state, store, slice::from_ref(file)).await;
+            told.map(|told| (file, told)).map_err(|error| unreadable(file, error))
+        });
+        let at_once = state.config_options().execution.meta_fetch_concurrency.get();
+        let mut told = told.boxed().buffered(at_once);
+        let mut columns = MergedColumns::default();
+        while let Some((file, told)) = told.try_next().await? {
+            columns.add(file.location.as_ref(), one_kind_of_text(&told, self.force_view_types()))?;
+        }
+        Ok(Arc::new(columns.finish()?))
+    }
+
+    fn believed(mut told: Statistics, schema: &Schema) -> Statistics {
+        for (column, field) in told.column_statistics.iter_mut().zip(schema.fields()) {
+            if field.data_type().is_floating() {
+                (column.min_value, column.max_value) = (Precision::Absent, Precision::Absent);
+            }
+        }
+        told
     }
 }
 
@@ -81,75 +99,4 @@ fn plain(field: &FieldRef) -> FieldRef {
 
 fn of_type(field: &Field, data_type: DataType) -> FieldRef {
     Arc::new(field.clone().with_data_type(data_type))
-}
-
-/// Does as the format within, and leaves the trait's answer to what order there is: none.
-#[derive(Debug)]
-struct ParquetFile(ParquetFormat);
-
-#[async_trait]
-impl FileFormat for ParquetFile {
-    fn get_ext(&self) -> String {
-        self.0.get_ext()
-    }
-
-    fn get_ext_with_compression(&self, compression: &FileCompressionType) -> Result<String> {
-        self.0.get_ext_with_compression(compression)
-    }
-
-    fn compression_type(&self) -> Option<FileCompressionType> {
-        self.0.compression_type()
-    }
-
-    async fn infer_schema(
-        &self,
-        state: &dyn Session,
-        store: &Arc<dyn ObjectStore>,
-        objects: &[ObjectMeta],
-    ) -> Result<SchemaRef> {
-        let mut objects: Vec<&ObjectMeta> = objects.iter().collect();
-        objects.sort_by(|one, other| one.location.cmp(&other.location));
-        let read = |object| self.0.infer_schema(state, store, slice::from_ref(object));
-        let at_once = state.config_options().execution.meta_fetch_concurrency.get();
-        let schemas = futures::stream::iter(objects).map(read).boxed().buffered(at_once);
-        let schemas: Vec<SchemaRef> = schemas.try_collect().await?;
-        let views = self.0.force_view_types();
-        Ok(Arc::new(Schema::try_merge(schemas.iter().map(|schema| one_kind_of_text(schema, views)))?))
-    }
-
-    async fn infer_stats(
-        &self,
-        state: &dyn Session,
-        store: &Arc<dyn ObjectStore>,
-        schema: SchemaRef,
-        object: &ObjectMeta,
-    ) -> Result<Statistics> {
-        self.0.infer_stats(state, store, schema, object).await
-    }
-
-    async fn create_physical_plan(
-        &self,
-        state: &dyn Session,
-        scan: FileScanConfig,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.0.create_physical_plan(state, scan).await
-    }
-
-    async fn create_writer_physical_plan(
-        &self,
-        input: Arc<dyn ExecutionPlan>,
-        _: &dyn Session,
-        config: FileSinkConfig,
-        order: Option<LexRequirement>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        if config.insert_op != InsertOp::Append {
-            return not_impl_err!("overwriting Parquet files");
-        }
-        let sink = ParquetSink::new(config, self.0.options().clone());
-        Ok(Arc::new(DataSinkExec::new(input, Arc::new(sink), order)))
-    }
-
-    fn file_source(&self, schema: TableSchema) -> Arc<dyn FileSource> {
-        self.0.file_source(schema)
-    }
 }

@@ -16,6 +16,7 @@ use super::json::Encoding;
 pub(super) struct CsvWriter<W: Write> {
     out: W,
     schema: SchemaRef,
+    delimiter: u8,
     line: Vec<u8>,
     header_written: bool,
 }
@@ -28,7 +29,12 @@ enum Values<'a> {
 
 impl<W: Write> CsvWriter<W> {
     pub(super) fn new(out: W, schema: SchemaRef) -> Self {
-        Self { out, schema, line: Vec::new(), header_written: false }
+        Self::part(out, schema, b',', true)
+    }
+
+    /// A writer of a part of a file: of what stands behind the header, or with it.
+    pub(super) fn part(out: W, schema: SchemaRef, delimiter: u8, has_header: bool) -> Self {
+        Self { out, schema, delimiter, line: Vec::new(), header_written: !has_header }
     }
 
     fn write_header(&mut self) -> Result<(), WriteFailure> {
@@ -38,9 +44,9 @@ impl<W: Write> CsvWriter<W> {
         self.line.clear();
         for (index, field) in self.schema.fields().iter().enumerate() {
             if index > 0 {
-                self.line.push(b',');
+                self.line.push(self.delimiter);
             }
-            push_field(&mut self.line, field.name().as_bytes());
+            push_field(&mut self.line, field.name().as_bytes(), self.delimiter);
         }
         self.line.push(b'\n');
         Ok(self.out.write_all(&self.line)?)
@@ -73,7 +79,7 @@ impl<W: Write> BatchWriter for CsvWriter<W> {
             self.line.clear();
             for (index, (values, nulls)) in columns.iter_mut().enumerate() {
                 if index > 0 {
-                    self.line.push(b',');
+                    self.line.push(self.delimiter);
                 }
                 if nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
                     if alone {
@@ -85,13 +91,13 @@ impl<W: Write> BatchWriter for CsvWriter<W> {
                     Values::Flat(formatter) => {
                         text.clear();
                         formatter.value(row).write(&mut text)?;
-                        push_field(&mut self.line, text.as_bytes());
+                        push_field(&mut self.line, text.as_bytes(), self.delimiter);
                     }
                     Values::Nested(encoder) => {
                         json.clear();
                         encoder.encode(row, &mut json);
                         nested.check()?;
-                        push_field(&mut self.line, &json);
+                        push_field(&mut self.line, &json, self.delimiter);
                     }
                 }
             }
@@ -121,8 +127,9 @@ fn values<'a>(
 }
 
 /// Appends one field that is not null, in quotes where RFC 4180 wants them or where it would read as a null.
-fn push_field(line: &mut Vec<u8>, field: &[u8]) {
-    if !field.is_empty() && !field.iter().any(|byte| matches!(byte, b',' | b'"' | b'\n' | b'\r')) {
+fn push_field(line: &mut Vec<u8>, field: &[u8], delimiter: u8) {
+    let is_special = |byte: &u8| *byte == delimiter || matches!(byte, b'"' | b'\n' | b'\r');
+    if !field.is_empty() && !field.iter().any(is_special) {
         line.extend_from_slice(field);
         return;
     }

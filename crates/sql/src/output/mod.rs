@@ -13,6 +13,7 @@
 //!
 //! - **csv** is RFC 4180 with a header line and LF as the line end. An empty text is `""`, which tells it from a null. A
 //!   null that is a line's only field is written `""` too, because readers skip empty lines.
+//!   `COPY … TO` a CSV file writes the same, unless its options ask for another text.
 //! - **json** is one object per line. `NaN` and the infinities, which JSON has no numbers for, are the strings `"NaN"`,
 //!   `"Infinity"` and `"-Infinity"`; binary is lower-case hexadecimal; keys of a map become strings.
 //!   `COPY … TO` a JSON file writes the same.
@@ -27,7 +28,6 @@ mod cell;
 mod csv;
 mod format;
 mod json;
-mod json_file;
 mod layout;
 mod new_file;
 mod parquet;
@@ -35,11 +35,12 @@ mod plan;
 mod progress;
 mod sink;
 mod table;
+mod text_sink;
 
 pub use crate::error::full_disk_hint;
 pub(crate) use answer::duration_text;
 pub use answer::{OutputError, OutputOptions, Summary, write_answer};
 pub use format::{Format, UnknownFormat};
-pub(crate) use json_file::JsonFileFactory;
 pub use new_file::NewFile;
 pub use progress::{ProgressLine, ProgressSnapshot, ProgressSource};
+pub(crate) use text_sink::{Text, TextSink};

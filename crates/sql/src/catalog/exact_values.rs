@@ -1,0 +1,149 @@
+//! Values that a reader would cut to the type of their column, which the first records have told. They are read as a wider one,
+//! and a value of which something would be cut off is refused: of JSON numbers what is behind the point, and of a time in a
+//! CSV column of dates the time of day.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, AsArray, Date32Array, Int64Array};
+use datafusion::arrow::datatypes::{
+    DataType, Decimal128Type, DecimalType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit,
+    TimestampMicrosecondType,
+};
+use datafusion::arrow::temporal_conversions::{MICROSECONDS_IN_DAY, timestamp_us_to_datetime};
+use datafusion::catalog::Session;
+use datafusion::common::utils::take_function_args;
+use datafusion::common::{DFSchema, DataFusionError, Result};
+use datafusion::datasource::table_schema::TableSchema;
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::projection::ProjectionExec;
+use yeoul_base::ErrorKind;
+
+use crate::Error;
+
+/// Digits behind the point; before it there is room for any 64-bit number.
+const SCALE: i8 = 18;
+
+/// As what a column of files of a format is read that has been told to be of this type.
+fn read_as(format: &str, told: &DataType) -> Option<DataType> {
+    match (format, told) {
+        ("json", DataType::Int64) => Some(DataType::Decimal128(38, SCALE)),
+        ("csv", DataType::Date32) => Some(DataType::Timestamp(TimeUnit::Microsecond, None)),
+        _ => None,
+    }
+}
+
+/// The schema with which files of a format are scanned that shall have this one.
+pub(super) fn as_read(format: &str, schema: TableSchema) -> TableSchema {
+    let columns = schema.file_schema();
+    let field = |field: &FieldRef| match read_as(format, field.data_type()) {
+        Some(wider) => Arc::new(field.as_ref().clone().with_data_type(wider)),
+        None => Arc::clone(field),
+    };
+    let fields: Fields = columns.fields().iter().map(field).collect();
+    let columns = Schema::new_with_metadata(fields, columns.metadata().clone());
+    let keys = schema.table_partition_cols().iter().cloned().collect::<Fields>();
+    TableSchema::builder(Arc::new(columns)).with_table_partition_cols(keys).build()
+}
+
+/// Gives what a scan has read the types of `schema`.
+pub(super) fn exact(
+    scan: Arc<dyn ExecutionPlan>,
+    schema: &SchemaRef,
+    state: &dyn Session,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let read = scan.schema();
+    let fields = read.fields().iter().zip(schema.fields());
+    if fields.clone().all(|(read, told)| read.data_type() == told.data_type()) {
+        return Ok(scan);
+    }
+    let columns = DFSchema::from_unqualified_fields(read.fields().clone(), HashMap::new())?;
+    let exprs = fields.map(|(read, told)| {
+        let mut expr = Expr::from((None, read));
+        if read.data_type() != told.data_type() {
+            let (of, to) = (told.name().clone(), told.data_type().clone());
+            let signature = Signature::any(1, Volatility::Immutable);
+            expr = ScalarUDF::from(Exact { of, to, signature }).call(vec![expr]);
+        }
+        Ok((state.create_physical_expr(expr, &columns)?, told.name().clone()))
+    });
+    Ok(Arc::new(ProjectionExec::try_new(exprs.collect::<Result<Vec<_>>>()?, scan)?))
+}
+
+/// A function that gives the value that it is given as one of the narrower type, and refuses what is more.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Exact {
+    /// The column, for people.
+    of: String,
+    to: DataType,
+    signature: Signature,
+}
+
+impl Exact {
+    fn number(&self, read: i128) -> Result<i64> {
+        let one = 10i128.pow(SCALE.unsigned_abs().into());
+        match i64::try_from(read / one) {
+            Ok(number) if read % one == 0 => Ok(number),
+            _ => {
+                let written = Decimal128Type::format_decimal(read, 38, SCALE);
+                let written = written.trim_end_matches('0').trim_end_matches('.');
+                Err(self.refused(written, "a whole number of 64 bits", "DOUBLE, …) STORED AS JSON"))
+            }
+        }
+    }
+
+    fn date(&self, read: i64) -> Result<i32> {
+        match i32::try_from(read.div_euclid(MICROSECONDS_IN_DAY)) {
+            Ok(date) if read.rem_euclid(MICROSECONDS_IN_DAY) == 0 => Ok(date),
+            _ => {
+                let written =
+                    timestamp_us_to_datetime(read).map_or(read.to_string(), |time| time.to_string());
+                Err(self.refused(&written, "a date", "TIMESTAMP, …) STORED AS CSV"))
+            }
+        }
+    }
+
+    fn refused(&self, written: &str, first: &str, declared: &str) -> DataFusionError {
+        let what = format!("'{}' is {written} in one record, and {first} in the first", self.of);
+        let hint = format!("say what it is: CREATE EXTERNAL TABLE t (\"{}\" {declared} …", self.of);
+        Error::new(ErrorKind::Invalid, what).with_hint(hint).into()
+    }
+}
+
+impl ScalarUDFImpl for Exact {
+    fn name(&self) -> &str {
+        "exact"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(self.to.clone())
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let [read] = take_function_args(self.name(), args.arg_fields)?;
+        Ok(Arc::new(Field::new(&self.of, self.to.clone(), read.is_nullable())))
+    }
+
+    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let rows = arguments.number_rows;
+        let [read] = take_function_args(self.name(), arguments.args)?;
+        let read = read.into_array(rows)?;
+        let exact: ArrayRef = if self.to == DataType::Date32 {
+            let read = read.as_primitive::<TimestampMicrosecondType>();
+            let dates: Date32Array = read.try_unary(|read| self.date(read))?;
+            Arc::new(dates)
+        } else {
+            let read = read.as_primitive::<Decimal128Type>();
+            let numbers: Int64Array = read.try_unary(|read| self.number(read))?;
+            Arc::new(numbers)
+        };
+        Ok(ColumnarValue::Array(exact))
+    }
+}

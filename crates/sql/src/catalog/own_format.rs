@@ -1,0 +1,152 @@
+use std::collections::HashMap;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::arrow::datatypes::{Schema, SchemaRef};
+use datafusion::catalog::Session;
+use datafusion::common::config::{ConfigFileType, TableOptions};
+use datafusion::common::{GetExt, Result, Statistics, not_impl_err};
+use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
+use datafusion::datasource::file_format::{FileFormat, FileFormatFactory};
+use datafusion::datasource::sink::{DataSink, DataSinkExec};
+use datafusion::logical_expr::dml::InsertOp;
+use datafusion::physical_expr::LexRequirement;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion_datasource::TableSchema;
+use datafusion_datasource::file::FileSource;
+use datafusion_datasource::file_scan_config::FileScanConfig;
+use datafusion_datasource::file_sink_config::FileSinkConfig;
+use object_store::{ObjectMeta, ObjectStore};
+
+/// What we do in our own way for files of a format of DataFusion's.
+#[async_trait]
+pub(crate) trait Own: FileFormat + Default {
+    const TYPE: ConfigFileType;
+
+    /// The format with the options of a table or statement.
+    fn with(options: TableOptions) -> Self;
+
+    /// Writes rows into files.
+    ///
+    /// # Errors
+    /// The format's own about its options.
+    fn sink(&self, state: &dyn Session, files: FileSinkConfig) -> Result<Arc<dyn DataSink>>;
+
+    /// The columns of files that are one table.
+    ///
+    /// # Errors
+    /// The store's own, and the format's about what it finds in a file.
+    async fn columns(
+        &self,
+        state: &dyn Session,
+        store: &Arc<dyn ObjectStore>,
+        files: &[ObjectMeta],
+    ) -> Result<SchemaRef> {
+        self.infer_schema(state, store, files).await
+    }
+
+    /// What we believe of that which a file tells about its columns.
+    fn believed(told: Statistics, _: &Schema) -> Statistics {
+        told
+    }
+}
+
+/// A format of DataFusion's with what we do in our own way. It leaves the trait's answer to what order rows have: none.
+#[derive(Debug)]
+pub(crate) struct OwnFormat<F>(pub(super) F);
+
+#[async_trait]
+impl<F: Own> FileFormat for OwnFormat<F> {
+    fn get_ext(&self) -> String {
+        self.0.get_ext()
+    }
+
+    fn get_ext_with_compression(&self, compression: &FileCompressionType) -> Result<String> {
+        self.0.get_ext_with_compression(compression)
+    }
+
+    fn compression_type(&self) -> Option<FileCompressionType> {
+        self.0.compression_type()
+    }
+
+    async fn infer_schema(
+        &self,
+        state: &dyn Session,
+        store: &Arc<dyn ObjectStore>,
+        objects: &[ObjectMeta],
+    ) -> Result<SchemaRef> {
+        self.0.columns(state, store, objects).await
+    }
+
+    async fn infer_stats(
+        &self,
+        state: &dyn Session,
+        store: &Arc<dyn ObjectStore>,
+        schema: SchemaRef,
+        object: &ObjectMeta,
+    ) -> Result<Statistics> {
+        let told = self.0.infer_stats(state, store, Arc::clone(&schema), object).await?;
+        Ok(F::believed(told, &schema))
+    }
+
+    async fn create_physical_plan(
+        &self,
+        state: &dyn Session,
+        scan: FileScanConfig,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.0.create_physical_plan(state, scan).await
+    }
+
+    async fn create_writer_physical_plan(
+        &self,
+        input: Arc<dyn ExecutionPlan>,
+        state: &dyn Session,
+        files: FileSinkConfig,
+        order: Option<LexRequirement>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        if files.insert_op != InsertOp::Append {
+            return not_impl_err!("overwriting {:?} files", F::TYPE);
+        }
+        Ok(Arc::new(DataSinkExec::new(input, self.0.sink(state, files)?, order)))
+    }
+
+    fn file_source(&self, schema: TableSchema) -> Arc<dyn FileSource> {
+        self.0.file_source(schema)
+    }
+}
+
+/// Makes formats of one kind.
+pub(crate) struct OwnFormatFactory<F>(PhantomData<F>);
+
+impl<F> OwnFormatFactory<F> {
+    pub(crate) fn new() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<F: Own> FileFormatFactory for OwnFormatFactory<F> {
+    fn create(&self, state: &dyn Session, options: &HashMap<String, String>) -> Result<Arc<dyn FileFormat>> {
+        let mut known = state.default_table_options();
+        known.set_config_format(F::TYPE);
+        known.alter_with_string_hash_map(options)?;
+        Ok(Arc::new(OwnFormat(F::with(known))))
+    }
+
+    fn default(&self) -> Arc<dyn FileFormat> {
+        Arc::new(OwnFormat(F::default()))
+    }
+}
+
+impl<F: Own> GetExt for OwnFormatFactory<F> {
+    fn get_ext(&self) -> String {
+        F::default().get_ext()
+    }
+}
+
+impl<F: Own> fmt::Debug for OwnFormatFactory<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OwnFormatFactory({:?})", F::TYPE)
+    }
+}

@@ -1,0 +1,71 @@
+use std::sync::Arc;
+
+use datafusion::catalog::Session;
+use datafusion::common::Result;
+use datafusion::common::config::{ConfigFileType, CsvOptions, TableOptions};
+use datafusion::common::file_options::csv_writer::CsvWriterOptions;
+use datafusion::common::parsers::CsvQuoteStyle;
+use datafusion::datasource::file_format::csv::{CsvFormat, CsvSink};
+use datafusion::datasource::file_format::json::JsonFormat;
+use datafusion::datasource::sink::DataSink;
+use datafusion_datasource::file_sink_config::FileSinkConfig;
+
+use super::own_format::Own;
+use crate::output::{Text, TextSink};
+
+/// Read as DataFusion does. Its writer puts the text of an error into the file where a time is out of range, and null for what
+/// is no number.
+impl Own for JsonFormat {
+    const TYPE: ConfigFileType = ConfigFileType::JSON;
+
+    fn with(options: TableOptions) -> Self {
+        Self::default().with_options(options.json)
+    }
+
+    fn sink(&self, _: &dyn Session, files: FileSinkConfig) -> Result<Arc<dyn DataSink>> {
+        let options = self.options();
+        Ok(Arc::new(TextSink::new(files, Text::Json, options.compression, options.compression_level)))
+    }
+}
+
+/// Read as DataFusion does. Its writer makes the same of an empty text and a null, and refuses what is nested, but knows
+/// options that ours does not.
+impl Own for CsvFormat {
+    const TYPE: ConfigFileType = ConfigFileType::CSV;
+
+    fn with(options: TableOptions) -> Self {
+        Self::default().with_options(options.csv)
+    }
+
+    fn sink(&self, state: &dyn Session, files: FileSinkConfig) -> Result<Arc<dyn DataSink>> {
+        let has_header = self.has_header().unwrap_or(state.config_options().catalog.has_header);
+        let options = self.options().clone().with_has_header(has_header);
+        if !is_plain(&options) {
+            return Ok(Arc::new(CsvSink::new(files, CsvWriterOptions::try_from(&options)?)));
+        }
+        let text = Text::Csv { delimiter: options.delimiter, has_header };
+        Ok(Arc::new(TextSink::new(files, text, options.compression, options.compression_level)))
+    }
+}
+
+/// Whether files are to be written as RFC 4180 says, but for header and delimiter.
+fn is_plain(options: &CsvOptions) -> bool {
+    matches!(
+        options,
+        CsvOptions {
+            quote: b'"',
+            quote_style: CsvQuoteStyle::Necessary,
+            double_quote: None | Some(true),
+            escape: None,
+            ignore_leading_whitespace: None | Some(false),
+            ignore_trailing_whitespace: None | Some(false),
+            date_format: None,
+            datetime_format: None,
+            timestamp_format: None,
+            timestamp_tz_format: None,
+            time_format: None,
+            null_value: None,
+            ..
+        }
+    )
+}
