@@ -114,7 +114,8 @@ pub(super) const MERGE_LEN_MAX: usize = 8 << 20;
 /// How often a worker that could not be reached is asked again.
 pub(super) const RETRIES_MAX: u32 = 3;
 
-/// How often the masters are asked before a request fails, each at least once; 100 ms longer apart each time.
+/// How often the masters are asked before a request fails, each at least once; the waits between grow by 100 ms, to 2 s at
+/// most.
 const ATTEMPTS_MAX: usize = 15;
 
 /// A registered application. Shuffles hold it; the heartbeat ends with the last of them or with [`Application::stop`].
