@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::super::record::{PROPERTIES_MAX, Record, SHUFFLES_REMOVED_MAX, User};
-use super::{Application, Decision, Link, Now, Shuffle, Standing, State};
+use super::{Application, Decision, Link, Now, Standing, State, Worker};
 use crate::ids::{ApplicationId, ShuffleId, ShuffleKey, WorkerId};
 
 /// The most bytes of each half of a property that is kept.
@@ -263,24 +263,28 @@ impl State {
         silent: bool,
     ) -> Vec<WorkerId> {
         let Some(known) = self.applications.get(application) else { return Vec::new() };
-        let known = shuffles.iter().filter_map(|id| known.shuffles.get_key_value(id));
-        let known: Vec<(&ShuffleId, &Shuffle)> = known.collect();
-        let mut wake = Vec::new();
-        for (worker, state) in &mut self.workers {
-            if silent && state.link == Link::Broken {
-                continue;
-            }
-            let may_hold =
-                |shuffle: &Shuffle| shuffle.workers.as_ref().is_none_or(|listed| listed.contains(worker));
-            let mut held = known.iter().filter(|(_, shuffle)| may_hold(shuffle)).peekable();
-            if held.peek().is_some() {
-                wake.push(worker.clone());
-            }
-            for (id, _) in held {
-                state.orders.delete(ShuffleKey { application: application.clone(), shuffle: **id });
+        let mut wake = BTreeSet::new();
+        for id in shuffles {
+            let Some(shuffle) = known.shuffles.get(id) else { continue };
+            let mut order = |worker: &WorkerId, state: &mut Worker| {
+                if !(silent && state.link == Link::Broken) {
+                    state.orders.delete(ShuffleKey { application: application.clone(), shuffle: *id });
+                    wake.insert(worker.clone());
+                }
+            };
+            // Most shuffles are on few workers: all of them are not asked for each of thousands.
+            match &shuffle.workers {
+                Some(listed) => {
+                    for worker in listed {
+                        if let Some(state) = self.workers.get_mut(worker) {
+                            order(worker, state);
+                        }
+                    }
+                }
+                None => self.workers.iter_mut().for_each(|(worker, state)| order(worker, state)),
             }
         }
-        wake
+        wake.into_iter().collect()
     }
 }
 
