@@ -77,8 +77,8 @@ pub enum MasterAnswer {
     Health(ApplicationHealth),
     Slots(Result<SlotGrant, SlotRefusal>),
     Done,
-    /// To a registration or a heartbeat: shuffles that may go.
-    Expired(Result<Vec<ShuffleKey>, Unregistered>),
+    /// To a registration or a heartbeat.
+    Heard(Result<(), Unregistered>),
     Orders(Result<Option<OrderBatch>, Unregistered>),
 }
 

@@ -304,9 +304,9 @@ impl Worker {
     pub fn hear_master(&mut self, scene: &mut Scene, call: u64, answer: MasterAnswer) -> Vec<ShuffleKey> {
         let Some((_, asked)) = self.conversation.asked.remove(&call) else { return Vec::new() };
         match answer {
-            MasterAnswer::Expired(Ok(expired)) => {
+            MasterAnswer::Heard(Ok(())) => {
                 self.conversation.registered |= matches!(asked, Asked::Registration);
-                expired
+                Vec::new()
             }
             MasterAnswer::Orders(Ok(orders)) => {
                 let Some(orders) = orders else { return Vec::new() };

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::ids::ShuffleKey;
 use crate::report::Command;
 
-/// The most deletions waiting for one worker. More are dropped: its next report lists those shuffles still, and the
-/// answer to it names them again.
+/// The most deletions waiting for one worker. More are dropped: its next report lists those shuffles still, and they are
+/// ordered again.
 pub const WORKER_ORDERS_MAX: usize = 1 << 14;
 
 /// What a worker is to do, since the sequence number it has seen.
