@@ -237,10 +237,12 @@ impl State {
             let sum = of_application.entry(shuffle.shuffle).or_default();
             let locations_written = if bytes > 0 { locations } else { 0 };
             *sum = sum.plus(Held { bytes, locations, locations_written });
-            match self.applications.get(&shuffle.application) {
-                Some(application) if application.shuffles.contains_key(&shuffle.shuffle) => {}
+            let application = self.applications.get(&shuffle.application);
+            match application.map(|application| application.shuffles.get(&shuffle.shuffle)) {
+                Some(Some(known)) if known.is_earlier_on(worker) == Some(true) => expired.push(shuffle),
+                Some(Some(_)) => {}
                 _ if self.tombstones.covers(&shuffle) => expired.push(shuffle),
-                Some(_) => adopted.push(shuffle),
+                Some(None) => adopted.push(shuffle),
                 None => {
                     let since = reporter.unknown.get(&shuffle).copied().unwrap_or(begin);
                     if self.listened.saturating_sub(since) >= self.limits.application_timeout {
@@ -526,31 +528,65 @@ mod tests {
         let _ = before.unregister_shuffles(at(1), &ApplicationId::from("app"), &[ShuffleId(0)]);
         let mut state = restarted(&before, at(2));
         let _ = state.register_worker(at(3), 0, registration(id(0), 0));
-        let held = HeldShuffle { shuffle: ShuffleKey::new("app", 0), locations: 1, bytes: 1 };
-        let report = Report { memory_limit_bytes: 1 << 30, shuffles: vec![held], ..Report::default() };
-        let _ = state.register_worker(at(3), 1, Registration { report, ..registration(id(1), 1) });
-        let workers = |state: &mut Logged| {
-            let granted = grant(state, BTreeSet::new()).unwrap().workers;
-            granted.into_iter().map(|(worker, _)| worker).collect::<BTreeSet<_>>()
-        };
+        let _ = state.register_worker(at(3), 1, holder(1));
         // The first answer is lost on its way, and the number is in use.
         for _ in 0..2 {
-            assert_eq!(workers(&mut state), [id(0)].into(), "the others have it, or have yet to say");
+            assert_eq!(granted(&mut state), [id(0)].into(), "the others have it, or have yet to say");
         }
-        let _ = state.register_worker(at(4), 2, registration(id(2), 2));
+        let again = restarted(&state, at(4));
+        let _ = state.register_worker(at(4), 2, holder(2));
         for worker in [1, 2] {
-            let orders =
-                state.worker_orders(&id(worker), worker.into(), 0).unwrap().expect("it is to delete it");
-            assert_eq!(orders.expired, [ShuffleKey::new("app", 0)]);
-            assert_eq!(state.worker_orders(&id(worker), worker.into(), orders.sequence), Ok(None));
+            assert_eq!(delete(&mut state, worker), [ShuffleKey::new("app", 0)]);
         }
-        assert_eq!(workers(&mut state), [0, 1, 2].map(id).into());
+        assert_eq!(granted(&mut state), [0, 1, 2].map(id).into());
+        // Another process does not know to whom it was listed.
+        let mut state = again;
+        for (worker, report) in [registration(id(0), 0), holder(1), holder(2)].into_iter().enumerate() {
+            let _ = state.register_worker(at(5), worker as u64, report);
+        }
+        assert_eq!(granted(&mut state), [id(0)].into());
+        let _ = state.unregister_shuffles(at(6), &ApplicationId::from("app"), &[ShuffleId(0)]);
+        for worker in [0, 1, 2] {
+            assert_eq!(delete(&mut state, worker), [ShuffleKey::new("app", 0)]);
+        }
+        assert_eq!(granted(&mut state), [0, 1, 2].map(id).into());
+    }
+
+    /// A worker registers that holds the application's first shuffle.
+    fn holder(number: u16) -> Registration {
+        Registration { report: holding(), ..registration(id(number), number.into()) }
     }
 
     /// Whom the application's first shuffle is granted on.
     fn granted(state: &mut Logged) -> BTreeSet<WorkerId> {
         let granted = grant(state, BTreeSet::new()).unwrap().workers;
         granted.into_iter().map(|(worker, _)| worker).collect()
+    }
+
+    #[test]
+    fn what_was_away_while_its_number_was_used_again_is_deleted_when_it_is_back() {
+        let mut state = state_of(2);
+        let _ = grant(&mut state, BTreeSet::new()).unwrap();
+        let lost = state.limits.worker_timeout.as_secs();
+        for second in (0..=lost).step_by(5) {
+            assert!(state.worker_heartbeat(at(second), 0, &id(0), 0, holding()).reply.is_ok());
+            let _ = state.expire(at(second));
+        }
+        assert_eq!(state.workers.len(), 1);
+        let _ = state.unregister_shuffles(at(lost), &ApplicationId::from("app"), &[ShuffleId(0)]);
+        assert_eq!(delete(&mut state, 0), [ShuffleKey::new("app", 0)]);
+        assert_eq!(granted(&mut state), [id(0)].into());
+        assert_eq!(state.register_worker(at(lost + 10), 9, holder(1)).wake, [id(1)]);
+        assert_eq!(granted(&mut state), [id(0)].into());
+        assert_eq!(delete(&mut state, 1), [ShuffleKey::new("app", 0)]);
+        assert_eq!(granted(&mut state), [id(0), id(1)].into());
+        // What they have of it now is of this one.
+        for (number, connection) in [(0, 0), (1, 9)] {
+            let beat =
+                state.worker_heartbeat(at(lost + 20), connection, &id(number), number.into(), holding());
+            assert_eq!((beat.reply, beat.wake), (Ok(()), Vec::new()));
+        }
+        assert_eq!(granted(&mut state), [id(0), id(1)].into());
     }
 
     #[test]
