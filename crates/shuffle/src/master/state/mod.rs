@@ -322,7 +322,7 @@ impl State {
                     push_ports: Vec::new(),
                     incarnation: None,
                     heard: now.monotonic,
-                    orders: Orders::starting_at(now.unix_ms),
+                    orders: Orders::default(),
                     unknown: BTreeMap::new(),
                     held: BTreeMap::new(),
                 });
