@@ -31,6 +31,20 @@ pub enum Question {
     Commit { shuffle: i32, worker: WorkerId, commit: Commit, tries: u32 },
 }
 
+impl Question {
+    /// The shuffle that it is about, if it is about one.
+    fn shuffle(&self) -> Option<i32> {
+        match self {
+            Self::Pulse | Self::Revise | Self::Stop => None,
+            Self::Slots { shuffle }
+            | Self::Unregister { shuffle }
+            | Self::Reserve { shuffle, .. }
+            | Self::Push { shuffle, .. }
+            | Self::Commit { shuffle, .. } => Some(*shuffle),
+        }
+    }
+}
+
 /// An answer, whoever gave it; none if it did not come in time.
 pub enum Answer {
     Master(MasterAnswer),
@@ -89,6 +103,24 @@ impl Application {
     pub fn needs(&self, shuffle: ShuffleId) -> bool {
         let job = self.jobs.get(&shuffle.0);
         self.works() && job.is_some_and(|job| !job.dropped && !job.expendable)
+    }
+
+    /// Whether a deletion of a job's data would be one too many.
+    pub fn needs_job(&self, id: u64) -> bool {
+        self.jobs.values().any(|job| job.id == id && self.needs(job.key.shuffle))
+    }
+
+    /// Whether something is under way of a shuffle, or an answer to that.
+    fn is_under_way(&self, scene: &Scene, shuffle: i32) -> bool {
+        self.open.values().any(|(_, question)| question.shuffle() == Some(shuffle))
+            || scene.names(&self.jobs[&shuffle].key)
+    }
+
+    /// A shuffle whose number another one may have.
+    fn free_number(&self, scene: &mut Scene) -> Option<i32> {
+        let free = self.jobs.iter().filter(|(_, job)| job.is_free()).map(|(shuffle, _)| *shuffle);
+        let free: Vec<i32> = free.filter(|shuffle| !self.is_under_way(scene, *shuffle)).collect();
+        scene.random.pick(&free)
     }
 
     fn ask(&mut self, scene: &mut Scene, what: MasterCall, question: Question) {
@@ -240,8 +272,12 @@ impl Application {
         self.ask(scene, MasterCall::Slots(request), Question::Slots { shuffle });
     }
 
+    /// Gives a shuffle up. A client that uses the number again has waited for all that went to workers under it.
     fn unregister(&mut self, scene: &mut Scene, shuffle: i32) {
-        self.job(shuffle).dropped = true;
+        let is_under_way = self.is_under_way(scene, shuffle);
+        let job = self.job(shuffle);
+        job.keeps_number |= !job.dropped && is_under_way;
+        job.dropped = true;
         let key = ShuffleKey::new(self.id.clone(), shuffle);
         self.ask(scene, MasterCall::Unregister(key), Question::Unregister { shuffle });
     }
@@ -252,14 +288,28 @@ impl Application {
         self.ask(scene, MasterCall::Stop(self.id.clone()), Question::Stop);
     }
 
+    /// The number of a shuffle that begins now, if one does.
+    fn next_number(&self, scene: &mut Scene) -> Option<i32> {
+        if scene.fault(20)
+            && let Some(again) = self.free_number(scene)
+        {
+            scene.count(Event::NumberUsedAgain);
+            return Some(again);
+        }
+        let next = self.jobs.len() as i32;
+        (next < SHUFFLES_MAX && scene.fault(5)).then_some(next)
+    }
+
     /// Some of its work: a batch goes out, a shuffle begins, one is given up, attempts come and go.
     pub fn work(&mut self, scene: &mut Scene) {
         let running: Vec<i32> =
             self.jobs.iter().filter(|(_, job)| !job.is_over()).map(|(shuffle, _)| *shuffle).collect();
-        if running.len() < 2 && (self.jobs.len() as i32) < SHUFFLES_MAX && scene.fault(5) {
-            let shuffle = self.jobs.len() as i32;
+        if running.len() < 2
+            && let Some(shuffle) = self.next_number(scene)
+        {
             let key = ShuffleKey::new(self.id.clone(), shuffle);
-            self.jobs.insert(shuffle, Job::new(key, self.party, scene));
+            let is_again = self.jobs.contains_key(&shuffle);
+            self.jobs.insert(shuffle, Job::new(key, self.party, is_again, scene));
             return self.ask_for_slots(scene, shuffle);
         }
         let over: Vec<i32> = self

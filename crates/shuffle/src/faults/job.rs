@@ -50,6 +50,10 @@ struct Round {
 /// See the [module](self).
 pub struct Job {
     pub key: ShuffleKey,
+    /// What no other one has, nor has had.
+    pub id: u64,
+    /// Another one had its key before.
+    pub is_again: bool,
     pub party: Party,
     pub maps: i32,
     pub partitions: i32,
@@ -82,13 +86,17 @@ pub struct Job {
     pub expendable: bool,
     /// The master may know it again although it was dropped, until the application ends.
     pub may_stay: bool,
+    /// No other one gets its number: something was under way when it was dropped, or a master has forgotten something.
+    pub keeps_number: bool,
 }
 
 impl Job {
-    pub fn new(key: ShuffleKey, party: Party, scene: &mut Scene) -> Self {
+    pub fn new(key: ShuffleKey, party: Party, is_again: bool, scene: &mut Scene) -> Self {
         let maps = 1 + scene.random.below(4) as i32;
         let mut job = Self {
             key,
+            id: scene.number(),
+            is_again,
             party,
             maps,
             partitions: 1 + scene.random.below(4) as i32,
@@ -114,6 +122,7 @@ impl Job {
             released: false,
             expendable: false,
             may_stay: false,
+            keeps_number: false,
         };
         (0..maps).for_each(|map| job.start_attempt(map, 0));
         job
@@ -121,6 +130,16 @@ impl Job {
 
     pub fn is_over(&self) -> bool {
         matches!(self.stage, Stage::Done | Stage::Failed)
+    }
+
+    /// Whether the next shuffle may have its number, as far as the master has said.
+    pub fn is_free(&self) -> bool {
+        self.released && !self.may_stay && !self.keeps_number
+    }
+
+    /// Its application gives it up, and asks nobody for its end.
+    pub fn abandon(&mut self) {
+        (self.stage, self.dropped, self.may_stay) = (Stage::Failed, true, true);
     }
 
     /// Every batch that the map's winner wrote to the partition.
@@ -193,7 +212,7 @@ impl Job {
         self.rounds.insert(round, Round { locations, open, refused: BTreeSet::new(), tries, revives });
         let shuffle = self.key.shuffle.0;
         let calls = by_worker.into_iter().map(|(worker, reservations)| {
-            let what = WorkerCall::Reserve { key: self.key.clone(), reservations };
+            let what = WorkerCall::Reserve { key: self.key.clone(), job: self.id, reservations };
             let call = scene.call_worker(self.party, number_of(&worker), what);
             (call, Question::Reserve { shuffle, round, worker })
         });

@@ -321,10 +321,10 @@ impl Journal {
         }
     }
 
+    /// What keeps all that it is given goes on.
     fn fail_snapshot(&mut self, time: Duration) {
         self.attempt = None;
-        self.faults += 1;
-        self.lacking = Some(time + RETRY);
+        self.lacking = self.lacking.map(|_| time + RETRY);
     }
 
     /// The journal is whole again, but for what was lost since the snapshot was asked for.

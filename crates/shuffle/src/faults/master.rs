@@ -246,7 +246,7 @@ impl Master {
     }
 
     pub fn handle(&mut self, scene: &mut Scene, call: u64, from: Party, what: MasterCall) {
-        use MasterAnswer::{Done, Expired, Health, Slots};
+        use MasterAnswer::{Done, Health, Heard, Slots};
         let random = scene.random.next();
         let answer = match what {
             MasterCall::Pulse(pulse) => {
@@ -276,8 +276,9 @@ impl Master {
             }
             MasterCall::Register { connection, registration } => {
                 self.registered.insert(registration.worker.clone(), registration.incarnation);
-                self.decide(scene, |state, now| state.register_worker(now, connection, registration))
-                    .map(|expired| Expired(Ok(expired.expect("far below the limit on workers"))))
+                let registered =
+                    self.decide(scene, |state, now| state.register_worker(now, connection, registration));
+                registered.map(|has_room| Heard(has_room.then_some(()).ok_or(Unregistered)))
             }
             MasterCall::Beat { connection, worker, incarnation, report } => {
                 let before = self.of_another_life(scene, from, &worker, incarnation);
@@ -285,7 +286,7 @@ impl Master {
                     state.worker_heartbeat(now, connection, &worker, incarnation, report)
                 });
                 self.check_untouched(&worker, before);
-                beat.map(Expired)
+                beat.map(Heard)
             }
             MasterCall::Watch { worker, incarnation, seen, .. } => {
                 let before = self.of_another_life(scene, from, &worker, incarnation);

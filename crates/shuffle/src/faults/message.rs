@@ -58,6 +58,28 @@ pub enum Message {
     },
 }
 
+impl Message {
+    /// Whether a driver or one of its tasks says something of a shuffle with it, or a worker passes that on.
+    pub fn names(&self, key: &ShuffleKey) -> bool {
+        match self {
+            Self::ToMaster { what: MasterCall::Slots(request), .. } => {
+                (&request.application, request.shuffle) == (&key.application, key.shuffle)
+            }
+            Self::ToMaster { what: MasterCall::Unregister(named), .. } => named == key,
+            Self::ToMaster { what: MasterCall::Revise(application, shuffles), .. } => {
+                *application == key.application && shuffles.contains(&key.shuffle)
+            }
+            Self::ToWorker { what, .. } => match what {
+                WorkerCall::Reserve { key: named, .. }
+                | WorkerCall::Destroy { key: named, .. }
+                | WorkerCall::Commit { key: named, .. } => named == key,
+                WorkerCall::Push(push) => push.key == *key,
+            },
+            _ => false,
+        }
+    }
+}
+
 #[derive(Debug, Clone)]
 pub enum MasterCall {
     Pulse(ApplicationPulse),
@@ -77,17 +99,28 @@ pub enum MasterAnswer {
     Health(ApplicationHealth),
     Slots(Result<SlotGrant, SlotRefusal>),
     Done,
-    /// To a registration or a heartbeat: shuffles that may go.
-    Expired(Result<Vec<ShuffleKey>, Unregistered>),
+    /// To a registration or a heartbeat.
+    Heard(Result<(), Unregistered>),
     Orders(Result<Option<OrderBatch>, Unregistered>),
 }
 
 #[derive(Debug, Clone)]
 pub enum WorkerCall {
-    Reserve { key: ShuffleKey, reservations: Vec<Reservation> },
-    Destroy { key: ShuffleKey, files: Vec<FileName> },
+    /// `job` tells shuffles apart that have the same number one after the other. Only the model knows it.
+    Reserve {
+        key: ShuffleKey,
+        job: u64,
+        reservations: Vec<Reservation>,
+    },
+    Destroy {
+        key: ShuffleKey,
+        files: Vec<FileName>,
+    },
     Push(Push),
-    Commit { key: ShuffleKey, commit: Commit },
+    Commit {
+        key: ShuffleKey,
+        commit: Commit,
+    },
 }
 
 /// Batches that are taken together or not at all.

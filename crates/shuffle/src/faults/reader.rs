@@ -82,9 +82,10 @@ fn read_copy(job: &Job, worker: &Worker, name: FileName, range: MapRange) -> Opt
     if !worker.up {
         return None;
     }
-    let found = worker.shuffles.get(&job.key).and_then(|held| Some((held, held.state.find(name)?)));
+    let held = worker.shuffles.get(&job.key).filter(|held| held.job == job.id);
+    let found = held.and_then(|held| Some((held, held.state.find(name)?)));
     let Some((held, slot)) = found else {
-        let is_lost = worker.lost.contains(&(job.key.clone(), name));
+        let is_lost = worker.lost.contains(&(job.id, name));
         assert!(is_lost, "{name} of {} vanished from {}", job.key, worker.id);
         return None;
     };
@@ -123,7 +124,7 @@ pub fn check_loss(job: &Job, workers: &[Worker]) {
         job.locations.iter().flatten().find(|location| location.id == lost).expect("it was committed");
     for copy in location.copies() {
         let file = copy.file();
-        let is_gone = workers[number_of(&copy.worker)].lost.contains(&(job.key.clone(), file));
+        let is_gone = workers[number_of(&copy.worker)].lost.contains(&(job.id, file));
         assert!(
             is_gone || job.unanswered.contains(&file),
             "{file} of {} was reported lost by {} for no reason",

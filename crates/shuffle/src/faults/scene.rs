@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::message::{MasterAnswer, MasterCall, Message, Party, WorkerAnswer, WorkerCall};
 use super::random::Random;
 use super::tally::{Event, Tally};
+use crate::ids::ShuffleKey;
 
 /// How long a message may be on its way before its connection is given up. Shorter than any timeout after which somebody
 /// is taken for dead, as it is on real networks.
@@ -62,6 +63,11 @@ impl Scene {
 
     pub fn is_still(&self) -> bool {
         self.flying.is_empty()
+    }
+
+    /// Whether something is under way that a driver or its tasks have said of a shuffle.
+    pub fn names(&self, key: &ShuffleKey) -> bool {
+        self.flying.iter().any(|flying| flying.message.names(key))
     }
 
     /// Whether nothing gets from somebody to the master, nor back.

@@ -102,6 +102,8 @@ events! {
     Read,
     /// A reader or a commit reports that data is lost.
     LossReported,
+    /// A shuffle begins under the number of one that was unregistered.
+    NumberUsedAgain,
     /// A shuffle fails before its commit, for want of workers.
     GaveUp,
 }

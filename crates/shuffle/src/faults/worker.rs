@@ -11,7 +11,7 @@ use crate::report::{Command, HeldShuffle, Phase, Registration, Report};
 use crate::wire::Status;
 use crate::worker::index::Index;
 use crate::worker::replicate::{Copied, combine};
-use crate::worker::state::{Admission, Commit, Pressure, Refusal, ShuffleState, Slot};
+use crate::worker::state::{Admission, Commit, Pressure, Refusal, ReserveRefusal, ShuffleState, Slot};
 
 /// Large enough that memory pressure finds locations worth splitting.
 pub const BATCH_BYTES: u32 = 24 << 20;
@@ -37,6 +37,8 @@ pub struct Copy {
 /// A shuffle on a worker.
 #[derive(Default)]
 pub struct Held {
+    /// Whose it is: shuffles may have the same number one after the other.
+    pub job: u64,
     pub state: ShuffleState,
     pub copies: HashMap<Slot, Copy>,
     winners_on_disk: Vec<AttemptId>,
@@ -81,13 +83,15 @@ pub struct Worker {
     pub stalled_until: Duration,
     pub pressure: Pressure,
     pub shuffles: BTreeMap<ShuffleKey, Held>,
+    /// Shuffles that are not here any more, and until when their files are.
+    deleting: BTreeMap<ShuffleKey, (Duration, Held)>,
     conversation: Conversation,
     copying: BTreeMap<u64, Copying>,
     back_at: Duration,
     /// The life that was told to stop last: who comes back after it is not meant.
     pub stop_meant_for: u64,
-    /// Copies that were here and are not any more, whatever took them.
-    pub lost: BTreeSet<(ShuffleKey, FileName)>,
+    /// Copies of jobs that were here and are not any more, whatever took them.
+    pub lost: BTreeSet<(u64, FileName)>,
 }
 
 /// The worker that an id names.
@@ -109,6 +113,7 @@ impl Worker {
             stalled_until: Duration::ZERO,
             pressure: Pressure::default(),
             shuffles: BTreeMap::new(),
+            deleting: BTreeMap::new(),
             conversation: Conversation::default(),
             copying: BTreeMap::new(),
             back_at: Duration::ZERO,
@@ -136,14 +141,16 @@ impl Worker {
         self.conversation = Conversation::default();
         self.copying.clear();
         self.back_at = scene.time + Duration::from_millis(500 + scene.random.next() % 20_000);
-        for (key, held) in std::mem::take(&mut self.shuffles) {
-            let mut kept = Held::default();
-            let Held { state, mut copies, winners_on_disk, told_on_disk, .. } = held;
+        // What was being deleted may not have been yet.
+        let deleting = std::mem::take(&mut self.deleting).into_iter().map(|(key, (_, held))| (key, held));
+        for (key, held) in std::mem::take(&mut self.shuffles).into_iter().chain(deleting) {
+            let Held { job, state, mut copies, winners_on_disk, told_on_disk, .. } = held;
+            let mut kept = Held { job, ..Held::default() };
             let mut slots: Vec<(FileName, Slot)> = state.slots().collect();
             slots.sort_unstable();
             for (file, slot) in slots {
                 match copies.remove(&slot).filter(|copy| copy.seal_on_disk && !disk_lost) {
-                    None => drop(self.lost.insert((key.clone(), file))),
+                    None => drop(self.lost.insert((job, file))),
                     Some(copy) => {
                         let slot = kept.state.restore(file, copy.index.bytes(), state.has_peer(file));
                         kept.copies.insert(slot, copy);
@@ -190,6 +197,7 @@ impl Worker {
             return;
         }
         self.lose_patience(scene);
+        self.deleting.retain(|_, (until, _)| scene.time < *until);
         match self.phase {
             Phase::Normal => {}
             Phase::Stopping => {
@@ -206,8 +214,9 @@ impl Worker {
             }
             Phase::Decommissioning => {
                 let late = scene.time >= self.leave_by;
-                if self.shuffles.is_empty() || late {
-                    if !self.shuffles.is_empty() {
+                let is_empty = self.shuffles.is_empty() && self.deleting.is_empty();
+                if is_empty || late {
+                    if !is_empty {
                         scene.count(Event::LeftInHaste);
                     }
                     self.say_good_bye(scene, true);
@@ -273,7 +282,8 @@ impl Worker {
             let call = scene.call_master(from, beat);
             self.conversation.asked.insert(call, (scene.time, Asked::Beat));
         }
-        if !is_asked(&self.conversation, true) {
+        // Orders are confirmed when they are carried out.
+        if !is_asked(&self.conversation, true) && self.deleting.is_empty() {
             let seen = self.conversation.seen;
             let call = scene.call_master(from, MasterCall::Watch { connection, worker, incarnation, seen });
             self.conversation.asked.insert(call, (scene.time, Asked::Watch));
@@ -286,9 +296,10 @@ impl Worker {
             locations: held.state.len() as u64,
             bytes: held.copies.values().map(|copy| copy.index.bytes()).sum(),
         };
+        let deleting = |key: &ShuffleKey| HeldShuffle { shuffle: key.clone(), locations: 0, bytes: 0 };
         Report {
             phase: self.phase,
-            shuffles: self.shuffles.iter().map(held).collect(),
+            shuffles: self.shuffles.iter().map(held).chain(self.deleting.keys().map(deleting)).collect(),
             memory_limit_bytes: 1 << 40,
             saturated: self.pressure.exhausted || self.pressure.memory_tight,
             ..Report::default()
@@ -304,9 +315,9 @@ impl Worker {
     pub fn hear_master(&mut self, scene: &mut Scene, call: u64, answer: MasterAnswer) -> Vec<ShuffleKey> {
         let Some((_, asked)) = self.conversation.asked.remove(&call) else { return Vec::new() };
         match answer {
-            MasterAnswer::Expired(Ok(expired)) => {
+            MasterAnswer::Heard(Ok(())) => {
                 self.conversation.registered |= matches!(asked, Asked::Registration);
-                expired
+                Vec::new()
             }
             MasterAnswer::Orders(Ok(orders)) => {
                 let Some(orders) = orders else { return Vec::new() };
@@ -349,25 +360,37 @@ impl Worker {
         }
     }
 
-    /// Deletes a shuffle; whether it was here.
-    pub fn delete(&mut self, key: &ShuffleKey) -> bool {
-        let Some(held) = self.shuffles.remove(key) else { return false };
-        self.lost.extend(held.state.slots().map(|(file, _)| (key.clone(), file)));
-        true
+    /// Deletes a shuffle, and returns whose it was if it was here. A disk may take its time over it.
+    pub fn delete(&mut self, scene: &mut Scene, key: &ShuffleKey) -> Option<u64> {
+        let held = self.shuffles.remove(key)?;
+        let job = held.job;
+        self.lost.extend(held.state.slots().map(|(file, _)| (job, file)));
+        if scene.fault(30) {
+            let until = scene.time + Duration::from_millis(scene.random.next() % 3000);
+            self.deleting.insert(key.clone(), (until, held));
+        }
+        Some(job)
     }
 
     // What clients and other workers ask for.
 
     pub fn handle(&mut self, scene: &mut Scene, call: u64, from: Party, what: WorkerCall) {
         let answer = match what {
-            WorkerCall::Reserve { key, reservations } => {
+            WorkerCall::Reserve { key, job, reservations } => {
                 let pressure = self.pressure();
                 // Before the shuffle is made: a refused one would stay behind empty.
                 let refused = ShuffleState::default().reserve(&[], pressure, LOCATIONS_MAX).err();
+                let refused = refused.or(self.deleting.contains_key(&key).then_some(ReserveRefusal::NoSpace));
                 WorkerAnswer::Reserved(match refused {
                     Some(refusal) => Err(refusal),
                     None => {
-                        let held = self.shuffles.entry(key).or_default();
+                        let empty = Held { job, ..Held::default() };
+                        let held = self.shuffles.entry(key.clone()).or_insert(empty);
+                        assert_eq!(
+                            held.job, job,
+                            "{key} finds an earlier shuffle of its number on {}",
+                            self.id
+                        );
                         held.state.reserve(&reservations, pressure, LOCATIONS_MAX)
                     }
                 })
@@ -377,7 +400,7 @@ impl Worker {
                     for slot in held.state.destroy(files.iter().copied()) {
                         held.copies.remove(&slot);
                     }
-                    self.lost.extend(files.into_iter().map(|file| (key.clone(), file)));
+                    self.lost.extend(files.into_iter().map(|file| (held.job, file)));
                 }
                 WorkerAnswer::Destroyed
             }

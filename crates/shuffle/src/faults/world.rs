@@ -151,11 +151,17 @@ impl World {
         }
     }
 
-    /// A removal may be among what a master forgot.
+    /// A removal may be among what a master forgot, and what is now under the number is then not told from what was.
     fn excuse_the_master(&mut self) {
         if std::mem::take(&mut self.master.forgot) {
             let jobs = self.applications.iter_mut().flat_map(|application| application.jobs.values_mut());
-            jobs.filter(|job| job.dropped).for_each(|job| job.may_stay = true);
+            for job in jobs {
+                job.keeps_number = true;
+                job.may_stay |= job.dropped;
+                if job.is_again {
+                    job.abandon();
+                }
+            }
         }
     }
 
@@ -323,15 +329,11 @@ impl World {
         }
     }
 
-    fn is_needed(&self, key: &ShuffleKey) -> bool {
-        let application = self.applications.iter().find(|application| application.id == key.application);
-        application.is_some_and(|application| application.needs(key.shuffle))
-    }
-
     /// A worker deletes a shuffle, as the master told it.
     fn delete(&mut self, worker: usize, key: &ShuffleKey) {
-        if self.workers[worker].delete(key) {
-            assert!(!self.is_needed(key), "worker {worker} was told to delete {key}, which is needed");
+        if let Some(job) = self.workers[worker].delete(&mut self.scene, key) {
+            let is_needed = self.applications.iter().any(|application| application.needs_job(job));
+            assert!(!is_needed, "worker {worker} was told to delete {key}, which is needed");
             self.scene.count(Event::Deleted);
         }
     }

@@ -244,21 +244,16 @@ pub fn report(message: Option<Received<received::WorkerReport>>) -> Result<Repor
     })
 }
 
-/// Names of shuffles for a worker.
-pub fn shuffle_names(shuffles: &[ShuffleKey]) -> Vec<internal::ShuffleName> {
+/// Orders to a worker.
+pub fn orders(batch: &OrderBatch) -> internal::WorkerOrders {
     let name = |key: &ShuffleKey| internal::ShuffleName {
         application: key.application.to_string(),
         shuffle: key.shuffle.0,
     };
-    shuffles.iter().map(name).collect()
-}
-
-/// Orders to a worker.
-pub fn orders(batch: &OrderBatch) -> internal::WorkerOrders {
     internal::WorkerOrders {
         status: Status::Success.code(),
         sequence: batch.sequence,
-        expired: shuffle_names(&batch.expired),
+        expired: batch.expired.iter().map(name).collect(),
         command: internal::WorkerCommand::from(batch.command).into(),
     }
 }

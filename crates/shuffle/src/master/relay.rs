@@ -100,6 +100,7 @@ impl Leader {
 async fn accept(socket: TcpListener, leader: Arc<Leader>, connections_max: usize) {
     let mut connections = JoinSet::new();
     let places = Arc::new(Semaphore::new(connections_max));
+    let mut is_full = false;
     loop {
         let accepted = tokio::select! {
             accepted = socket.accept() => accepted,
@@ -113,7 +114,14 @@ async fn accept(socket: TcpListener, leader: Arc<Leader>, connections_max: usize
                 continue;
             }
         };
-        let Ok(place) = places.clone().try_acquire_owned() else { continue };
+        let Ok(place) = places.clone().try_acquire_owned() else {
+            if !std::mem::replace(&mut is_full, true) {
+                let (leader, limit) = (&leader.address, connections_max);
+                warn!(%leader, limit, "too many connections: new ones are closed; does the leader pass them back here?");
+            }
+            continue;
+        };
+        is_full = false;
         let leader = leader.clone();
         connections.spawn(async move {
             if let Err(error) = pass_on(stream, &leader).await {
@@ -136,6 +144,7 @@ async fn pass_on(mut near: TcpStream, leader: &Leader) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::heard::Heard;
 
     #[tokio::test]
     async fn nobody_passes_on_to_itself() {
@@ -148,5 +157,22 @@ mod tests {
         let other = Relay::bind(("127.0.0.1", 0)).await.unwrap();
         let bound = Relay::bind(("127.0.0.1", 0)).await.unwrap();
         assert!(bound.serve(other.address.to_string(), 10).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn two_that_pass_on_to_each_other_say_so() {
+        let (heard, _listening) = Heard::begin();
+        let first = Relay::bind(("127.0.0.1", 0)).await.unwrap();
+        let second = Relay::bind(("127.0.0.1", 0)).await.unwrap();
+        let addresses = [first.address.to_string(), second.address.to_string()];
+        let first = first.serve(addresses[1].clone(), 10).await.unwrap();
+        let _second = second.serve(addresses[0].clone(), 10).await.unwrap();
+        let _client = TcpStream::connect(first.address).await.unwrap();
+        let said = async {
+            while !heard.text().contains("does the leader pass them back here?") {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        timeout(Duration::from_secs(20), said).await.expect("it is said");
     }
 }

@@ -13,13 +13,15 @@ use tokio::task::JoinHandle;
 use super::journal::{FileJournal, FileJournalOptions, Journal, NoJournal};
 use super::options::Options;
 use super::pages::MasterPages;
+use super::record::Record;
 use super::relay::Relay;
 use super::service::MasterService;
-use super::state::{Decision, Now, OrderBatch, Standing, State, Unregistered};
+use super::state::{Decision, Limits as StateLimits, Now, OrderBatch, Standing, State, Unregistered, Worker};
 use crate::http::HttpServer;
 use crate::ids::WorkerId;
 use crate::metrics::Timer;
 use crate::net::{Listener, ListenerHandle, Options as NetOptions, cannot_bind, raise_file_limit};
+use crate::report::Phase;
 use crate::wire::Limits;
 use crate::{Error, Kind, Result};
 
@@ -310,8 +312,37 @@ async fn tick(shared: Arc<Shared>) {
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        shared.decide(|state, now| state.expire(now)).await;
+        let silent = shared.decide(|state, now| {
+            let stops = |(worker, held): (&WorkerId, &Worker)| {
+                (held.report.phase == Phase::Stopping).then(|| worker.clone())
+            };
+            let stopping: Vec<WorkerId> = state.workers().iter().filter_map(stops).collect();
+            let Decision { records, wake, .. } = state.expire(now);
+            Decision { reply: (records.clone(), stopping), records, wake }
+        });
+        let (records, stopping) = silent.await;
+        say_silent(&records, &stopping, &shared.options.limits);
         shared.forget_bells();
+    }
+}
+
+/// Says who was not heard for so long that it is over.
+fn say_silent(records: &[Record], stopping: &[WorkerId], limits: &StateLimits) {
+    for record in records {
+        match record {
+            Record::WorkerRemoved { worker, left: false, .. } if stopping.contains(worker) => {
+                tracing::info!(%worker, "a worker that has stopped is not back yet, and counts as lost");
+            }
+            Record::WorkerRemoved { worker, left: false, .. } => {
+                let silence = limits.worker_timeout;
+                tracing::warn!(%worker, ?silence, "a worker was not heard, and counts as lost");
+            }
+            Record::ApplicationRemoved { application, silent: true, .. } => {
+                let silence = limits.application_timeout;
+                tracing::warn!(%application, ?silence, "an application was not heard: its shuffles are deleted");
+            }
+            _ => {}
+        }
     }
 }
 
@@ -326,8 +357,7 @@ mod tests {
     use std::pin::Pin;
     use std::task::{Context, Waker};
 
-    use super::super::record::Record;
-    use super::super::state::scene::{grant, id, state_of};
+    use super::super::state::scene::{at, grant, id, pulse, registration, state_of};
     use super::*;
     use crate::heard::Heard;
     use crate::ids::{ApplicationId, ShuffleId, ShuffleKey};
@@ -389,6 +419,43 @@ mod tests {
         assert!(!heard.text().contains("WARN"), "{}", heard.text());
         drop(start().await);
         until_said(" WARN the connection to a worker ended, which has not said that it stops worker=").await;
+    }
+
+    #[tokio::test]
+    async fn who_is_lost_or_let_go_for_silence_is_said() {
+        let (heard, _listening) = Heard::begin();
+        let silence = Duration::from_millis(100);
+        let limits =
+            StateLimits { worker_timeout: silence, application_timeout: silence, ..StateLimits::default() };
+        let mut state = State::new(limits.clone());
+        for number in 0..2 {
+            let registration = registration(id(number), number.into());
+            assert!(state.register_worker(at(0), number.into(), registration).reply);
+        }
+        let left = state.worker_leaves(at(0), &id(1), 1, Phase::Stopping, true);
+        assert_eq!(left.reply, Ok(()));
+        assert!(state.application_heartbeat(at(0), pulse()).reply.is_some());
+        let address = SocketAddr::from(([127, 0, 0, 1], 9097));
+        let options = Options { limits, ..Options::embedded() };
+        let core = Core { state, journal: Box::new(NoJournal) };
+        let shared = Arc::new(Shared::new(options, Instant::now(), address, core));
+        let ticking = tokio::spawn(tick(shared.clone()));
+        let over = async {
+            while !shared.read(|state| state.workers().is_empty() && state.applications().is_empty()) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), over).await.expect("they are over");
+        tokio::task::yield_now().await;
+        ticking.abort();
+        let text = heard.text();
+        for said in [
+            "WARN a worker was not heard, and counts as lost worker=worker0:0:2:3:4 silence=100ms",
+            "INFO a worker that has stopped is not back yet, and counts as lost worker=worker1:1:2:3:4",
+            "WARN an application was not heard: its shuffles are deleted application=app silence=100ms",
+        ] {
+            assert_eq!(text.matches(said).count(), 1, "{text}");
+        }
     }
 
     fn is_pending<T>(future: &mut Pin<Box<dyn Future<Output = T> + '_>>) -> bool {

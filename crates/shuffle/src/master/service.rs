@@ -177,16 +177,12 @@ impl MasterService {
             heartbeat_interval_ms: i64::try_from(heartbeat.as_millis()).unwrap_or(i64::MAX),
             ..internal::WorkerRegistered::default()
         };
-        match registered {
-            Some(expired) => {
-                tracing::info!(%worker, "a worker registered");
-                response.status = Status::Success.code();
-                response.expired = messages::shuffle_names(&expired);
-            }
-            None => {
-                response.status = Status::RequestFailed.code();
-                response.message = "the master's limit on workers is reached".to_owned();
-            }
+        if registered {
+            tracing::info!(%worker, "a worker registered");
+            response.status = Status::Success.code();
+        } else {
+            response.status = Status::RequestFailed.code();
+            response.message = "the master's limit on workers is reached".to_owned();
         }
         Ok(Answer::of(&response))
     }
@@ -199,22 +195,13 @@ impl MasterService {
         let worker = messages::worker(request.worker.as_ref())?;
         let report = messages::report(request.part(received::WorkerHeartbeat::REPORT)?)?;
         let incarnation = request.incarnation;
-        let expired = self
+        let heard = self
             .shared
             .decide(|state, now| {
                 state.worker_heartbeat(now, connection.number(), &worker, incarnation, report)
             })
             .await;
-        Ok(Answer::of(&match expired {
-            Ok(expired) => internal::WorkerHeartbeatReply {
-                status: Status::Success.code(),
-                expired: messages::shuffle_names(&expired),
-            },
-            Err(Unregistered) => internal::WorkerHeartbeatReply {
-                status: Status::WorkerUnknown.code(),
-                ..internal::WorkerHeartbeatReply::default()
-            },
-        }))
+        Ok(Answer::of(&internal::WorkerHeartbeatReply { status: status(heard).code() }))
     }
 }
 

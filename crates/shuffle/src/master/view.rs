@@ -231,7 +231,7 @@ mod tests {
         let shuffles = held.iter().enumerate().map(shuffle).collect();
         let report = Report { shuffles, directories: vec![directory], ..Report::default() };
         let registered = Registration { report, ..registration(id(worker), worker.into()) };
-        assert!(state.register_worker(at(0), worker.into(), registered).reply.is_some());
+        assert!(state.register_worker(at(0), worker.into(), registered).reply);
     }
 
     fn shown(state: &State, name: &str) -> Vec<(String, u64)> {

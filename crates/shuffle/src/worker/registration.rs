@@ -16,9 +16,8 @@ use crate::wire::internal::{
     DirectoryHealth, DirectoryReport, HeldShuffle, ShuffleName, WorkerHeartbeat, WorkerIdentity, WorkerLeave,
     WorkerPhase, WorkerRegister, WorkerReport, WorkerWatch,
 };
-use crate::wire::lists::Messages;
 use crate::wire::message::{Message, Receivable, Typed};
-use crate::wire::received::{self, WorkerHeartbeatReply, WorkerLeaveReply, WorkerOrders, WorkerRegistered};
+use crate::wire::received::{WorkerHeartbeatReply, WorkerLeaveReply, WorkerOrders, WorkerRegistered};
 use crate::wire::rpc::{self, Answer, Request};
 use crate::wire::{Header, Received, Status, WORKER_SHUFFLES_MAX};
 
@@ -114,7 +113,6 @@ impl Registration {
         tracing::info!(%master, worker = %self.node.id, "registered");
         self.node.set_registered(true);
         *backoff = BACKOFF;
-        self.expire(&registered, WorkerRegistered::EXPIRED)?;
         let interval_ms = u64::try_from(registered.heartbeat_interval_ms).unwrap_or(0).clamp(100, 60_000);
         tokio::select! {
             ended = self.heartbeats(master, Duration::from_millis(interval_ms)) => ended,
@@ -135,7 +133,6 @@ impl Registration {
             if reply.status != Status::Success.code() {
                 return Ok(()); // it does not know us any more: register again
             }
-            self.expire(&reply, WorkerHeartbeatReply::EXPIRED)?;
         }
     }
 
@@ -154,7 +151,12 @@ impl Registration {
             if orders.status != Status::Success.code() {
                 return Ok(());
             }
-            let keys = self.expire(&orders, WorkerOrders::EXPIRED)?;
+            let mut keys = Vec::new();
+            for name in orders.messages(WorkerOrders::EXPIRED) {
+                let name = name?;
+                keys.push(ShuffleKey::new(name.application.as_str(), name.shuffle));
+            }
+            self.node.expire_all(keys.iter().cloned());
             let command = Option::<Command>::from(orders.command());
             let before = std::mem::replace(&mut obeyed, (orders.sequence, command));
             if let Some(command) = command.filter(|_| command != before.1) {
@@ -188,21 +190,6 @@ impl Registration {
                 return;
             }
         }
-    }
-
-    /// Begins to delete shuffles, and returns which.
-    fn expire<M>(
-        &self,
-        reply: &Received<M>,
-        names: Messages<M, received::ShuffleName>,
-    ) -> Result<Vec<ShuffleKey>> {
-        let mut keys = Vec::new();
-        for name in reply.messages(names) {
-            let name = name?;
-            keys.push(ShuffleKey::new(name.application.as_str(), name.shuffle));
-        }
-        self.node.expire_all(keys.iter().cloned());
-        Ok(keys)
     }
 
     async fn ask<Q: Typed, A: Receivable>(
@@ -318,7 +305,7 @@ mod tests {
                 panic!("not a message");
             };
             if message.kind == MessageType::WORKER_WATCH {
-                let watch: Received<received::WorkerWatch> = message.parse().unwrap();
+                let watch: Received<crate::wire::received::WorkerWatch> = message.parse().unwrap();
                 let orders = self.orders.lock().unwrap().clone();
                 self.seen.send(watch.seen).unwrap();
                 match watch.seen < orders.sequence {

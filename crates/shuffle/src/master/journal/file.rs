@@ -184,12 +184,16 @@ impl Journal for FileJournal {
         let (begun, answer) = sync_channel(1);
         self.queue.push(Order::Begin { begun });
         let dir = self.options.dir.clone();
-        let (snapshot_len, syncer) = (self.snapshot_len.clone(), self.syncer.clone());
+        let (snapshot_len, syncer, health) =
+            (self.snapshot_len.clone(), self.syncer.clone(), self.health.clone());
         let write = move |begun: Result<Begun>| -> Result<(), SnapshotError> {
             let Begun { first, before } = begun?;
             syncer.sync(&before).map_err(SnapshotError::Sync)?;
             // The new file's name, which a power failure may take with all that is written to it.
-            sync_dir(&dir)?;
+            let lacks_name = |_: &SnapshotError| {
+                health.lacks(Instant::now(), "the name of a new file may not be on the disk".to_owned());
+            };
+            sync_dir(&dir).inspect_err(lacks_name)?;
             let len = snapshot::write(&dir, first, &records)?;
             syncer.has_snapshot(first);
             snapshot_len.store(len, Ordering::Relaxed);
@@ -449,7 +453,7 @@ mod tests {
         // The snapshot cannot be written, and does not take the place of what it was to replace.
         fs::create_dir(dir.path().join("snapshot.tmp")).unwrap();
         journal.snapshot(Vec::new())();
-        append_with_fault(&mut journal, 3);
+        append(&mut journal, 3..4);
         drop(journal);
         let whole = fs::read(&path).unwrap();
         fs::write(&path, &whole[..whole.len() - 1]).unwrap();
@@ -546,14 +550,30 @@ mod tests {
         // No file takes the place of a directory.
         fs::create_dir_all(snapshot_path(dir.path(), next).join("full")).unwrap();
         journal.snapshot((0..3).map(registered).collect())();
-        assert!(journal.fault().unwrap().contains("snapshot"));
         let unfinished = dir.path().join("snapshot.tmp");
         assert!(!unfinished.exists(), "the room is the records'");
+        append(&mut journal, 3..4); // There is no fault: all is kept, in two files.
         fs::remove_dir_all(snapshot_path(dir.path(), next)).unwrap();
         drop(journal);
         fs::write(&unfinished, b"half").unwrap(); // Killed before it had its name.
-        assert_eq!(open(dir.path()).1, [0, 1, 2].map(registered));
+        assert_eq!(open(dir.path()).1, [0, 1, 2, 3].map(registered));
         assert!(!unfinished.exists());
+    }
+
+    #[test]
+    fn a_file_whose_name_may_not_be_on_the_disk_does_not_keep_records_as_promised() {
+        let dir = tempfile::tempdir().unwrap();
+        let (place, elsewhere) = (dir.path().join("here"), dir.path().join("there"));
+        let (mut journal, _) = open(&place);
+        append(&mut journal, 0..3);
+        let job = journal.snapshot((0..3).map(registered).collect());
+        settle(&journal);
+        fs::rename(&place, &elsewhere).unwrap();
+        job();
+        assert!(journal.fault().is_some());
+        fs::rename(&elsewhere, &place).unwrap();
+        journal.snapshot((0..3).map(registered).collect())();
+        assert_eq!(journal.fault(), None);
     }
 
     #[test]

@@ -7,8 +7,10 @@
 //! | a record is passed over | lacking  | lacking                                              | poisoned |
 //! | an fsync fails          | poisoned | poisoned                                             | poisoned |
 //! | a snapshot ends         | whole    | whole, or as below if a record was lost since it began | poisoned |
-//! | a snapshot fails        | lacking  | lacking, the next attempt is later                   | poisoned |
+//! | a snapshot fails        | whole    | lacking                                              | poisoned |
 //!
+//! Behind a snapshot that failed the next attempt is later. A journal that lacks nothing but a snapshot has all records in
+//! more files, and keeps what it is given.
 //! What a file can take is another matter: the one that a snapshot begins takes records while the journal still lacks some.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,6 +33,8 @@ struct Inner {
     /// Failures so far: a snapshot mends those from before it began.
     faults: u64,
     snapshot_runs: bool,
+    /// When the next snapshot may begin, if one has failed or is needed.
+    retry_at: Option<Instant>,
     /// The wait after the next failure.
     retry: Duration,
 }
@@ -41,7 +45,6 @@ enum Condition {
     /// Records are missing in the files; the next snapshot mends it.
     Lacking {
         why: String,
-        retry_at: Instant,
     },
     /// An fsync failed: what the kernel then holds of the files is unknown, and is not asked again.
     Poisoned {
@@ -52,8 +55,13 @@ enum Condition {
 impl Health {
     /// Of a journal that was read and lacks nothing.
     pub fn new() -> Arc<Self> {
-        let condition = Condition::Whole;
-        Arc::new(Self(Mutex::new(Inner { condition, faults: 0, snapshot_runs: false, retry: RETRY_MIN })))
+        Arc::new(Self(Mutex::new(Inner {
+            condition: Condition::Whole,
+            faults: 0,
+            snapshot_runs: false,
+            retry_at: None,
+            retry: RETRY_MIN,
+        })))
     }
 
     /// A record was not written, or was refused.
@@ -90,12 +98,12 @@ impl Health {
     /// Whether a snapshot should begin: to be whole again, or because the journal has grown.
     pub fn wants_snapshot(&self, now: Instant, has_grown: bool) -> bool {
         let inner = self.lock();
-        let is_due = match &inner.condition {
+        let is_wanted = match &inner.condition {
             Condition::Whole => has_grown,
-            Condition::Lacking { retry_at, .. } => now >= *retry_at,
+            Condition::Lacking { .. } => true,
             Condition::Poisoned { .. } => false,
         };
-        is_due && !inner.snapshot_runs
+        is_wanted && inner.retry_at.is_none_or(|retry_at| now >= retry_at) && !inner.snapshot_runs
     }
 
     /// Begins a snapshot of all that was decided so far. No other begins before it ends.
@@ -109,7 +117,7 @@ impl Health {
     pub fn why(&self) -> Option<String> {
         match &self.lock().condition {
             Condition::Whole => None,
-            Condition::Lacking { why, .. } | Condition::Poisoned { why } => Some(why.clone()),
+            Condition::Lacking { why } | Condition::Poisoned { why } => Some(why.clone()),
         }
     }
 
@@ -124,8 +132,12 @@ impl Inner {
         match &mut self.condition {
             Condition::Poisoned { .. } => {}
             // However many are lost meanwhile, the attempt comes when it was to come.
-            Condition::Lacking { why, .. } => *why = reason,
-            Condition::Whole => self.retries_later(now, reason),
+            Condition::Lacking { why } => *why = reason,
+            Condition::Whole => {
+                tracing::error!("the journal does not keep records any more: {reason}");
+                self.condition = Condition::Lacking { why: reason };
+                self.retries_later(now);
+            }
         }
     }
 
@@ -136,19 +148,18 @@ impl Inner {
     }
 
     /// The next attempt is after a wait, and the one after that after twice as long.
-    fn retries_later(&mut self, now: Instant, why: String) {
-        if let Condition::Whole = self.condition {
-            tracing::error!("the journal does not keep records any more: {why}");
-        }
-        self.condition = Condition::Lacking { why, retry_at: now + self.retry };
+    fn retries_later(&mut self, now: Instant) {
+        self.retry_at = Some(now + self.retry);
         self.retry = (2 * self.retry).min(RETRY_MAX);
     }
 
-    fn snapshot_failed(&mut self, now: Instant, why: String) {
-        self.faults += 1;
-        if !matches!(self.condition, Condition::Poisoned { .. }) {
-            self.retries_later(now, why);
+    fn snapshot_failed(&mut self, now: Instant, reason: String) {
+        match &mut self.condition {
+            Condition::Whole => tracing::warn!("the journal keeps records, and grows: {reason}"),
+            Condition::Lacking { why } => *why = reason,
+            Condition::Poisoned { .. } => return,
         }
+        self.retries_later(now);
     }
 
     fn poison(&mut self, why: String) {
@@ -162,14 +173,14 @@ impl Inner {
     }
 
     fn snapshot_ended(&mut self, now: Instant, faults: u64) {
-        let Condition::Lacking { why, .. } = &self.condition else { return };
-        if self.faults == faults {
+        if self.faults != faults {
+            self.retries_later(now);
+            return;
+        }
+        (self.retry_at, self.retry) = (None, RETRY_MIN);
+        if let Condition::Lacking { .. } = self.condition {
             tracing::info!("the journal is whole again");
             self.condition = Condition::Whole;
-            self.retry = RETRY_MIN;
-        } else {
-            let why = why.clone();
-            self.retries_later(now, why);
         }
     }
 }
@@ -331,7 +342,13 @@ mod tests {
         let now = Instant::now();
         let health = Health::new();
         health.begin().end(now, failed());
-        assert_lacking(&health, "full", now + RETRY_MIN);
+        assert_whole(&health);
+        assert!(!health.wants_snapshot(now + RETRY_MIN - Duration::from_millis(1), true));
+        assert!(
+            health.wants_snapshot(now + RETRY_MIN, true) && !health.wants_snapshot(now + RETRY_MIN, false)
+        );
+        health.begin().end(now, Ok(()));
+        assert!(health.wants_snapshot(now, true), "what failed is over");
         let health = lacking(now);
         health.begin().end(now, failed());
         assert_lacking(&health, "full", now + 2 * RETRY_MIN);
@@ -343,16 +360,26 @@ mod tests {
 
     #[test]
     fn attempts_become_rare_and_stay_bounded() {
-        let (health, mut now) = (Health::new(), Instant::now());
-        let mut waits = Vec::new();
-        for _ in 0..9 {
-            health.begin().end(now, failed());
-            let wait =
-                (0..).find(|seconds| health.wants_snapshot(now + Duration::from_secs(*seconds), false));
-            waits.push(wait.unwrap());
-            now += Duration::from_secs(wait.unwrap());
+        for is_whole in [true, false] {
+            let (health, mut now) = (Health::new(), Instant::now());
+            let mut waits = Vec::new();
+            let mut wait = |now: Instant| {
+                let due =
+                    |seconds: &u64| health.wants_snapshot(now + Duration::from_secs(*seconds), is_whole);
+                waits.push((0..).find(due).unwrap());
+                now + Duration::from_secs(*waits.last().unwrap())
+            };
+            if !is_whole {
+                health.lacks(now, "first".to_owned());
+                now = wait(now);
+            }
+            for _ in 0..9 {
+                health.begin().end(now, failed());
+                now = wait(now);
+            }
+            assert_eq!(waits[..9], [5, 10, 20, 40, 80, 160, 300, 300, 300]);
+            assert_eq!(health.is_whole(), is_whole);
         }
-        assert_eq!(waits, [5, 10, 20, 40, 80, 160, 300, 300, 300]);
     }
 
     #[test]

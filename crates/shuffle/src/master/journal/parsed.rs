@@ -18,12 +18,10 @@ pub struct Parsed {
 /// Why there is more in a segment than could be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
-    /// No whole frame stands here.
+    /// No whole frame stands here that belongs here.
     Broken,
     /// A record that this version does not know.
     Foreign,
-    /// A whole frame that does not belong here.
-    Misplaced,
 }
 
 /// Reads the whole entries at the front of the segment that begins at `first`.
@@ -36,15 +34,11 @@ pub fn parse(bytes: &[u8], first: u64) -> Parsed {
                 len
             }
             Frame::Whole { sequence, entry: Entry::Synced(_), len } if sequence == parsed.next => len,
-            Frame::Whole { .. } => {
-                parsed.stop = Some(Stop::Misplaced);
-                break;
-            }
             Frame::Foreign => {
                 parsed.stop = Some(Stop::Foreign);
                 break;
             }
-            Frame::Broken => {
+            Frame::Whole { .. } | Frame::Broken => {
                 parsed.stop = Some(Stop::Broken);
                 break;
             }
@@ -115,6 +109,23 @@ mod tests {
             assert!(matches!(stop, Stop::Broken));
             (len, is_rot(bytes, len, next, 0))
         })
+    }
+
+    #[test]
+    fn entries_are_read_in_order() {
+        let Written { bytes, ends, .. } = written(6, &[]);
+        let entry =
+            |number: usize| &bytes[number.checked_sub(1).map_or(0, |before| ends[before])..ends[number]];
+        let of = |numbers: &[usize]| {
+            numbers.iter().flat_map(|number| entry(*number)).copied().collect::<Vec<u8>>()
+        };
+        assert_eq!(stops(&of(&[0, 1, 3, 4])), Some((ends[1], false)));
+        assert_eq!(stops(&of(&[0, 1, 1, 2])), Some((ends[1], false)));
+        assert_eq!(stops(&of(&[5])), Some((0, false)));
+        // One that was on the disk is missing.
+        let Written { bytes: later, ends, .. } = written(6, &[4]);
+        let missing = [&later[..ends[1]], &later[ends[2]..]].concat();
+        assert_eq!(stops(&missing), Some((ends[1], true)));
     }
 
     #[test]

@@ -150,7 +150,7 @@ pub fn read(path: &Path, first: u64, synced_behind: impl FnOnce() -> Result<u64>
             tracing::warn!(path = %path.display(), offset = len, torn, "cut the torn end of a journal file");
             file.set_len(len as u64).map_err(at(path))?;
         }
-        Some(Stop::Broken | Stop::Misplaced) => return Err(corrupt(path, len)),
+        Some(Stop::Broken) => return Err(corrupt(path, len)),
     }
     file.sync_all().map_err(at(path))?;
     Ok(Contents { records, next })

@@ -112,3 +112,32 @@ pub fn read(path: &Path) -> Result<Vec<Record>> {
     }
     Err(corrupt(path, at))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Kind;
+    use crate::ids::ShuffleKey;
+
+    #[test]
+    fn records_are_read_in_order_and_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("snapshot");
+        let read_of = |sequences: &[u64]| {
+            let mut bytes = BytesMut::new();
+            for (at, sequence) in sequences.iter().enumerate() {
+                let shuffle = ShuffleKey::new("app", *sequence as i32);
+                let record = Record::ShuffleRegistered { shuffle, at_unix_ms: 0 };
+                let is_last = at + 1 == sequences.len();
+                let entry = if is_last { Entry::SnapshotEnd(at as u64) } else { Entry::Record(record) };
+                encode(*sequence, &entry, &mut bytes);
+            }
+            fs::write(&path, &bytes).unwrap();
+            read(&path).map(|records| records.len()).map_err(|error| error.kind())
+        };
+        assert_eq!(read_of(&[0, 1, 2, 3]), Ok(3));
+        for misplaced in [&[0, 1, 3, 3][..], &[0, 0, 1, 3], &[1, 2, 3, 4], &[0, 2, 1, 3], &[0, 1, 2, 4]] {
+            assert_eq!(read_of(misplaced), Err(Kind::Corrupt), "{misplaced:?}");
+        }
+    }
+}

@@ -94,7 +94,7 @@ mod tests {
             report: Report { memory_limit_bytes: 1 << 30, ..Report::default() },
             push_ports: (101..100 + ports).collect(),
         };
-        assert!(state.register_worker(NOW, host.into(), registration).reply.is_some());
+        assert!(state.register_worker(NOW, host.into(), registration).reply);
     }
 
     fn state(workers: u16, ports: u16) -> State {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::super::record::{PROPERTIES_MAX, Record, SHUFFLES_REMOVED_MAX, User};
-use super::{Application, Decision, Link, Now, Shuffle, Standing, State};
+use super::{Application, Decision, Link, Now, Standing, State, Worker};
 use crate::ids::{ApplicationId, ShuffleId, ShuffleKey, WorkerId};
 
 /// The most bytes of each half of a property that is kept.
@@ -107,7 +107,7 @@ impl State {
     }
 
     /// Shuffles that the application no longer needs: their data goes, at once. Those that are not known are buried all
-    /// the same, for a worker may hold what a lost journal does not name; its next report is answered with them.
+    /// the same, for a worker may hold what a lost journal does not name; its next report brings it the order.
     pub fn unregister_shuffles(
         &mut self,
         now: Now,
@@ -263,24 +263,28 @@ impl State {
         silent: bool,
     ) -> Vec<WorkerId> {
         let Some(known) = self.applications.get(application) else { return Vec::new() };
-        let known = shuffles.iter().filter_map(|id| known.shuffles.get_key_value(id));
-        let known: Vec<(&ShuffleId, &Shuffle)> = known.collect();
-        let mut wake = Vec::new();
-        for (worker, state) in &mut self.workers {
-            if silent && state.link == Link::Broken {
-                continue;
-            }
-            let may_hold =
-                |shuffle: &Shuffle| shuffle.workers.as_ref().is_none_or(|listed| listed.contains(worker));
-            let mut held = known.iter().filter(|(_, shuffle)| may_hold(shuffle)).peekable();
-            if held.peek().is_some() {
-                wake.push(worker.clone());
-            }
-            for (id, _) in held {
-                state.orders.delete(ShuffleKey { application: application.clone(), shuffle: **id });
+        let mut wake = BTreeSet::new();
+        for id in shuffles {
+            let Some(shuffle) = known.shuffles.get(id) else { continue };
+            let mut order = |worker: &WorkerId, state: &mut Worker| {
+                if !(silent && state.link == Link::Broken) {
+                    state.orders.delete(ShuffleKey { application: application.clone(), shuffle: *id });
+                    wake.insert(worker.clone());
+                }
+            };
+            // Most shuffles are on few workers: all of them are not asked for each of thousands.
+            match &shuffle.workers {
+                Some(listed) => {
+                    for worker in listed {
+                        if let Some(state) = self.workers.get_mut(worker) {
+                            order(worker, state);
+                        }
+                    }
+                }
+                None => self.workers.iter_mut().for_each(|(worker, state)| order(worker, state)),
             }
         }
-        wake
+        wake.into_iter().collect()
     }
 }
 
@@ -289,19 +293,14 @@ mod tests {
     use std::time::Duration;
 
     use super::super::scene::{
-        Logged, at, grant, id, pulse, registration, request, restarted, run, state_of,
+        Logged, at, delete, deletions_of, grant, holding, id, pulse, registration, request, restarted, run,
+        state_of,
     };
     use super::super::{Limits, NAMED_MAX, SlotRequest};
     use super::*;
     use crate::report::{HeldShuffle, Registration, Report};
 
-    /// A report of a worker that holds the application's first shuffle.
-    fn holding() -> Report {
-        let held = HeldShuffle { shuffle: ShuffleKey::new("app", 0), locations: 1, bytes: 1 };
-        Report { shuffles: vec![held], ..Report::default() }
-    }
-
-    /// A worker is heard on a connection, and the master looks who is silent. Returns what the worker may delete.
+    /// A worker is heard on a connection, and the master looks who is silent. Returns what the worker is to delete.
     fn beat(
         state: &mut Logged,
         second: u64,
@@ -310,8 +309,9 @@ mod tests {
         report: Report,
     ) -> Vec<ShuffleKey> {
         let heard = state.worker_heartbeat(at(second), connection, &id(worker), worker.into(), report);
+        assert_eq!(heard.reply, Ok(()));
         let _ = state.expire(at(second));
-        heard.reply.unwrap()
+        deletions_of(state, worker)
     }
 
     #[test]
@@ -349,7 +349,7 @@ mod tests {
             for mut state in [cut_off, again] {
                 // Workers' connections are back before the driver's, whose request is still to fail.
                 let back = Registration { report: holding(), ..registration(id(0), 0) };
-                assert_eq!(state.register_worker(at(silence + 1), 7, back).reply, Some(Vec::new()));
+                assert!(state.register_worker(at(silence + 1), 7, back).reply);
                 for second in (silence + 5..silence + 70).step_by(5) {
                     assert_eq!(beat(&mut state, second, 7, 0, holding()), []);
                     assert_eq!(state.worker_orders(&id(0), 0, 0), Ok(None), "{second} s");
@@ -393,8 +393,8 @@ mod tests {
         let [timeout, lost, quiet] = limits();
         let end = lost + 2 * timeout - quiet;
         let mut state = cut_off_with_a_worker_until(end - 5);
-        assert_eq!(beat(&mut state, end, 0, 0, holding()), []);
-        assert!(is_told(&mut state, 0), "the others may be gone for good");
+        let deleted = beat(&mut state, end, 0, 0, holding());
+        assert_eq!(deleted, [ShuffleKey::new("app", 0)], "the others may be gone for good");
     }
 
     #[test]
@@ -403,7 +403,7 @@ mod tests {
         let mut state = cut_off_with_a_worker_until(timeout);
         for number in [1, 2] {
             let back = registration(id(number), number.into());
-            assert!(state.register_worker(at(timeout + 1), number.into(), back).reply.is_some());
+            assert!(state.register_worker(at(timeout + 1), number.into(), back).reply);
         }
         let mut beats = |second| {
             let _ = [0, 1, 2].map(|number| beat(&mut state, second, number.into(), number, holding()));
@@ -425,7 +425,7 @@ mod tests {
                 // It takes free ports, and is another one each time.
                 let worker = WorkerId { rpc_port: 100 + second as u16, ..id(9) };
                 let registered = state.register_worker(at(second), 9, registration(worker, second));
-                assert!(registered.reply.is_some());
+                assert!(registered.reply);
             }
             let _ = [0, 1, 2].map(|number| beat(&mut state, second, number.into(), number, holding()));
         }
@@ -454,12 +454,11 @@ mod tests {
             assert_eq!(beat(&mut state, second, 0, 0, holding()), []);
             assert_eq!(state.worker_orders(&id(0), 0, 0), Ok(None));
         }
-        assert_eq!(beat(&mut state, timeout, 0, 0, holding()), []);
-        let ordered = state.worker_orders(&id(0), 0, 0).unwrap().expect("a deletion");
-        assert_eq!(ordered.expired, [ShuffleKey::new("app", 0)]);
+        assert_eq!(beat(&mut state, timeout, 0, 0, holding()), [ShuffleKey::new("app", 0)]);
+        assert_eq!(delete(&mut state, 0), [ShuffleKey::new("app", 0)]);
         // A worker that was away is left alone for as long as the application might be.
         let back = Registration { report: holding(), ..registration(id(1), 1) };
-        assert_eq!(state.register_worker(at(timeout), 8, back).reply, Some(Vec::new()));
+        assert!(state.register_worker(at(timeout), 8, back).reply);
         let mut beats = |second| {
             assert_eq!(beat(&mut state, second, 0, 0, Report::default()), []);
             beat(&mut state, second, 8, 1, holding())
@@ -514,8 +513,8 @@ mod tests {
             assert_eq!(state.application_heartbeat(at(end), pulse()).records.len(), 1);
             for mut state in [again, restarted(&state, at(end)), state] {
                 let back = Registration { report: holding(), ..registration(id(0), 0) };
-                let expired = state.register_worker(at(end), 7, back).reply;
-                assert_eq!(expired, Some(vec![ShuffleKey::new("app", 0)]));
+                assert!(state.register_worker(at(end), 7, back).reply);
+                assert_eq!(deletions_of(&state, 0), [ShuffleKey::new("app", 0)]);
                 assert_eq!(state.shuffle_count(), 0);
             }
         }
@@ -586,8 +585,8 @@ mod tests {
             let late = HeldShuffle { shuffle: ShuffleKey::new("app", 4095), locations: 1, bytes: 1 };
             let report = Report { shuffles: vec![late], ..Report::default() };
             let back = Registration { report, ..registration(id(7), 7) };
-            let expired = state.register_worker(at(3), 7, back).reply;
-            assert_eq!(expired, Some(vec![ShuffleKey::new("app", 4095)]));
+            assert_eq!(state.register_worker(at(3), 7, back).wake, [id(7)]);
+            assert_eq!(deletions_of(&state, 7), [ShuffleKey::new("app", 4095)]);
         }
     }
 

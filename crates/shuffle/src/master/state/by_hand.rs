@@ -155,7 +155,7 @@ mod tests {
 
     /// What a worker is told when it registers, and confirms to have heard.
     fn told(state: &mut Logged, phase: Phase) -> Option<Command> {
-        assert!(state.register_worker(at(1), 1, reports(phase)).reply.is_some());
+        assert!(state.register_worker(at(1), 1, reports(phase)).reply);
         let orders = state.worker_orders(&id(0), 0, 0).unwrap()?;
         assert_eq!(state.worker_orders(&id(0), 0, orders.sequence), Ok(None));
         orders.command
@@ -201,7 +201,7 @@ mod tests {
             if was_told_here {
                 let _ = state.command_workers(at(0), Command::Decommission, &[id(0)]);
             }
-            assert!(state.register_worker(at(0), 0, reports(Phase::Decommissioning)).reply.is_some());
+            assert!(state.register_worker(at(0), 0, reports(Phase::Decommissioning)).reply);
             assert_eq!(state.command_workers(at(0), Command::Recommission, &[id(0)]).records.len(), 1);
             let mut state = restarted(&state, at(1));
             assert_eq!(told(&mut state, Phase::Decommissioning), Some(Command::Recommission));
@@ -219,7 +219,7 @@ mod tests {
         let _ = state.command_workers(at(0), Command::Decommission, &[id(0)]);
         let _ = state.command_workers(at(0), Command::Recommission, &[id(0)]);
         let beat = state.worker_heartbeat(at(1), 0, &id(0), 0, Report::default());
-        assert_eq!((beat.reply, beat.records), (Ok(vec![]), vec![]));
+        assert_eq!((beat.reply, beat.records), (Ok(()), vec![]));
         let mut state = restarted(&state, at(1));
         assert_eq!(told(&mut state, Phase::Decommissioning), Some(Command::Recommission));
     }
@@ -230,7 +230,7 @@ mod tests {
         for stop in [StopGracefully, StopNow] {
             for (phase, earlier) in [(Phase::Decommissioning, Recommission), (Phase::Normal, Decommission)] {
                 let mut state = state_of(1);
-                assert!(state.register_worker(at(0), 0, reports(phase)).reply.is_some());
+                assert!(state.register_worker(at(0), 0, reports(phase)).reply);
                 let _ = state.command_workers(at(0), earlier, &[id(0)]);
                 let _ = state.command_workers(at(0), stop, &[id(0)]);
                 assert_eq!(told(&mut state, phase), Some(stop), "on its next connection");
@@ -274,7 +274,7 @@ mod tests {
     fn an_order_may_name_any_address_of_a_worker() {
         let mut state = state_of(0);
         let several = Registration { push_ports: vec![77], ..registration(id(0), 0) };
-        assert!(state.register_worker(at(0), 0, several).reply.is_some());
+        assert!(state.register_worker(at(0), 0, several).reply);
         let names = [WorkerId { push_port: 77, ..id(0) }, WorkerId { push_port: 78, ..id(0) }];
         let told = state.command_workers(at(0), Command::Decommission, &names);
         assert_eq!((told.reply, told.wake), (Ok(vec![names[1].clone()]), vec![id(0)]));

@@ -144,6 +144,8 @@ pub struct Shuffle {
     pub driver: Option<String>,
     /// Workers that were listed in its slot replies; `None` if they were before this master's life.
     workers: Option<BTreeSet<WorkerId>>,
+    /// Another one had its number before: what a worker has under it may be of that one.
+    is_again: bool,
 }
 
 /// A worker.
@@ -288,10 +290,11 @@ impl State {
             }
             Record::ShuffleRegistered { shuffle, at_unix_ms } => {
                 let Some(application) = self.applications.get_mut(&shuffle.application) else { return };
+                let is_again = self.tombstones.has_shuffle(shuffle);
                 self.tombstones.unbury(shuffle);
                 application.shuffles.entry(shuffle.shuffle).or_insert_with(|| {
                     self.shuffle_count += 1;
-                    Shuffle { registered_unix_ms: *at_unix_ms, driver: None, workers: None }
+                    Shuffle { registered_unix_ms: *at_unix_ms, driver: None, workers: None, is_again }
                 });
             }
             Record::ShufflesRemoved { application, shuffles, .. } => {
@@ -318,7 +321,7 @@ impl State {
                     push_ports: Vec::new(),
                     incarnation: None,
                     heard: now.monotonic,
-                    orders: Orders::starting_at(now.unix_ms),
+                    orders: Orders::default(),
                     unknown: BTreeMap::new(),
                     held: BTreeMap::new(),
                 });
@@ -383,10 +386,17 @@ impl State {
                 properties: held.properties.clone(),
                 at_unix_ms: held.registered_unix_ms,
             });
-            records.extend(held.shuffles.iter().map(|(id, shuffle)| Record::ShuffleRegistered {
-                shuffle: ShuffleKey { application: application.clone(), shuffle: *id },
-                at_unix_ms: shuffle.registered_unix_ms,
-            }));
+            for (id, shuffle) in &held.shuffles {
+                if shuffle.is_again {
+                    // Only what was removed can be registered again.
+                    let (application, shuffles) = (application.clone(), vec![*id]);
+                    records.push(Record::ShufflesRemoved { application, shuffles, at_unix_ms: 0 });
+                }
+                records.push(Record::ShuffleRegistered {
+                    shuffle: ShuffleKey { application: application.clone(), shuffle: *id },
+                    at_unix_ms: shuffle.registered_unix_ms,
+                });
+            }
         }
         for (worker, held) in &self.workers {
             records.push(Record::WorkerRegistered {

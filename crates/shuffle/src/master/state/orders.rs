@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::ids::ShuffleKey;
 use crate::report::Command;
 
-/// The most deletions waiting for one worker. More are dropped: its next report lists those shuffles still, and the
-/// answer to it names them again.
+/// The most deletions waiting for one worker. More are dropped: its next report lists those shuffles still, and they are
+/// ordered again.
 pub const WORKER_ORDERS_MAX: usize = 1 << 14;
 
 /// What a worker is to do, since the sequence number it has seen.
@@ -21,8 +21,9 @@ pub struct OrderBatch {
 }
 
 /// Orders that a worker has not confirmed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Orders {
+    /// The number of the last one. They begin anew with each registration of an unknown worker, which begins its watch anew.
     sequence: u64,
     /// Shuffles to delete, by the number of the order.
     expired: BTreeMap<u64, ShuffleKey>,
@@ -32,13 +33,6 @@ pub(super) struct Orders {
 }
 
 impl Orders {
-    /// Sequence numbers start above those of an earlier master's life, unless the clock went back; then the worker's
-    /// number is ahead of ours and counts as none (see [`Orders::confirm`]).
-    pub(super) fn starting_at(unix_ms: u64) -> Self {
-        let sequence = unix_ms.saturating_mul(1024);
-        Self { sequence, expired: BTreeMap::new(), waiting: BTreeMap::new(), command: None }
-    }
-
     /// Orders a deletion, again if one is waiting: the worker may have carried that out before something arrived late.
     pub(super) fn delete(&mut self, shuffle: ShuffleKey) {
         self.keep(&shuffle);
@@ -121,14 +115,14 @@ mod tests {
 
     #[test]
     fn a_deletion_waits_until_its_last_order_is_confirmed_or_taken_back() {
-        let mut orders = Orders::starting_at(0);
+        let mut orders = Orders::default();
         let [first, second, third] = [1, 2, 3].map(|shuffle| ShuffleKey::new("app", shuffle));
         [&first, &second, &third, &first].into_iter().for_each(|shuffle| orders.delete(shuffle.clone()));
         assert_eq!(orders.pending().unwrap().expired, [second.clone(), third.clone(), first.clone()]);
         orders.keep(&third);
         assert_eq!(orders.confirm(3), BTreeSet::from([second.clone()]));
         assert!(orders.deletes(&first) && !orders.deletes(&second) && !orders.deletes(&third));
-        assert_eq!(orders.confirm(5), BTreeSet::new(), "of another master's life");
+        assert_eq!(orders.confirm(5), BTreeSet::new(), "no such order was given");
         assert_eq!(orders.confirm(4), BTreeSet::from([first.clone()]));
         assert!(!orders.deletes(&first));
         assert_eq!(orders.pending(), None);

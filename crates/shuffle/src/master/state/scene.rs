@@ -11,7 +11,7 @@ use super::{
 };
 use crate::ids::{ApplicationId, PartitionId, ShuffleId, ShuffleKey, WorkerId};
 use crate::master::record::{Record, User};
-use crate::report::{Command, Phase, Registration, Report};
+use crate::report::{Command, HeldShuffle, Phase, Registration, Report};
 
 /// A state with the records that its decisions have called for, as a journal has them.
 pub struct Logged {
@@ -62,10 +62,10 @@ decisions! {
     unregister_shuffles(application: &ApplicationId, shuffles: &[ShuffleId]) -> ();
     revise_shuffles(application: &ApplicationId, shuffles: &[ShuffleId]) -> bool;
     request_slots(random: u64, request: SlotRequest) -> Result<SlotGrant, SlotRefusal>;
-    register_worker(connection: u64, registration: Registration) -> Option<Vec<ShuffleKey>>;
+    register_worker(connection: u64, registration: Registration) -> bool;
     worker_heartbeat(
         connection: u64, worker: &WorkerId, incarnation: u64, report: Report
-    ) -> Result<Vec<ShuffleKey>, Unregistered>;
+    ) -> Result<(), Unregistered>;
     worker_leaves(
         worker: &WorkerId, incarnation: u64, phase: Phase, gone: bool
     ) -> Result<(), Unregistered>;
@@ -96,11 +96,30 @@ pub fn registration(worker: WorkerId, incarnation: u64) -> Registration {
     }
 }
 
+/// A report of a worker that holds the application's first shuffle.
+pub fn holding() -> Report {
+    let held = HeldShuffle { shuffle: ShuffleKey::new("app", 0), locations: 1, bytes: 1 };
+    Report { memory_limit_bytes: 1 << 30, shuffles: vec![held], ..Report::default() }
+}
+
+/// What a worker is to delete.
+pub fn deletions_of(state: &State, number: u16) -> Vec<ShuffleKey> {
+    state.workers[&id(number)].orders.pending().map_or(Vec::new(), |orders| orders.expired)
+}
+
+/// A worker deletes what it is to delete, and says so.
+pub fn delete(state: &mut State, number: u16) -> Vec<ShuffleKey> {
+    let orders = state.worker_orders(&id(number), number.into(), 0).unwrap();
+    let Some(orders) = orders else { return Vec::new() };
+    assert_eq!(state.worker_orders(&id(number), number.into(), orders.sequence), Ok(None));
+    orders.expired
+}
+
 pub fn state_of(workers: u16) -> Logged {
     let mut state = Logged { state: State::new(Limits::default()), log: Vec::new() };
     for number in 0..workers {
         let registered = state.register_worker(at(0), number.into(), registration(id(number), number.into()));
-        assert_eq!(registered.reply, Some(Vec::new()));
+        assert!(registered.reply);
     }
     state
 }

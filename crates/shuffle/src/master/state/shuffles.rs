@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::super::record::{Record, User};
 use super::super::slots::{Candidate, Demand, allocate};
-use super::{Decision, Now, Standing, State, Worker};
+use super::{Decision, Now, Shuffle, Standing, State, Worker};
 use crate::ids::{ApplicationId, PartitionId, ShuffleId, ShuffleKey, WorkerId};
 
 /// A request for partition locations. The same shuffle may ask again and again, for the same partitions too (Sail's
@@ -81,7 +81,6 @@ impl State {
                 return decision;
             }
             let shuffle = ShuffleKey { application: request.application.clone(), shuffle: request.shuffle };
-            self.delete_leftovers(&shuffle, &mut decision.wake);
             let record = Record::ShuffleRegistered { shuffle: shuffle.clone(), at_unix_ms: now.unix_ms };
             self.commit(now, &mut decision, record);
             // Registered in this life: from here on the list of its workers is complete.
@@ -105,21 +104,7 @@ impl State {
         decision
     }
 
-    /// Has what was removed under a shuffle's number deleted wherever it may still be. When the number is in use again, only
-    /// the waiting order tells that from what is written now, to a request that is repeated.
-    fn delete_leftovers(&mut self, shuffle: &ShuffleKey, wake: &mut Vec<WorkerId>) {
-        if !self.tombstones.has_shuffle(shuffle) {
-            return;
-        }
-        for (worker, held) in &mut self.workers {
-            if held.may_hold(shuffle) && !held.orders.deletes(shuffle) {
-                held.orders.delete(shuffle.clone());
-                wake.push(worker.clone());
-            }
-        }
-    }
-
-    fn shuffle_mut(&mut self, key: &ShuffleKey) -> &mut super::Shuffle {
+    fn shuffle_mut(&mut self, key: &ShuffleKey) -> &mut Shuffle {
         let application = self.applications.get_mut(&key.application).expect("its application is registered");
         application.shuffles.get_mut(&key.shuffle).expect("it is registered")
     }
@@ -141,13 +126,17 @@ impl State {
         let excluded: BTreeSet<&WorkerId> =
             request.excluded.iter().filter_map(|named| self.known_as(named)).collect();
         let shuffle = ShuffleKey { application: request.application.clone(), shuffle: request.shuffle };
-        // Where a shuffle of this number is still to be deleted, its batches would be taken for those of this one.
+        // Where an earlier shuffle of this number is still to be deleted, its batches would be taken for those of this one.
+        let application = self.applications.get(&request.application);
+        let known = application.and_then(|application| application.shuffles.get(&request.shuffle));
         let is_over = self.tombstones.has_shuffle(&shuffle);
-        let may_have_it =
-            |held: &Worker| held.orders.deletes(&shuffle) || (is_over && held.may_hold(&shuffle));
+        let has_earlier = |Choice { worker, held, .. }: &Choice<'_>| {
+            let may_be_earlier = known.map_or(is_over, |known| known.is_earlier_on(worker) != Some(false));
+            held.orders.deletes(&shuffle) || (may_be_earlier && held.may_hold(&shuffle))
+        };
         let choice = |(worker, held)| Choice { worker, held, standing: self.standing_of(worker, held) };
         let usable = |choice: &Choice<'_>| {
-            choice.standing.may_serve() && !excluded.contains(choice.worker) && !may_have_it(choice.held)
+            choice.standing.may_serve() && !excluded.contains(choice.worker) && !has_earlier(choice)
         };
         self.workers.iter().map(choice).filter(usable).collect()
     }
@@ -190,6 +179,16 @@ impl State {
             ((*worker).clone(), held.network_location.clone())
         };
         Ok(SlotGrant { workers: listed.iter().map(named).collect(), placements })
+    }
+}
+
+impl Shuffle {
+    /// Whether what a worker has under its number is of an earlier shuffle, as far as this master's life can tell.
+    pub(super) fn is_earlier_on(&self, worker: &WorkerId) -> Option<bool> {
+        if !self.is_again {
+            return Some(false);
+        }
+        self.workers.as_ref().map(|listed| !listed.contains(worker))
     }
 }
 

@@ -59,15 +59,14 @@ impl Held {
 }
 
 impl State {
-    /// A worker registers on a connection. Replies which shuffles of its report may go, or `None` if there is no room
-    /// for a worker.
+    /// A worker registers on a connection. Replies whether there is room for it.
     pub fn register_worker(
         &mut self,
         now: Now,
         connection: u64,
         registration: Registration,
-    ) -> Decision<Option<Vec<ShuffleKey>>> {
-        let mut decision = Decision::of(None);
+    ) -> Decision<bool> {
+        let mut decision = Decision::of(false);
         let Registration { worker, incarnation, http_port, network_location, version, report, push_ports } =
             registration;
         let known = self.workers.get(&worker);
@@ -97,11 +96,12 @@ impl State {
             held.orders.command(command);
             decision.wake.push(worker.clone());
         }
-        decision.reply = Some(self.take_report(now, &worker, report, &mut decision));
+        self.take_report(now, &worker, report, &mut decision);
+        decision.reply = true;
         decision
     }
 
-    /// A worker's heartbeat. Replies which shuffles of its report may go.
+    /// A worker's heartbeat.
     pub fn worker_heartbeat(
         &mut self,
         now: Now,
@@ -109,16 +109,16 @@ impl State {
         worker: &WorkerId,
         incarnation: u64,
         report: Report,
-    ) -> Decision<Result<Vec<ShuffleKey>, Unregistered>> {
+    ) -> Decision<Result<(), Unregistered>> {
         let mut decision = Decision::of(Err(Unregistered));
         let Ok(held) = self.registered_mut(worker, incarnation) else { return decision };
+        decision.reply = Ok(());
         // Connections are numbered as they come. What is left on its way of an older one says what was.
         if matches!(held.link, Link::Up(newest) if connection < newest) {
-            decision.reply = Ok(Vec::new());
             return decision;
         }
         held.link = Link::Up(connection);
-        decision.reply = Ok(self.take_report(now, worker, report, &mut decision));
+        self.take_report(now, worker, report, &mut decision);
         decision
     }
 
@@ -216,15 +216,16 @@ impl State {
         if held.incarnation == Some(incarnation) { Ok(held) } else { Err(Unregistered) }
     }
 
-    /// Replaces a worker's report and says which of its shuffles may go: those that were removed, and those that
-    /// nobody has known for as long as an application may be silent. Unknown ones of a live application are adopted.
+    /// Replaces a worker's report and orders the deletion of those of its shuffles that may go: those that were removed, and
+    /// those that nobody has known for as long as an application may be silent. Unknown ones of a live application are
+    /// adopted. The answer to the report names none: it may be late, and their numbers in use again.
     fn take_report<T>(
         &mut self,
         now: Now,
         worker: &WorkerId,
         mut report: Report,
         decision: &mut Decision<T>,
-    ) -> Vec<ShuffleKey> {
+    ) {
         let begin = self.listened_by(now);
         let mut expired = Vec::new();
         let mut unknown = BTreeMap::new();
@@ -236,10 +237,12 @@ impl State {
             let sum = of_application.entry(shuffle.shuffle).or_default();
             let locations_written = if bytes > 0 { locations } else { 0 };
             *sum = sum.plus(Held { bytes, locations, locations_written });
-            match self.applications.get(&shuffle.application) {
-                Some(application) if application.shuffles.contains_key(&shuffle.shuffle) => {}
+            let application = self.applications.get(&shuffle.application);
+            match application.map(|application| application.shuffles.get(&shuffle.shuffle)) {
+                Some(Some(known)) if known.is_earlier_on(worker) == Some(true) => expired.push(shuffle),
+                Some(Some(_)) => {}
                 _ if self.tombstones.covers(&shuffle) => expired.push(shuffle),
-                Some(_) => adopted.push(shuffle),
+                Some(None) => adopted.push(shuffle),
                 None => {
                     let since = reporter.unknown.get(&shuffle).copied().unwrap_or(begin);
                     if self.listened.saturating_sub(since) >= self.limits.application_timeout {
@@ -252,6 +255,11 @@ impl State {
         }
         // While it is still to hear of it, it may work only because it has not heard either that it was to leave.
         let has_stayed = report.phase == Phase::Normal && !reporter.orders.has_command();
+        expired.retain(|shuffle| !reporter.orders.deletes(shuffle));
+        if !expired.is_empty() {
+            decision.wake.push(worker.clone());
+        }
+        expired.into_iter().for_each(|shuffle| reporter.orders.delete(shuffle));
         reporter.unknown = unknown;
         reporter.report = report;
         reporter.heard = now.monotonic;
@@ -267,7 +275,6 @@ impl State {
         for shuffle in adopted {
             self.commit(now, decision, Record::ShuffleRegistered { shuffle, at_unix_ms: now.unix_ms });
         }
-        expired
     }
 
     /// Updates what is known of the applications' partition sizes. Locations without bytes are still to be written, or
@@ -289,7 +296,8 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::super::scene::{
-        Logged, at, grant, health_of, id, pulse, registration, request, restarted, run, state_of,
+        Logged, at, delete, deletions_of, grant, health_of, holding, id, pulse, registration, request,
+        restarted, run, state_of,
     };
     use super::*;
     use crate::master::state::{Limits, SlotRefusal, SlotRequest, Standing};
@@ -301,7 +309,7 @@ mod tests {
         let beat = |state: &mut Logged, second, number: u16| {
             let report = Report { memory_limit_bytes: 1 << 30, ..Report::default() };
             let beat = state.worker_heartbeat(at(second), number.into(), &id(number), number.into(), report);
-            assert_eq!(beat.reply, Ok(Vec::new()));
+            assert_eq!(beat.reply, Ok(()));
             let _ = state.expire(at(second));
         };
         for second in (0..quiet).step_by(5) {
@@ -329,7 +337,7 @@ mod tests {
         let mut state = state_of(1);
         let _ = state.register_worker(at(1), 5, registration(id(0), 0));
         let late = Report { memory_limit_bytes: 1, ..Report::default() };
-        assert_eq!(state.worker_heartbeat(at(2), 3, &id(0), 0, late).reply, Ok(Vec::new()));
+        assert_eq!(state.worker_heartbeat(at(2), 3, &id(0), 0, late).reply, Ok(()));
         assert_eq!(state.worker_link_lost(3), []);
         assert_eq!(state.standing(&id(0)), Some(Standing::Available));
         assert_eq!(state.workers[&id(0)].report.memory_limit_bytes, 1 << 30);
@@ -340,7 +348,7 @@ mod tests {
     fn whoever_is_to_leave_for_good_is_told_in_each_life_of_both_sides() {
         let told = |state: &mut Logged, life| {
             let registered = state.register_worker(at(life), life, registration(id(0), life));
-            assert!(registered.reply.is_some());
+            assert!(registered.reply);
             let orders = state.worker_orders(&id(0), life, 0).expect("it is registered");
             // Confirmed: the process has begun to drain.
             let command = orders.as_ref().and_then(|orders| orders.command);
@@ -422,11 +430,8 @@ mod tests {
         let _ = state.unregister_shuffles(at(2), &application, &[ShuffleId(0)]);
         assert_eq!(state.application_heartbeat(at(3), pulse()).reply.unwrap().shuffles, []);
         // A worker that was away all the time brings its data back.
-        let shuffle = ShuffleKey::new(application, 0);
-        let held = HeldShuffle { shuffle: shuffle.clone(), locations: 1, bytes: 1 };
-        let mut late = registration(id(7), 7);
-        late.report.shuffles = vec![held];
-        assert_eq!(state.register_worker(at(4), 7, late).reply, Some(vec![shuffle]));
+        let _ = state.register_worker(at(4), 7, Registration { report: holding(), ..registration(id(7), 7) });
+        assert_eq!(deletions_of(&state, 7), [ShuffleKey::new("app", 0)]);
     }
 
     #[test]
@@ -504,18 +509,14 @@ mod tests {
                 Err(SlotRefusal::NoWorker),
                 "nobody knows what it has"
             );
-            let held = HeldShuffle { shuffle: ShuffleKey::new("app", 0), locations: 1, bytes: 1 };
-            let report = Report { memory_limit_bytes: 1 << 30, shuffles: vec![held], ..Report::default() };
-            let back = Registration { report: report.clone(), ..registration(id(0), 0) };
-            let expired = state.register_worker(at(3), 7, back).reply;
-            assert_eq!(expired, Some(vec![ShuffleKey::new("app", 0)]));
+            let back = Registration { report: holding(), ..registration(id(0), 0) };
+            assert_eq!(state.register_worker(at(3), 7, back).wake, [id(0)]);
             assert_eq!(
                 grant(&mut state, BTreeSet::new()),
                 Err(SlotRefusal::NoWorker),
                 "it may not have deleted it"
             );
-            let report = Report { shuffles: Vec::new(), ..report };
-            assert_eq!(state.worker_heartbeat(at(4), 7, &id(0), 0, report).reply, Ok(Vec::new()));
+            assert_eq!(delete(&mut state, 0), [ShuffleKey::new("app", 0)]);
             assert!(grant(&mut state, BTreeSet::new()).is_ok());
         }
     }
@@ -527,25 +528,84 @@ mod tests {
         let _ = before.unregister_shuffles(at(1), &ApplicationId::from("app"), &[ShuffleId(0)]);
         let mut state = restarted(&before, at(2));
         let _ = state.register_worker(at(3), 0, registration(id(0), 0));
-        let held = HeldShuffle { shuffle: ShuffleKey::new("app", 0), locations: 1, bytes: 1 };
-        let report = Report { memory_limit_bytes: 1 << 30, shuffles: vec![held], ..Report::default() };
-        let _ = state.register_worker(at(3), 1, Registration { report, ..registration(id(1), 1) });
-        let workers = |state: &mut Logged| {
-            let granted = grant(state, BTreeSet::new()).unwrap().workers;
-            granted.into_iter().map(|(worker, _)| worker).collect::<BTreeSet<_>>()
-        };
+        let _ = state.register_worker(at(3), 1, holder(1));
         // The first answer is lost on its way, and the number is in use.
         for _ in 0..2 {
-            assert_eq!(workers(&mut state), [id(0)].into(), "the others have it, or have yet to say");
+            assert_eq!(granted(&mut state), [id(0)].into(), "the others have it, or have yet to say");
         }
-        let _ = state.register_worker(at(4), 2, registration(id(2), 2));
+        let again = restarted(&state, at(4));
+        let _ = state.register_worker(at(4), 2, holder(2));
         for worker in [1, 2] {
-            let orders =
-                state.worker_orders(&id(worker), worker.into(), 0).unwrap().expect("it is to delete it");
-            assert_eq!(orders.expired, [ShuffleKey::new("app", 0)]);
-            assert_eq!(state.worker_orders(&id(worker), worker.into(), orders.sequence), Ok(None));
+            assert_eq!(delete(&mut state, worker), [ShuffleKey::new("app", 0)]);
         }
-        assert_eq!(workers(&mut state), [0, 1, 2].map(id).into());
+        assert_eq!(granted(&mut state), [0, 1, 2].map(id).into());
+        // Another process does not know to whom it was listed.
+        let mut state = again;
+        for (worker, report) in [registration(id(0), 0), holder(1), holder(2)].into_iter().enumerate() {
+            let _ = state.register_worker(at(5), worker as u64, report);
+        }
+        assert_eq!(granted(&mut state), [id(0)].into());
+        let _ = state.unregister_shuffles(at(6), &ApplicationId::from("app"), &[ShuffleId(0)]);
+        for worker in [0, 1, 2] {
+            assert_eq!(delete(&mut state, worker), [ShuffleKey::new("app", 0)]);
+        }
+        assert_eq!(granted(&mut state), [0, 1, 2].map(id).into());
+    }
+
+    /// A worker registers that holds the application's first shuffle.
+    fn holder(number: u16) -> Registration {
+        Registration { report: holding(), ..registration(id(number), number.into()) }
+    }
+
+    /// Whom the application's first shuffle is granted on.
+    fn granted(state: &mut Logged) -> BTreeSet<WorkerId> {
+        let granted = grant(state, BTreeSet::new()).unwrap().workers;
+        granted.into_iter().map(|(worker, _)| worker).collect()
+    }
+
+    #[test]
+    fn what_was_away_while_its_number_was_used_again_is_deleted_when_it_is_back() {
+        let mut state = state_of(2);
+        let _ = grant(&mut state, BTreeSet::new()).unwrap();
+        let lost = state.limits.worker_timeout.as_secs();
+        for second in (0..=lost).step_by(5) {
+            assert!(state.worker_heartbeat(at(second), 0, &id(0), 0, holding()).reply.is_ok());
+            let _ = state.expire(at(second));
+        }
+        assert_eq!(state.workers.len(), 1);
+        let _ = state.unregister_shuffles(at(lost), &ApplicationId::from("app"), &[ShuffleId(0)]);
+        assert_eq!(delete(&mut state, 0), [ShuffleKey::new("app", 0)]);
+        assert_eq!(granted(&mut state), [id(0)].into());
+        assert_eq!(state.register_worker(at(lost + 10), 9, holder(1)).wake, [id(1)]);
+        assert_eq!(granted(&mut state), [id(0)].into());
+        assert_eq!(delete(&mut state, 1), [ShuffleKey::new("app", 0)]);
+        assert_eq!(granted(&mut state), [id(0), id(1)].into());
+        // What they have of it now is of this one.
+        for (number, connection) in [(0, 0), (1, 9)] {
+            let beat =
+                state.worker_heartbeat(at(lost + 20), connection, &id(number), number.into(), holding());
+            assert_eq!((beat.reply, beat.wake), (Ok(()), Vec::new()));
+        }
+        assert_eq!(granted(&mut state), [id(0), id(1)].into());
+    }
+
+    #[test]
+    fn what_a_worker_is_to_delete_it_hears_once_and_as_an_order_only() {
+        let mut state = state_of(1);
+        let _ = grant(&mut state, BTreeSet::new()).unwrap();
+        let _ = state.unregister_shuffles(at(1), &ApplicationId::from("app"), &[ShuffleId(0)]);
+        let beat = |state: &mut Logged| {
+            let beat = state.worker_heartbeat(at(2), 0, &id(0), 0, holding());
+            (beat.reply, beat.wake)
+        };
+        assert_eq!(beat(&mut state), (Ok(()), Vec::new()), "it is on its way");
+        assert_eq!(delete(&mut state, 0), [ShuffleKey::new("app", 0)]);
+        // What it reported before comes behind.
+        assert_eq!(beat(&mut state), (Ok(()), vec![id(0)]));
+        assert_eq!(grant(&mut state, BTreeSet::new()), Err(SlotRefusal::NoWorker));
+        assert_eq!(delete(&mut state, 0), [ShuffleKey::new("app", 0)]);
+        assert_eq!(granted(&mut state), [id(0)].into());
+        assert_eq!(beat(&mut state), (Ok(()), Vec::new()), "nothing that is on its way is about another one");
     }
 
     #[test]
