@@ -163,8 +163,25 @@ fn nulls_are_equal_in_the_join_that_says_so_and_in_no_other() {
                     "SELECT x.b FROM t AS x JOIN u AS y ON y.a IS NOT DISTINCT FROM x.a JOIN u AS z ON z.b = y.b ORDER BY 1",
                     &["1", "2"],
                 ),
+                (
+                    "SELECT x.b FROM t AS x JOIN u AS y ON x.a IS NOT DISTINCT FROM y.a WHERE x.b = y.b ORDER BY 1",
+                    &["1", "2"],
+                ),
+                (
+                    "SELECT x.b FROM t AS x LEFT JOIN u AS y ON x.a IS NOT DISTINCT FROM y.a WHERE x.b = y.b ORDER BY 1",
+                    &["1", "2"],
+                ),
             ],
         );
+        // The joins around such a one are found among the conditions all the same.
+        let nulls = "t AS x JOIN u AS y ON x.a IS NOT DISTINCT FROM y.a";
+        for (from, key) in [(format!("(SELECT x.a FROM {nulls}) AS n"), "n.a"), (nulls.to_owned(), "x.a")] {
+            let plan = bench.sql(&format!(
+                "EXPLAIN SELECT count(*) FROM {from}, t AS p, t AS q, t AS r
+                WHERE p.a = r.a AND q.b = r.b AND {key} = q.a"
+            ));
+            assert!(plan.contains("HashJoin") && !plan.contains("Cross"), "{plan}");
+        }
     }
 }
 
