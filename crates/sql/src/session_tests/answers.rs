@@ -201,4 +201,13 @@ fn a_comparison_ends_where_and_begins() {
     }
     let error = bench.refused("SELECT 5 / 1_000");
     assert!(error.to_string().contains("'1_000'") && error.span().is_some(), "{error}");
+    for (dialect, sql, expected) in [
+        ("postgres", "SELECT 1_000", "1000"),
+        ("clickhouse", "SELECT 1_000", "1000"),
+        ("mysql", "SELECT 1st FROM (SELECT 2 AS `1st`)", "2"),
+        ("hive", "SELECT 1st FROM (SELECT 2 AS `1st`)", "2"),
+    ] {
+        bench.sql(&format!("SET datafusion.sql_parser.dialect = '{dialect}'"));
+        assert_answers(&bench, &[(sql, &[expected])]);
+    }
 }
