@@ -72,10 +72,10 @@ impl Error {
         self
     }
 
-    /// Adds where in the SQL text it is.
+    /// Adds where in the SQL text it is, if that is known.
     #[must_use]
-    pub fn with_span(mut self, span: Span) -> Self {
-        self.span = Some(span);
+    pub fn with_span(mut self, span: impl Into<Option<Span>>) -> Self {
+        self.span = span.into();
         self
     }
 
@@ -292,11 +292,7 @@ impl Error {
             Some((text, numbers)) => (text, parse_place(numbers)),
             None => (message, None),
         };
-        let error = Self::from_message(ErrorKind::Invalid, &format!("syntax error: {}", lower_first(text)));
-        match span {
-            Some(span) => error.with_span(span),
-            None => error,
-        }
+        Self::from_message(ErrorKind::Invalid, &format!("syntax error: {}", lower_first(text))).with_span(span)
     }
 
     fn not_supported(message: &str) -> Self {
@@ -307,14 +303,8 @@ impl Error {
         match error {
             SchemaError::FieldNotFound { field, valid_fields } => {
                 let names: Vec<String> = valid_fields.iter().map(|column| column.name().to_owned()).collect();
-                let error = Self::new(
-                    ErrorKind::NotFound,
-                    format!("there is no column '{}' here", field.flat_name()),
-                );
-                let error = match span_of(field) {
-                    Some(span) => error.with_span(span),
-                    None => error,
-                };
+                let message = format!("there is no column '{}' here", field.flat_name());
+                let error = Self::new(ErrorKind::NotFound, message).with_span(span_of(field));
                 match suggest::nearest(field.name(), &names) {
                     Some(near) => error.with_hint(format!("did you mean '{near}'?")),
                     None if names.is_empty() => error,

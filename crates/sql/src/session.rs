@@ -313,13 +313,10 @@ impl Session {
                 suggest::list(&tables)
             ),
         };
-        let explained =
-            Error::new(ErrorKind::NotFound, format!("there is no table '{name}'")).with_hint(hint);
-        let explained = match span {
-            Some(span) => explained.with_span(span),
-            None => explained,
-        };
-        explained.with_source(error)
+        Error::new(ErrorKind::NotFound, format!("there is no table '{name}'"))
+            .with_hint(hint)
+            .with_span(span)
+            .with_source(error)
     }
 }
 
