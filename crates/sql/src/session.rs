@@ -66,8 +66,8 @@ pub struct MemoryReport {
     pub spilled: (ByteSize, ByteSize),
 }
 
-/// The most operators that a memory report lists and a name list reads.
-const NAMES_MAX: usize = 10_000;
+/// The most names of tables in a list.
+const TABLES_MAX: usize = 10_000;
 
 impl Session {
     /// Starts a session.
@@ -234,19 +234,11 @@ impl Session {
 
     /// The names of the tables and views that were made in this session, in order.
     pub fn tables(&self) -> Vec<String> {
-        let mut names = self.schema_tables();
+        let schema = self.schema_of(&TableReference::bare("any"));
+        let mut names = schema.map(|(schema, _)| schema.table_names()).unwrap_or_default();
         names.sort();
-        names.truncate(NAMES_MAX);
+        names.truncate(TABLES_MAX);
         names
-    }
-
-    fn schema_tables(&self) -> Vec<String> {
-        let catalog = self.context.state().config_options().catalog.clone();
-        self.context
-            .catalog(&catalog.default_catalog)
-            .and_then(|provider| provider.schema(&catalog.default_schema))
-            .map(|schema| schema.table_names())
-            .unwrap_or_default()
     }
 
     /// The columns of a table or file with their types as SQL writes them.
