@@ -32,8 +32,8 @@ use crate::memory::pool::PromisePool;
 use crate::memory::process::ProcessMemory;
 use crate::memory::spill_dir::SpillDir;
 use crate::optimizer::fenced_limits::FencedLimits;
+use crate::optimizer::in_subqueries::InSubqueries;
 use crate::optimizer::late_materialization::LateMaterialization;
-use crate::optimizer::not_in::NotIn;
 use crate::optimizer::null_equal_joins::NullEqualJoins;
 use crate::optimizer::parts_apart::PartsApart;
 use crate::output::JsonFileFactory;
@@ -356,12 +356,12 @@ fn context(options: &Options, runtime: Arc<RuntimeEnv>) -> Result<(SessionContex
         .with_config(session_config(options)?)
         .with_runtime_env(runtime)
         .with_default_features()
-        .with_analyzer_rule(Arc::new(NotIn))
         .with_physical_optimizer_rule(Arc::new(LateMaterialization))
         .build();
     state.register_file_format(Arc::new(JsonFileFactory), true)?;
     state.register_file_format(Arc::new(ParquetFileFactory), true)?;
-    let state = NullEqualJoins::add_to(PartsApart::add_to(FencedLimits::add_to(state)));
+    let state = InSubqueries::add_to(NullEqualJoins::add_to(state));
+    let state = PartsApart::add_to(FencedLimits::add_to(state));
     let files = Arc::new(FileTables::default());
     let catalogs = DynamicFileCatalog::new(
         Arc::clone(state.catalog_list()),
