@@ -30,7 +30,7 @@ impl ColumnTexts {
         let before = items.iter().position(wildcard).unwrap_or(items.len());
         let has_wildcard = before < items.len();
         // Of a struct it makes as many columns as that has fields: nobody knows then which are the wildcard's.
-        if has_wildcard && texts().flatten().any(|text| text.to_ascii_lowercase().contains("unnest")) {
+        if has_wildcard && items.iter().any(|item| item.to_string().to_ascii_lowercase().contains("unnest")) {
             return None;
         }
         let after = items.iter().rposition(wildcard).map_or(items.len(), |last| last + 1);
@@ -152,6 +152,7 @@ mod tests {
             ("SELECT a+1, b AS \"a + 1\" FROM t", vec!["t.a + Int64(1)", "a + 1"]),
             // The number of columns is not that of the items.
             ("SELECT unnest(s), * FROM t", vec!["s.x", "s.y", "s"]),
+            ("SELECT unnest(s) AS a, 1+1, * FROM t", vec!["s.x", "s.y", "Int64(1) + Int64(1)", "s"]),
             ("SELECT unnest(s), 1 FROM t", vec!["s.x", "s.y", "Int64(1)"]),
             ("SELECT 1, 2", vec!["x"]),
             ("SELECT 1", vec!["x", "y"]),

@@ -32,8 +32,8 @@ use crate::memory::pool::PromisePool;
 use crate::memory::process::ProcessMemory;
 use crate::memory::spill_dir::SpillDir;
 use crate::optimizer::fenced_limits::FencedLimits;
+use crate::optimizer::in_subqueries::InSubqueries;
 use crate::optimizer::late_materialization::LateMaterialization;
-use crate::optimizer::not_in::NotIn;
 use crate::optimizer::null_equal_joins::NullEqualJoins;
 use crate::optimizer::parts_apart::PartsApart;
 use crate::optimizer::unbounded_floats::UnboundedFloats;
@@ -66,8 +66,8 @@ pub struct MemoryReport {
     pub spilled: (ByteSize, ByteSize),
 }
 
-/// The most operators that a memory report lists and a name list reads.
-const NAMES_MAX: usize = 10_000;
+/// The most names of tables in a list.
+const TABLES_MAX: usize = 10_000;
 
 impl Session {
     /// Starts a session.
@@ -196,19 +196,11 @@ impl Session {
 
     /// The names of the tables and views that were made in this session, in order.
     pub fn tables(&self) -> Vec<String> {
-        let mut names = self.schema_tables();
+        let schema = self.schema_of(&TableReference::bare("any"));
+        let mut names = schema.map(|(schema, _)| schema.table_names()).unwrap_or_default();
         names.sort();
-        names.truncate(NAMES_MAX);
+        names.truncate(TABLES_MAX);
         names
-    }
-
-    fn schema_tables(&self) -> Vec<String> {
-        let catalog = self.context.state().config_options().catalog.clone();
-        self.context
-            .catalog(&catalog.default_catalog)
-            .and_then(|provider| provider.schema(&catalog.default_schema))
-            .map(|schema| schema.table_names())
-            .unwrap_or_default()
     }
 
     /// The columns of a table or file with their types as SQL writes them.
@@ -275,13 +267,10 @@ impl Session {
                 suggest::list(&tables)
             ),
         };
-        let explained =
-            Error::new(ErrorKind::NotFound, format!("there is no table '{name}'")).with_hint(hint);
-        let explained = match span {
-            Some(span) => explained.with_span(span),
-            None => explained,
-        };
-        explained.with_source(error)
+        Error::new(ErrorKind::NotFound, format!("there is no table '{name}'"))
+            .with_hint(hint)
+            .with_span(span)
+            .with_source(error)
     }
 }
 
@@ -329,14 +318,14 @@ fn context(options: &Options, runtime: Arc<RuntimeEnv>) -> Result<(SessionContex
         .with_config(session_config(options)?)
         .with_runtime_env(runtime)
         .with_default_features()
-        .with_analyzer_rule(Arc::new(NotIn))
         .with_physical_optimizer_rule(Arc::new(UnboundedFloats))
         .with_physical_optimizer_rule(Arc::new(LateMaterialization))
         .build();
     state.register_file_format(Arc::new(OwnFormatFactory::<CsvFormat>::new()), true)?;
     state.register_file_format(Arc::new(OwnFormatFactory::<JsonFormat>::new()), true)?;
     state.register_file_format(Arc::new(OwnFormatFactory::<ParquetFormat>::new()), true)?;
-    let state = NullEqualJoins::add_to(PartsApart::add_to(FencedLimits::add_to(state)));
+    let state = InSubqueries::add_to(NullEqualJoins::add_to(state));
+    let state = PartsApart::add_to(FencedLimits::add_to(state));
     let files = Arc::new(FileTables::default());
     let catalogs = DynamicFileCatalog::new(
         Arc::clone(state.catalog_list()),

@@ -27,6 +27,7 @@ use tokio::sync::mpsc::Sender;
 use yeoul_base::ErrorKind;
 
 use super::buckets::{BUCKETS, Bucket, Divider, LEVELS_MAX};
+use super::lent_memory::LentMemory;
 use crate::Error;
 
 /// Bytes of a hash join's table per build row: a 16 byte entry at a load of 7/8, and 8 bytes of chain.
@@ -248,13 +249,12 @@ impl Joiner {
         }
     }
 
-    /// Joins a build side that fits. Frees its reservation first: the join reserves the memory under its own name.
+    /// Joins a build side that fits, in the memory that was reserved for it.
     async fn join_in_memory(
         &self,
         build: SendableRecordBatchStream,
         probe: SendableRecordBatchStream,
     ) -> Result<()> {
-        self.reservation.free();
         let join = self
             .join
             .builder()
@@ -263,8 +263,11 @@ impl Joiner {
             .reset_state()
             .recompute_properties()
             .build()?;
-        let mut rows = join.execute(0, Arc::clone(&self.context))?;
+        let lent = LentMemory::new(self.reservation.split(self.reservation.size()), &self.context);
+        let mut rows = join.execute(0, lent.within(&self.context))?;
         while let Some(batch) = rows.next().await {
+            // The build side is one batch now.
+            lent.give_back();
             if self.output.send(batch).await.is_err() {
                 // The reader has gone, as under a LIMIT that is met.
                 return Ok(());
@@ -360,12 +363,14 @@ mod tests {
     //! Goal: whether or not it fits into memory, a join gives the rows of DataFusion's own hash join. Method: every
     //! join type, with nulls and duplicates, in a pool so small that both sides are divided twice.
 
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use datafusion::arrow::array::{Int64Array, StringArray};
     use datafusion::arrow::datatypes::{DataType, Field, Schema};
     use datafusion::arrow::util::pretty::pretty_format_batches;
     use datafusion::common::NullEquality;
     use datafusion::datasource::memory::MemorySourceConfig;
-    use datafusion::execution::memory_pool::GreedyMemoryPool;
+    use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
     use datafusion::execution::runtime_env::RuntimeEnvBuilder;
     use datafusion::physical_expr::expressions::Column;
     use datafusion::physical_plan::collect;
@@ -421,16 +426,15 @@ mod tests {
         HashJoinExec::try_new(build, probe, vec![keys], None, &join_type, None, mode, nulls, false).unwrap()
     }
 
-    fn context(pool_bytes: usize) -> Arc<TaskContext> {
-        let runtime = RuntimeEnvBuilder::new()
-            .with_memory_pool(Arc::new(GreedyMemoryPool::new(pool_bytes)))
-            .build_arc()
-            .unwrap();
-        SessionContext::new_with_config_rt(SessionConfig::new().with_target_partitions(1), runtime).task_ctx()
+    async fn rows(plan: Arc<dyn ExecutionPlan>, pool_bytes: usize) -> Result<Vec<String>> {
+        rows_within(plan, Arc::new(GreedyMemoryPool::new(pool_bytes))).await
     }
 
-    async fn rows(plan: Arc<dyn ExecutionPlan>, pool_bytes: usize) -> Result<Vec<String>> {
-        let batches = collect(plan, context(pool_bytes)).await?;
+    async fn rows_within(plan: Arc<dyn ExecutionPlan>, pool: Arc<dyn MemoryPool>) -> Result<Vec<String>> {
+        let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc().unwrap();
+        let config = SessionConfig::new().with_target_partitions(1);
+        let context = SessionContext::new_with_config_rt(config, runtime).task_ctx();
+        let batches = collect(plan, context).await?;
         let text = pretty_format_batches(&batches)?.to_string();
         let mut lines: Vec<String> =
             text.lines().filter(|line| line.starts_with("| ")).map(str::to_owned).collect();
@@ -476,6 +480,68 @@ mod tests {
             let grace = Arc::new(GraceHashJoinExec::try_new(&stock).unwrap());
             let found = rows(grace, 512 << 10).await.unwrap();
             assert!(found == expected, "{join_type}: {} and {}", found.len(), expected.len());
+        }
+    }
+
+    /// A pool in which, when this join gives back all that it has, somebody takes whatever there is until it asks again.
+    #[derive(Debug)]
+    struct Contested {
+        pool: GreedyMemoryPool,
+        bytes: usize,
+        taken: AtomicUsize,
+    }
+
+    impl fmt::Display for Contested {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            self.pool.fmt(f)
+        }
+    }
+
+    impl MemoryPool for Contested {
+        fn name(&self) -> &str {
+            "contested"
+        }
+
+        fn grow(&self, reservation: &MemoryReservation, additional: usize) {
+            self.pool.grow(reservation, additional);
+        }
+
+        fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
+            self.pool.shrink(reservation, shrink);
+            if is_ours(reservation) && reservation.size() == 0 {
+                let all = self.bytes - self.pool.reserved();
+                self.pool.grow(reservation, all);
+                self.taken.fetch_add(all, Ordering::Relaxed);
+            }
+        }
+
+        fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
+            if is_ours(reservation) {
+                self.pool.shrink(reservation, self.taken.swap(0, Ordering::Relaxed));
+            }
+            self.pool.try_grow(reservation, additional)
+        }
+
+        fn reserved(&self) -> usize {
+            self.pool.reserved()
+        }
+    }
+
+    fn is_ours(reservation: &MemoryReservation) -> bool {
+        reservation.consumer().name().starts_with("GraceHashJoin")
+    }
+
+    #[tokio::test]
+    async fn nobody_takes_what_was_reserved_before_the_rows_are_joined_in_it() {
+        let stock = join(JoinType::Inner, table("build", |row| row), table("probe", |row| row));
+        let expected = rows(Arc::new(stock.builder().build().unwrap()), 1 << 30).await.unwrap();
+        for bytes in [8 << 20, 1 << 20] {
+            let pool = Contested { pool: GreedyMemoryPool::new(bytes), bytes, taken: AtomicUsize::new(0) };
+            let (grace, pool) = (Arc::new(GraceHashJoinExec::try_new(&stock).unwrap()), Arc::new(pool));
+            let found = rows_within(grace, Arc::clone(&pool) as _).await.unwrap();
+            assert!(found == expected, "in {bytes} bytes: {} and {}", found.len(), expected.len());
+            assert!(pool.taken.load(Ordering::Relaxed) > 0, "nobody took anything");
+            assert_eq!(pool.reserved(), pool.taken.load(Ordering::Relaxed), "something is not given back");
         }
     }
 

@@ -1,8 +1,10 @@
 //! Operators that DataFusion lacks.
 //!
-//! - [`grace_hash_join`]: a hash join that spills, and [`buckets`], the division of its input on disk;
+//! - [`grace_hash_join`]: a hash join that spills, [`buckets`], the division of its input on disk, and [`lent_memory`], what
+//!   it leaves to the join of a bucket;
 //! - [`selective_parquet`]: a Parquet scan that filters before it decodes where a join keeps few rows.
 
 mod buckets;
 pub(crate) mod grace_hash_join;
+mod lent_memory;
 pub(crate) mod selective_parquet;

@@ -1,16 +1,16 @@
 //! Rules over DataFusion's plans.
 //!
 //! - [`fenced_limits`]: keeps dynamic filters above a limit;
+//! - [`in_subqueries`]: `IN` with subqueries, which is unknown where nulls make it neither true nor false;
 //! - [`late_materialization`]: lets a scan that a join filters do so before it decodes all columns;
-//! - [`not_in`]: `NOT IN` with subqueries that may return nulls;
 //! - [`null_equal_joins`]: keeps join trees with `IS NOT DISTINCT FROM` as they are;
 //! - [`parts_apart`]: runs rules on each side of a node separately, where across it they would be wrong;
 //! - [`spilling_joins`]: replaces hash joins with joins that spill, once memory has run out;
 //! - [`unbounded_floats`]: prunes nothing by Parquet's ranges of floats, which leave out NaN.
 
 pub(crate) mod fenced_limits;
+pub(crate) mod in_subqueries;
 pub(crate) mod late_materialization;
-pub(crate) mod not_in;
 pub(crate) mod null_equal_joins;
 pub(crate) mod parts_apart;
 pub(crate) mod spilling_joins;

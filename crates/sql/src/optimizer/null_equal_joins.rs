@@ -1,25 +1,26 @@
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{NullEquality, Result};
 use datafusion::execution::SessionState;
 use datafusion::execution::session_state::SessionStateBuilder;
-use datafusion::logical_expr::{Join, JoinType, LogicalPlan};
+use datafusion::logical_expr::{Expr, Join, JoinType, LogicalPlan, LogicalPlanBuilder};
+use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
 type Rule = Arc<dyn OptimizerRule + Send + Sync>;
 
-/// The rule of DataFusion's that makes one join tree of several inner joins, left alone where a join of them has keys of
-/// which nulls are equal (`IS NOT DISTINCT FROM`): it gives the nulls of the topmost one to all.
-#[derive(Debug)]
-pub(crate) struct NullEqualJoins(Rule);
+/// Rules of DataFusion's that leave a join alone whose keys have equal nulls (`IS NOT DISTINCT FROM`), and to which they would
+/// give other keys, whose nulls are not equal.
+pub(crate) struct NullEqualJoins;
 
 impl NullEqualJoins {
-    /// `state` with that rule so.
+    /// `state` with those rules so.
     pub(crate) fn add_to(state: SessionState) -> SessionState {
         let kept = |rule: &Rule| -> Rule {
             match rule.name() {
-                "eliminate_cross_join" => Arc::new(Self(Arc::clone(rule))),
+                "extract_equijoin_predicate" => Arc::new(KeysOfOneJoin(Arc::clone(rule))),
+                "eliminate_cross_join" => Arc::new(TreesOfJoins(Arc::clone(rule))),
                 _ => Arc::clone(rule),
             }
         };
@@ -28,14 +29,40 @@ impl NullEqualJoins {
     }
 }
 
-impl OptimizerRule for NullEqualJoins {
+/// The rule that makes keys of the equalities in a join's filter: they stay there.
+#[derive(Debug)]
+struct KeysOfOneJoin(Rule);
+
+impl OptimizerRule for KeysOfOneJoin {
     fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        let mut has_null_equal_join = false;
-        plan.apply_with_subqueries(|node| {
-            has_null_equal_join |= is_null_equal(node);
-            Ok(if has_null_equal_join { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        if is_null_equal(&plan) { Ok(Transformed::no(plan)) } else { self.0.rewrite(plan, config) }
+    }
+
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.0.apply_order()
+    }
+}
+
+/// The rule that makes one tree of inner joins that stand upon each other: such a join is a tree of its own.
+#[derive(Debug)]
+struct TreesOfJoins(Rule);
+
+impl OptimizerRule for TreesOfJoins {
+    fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        let plan = plan.transform_up_with_subqueries(|node| {
+            if !is_null_equal(&node) || !is_inner(&node) {
+                return Ok(Transformed::no(node));
+            }
+            let join = node.map_children(|input| {
+                if is_inner(&input) { apart(input).map(Transformed::yes) } else { Ok(Transformed::no(input)) }
+            });
+            apart(join.data()?).map(Transformed::yes)
         })?;
-        if has_null_equal_join { Ok(Transformed::no(plan)) } else { self.0.rewrite(plan, config) }
+        plan.transform_data(|plan| self.0.rewrite(plan, config))
     }
 
     fn name(&self) -> &str {
@@ -43,7 +70,17 @@ impl OptimizerRule for NullEqualJoins {
     }
 }
 
+/// A plan below a projection to all of its columns, beyond which the rule does not look for joins of the same tree. Another
+/// one removes it.
+fn apart(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let columns: Vec<Expr> = plan.schema().columns().into_iter().map(Expr::Column).collect();
+    LogicalPlanBuilder::from(plan).project(columns)?.build()
+}
+
 fn is_null_equal(node: &LogicalPlan) -> bool {
-    let null_equality = NullEquality::NullEqualsNull;
-    matches!(node, LogicalPlan::Join(Join { join_type: JoinType::Inner, null_equality: found, .. }) if *found == null_equality)
+    matches!(node, LogicalPlan::Join(Join { on, null_equality: NullEquality::NullEqualsNull, .. }) if !on.is_empty())
+}
+
+fn is_inner(node: &LogicalPlan) -> bool {
+    matches!(node, LogicalPlan::Join(Join { join_type: JoinType::Inner, .. }))
 }

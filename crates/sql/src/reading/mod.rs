@@ -14,6 +14,7 @@ use std::ops::ControlFlow;
 use datafusion::execution::SessionState;
 use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::sqlparser::ast::{Expr, Select, VisitMut, VisitorMut};
+use datafusion::sql::sqlparser::dialect::dialect_from_str;
 
 use crate::Result;
 
@@ -22,8 +23,11 @@ use crate::Result;
 /// # Errors
 /// `Invalid` for what is no SQL.
 pub(crate) fn read(sql: &str, state: &SessionState) -> Result<Statement> {
-    let mut statement = state.sql_to_statement(sql, &state.config_options().sql_parser.dialect)?;
-    numbers::check(sql)?;
+    let dialect = &state.config_options().sql_parser.dialect;
+    let mut statement = state.sql_to_statement(sql, dialect)?;
+    if let Some(dialect) = dialect_from_str(dialect) {
+        numbers::check(sql, dialect.as_ref())?;
+    }
     correct(&mut statement);
     Ok(statement)
 }

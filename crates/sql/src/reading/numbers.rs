@@ -1,6 +1,6 @@
 //! Words that touch a number. The parser takes them for the name of a column: `sum(x) / 1_000` is `sum(x) / 1 AS _000` to it.
 
-use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::dialect::Dialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 use yeoul_base::ErrorKind;
 
@@ -8,9 +8,9 @@ use crate::{Error, Place, Result, Span};
 
 /// # Errors
 /// `Invalid` for a text that is SQL but for a word right behind a number.
-pub(super) fn check(sql: &str) -> Result<()> {
-    // The parser has read it: another dialect's text that this one does not read is none of its business.
-    let Ok(tokens) = Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location() else { return Ok(()) };
+pub(super) fn check(sql: &str, dialect: &dyn Dialect) -> Result<()> {
+    // The parser has read it.
+    let Ok(tokens) = Tokenizer::new(dialect, sql).tokenize_with_location() else { return Ok(()) };
     let touching = tokens.windows(2).find_map(|pair| match pair {
         [
             TokenWithSpan { token: Token::Number(number, _), span },
@@ -27,6 +27,8 @@ pub(super) fn check(sql: &str) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use datafusion::sql::sqlparser::dialect::GenericDialect;
+
     use super::*;
 
     #[test]
@@ -34,14 +36,14 @@ mod tests {
         for (sql, column, chars) in
             [("SELECT sum(x) / 1_000", 17, 5), ("SELECT 1AS x", 8, 3), ("SELECT 'é', 2.5x", 13, 4)]
         {
-            let error = check(sql).unwrap_err();
+            let error = check(sql, &GenericDialect {}).unwrap_err();
             let expected = Span { place: Place { line: 1, column }, chars };
             assert_eq!((error.kind(), error.span()), (ErrorKind::Invalid, Some(expected)), "{sql}");
         }
         for sql in
             ["SELECT 1 AS x", "SELECT a1_000, 1e3, .5, 2.5E-1, x[1]", "SELECT 1/*c*/a", "SELECT 1\"a\""]
         {
-            check(sql).unwrap();
+            check(sql, &GenericDialect {}).unwrap();
         }
     }
 }

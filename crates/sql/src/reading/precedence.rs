@@ -18,17 +18,22 @@ enum Binding {
 /// been turned already.
 pub(super) fn loosen(expr: &mut Expr) {
     let Some((binding, right)) = right_of(expr) else { return };
-    let Expr::BinaryOp { left, op, .. } = right else { return };
-    if binding_of(op) == Binding::Firmer || binding_of(op) > binding {
+    let is_looser = |expr: &Expr| match expr {
+        Expr::BinaryOp { op, .. } => binding_of(op) <= binding && binding_of(op) != Binding::Firmer,
+        _ => false,
+    };
+    if !is_looser(right) {
         return;
     }
-    let left = take(left);
-    let mut above = mem::replace(right, left);
-    loosen(expr);
-    let below = take(expr);
-    if let Expr::BinaryOp { left, .. } = &mut above {
-        **left = below;
+    let mut above = take(right);
+    let mut place = &mut above;
+    // There may be thousands, one below the other: each in a call of its own would fill the stack.
+    while is_looser(place) {
+        let Expr::BinaryOp { left, .. } = place else { break };
+        place = left;
     }
+    *right = take(place);
+    *place = take(expr);
     *expr = above;
 }
 
@@ -116,5 +121,23 @@ mod tests {
         ] {
             assert_eq!(tree(written), tree(meant), "{written}");
         }
+    }
+
+    #[test]
+    fn a_long_chain_takes_no_more_stack_than_a_short_one() {
+        const TERMS: usize = 20_000;
+        let chain = format!("a IS DISTINCT FROM b{}", " OR c".repeat(TERMS));
+        let turned = std::thread::Builder::new().stack_size(1 << 20).spawn(move || {
+            let mut expr =
+                Parser::new(&GenericDialect {}).try_with_sql(&chain).unwrap().parse_expr().unwrap();
+            loosen(&mut expr);
+            // Dropping it whole takes a call for each term.
+            let mut terms = 0;
+            while let Expr::BinaryOp { left, .. } = expr {
+                (expr, terms) = (*left, terms + 1);
+            }
+            (expr.to_string(), terms)
+        });
+        assert_eq!(turned.unwrap().join().unwrap(), ("a IS DISTINCT FROM b".to_owned(), TERMS));
     }
 }
