@@ -132,9 +132,10 @@ pub fn restarted(before: &Logged, now: Now) -> Logged {
         records.iter().for_each(|record| state.apply(now, record));
         state
     };
-    let (state, snapshot) = (made_of(&before.log), before.records());
-    assert_eq!(state.records(), snapshot, "a decision has changed what it has no record of");
-    assert_eq!(made_of(&snapshot).records(), snapshot, "a snapshot makes another state");
+    let snapshot = before.records();
+    assert_eq!(made_of(&before.log).records(), snapshot, "a decision has changed what it has no record of");
+    let state = made_of(&snapshot);
+    assert_eq!(state.records(), snapshot, "a snapshot makes another state");
     Logged { state, log: before.log.clone() }
 }
 
