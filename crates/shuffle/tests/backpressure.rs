@@ -1,18 +1,18 @@
 //! Goal: who brings more than its share waits, and nobody waits for it. Method: disks that stand still, so that memory
 //! fills and stays full for as long as a test wants; then who is answered meanwhile is a matter of order, not of time.
-//! A process of its own, because the memory that these workers may use is what the process does not need besides.
+//! Each test runs in a process of its own ([`is_alone`]).
 
 #![allow(clippy::unwrap_used)] // what helps a test fails it
 
 mod cluster;
 
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use cluster::{Cluster, SOFT_1G, WHOLE, WITHIN, batch, noise, primary};
-use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use yeoul_shuffle::ids::{ApplicationId, LocationId, Mode, ShuffleKey, WorkerId};
@@ -23,8 +23,23 @@ use yeoul_shuffle::wire::{Header, Status};
 use yeoul_shuffle::worker;
 use yeoul_shuffle::worker::memory::Party;
 
-/// Two of these tests at once would take each other's memory.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
+/// Set in the process that a test has for itself.
+const ALONE: &str = "YEOUL_TEST_ALONE";
+
+/// Whether this is the process that the test has for itself. If not, runs it there and fails if it fails.
+///
+/// What a worker may use is what its process does not need besides, and what the allocator keeps of an earlier test, or
+/// what another test has, would count as that.
+fn is_alone(test: &str) -> bool {
+    if std::env::var_os(ALONE).is_some() {
+        return true;
+    }
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    let run = command.args(["--exact", test, "--nocapture"]).env(ALONE, "1").output().unwrap();
+    let [said, complained] = [&run.stdout, &run.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+    assert!(run.status.success() && said.contains(" 1 passed"), "{test} by itself:\n{said}{complained}");
+    false
+}
 
 const BATCH_BYTES: usize = 64 << 10;
 const PARTITIONS: i32 = 4;
@@ -108,7 +123,9 @@ fn all_locations() -> Vec<LocationId> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_modest_application_pushes_and_fetches_while_a_greedy_one_waits() {
-    let _turn = ONE_AT_A_TIME.lock().await;
+    if !is_alone("a_modest_application_pushes_and_fetches_while_a_greedy_one_waits") {
+        return;
+    }
     let cluster = Cluster::start(1, 128 << 20).await;
     let store = Arc::clone(&cluster.workers[0].node().store);
     let (greedy, modest) = (ShuffleKey::new("greedy", 0), ShuffleKey::new("modest", 0));
@@ -165,7 +182,9 @@ async fn a_modest_application_pushes_and_fetches_while_a_greedy_one_waits() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_cannot_wait_is_sent_elsewhere_and_who_has_gone_brings_nothing() {
-    let _turn = ONE_AT_A_TIME.lock().await;
+    if !is_alone("who_cannot_wait_is_sent_elsewhere_and_who_has_gone_brings_nothing") {
+        return;
+    }
     let cluster = Cluster::start(1, 64 << 20).await;
     let store = Arc::clone(&cluster.workers[0].node().store);
     let [greedy, brief, gone] = [0, 1, 2].map(|shuffle| ShuffleKey::new("greedy", shuffle));
@@ -239,7 +258,9 @@ async fn who_cannot_wait_is_sent_elsewhere_and_who_has_gone_brings_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn copies_of_a_modest_application_do_not_wait_behind_those_of_a_greedy_one() {
-    let _turn = ONE_AT_A_TIME.lock().await;
+    if !is_alone("copies_of_a_modest_application_do_not_wait_behind_those_of_a_greedy_one") {
+        return;
+    }
     let mut cluster = Cluster::start(1, 512 << 20).await;
     let place = tempfile::tempdir().unwrap();
     let small = worker::Options {
@@ -274,7 +295,9 @@ async fn copies_of_a_modest_application_do_not_wait_behind_those_of_a_greedy_one
 
 #[tokio::test(flavor = "multi_thread")]
 async fn workers_that_copy_to_each_other_do_not_wait_for_each_other() {
-    let _turn = ONE_AT_A_TIME.lock().await;
+    if !is_alone("workers_that_copy_to_each_other_do_not_wait_for_each_other") {
+        return;
+    }
     let cluster = Cluster::start(2, 64 << 20).await;
     let keys = [ShuffleKey::new("app", 0), ShuffleKey::new("app", 1)];
     for (worker, key) in keys.iter().enumerate() {
