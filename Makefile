@@ -21,8 +21,10 @@ build: .prerequisites
 run: build
 	$(YEOUL) demo
 
+# A part has to build without the others, too.
 test: .prerequisites
 	$(CARGO) test --release --locked --workspace --no-fail-fast
+	$(CARGO) check --release --locked -p yeoul --no-default-features --features shuffle
 
 judge: build
 	YEOUL=$(YEOUL) judges/run $(ARGS)

@@ -4,18 +4,19 @@ use std::env;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use yeoul_sql::RETURN_MEMORY;
-
 /// Keep a server small: of huge pages, the first few objects would already take 8 MiB, and pages kept for each size of
 /// object by each thread come to 5 MiB.
+#[cfg(feature = "shuffle")]
 const SMALL: [(&str, &str); 2] = [("MIMALLOC_ALLOW_THP", "0"), ("MIMALLOC_PAGE_FULL_RETAIN", "0")];
 
 /// Returns freed memory to the system at once, which a memory limit needs.
+#[cfg(feature = "sql")]
 pub fn return_memory_at_once() {
-    start_again_with(&[RETURN_MEMORY]);
+    start_again_with(&[yeoul_sql::RETURN_MEMORY]);
 }
 
 /// Takes memory in small pages, and keeps none that are empty.
+#[cfg(feature = "shuffle")]
 pub fn take_small_pages() {
     start_again_with(&SMALL);
 }

@@ -5,8 +5,13 @@ mod bench;
 mod demo;
 mod exit;
 mod memory;
+#[cfg(feature = "shuffle")]
 mod shuffle;
+#[cfg(feature = "sql")]
 mod sql;
+
+#[cfg(not(any(feature = "shuffle", feature = "sql")))]
+compile_error!("a binary of no part: build with --features shuffle, --features sql or both");
 
 use std::process::ExitCode;
 
@@ -33,10 +38,14 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Verb {
+    #[cfg(feature = "sql")]
     Sql(sql::SqlArgs),
+    #[cfg(feature = "shuffle")]
     Shuffle(shuffle::ShuffleArgs),
+    #[cfg(feature = "sql")]
     Generate(yeoul_bench::generate::GenerateArgs),
     Bench(bench::BenchArgs),
+    #[cfg(feature = "sql")]
     /// Run queries for `yeoul bench`, which talks to it over stdin and stdout
     #[command(name = yeoul_bench::CONTESTANT_VERB, hide = true)]
     BenchContestant,
@@ -45,13 +54,17 @@ enum Verb {
 
 fn main() -> ExitCode {
     match Cli::try_parse().unwrap_or_else(|error| naming_variable(error).exit()).verb {
+        #[cfg(feature = "sql")]
         Verb::Sql(args) => sql::run(args),
+        #[cfg(feature = "shuffle")]
         Verb::Shuffle(args) => {
             allocator::take_small_pages();
             shuffle::run(args)
         }
+        #[cfg(feature = "sql")]
         Verb::Generate(args) => bench::generate(args),
         Verb::Bench(args) => bench::run(args),
+        #[cfg(feature = "sql")]
         Verb::BenchContestant => bench::contestant(),
         Verb::Demo(args) => demo::run(args),
     }

@@ -2,7 +2,9 @@
 //!
 //! An act is a function from the stage to rows of the closing table; another part adds a file and a line in [`ACTS`].
 
+#[cfg(feature = "shuffle")]
 mod shuffle;
+#[cfg(feature = "sql")]
 mod sql;
 
 use std::path::PathBuf;
@@ -16,7 +18,6 @@ use serde_json::json;
 use tokio::sync::watch;
 use yeoul_base::{ErrorKind, Report};
 
-use crate::allocator::return_memory_at_once;
 use crate::exit::{Asked, Stop, interrupted, print, refused};
 
 /// Show what Yeoul does, in under a minute
@@ -28,7 +29,7 @@ use crate::exit::{Asked, Stop, interrupted, print, refused};
 )]
 pub struct DemoArgs {
     /// Run only the acts with these names
-    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = PossibleValuesParser::new(ACTS.map(|act| act.name)))]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = PossibleValuesParser::new(ACTS.iter().map(|act| act.name)))]
     act: Vec<String>,
 
     /// Print what happened as JSON, instead of the table
@@ -82,14 +83,17 @@ struct Act {
     run: fn(&Stage) -> Result<Vec<Row>, Failure>,
 }
 
-const ACTS: [Act; 2] = [
+const ACTS: &[Act] = &[
+    #[cfg(feature = "sql")]
     Act { name: "sql", about: "SQL on 8.7 million rows, in a process of at most 512 MiB", run: sql::run },
+    #[cfg(feature = "shuffle")]
     Act { name: "shuffle", about: "a replicated shuffle that loses a worker half-way", run: shuffle::run },
 ];
 
 pub fn run(args: DemoArgs) -> ExitCode {
-    // An act may promise a memory limit.
-    return_memory_at_once();
+    // SQL's act promises a memory limit.
+    #[cfg(feature = "sql")]
+    crate::allocator::return_memory_at_once();
     match play(args) {
         Ok(Ended::Done) => ExitCode::SUCCESS,
         Ok(Ended::Stopped(asked)) => interrupted(asked),
