@@ -53,6 +53,6 @@ pub use answer::{Answer, Watch};
 pub use error::{Error, Result};
 pub use options::Options;
 pub use progress::Progress;
-pub use runtime::{RETURN_MEMORY, runtime};
+pub use runtime::{RETURN_MEMORY, STACK_BYTES, runtime};
 pub use session::{MemoryReport, Session};
 pub use yeoul_base::{Place, Span};

@@ -12,7 +12,12 @@ const BLOCKING_THREADS_MAX: usize = 32;
 /// to the system only when it allocates again, or ends: after one large query, idle threads held 140 MB.
 const IDLE_MAX: Duration = Duration::from_millis(50);
 
-/// The runtime on which a session with these options should run: as many threads as the options allow.
+/// The stack of a thread that plans or runs statements: enough for the longest chain of operators that is read. It is address
+/// space; memory is used as far as it is touched.
+pub const STACK_BYTES: usize = 64 << 20;
+
+/// The runtime on which a session with these options should run: as many threads as the options allow. A
+/// thread that calls its `block_on` plans statements itself, and should have a stack of [`STACK_BYTES`], too.
 ///
 /// # Errors
 /// `Unavailable` when the system refuses the threads.
@@ -25,6 +30,7 @@ pub fn runtime(options: &Options) -> Result<Runtime> {
         .worker_threads(options.threads().clamp(1, Options::THREADS_MAX))
         .max_blocking_threads(BLOCKING_THREADS_MAX)
         .thread_name("yeoul-sql")
+        .thread_stack_size(STACK_BYTES)
         .enable_all()
         .build()
         .map_err(|source| {

@@ -1,9 +1,11 @@
 //! SQL text to the statement that it says, where DataFusion's parser reads another one.
 //!
+//! - [`chains`]: thousands of operators in a row;
 //! - [`from_first`]: `FROM 'file'` alone;
 //! - [`numbers`]: what touches a number;
 //! - [`precedence`]: what `IS [NOT] DISTINCT FROM` compares.
 
+mod chains;
 mod from_first;
 mod numbers;
 mod precedence;
@@ -15,21 +17,31 @@ use datafusion::execution::SessionState;
 use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::sqlparser::ast::{Expr, Select, VisitMut, VisitorMut};
 use datafusion::sql::sqlparser::dialect::dialect_from_str;
+use datafusion::sql::sqlparser::tokenizer::{Location, TokenWithSpan, Tokenizer};
 
-use crate::Result;
+use crate::{Place, Result, Span};
 
 /// Reads one statement.
 ///
 /// # Errors
 /// `Invalid` for what is no SQL.
 pub(crate) fn read(sql: &str, state: &SessionState) -> Result<Statement> {
-    let dialect = &state.config_options().sql_parser.dialect;
-    let mut statement = state.sql_to_statement(sql, dialect)?;
-    if let Some(dialect) = dialect_from_str(dialect) {
-        numbers::check(sql, dialect.as_ref())?;
-    }
+    let name = &state.config_options().sql_parser.dialect;
+    // What has no tokens is the parser's to refuse.
+    let tokens = dialect_from_str(name)
+        .and_then(|dialect| Tokenizer::new(dialect.as_ref(), sql).tokenize_with_location().ok())
+        .unwrap_or_default();
+    chains::check(&tokens)?;
+    let mut statement = state.sql_to_statement(sql, name)?;
+    numbers::check(&tokens)?;
     correct(&mut statement);
     Ok(statement)
+}
+
+/// Where a token stands.
+fn span_of(token: &TokenWithSpan) -> Span {
+    let Location { line, column } = token.span.start;
+    Span { place: Place { line, column }, chars: token.token.to_string().chars().count() as u64 }
 }
 
 fn correct(statement: &mut Statement) {

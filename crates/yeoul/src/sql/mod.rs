@@ -3,16 +3,17 @@
 mod signals;
 
 use std::io::{self, BufReader, IsTerminal, Write};
-use std::panic::{self, AssertUnwindSafe};
+use std::panic;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::thread;
 
 use clap::Args;
 use yeoul_base::{ByteSize, ErrorKind, Report};
 use yeoul_sql::output::{Format, NewFile, OutputOptions, full_disk_hint};
 use yeoul_sql::shell::{Console, CtrlC, Interrupts, Outcome, Settings, Shell};
-use yeoul_sql::{Error, Options, Session};
+use yeoul_sql::{Error, Options, STACK_BYTES, Session};
 
 use self::signals::{First, Signals};
 use crate::allocator::return_memory_at_once;
@@ -127,12 +128,7 @@ pub fn run(args: SqlArgs) -> ExitCode {
         // What panics becomes an error with its message; the trace is for those who ask for it.
         panic::set_hook(Box::new(|_| {}));
     }
-    let ended = panic::catch_unwind(AssertUnwindSafe(|| run_to_end(&args))).unwrap_or_else(|_| {
-        let report = Report::new("unforeseen failure")
-            .hint(Some("RUST_BACKTRACE=1 shows where; please report it".to_owned()));
-        Err(Refusal::new(ErrorKind::Internal, report))
-    });
-    match ended {
+    match run_on_large_stack(&args) {
         Ok(ended) => ended.exit_code(),
         Err(Refusal { kind, report }) => refused(kind, &report),
     }
@@ -181,6 +177,21 @@ impl From<Error> for Refusal {
         let report = Report::new(error.to_string()).hint(error.hint().map(str::to_owned));
         Self::new(error.kind(), report)
     }
+}
+
+/// Runs the input on a thread whose stack is large enough to plan any statement.
+fn run_on_large_stack(args: &SqlArgs) -> Result<Ended, Refusal> {
+    thread::scope(|scope| {
+        let thread = thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, || run_to_end(args));
+        let running = thread.map_err(|error| {
+            Refusal::new(ErrorKind::Unavailable, Report::new(format!("cannot start a thread: {error}")))
+        })?;
+        running.join().unwrap_or_else(|_| {
+            let report = Report::new("unforeseen failure")
+                .hint(Some("RUST_BACKTRACE=1 shows where; please report it".to_owned()));
+            Err(Refusal::new(ErrorKind::Internal, report))
+        })
+    })
 }
 
 fn run_to_end(args: &SqlArgs) -> Result<Ended, Refusal> {
