@@ -1,4 +1,4 @@
-use std::fmt;
+use std::{fmt, io};
 
 /// What a caller can do about a failure. Each crate's public error names exactly one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -27,6 +27,22 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
+    /// What a caller can do about a failure of the operating system. What means something else to a caller, as the early
+    /// end of a file does, is its own to say.
+    pub fn of_io(error: &io::Error) -> Self {
+        use io::ErrorKind as Io;
+        match error.kind() {
+            Io::NotFound => Self::NotFound,
+            Io::PermissionDenied | Io::ReadOnlyFilesystem => Self::Denied,
+            Io::StorageFull | Io::QuotaExceeded | Io::FileTooLarge | Io::OutOfMemory => {
+                Self::ResourceExhausted
+            }
+            Io::InvalidInput => Self::Invalid,
+            Io::InvalidData => Self::Corrupt,
+            _ => Self::Unavailable,
+        }
+    }
+
     /// The word that programs see, in snake case: `not_found`.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -47,5 +63,25 @@ impl ErrorKind {
 impl fmt::Display for ErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_trying_again_does_not_mend_is_not_unavailable() {
+        use io::ErrorKind as Io;
+        for (said, kind) in [
+            (Io::NotFound, ErrorKind::NotFound),
+            (Io::ReadOnlyFilesystem, ErrorKind::Denied),
+            (Io::StorageFull, ErrorKind::ResourceExhausted),
+            (Io::InvalidData, ErrorKind::Corrupt),
+            (Io::ConnectionRefused, ErrorKind::Unavailable),
+            (Io::UnexpectedEof, ErrorKind::Unavailable),
+        ] {
+            assert_eq!(ErrorKind::of_io(&said.into()), kind, "{said}");
+        }
     }
 }

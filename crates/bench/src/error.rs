@@ -27,12 +27,9 @@ impl Error {
     pub fn io(what: &str, path: &Path, source: std::io::Error) -> Self {
         use std::io::ErrorKind as Io;
         let kind = match source.kind() {
-            Io::NotFound => ErrorKind::NotFound,
-            Io::PermissionDenied | Io::ReadOnlyFilesystem => ErrorKind::Denied,
             Io::AlreadyExists | Io::NotADirectory | Io::IsADirectory => ErrorKind::Conflict,
-            Io::StorageFull | Io::QuotaExceeded | Io::FileTooLarge => ErrorKind::ResourceExhausted,
-            Io::InvalidData | Io::UnexpectedEof => ErrorKind::Corrupt,
-            _ => ErrorKind::Unavailable,
+            Io::UnexpectedEof => ErrorKind::Corrupt,
+            _ => ErrorKind::of_io(&source),
         };
         Self::new(kind, format!("cannot {what} {}", path.display())).with_source(source)
     }

@@ -32,7 +32,7 @@ impl Error {
     pub(crate) fn unusable_directory(path: &Path, purpose: &str, error: io::Error) -> Self {
         let is_other = path.exists() && !path.is_dir();
         let why = if is_other { "it is not a directory".to_owned() } else { error.to_string() };
-        Self::new(Self::from(error).kind(), format!("cannot use '{}' for {purpose}: {why}", path.display()))
+        Self::new(Kind::of_io(&error), format!("cannot use '{}' for {purpose}: {why}", path.display()))
             .with_hint("--dir names a directory that may be written, and that is made if need be")
     }
 
@@ -87,16 +87,7 @@ impl StdError for Error {
 
 impl From<std::io::Error> for Error {
     fn from(error: std::io::Error) -> Self {
-        use std::io::ErrorKind as Io;
-        let kind = match error.kind() {
-            Io::NotFound => Kind::NotFound,
-            Io::PermissionDenied => Kind::Denied,
-            Io::StorageFull | Io::OutOfMemory | Io::QuotaExceeded => Kind::ResourceExhausted,
-            Io::InvalidInput => Kind::Invalid,
-            Io::InvalidData => Kind::Corrupt,
-            _ => Kind::Unavailable,
-        };
-        Self::new(kind, error.to_string()).with_source(error)
+        Self::new(Kind::of_io(&error), error.to_string()).with_source(error)
     }
 }
 

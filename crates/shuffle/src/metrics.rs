@@ -9,6 +9,8 @@ use std::fmt::{Display, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use yeoul_base::ResidentSet;
+
 use crate::process;
 
 /// Writes the text that Prometheus reads.
@@ -51,7 +53,7 @@ impl Exposition {
             // Celeborn's name, although there is no JVM.
             self.gauge("JVMCPUTime", "CPU time used, in nanoseconds", (seconds * 1e9) as u64);
         }
-        if let Some(bytes) = process::resident_bytes() {
+        if let Some(bytes) = ResidentSet::open().and_then(|resident| resident.bytes()) {
             self.line("gauge", "process_resident_memory_bytes", "memory held (RSS), in bytes", "", bytes);
         }
         if let Some(count) = process::open_files() {

@@ -6,10 +6,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use yeoul_base::ResidentSet;
+
 use super::buffers;
 use super::memory;
 use super::node::Node;
-use crate::process::ResidentSet;
 
 /// How often the process is measured while much comes in or a request waits. Between two measurements no more comes in
 /// than a loopback connection carries.

@@ -130,9 +130,8 @@ pub(super) fn check_local(name: &str) -> Result<(), Error> {
         std::io::ErrorKind::PermissionDenied => {
             Error::new(ErrorKind::Denied, format!("no permission to read '{name}'")).with_source(source)
         }
-        _ => {
-            Error::new(ErrorKind::Unavailable, format!("cannot read '{name}': {source}")).with_source(source)
-        }
+        _ => Error::new(ErrorKind::of_io(&source), format!("cannot read '{name}': {source}"))
+            .with_source(source),
     })
 }
 

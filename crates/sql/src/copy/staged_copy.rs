@@ -243,15 +243,12 @@ fn with_each_below(from: &Path, to: &Path, step: Step) -> io::Result<()> {
 }
 
 fn denied(target: &Path, source: io::Error) -> Error {
-    let kind = match source.kind() {
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => ErrorKind::Denied,
-        _ if is_full(&source) => ErrorKind::ResourceExhausted,
-        _ => ErrorKind::Unavailable,
-    };
     let reason = io::Error::from(source.kind());
+    let is_full = is_full(&source);
     let error =
-        Error::new(kind, format!("cannot write '{}': {reason}", target.display())).with_source(source);
-    if kind == ErrorKind::ResourceExhausted {
+        Error::new(ErrorKind::of_io(&source), format!("cannot write '{}': {reason}", target.display()))
+            .with_source(source);
+    if is_full {
         return error.with_shortage(Shortage::TargetDisk).with_hint(TARGET_FULL);
     }
     error

@@ -332,18 +332,15 @@ impl Error {
             return limit;
         }
         match error.kind() {
-            Io::NotFound => Self::new(ErrorKind::NotFound, message),
-            Io::PermissionDenied => Self::new(ErrorKind::Denied, message),
             _ if is_full(error) => {
                 Self::new(ErrorKind::ResourceExhausted, format!("cannot spill to disk: {message}"))
                     .with_hint("free space there, or spill elsewhere with --spill-dir")
                     .with_shortage(Shortage::SpillDisk)
             }
-            Io::OutOfMemory => Self::new(ErrorKind::ResourceExhausted, message),
             Io::UnexpectedEof | Io::InvalidData => {
                 Self::new(ErrorKind::Corrupt, format!("the data is damaged: {message}"))
             }
-            _ => Self::new(ErrorKind::Unavailable, message),
+            _ => Self::new(ErrorKind::of_io(error), message),
         }
     }
 

@@ -1,14 +1,13 @@
 //! How much memory the process really uses.
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
 use tokio::sync::Notify;
+use yeoul_base::ResidentSet;
 
 /// How often the resident set size is read. At the few GB/s with which two cores can touch fresh memory, some 10 MB can
 /// go unseen between two readings; the margin below is several times that.
@@ -20,8 +19,7 @@ const SETTLE_MAX: Duration = Duration::from_millis(500);
 /// The resident set size of this process, and what is left of its promise.
 #[derive(Debug)]
 pub(crate) struct ProcessMemory {
-    statm: Option<File>,
-    page_bytes: usize,
+    resident: Option<ResidentSet>,
     /// The promise in bytes; `usize::MAX` for none.
     promise: usize,
     /// Growth is refused from here on.
@@ -40,8 +38,7 @@ impl ProcessMemory {
     pub(crate) fn watch(promise: Option<usize>) -> io::Result<Arc<Self>> {
         let promise_bytes = promise.unwrap_or(usize::MAX);
         let process = Arc::new(Self {
-            statm: File::open("/proc/self/statm").ok(),
-            page_bytes: rustix::param::page_size(),
+            resident: ResidentSet::open(),
             promise: promise_bytes,
             soft_limit: promise_bytes / 100 * 92,
             hard_limit: promise_bytes / 100 * 98,
@@ -52,7 +49,7 @@ impl ProcessMemory {
             on_exceeded: Notify::new(),
         });
         process.sample();
-        if promise.is_some() && process.statm.is_some() {
+        if promise.is_some() && process.resident.is_some() {
             let watched = Arc::downgrade(&process);
             thread::Builder::new()
                 .name("yeoul-memory".to_owned())
@@ -64,7 +61,7 @@ impl ProcessMemory {
     /// The resident set size in bytes, read now; 0 where the system does not say.
     pub(crate) fn sample(&self) -> usize {
         let granted = self.granted_since_sample.load(Ordering::Relaxed);
-        let resident = self.read_resident().unwrap_or(0);
+        let resident = self.resident.as_ref().and_then(ResidentSet::bytes).unwrap_or(0) as usize;
         self.sampled.store(resident, Ordering::Relaxed);
         self.peak.fetch_max(resident, Ordering::Relaxed);
         // Only what was granted before the reading can be in it.
@@ -77,14 +74,6 @@ impl ProcessMemory {
             self.exceeded.store(false, Ordering::Relaxed);
         }
         resident
-    }
-
-    fn read_resident(&self) -> Option<usize> {
-        // "size resident shared …" in pages (proc(5)); 7 numbers of at most 20 digits fit.
-        let mut text = [0u8; 160];
-        let read = self.statm.as_ref()?.read_at(&mut text, 0).ok()?;
-        let resident = std::str::from_utf8(&text[..read]).ok()?.split(' ').nth(1)?;
-        Some(resident.parse::<usize>().ok()? * self.page_bytes)
     }
 
     /// What the process may still take before growth is refused.

@@ -16,14 +16,11 @@ impl SpillDir {
     /// Makes one under `parent`, and removes those there whose processes are gone.
     pub(crate) fn create(parent: &Path) -> Result<Self, Error> {
         OwnedFolder::create(parent, PREFIX).map(Self).map_err(|source| {
-            let kind = match source.kind() {
-                std::io::ErrorKind::NotFound => ErrorKind::NotFound,
-                std::io::ErrorKind::PermissionDenied => ErrorKind::Denied,
-                _ => ErrorKind::Unavailable,
-            };
             let text =
                 format!("cannot make a directory in the spill directory {}: {source}", parent.display());
-            Error::new(kind, text).with_hint("name another with --spill-dir").with_source(source)
+            Error::new(ErrorKind::of_io(&source), text)
+                .with_hint("name another with --spill-dir")
+                .with_source(source)
         })
     }
 

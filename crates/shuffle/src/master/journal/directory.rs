@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
-use std::io::{ErrorKind, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::{Error, Kind, Result};
@@ -90,13 +90,5 @@ pub fn foreign(path: &Path, offset: usize) -> Error {
 
 /// Names the file that an I/O error is about.
 pub fn at(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
-    move |error| {
-        let kind = match error.kind() {
-            ErrorKind::NotFound => Kind::NotFound,
-            ErrorKind::PermissionDenied => Kind::Denied,
-            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Kind::ResourceExhausted,
-            _ => Kind::Unavailable,
-        };
-        Error::new(kind, format!("{}: {error}", path.display())).with_source(error)
-    }
+    move |error| Error::new(Kind::of_io(&error), format!("{}: {error}", path.display())).with_source(error)
 }

@@ -574,7 +574,7 @@ fn about(stream: &Stream, error: io::Error) -> Error {
     let kind = match error.kind() {
         // A file that is shorter than its records were has lost them.
         io::ErrorKind::UnexpectedEof => Kind::Corrupt,
-        _ => Error::from(io::Error::from(error.kind())).kind(),
+        _ => Kind::of_io(&error),
     };
     Error::new(kind, text).with_source(error)
 }
