@@ -1,19 +1,17 @@
-//! Starts a worker, and ends it.
+//! Starts a worker.
 
 use std::net::SocketAddr;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
-use tokio::time::Instant;
-use yeoul_base::ByteSize;
 
 use super::control::ControlService;
 use super::fetch::FetchService;
 use super::governor;
 use super::host;
+use super::lifecycle::Lifecycle;
 use super::node::Node;
 use super::options::Options;
 use super::pages::WorkerPages;
@@ -23,20 +21,11 @@ use crate::error::{Error, Kind, Result};
 use crate::http::HttpServer;
 use crate::ids::{Mode, WorkerId};
 use crate::net::{Listener, ListenerHandle, Options as NetOptions, cannot_bind, raise_file_limit};
-use crate::report::{Command, Phase};
+use crate::report::Command;
 use crate::wire::Limits;
 
 /// Orders that wait for the lifecycle; it takes each at once.
 const ORDERS_MAX: usize = 16;
-
-/// How often a worker that leaves looks whether it may.
-const LEAVE_POLL: Duration = Duration::from_millis(50);
-
-/// How long a worker without shuffles that leaves for good waits for the last files to be deleted: nobody comes back for them.
-const DELETIONS_MAX: Duration = Duration::from_secs(60);
-
-/// How often a worker that stops says what it waits for.
-const SAY_INTERVAL: Duration = Duration::from_secs(30);
 
 /// How often idle streams make room, where it is wanted.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
@@ -67,7 +56,8 @@ enum Ending {
     Broken,
 }
 
-struct Listeners {
+/// What listens for a worker.
+pub(super) struct Listeners {
     control: ListenerHandle,
     push: Vec<ListenerHandle>,
     fetch: ListenerHandle,
@@ -78,6 +68,19 @@ struct Listeners {
 impl Listeners {
     fn all(&self) -> impl Iterator<Item = &ListenerHandle> {
         self.push.iter().chain([&self.control, &self.fetch, &self.replicate])
+    }
+
+    /// Ends every connection, and frees the ports.
+    pub(super) async fn close(self) {
+        let Self { control, push, fetch, replicate, http } = self;
+        let mut closing = JoinSet::new();
+        for listener in push.into_iter().chain([control, fetch, replicate]) {
+            closing.spawn(listener.stop());
+        }
+        if let Some(http) = http {
+            closing.spawn(http.stop());
+        }
+        closing.join_all().await;
     }
 }
 
@@ -148,7 +151,7 @@ impl Server {
         tasks.spawn(probe(Arc::clone(&node)));
         tasks.spawn(sweep(Arc::clone(&node)));
         tasks.spawn(Arc::clone(&registration).run());
-        let lifecycle = Lifecycle { node: Arc::clone(&node), registration, listeners };
+        let lifecycle = Lifecycle::new(Arc::clone(&node), registration, listeners);
         let ordered = end.clone();
         tasks.spawn(async move {
             lifecycle.run(received).await;
@@ -186,7 +189,7 @@ impl Handle {
         self.order(Command::Decommission);
     }
 
-    fn order(&self, command: Command) {
+    pub(super) fn order(&self, command: Command) {
         // A full queue holds the same wish already.
         let _ = self.orders.try_send(command);
     }
@@ -214,161 +217,6 @@ async fn watch_over(mut tasks: JoinSet<()>, end: watch::Sender<Option<Ending>>) 
             tracing::error!(%error, "a part of the worker panicked");
             end.send_replace(Some(Ending::Broken));
         }
-    }
-}
-
-/// Carries out orders from the handle and from the master.
-struct Lifecycle {
-    node: Arc<Node>,
-    registration: Arc<Registration>,
-    listeners: Listeners,
-}
-
-impl Lifecycle {
-    async fn run(self, mut orders: mpsc::Receiver<Command>) {
-        let mut leave_by = None;
-        loop {
-            let decommissioning = self.node.phase() == Phase::Decommissioning;
-            let order = tokio::select! {
-                Some(order) = orders.recv() => Some(order), // the registration has a sender
-                () = tokio::time::sleep(LEAVE_POLL), if decommissioning => None,
-            };
-            match order {
-                Some(Command::StopNow) => {
-                    tracing::info!("stopping at once, as ordered: what is in memory only is lost");
-                    return self.close().await;
-                }
-                Some(Command::StopGracefully) => {
-                    let hurried =
-                        async { while orders.recv().await.is_some_and(|order| order != Command::StopNow) {} };
-                    tokio::select! {
-                        () = self.hand_over() => {}
-                        () = hurried => tracing::warn!("told to end before the stop was complete"),
-                    }
-                    return self.close().await;
-                }
-                Some(Command::Decommission) => {
-                    // The time counts from the first of these orders, which masters and people repeat.
-                    if leave_by.is_none() {
-                        let (held, timeout) =
-                            (self.node.store.all().len(), self.node.options.decommission_timeout);
-                        tracing::info!(
-                            "decommissioned: takes nothing new, and leaves when its {held} shuffles have gone, \
-                             at the latest after {}",
-                            spoken(timeout)
-                        );
-                        leave_by = Some(Instant::now() + timeout);
-                    }
-                    self.node.set_phase(Phase::Decommissioning);
-                    self.registration.leave(false).await;
-                }
-                Some(Command::Recommission) => {
-                    tracing::info!("recommissioned: takes partitions again");
-                    self.node.set_phase(Phase::Normal);
-                    leave_by = None;
-                }
-                None => {}
-            }
-            // Asked again: the order may have been to stay.
-            let leaves = decommissioning && self.node.phase() == Phase::Decommissioning;
-            if leaves && self.node.store.all().is_empty() {
-                leave_by = leave_by.min(Some(Instant::now() + DELETIONS_MAX));
-            }
-            let is_late = leave_by.is_some_and(|by| Instant::now() >= by);
-            if !leaves && !is_late {
-                continue;
-            }
-            // What is being deleted counts: nobody comes back for its files.
-            let store = &self.node.store;
-            match (store.shuffle_count(), store.all().len()) {
-                (0, _) => tracing::info!("left: its last shuffle has gone"),
-                (deleting, 0) if is_late => {
-                    tracing::warn!("left before the files of {deleting} shuffles were deleted, which stay");
-                }
-                (_, held) if is_late => tracing::warn!(
-                    "left after {} (celeborn.worker.decommission.forceExitTimeout) with {held} shuffles, which are lost",
-                    spoken(self.node.options.decommission_timeout)
-                ),
-                _ => continue,
-            }
-            self.registration.leave(true).await;
-            return self.close().await;
-        }
-    }
-
-    /// Hands over: the master tells drivers, which commit what is open here and go elsewhere; then everything committed
-    /// goes to disk, while it can still be read.
-    async fn hand_over(&self) {
-        let node = &self.node;
-        node.set_phase(Phase::Stopping);
-        tracing::info!(
-            "stopping: {} locations are open, for whose commits it waits {} at most",
-            node.open_locations(),
-            spoken(node.options.stop_timeout)
-        );
-        self.registration.leave(false).await;
-        let by = Instant::now() + node.options.stop_timeout;
-        let committed = async {
-            while node.open_locations() > 0 && Instant::now() < by {
-                tokio::time::sleep(LEAVE_POLL).await;
-            }
-        };
-        aloud(SAY_INTERVAL, committed, || {
-            let left = by.saturating_duration_since(Instant::now()).as_secs();
-            format!("stopping: {} locations are still open, {left} s left", node.open_locations())
-        })
-        .await;
-        let open = node.open_locations();
-        if open > 0 {
-            tracing::warn!(
-                "{open} locations were not committed in time: what they hold is lost with this process"
-            );
-        }
-        let failed = aloud(SAY_INTERVAL, node.store.flush(), || {
-            let resident = node.store.all().iter().map(|shuffle| shuffle.resident()).sum();
-            format!("stopping: {} are still to be brought to disk", ByteSize::from_bytes(resident))
-        })
-        .await;
-        for shuffle in &failed {
-            tracing::warn!(shuffle = %shuffle.key(), "not wholly on disk: what is missing is lost with this process");
-        }
-        match (failed.len(), open) {
-            (0, 0) => tracing::info!("stopped: everything is on disk"),
-            (0, _) => tracing::info!("stopped: everything that was committed is on disk"),
-            (failed, _) => tracing::warn!("stopped: {failed} shuffles are not wholly on disk"),
-        }
-        self.registration.leave(true).await;
-    }
-
-    async fn close(self) {
-        let Listeners { control, push, fetch, replicate, http } = self.listeners;
-        let mut closing = JoinSet::new();
-        for listener in push.into_iter().chain([control, fetch, replicate]) {
-            closing.spawn(listener.stop());
-        }
-        if let Some(http) = http {
-            closing.spawn(http.stop());
-        }
-        closing.join_all().await;
-    }
-}
-
-/// Waits, and says now and then what for.
-async fn aloud<T>(interval: Duration, waiting: impl Future<Output = T>, what_for: impl Fn() -> String) -> T {
-    let mut waiting = pin!(waiting);
-    loop {
-        match tokio::time::timeout(interval, waiting.as_mut()).await {
-            Ok(done) => return done,
-            Err(_) => tracing::info!("{}", what_for()),
-        }
-    }
-}
-
-/// A time as people say it: whole hours in hours, others in seconds.
-fn spoken(time: Duration) -> String {
-    match time.as_secs() {
-        seconds if seconds > 0 && seconds.is_multiple_of(3600) => format!("{} h", seconds / 3600),
-        _ => format!("{} s", time.as_secs_f64()),
     }
 }
 
@@ -411,20 +259,16 @@ async fn sweep(node: Arc<Node>) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::io;
     use std::sync::Mutex;
 
     use super::*;
-    use crate::heard::Heard;
-    use crate::ids::{FileName, LocationId, MapId, ShuffleKey};
     use crate::net::{Body, Client, Reply, RequestError, Service};
     use crate::wire::internal::{WorkerHeartbeatReply, WorkerRegistered};
     use crate::wire::message::{Message, MessageType};
     use crate::wire::rpc::{self, Answer, Call, Request};
     use crate::wire::{Head, Header, proto, received};
-    use crate::worker::node::tests::{append, reserved};
-    use crate::worker::store::segment::Segment;
 
     const WITHIN: Duration = Duration::from_secs(20);
 
@@ -458,7 +302,7 @@ mod tests {
     }
 
     /// How a worker without a master is started.
-    fn alone(place: &tempfile::TempDir) -> Options {
+    pub fn alone(place: &tempfile::TempDir) -> Options {
         Options { host: Some("127.0.0.1".into()), ..Options::embedded(["127.0.0.1:1"], place.path()) }
     }
 
@@ -499,139 +343,6 @@ mod tests {
         drop((first, second, beyond));
         let relieved = async { while is_saturated().await {} };
         tokio::time::timeout(WITHIN, relieved).await.expect("they have gone");
-    }
-
-    #[tokio::test]
-    async fn a_worker_that_is_told_to_stay_stays() {
-        let place = tempfile::tempdir().unwrap();
-        let (heard, _listening) = Heard::begin();
-        let worker = Server::start(alone(&place)).await.unwrap();
-        worker.decommission();
-        worker.order(Command::Recommission);
-        worker.stop(); // if it is still there
-        worker.ended().await.unwrap();
-        assert_eq!(worker.node().phase(), Phase::Stopping);
-        let said = heard.text();
-        let lines = said.lines().filter(|line| line.contains("INFO ")).map(|line| line.trim_start());
-        assert_eq!(
-            lines.collect::<Vec<_>>(),
-            [
-                "INFO decommissioned: takes nothing new, and leaves when its 0 shuffles have gone, at the latest after 6 h",
-                "INFO recommissioned: takes partitions again",
-                "INFO stopping: 0 locations are open, for whose commits it waits 480 s at most",
-                "INFO stopped: everything is on disk",
-            ],
-            "{said}"
-        );
-    }
-
-    #[tokio::test]
-    async fn what_a_worker_loses_when_it_ends_is_said() {
-        let (heard, _listening) = Heard::begin();
-        for stops in [false, true] {
-            let place = tempfile::tempdir().unwrap();
-            let options = Options {
-                host: Some("127.0.0.1".into()),
-                stop_timeout: Duration::from_millis(100),
-                decommission_timeout: Duration::from_millis(1500),
-                ..Options::embedded(["127.0.0.1:1"], place.path()) // nobody is there
-            };
-            let worker = Server::start(options).await.unwrap();
-            let file = FileName { location: LocationId::new(0, 0), mode: Mode::Primary };
-            for shuffle in 0..2 {
-                let key = ShuffleKey::new("app", shuffle);
-                let shuffle = reserved(worker.node(), &key, &[file]);
-                append(&shuffle, file, MapId(3));
-            }
-            if stops {
-                worker.stop()
-            } else {
-                worker.decommission()
-            }
-            tokio::time::timeout(WITHIN, worker.ended()).await.expect("it ends").unwrap();
-        }
-        let said = heard.text();
-        for line in [
-            "WARN left after 1.5 s (celeborn.worker.decommission.forceExitTimeout) with 2 shuffles, which are lost\n",
-            "INFO stopping: 2 locations are open, for whose commits it waits 0.1 s at most\n",
-            "WARN 2 locations were not committed in time: what they hold is lost with this process\n",
-        ] {
-            assert_eq!(said.matches(line).count(), 1, "{line}: {said}");
-        }
-        assert!(!said.contains("stopped: everything is on disk"), "{said}");
-    }
-
-    #[tokio::test]
-    async fn a_worker_that_is_told_to_leave_again_and_again_leaves_in_time() {
-        let place = tempfile::tempdir().unwrap();
-        let (heard, _listening) = Heard::begin();
-        let options = Options { decommission_timeout: Duration::from_millis(600), ..alone(&place) };
-        let worker = Server::start(options).await.unwrap();
-        let file = FileName { location: LocationId::new(0, 0), mode: Mode::Primary };
-        reserved(worker.node(), &ShuffleKey::new("app", 1), &[file]);
-        let told = async {
-            loop {
-                worker.decommission();
-                tokio::time::sleep(Duration::from_millis(100)).await;
-            }
-        };
-        tokio::select! {
-            ended = worker.ended() => ended.unwrap(),
-            () = told => unreachable!("it goes on"),
-            () = tokio::time::sleep(WITHIN) => panic!("each order gave it more time"),
-        }
-        assert_eq!(heard.text().matches("INFO decommissioned: ").count(), 1, "{}", heard.text());
-    }
-
-    #[tokio::test]
-    async fn what_is_waited_for_is_said_now_and_then() {
-        let (heard, _listening) = Heard::begin();
-        let waiting = async {
-            while heard.text().lines().count() < 3 {
-                tokio::task::yield_now().await;
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-            7
-        };
-        let waited = aloud(Duration::from_millis(20), waiting, || "still there".to_owned());
-        assert_eq!(tokio::time::timeout(WITHIN, waited).await.expect("it says so"), 7);
-        assert!(heard.text().lines().all(|line| line == " INFO still there"), "{}", heard.text());
-    }
-
-    #[tokio::test]
-    async fn a_worker_that_stops_gracefully_ends_at_once_if_it_is_told_to() {
-        let place = tempfile::tempdir().unwrap();
-        let worker = Server::start(alone(&place)).await.unwrap();
-        let file = FileName { location: LocationId::new(0, 0), mode: Mode::Primary };
-        reserved(worker.node(), &ShuffleKey::new("app", 1), &[file]);
-        worker.stop();
-        while worker.node().phase() != Phase::Stopping {
-            tokio::task::yield_now().await;
-        }
-        // It waits for the location to be committed.
-        assert!(tokio::time::timeout(4 * LEAVE_POLL, worker.ended()).await.is_err());
-        worker.order(Command::Decommission);
-        worker.order(Command::StopNow);
-        tokio::time::timeout(WITHIN, worker.ended()).await.expect("it ends").unwrap();
-    }
-
-    #[tokio::test]
-    async fn a_worker_that_leaves_for_good_takes_its_files_with_it() {
-        let place = tempfile::tempdir().unwrap();
-        let worker = Server::start(alone(&place)).await.unwrap();
-        let store = &worker.node().store;
-        let (key, directory) = (ShuffleKey::new("app", 1), &store.directories()[0]);
-        let segment = Arc::new(Segment::create(directory, &key, 1).unwrap());
-        let path = segment.path().to_owned();
-        store.find_or_insert(&key).unwrap().lock().adopt(&segment);
-        drop(segment);
-        let still = directory.keep_files().await;
-        worker.decommission();
-        worker.node().expire_all([key]);
-        assert!(tokio::time::timeout(10 * LEAVE_POLL, worker.ended()).await.is_err(), "{path:?} is there");
-        drop(still);
-        tokio::time::timeout(WITHIN, worker.ended()).await.expect("it ends").unwrap();
-        assert!(!path.exists());
     }
 
     #[tokio::test]

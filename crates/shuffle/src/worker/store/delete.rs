@@ -193,8 +193,9 @@ impl Removed {
 mod tests {
     use std::path::Path;
 
-    use super::super::disks::{pushed, segments_below, spill, until, with_store};
-    use super::super::model::{append, batch, open, reserve};
+    use super::super::tests::{
+        append, batch, open, pushed, reserve, segments_below, spill, until, with_store,
+    };
     use super::*;
 
     const SOON: Duration = Duration::from_millis(100);

@@ -22,13 +22,7 @@ pub(crate) mod spill;
 pub(crate) mod target;
 
 #[cfg(test)]
-mod disks;
-#[cfg(test)]
-mod model;
-#[cfg(test)]
-mod open_files;
-#[cfg(test)]
-mod restarts;
+mod tests;
 
 use std::collections::HashMap;
 use std::path::PathBuf;

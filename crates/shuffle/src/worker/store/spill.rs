@@ -321,7 +321,7 @@ impl SpillJob {
 mod tests {
     use std::cell::Cell;
 
-    use super::super::model::{append, batch, open, reserve, runtime};
+    use super::super::tests::{append, batch, open, reserve, runtime};
     use super::*;
     use crate::ids::ShuffleKey;
 

@@ -2,48 +2,28 @@
 //! Method: turns of directories that the test holds, so that what waits for them waits for as long as it wants, and
 //! directories that are told that they failed.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use tokio::sync::SemaphorePermit;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinSet;
 
-use super::Store;
-use super::directory::{Directory, Health, STEP_MAX};
-use super::model::{append, batch, file, open, read_all, reserve, runtime};
-use super::read::ChunkReader;
-use super::segment::Segment;
-use super::shuffle::Shuffle;
+use super::super::Store;
+use super::super::directory::{Directory, Health, STEP_MAX};
+use super::super::read::ChunkReader;
+use super::super::segment::Segment;
+use super::super::shuffle::Shuffle;
+use super::{
+    WITHIN, append, batch, commit, file, open, pushed, read_all, restart, runtime, segments_below, spill,
+    until, with_store,
+};
 use crate::error::Kind;
 use crate::ids::ShuffleKey;
 use crate::worker::index::MapRange;
-use crate::worker::state::Commit;
-
-/// For what must come to pass.
-pub(super) const WITHIN: Duration = Duration::from_secs(20);
 
 /// For what must not.
 const SOON: Duration = Duration::from_millis(50);
-
-/// Runs a test on a new store with the directories of the model.
-pub(super) fn with_store(test: impl AsyncFnOnce(tempfile::TempDir, Arc<Store>)) {
-    runtime().block_on(async {
-        let place = tempfile::tempdir().unwrap();
-        let store = open(&place);
-        test(place, store).await;
-    });
-}
-
-pub(super) async fn until(mut condition: impl FnMut() -> bool) {
-    let holds = async {
-        while !condition() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    };
-    tokio::time::timeout(WITHIN, holds).await.expect("it comes to pass");
-}
 
 /// Lets every task run until it waits for something else than its turn.
 async fn settle() {
@@ -52,59 +32,12 @@ async fn settle() {
     }
 }
 
-/// A shuffle with a batch of each length in memory, each in a partition of its own.
-pub(super) fn pushed(store: &Store, name: &str, lens: &[usize]) -> (Arc<Shuffle>, Vec<Bytes>) {
-    let shuffle = store.find_or_insert(&ShuffleKey::new(name, 1)).unwrap();
-    reserve(&shuffle, 0..lens.len() as i32);
-    let batches: Vec<_> = lens.iter().enumerate().map(|(at, len)| batch(at as i32, 0, 1, *len)).collect();
-    for (partition, batch) in batches.iter().enumerate() {
-        assert!(append(store, &shuffle, partition as i32, batch));
-    }
-    (shuffle, batches)
-}
-
-pub(super) fn commit(shuffle: &Shuffle, partitions: i32) {
-    let primaries = (0..partitions).map(|id| file(id).location).collect();
-    shuffle.lock().state.commit(&Commit { primaries, ..Commit::default() });
-}
-
-/// Spills everything in memory to a directory, as a task.
-pub(super) fn spill(store: &Arc<Store>, directory: usize) -> JoinHandle<bool> {
-    let (store, directory) = (Arc::clone(store), Arc::clone(&store.directories()[directory]));
-    let job = store.plan(&directory, u64::MAX).expect("there is something to spill");
-    tokio::spawn(async move { store.spill(job, directory).await })
-}
-
 /// A committed shuffle whose batch is on disk, without the seal that a restart needs.
 async fn without_seal(store: &Arc<Store>) -> Arc<Shuffle> {
     let (shuffle, _) = pushed(store, "app", &[1000]);
     assert!(spill(store, 0).await.unwrap());
     commit(&shuffle, 1);
     shuffle
-}
-
-/// Ends the store, as a worker's end does, and gives what the next one finds.
-pub(super) fn restart(
-    place: &tempfile::TempDir,
-    store: Arc<Store>,
-    shuffle: Arc<Shuffle>,
-) -> (Arc<Store>, usize) {
-    drop((store, shuffle));
-    let store = open(place);
-    let recovered = store.recover();
-    assert_eq!(recovered.damaged_files, 0);
-    (store, recovered.locations)
-}
-
-pub(super) fn segments_below(path: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
-    let below = |path: PathBuf| match path.is_dir() {
-        true => segments_below(&path),
-        false => vec![path],
-    };
-    let mut found: Vec<_> = entries.flat_map(below).collect();
-    found.retain(|path| path.extension().is_some_and(|extension| extension == "segment"));
-    found
 }
 
 fn no_space() -> std::io::Error {

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::Store;
-use super::directory::{Directory, Health, STEP_MAX};
-use super::disks::{WITHIN, commit, pushed, restart, segments_below, spill, until, with_store};
-use super::model::{append, batch, read_all, reserve, runtime};
-use super::shuffle::Shuffle;
+use super::super::Store;
+use super::super::directory::{Directory, Health, STEP_MAX};
+use super::super::shuffle::Shuffle;
+use super::{
+    WITHIN, append, batch, commit, pushed, read_all, reserve, restart, runtime, segments_below, spill, until,
+    with_store,
+};
 use crate::ids::ShuffleKey;
 use crate::worker::index::MapRange;
 

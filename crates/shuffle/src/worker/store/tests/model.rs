@@ -7,77 +7,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 use proptest::prelude::*;
 
-use super::Store;
-use super::directory::STEP_MAX;
-use super::read::{ChunkReader, Stream};
-use super::shuffle::Shuffle;
+use super::super::Store;
+use super::super::directory::STEP_MAX;
+use super::super::read::ChunkReader;
+use super::super::shuffle::Shuffle;
+use super::{append, batch, file, open, read_all, reserve, runtime};
 use crate::error::Kind;
-use crate::ids::{AttemptId, FileName, LocationId, MapId, Mode, ShuffleKey};
-use crate::wire::batch::{BATCH_HEADER_LEN, BatchHeader, ByteOrder};
+use crate::ids::{AttemptId, ShuffleKey};
 use crate::worker::index::MapRange;
-use crate::worker::state::{Commit, Pressure, PushKind, Reservation, SplitPolicy};
-
-pub(super) const CALM: Pressure = Pressure { leaving: false, memory_tight: false, exhausted: false };
-
-pub(super) fn file(partition: i32) -> FileName {
-    FileName { location: LocationId::new(partition, 0), mode: Mode::Primary }
-}
-
-pub(super) fn batch(map: i32, attempt: i32, number: i32, len: usize) -> Bytes {
-    let header = BatchHeader {
-        map: MapId(map),
-        attempt: AttemptId(attempt),
-        batch: number.into(),
-        len: (len - BATCH_HEADER_LEN) as u32,
-    };
-    let mut bytes = bytes::BytesMut::new();
-    header.encode(ByteOrder::Little, &mut bytes);
-    bytes.resize(len, 0);
-    for (at, byte) in bytes.iter_mut().enumerate().skip(BATCH_HEADER_LEN) {
-        *byte = (at as i32 * 31 + map * 7 + attempt * 5 + number * 3) as u8;
-    }
-    bytes.freeze()
-}
-
-pub(super) fn append(store: &Store, shuffle: &Arc<Shuffle>, partition: i32, batch: &Bytes) -> bool {
-    let mut contents = shuffle.lock();
-    let header = BatchHeader::decode(batch, ByteOrder::Little).unwrap();
-    let Ok(admission) = contents.state.judge(file(partition), header.map, PushKind::Single, CALM) else {
-        return false;
-    };
-    contents.state.appended(file(partition), batch.len() as u64);
-    contents.copy_mut(admission.slot, file(partition)).append(&header, batch.clone());
-    shuffle.grew(batch.len() as u64, store.now_ms());
-    true
-}
-
-async fn read_chunk(store: &Store, stream: &Arc<Stream>, chunk: u32) -> crate::Result<Vec<u8>> {
-    let mut reader = ChunkReader::new(stream, store, chunk, 0, u64::MAX)?;
-    let mut bytes = Vec::new();
-    while let Some(parts) = reader.next().await? {
-        parts.iter().for_each(|part| bytes.extend_from_slice(part));
-    }
-    Ok(bytes)
-}
-
-pub(super) async fn read_all(
-    store: &Store,
-    shuffle: &Arc<Shuffle>,
-    partition: i32,
-    range: MapRange,
-) -> crate::Result<Vec<Bytes>> {
-    let stream = Arc::new(store.open_stream(shuffle, file(partition), range, 900)?);
-    let mut batches = Vec::new();
-    for (number, chunk) in stream.chunks().iter().enumerate() {
-        let mut bytes = Bytes::from(read_chunk(store, &stream, number as u32).await?);
-        assert_eq!(bytes.len() as u64, chunk.bytes);
-        while !bytes.is_empty() {
-            let header = BatchHeader::decode(&bytes, ByteOrder::Little).expect("a chunk holds whole batches");
-            batches.push(bytes.split_to(BATCH_HEADER_LEN + header.len as usize));
-        }
-    }
-    Ok(batches)
-}
+use crate::worker::state::Commit;
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -142,22 +80,6 @@ impl Model {
         });
         kept.map(|(_, _, _, batch)| batch.clone()).collect()
     }
-}
-
-pub(super) fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
-}
-
-pub(super) fn open(place: &tempfile::TempDir) -> Arc<Store> {
-    let paths = [place.path().join("a"), place.path().join("b")];
-    Arc::new(Store::open(&paths, 1 << 20, Some(0)).unwrap())
-}
-
-pub(super) fn reserve(shuffle: &Shuffle, partitions: impl Iterator<Item = i32>) {
-    let wanted: Vec<_> = partitions
-        .map(|id| Reservation { file: file(id), peer: None, split: SplitPolicy::default() })
-        .collect();
-    shuffle.lock().state.reserve(&wanted, CALM, 100).unwrap();
 }
 
 async fn run(steps: Vec<Step>) {

@@ -6,14 +6,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use super::directory::{Health, STEP_MAX};
-use super::disks::{commit, pushed, restart, segments_below, spill, until, with_store};
-use super::model::{CALM, append, batch, file, open, read_all, reserve, runtime};
-use super::record::{RunRow, Seal};
-use super::segment::{self, RunToWrite, Segment};
-use super::shuffle::Shuffle;
-use super::target::Target;
-use super::{NEW_FOR, NEWER_BY, Store};
+use super::super::directory::{Health, STEP_MAX};
+use super::super::record::{RunRow, Seal};
+use super::super::segment::{self, RunToWrite, Segment};
+use super::super::shuffle::Shuffle;
+use super::super::target::Target;
+use super::super::{NEW_FOR, NEWER_BY, Store};
+use super::{
+    CALM, append, batch, commit, file, open, pushed, read_all, reserve, restart, runtime, segments_below,
+    spill, until, with_store,
+};
 use crate::error::Kind;
 use crate::ids::{AttemptId, FileName, LocationId, MapId, Mode, ShuffleKey};
 use crate::wire::batch::{BatchHeader, ByteOrder};

@@ -1,0 +1,180 @@
+//! What outlives the process: what a record changes, and the records that say all of it.
+
+use std::collections::BTreeMap;
+
+use super::orders::Orders;
+use super::{Application, Departure, LISTED_MAX, Link, Now, Shuffle, State, Worker};
+use crate::ids::ShuffleKey;
+use crate::master::record::Record;
+use crate::report::Report;
+
+/// What an application is taken to need before its first request for slots in this process: enough for copies.
+const WORKERS_MIN_UNKNOWN: usize = 2;
+
+impl State {
+    /// Makes one durable change. Idempotent, total: a record that makes no sense (a shuffle of an application that is
+    /// gone) changes nothing.
+    pub fn apply(&mut self, now: Now, record: &Record) {
+        match record {
+            Record::ApplicationRegistered { application, user, properties, at_unix_ms } => {
+                self.tombstones.revive(application);
+                let heard = self.listened_by(now);
+                let entry = self.applications.entry(application.clone()).or_insert_with(|| Application {
+                    user: user.clone(),
+                    properties: Vec::new(),
+                    registered_unix_ms: *at_unix_ms,
+                    heartbeat_unix_ms: 0,
+                    shuffles: BTreeMap::new(),
+                    heard,
+                    location_bytes: None,
+                    workers_min: WORKERS_MIN_UNKNOWN,
+                });
+                entry.user = user.clone();
+                entry.properties.clone_from(properties);
+            }
+            Record::ApplicationRemoved { application, silent, .. } => {
+                let removed = self.applications.remove(application).map(|removed| removed.shuffles);
+                let removed = removed.unwrap_or_default();
+                self.shuffle_count -= removed.len();
+                // Silence is no end. It may have been this master that was cut off, and what workers bring back then
+                // waits for the application as anything does that nobody knows.
+                if *silent {
+                    self.tombstones.let_go(now.monotonic, application, removed.into_keys());
+                } else {
+                    self.tombstones.bury_application(now.monotonic, application);
+                }
+            }
+            Record::ShuffleRegistered { shuffle, at_unix_ms } => {
+                let Some(application) = self.applications.get_mut(&shuffle.application) else { return };
+                let is_again = self.tombstones.has_shuffle(shuffle);
+                self.tombstones.unbury(shuffle);
+                application.shuffles.entry(shuffle.shuffle).or_insert_with(|| {
+                    self.shuffle_count += 1;
+                    Shuffle { registered_unix_ms: *at_unix_ms, driver: None, workers: None, is_again }
+                });
+            }
+            Record::ShufflesRemoved { application, shuffles, .. } => {
+                for id in shuffles {
+                    let held = self.applications.get_mut(application);
+                    if held.is_some_and(|held| held.shuffles.remove(id).is_some()) {
+                        self.shuffle_count -= 1;
+                    }
+                    let shuffle = ShuffleKey { application: application.clone(), shuffle: *id };
+                    self.tombstones.bury_shuffle(now.monotonic, &shuffle);
+                }
+            }
+            Record::WorkerRegistered { worker, http_port, network_location } => {
+                self.departed.remove(worker);
+                self.lost.remove(&worker.host);
+                let entry = self.workers.entry(worker.clone()).or_insert_with(|| Worker {
+                    http_port: *http_port,
+                    network_location: String::new(),
+                    version: String::new(),
+                    report: Report::default(),
+                    heartbeat_unix_ms: 0,
+                    link: Link::Unconfirmed,
+                    locations_granted: 0,
+                    push_ports: Vec::new(),
+                    incarnation: None,
+                    heard: now.monotonic,
+                    orders: Orders::default(),
+                    unknown: BTreeMap::new(),
+                    held: BTreeMap::new(),
+                });
+                entry.http_port = *http_port;
+                entry.network_location.clone_from(network_location);
+            }
+            Record::WorkerRemoved { worker, at_unix_ms, left } => {
+                if *left {
+                    self.leaving_by_hand.remove(worker);
+                    self.staying_by_hand.remove(worker);
+                }
+                if self.workers.remove(worker).is_none() {
+                    return;
+                }
+                if !left && self.lost.len() < LISTED_MAX {
+                    self.lost.insert(worker.host.clone(), now.monotonic);
+                }
+                if self.departed.len() < LISTED_MAX {
+                    let departure = Departure { at_unix_ms: *at_unix_ms, left: *left, seen: now.monotonic };
+                    self.departed.insert(worker.clone(), departure);
+                }
+            }
+            Record::WorkerExcluded { worker } => {
+                if self.excluded_by_hand.len() < LISTED_MAX {
+                    self.excluded_by_hand.insert(worker.clone());
+                }
+            }
+            Record::WorkerIncluded { worker } => {
+                self.excluded_by_hand.remove(worker);
+            }
+            Record::WorkerDecommissioned { worker } => {
+                self.staying_by_hand.remove(worker);
+                if self.leaving_by_hand.len() < LISTED_MAX {
+                    self.leaving_by_hand.insert(worker.clone());
+                }
+            }
+            Record::WorkerRecommissioned { worker } => {
+                self.leaving_by_hand.remove(worker);
+                if self.staying_by_hand.len() < LISTED_MAX {
+                    self.staying_by_hand.insert(worker.clone());
+                }
+            }
+            Record::WorkerStayed { worker } => {
+                self.staying_by_hand.remove(worker);
+            }
+            Record::WorkerForgotten { worker } => {
+                self.departed.remove(worker);
+            }
+        }
+    }
+
+    /// The records that rebuild the durable part from nothing: what a snapshot holds.
+    pub fn records(&self) -> Vec<Record> {
+        let mut records =
+            Vec::with_capacity(self.applications.len() + self.shuffle_count + self.workers.len());
+        // Before those that are known: an application may be back under its name.
+        records.extend(self.tombstones.records_of_let_go());
+        for (application, held) in &self.applications {
+            records.push(Record::ApplicationRegistered {
+                application: application.clone(),
+                user: held.user.clone(),
+                properties: held.properties.clone(),
+                at_unix_ms: held.registered_unix_ms,
+            });
+            for (id, shuffle) in &held.shuffles {
+                if shuffle.is_again {
+                    // Only what was removed can be registered again.
+                    let (application, shuffles) = (application.clone(), vec![*id]);
+                    records.push(Record::ShufflesRemoved { application, shuffles, at_unix_ms: 0 });
+                }
+                records.push(Record::ShuffleRegistered {
+                    shuffle: ShuffleKey { application: application.clone(), shuffle: *id },
+                    at_unix_ms: shuffle.registered_unix_ms,
+                });
+            }
+        }
+        for (worker, held) in &self.workers {
+            records.push(Record::WorkerRegistered {
+                worker: worker.clone(),
+                http_port: held.http_port,
+                network_location: held.network_location.clone(),
+            });
+        }
+        for (worker, departure) in &self.departed {
+            // A departure is one only of a worker that was there.
+            let (http_port, network_location) = (0, String::new());
+            records.push(Record::WorkerRegistered { worker: worker.clone(), http_port, network_location });
+            let Departure { at_unix_ms, left, .. } = *departure;
+            records.push(Record::WorkerRemoved { worker: worker.clone(), at_unix_ms, left });
+        }
+        let excluded = self.excluded_by_hand.iter();
+        records.extend(excluded.map(|worker| Record::WorkerExcluded { worker: worker.clone() }));
+        let leaving = self.leaving_by_hand.iter();
+        records.extend(leaving.map(|worker| Record::WorkerDecommissioned { worker: worker.clone() }));
+        let staying = self.staying_by_hand.iter();
+        records.extend(staying.map(|worker| Record::WorkerRecommissioned { worker: worker.clone() }));
+        records.extend(self.tombstones.records());
+        records
+    }
+}

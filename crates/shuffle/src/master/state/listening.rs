@@ -1,0 +1,61 @@
+//! Who is silent for how long, and when silence counts.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::{Decision, Limits, Now, State};
+
+/// A gap between two calls of [`State::expire`] that means that the process did not run.
+const PAUSE_NOTICED: Duration = Duration::from_secs(15);
+
+impl State {
+    /// Lets go of whoever was silent for too long. To be called every few seconds.
+    pub fn expire(&mut self, now: Now) -> Decision<()> {
+        let mut decision = Decision::of(());
+        self.listen(now);
+        if now.monotonic < self.expire_not_before {
+            return decision;
+        }
+        self.expire_applications(now, &mut decision);
+        self.expire_workers(now, &mut decision);
+        self.tombstones.expire(now.monotonic);
+        decision
+    }
+
+    /// Counts the time since the last look, unless this master may be cut off. If this process was stopped meanwhile (a
+    /// suspended machine, a debugger), everybody seems silent: they get the time in which they could not be heard.
+    fn listen(&mut self, now: Now) {
+        let gap = self.unseen(now);
+        self.ran_last = Some(now.monotonic);
+        let Limits { application_timeout, worker_timeout, .. } = self.limits;
+        self.lost.retain(|_, since| now.monotonic.saturating_sub(*since) < application_timeout);
+        if gap > PAUSE_NOTICED {
+            self.expire_not_before = now.monotonic + gap.min(application_timeout.max(worker_timeout));
+        } else if !self.hears_few(now) {
+            self.listened += gap;
+        }
+    }
+
+    /// The time since silence was looked at last.
+    pub(super) fn unseen(&self, now: Now) -> Duration {
+        now.monotonic.saturating_sub(self.ran_last.unwrap_or(now.monotonic))
+    }
+
+    /// What [`State::listened`] will be if the time since the last look counts, so that nobody's silence begins before it was
+    /// heard. It does not if it was a pause.
+    pub(super) fn listened_by(&self, now: Now) -> Duration {
+        self.listened + self.unseen(now).min(PAUSE_NOTICED)
+    }
+
+    /// Whether half of the workers' hosts or more are missing. Then it may be this master that is cut off, perhaps together
+    /// with the workers on its own machine, and living applications are silent as well. Hosts count, and not workers: one
+    /// that is killed again and again is another worker each time if it takes free ports.
+    pub(super) fn hears_few(&self, now: Now) -> bool {
+        let mut heard: BTreeMap<&str, bool> = self.lost.keys().map(|host| (&**host, false)).collect();
+        for (worker, held) in &self.workers {
+            *heard.entry(&*worker.host).or_default() |= held.silent_for(now) < self.limits.worker_quiet;
+        }
+        let missing = heard.values().filter(|is_heard| !**is_heard).count();
+        missing > 0 && 2 * missing >= heard.len()
+    }
+}

@@ -1,0 +1,326 @@
+//! What a worker does with orders from its handle, its HTTP pages and the master: it stops, leaves, or stays.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use yeoul_base::ByteSize;
+
+use super::node::Node;
+use super::registration::Registration;
+use super::server::Listeners;
+use crate::report::{Command, Phase};
+
+/// How often a worker that leaves looks whether it may.
+const LEAVE_POLL: Duration = Duration::from_millis(50);
+
+/// How long a worker without shuffles that leaves for good waits for the last files to be deleted: nobody comes back for them.
+const DELETIONS_MAX: Duration = Duration::from_secs(60);
+
+/// How often a worker that stops says what it waits for.
+const SAY_INTERVAL: Duration = Duration::from_secs(30);
+
+/// Carries out orders from the handle and from the master.
+pub(super) struct Lifecycle {
+    node: Arc<Node>,
+    registration: Arc<Registration>,
+    listeners: Listeners,
+    /// When a decommissioned worker leaves at the latest.
+    leave_by: Option<Instant>,
+}
+
+impl Lifecycle {
+    /// That of a worker which is at work.
+    pub(super) fn new(node: Arc<Node>, registration: Arc<Registration>, listeners: Listeners) -> Self {
+        Self { node, registration, listeners, leave_by: None }
+    }
+
+    /// Returns when the worker has ended, as ordered.
+    pub(super) async fn run(mut self, mut orders: mpsc::Receiver<Command>) {
+        let mut poll = interval(LEAVE_POLL);
+        poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                biased; // an order to stay before a look whether it may leave
+                Some(order) = orders.recv() => match order { // the registration has a sender
+                    Command::StopNow => {
+                        tracing::info!("stopping at once, as ordered: what is in memory only is lost");
+                        break;
+                    }
+                    Command::StopGracefully => {
+                        let hurried =
+                            async { while orders.recv().await.is_some_and(|order| order != Command::StopNow) {} };
+                        tokio::select! {
+                            () = self.hand_over() => {}
+                            () = hurried => tracing::warn!("told to end before the stop was complete"),
+                        }
+                        break;
+                    }
+                    Command::Decommission => self.decommission().await,
+                    Command::Recommission => {
+                        tracing::info!("recommissioned: takes partitions again");
+                        self.node.set_phase(Phase::Normal);
+                        self.leave_by = None;
+                    }
+                },
+                _ = poll.tick(), if self.leave_by.is_some() => if self.leaves() {
+                    self.registration.leave(true).await;
+                    break;
+                }
+            }
+        }
+        self.listeners.close().await;
+    }
+
+    /// Takes nothing new from now on. Masters and people repeat the order; the time to leave counts from the first, and
+    /// each report tells the master again.
+    async fn decommission(&mut self) {
+        if self.leave_by.is_some() {
+            return;
+        }
+        let (held, timeout) = (self.node.store.all().len(), self.node.options.decommission_timeout);
+        tracing::info!(
+            "decommissioned: takes nothing new, and leaves when its {held} shuffles have gone, at the latest after {}",
+            in_words(timeout)
+        );
+        self.leave_by = Some(Instant::now() + timeout);
+        self.node.set_phase(Phase::Decommissioning);
+        self.registration.leave(false).await;
+    }
+
+    /// Whether a decommissioned worker has nothing left, or no time. What is being deleted counts: nobody comes back for
+    /// its files.
+    fn leaves(&mut self) -> bool {
+        let Some(by) = self.leave_by.as_mut() else { return false };
+        let store = &self.node.store;
+        let (held, with_files) = (store.all().len(), store.shuffle_count());
+        if held == 0 {
+            *by = (*by).min(Instant::now() + DELETIONS_MAX);
+        }
+        let is_late = Instant::now() >= *by;
+        match (with_files, held) {
+            (0, _) => tracing::info!("left: its last shuffle has gone"),
+            (deleting, 0) if is_late => {
+                tracing::warn!("left before the files of {deleting} shuffles were deleted, which stay");
+            }
+            (_, held) if is_late => tracing::warn!(
+                "left after {} (celeborn.worker.decommission.forceExitTimeout) with {held} shuffles, which are lost",
+                in_words(self.node.options.decommission_timeout)
+            ),
+            _ => return false,
+        }
+        true
+    }
+
+    /// Hands over: the master tells drivers, which commit what is open here and go elsewhere; then everything committed
+    /// goes to disk, while it can still be read.
+    async fn hand_over(&self) {
+        let node = &self.node;
+        node.set_phase(Phase::Stopping);
+        tracing::info!(
+            "stopping: {} locations are open, for whose commits it waits {} at most",
+            node.open_locations(),
+            in_words(node.options.stop_timeout)
+        );
+        self.registration.leave(false).await;
+        let by = Instant::now() + node.options.stop_timeout;
+        let committed = async {
+            while node.open_locations() > 0 && Instant::now() < by {
+                tokio::time::sleep(LEAVE_POLL).await;
+            }
+        };
+        saying(SAY_INTERVAL, committed, || {
+            let left = by.saturating_duration_since(Instant::now()).as_secs();
+            format!("stopping: {} locations are still open, {left} s left", node.open_locations())
+        })
+        .await;
+        let open = node.open_locations();
+        if open > 0 {
+            tracing::warn!(
+                "{open} locations were not committed in time: what they hold is lost with this process"
+            );
+        }
+        let failed = saying(SAY_INTERVAL, node.store.flush(), || {
+            let resident = node.store.all().iter().map(|shuffle| shuffle.resident()).sum();
+            format!("stopping: {} are still to be brought to disk", ByteSize::from_bytes(resident))
+        })
+        .await;
+        for shuffle in &failed {
+            tracing::warn!(shuffle = %shuffle.key(), "not wholly on disk: what is missing is lost with this process");
+        }
+        match (failed.len(), open) {
+            (0, 0) => tracing::info!("stopped: everything is on disk"),
+            (0, _) => tracing::info!("stopped: everything that was committed is on disk"),
+            (failed, _) => tracing::warn!("stopped: {failed} shuffles are not wholly on disk"),
+        }
+        self.registration.leave(true).await;
+    }
+}
+
+/// Waits, and says now and then what for.
+async fn saying<T>(interval: Duration, waiting: impl Future<Output = T>, what_for: impl Fn() -> String) -> T {
+    let mut waiting = pin!(waiting);
+    loop {
+        match tokio::time::timeout(interval, waiting.as_mut()).await {
+            Ok(done) => return done,
+            Err(_) => tracing::info!("{}", what_for()),
+        }
+    }
+}
+
+/// A time as people say it: whole hours in hours, others in seconds.
+fn in_words(time: Duration) -> String {
+    match time.as_secs() {
+        seconds if seconds > 0 && seconds.is_multiple_of(3600) => format!("{} h", seconds / 3600),
+        _ => format!("{} s", time.as_secs_f64()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::heard::Heard;
+    use crate::ids::{FileName, LocationId, MapId, Mode, ShuffleKey};
+    use crate::worker::node::tests::{append, reserved};
+    use crate::worker::options::Options;
+    use crate::worker::server::Server;
+    use crate::worker::server::tests::alone;
+    use crate::worker::store::segment::Segment;
+
+    const WITHIN: Duration = Duration::from_secs(20);
+
+    #[tokio::test]
+    async fn a_worker_that_is_told_to_stay_stays() {
+        let place = tempfile::tempdir().unwrap();
+        let (heard, _listening) = Heard::begin();
+        let worker = Server::start(alone(&place)).await.unwrap();
+        worker.decommission();
+        worker.order(Command::Recommission);
+        worker.stop(); // if it is still there
+        worker.ended().await.unwrap();
+        assert_eq!(worker.node().phase(), Phase::Stopping);
+        let said = heard.text();
+        let lines = said.lines().filter(|line| line.contains("INFO ")).map(|line| line.trim_start());
+        assert_eq!(
+            lines.collect::<Vec<_>>(),
+            [
+                "INFO decommissioned: takes nothing new, and leaves when its 0 shuffles have gone, at the latest after 6 h",
+                "INFO recommissioned: takes partitions again",
+                "INFO stopping: 0 locations are open, for whose commits it waits 480 s at most",
+                "INFO stopped: everything is on disk",
+            ],
+            "{said}"
+        );
+    }
+
+    #[tokio::test]
+    async fn what_a_worker_loses_when_it_ends_is_said() {
+        let (heard, _listening) = Heard::begin();
+        for stops in [false, true] {
+            let place = tempfile::tempdir().unwrap();
+            let options = Options {
+                host: Some("127.0.0.1".into()),
+                stop_timeout: Duration::from_millis(100),
+                decommission_timeout: Duration::from_millis(1500),
+                ..Options::embedded(["127.0.0.1:1"], place.path()) // nobody is there
+            };
+            let worker = Server::start(options).await.unwrap();
+            let file = FileName { location: LocationId::new(0, 0), mode: Mode::Primary };
+            for shuffle in 0..2 {
+                let key = ShuffleKey::new("app", shuffle);
+                let shuffle = reserved(worker.node(), &key, &[file]);
+                append(&shuffle, file, MapId(3));
+            }
+            if stops {
+                worker.stop()
+            } else {
+                worker.decommission()
+            }
+            tokio::time::timeout(WITHIN, worker.ended()).await.expect("it ends").unwrap();
+        }
+        let said = heard.text();
+        for line in [
+            "WARN left after 1.5 s (celeborn.worker.decommission.forceExitTimeout) with 2 shuffles, which are lost\n",
+            "INFO stopping: 2 locations are open, for whose commits it waits 0.1 s at most\n",
+            "WARN 2 locations were not committed in time: what they hold is lost with this process\n",
+        ] {
+            assert_eq!(said.matches(line).count(), 1, "{line}: {said}");
+        }
+        assert!(!said.contains("stopped: everything is on disk"), "{said}");
+    }
+
+    #[tokio::test]
+    async fn a_worker_that_is_told_to_leave_again_and_again_leaves_in_time() {
+        let place = tempfile::tempdir().unwrap();
+        let (heard, _listening) = Heard::begin();
+        let options = Options { decommission_timeout: Duration::from_millis(600), ..alone(&place) };
+        let worker = Server::start(options).await.unwrap();
+        let file = FileName { location: LocationId::new(0, 0), mode: Mode::Primary };
+        reserved(worker.node(), &ShuffleKey::new("app", 1), &[file]);
+        let told = async {
+            loop {
+                worker.decommission();
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        };
+        tokio::select! {
+            ended = worker.ended() => ended.unwrap(),
+            () = told => unreachable!("it goes on"),
+            () = tokio::time::sleep(WITHIN) => panic!("each order gave it more time"),
+        }
+        assert_eq!(heard.text().matches("INFO decommissioned: ").count(), 1, "{}", heard.text());
+    }
+
+    #[tokio::test]
+    async fn what_is_waited_for_is_said_now_and_then() {
+        let (heard, _listening) = Heard::begin();
+        let waiting = async {
+            while heard.text().lines().count() < 3 {
+                tokio::task::yield_now().await;
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            7
+        };
+        let waited = saying(Duration::from_millis(20), waiting, || "still there".to_owned());
+        assert_eq!(tokio::time::timeout(WITHIN, waited).await.expect("it says so"), 7);
+        assert!(heard.text().lines().all(|line| line == " INFO still there"), "{}", heard.text());
+    }
+
+    #[tokio::test]
+    async fn a_worker_that_stops_gracefully_ends_at_once_if_it_is_told_to() {
+        let place = tempfile::tempdir().unwrap();
+        let worker = Server::start(alone(&place)).await.unwrap();
+        let file = FileName { location: LocationId::new(0, 0), mode: Mode::Primary };
+        reserved(worker.node(), &ShuffleKey::new("app", 1), &[file]);
+        worker.stop();
+        while worker.node().phase() != Phase::Stopping {
+            tokio::task::yield_now().await;
+        }
+        // It waits for the location to be committed.
+        assert!(tokio::time::timeout(4 * LEAVE_POLL, worker.ended()).await.is_err());
+        worker.order(Command::Decommission);
+        worker.order(Command::StopNow);
+        tokio::time::timeout(WITHIN, worker.ended()).await.expect("it ends").unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_worker_that_leaves_for_good_takes_its_files_with_it() {
+        let place = tempfile::tempdir().unwrap();
+        let worker = Server::start(alone(&place)).await.unwrap();
+        let store = &worker.node().store;
+        let (key, directory) = (ShuffleKey::new("app", 1), &store.directories()[0]);
+        let segment = Arc::new(Segment::create(directory, &key, 1).unwrap());
+        let path = segment.path().to_owned();
+        store.find_or_insert(&key).unwrap().lock().adopt(&segment);
+        drop(segment);
+        let still = directory.keep_files().await;
+        worker.decommission();
+        worker.node().expire_all([key]);
+        assert!(tokio::time::timeout(10 * LEAVE_POLL, worker.ended()).await.is_err(), "{path:?} is there");
+        drop(still);
+        tokio::time::timeout(WITHIN, worker.ended()).await.expect("it ends").unwrap();
+        assert!(!path.exists());
+    }
+}
