@@ -6,8 +6,8 @@ use yeoul_base::ErrorKind;
 
 use crate::{Error, Result};
 
-/// Where the files of a name are. DataFusion itself finds globs in local paths only, and takes a path with `[`, `*` or `?`
-/// for one even where a file has that name.
+/// The location that a name stands for. DataFusion recognises globs only in local paths, and treats a path with `[`, `*` or
+/// `?` as one even if a file has that name.
 pub(super) fn address(name: &str) -> Result<ListingTableUrl> {
     if !name.contains("://") && has_glob(name) && Path::new(name).exists() {
         return literal(name);
@@ -19,7 +19,7 @@ pub(super) fn address(name: &str) -> Result<ListingTableUrl> {
     if glob.is_empty() { Ok(url) } else { url.with_glob(glob).map_err(bad) }
 }
 
-/// Refuses an address of which DataFusion would leave out a part.
+/// Refuses an address of which DataFusion would ignore a part.
 ///
 /// # Errors
 /// `Invalid` for an address with a query or a fragment.
@@ -63,7 +63,8 @@ pub(super) fn has_glob(name: &str) -> bool {
     name.contains(['*', '?', '['])
 }
 
-/// The folder of an address, and the glob behind it. HTTP has none: it cannot list, and a `?` begins a query there.
+/// Splits an address into its folder and the glob after it. HTTP has no globs: it cannot list, and a `?` begins a query
+/// there.
 fn split_glob(name: &str) -> Option<(&str, &str)> {
     let (scheme, rest) = name.split_once("://")?;
     if scheme.starts_with("http") {

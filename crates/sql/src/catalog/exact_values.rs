@@ -1,6 +1,6 @@
-//! Values that a reader would cut to the type of their column, which the first records have told. They are read as a wider one,
-//! and a value of which something would be cut off is refused: of JSON numbers what is behind the point, and of a time in a
-//! CSV column of dates the time of day.
+//! Values that a reader would truncate to the type inferred for their column from the first records. The column is read as a
+//! wider type, and a value that would lose something is refused: the fraction of a JSON number, the time of day of a
+//! timestamp in a CSV column of dates.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,10 +24,10 @@ use yeoul_base::ErrorKind;
 
 use crate::Error;
 
-/// Digits behind the point; before it there is room for any 64-bit number.
+/// Digits after the decimal point; before it there is room for any 64-bit number.
 const SCALE: i8 = 18;
 
-/// As what a column of files of a format is read that has been told to be of this type.
+/// The wider type as which files of this format are read for a column inferred as `told`; `None` if it is read as it is.
 fn read_as(format: &str, told: &DataType) -> Option<DataType> {
     match (format, told) {
         ("json", DataType::Int64) => Some(DataType::Decimal128(38, SCALE)),
@@ -36,7 +36,7 @@ fn read_as(format: &str, told: &DataType) -> Option<DataType> {
     }
 }
 
-/// The schema with which files of a format are scanned that shall have this one.
+/// The schema to scan files of this format with, for a table that has `schema`.
 pub(super) fn as_read(format: &str, schema: TableSchema) -> TableSchema {
     let columns = schema.file_schema();
     let field = |field: &FieldRef| match read_as(format, field.data_type()) {
@@ -49,7 +49,7 @@ pub(super) fn as_read(format: &str, schema: TableSchema) -> TableSchema {
     TableSchema::builder(Arc::new(columns)).with_table_partition_cols(keys).build()
 }
 
-/// Gives what a scan has read the types of `schema`.
+/// Casts what a scan has read back to the types of `schema`.
 pub(super) fn exact(
     scan: Arc<dyn ExecutionPlan>,
     schema: &SchemaRef,
@@ -73,10 +73,10 @@ pub(super) fn exact(
     Ok(Arc::new(ProjectionExec::try_new(exprs.collect::<Result<Vec<_>>>()?, scan)?))
 }
 
-/// A function that gives the value that it is given as one of the narrower type, and refuses what is more.
+/// A function that casts a value to the narrower type, and refuses one that does not fit.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Exact {
-    /// The column, for people.
+    /// The column's name, for the error.
     of: String,
     to: DataType,
     signature: Signature,

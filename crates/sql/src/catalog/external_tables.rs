@@ -10,13 +10,13 @@ use yeoul_base::ErrorKind;
 use super::files::check_local;
 use crate::Error;
 
-/// Refuses to read a table of `CREATE EXTERNAL TABLE` whose files are not there: DataFusion would find no row in it.
+/// Refuses to read a table of `CREATE EXTERNAL TABLE` whose files are missing; DataFusion would read it as empty.
 ///
-/// A local directory that is there may be empty, and so may an address that ends in `/` at a store, which has no directories:
-/// an `INSERT` begins a table there.
+/// An existing local directory may be empty, and so may an address that ends in `/` in a store, which has no directories: an
+/// `INSERT` begins a table there.
 ///
 /// # Errors
-/// `NotFound` by its location; the store's own.
+/// `NotFound`, naming the location; the store's own.
 pub(crate) async fn check_there(plan: &LogicalPlan, state: &SessionState) -> Result<()> {
     let mut read: Vec<ListingTableUrl> = Vec::new();
     plan.apply_with_subqueries(|node| {

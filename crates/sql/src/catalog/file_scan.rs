@@ -16,22 +16,21 @@ use futures::{StreamExt, TryStreamExt};
 
 use super::file_set::FileSet;
 
-/// A scan of files that are known, planned as DataFusion's `ListingTable` plans one of files that it lists itself, but for the
-/// order of rows: none is claimed. What Parquet files say of theirs does not hold for several of them where keys are null
-/// or NaN, and not for the first of several columns of one name.
+/// A scan of known files, planned as DataFusion's `ListingTable` does, except that it claims no order of rows. The order
+/// that Parquet files declare does not hold across files if keys are null or NaN, nor when several columns share a name.
 pub(super) struct FileScan<'a> {
     pub state: &'a dyn Session,
     pub found: &'a FileSet,
-    /// What the files have, then what their folders name.
+    /// The columns of the files, then those of their folders.
     pub schema: &'a TableSchema,
 }
 
 impl FileScan<'_> {
-    /// Plans to read these columns of these files, of which there is at least one. After `limit` rows the reader stops;
-    /// files behind those that have more than `enough` rows need not be read at all.
+    /// Plans to read these columns of these files (at least one). The reader stops after `limit` rows; files after those
+    /// that together have more than `enough` rows need not be read at all.
     ///
     /// # Errors
-    /// The store's own, and the format's about what it finds in a file.
+    /// The store's own, and the format's for what it finds in a file.
     pub(super) async fn plan(
         &self,
         files: Vec<PartitionedFile>,
@@ -60,8 +59,8 @@ impl FileScan<'_> {
         self.found.format.create_physical_plan(self.state, config).await
     }
 
-    /// The files with what their formats tell about them, up to those that have more than `enough` rows; and whether that is
-    /// all of them.
+    /// The files with their statistics, up to the one with which there are more than `enough` rows, and whether those are
+    /// all files.
     async fn measured(
         &self,
         files: Vec<PartitionedFile>,
@@ -99,8 +98,7 @@ impl FileScan<'_> {
         Ok((files, is_all))
     }
 
-    /// The files in groups that are read side by side, and whether those of one key are in one group, which a setting asks
-    /// for.
+    /// The files in groups that are read in parallel, and whether all files of a key are in one group, as a setting may ask.
     fn grouped(&self, files: Vec<PartitionedFile>) -> (Vec<FileGroup>, bool) {
         let most = self.state.config().target_partitions().max(1);
         let least = self.state.config_options().optimizer.preserve_file_partitions;
@@ -139,7 +137,8 @@ impl FileScan<'_> {
         self.found.format.create_writer_physical_plan(rows, self.state, config, None).await
     }
 
-    /// What is written: a key that is null would be written as if it were zero or empty, and so is refused.
+    /// The schema that is written. A null key would be written as zero or empty text, so keys are not nullable: null is
+    /// refused.
     fn written_schema(&self) -> SchemaRef {
         let keys = self.schema.table_partition_cols().iter();
         let keys = keys.map(|key| Arc::new(key.as_ref().clone().with_nullable(false)));
@@ -149,13 +148,13 @@ impl FileScan<'_> {
     }
 }
 
-/// What is known of the column that a folder names, in one of its files.
+/// Statistics of a folder's column in one file.
 fn of_key(value: &ScalarValue, rows: Precision<usize>) -> ColumnStatistics {
     let unknown = ColumnStatistics::new_unknown();
     if value.is_null() {
         return unknown.with_null_count(rows);
     }
-    // A file without rows, such as a CSV file of only a header, has no value.
+    // A file without rows, such as a CSV file with only a header, has no value.
     let is_there = matches!(rows, Precision::Exact(rows) if rows > 0);
     let bound = if is_there { Precision::Exact(value.clone()) } else { Precision::Inexact(value.clone()) };
     let width = DataType::primitive_width(&value.data_type());

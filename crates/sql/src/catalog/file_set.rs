@@ -25,21 +25,21 @@ use crate::Error;
 /// How many files' headers are read at a time.
 const HEADERS_AT_ONCE: usize = 16;
 
-/// Stands before the name of a file's column that folders name too. No one has a column of such a name.
+/// Prefix for a file's column whose name a folder also has. No real column begins with it.
 const HIDDEN: char = '\0';
 
-/// What a name stands for at one time: files that were listed once, and found to be read alike.
+/// What a name stands for at one moment: files listed once, and checked to form one table.
 #[derive(Debug)]
 pub(super) struct FileSet {
     pub(super) url: ListingTableUrl,
     pub(super) format: Arc<dyn FileFormat>,
-    /// What the files have, in their order: it is by their place that CSV and Arrow files are read.
+    /// The columns of the files, in file order: CSV and Arrow columns are matched by position.
     columns: SchemaRef,
-    /// The columns that the folders name.
+    /// The names of the folders' columns (keys).
     keys: Vec<String>,
-    /// The files that are not empty, and what their folders say of the keys.
+    /// The files that are not empty, each with its folders' values of the keys.
     files: Vec<(ObjectMeta, Vec<Option<String>>)>,
-    /// Whether a file that is written into the folder fits among these.
+    /// Whether a file that `INSERT` adds would fit in.
     takes_more: bool,
 }
 
@@ -47,8 +47,8 @@ impl FileSet {
     /// Lists what `name` stands for now, and checks that it can be read as one table.
     ///
     /// # Errors
-    /// `NotFound` when there is no file; `Invalid` and `Corrupt` for files that are not read alike, by their names; the
-    /// store's own.
+    /// `NotFound` if there is no file; `Invalid` or `Corrupt`, naming the files, if they do not form one table; the store's
+    /// own.
     pub(super) async fn find(name: &str, state: &SessionState) -> Result<Self> {
         check_local(name)?;
         let url = address(name)?;
@@ -61,7 +61,7 @@ impl FileSet {
         check_compression(name, &at, compression)?;
         let keys = selection.keys(name)?;
         let format = format_of(state, kind, compression)?;
-        // An empty file tells no columns, and has no rows.
+        // An empty file has neither columns nor rows.
         let told: Vec<ObjectMeta> = selection.files.iter().filter(|file| file.size > 0).cloned().collect();
         let columns = match format.infer_schema(state, &store, &told).await {
             Ok(columns) => columns,
@@ -69,7 +69,8 @@ impl FileSet {
         };
         check_headers(name, state, &store, &told, &format).await?;
         let columns = if kind.format == "csv" { with_parts_of_seconds(&columns) } else { columns };
-        // INSERT writes `<random>.<format's ending>`, without compression, into the folder itself or below it by the keys.
+        // INSERT writes `<random>.<the format's extension>`, uncompressed, into the folder itself or into folders of the
+        // keys below it.
         let is_plain = compression.is_none() && kind.options.is_empty();
         let takes_more = is_plain
             && selection.url.get_glob().is_none()
@@ -79,7 +80,7 @@ impl FileSet {
         Ok(Self { url: selection.url, format, columns, keys, files, takes_more })
     }
 
-    /// The columns that the folders name. Their values may be null, in this statement or the next.
+    /// The folders' columns. Their values may be null, in this statement or the next.
     pub(super) fn keys(&self) -> Fields {
         let key = |(at, key): (usize, &String)| {
             let values = self.files.iter().filter_map(|(_, values)| values.get(at)?.as_deref());
@@ -88,17 +89,17 @@ impl FileSet {
         self.keys.iter().enumerate().map(key).collect()
     }
 
-    /// The columns of the files. One that the folders name too is theirs: the files of such a layout repeat it.
+    /// The columns of the files, without those that folders have as well: the folder's value counts.
     pub(super) fn columns(&self) -> Schema {
         let fields = self.columns.fields().iter().filter(|field| !self.keys.contains(field.name())).cloned();
         Schema::new_with_metadata(fields.collect::<Fields>(), self.columns.metadata().clone())
     }
 
-    /// How a scan reads the files for a table with these columns, which other files may have told: first what the files
-    /// have, in their order, then the keys.
+    /// How a scan reads the files for a table whose columns may have been inferred from other files: first the columns of
+    /// the files, in their order, then the keys.
     ///
     /// # Errors
-    /// `Invalid` when the files do not have such columns any more.
+    /// `Invalid` if the files no longer have such columns.
     pub(super) fn scanned(&self, name: &str, columns: &[FieldRef], keys: &Fields) -> Result<TableSchema> {
         let changed = |what| Err(changed(name, what));
         if !keys.iter().map(|key| key.name()).eq(&self.keys) {
@@ -137,10 +138,10 @@ impl FileSet {
         Ok(TableSchema::builder(Arc::new(scanned)).with_table_partition_cols(keys.clone()).build())
     }
 
-    /// The files, with the values of `keys`, of whose types they are.
+    /// The files, with their values of `keys` as the types of `keys`.
     ///
     /// # Errors
-    /// `Invalid` when a value is not of the type that earlier ones were of.
+    /// `Invalid` if a value does not fit the type that was inferred from earlier ones.
     pub(super) fn files(&self, name: &str, keys: &Fields) -> Result<Vec<PartitionedFile>> {
         let file = |(file, values): &(ObjectMeta, Vec<Option<String>>)| {
             let value = |(key, value): (&FieldRef, &Option<String>)| {
@@ -160,11 +161,11 @@ impl FileSet {
         self.files.iter().map(file).collect()
     }
 
-    /// Refuses an `INSERT` whose files would not be read as it wrote them.
+    /// Refuses an `INSERT` whose files would not be read back as written.
     ///
     /// # Errors
-    /// `Invalid` where the name is that of a file, or the files are named by a glob, are compressed, are of a kind that has its
-    /// own ending (`.tsv`), or repeat the columns that their folders name.
+    /// `Invalid` if the name is that of a file, or the files are named by a glob, are compressed, have an extension of their
+    /// own (`.tsv`), or repeat the folders' columns.
     pub(super) fn check_insert(&self, name: &str) -> Result<()> {
         if self.url.get_glob().is_none() && !self.url.is_collection() {
             let what = format!("INSERT adds a file to a directory, and '{name}' is a file");
@@ -179,8 +180,7 @@ impl FileSet {
     }
 }
 
-/// CSV columns with room for parts of a second. The first records may have none where later ones have, from which they would be
-/// cut off.
+/// CSV columns with room for fractions of a second, which later rows may have although the first ones have none.
 fn with_parts_of_seconds(columns: &Schema) -> SchemaRef {
     let field = |field: &FieldRef| match field.data_type() {
         DataType::Timestamp(TimeUnit::Second | TimeUnit::Millisecond, zone) => {
@@ -193,13 +193,13 @@ fn with_parts_of_seconds(columns: &Schema) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(fields, columns.metadata().clone()))
 }
 
-/// What a view or a prepared statement meets whose columns the files do not have any more.
+/// The error of a view or prepared statement whose columns the files no longer have.
 fn changed(name: &str, what: String) -> DataFusionError {
     let what = format!("the files of '{name}' have changed since their columns were told: {what}");
     Error::new(ErrorKind::Invalid, what).with_hint("create the view, or prepare the statement, anew").into()
 }
 
-/// Whether a column of the type `now` can be read as one of type `told`, which settings may have changed since.
+/// Whether a column that is now of type `now` can be read as `told`; settings may have changed in between.
 fn is_read_as(now: &DataType, told: &DataType) -> bool {
     let plain = |data_type: &DataType| match data_type {
         DataType::Utf8View => DataType::Utf8,
@@ -224,7 +224,7 @@ fn format_of(state: &SessionState, kind: &Kind, compression: Option<&str>) -> Re
     factory.create(state, &options)
 }
 
-/// The schemas of several files did not merge: names two of them that differ, and in what, if the error does not.
+/// The schemas of several files did not merge: names two files that differ, and how, if the error does not.
 async fn explain_schema(
     name: &str,
     state: &SessionState,
@@ -283,8 +283,8 @@ async fn differing_files(
     Ok(None)
 }
 
-/// Refuses CSV and Arrow files whose columns are not the same in the same order. Their values are read by position, whatever
-/// their file calls them.
+/// Refuses CSV and Arrow files with different columns or column orders: their values are matched by position, whatever the
+/// names.
 async fn check_headers(
     name: &str,
     state: &SessionState,
@@ -294,7 +294,7 @@ async fn check_headers(
 ) -> Result<()> {
     let header: Arc<dyn FileFormat> = match format.downcast_ref::<OwnFormat<CsvFormat>>() {
         Some(OwnFormat(csv)) if csv.has_header().unwrap_or(state.config_options().catalog.has_header) => {
-            // Of no record, only the header is read.
+            // With no records, only the header is read.
             let header = CsvFormat::default().with_options(csv.options().clone());
             Arc::new(header.with_schema_infer_max_rec(0))
         }
@@ -335,7 +335,7 @@ async fn check_headers(
     Ok(())
 }
 
-/// The first difference of two headers, as a part of a sentence.
+/// The first difference of two headers, as part of a sentence.
 fn header_difference(one: &Schema, other: &Schema) -> Option<String> {
     let mut pairs = one.fields().iter().zip(other.fields()).enumerate();
     if let Some((index, (one, other))) = pairs.find(|(_, (one, other))| one.name() != other.name()) {

@@ -26,10 +26,10 @@ use super::file_scan::FileScan;
 use super::file_set::FileSet;
 use crate::Error;
 
-/// For how many files at a time it is asked whether a filter drops them by their folders.
+/// How many files are checked at a time against a filter on their folders.
 const FILES_AT_ONCE: usize = 1024;
 
-/// Counts the statements of a session, so that none takes for its own what an earlier one has listed.
+/// Counts a session's statements, so that none uses the listing of an earlier one.
 #[derive(Debug, Default)]
 pub(super) struct Statements(AtomicU64);
 
@@ -38,28 +38,28 @@ impl Statements {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The one that began last. What is listed after this was asked is no older than that statement.
+    /// The latest statement. What is listed after this call is at least as new as that statement.
     pub(super) fn latest(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// The files that a name stands for, as a table. It lives on in views and prepared statements: each statement that scans it
-/// lists and checks the files anew, and only the columns stay as they were told first.
+/// The files that a name stands for, as a table. Views and prepared statements keep it: each statement that scans it lists
+/// and checks the files anew; only the columns stay as first inferred.
 #[derive(Debug)]
 pub(super) struct FileTable {
     name: String,
     /// The columns of the files, then the keys.
     schema: SchemaRef,
-    /// The columns that folders name.
+    /// The folders' columns.
     keys: Fields,
     statements: Arc<Statements>,
-    /// What was found last, and for which statement.
+    /// The last listing, and the statement that it was made for.
     found: Mutex<(u64, Arc<FileSet>)>,
 }
 
 impl FileTable {
-    /// The table of what was found for the statement that was the latest when the search began.
+    /// A table of what was found, for the statement that was the latest when the search began.
     pub(super) fn new(name: &str, found: FileSet, statement: u64, statements: Arc<Statements>) -> Self {
         let (columns, keys) = (found.columns(), found.keys());
         let fields: Fields = columns.fields().iter().chain(&keys).cloned().collect();
@@ -68,7 +68,7 @@ impl FileTable {
         Self { name: name.to_owned(), schema, keys, statements, found }
     }
 
-    /// What the name stands for in the statement that is running. A statement that scans it twice reads the same files.
+    /// What the name stands for in the running statement. A statement that scans it twice reads the same files.
     async fn found(&self, state: &dyn Session) -> Result<Arc<FileSet>> {
         let statement = self.statements.latest();
         let mut found = self.found.lock().await;
@@ -86,13 +86,13 @@ impl FileTable {
         self.schema.fields().len() - self.keys.len()
     }
 
-    /// Whether a filter asks for the folders only, so that it keeps or drops whole files.
+    /// Whether a filter uses folder columns only, so that it keeps or drops whole files.
     fn is_about_folders(&self, filter: &Expr) -> bool {
         let keys: Vec<&str> = self.keys.iter().map(|key| key.name().as_str()).collect();
         !keys.is_empty() && expr_applicable_for_cols(&keys, filter)
     }
 
-    /// The columns that a scan asks for, by their places in what is scanned.
+    /// The indices in `scanned` of the columns that a scan asks for.
     fn places(&self, projection: Option<&Vec<usize>>, scanned: &TableSchema) -> Result<Vec<usize>> {
         let place = |column: usize| -> Result<usize> {
             match column.checked_sub(self.columns()) {
@@ -170,7 +170,7 @@ impl TableProvider for FileTable {
             return Ok(Arc::new(EmptyExec::new(project_schema(&self.schema, projection)?)));
         }
         let columns = self.places(projection, &scanned)?;
-        // A limit counts the rows that all filters keep.
+        // A limit counts the rows left by all filters.
         let enough = limit.filter(|_| of_rows.is_empty());
         let scan = FileScan { state, found: &found, schema: &scanned };
         let plan = scan.plan(files, columns, limit, enough).await?;
@@ -199,7 +199,7 @@ mod tests {
 
     use crate::catalog::files::FileTables;
 
-    /// A statement lists once: a file that comes while it runs is not in it, whichever of its scans is planned after that.
+    /// A statement lists once: a file that appears while it runs is in none of its scans, even one planned later.
     #[tokio::test]
     async fn a_statement_reads_the_files_that_it_has_listed() {
         let folder = tempfile::tempdir().unwrap();

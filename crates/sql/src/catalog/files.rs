@@ -16,9 +16,9 @@ use super::file_set::FileSet;
 use super::file_table::{FileTable, Statements};
 use crate::{Error, suggest};
 
-/// What a file's name says about its format.
+/// The format that a file name's extension stands for.
 pub(super) struct Kind {
-    /// The extension, without the dot and without that of a compression.
+    /// The extension, without the dot and without a compression's extension.
     extension: &'static str,
     /// The name of DataFusion's file format.
     pub(super) format: &'static str,
@@ -38,17 +38,18 @@ const KINDS: [Kind; 9] = [
     Kind { extension: "ipc", format: "arrow", options: &[] },
 ];
 
-/// Extension of a compressed file, and DataFusion's name of the compression. Only CSV and JSON have them outside.
+/// Extensions of compressed files, and DataFusion's names for the compressions. Only CSV and JSON are compressed as whole
+/// files.
 const COMPRESSIONS: [(&str, &str); 6] =
     [("gz", "gzip"), ("bz2", "bzip2"), ("xz", "xz"), ("zst", "zstd"), ("gzip", "gzip"), ("zstd", "zstd")];
 
-/// The most files whose schemas are compared one by one to name the two that do not fit together.
+/// The most files whose schemas are compared to name two that do not match.
 pub(super) const COMPARED_FILES_MAX: usize = 1000;
 
-/// Makes tables of the files, globs, directories and addresses that stand where a query has a table's name.
+/// Makes tables of the files, globs, directories and addresses that a query names in place of a table.
 #[derive(Default)]
 pub(crate) struct FileTables {
-    /// The state of the session that is served, as long as it lives.
+    /// The session's state, for as long as the session lives.
     state: OnceLock<StateOfSession>,
     statements: Arc<Statements>,
 }
@@ -62,15 +63,15 @@ impl fmt::Debug for FileTables {
 }
 
 impl FileTables {
-    /// Tells it the session that it serves, which exists only after it.
+    /// Sets the session that it serves, which is created after it.
     pub(crate) fn serve(&self, context: &SessionContext) {
         let state = context.state_weak_ref();
         let read: StateOfSession = Box::new(move || state.upgrade().map(|state| state.read().clone()));
-        // The first session stays: a session makes its own factory.
+        // Only the first call counts: each session creates its own factory.
         drop(self.state.set(read));
     }
 
-    /// Says that the session's next statement begins, which lists anew.
+    /// Marks the start of the session's next statement, which lists anew.
     pub(crate) fn begin_statement(&self) {
         self.statements.begin();
     }
@@ -93,7 +94,7 @@ impl UrlTableFactory for FileTables {
     }
 }
 
-/// Whether a name in the place of a table's can only mean a file: an address, a path, a glob, or a known extension.
+/// Whether a table name can only mean a file: an address, a path, a glob, or a known extension.
 fn looks_like_a_file(name: &str) -> bool {
     name.contains("://")
         || name.contains('/')
@@ -114,7 +115,7 @@ fn kind_of(name: &str) -> Option<(&'static Kind, Option<&'static str>)> {
     Some((kind, Some(compression)))
 }
 
-/// Refuses a local path that is not there or not readable, and suggests what is there.
+/// Refuses a local path that does not exist or is not readable, and suggests one that exists.
 pub(super) fn check_local(name: &str) -> Result<(), Error> {
     if name.contains("://") || has_glob(name) {
         return Ok(());
@@ -164,10 +165,10 @@ fn unknown_format(name: &str) -> Error {
     ))
 }
 
-/// What all the files are, which one scan reads in one way.
+/// The kind and compression that all files share, since one scan reads them in one way.
 ///
 /// # Errors
-/// `Invalid` when two differ, or the name of one tells nothing: a scan would leave it out.
+/// `Invalid` if two differ, or if a name does not tell its format: a scan would skip that file.
 pub(super) fn common_kind(
     name: &str,
     files: &[ObjectMeta],
@@ -200,7 +201,7 @@ pub(super) fn common_kind(
     first.map(|(_, kind, compression)| (kind, compression)).ok_or_else(|| unknown_format(name))
 }
 
-/// Refuses files without a byte where the format has none such: a scan would leave them out.
+/// Refuses empty files of a format that has no empty files: a scan would skip them.
 pub(super) fn check_sizes(name: &str, kind: &Kind, files: &[ObjectMeta]) -> Result<(), Error> {
     if !matches!(kind.format, "parquet" | "arrow") {
         return Ok(());
@@ -216,8 +217,8 @@ pub(super) fn check_sizes(name: &str, kind: &Kind, files: &[ObjectMeta]) -> Resu
     Err(Error::new(ErrorKind::Corrupt, what).with_hint("it may have been truncated"))
 }
 
-/// Refuses what would be read up to the end of its first stream: DataFusion decodes these as one stream when they come
-/// from a store, and tools such as `pbzip2`, `xz -T` and `cat` make files of several.
+/// Refuses compressed files of which only the first stream would be read: from a store, DataFusion decodes a single stream,
+/// while `pbzip2`, `xz -T` and `cat` write several.
 pub(super) fn check_compression(name: &str, address: &Url, compression: Option<&str>) -> Result<(), Error> {
     let Some(compression) = compression.filter(|compression| *compression != "gzip") else { return Ok(()) };
     if address.scheme() == "file" {
@@ -227,14 +228,14 @@ pub(super) fn check_compression(name: &str, address: &Url, compression: Option<&
     Err(Error::new(ErrorKind::Invalid, what).with_hint("copy it here first, or compress it with gzip"))
 }
 
-/// The error of a file that the others of its table may not have.
+/// An error that names the one file of a table that it is about.
 pub(super) fn unreadable(file: &ObjectMeta, error: DataFusionError) -> Error {
     let error = Error::from(error);
     let what = format!("cannot read '{}': {error}", shown(file.location.as_ref()));
     Error::new(error.kind(), what).with_source(error)
 }
 
-/// The last part of a location, which tells files of one directory apart.
+/// The last part of a location: it distinguishes the files of one directory.
 pub(super) fn shown(location: &str) -> &str {
     location.rsplit('/').next().unwrap_or(location)
 }

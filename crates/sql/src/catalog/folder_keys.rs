@@ -1,27 +1,26 @@
-//! The columns that folders name (`year=2024`): what a folder says of one, and of which type it is.
+//! Columns named by folders (`year=2024`): their values and types.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 
 use crate::copy::null_keys;
 
-/// The column that a folder names, and what it says of it, both as they are written there; `None` for a folder that names
-/// none.
+/// The column name and value in a folder's name, still encoded; `None` if it has none.
 pub(super) fn key_of(folder: &str) -> Option<(&str, &str)> {
     folder.split_once('=').filter(|(key, _)| !key.is_empty())
 }
 
-/// The name of the column that a folder names, which is written like a part of an address.
+/// The decoded column name.
 pub(super) fn column_of(key: &str) -> String {
     decoded(key).unwrap_or_else(|| key.to_owned())
 }
 
-/// The value that a folder says, which is written like a part of an address; `None` is null.
+/// The decoded value; `None` is null.
 pub(super) fn value_of(said: &str) -> Option<String> {
     (said != null_keys::FOLDER_VALUE).then(|| decoded(said).unwrap_or_else(|| said.to_owned()))
 }
 
-/// Resolves `%2F` and its like; `None` if that is no text.
+/// Decodes `%2F` and the like; `None` if the result is not UTF-8.
 fn decoded(said: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(said.len());
     let mut rest = said.as_bytes();
@@ -35,17 +34,17 @@ fn decoded(said: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// The type of a column with these values: a whole number if all are written as SQL prints one (not `01`), else text.
+/// The type of a column with these values: integer if all are written as SQL prints integers (not `01`), else text.
 pub(super) fn type_of<'a>(values: impl Iterator<Item = &'a str>) -> DataType {
     let mut values = values.peekable();
     if values.peek().is_some() && values.all(|value| whole(value).is_some()) {
         return DataType::Int64;
     }
-    // Of which each file has one.
+    // A dictionary, since all rows of a file share one value.
     DataType::Dictionary(Box::new(DataType::UInt16), Box::new(DataType::Utf8))
 }
 
-/// A value as one of a type that [`type_of`] gave; `None` where it is none, as the type is that of other values.
+/// A value as the type that [`type_of`] gave; `None` if it does not fit, because the type was inferred from other values.
 pub(super) fn scalar(value: Option<&str>, data_type: &DataType) -> Option<ScalarValue> {
     match data_type {
         DataType::Int64 => Some(ScalarValue::Int64(match value {

@@ -8,18 +8,17 @@ use yeoul_base::ErrorKind;
 use super::files::shown;
 use crate::{Error, Result};
 
-/// The columns of one table whose files have them by name, as they are told one file after the other.
+/// The columns of a table whose files are matched by column name, added file by file.
 ///
-/// Files are one table if one of them has the columns of all: some were added over time, or dropped. What a file lacks is null
-/// in its rows.
+/// Files form one table if one of them has all columns; the others may lack some, which are null in their rows.
 #[derive(Debug, Default)]
 pub(super) struct MergedColumns {
     columns: Vec<Merged>,
-    /// Where in `columns` a name is.
+    /// The index in `columns` of a name.
     places: HashMap<String, usize>,
-    /// How many files were told.
+    /// Files added so far.
     files: usize,
-    /// The file that has the most columns, the first of such, and how many it has.
+    /// How many columns the widest file has, and that file; the first if several have as many.
     widest: Option<(usize, Arc<File>)>,
     metadata: HashMap<String, String>,
 }
@@ -43,7 +42,7 @@ struct Merged {
     first: Arc<File>,
     /// How many files have it.
     files: usize,
-    /// The number of the last of them: a file may have two columns of one name.
+    /// The number of the last file that has it, to count each file once: a file may have two columns of one name.
     last: usize,
 }
 
@@ -51,7 +50,7 @@ impl MergedColumns {
     /// Adds the columns of the next file.
     ///
     /// # Errors
-    /// `Invalid` for a column that is of another type than in an earlier file.
+    /// `Invalid` for a column that has another type in an earlier file.
     pub(super) fn add(&mut self, location: &str, columns: Schema) -> Result<()> {
         self.files += 1;
         let file = Arc::new(File { location: location.to_owned(), columns });
@@ -85,7 +84,7 @@ impl MergedColumns {
     /// The columns of all files.
     ///
     /// # Errors
-    /// `Invalid` when no file has all of them, by the names of two files and of a column that only one of them has, each.
+    /// `Invalid` if no file has all columns; names two files, and for each a column that only it has.
     pub(super) fn finish(self) -> Result<Schema> {
         if let Some((_, widest)) = &self.widest {
             let names: HashSet<&String> = widest.columns.fields().iter().map(|field| field.name()).collect();
@@ -118,7 +117,7 @@ impl Merged {
     }
 }
 
-/// One field for what two files have by its name. A part of a struct that one of them lacks may be null.
+/// Merges two files' fields of one name. A struct member that one of them lacks becomes nullable.
 fn both(one: &Field, other: &Field) -> Result<Field, ArrowError> {
     let mut merged = one.clone();
     merged.try_merge(other)?;
@@ -149,7 +148,7 @@ fn with_gaps(merged: Field, one: &Field, other: &Field) -> Field {
 }
 
 fn not_one_table(widest: &File, other: &Merged) -> Error {
-    // It has one: the other has no more columns than this, and one that this has not.
+    // There is one: the other file has no more columns than this one, and one that this one lacks.
     let own = widest.columns.fields().iter().find(|field| !other.first.has(field.name()));
     let what = format!(
         "'{}' and '{}' are not of one table: only the first has '{}', only the second '{}'",
@@ -166,7 +165,7 @@ fn not_one_table(widest: &File, other: &Merged) -> Error {
 mod tests {
     use super::*;
 
-    /// The columns of files that are told as `name` or `name?`, where it may be null.
+    /// The merged columns of files; each column is written as `name`, or `name?` if nullable.
     fn merged(files: &[&[&str]]) -> Result<String> {
         let mut columns = MergedColumns::default();
         for (number, names) in files.iter().enumerate() {

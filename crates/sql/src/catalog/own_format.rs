@@ -20,7 +20,7 @@ use datafusion_datasource::file_scan_config::FileScanConfig;
 use datafusion_datasource::file_sink_config::FileSinkConfig;
 use object_store::{ObjectMeta, ObjectStore};
 
-/// What we do in our own way for files of a format of DataFusion's.
+/// What we do differently for one of DataFusion's file formats.
 #[async_trait]
 pub(crate) trait Own: FileFormat + Default {
     const TYPE: ConfigFileType;
@@ -31,13 +31,13 @@ pub(crate) trait Own: FileFormat + Default {
     /// Writes rows into files.
     ///
     /// # Errors
-    /// The format's own about its options.
+    /// The format's own for its options.
     fn sink(&self, state: &dyn Session, files: FileSinkConfig) -> Result<Arc<dyn DataSink>>;
 
-    /// The columns of files that are one table.
+    /// The columns of files that form one table.
     ///
     /// # Errors
-    /// The store's own, and the format's about what it finds in a file.
+    /// The store's own, and the format's for what it finds in a file.
     async fn columns(
         &self,
         state: &dyn Session,
@@ -47,13 +47,13 @@ pub(crate) trait Own: FileFormat + Default {
         self.infer_schema(state, store, files).await
     }
 
-    /// What we believe of that which a file tells about its columns.
+    /// Which of the statistics that a file declares about its columns are believed.
     fn believed(told: Statistics, _: &Schema) -> Statistics {
         told
     }
 }
 
-/// A format of DataFusion's with what we do in our own way. It leaves the trait's answer to what order rows have: none.
+/// One of DataFusion's formats with our changes. It keeps the trait's default for the order of rows: none.
 #[derive(Debug)]
 pub(crate) struct OwnFormat<F>(pub(super) F);
 
@@ -117,7 +117,7 @@ impl<F: Own> FileFormat for OwnFormat<F> {
     }
 }
 
-/// Makes formats of one kind.
+/// Creates formats of one kind.
 pub(crate) struct OwnFormatFactory<F>(PhantomData<F>);
 
 impl<F> OwnFormatFactory<F> {

@@ -18,13 +18,13 @@ use super::files::unreadable;
 use super::merged_columns::MergedColumns;
 use super::own_format::Own;
 
-/// Parquet files as DataFusion reads and writes them, but for three things that their writers note in them:
+/// Parquet files as DataFusion reads and writes them, except for three kinds of metadata:
 ///
-/// - how the writer held texts in memory (`ARROW:schema`): a folder to which several have written would be no table;
-/// - the order of their rows (`sorting_columns`), of which not a word is said. DataFusion takes files that are in order, and
-///   whose ranges do not meet, for one table in order, though null keys lie at one end of each file; and it writes the number
-///   of a column where the format has that of a leaf, which differ behind a nested column;
-/// - the ranges of floats, in which NaN is not, though DataFusion takes it for the greatest number.
+/// - `ARROW:schema` (how the writer held strings in memory) is ignored: files of different writers would not form one table;
+/// - `sorting_columns` are neither believed nor written. DataFusion treats sorted files with disjoint ranges as one sorted
+///   table, although nulls sort to one end of each file; and it writes column numbers where the format wants leaf numbers,
+///   which differ after a nested column;
+/// - the min/max of float columns is not believed: NaN is outside of it, and DataFusion sorts NaN last.
 #[async_trait]
 impl Own for ParquetFormat {
     const TYPE: ConfigFileType = ConfigFileType::PARQUET;
@@ -68,7 +68,7 @@ impl Own for ParquetFormat {
     }
 }
 
-/// The columns of a file, with its texts and bytes as the reader holds them: as views of larger buffers, or not.
+/// A file's columns with strings and binaries in the form that the reader uses: views or plain.
 fn one_kind_of_text(schema: &Schema, views: bool) -> Schema {
     let fields = schema.fields().iter().map(|field| match (field.data_type(), views) {
         (DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View, true) => {
@@ -82,7 +82,7 @@ fn one_kind_of_text(schema: &Schema, views: bool) -> Schema {
     Schema::new_with_metadata(fields.collect::<Fields>(), schema.metadata().clone())
 }
 
-/// A field without views, also within what is nested.
+/// A field without view types, nested ones included.
 fn plain(field: &FieldRef) -> FieldRef {
     let data_type = match field.data_type() {
         DataType::LargeUtf8 | DataType::Utf8View => DataType::Utf8,

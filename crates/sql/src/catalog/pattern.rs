@@ -3,8 +3,7 @@ use datafusion::datasource::listing::ListingTableUrl;
 
 use super::folder_keys::key_of;
 
-/// A glob, matched part by part: `*` stays within a part, `**` is any number of parts. Folders that name a column may be left
-/// out of it.
+/// A glob, matched part by part: `*` matches within a part, `**` any number of parts. It may leave out `key=value` folders.
 pub(super) struct Pattern(Vec<Part>);
 
 enum Part {
@@ -17,9 +16,9 @@ enum Part {
 pub(super) enum Reach {
     /// None.
     Nothing,
-    /// Some in it, or in some of its folders.
+    /// Files in it or in some of its folders.
     Some,
-    /// Some in any folder below it: `**` comes next.
+    /// Files in any folder below it, because `**` comes next.
     Deep,
 }
 
@@ -37,7 +36,7 @@ impl Pattern {
         Ok(Self(glob.split('/').map(part).collect::<Result<_>>()?))
     }
 
-    /// Whether it matches a file, by the parts of its path below the address.
+    /// Whether it matches a file, given by the parts of its path below the address.
     pub(super) fn matches(&self, parts: &[&str]) -> bool {
         let Some((file, folders)) = parts.split_last() else { return false };
         let mut told = without_keys(folders);
@@ -45,7 +44,7 @@ impl Pattern {
         match_parts(&self.0, parts) || match_parts(&self.0, &told)
     }
 
-    /// Which files it may match below a folder, by the parts of its path below the address.
+    /// Which files it may match below a folder, given by the parts of its path below the address.
     pub(super) fn reach(&self, folders: &[&str]) -> Reach {
         reach(&self.0, folders).max(reach(&self.0, &without_keys(folders)))
     }
@@ -72,7 +71,7 @@ fn reach(pattern: &[Part], folders: &[&str]) -> Reach {
         ([], _) => Reach::Nothing,
         ([Part::Any, ..], _) => Reach::Deep,
         (_, []) => Reach::Some,
-        // The last part is a file's.
+        // The last part matches the file name.
         ([Part::One(matches), pattern @ ..], [folder, folders @ ..]) if matches(folder) => {
             reach(pattern, folders)
         }

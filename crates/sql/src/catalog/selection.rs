@@ -17,11 +17,11 @@ pub(super) struct Selection {
 }
 
 impl Selection {
-    /// Lists the files at `url`, once. Names that begin with `_` or `.` are notes of the writer (`_SUCCESS`, `.crc`), and
-    /// without a glob only `key=value` folders are entered.
+    /// Lists the files at `url`, once. Names that begin with `_` or `.` are metadata files (`_SUCCESS`, `.crc`), and without
+    /// a glob only `key=value` folders are entered.
     ///
     /// # Errors
-    /// `NotFound` when there is none; the store's own.
+    /// `NotFound` if there is none; the store's own.
     pub(super) async fn list(name: &str, url: ListingTableUrl, store: &dyn ObjectStore) -> Result<Self> {
         let mut files = match named_file(&url, store).await? {
             Some(file) => vec![file],
@@ -35,11 +35,11 @@ impl Selection {
         Ok(Self { files, url })
     }
 
-    /// The columns that the folders name (`year=2024`), in order; every file has the same. Folders between them that name
-    /// none, of which a glob can have some, are passed over.
+    /// The columns that the folders name (`year=2024`), in order, the same for every file. Folders in between that name none
+    /// (possible with a glob) are skipped.
     ///
     /// # Errors
-    /// `Invalid` for a file in whose folders they differ, and for folders of which two name one column.
+    /// `Invalid` if files disagree, or if two folders of a path name the same column.
     pub(super) fn keys(&self, name: &str) -> Result<Vec<String>, Error> {
         let mut first: Option<(&Path, Vec<String>)> = None;
         for file in self.files.iter().filter(|file| file.size > 0) {
@@ -65,7 +65,7 @@ impl Selection {
         Ok(keys)
     }
 
-    /// What the folders of a file say of the columns that they name, in order; `None` is null.
+    /// The values in the names of a file's folders, in the order of [`Selection::keys`]; `None` is null.
     pub(super) fn values(&self, file: &ObjectMeta) -> Vec<Option<String>> {
         self.said(file).map(|(_, said)| value_of(said)).collect()
     }
@@ -74,26 +74,26 @@ impl Selection {
         folders(&self.url, &file.location).filter_map(key_of)
     }
 
-    /// A location as it is below the address.
+    /// A location, relative to the address.
     fn below(&self, location: &Path) -> String {
         parts(&self.url, location).join("/")
     }
 }
 
-/// The file at the address itself, if one is there.
+/// The file at the address itself, if there is one.
 async fn named_file(url: &ListingTableUrl, store: &dyn ObjectStore) -> Result<Option<ObjectMeta>> {
     if url.is_collection() {
         return Ok(None);
     }
     match store.head(url.prefix()).await {
         Ok(file) => Ok(Some(file)),
-        // In a store, a folder may be named without the slash at its end.
+        // A folder in a store may be named without the slash at its end.
         Err(object_store::Error::NotFound { .. }) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
 
-/// The files of data in the folder at the address, which `name` is.
+/// The data files in the folder at the address, which `name` is for.
 async fn files_below(name: &str, url: &ListingTableUrl, store: &dyn ObjectStore) -> Result<Vec<ObjectMeta>> {
     let pattern = url.get_glob().as_ref().map(|glob| Pattern::new(url, glob.as_str())).transpose()?;
     let mut files = Walk { name, url, pattern: pattern.as_ref(), store }.files().await?;
@@ -118,24 +118,24 @@ fn folders<'a>(url: &'a ListingTableUrl, location: &'a Path) -> impl Iterator<It
     parts.into_iter()
 }
 
-/// Whether a file lies in the address itself, or in folders there that name columns.
+/// Whether a file is directly at the address, or in folders below it that all name columns.
 fn is_direct(url: &ListingTableUrl, file: &ObjectMeta) -> bool {
     folders(url, &file.location).all(|folder| key_of(folder).is_some())
 }
 
 fn is_data(url: &ListingTableUrl, file: &ObjectMeta) -> bool {
     let parts = parts(url, &file.location);
-    // What has no part below a folder's address is the mark that a store keeps in place of the folder.
+    // An object with no part below the folder is the store's marker for the folder itself.
     let Some((file, folders)) = parts.split_last() else { return false };
     !is_note(file) && !folders.iter().any(|folder| is_hidden_folder(folder))
 }
 
-/// Whether a name is that of a note of the writer.
+/// Whether a name is that of a metadata file.
 fn is_note(name: &str) -> bool {
     name.starts_with(['.', '_'])
 }
 
-/// Whether a folder holds notes, and no data. A column's name may begin with `_`.
+/// Whether a folder holds only metadata. A column's name may begin with `_`.
 pub(super) fn is_hidden_folder(name: &str) -> bool {
     is_note(name) && (name.starts_with('.') || key_of(name).is_none())
 }

@@ -15,13 +15,13 @@ use yeoul_base::ErrorKind;
 
 use crate::Error;
 
-/// The most stores that are kept open; one more forgets them all, and they open again when asked for.
+/// The most open stores; opening one more closes all others, and they reopen on demand.
 const STORES_MAX: usize = 256;
 
-/// Opens the store behind an address when a query first names it.
+/// Opens the store of an address when a query first names it.
 ///
-/// `s3://bucket` takes its credentials, region and endpoint from the environment (`AWS_…`), not from the AWS tools' files;
-/// `hdfs://` takes Hadoop's configuration from `HADOOP_CONF_DIR`.
+/// `s3://bucket` takes its credentials, region and endpoint from the environment (`AWS_…`), not from the files of the AWS
+/// tools; `hdfs://` takes Hadoop's configuration from `HADOOP_CONF_DIR`.
 #[derive(Debug)]
 pub(crate) struct Stores {
     local: Arc<LocalFileSystem>,
@@ -29,10 +29,10 @@ pub(crate) struct Stores {
     footers: Footers,
 }
 
-/// The cache of Parquet footers, as long as the session reads from one store.
+/// The cache of Parquet footers, used as long as the session reads from a single store.
 ///
-/// DataFusion finds a footer by its path alone, so that `s3://prod/t.parquet` and `s3://staging/t.parquet` of one size and
-/// second would share it. With the second store the cache ends.
+/// DataFusion looks a footer up by its path alone, so `s3://prod/t.parquet` and `s3://staging/t.parquet` of the same size
+/// and second would share it. The cache is switched off when a second store is used.
 struct Footers {
     cache: Arc<FileMetadataCache>,
     store: OnceLock<String>,
@@ -54,7 +54,7 @@ impl Footers {
 }
 
 impl Stores {
-    /// `footers` is the cache of the runtime whose stores these are.
+    /// `footers` is the cache of the runtime that these stores belong to.
     pub(crate) fn new(footers: Arc<FileMetadataCache>) -> Self {
         Self {
             local: Arc::new(LocalFileSystem::new()),
@@ -99,7 +99,7 @@ impl Stores {
     }
 }
 
-/// Whether an endpoint is to be spoken to without TLS: whoever writes `http://` means it.
+/// Whether to talk to an endpoint without TLS: `http://` is taken at its word.
 fn is_plain_http(endpoint: &str) -> Result<bool, Error> {
     let scheme = Url::parse(endpoint).ok().filter(Url::has_host).map(|url| url.scheme().to_owned());
     match scheme.as_deref() {

@@ -13,8 +13,8 @@ use datafusion_datasource::file_sink_config::FileSinkConfig;
 use super::own_format::Own;
 use crate::output::{Text, TextSink};
 
-/// Read as DataFusion does. Its writer puts the text of an error into the file where a time is out of range, and null for what
-/// is no number.
+/// Reads as DataFusion does. DataFusion's writer writes an error's text for a time that is out of range, and null for NaN;
+/// ours does not.
 impl Own for JsonFormat {
     const TYPE: ConfigFileType = ConfigFileType::JSON;
 
@@ -28,7 +28,7 @@ impl Own for JsonFormat {
     }
 }
 
-/// Read as DataFusion does. Its writer makes the same of an empty text and a null, and refuses what is nested, but knows
+/// Reads as DataFusion does. DataFusion's writer cannot tell empty text from null and refuses nested values, but supports
 /// options that ours does not.
 impl Own for CsvFormat {
     const TYPE: ConfigFileType = ConfigFileType::CSV;
@@ -48,7 +48,7 @@ impl Own for CsvFormat {
     }
 }
 
-/// Whether files are to be written as RFC 4180 says, but for header and delimiter.
+/// Whether files are to be written per RFC 4180, except for header and delimiter.
 fn is_plain(options: &CsvOptions) -> bool {
     matches!(
         options,

@@ -12,26 +12,27 @@ use crate::Error;
 
 /// How many folders are listed at a time.
 const FOLDERS_AT_ONCE: usize = 32;
-/// The most levels of folders that are entered. Links may lead in a circle.
+/// The most levels of folders that are entered. Links may form a loop.
 const DEPTH_MAX: usize = 32;
 /// The most folders that are entered.
 const FOLDERS_MAX: usize = 1_000_000;
 
-/// Finds the files of an address level by level, and enters no folder that can hold none: it may be large, or closed.
+/// Finds the files of an address level by level. It does not enter folders that cannot hold a match: they may be huge or
+/// unreadable.
 pub(super) struct Walk<'a> {
-    /// The address as it was written.
+    /// The address as the user wrote it.
     pub name: &'a str,
     pub url: &'a ListingTableUrl,
-    /// What the files match; without one, only folders that name a column are entered.
+    /// What the files match; without it, only folders that name a column are entered.
     pub pattern: Option<&'a Pattern>,
     pub store: &'a dyn ObjectStore,
 }
 
 impl Walk<'_> {
-    /// All files in the folders that are entered, and others: which belong to the address is still to be asked of each.
+    /// The files of all folders that are entered; the caller filters out those that do not belong to the address.
     ///
     /// # Errors
-    /// `Invalid` for folders that lie too deep or are too many; the store's own.
+    /// `Invalid` if there are too many folders or levels; the store's own.
     pub(super) async fn files(&self) -> Result<Vec<ObjectMeta>> {
         let (mut files, mut count) = (Vec::new(), 0);
         let mut level = vec![self.url.prefix().clone()];
@@ -54,7 +55,7 @@ impl Walk<'_> {
         Err(self.refused(format!("directories lie more than {DEPTH_MAX} levels deep")))
     }
 
-    /// The files of a folder, and the folders that are to be entered next.
+    /// The files of a folder, and the folders to enter next.
     async fn list(&self, folder: Path) -> object_store::Result<ListResult> {
         if self.pattern.is_some_and(|pattern| pattern.reach(&parts(self.url, &folder)) == Reach::Deep) {
             return self.list_below(&folder).await;
@@ -66,7 +67,7 @@ impl Walk<'_> {
         let entered = &listed.common_prefixes;
         let are_keys = !entered.is_empty() && entered.iter().all(|folder| self.names_a_column(folder));
         if are_keys && entered.len() == visible && self.url.scheme() != "file" {
-            // A store lists a thousand files at a time wherever they lie: that is less than a request for each folder.
+            // A store lists 1000 objects per request, in whatever folders: cheaper than a request for each folder.
             return self.list_below(&folder).await;
         }
         Ok(listed)
@@ -130,7 +131,7 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, "").unwrap();
         }
-        // Whoever goes around here comes upon an error.
+        // Following the loop further ends in an error.
         fs::create_dir(folder.path().join("circle")).unwrap();
         symlink("../circle", folder.path().join("circle/again")).unwrap();
         let address = format!("file://{}/", folder.path().display());
