@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use crate::output::Format;
 
-/// What the words after a command may be, for completion.
+/// What the argument of a command may be, for completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Argument {
     None,
@@ -17,16 +17,16 @@ pub(super) enum Argument {
 #[derive(Debug)]
 pub(super) struct Command {
     pub(super) name: &'static str,
-    /// Other spellings, among them psql's.
+    /// Other names, among them psql's.
     pub(super) aliases: &'static [&'static str],
     pub(super) argument: Argument,
-    /// The argument as help shows it; in brackets if it may be left out.
+    /// The argument as help shows it; in brackets if it is optional.
     pub(super) usage: &'static str,
     pub(super) help: &'static str,
     read: fn(Option<&str>) -> Result<Action, String>,
 }
 
-/// What a line asks the shell to do.
+/// What a command asks the shell to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// List the commands, or explain one.
@@ -35,7 +35,7 @@ pub enum Action {
     Tables(Option<String>),
     /// List the columns of a table, or of all.
     Schema(Option<String>),
-    /// Show the time that statements take, or not; `None` toggles it.
+    /// Show how long statements take, or not; `None` toggles it.
     Timer(Option<bool>),
     /// Choose the format of answers; `None` shows the current one.
     Mode(Option<Format>),
@@ -130,7 +130,7 @@ pub(super) const COMMANDS: [Command; 8] = [
     },
 ];
 
-/// Why a line is not a command.
+/// Why a line is not a valid command.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError {
     /// There is no command of that name.
@@ -165,7 +165,7 @@ impl CommandError {
     }
 }
 
-/// Whether an interactive line is a command and not SQL: it begins with a dot or a backslash, or says `exit` or `quit`.
+/// Whether an interactive line is a command rather than SQL: it begins with a dot or a backslash, or is `exit` or `quit`.
 pub(super) fn is_command(line: &str) -> bool {
     let line = line.trim();
     line.starts_with(['.', '\\']) || is_farewell(line)
@@ -176,7 +176,7 @@ fn is_farewell(line: &str) -> bool {
     word.eq_ignore_ascii_case("exit") || word.eq_ignore_ascii_case("quit")
 }
 
-/// Reads a line as a command: a name (or an unambiguous prefix), and at most one argument, which may be quoted.
+/// Parses a line as a command: a name (or an unambiguous prefix), and at most one argument, which may be quoted.
 pub(super) fn parse(line: &str) -> Result<Action, CommandError> {
     let line = line.trim();
     if is_farewell(line) {
@@ -185,7 +185,7 @@ pub(super) fn parse(line: &str) -> Result<Action, CommandError> {
     let line = line.trim_end_matches(';').trim_end();
     let (name, argument) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let argument = Some(unquote(argument.trim())).filter(|argument| !argument.is_empty());
-    // psql's `\d` lists tables, and with a name it lists that table's columns.
+    // psql's `\d` lists tables, or the columns of the table that is named.
     let command = find(if name == "\\d" && argument.is_some() { ".schema" } else { name })?;
     if command.usage.is_empty() && argument.is_some() {
         return Err(CommandError::Argument { name: command.name, reason: "takes no argument".to_owned() });

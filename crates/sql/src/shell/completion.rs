@@ -1,4 +1,4 @@
-//! What the Tab key offers, decided from the text and the names alone. The editor looks up paths on disk.
+//! What the Tab key offers, decided from the text and the session's names alone. The editor looks up paths on disk.
 
 use super::command::{Argument, COMMANDS, find};
 use super::names::Names;
@@ -39,7 +39,7 @@ pub(super) fn offer(names: &Names, text: &str, at: usize) -> Offer {
         return offer_command(names, before);
     }
     let mut splitter = Splitter::new();
-    // A text that is too long to split gets no completion.
+    // A text that the splitter refuses as too long gets no completion.
     if splitter.push(before).is_err() {
         return Offer::Words { start: at, words: Vec::new() };
     }
@@ -153,7 +153,7 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// A name as SQL needs it: in quotes unless it is lower case and plain.
+/// A name as SQL requires it: quoted unless it is plain and lower case.
 fn quoted(name: &str) -> String {
     let plain = |part: &str| {
         part.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')

@@ -43,13 +43,13 @@ pub(super) fn line_editor() -> rustyline::Result<LineEditor> {
     Ok(editor)
 }
 
-/// Whether Enter should submit `input`, and not begin another line of it.
+/// Whether Enter should submit `input` instead of beginning another line of it.
 fn is_complete(input: &str) -> bool {
     if input.trim().is_empty() || is_command(input) {
         return true;
     }
     let mut splitter = Splitter::new();
-    // The newline settles what could still become a comment or a doubled quote; errors are shown when it runs.
+    // The newline ends what could still become a comment or a doubled quote. An error is shown when the input runs.
     splitter.push(input).and_then(|()| splitter.push("\n")).is_err() || splitter.is_between_statements()
 }
 
@@ -90,7 +90,7 @@ impl Completer for Assistant {
                 Ok((start, pairs))
             }
             Offer::Path { start } => {
-                // The library finds the quote itself; give it one, so that it does not escape blanks as a shell would.
+                // The library looks for a quote; with one it does not escape blanks as a shell would.
                 let quoted = format!("'{}", &line[start..pos]);
                 let (found, pairs) = self.paths.complete_path(&quoted, quoted.len())?;
                 Ok((start + found.saturating_sub(1), pairs))

@@ -10,51 +10,51 @@ use yeoul_base::Report;
 use crate::output::ProgressSource;
 use crate::{Place, Span};
 
-/// All that the shell knows of the engine behind it.
+/// The shell's view of the engine.
 #[async_trait]
 pub trait Engine: Send + Sync {
-    /// Its errors.
+    /// The engine's error type.
     type Error: Diagnose;
 
     /// Plans one statement and starts it. Dropping the future, or the answer's stream, cancels it.
     ///
     /// # Errors
-    /// When the statement is wrong, or cannot be started.
+    /// If the statement is wrong, or cannot be started.
     async fn run(&self, sql: &str) -> Result<Answer<Self::Error>, Self::Error>;
 
     /// The tables and views of the session, sorted by name.
     ///
     /// # Errors
-    /// When a catalog cannot be read.
+    /// If a catalog cannot be read.
     async fn tables(&self) -> Result<Vec<String>, Self::Error>;
 
     /// The columns of a table, a view, or a file, in their order.
     ///
     /// # Errors
-    /// When there is no such table, or it cannot be read.
+    /// If there is no such table, or it cannot be read.
     async fn columns(&self, table: &str) -> Result<Vec<ColumnInfo>, Self::Error>;
 
     /// The names of all functions, for completion.
     fn functions(&self) -> Vec<String>;
 
-    /// What the memory limit is, what is in use, and by whom: lines of text for a person.
+    /// The memory limit, what is in use, and by whom: lines of text for a person.
     fn memory_report(&self) -> String;
 }
 
-/// An error with a hint and a place for a person. Its message alone says all that went wrong.
+/// An error with a hint and a place for the user. Its message alone says everything that went wrong.
 pub trait Diagnose: Error + Send + Sync + 'static {
     /// What to do about it, in a few words: `did you mean 'price'?`
     fn hint(&self) -> Option<String> {
         None
     }
 
-    /// Which part of the statement it is about.
+    /// The part of the statement that the error is about.
     fn span(&self) -> Option<Span> {
         None
     }
 
-    /// The report for an error about `sql`, which starts at `start` of the script `name`. It leaves out the chain of
-    /// causes, which is the engine's own: the message says all.
+    /// The report for an error about `sql`, which starts at `start` of the script `name`. It omits the chain of causes,
+    /// which are internal to the engine: the message says everything.
     fn report(&self, sql: &str, name: Option<&str>, start: Place) -> Report
     where
         Self: Sized,
@@ -71,7 +71,7 @@ pub trait Diagnose: Error + Send + Sync + 'static {
 pub struct Answer<E> {
     /// The columns of the answer; none for a statement that has no answer, such as `CREATE VIEW`.
     pub schema: SchemaRef,
-    /// Whether it is a plan, the answer of `EXPLAIN`: texts of several lines.
+    /// Whether it is the answer of `EXPLAIN`: plans as texts of several lines.
     pub is_plan: bool,
     /// The rows. The statement is done when the stream has ended.
     pub batches: BoxStream<'static, Result<RecordBatch, E>>,
@@ -81,7 +81,7 @@ pub struct Answer<E> {
 
 /// A running statement, seen from outside.
 pub trait Watched: ProgressSource {
-    /// What the user should know though nothing failed: all of it so far, in order.
+    /// All notices so far, in order: what the user should know although nothing failed.
     fn notices(&self) -> Vec<String>;
 }
 

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 /// The most entries that are kept.
 pub(super) const ENTRIES_MAX: usize = 10_000;
 
-/// Words that suggest credentials: a statement with one of them is not kept.
+/// Words that suggest credentials: a statement that contains one is not kept.
 const SECRETS: [&str; 5] = ["secret", "password", "access_key", "credential", "token"];
 
-/// The path of the history: `$XDG_STATE_HOME/yeoul/history`, where that variable is `~/.local/state` by default.
+/// The path of the history: `$XDG_STATE_HOME/yeoul/history`; that variable defaults to `~/.local/state`.
 ///
-/// `variable` reads an environment variable; relative paths are ignored, as the XDG specification has it.
+/// `variable` reads an environment variable; relative paths are ignored, as the XDG specification requires.
 pub(super) fn path(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
     let absolute = |name: &str| variable(name).filter(|path| path.is_absolute());
     let state =
@@ -19,7 +19,7 @@ pub(super) fn path(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf
     Some(state.join("yeoul").join("history"))
 }
 
-/// Creates the file, and the folders above it, so that only the user can read them.
+/// Creates the file and its folders, readable by the user only.
 pub(super) fn create_private(path: &Path) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;

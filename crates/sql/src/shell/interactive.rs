@@ -12,7 +12,7 @@ use super::script::{Script, Step};
 use super::steps::{Console, Outcome, Shell, tell, terminal_width};
 use crate::Place;
 
-/// Why the interactive shell cannot go on.
+/// Why the interactive shell has to end.
 #[derive(Debug, thiserror::Error)]
 pub enum ShellError {
     /// The terminal failed.
@@ -23,10 +23,10 @@ pub enum ShellError {
 impl<E: Engine> Shell<E> {
     /// Reads lines from the terminal and runs them, until the user leaves.
     ///
-    /// Blocks the calling thread while it waits for a line; the runtime's other threads go on.
+    /// While it waits for a line it blocks the calling thread; the runtime's other threads go on.
     ///
     /// # Errors
-    /// When the terminal cannot be read. Failures of statements are reported, and the next line is read.
+    /// If the terminal cannot be read. Failures of statements are reported, and the shell goes on.
     pub async fn interact(&mut self, console: &mut Console<'_>) -> Result<Outcome, ShellError> {
         self.settings.interactive = true;
         let mut editor = line_editor().map_err(ShellError::Terminal)?;
@@ -40,7 +40,7 @@ impl<E: Engine> Shell<E> {
             }
             let line = match editor.readline("yeoul> ") {
                 Ok(line) => line,
-                // Ctrl-C drops the line, a change of the window's size draws it again.
+                // Ctrl-C drops the line; a change of the window's size redraws it.
                 Err(ReadlineError::Interrupted | ReadlineError::Signal(_)) => continue,
                 Err(ReadlineError::Eof) => return Ok(Outcome::Quit),
                 Err(error) => return Err(ShellError::Terminal(error)),
@@ -85,7 +85,7 @@ impl<E: Engine> Shell<E> {
     }
 }
 
-/// Loads the history. A shell without one works, and says once why it has none.
+/// Loads the history. If that fails, the shell works without one, and says why once.
 fn open_history(editor: &mut LineEditor, console: &mut Console<'_>) -> Option<PathBuf> {
     let path = history::path(|name| env::var_os(name).map(PathBuf::from))?;
     let opened =
@@ -102,7 +102,7 @@ fn remember(editor: &mut LineEditor, history: Option<&PathBuf>, line: &str) {
     if !history::may_keep(line) {
         return;
     }
-    // The history is a convenience: the line runs whether or not it can be kept.
+    // The history is a convenience: the line runs even if it cannot be kept.
     let added = editor.add_history_entry(line).unwrap_or(false);
     if let Some(path) = history.filter(|_| added) {
         let _ = editor.append_history(path);

@@ -8,10 +8,10 @@ use tokio::sync::mpsc::Receiver;
 /// Where interrupts (Ctrl-C) come from.
 #[async_trait]
 pub trait Interrupts: Send {
-    /// Waits for an interrupt, or takes one that has come since the last was taken.
+    /// Waits for an interrupt, or takes one that has come since the last one was taken.
     async fn next(&mut self);
 
-    /// Discards interrupts that have come: they were meant for work that is over.
+    /// Discards interrupts that have come: they were meant for work that has ended.
     fn forget(&mut self) {}
 }
 
@@ -27,7 +27,7 @@ pub(super) async fn or_interrupt<T>(
     }
 }
 
-/// Ctrl-C at the terminal, and SIGINT from elsewhere. From its first use on, the process no longer dies of it.
+/// Ctrl-C at the terminal, and SIGINT from elsewhere. From its first use on, SIGINT no longer ends the process.
 #[derive(Debug, Default)]
 pub struct CtrlC(Option<Signal>);
 
@@ -42,7 +42,7 @@ impl Interrupts for CtrlC {
             Some(interrupts) => {
                 interrupts.recv().await;
             }
-            // No handler can be installed: the signal ends the process, as by default, and never arrives here.
+            // No handler could be installed: then the signal ends the process, as by default, and never arrives here.
             None => std::future::pending().await,
         }
     }
@@ -76,10 +76,10 @@ mod tests {
     #[tokio::test]
     async fn what_comes_between_two_waits_counts_until_it_is_forgotten() {
         let mut interrupts = CtrlC::default();
-        // From here on the process does not die of it.
+        // From here on the signal does not end the process.
         assert!(interrupts.next().now_or_never().is_none());
         kill_process(getpid(), Number::INT).unwrap();
-        // It takes the runtime a turn to hear of it.
+        // The runtime notices the signal only when it is polled again.
         tokio::time::timeout(Duration::from_secs(10), interrupts.next()).await.unwrap();
         assert!(interrupts.next().now_or_never().is_none(), "it counts once");
 

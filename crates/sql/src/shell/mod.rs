@@ -1,11 +1,11 @@
-//! The SQL shell, for people and for scripts: `-c`, `-f` and stdin run through the same steps as a line that is typed.
+//! The SQL shell, for people and for scripts: `-c`, `-f` and stdin run through the same steps as a typed line.
 //!
-//! [`Shell`] talks to the engine through [`Engine`] only; a [`Session`](crate::Session) is one. Answers go to
+//! [`Shell`] uses the engine only through [`Engine`], which [`Session`](crate::Session) implements. Answers go to
 //! [`Console::out`]; errors, notices, times and the progress line go elsewhere, so that a pipe gets nothing but answers.
 //!
-//! - [`Statement`], [`Splitter`]: one small lexer splits text into statements, for scripts and for the Enter key alike.
-//! - [`Script`]: reads a script step by step, in bounded memory.
-//! - [`CommandError`], [`Action`]: `.help`, `.tables` and the other commands, which follow from one table.
+//! - [`Statement`], [`Splitter`]: one small lexer splits text into statements, for scripts and for the Enter key;
+//! - [`Script`]: reads a script step by step, in bounded memory;
+//! - [`CommandError`], [`Action`]: `.help`, `.tables` and the other commands, all defined in one table.
 
 mod command;
 mod completion;

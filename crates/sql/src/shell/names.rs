@@ -1,6 +1,6 @@
 use super::engine::Engine;
 
-/// What completion knows of the session: a copy, because the line editor cannot wait for a catalog.
+/// The names of the session that completion offers: a copy, because the line editor cannot wait for a catalog.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Names {
     /// Tables with their columns, sorted.
@@ -12,10 +12,10 @@ pub(super) struct Names {
 impl Names {
     /// The most tables whose names are copied.
     const TABLES_MAX: usize = 1_000;
-    /// The most columns that are copied, of all tables together.
+    /// The most columns that are copied, over all tables.
     const COLUMNS_MAX: usize = 50_000;
 
-    /// Asks the engine. A catalog or table that cannot be read is left out, without an error.
+    /// Asks the engine. Catalogs and tables that cannot be read are left out, without an error.
     pub(super) async fn read<E: Engine>(engine: &E) -> Self {
         let mut names = Self { tables: Vec::new(), functions: engine.functions() };
         names.functions.sort_unstable();

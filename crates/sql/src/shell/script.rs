@@ -14,27 +14,27 @@ use crate::Place;
 pub enum Step {
     /// A statement for the engine.
     Statement(Statement),
-    /// A command for the shell, such as `.timer on`, on a line of its own.
+    /// A command for the shell, such as `.timer on`, which has its line to itself.
     Command {
-        /// The line, without blanks at its ends.
+        /// The line, trimmed.
         text: String,
         /// Where it starts.
         place: Place,
     },
 }
 
-/// Why the rest of a script cannot be read.
+/// Why reading a script ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum ScriptError {
     /// The file cannot be opened.
     #[error("cannot open '{name}': {source}")]
     Open {
-        /// The file, as it was named.
+        /// The file, as the user named it.
         name: String,
         /// Why.
         source: io::Error,
     },
-    /// The thread that reads it ended before the script did.
+    /// The reading thread ended before the script did.
     #[error("reading the script ended in an unforeseen way")]
     Lost,
     /// The file or pipe failed.
@@ -46,13 +46,13 @@ pub enum ScriptError {
         /// The line, from 1.
         line: u64,
     },
-    /// Its text cannot be split into statements.
+    /// The text cannot be split into statements.
     #[error(transparent)]
     Split(#[from] SplitError),
 }
 
 impl ScriptError {
-    /// Where the error is, if it has a place in the text.
+    /// Where the error is, if it is at some place of the text.
     pub fn place(&self) -> Option<Place> {
         match self {
             Self::Open { .. } | Self::Lost | Self::Read(_) => None,
@@ -62,9 +62,9 @@ impl ScriptError {
     }
 }
 
-/// Reads a script step by step, holding no more of it than a line and the statement that it continues.
+/// Reads a script step by step, holding only a line and the statement that it is part of.
 ///
-/// A line that begins with a dot, where no statement has been started, is a command.
+/// A line that begins with a dot is a command, unless it is inside a statement.
 pub struct Script<R> {
     reader: R,
     splitter: Splitter,
@@ -81,7 +81,7 @@ impl<R: BufRead> Script<R> {
     /// The next step, or `None` at the end.
     ///
     /// # Errors
-    /// When the script cannot be read on. Steps before that have been returned.
+    /// If reading fails. Steps before that have been returned.
     pub fn next_step(&mut self) -> Result<Option<Step>, ScriptError> {
         loop {
             if let Some(step) = self.ready.pop_front() {
@@ -97,7 +97,7 @@ impl<R: BufRead> Script<R> {
     fn read_line(&mut self) -> Result<(), ScriptError> {
         let place = self.splitter.place();
         let mut line = Vec::new();
-        // One byte more than a statement may have, so that the splitter sees that it is too long.
+        // One byte more than a statement may have, so that the splitter can see that it is too long.
         let mut bounded = (&mut self.reader).take(STATEMENT_BYTES_MAX as u64 + 1);
         bounded.read_until(b'\n', &mut line).map_err(ScriptError::Read)?;
         if line.is_empty() {
@@ -109,7 +109,7 @@ impl<R: BufRead> Script<R> {
         let text = if place == Place::START { text.trim_start_matches('\u{feff}') } else { text };
         if text.trim_start().starts_with('.') && self.splitter.is_between_statements() {
             self.ready.push_back(Step::Command { text: text.trim().to_owned(), place });
-            // Only the newline, so that later places stay right.
+            // Only the newline, so that the places after it are right.
             self.splitter.push("\n")?;
             return Ok(());
         }
@@ -130,17 +130,17 @@ pub(super) type Opener<R> = Box<dyn FnOnce() -> Result<R, ScriptError> + Send>;
 pub(super) struct Steps(Receiver<Result<Option<Step>, ScriptError>>);
 
 impl Steps {
-    /// Opens and reads the script on a thread, because neither can be cancelled if it is a pipe. The thread ends with
-    /// the script, with the first failure, or when it has read a step that nobody waits for.
+    /// Opens and reads the script on a thread, because neither can be cancelled if it is a pipe. The thread ends with the
+    /// script, at the first failure, or when it has read a step that nobody waits for.
     ///
     /// # Errors
-    /// When the system refuses the thread.
+    /// If the system refuses to start a thread.
     pub(super) fn read<R: BufRead + 'static>(open: Opener<R>) -> Result<Self, ScriptError> {
         let (sender, steps) = channel(1);
         let read = move || {
             let mut script = match open() {
                 Ok(reader) => Script::new(reader),
-                // Nobody may wait for it any more.
+                // There may be no receiver any more.
                 Err(error) => return drop(sender.blocking_send(Err(error))),
             };
             loop {
@@ -158,7 +158,7 @@ impl Steps {
     /// The next step, or `None` at the end.
     ///
     /// # Errors
-    /// When the script cannot be read on. Steps before that have been returned.
+    /// If reading fails. Steps before that have been returned.
     pub(super) async fn next(&mut self) -> Result<Option<Step>, ScriptError> {
         // The thread sends `None` at the end: if the channel closes before that, the thread ended early.
         self.0.recv().await.unwrap_or(Err(ScriptError::Lost))
@@ -168,7 +168,7 @@ impl Steps {
 /// Opens a file of statements.
 ///
 /// # Errors
-/// `Open` when that cannot be done.
+/// `Open` if it cannot be opened.
 pub(super) fn open(path: &Path) -> Result<BufReader<File>, ScriptError> {
     let opened = File::open(path).and_then(|file| {
         if file.metadata()?.is_dir() { Err(io::ErrorKind::IsADirectory.into()) } else { Ok(file) }

@@ -1,4 +1,4 @@
-//! The engine behind the shell: a session.
+//! The shell's [`Engine`], implemented by a session.
 
 use std::any::Any;
 use std::fmt::Write;

@@ -2,19 +2,19 @@ use std::collections::VecDeque;
 
 use crate::Place;
 
-/// The longest statement that is read, in bytes: more is refused before it is held in memory.
+/// The longest statement, in bytes: a longer one is refused before it is in memory as a whole.
 pub const STATEMENT_BYTES_MAX: usize = 64 << 20;
 
 /// One SQL statement of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statement {
-    /// From its first word up to its semicolon, which is not part of it.
+    /// From its first word up to its semicolon, which is excluded.
     pub text: String,
     /// Where it starts in the script.
     pub place: Place,
 }
 
-/// A quote or comment that is open at the end of the text so far, whose end the reader waits for.
+/// A quote or comment that is still open at the end of the text so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Open {
     /// `'…'`
@@ -66,23 +66,23 @@ impl SplitError {
     }
 }
 
-/// Splits SQL text into statements at semicolons, whatever pieces the text comes in.
+/// Splits SQL text into statements at semicolons, wherever the text is cut into pieces.
 ///
 /// A semicolon inside a quoted string (`'…'` with `''`, `E'…'` with backslashes), a quoted identifier (`"…"`, `` `…` ``), a
-/// dollar-quoted string (`$tag$…$tag$`) or a comment (`--` to the end of the line, `/* … */` nested) ends nothing. One
-/// inside parentheses does: no statement has one there, so a forgotten `)` becomes an error at that place, and does not
-/// swallow the rest of the script. Comments before a statement and empty statements are dropped.
+/// dollar-quoted string (`$tag$…$tag$`) or a comment (`--` to the end of the line, nested `/* … */`) ends nothing. One
+/// inside parentheses does end the statement: no statement contains one there, so a forgotten `)` becomes an error at that
+/// place instead of swallowing the rest of the script. Comments before a statement and empty statements are dropped.
 #[derive(Debug)]
 pub struct Splitter {
     text: String,
-    /// Bytes of `text` that have been scanned.
+    /// How many bytes of `text` have been scanned.
     scanned: usize,
     state: State,
-    /// Byte of `text` and place where the current statement starts.
+    /// Where the current statement starts: the byte of `text`, and its place.
     started: Option<(usize, Place)>,
     /// The place of the next byte to scan.
     place: Place,
-    /// Where the open quote or comment starts.
+    /// Where the open quote or comment starts, if there is one.
     opened: Place,
     ready: VecDeque<Statement>,
 }
@@ -120,7 +120,7 @@ impl Splitter {
     /// Adds text.
     ///
     /// # Errors
-    /// When a statement becomes too long; the splitter is then of no further use.
+    /// If a statement becomes too long; the splitter cannot be used after that.
     pub fn push(&mut self, text: &str) -> Result<(), SplitError> {
         self.text.push_str(text);
         self.scan(false);
@@ -141,7 +141,7 @@ impl Splitter {
     /// Ends the script: the last statement needs no semicolon.
     ///
     /// # Errors
-    /// When a quote or a comment is still open.
+    /// If a quote or a comment is still open.
     pub fn finish(&mut self) -> Result<Option<Statement>, SplitError> {
         self.scan(true);
         if let Some(open) = self.open() {
@@ -152,7 +152,7 @@ impl Splitter {
         Ok(last)
     }
 
-    /// Whether no statement has been started (comments and blanks apart): here a line may be a command of the shell.
+    /// Whether no statement has been started (comments and blanks aside), so that a line may be a command of the shell.
     pub fn is_between_statements(&self) -> bool {
         self.started.is_none() && !matches!(self.state, State::BlockComment { .. })
     }
@@ -188,7 +188,7 @@ impl Splitter {
             for byte in &self.text.as_bytes()[self.scanned..self.scanned + taken] {
                 match byte {
                     b'\n' => self.place = Place { line: self.place.line + 1, column: 1 },
-                    // The later bytes of a character begin with the bits 10.
+                    // The later bytes of a UTF-8 character begin with the bits 10.
                     byte if byte & 0xc0 == 0x80 => {}
                     _ => self.place.column += 1,
                 }
@@ -197,12 +197,12 @@ impl Splitter {
         }
     }
 
-    /// Takes the next token or byte. Returns the number of bytes taken, 0 if more text is needed first.
+    /// Consumes the next token or byte. Returns the number of bytes consumed, 0 if more text is needed first.
     fn step(&mut self, at_end: bool) -> usize {
         let bytes = self.text.as_bytes();
         let at = self.scanned;
         let (byte, next) = (bytes[at], bytes.get(at + 1).copied());
-        // Whether the next byte, on which the meaning of this one may depend, is yet to come.
+        // Whether the meaning of this byte may depend on the next one, which has not come yet.
         let undecided = next.is_none() && !at_end;
         match &mut self.state {
             State::Normal => return self.step_normal(byte, next, at_end),
@@ -214,7 +214,7 @@ impl Splitter {
                 b'\'' => self.state = State::Normal,
                 _ => {}
             },
-            // A doubled quote closes and opens again, with the same effect.
+            // A doubled quote closes and opens the identifier again, with the same effect.
             State::Identifier(quote) if byte == *quote => self.state = State::Normal,
             State::Identifier(_) => {}
             State::DollarQuote { tag } => {

@@ -19,7 +19,7 @@ use crate::output::{
     write_answer,
 };
 
-/// How deep files may `.read` other files.
+/// How deep files that `.read` other files may be nested.
 const READ_DEPTH_MAX: usize = 16;
 /// The most tables whose columns `.schema` lists.
 const SCHEMA_TABLES_MAX: usize = 1_000;
@@ -31,18 +31,19 @@ pub struct Settings {
     pub format: Format,
     /// The other options for answers. In an interactive shell the width follows the terminal.
     pub output: OutputOptions,
-    /// Whether to show the time of each statement, and with it the number of rows.
+    /// Whether to show the time that each statement took and the number of its rows.
     pub timer: bool,
     /// Whether a person types: then each statement gets a response, if only `done`.
     pub interactive: bool,
     /// Whether to suppress notices and the progress line.
     pub quiet: bool,
-    /// Whether answers and the progress line share a terminal, so that one must make room for the other.
+    /// Whether answers and the progress line share a terminal, so that the line has to be removed before an answer is
+    /// written.
     pub answers_on_terminal: bool,
 }
 
 impl Settings {
-    /// For a script or a pipe: with tables it shows rows and time, with formats for programs it does not.
+    /// For a script or a pipe. Row counts and times are shown with tables, but not with formats for programs.
     pub fn for_script(format: Format) -> Self {
         Self {
             format,
@@ -54,7 +55,7 @@ impl Settings {
         }
     }
 
-    /// For answers that go to stdout: as [`for_script`](Self::for_script), and fitted to the terminal if it is one.
+    /// For answers that go to stdout: like [`for_script`](Self::for_script), and fitted to the terminal if stdout is one.
     pub fn for_stdout(format: Format) -> Self {
         let settings = Self::for_script(format);
         if !std::io::stdout().is_terminal() {
@@ -67,7 +68,7 @@ impl Settings {
     }
 }
 
-/// The columns of the terminal on stdout, or 80 if it does not say.
+/// The width of the terminal on stdout, or 80 if it does not report it.
 pub(super) fn terminal_width() -> usize {
     terminal_size_of(std::io::stdout()).map_or(80, |(Width(columns), _)| usize::from(columns))
 }
@@ -76,7 +77,7 @@ pub(super) fn terminal_width() -> usize {
 pub struct Console<'a> {
     /// Answers.
     pub out: &'a mut (dyn Write + Send),
-    /// Everything else. A failed write there is ignored.
+    /// Everything else. Failed writes are ignored.
     pub err: &'a mut (dyn Write + Send),
 }
 
@@ -84,13 +85,13 @@ pub struct Console<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Outcome {
-    /// All was done.
+    /// Everything was done.
     Done,
     /// Something failed, and has been reported.
     Failed,
     /// The user stopped it.
     Interrupted,
-    /// The reader of the answers has gone: nobody wants the rest. A success.
+    /// The reader of the answers has closed the pipe and does not want the rest. A success.
     ReaderGone,
     /// The user asked to leave.
     Quit,
@@ -101,7 +102,7 @@ pub struct Shell<E> {
     pub(super) engine: E,
     pub(super) settings: Settings,
     pub(super) interrupts: Box<dyn Interrupts>,
-    /// Answers written so far in a binary format, of which a file holds only one.
+    /// Answers written so far in a binary format. A file holds only one.
     binary_answers: usize,
 }
 
@@ -111,14 +112,14 @@ impl<E: Engine> Shell<E> {
         Self { engine, settings, interrupts, binary_answers: 0 }
     }
 
-    /// How many answers were written in a binary format, of which a file holds only one.
+    /// How many answers were written in a binary format. A file holds only one.
     pub fn binary_answers(&self) -> usize {
         self.binary_answers
     }
 
-    /// Runs a script up to its end or its first failure, which is reported with the place in the script `name`.
+    /// Runs a script up to its end or its first failure, which is reported with its place in the script `name`.
     ///
-    /// A thread of its own reads the script, so that an interrupt is heard during the wait for the next line.
+    /// A separate thread reads the script, so that an interrupt works while the next line is awaited.
     pub async fn run_script(
         &mut self,
         script: impl BufRead + Send + 'static,
@@ -285,7 +286,7 @@ impl<E: Engine> Shell<E> {
         Box::pin(self.run_steps(file(path), Some(&name), depth + 1, console)).await
     }
 
-    /// Writes the shell's own text to where answers go, or to `console.err` if that takes only one binary answer.
+    /// Writes the shell's own text to where answers go, or to `console.err` if the answer's format is binary.
     fn print(&self, console: &mut Console<'_>, text: &str) -> Outcome {
         if !self.settings.format.is_text() {
             tell(console, text);
@@ -377,7 +378,7 @@ enum RunFailure<E> {
     Other(Report),
 }
 
-/// Starts a statement, and writes its answer to the end.
+/// Starts a statement, and writes its answer completely.
 async fn run_to_end<E: Engine>(
     engine: &E,
     settings: &Settings,
@@ -395,7 +396,7 @@ async fn run_to_end<E: Engine>(
             return Err(RunFailure::Other(Report::new(message).hint(Some(hint))));
         }
     }
-    // A statement without an answer writes nothing, not even the header of a format.
+    // A statement without an answer writes nothing, not even a header.
     let format = if schema.fields().is_empty() { Format::Table } else { settings.format };
     let output = OutputOptions { is_plan, ..settings.output };
     let watch = watch.filter(|_| !settings.quiet);
@@ -419,13 +420,13 @@ async fn run_to_end<E: Engine>(
     })
 }
 
-/// The hint for an answer that could not be written to its end.
+/// The hint for an answer that could not be written completely.
 fn hint_of<E: std::error::Error>(error: &OutputError<E>) -> Option<String> {
     let OutputError::Write(error) = error else { return None };
     full_disk_hint(error).map(str::to_owned)
 }
 
-/// A file of statements, yet to be opened.
+/// Opens a file of statements, when called.
 fn file(path: &Path) -> Opener<impl BufRead + 'static> {
     let path: PathBuf = path.to_owned();
     Box::new(move || open(&path))
@@ -442,7 +443,7 @@ fn fail(console: &mut Console<'_>, report: &Report) -> Outcome {
 }
 
 pub(super) fn tell(console: &mut Console<'_>, text: &str) {
-    // There is nowhere left to complain to.
+    // If stderr fails, there is nowhere left to report it.
     let _ = console.err.write_all(text.as_bytes()).and_then(|()| console.err.flush());
 }
 

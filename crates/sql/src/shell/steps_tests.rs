@@ -1,5 +1,5 @@
-//! Goal: a script runs step by step, answers go to one place and all else to the other, and each way to end has its
-//! outcome. Method: the shell over an engine with canned answers, with scripts as text.
+//! Goal: a script runs step by step, answers go to one place and everything else to another, and each way to end has its
+//! outcome. Method: the shell with an engine that has canned answers, and scripts as text.
 
 use super::*;
 use crate::Span;
@@ -31,7 +31,7 @@ impl Diagnose for NoTable {
 #[derive(Default)]
 struct Rote {
     ran: Mutex<Vec<String>>,
-    /// Whether work that does not end by itself has begun, and whether it was dropped.
+    /// Whether work that does not end by itself has begun, and whether it has been dropped.
     begun: Arc<AtomicBool>,
     dropped: Arc<AtomicBool>,
 }
@@ -143,7 +143,7 @@ struct Run {
     ran: Vec<String>,
 }
 
-/// A script that its reading thread can own.
+/// A script that the reading thread can own.
 fn text(script: &str) -> io::Cursor<String> {
     io::Cursor::new(script.to_owned())
 }
@@ -333,7 +333,7 @@ fn the_reader_going_away_ends_the_script_quietly() {
     }
 }
 
-/// An interrupt that comes soon after the work that it is to end has begun.
+/// An interrupt that comes soon after the work that it is meant to end has begun.
 struct Soon(Arc<AtomicBool>);
 
 #[async_trait]
@@ -368,7 +368,7 @@ fn an_interrupt_ends_a_command_and_a_wait_for_the_script() {
     let (pipe, _writer) = io::pipe().unwrap();
     let outcome = runtime.block_on(shell.run_script(io::BufReader::new(pipe), None, &mut console));
     assert_eq!(outcome, Outcome::Interrupted);
-    // Nobody opens the pipe to write into it.
+    // Nobody opens the pipe for writing.
     let folder = tempfile::tempdir().unwrap();
     let pipe = folder.path().join("pipe");
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0)
