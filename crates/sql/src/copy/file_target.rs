@@ -5,22 +5,22 @@ use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 
-/// The most links that lead from one to the next, as Linux has it.
+/// The most symbolic links that are followed one after the other; Linux has the same limit.
 const LINKS_MAX: usize = 40;
 
-/// Where a file shall be that is written elsewhere first, and takes the place of one that is there.
+/// The final place of a file that is written elsewhere first and may replace an existing one.
 #[derive(Debug)]
 pub(crate) struct FileTarget(PathBuf);
 
 impl FileTarget {
-    /// What `path` means: a link stays, and the file that it leads to is the one that is replaced.
+    /// The target that `path` stands for: a symbolic link stays, and the file that it points to is replaced.
     ///
     /// # Errors
-    /// When links lead in a circle.
+    /// If links form a loop.
     pub(crate) fn behind(path: &Path) -> io::Result<Self> {
         let mut path = path.to_owned();
         for _ in 0..LINKS_MAX {
-            // What is no link cannot be read as one.
+            // Only links can be read as links.
             let Ok(to) = fs::read_link(&path) else { return Ok(Self(path)) };
             path = path.parent().unwrap_or(Path::new("")).join(to);
         }
@@ -31,25 +31,25 @@ impl FileTarget {
         &self.0
     }
 
-    /// The folder in which it is, or will be.
+    /// The folder that it is in, or will be.
     pub(crate) fn folder(&self) -> &Path {
         self.0.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
     }
 
-    /// Moves the file `from` there, when it is on disk: the name never stands for less than the whole, even after a power
-    /// failure. Who may read and write the file that was there may do so with the new one.
+    /// Moves the file `from` there once it is on disk: the name never stands for an incomplete file, even after a power
+    /// failure. The new file has the owner and permissions of the one that it replaces.
     ///
     /// # Errors
-    /// When the disk refuses the last bytes, or the name.
+    /// If the last bytes or the name cannot be written.
     pub(crate) fn put(&self, from: &Path) -> io::Result<()> {
         self.prepare(from)?;
         self.place(from)
     }
 
-    /// The first half of [`put`](Self::put), which may take its time: all but the name.
+    /// The first part of [`put`](Self::put), which may take long: everything except the rename.
     ///
     /// # Errors
-    /// When the disk refuses the last bytes.
+    /// If the last bytes cannot be written.
     pub(crate) fn prepare(&self, from: &Path) -> io::Result<()> {
         let file = File::open(from)?;
         if let Ok(old) = fs::metadata(&self.0)
@@ -61,20 +61,20 @@ impl FileTarget {
         file.sync_all()
     }
 
-    /// The second half of [`put`](Self::put), which takes no time: the name.
+    /// The second part of [`put`](Self::put), which is quick: the rename.
     ///
     /// # Errors
-    /// When the disk refuses the name.
+    /// If the name cannot be written.
     pub(crate) fn place(&self, from: &Path) -> io::Result<()> {
         fs::rename(from, &self.0)
     }
 }
 
-/// Gives a file the owner and group of the one that it replaces, as far as the system lets.
+/// Gives a file the owner and group of the one that it replaces, as far as the system permits.
 fn keep_owner(file: &File, old: &Metadata) {
     let is_same = file.metadata().is_ok_and(|new| (new.uid(), new.gid()) == (old.uid(), old.gid()));
     if !is_same && fchown(file, Some(old.uid()), Some(old.gid())).is_err() {
-        // Only root gives files away; to another group of one's own, anyone does.
+        // Only root can change the owner; anyone can change the group to another of their own.
         drop(fchown(file, None, Some(old.gid())));
     }
 }

@@ -1,7 +1,7 @@
-//! `COPY … TO`, and files that are written as it writes them: whole or not at all.
+//! `COPY … TO`, and other files that are written as it writes them: completely or not at all.
 //!
-//! - [`staged_copy`]: an output that grows aside, and moves to its target when it is whole;
-//! - [`staging_folder`]: where it grows;
+//! - [`staged_copy`]: an output that is written in a staging folder, and moved to its target when it is complete;
+//! - [`staging_folder`]: that folder;
 //! - [`file_target`]: the file that it replaces;
 //! - [`null_keys`]: rows whose partition key is null.
 

@@ -1,4 +1,4 @@
-//! Rows whose partition key is null, which Hive and Spark keep in a folder of a name of its own.
+//! Rows whose partition key is null, which Hive and Spark keep in a folder with a special name.
 //!
 //! DataFusion writes such a row as if its key were zero or empty.
 
@@ -18,11 +18,11 @@ use yeoul_base::ErrorKind;
 
 use crate::Error;
 
-/// What stands for null in a folder's name: `year=__HIVE_DEFAULT_PARTITION__`.
+/// The value that means null in a folder's name: `year=__HIVE_DEFAULT_PARTITION__`.
 pub(crate) const FOLDER_VALUE: &str = "__HIVE_DEFAULT_PARTITION__";
 
-/// Lets a `COPY … PARTITIONED BY` write rows whose key is null into their own folder. A key that stays in the files too
-/// (`keep_partition_by_columns`) keeps its type, and a row of which it is null is refused.
+/// Lets a `COPY … PARTITIONED BY` write rows whose key is null into their own folder. A key that is also kept in the files
+/// (`keep_partition_by_columns`) keeps its type, and rows in which it is null are refused.
 pub(crate) fn write(copy: &mut CopyTo, state: &mut SessionState) -> Result<()> {
     if copy.partition_by.is_empty() {
         return Ok(());
@@ -46,8 +46,8 @@ pub(crate) fn write(copy: &mut CopyTo, state: &mut SessionState) -> Result<()> {
     });
     let columns = columns.collect::<Result<Vec<_>>>()?;
     if is_ordered(&copy.input) {
-        // DataFusion would deal the sorted rows out to several threads for the sake of these columns, and not put them in order
-        // again: nothing above asks for an order.
+        // DataFusion would distribute the sorted rows over several threads to compute these columns, and not sort them
+        // again, since no later operator requires an order.
         state.config_mut().options_mut().optimizer.enable_round_robin_repartition = false;
     }
     let input = LogicalPlanBuilder::from(Arc::clone(&copy.input)).project(columns)?.build()?;
@@ -55,7 +55,7 @@ pub(crate) fn write(copy: &mut CopyTo, state: &mut SessionState) -> Result<()> {
     Ok(())
 }
 
-/// Whether the rows come in an order that the query asks for.
+/// Whether the query asks for an order of its rows.
 fn is_ordered(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Sort(_) => true,
@@ -66,7 +66,7 @@ fn is_ordered(plan: &LogicalPlan) -> bool {
     }
 }
 
-/// A function that gives what it is given, and refuses null.
+/// A function that returns its argument, and refuses null.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct NoNull {
     signature: Signature,
@@ -100,7 +100,7 @@ impl ScalarUDFImpl for NoNull {
     }
 }
 
-/// A key as the text that DataFusion puts into a folder's name; `None` for a type that it refuses there.
+/// A key as the text that DataFusion writes into a folder's name; `None` for a type that it refuses there.
 fn folder_text(key: Expr, field: &Field) -> Option<Expr> {
     let is_text =
         |data_type: &DataType| matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);

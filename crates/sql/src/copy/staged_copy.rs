@@ -15,7 +15,7 @@ use crate::copy::staging_folder::StagingFolder;
 use crate::error::{Shortage, TARGET_FULL, is_full};
 use crate::{Error, Result};
 
-/// The `COPY` that running `plan` runs: the plan itself, or what `EXPLAIN ANALYZE` measures.
+/// The `COPY` that `plan` runs: the plan itself, or what `EXPLAIN ANALYZE` measures.
 pub(crate) fn copy_in(plan: &mut LogicalPlan) -> Option<&mut CopyTo> {
     match plan {
         LogicalPlan::Copy(copy) => Some(copy),
@@ -24,29 +24,28 @@ pub(crate) fn copy_in(plan: &mut LogicalPlan) -> Option<&mut CopyTo> {
     }
 }
 
-/// A `COPY … TO` the local disk that is written into a hidden folder and moved to its target when it is whole.
+/// A `COPY … TO` the local disk that is written into a hidden folder and moved to its target when it is complete.
 ///
-/// DataFusion's sinks close their files properly even when the query fails, so that a part of an answer would stand under
-/// the name of the whole. Dropping this without [`commit`](Self::commit) removes what was written, and what the target was
-/// before stays.
+/// DataFusion's sinks close their files properly even if the query fails, so a part of an answer would look like the whole.
+/// Dropping this without [`commit`](Self::commit) removes what was written, and leaves the target as it was before.
 #[derive(Debug)]
 pub(crate) struct StagedCopy {
     target: Arc<Target>,
     folder: StagingFolder,
-    /// Go after the folder, which may lie in one of them.
+    /// Dropped after the folder, which may be in one of them.
     made: Option<MadeFolders>,
     committed: bool,
 }
 
 #[derive(Debug)]
 enum Target {
-    /// One file, and its name until it is whole.
+    /// One file, and its name while it is staged.
     File(FileTarget, OsString),
     Folder(PathBuf),
 }
 
 impl Target {
-    /// The folder on the target's own file system, where a move is a rename: a folder may be on another one than its parent.
+    /// The folder on the target's own file system, where a move is a rename; a folder may be on another one than its parent.
     fn room(&self) -> &Path {
         match self {
             Self::File(target, _) => target.folder(),
@@ -61,7 +60,7 @@ impl Target {
         }
     }
 
-    /// Does something with each file that is staged in `data` and the place where it shall be.
+    /// Calls `step` for each file staged in `data`, with its target.
     fn with_each(&self, data: &Path, step: Step) -> io::Result<()> {
         match self {
             Self::File(target, name) => step(target, &data.join(name)),
@@ -72,7 +71,7 @@ impl Target {
 
 type Step = fn(&FileTarget, &Path) -> io::Result<()>;
 
-/// Folders that were made for an output; those of them that are empty go with the value.
+/// Folders that were created for an output; those that are empty are removed when this is dropped.
 #[derive(Debug)]
 struct MadeFolders {
     topmost: PathBuf,
@@ -80,7 +79,7 @@ struct MadeFolders {
 }
 
 impl MadeFolders {
-    /// Makes a folder and those that it is to be in, as far as they are missing.
+    /// Creates a folder and its missing parents.
     fn make(folder: &Path) -> io::Result<Option<Self>> {
         let missing =
             folder.ancestors().take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists());
@@ -97,7 +96,7 @@ impl Drop for MadeFolders {
             match fs::remove_dir(folder) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                // What others have put there meanwhile stays.
+                // Something else is in it by now: it stays.
                 Err(_) => return,
             }
             if folder == self.topmost {
@@ -108,14 +107,14 @@ impl Drop for MadeFolders {
 }
 
 impl StagedCopy {
-    /// Leads the output of a `COPY` to the local disk aside. Other plans stay as they are.
+    /// Redirects the output of a `COPY` to the local disk into a staging folder. Other plans stay as they are.
     ///
     /// # Errors
-    /// When nothing can be written where the target will be.
+    /// If nothing can be written where the target will be.
     pub(crate) fn stage(plan: &mut LogicalPlan) -> Result<Option<Self>> {
         let Some(copy) = copy_in(plan) else { return Ok(None) };
         let Some(path) = local_path(&copy.output_url) else { return Ok(None) };
-        // The name tells DataFusion that it is a file.
+        // DataFusion recognises a file by its name.
         let file = is_one_file(copy).then(|| path.file_name().map(ToOwned::to_owned)).flatten();
         let failed = |error| denied(&path, error);
         if let Ok(there) = fs::metadata(&path) {
@@ -125,7 +124,7 @@ impl StagedCopy {
             Some(name) => Target::File(FileTarget::behind(&path).map_err(failed)?, name),
             None => Target::Folder(path.clone()),
         };
-        // COPY makes the folders that are missing.
+        // COPY creates missing folders.
         let made = MadeFolders::make(target.room()).map_err(failed)?;
         let folder = StagingFolder::create(target.room()).map_err(failed)?;
         let staged = Self { folder, target: Arc::new(target), made, committed: false };
@@ -133,10 +132,10 @@ impl StagedCopy {
         Ok(Some(staged))
     }
 
-    /// Forgets what was written, and leads `plan`, the `COPY` that was staged, to a new place. What a stopped run still
-    /// writes goes to the old place, as long as that is there, and is not mixed with what the next one writes.
+    /// Discards what was written, and redirects `plan`, the `COPY` that was staged, to a new folder. What a stopped run
+    /// still writes goes to the old folder, as long as it exists, and does not mix with what the next run writes.
     ///
-    /// # Errors
+    /// If nothing can be written where the target will be.
     /// When nothing can be written where the target will be.
     pub(crate) fn start_over(&mut self, plan: &mut LogicalPlan) -> Result<()> {
         self.folder.give_up();
@@ -148,7 +147,7 @@ impl StagedCopy {
         Ok(())
     }
 
-    /// Where DataFusion shall write. A URL, because a path with `[`, `*` or `?` would be taken for a glob.
+    /// Where DataFusion writes to. A URL, because a path with `[`, `*` or `?` would be taken for a glob.
     fn address(&self) -> Result<String> {
         let target = self.target.path();
         let folder = std::path::absolute(self.folder.data()).map_err(|error| denied(target, error))?;
@@ -161,11 +160,11 @@ impl StagedCopy {
         url.map(String::from).map_err(|()| what())
     }
 
-    /// Moves what was written to its target: first all files are brought to the disk, which may take long and can be given up
-    /// by dropping this, and then all are given their names.
+    /// Moves what was written to its target: first all files are synced to disk, which may take long and can be cancelled by
+    /// dropping this; then all are renamed.
     ///
     /// # Errors
-    /// When the target cannot be written; what was staged is removed.
+    /// If the target cannot be written; what was staged is removed.
     pub(crate) async fn commit(mut self) -> Result<()> {
         let (target, data) = (Arc::clone(&self.target), self.folder.data());
         let prepared = spawn_blocking(move || target.with_each(&data, FileTarget::prepare)).await;
@@ -177,7 +176,7 @@ impl StagedCopy {
             .unwrap_or_else(|stopped| Err(io::Error::other(stopped)))
             .and_then(|()| self.target.with_each(&self.folder.data(), place))
             .map_err(|error| denied(self.target.path(), error))?;
-        // An answer without rows is a folder without files, which stays.
+        // An answer without rows is an empty folder, which stays.
         std::mem::forget(self.made.take());
         self.committed = true;
         Ok(())
@@ -187,14 +186,14 @@ impl StagedCopy {
 impl Drop for StagedCopy {
     fn drop(&mut self) {
         if !self.committed {
-            // What the writers of a query that failed or was stopped have still to do comes late.
+            // Writers of a failed or stopped query may still write for a moment.
             self.folder.give_up();
         }
     }
 }
 
 /// # Errors
-/// `Invalid` unless what is there can be replaced by a file, or written into as a folder.
+/// `Invalid` unless the existing target can be replaced by a file, or written into as a folder.
 fn check_replaceable(path: &Path, there: &Metadata, by_file: bool) -> Result<()> {
     let (what, hint) = match (by_file, there.is_file(), there.is_dir()) {
         (true, true, _) | (false, _, true) => return Ok(()),
@@ -211,14 +210,14 @@ fn check_replaceable(path: &Path, there: &Metadata, by_file: bool) -> Result<()>
     Err(Error::new(ErrorKind::Invalid, format!("cannot write '{}': {what}", path.display())).with_hint(hint))
 }
 
-/// Whether the output is one file, as DataFusion decides it.
+/// Whether the output is one file, decided as DataFusion does.
 fn is_one_file(copy: &CopyTo) -> bool {
     let named = !copy.output_url.ends_with('/') && Path::new(&copy.output_url).extension().is_some();
     let told = copy.options.get("single_file_output").map(|told| told.trim() == "true");
     told.unwrap_or(named) && copy.partition_by.is_empty()
 }
 
-/// The path on the local disk that an output address means.
+/// The path on the local disk that an output address stands for, if any.
 fn local_path(address: &str) -> Option<PathBuf> {
     if !address.contains("://") {
         return Some(PathBuf::from(address));
@@ -226,8 +225,8 @@ fn local_path(address: &str) -> Option<PathBuf> {
     Url::parse(address).ok().filter(|url| url.scheme() == "file").and_then(|url| url.to_file_path().ok())
 }
 
-/// Does something with each file below `from` and the same place below `to`, where other files may be already, in the order of
-/// their names.
+/// Calls `step` for each file below `from`, sorted by name, with the same place below `to`, where other files may already
+/// be.
 fn with_each_below(from: &Path, to: &Path, step: Step) -> io::Result<()> {
     let mut entries = fs::read_dir(from)?.collect::<io::Result<Vec<_>>>()?;
     entries.sort_by_key(DirEntry::file_name);
@@ -374,7 +373,7 @@ mod tests {
         ] {
             let error = StagedCopy::stage(&mut copy_to(path)).unwrap_err();
             let text = error.to_string();
-            // Where stdout is a file, that is a file.
+            // If stdout is a file, this path is one, too.
             assert!(text.contains(says) || path.ends_with("stdout"), "{}: {text}", path.display());
             assert!(error.hint().is_some(), "{}: {text}", path.display());
         }

@@ -5,21 +5,22 @@ use std::path::{Path, PathBuf};
 
 use crate::owned_folder::OwnedFolder;
 
-/// What the names of staging folders begin with. Names with a dot are read by nobody as data.
+/// Prefix of staging folders. Names that begin with a dot are never read as data.
 const PREFIX: &str = ".yeoul-copy-";
-/// The folder of what is written, and of what its writer keeps beside an unfinished file. Only its owner enters it: what grows
-/// there may replace a file that is nobody else's business.
+/// Subfolder for what is written, and for temporary files of its writer. Only its owner may enter it: the file that is
+/// replaced may be private.
 const DATA: &str = "data";
 
-/// A hidden folder in which an output grows. It goes with the value, and after a crash with the next one made beside it.
+/// A hidden folder in which an output is written. It is removed when this is dropped, or after a crash when the next one is
+/// created in the same parent.
 #[derive(Debug)]
 pub(crate) struct StagingFolder(OwnedFolder);
 
 impl StagingFolder {
-    /// Makes one in `parent`, and removes those there whose processes are gone.
+    /// Creates one in `parent`, and removes those whose processes have ended.
     ///
     /// # Errors
-    /// When `parent` cannot be written.
+    /// If `parent` cannot be written.
     pub(crate) fn create(parent: &Path) -> io::Result<Self> {
         let folder = OwnedFolder::create(parent, PREFIX).map_err(without_path)?;
         DirBuilder::new().mode(0o700).create(folder.path().join(DATA))?;
@@ -31,13 +32,13 @@ impl StagingFolder {
         self.0.path().join(DATA)
     }
 
-    /// Removes what was written, also what writers that were stopped still write for a moment.
+    /// Removes what was written, and what stopped writers still write for a moment.
     pub(crate) fn give_up(&self) {
         self.0.empty();
     }
 }
 
-/// An error of tempfile's without the temporary name, which tells the reader nothing.
+/// An error of tempfile without the temporary name, which means nothing to the user.
 fn without_path(error: io::Error) -> io::Error {
     match error.to_string().split_once(" at path ") {
         Some((cause, _)) => io::Error::new(error.kind(), cause.to_owned()),

@@ -22,11 +22,11 @@ use super::table::TableWriter;
 pub struct OutputOptions {
     /// Columns of the terminal that a table must fit into. `None` (a file, a pipe) cuts nothing.
     pub width: Option<usize>,
-    /// The most rows that a table shows: the first and the last of them, and a mark between. `None` shows all.
+    /// The most rows that a table shows: the first and the last ones, with a mark in between. `None` shows all.
     pub rows_max: Option<usize>,
     /// Whether a table may use ANSI colours.
     pub color: bool,
-    /// Whether the answer is that of `EXPLAIN`, whose lines are shown as they are instead of a table.
+    /// Whether the answer is that of `EXPLAIN`, which is shown line by line instead of as a table.
     pub is_plan: bool,
 }
 
@@ -35,15 +35,15 @@ pub struct OutputOptions {
 pub struct Summary {
     /// Rows of the answer.
     pub rows: u64,
-    /// Rows that the format shows: fewer than `rows` when [`OutputOptions::rows_max`] was reached.
+    /// Rows that the format shows: fewer than `rows` if [`OutputOptions::rows_max`] was reached.
     pub rows_shown: u64,
     /// Columns of the answer.
     pub columns: usize,
-    /// Columns that the format shows: fewer than `columns` when the terminal is too narrow.
+    /// Columns that the format shows: fewer than `columns` if the terminal is too narrow.
     pub columns_shown: usize,
-    /// Bytes that the writer took.
+    /// Bytes written.
     pub bytes: u64,
-    /// Whether the reader went away before the end, which ends the query and is no failure.
+    /// Whether the reader closed the pipe before the end, which ends the query and is no failure.
     pub closed: bool,
 }
 
@@ -65,7 +65,7 @@ impl Summary {
     }
 }
 
-/// A time as people read it, in three digits: `12 ms`, `1.23 s`, `2 min 5 s`.
+/// A time for people, with three digits: `12 ms`, `1.23 s`, `2 min 5 s`.
 pub(crate) fn duration_text(elapsed: Duration) -> String {
     let seconds = elapsed.as_secs();
     match elapsed.as_millis() {
@@ -77,27 +77,27 @@ pub(crate) fn duration_text(elapsed: Duration) -> String {
     }
 }
 
-/// Why an answer was not written to its end.
+/// Why an answer was not written completely.
 #[derive(Debug, thiserror::Error)]
 pub enum OutputError<E: Error + 'static> {
-    /// The query failed while its answer was read.
+    /// The query failed while its answer was being read.
     #[error(transparent)]
     Query(E),
-    /// The writer refused bytes (no space, for example).
+    /// Writing failed (no space, for example).
     #[error("cannot write the answer")]
     Write(#[source] io::Error),
-    /// The format has no form for a value.
+    /// The format cannot represent a value.
     #[error("cannot write the answer as {format}")]
     Encode {
         /// The format that was asked for.
         format: Format,
-        /// What it has no form for.
+        /// What it cannot represent.
         #[source]
         source: ArrowError,
     },
 }
 
-/// A failure of a format's writer, before it is known whether the reader has gone.
+/// A failure of a format's writer, before it is known whether the reader has closed the pipe.
 #[derive(Debug)]
 pub(super) enum WriteFailure {
     Io(io::Error),
@@ -121,11 +121,11 @@ impl From<ArrowError> for WriteFailure {
 
 /// What each format implements: batches in, bytes out.
 pub(super) trait BatchWriter {
-    /// Writes what `batch` adds.
+    /// Writes the rows of `batch`.
     fn write(&mut self, batch: &RecordBatch) -> Result<(), WriteFailure>;
     /// Writes what comes after the last batch, and flushes.
     fn finish(&mut self) -> Result<(), WriteFailure>;
-    /// Rows and columns shown so far, where that differs from what was written.
+    /// Rows and columns shown so far, if they differ from what was written.
     fn shown(&self) -> Option<(u64, usize)> {
         None
     }
@@ -133,11 +133,11 @@ pub(super) trait BatchWriter {
 
 /// Writes `stream`, whose batches have `schema`, to `out` as `format`.
 ///
-/// Gives way to the runtime after each batch, so that a `select!` around it sees an interrupt even if the stream is always
+/// Yields to the runtime after each batch, so that a `select!` around it sees an interrupt even if the stream is always
 /// ready. Dropping the future drops the stream, and with it the query.
 ///
 /// # Errors
-/// The query's own error; the writer's, except for a closed pipe; a value that `format` has no form for.
+/// The query's own error; the writer's, except for a closed pipe; a value that `format` cannot represent.
 pub async fn write_answer<S, E, W>(
     stream: S,
     schema: SchemaRef,
@@ -211,8 +211,8 @@ where
         }
         tokio::task::yield_now().await;
     }
-    // Rows that came before a failure are shown; a binary file of half an answer is not made to look whole, and a failure
-    // before the first row shows nothing, not even a header.
+    // Rows that came before a failure are shown. But a binary file with half of an answer is not finished to look complete,
+    // and a failure before the first row shows nothing, not even a header.
     if result.is_ok() || (format.is_text() && summary.rows > 0) {
         let finished = writer.finish();
         if result.is_ok() {
@@ -223,7 +223,7 @@ where
     result
 }
 
-/// Names for columns that no two share: the second `id` becomes `id_1`, or the next free number.
+/// Distinct names for columns: the second `id` becomes `id_1`, or the next free number.
 pub(super) fn distinct_names(schema: &SchemaRef) -> Vec<String> {
     let mut taken: std::collections::HashSet<String> =
         schema.fields().iter().map(|f| f.name().clone()).collect();
@@ -286,7 +286,7 @@ mod tests {
         }
     }
 
-    /// Takes some bytes, then fails as told.
+    /// Takes some bytes, then fails with the given error.
     struct Full {
         room: usize,
         kind: io::ErrorKind,

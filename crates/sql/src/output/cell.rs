@@ -3,7 +3,7 @@ use std::fmt::{self, Write};
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// What stands for the part of a text that was cut off.
+/// Marks the cut end of a text.
 pub(super) const ELLIPSIS: char = '…';
 
 /// On which side of its column a text is padded.
@@ -15,9 +15,9 @@ pub(super) enum Align {
 
 /// The text of one cell as a terminal may show it.
 ///
-/// Control characters, which data could use to move the cursor or to hide text, appear escaped (`\n`, `\u{1b}`). Writing
-/// stops with an error once the text is wider than its limit, so that formatting a cell of 100 MB costs no more than what
-/// is shown of it.
+/// Control characters, which data could use to move the cursor or to hide text, are escaped (`\n`, `\u{1b}`). Writing stops
+/// with an error once the text is wider than its limit, so that formatting a cell of 100 MB costs no more than what is shown
+/// of it.
 #[derive(Debug, Default)]
 pub(super) struct CellText {
     text: String,
@@ -28,10 +28,10 @@ pub(super) struct CellText {
 }
 
 impl CellText {
-    /// Bytes of zero-width characters that a cell may hold per column of its limit.
+    /// Bytes of zero-width characters that a cell may hold for each column of its limit.
     const BYTES_PER_COLUMN_MAX: usize = 32;
 
-    /// Empties the cell; what is written next is cut when it is wider than `width_max`.
+    /// Empties the cell; the next text is cut if it is wider than `width_max`.
     pub(super) fn start(&mut self, width_max: Option<usize>) {
         self.text.clear();
         self.width_bound = 0;
@@ -52,7 +52,7 @@ impl CellText {
         })
     }
 
-    /// Appends the text to `line`, padded to `width` columns. A text wider than that is cut there and marked if `fit`.
+    /// Appends the text to `line`, padded to `width` columns. If `fit`, a wider text is cut there and marked.
     pub(super) fn push_padded(&self, line: &mut String, width: usize, align: Align, fit: bool) {
         let own = self.width();
         let padding = width.saturating_sub(own);
@@ -80,11 +80,12 @@ impl CellText {
     }
 
     /// # Errors
-    /// When the cell is full.
+    /// If the cell is full.
     fn make_room(&mut self, columns: usize) -> fmt::Result {
         self.width_bound += columns;
         if let Some(width_max) = self.width_max {
-            // Characters that join (emoji with modifiers) take fewer columns than their sum; twice the limit keeps enough.
+            // Characters that join (emoji with modifiers) take fewer columns than the sum of their widths; twice the limit
+            // keeps enough.
             let bytes_max = (width_max + 1) * Self::BYTES_PER_COLUMN_MAX;
             if self.width_bound > 2 * width_max + 8 || self.text.len() > bytes_max {
                 self.cut = true;

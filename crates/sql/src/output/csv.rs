@@ -10,9 +10,9 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use super::answer::{BatchWriter, WriteFailure};
 use super::json::Encoding;
 
-/// RFC 4180 text with a header line; see the [module](super) for what stands for a null, and for nested values.
+/// RFC 4180 text with a header line; the [module](super) describes nulls and nested values.
 ///
-/// `arrow::csv` has no form for nested values and none that tells an empty text from a null, hence this one.
+/// Our own, because `arrow::csv` writes no nested values, and empty text like null.
 pub(super) struct CsvWriter<W: Write> {
     out: W,
     schema: SchemaRef,
@@ -21,7 +21,7 @@ pub(super) struct CsvWriter<W: Write> {
     header_written: bool,
 }
 
-/// One column of one batch, ready to give its values as text.
+/// One column of one batch, ready to be written as text.
 enum Values<'a> {
     Flat(ArrayFormatter<'a>),
     Nested(NullableEncoder<'a>),
@@ -32,7 +32,7 @@ impl<W: Write> CsvWriter<W> {
         Self::part(out, schema, b',', true)
     }
 
-    /// A writer of a part of a file: of what stands behind the header, or with it.
+    /// A writer for a part of a file: with the header or without.
     pub(super) fn part(out: W, schema: SchemaRef, delimiter: u8, has_header: bool) -> Self {
         Self { out, schema, delimiter, line: Vec::new(), header_written: !has_header }
     }
@@ -126,7 +126,7 @@ fn values<'a>(
     }
 }
 
-/// Appends one field that is not null, in quotes where RFC 4180 wants them or where it would read as a null.
+/// Appends one field that is not null, in quotes where RFC 4180 requires them or where it would be read as null.
 fn push_field(line: &mut Vec<u8>, field: &[u8], delimiter: u8) {
     let is_special = |byte: &u8| *byte == delimiter || matches!(byte, b'"' | b'\n' | b'\r');
     if !field.is_empty() && !field.iter().any(is_special) {
@@ -231,7 +231,7 @@ mod tests {
             let column = |name| arrow::datatypes::Field::new(name, arrow::datatypes::DataType::Utf8, true);
             let schema = Arc::new(Schema::new(vec![column("l"), column("r")]));
             let reader = arrow::csv::ReaderBuilder::new(schema).with_header(true).build(text.as_bytes()).unwrap();
-            // This reader takes an empty text for a null, whether in quotes or not.
+            // This reader takes empty text for null, quoted or not.
             let read: Vec<(String, String)> = reader
                 .map(Result::unwrap)
                 .flat_map(|batch| {

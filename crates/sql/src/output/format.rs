@@ -2,7 +2,7 @@ use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 
-/// The form in which an answer is written. Read and printed by its [`name`](Self::name).
+/// The format of an answer. Parsed from and printed as its [`name`](Self::name).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
     /// A table for people, fitted to the terminal.
@@ -18,10 +18,10 @@ pub enum Format {
 }
 
 impl Format {
-    /// Every format, in the order in which help lists them.
+    /// All formats, in the order in which help lists them.
     pub const ALL: [Self; 5] = [Self::Table, Self::Csv, Self::Json, Self::Parquet, Self::Arrow];
 
-    /// The word for it on the command line.
+    /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Table => "table",
@@ -32,7 +32,7 @@ impl Format {
         }
     }
 
-    /// What the ending of a file's name says.
+    /// The format that a file's extension stands for.
     pub fn of_file(path: &Path) -> Option<Self> {
         let ending = path.extension()?.to_str()?.to_ascii_lowercase();
         Some(match ending.as_str() {
@@ -44,7 +44,7 @@ impl Format {
         })
     }
 
-    /// Whether it is made of characters: only such a format may go to a terminal.
+    /// Whether it is text: only such a format may go to a terminal.
     pub fn is_text(self) -> bool {
         matches!(self, Self::Table | Self::Csv | Self::Json)
     }

@@ -10,7 +10,7 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 use super::answer::{BatchWriter, WriteFailure, distinct_names};
 
-/// A row's text is passed on when this many bytes have gathered.
+/// Text is passed on when this many bytes have gathered.
 const CHUNK_BYTES: usize = 32 << 10;
 
 /// One JSON object per line, each with every column's key, in the columns' order.
@@ -59,7 +59,7 @@ impl<W: Write> BatchWriter for JsonWriter<W> {
     }
 }
 
-/// Arrow's JSON encoding with our choices where JSON leaves one, and with what Arrow's own lacks.
+/// Arrow's JSON encoding with our choices where JSON leaves one, and with what Arrow lacks.
 pub(super) struct Encoding {
     pub(super) options: EncoderOptions,
     refused: Refused,
@@ -75,20 +75,20 @@ impl Default for Encoding {
 }
 
 impl Encoding {
-    /// To be asked after each value that was encoded, before it is passed on.
+    /// Check this after each value, before passing it on.
     ///
     /// # Errors
-    /// When there is no text for the value.
+    /// If the value has no text.
     pub(super) fn check(&self) -> Result<(), ArrowError> {
-        // Mostly there is none, and then nobody waits for the lock.
+        // Usually there is none, and then the lock is uncontended.
         self.refused.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
     }
 }
 
-/// Whether there is a text for every value of `array`.
+/// Whether every value of `array` has a text.
 ///
 /// # Errors
-/// For the first that has none, why.
+/// Why the first one without a text has none.
 pub(super) fn check(field: &FieldRef, array: &dyn Array) -> Result<(), ArrowError> {
     let encoding = Encoding::default();
     let mut values = make_encoder(field, array, &encoding.options)?;
@@ -103,7 +103,7 @@ pub(super) fn check(field: &FieldRef, array: &dyn Array) -> Result<(), ArrowErro
     Ok(())
 }
 
-/// Why a value has no text. An [`Encoder`] cannot fail, and so leaves it here.
+/// Why a value has no text. An [`Encoder`] cannot fail, so it leaves the error here.
 type Refused = Arc<Mutex<Option<ArrowError>>>;
 
 #[derive(Debug)]
@@ -122,15 +122,15 @@ impl EncoderFactory for Choices {
             DataType::Float16 => Box::new(FloatEncoder(array.as_primitive::<Float16Type>())),
             DataType::Float32 => Box::new(FloatEncoder(array.as_primitive::<Float32Type>())),
             DataType::Float64 => Box::new(FloatEncoder(array.as_primitive::<Float64Type>())),
-            // Arrow's looks at the keys' nulls only, and writes a default for a key whose value is null.
+            // Arrow's encoder checks only the keys' nulls, and writes a default value for a key whose value is null.
             DataType::Dictionary(_, _) if !array.as_any_dictionary().values().is_empty() => {
                 let dictionary = array.as_any_dictionary();
                 let values = make_encoder(field, dictionary.values().as_ref(), options)?;
                 Box::new(DictionaryEncoder { keys: dictionary.normalized_keys(), values })
             }
-            // Arrow's refuses keys that are no strings.
+            // Arrow's encoder refuses keys that are not strings.
             DataType::Map(_, _) => Box::new(MapEncoder::new(field, array.as_map(), options)?),
-            // Arrow's writes the text of an error where a value is out of range.
+            // Arrow's encoder writes the text of an error for a value that is out of range.
             other if other.is_temporal() => Box::new(TimeEncoder {
                 formatter: ArrayFormatter::try_new(array, &FormatOptions::new())?,
                 text: String::new(),
@@ -142,7 +142,7 @@ impl EncoderFactory for Choices {
     }
 }
 
-/// Numbers as the shortest decimal that reads back the same; what is no number as a string.
+/// Floats as the shortest decimal that reads back the same; NaN and the infinities as strings.
 struct FloatEncoder<'a, T: ArrowPrimitiveType>(&'a PrimitiveArray<T>);
 
 impl<T> Encoder for FloatEncoder<'_, T>
@@ -154,7 +154,7 @@ where
         let value = self.0.value(idx);
         let wide: f64 = value.into();
         if wide.is_finite() {
-            // `Debug` takes the shortest digits, and an exponent where `Display` would write 300 zeros.
+            // `Debug` writes the fewest digits, and an exponent where `Display` would write 300 zeros.
             write!(out, "{value:?}").expect("writing to a vector cannot fail");
         } else if wide.is_nan() {
             out.extend_from_slice(b"\"NaN\"");
@@ -166,7 +166,7 @@ where
     }
 }
 
-/// Dates, times and intervals as strings. Their texts have no character that a JSON string has to escape.
+/// Dates, times and intervals as strings. Their texts contain nothing that JSON has to escape.
 struct TimeEncoder<'a> {
     formatter: ArrayFormatter<'a>,
     text: String,

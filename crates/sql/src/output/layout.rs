@@ -1,10 +1,10 @@
 //! Which columns of a table a terminal shows, and how wide. Pure arithmetic: no text, no terminal.
 
-/// Columns that a cell takes beside its text: a space on each side and the rule after it.
+/// Columns that a cell takes besides its text: a space on each side and the rule after it.
 const FRAME: usize = 3;
-/// A column of text is not made narrower than this to fit more columns in.
+/// A text column is not made narrower than this to fit more columns in.
 const TEXT_MIN: usize = 8;
-/// A column of numbers is not made narrower than this, because a number that is cut is no number.
+/// A column of numbers is not made narrower than this, because a cut number is wrong.
 const NUMBER_MIN: usize = 24;
 
 /// What one column of the answer needs, in columns of the terminal.
@@ -37,7 +37,7 @@ impl Need {
 pub(super) enum Slot {
     /// The answer's column `index`, `width` columns wide.
     Column { index: usize, width: usize },
-    /// Stands for the columns that are left out.
+    /// A mark for the columns that are left out.
     Elided,
 }
 
@@ -49,13 +49,13 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// The number of the answer's columns that are shown.
+    /// How many of the answer's columns are shown.
     pub(super) fn columns_shown(&self) -> usize {
         self.slots.iter().filter(|slot| matches!(slot, Slot::Column { .. })).count()
     }
 }
 
-/// How many columns from either end of a table could be shown at all: the others need not be measured.
+/// How many columns from either end of a table can be shown at all; the others need not be measured.
 pub(super) fn reach(columns: usize, width: Option<usize>) -> usize {
     width.map_or(columns, |width| (width / (FRAME + 1) + 1).min(columns))
 }
@@ -85,7 +85,7 @@ pub(super) fn lay_out(needs: &[Need], width: Option<usize>) -> Layout {
 
 /// How many columns to show from the left and from the right.
 fn choose(needs: &[Need], width: usize) -> (usize, usize) {
-    // One more column is the first rule.
+    // One extra column for the leading border.
     let everything: usize = needs.iter().map(|need| need.min() + FRAME).sum();
     if everything < width {
         return (needs.len(), 0);
@@ -105,7 +105,7 @@ fn choose(needs: &[Need], width: usize) -> (usize, usize) {
     (left, right)
 }
 
-/// Divides `available` columns: no column gets more than it needs, none less than its minimum, the rest alike.
+/// Divides `available` columns: no column gets more than it needs or less than its minimum; otherwise all get the same.
 fn share(needs: &[Need], available: usize) -> Vec<usize> {
     let at = |level: usize| needs.iter().map(move |need| level.clamp(need.min(), need.full()));
     let (mut low, mut high) = (0, available);

@@ -1,7 +1,7 @@
-//! Answers to a writer: a query's record batches in the format that a person or a program asked for.
+//! Writes answers: a query's record batches in the format that a person or a program asked for.
 //!
-//! [`write_answer`] streams. It holds one batch at a time (the table its first window of rows, Parquet one row group), so
-//! the size of an answer is bounded by the disk or the reader behind the writer and never by memory.
+//! [`write_answer`] streams. It holds one batch at a time (for a table its first window of rows, for Parquet one row group),
+//! so the size of an answer is limited by the disk or the reader, never by memory.
 //!
 //! | format | for | nulls | nested values | decimals | timestamps |
 //! | --- | --- | --- | --- | --- | --- |
@@ -11,16 +11,16 @@
 //! | [`Format::Parquet`] | other engines | null | native | native | native |
 //! | [`Format::Arrow`] | other processes | null | native | native | native |
 //!
-//! - **csv** is RFC 4180 with a header line and LF as the line end. An empty text is `""`, which tells it from a null. A
-//!   null that is a line's only field is written `""` too, because readers skip empty lines.
-//!   `COPY … TO` a CSV file writes the same, unless its options ask for another text.
+//! - **csv** is RFC 4180 with a header line and LF as the line end. Empty text is `""`, unlike null. A null that is a line's
+//!   only field is written `""` too, because readers skip empty lines.
+//!   `COPY … TO` a CSV file writes the same, unless its options ask for other text.
 //! - **json** is one object per line. `NaN` and the infinities, which JSON has no numbers for, are the strings `"NaN"`,
 //!   `"Infinity"` and `"-Infinity"`; binary is lower-case hexadecimal; keys of a map become strings.
 //!   `COPY … TO` a JSON file writes the same.
-//! - **table** shows the plans of `EXPLAIN` as they are, line by line, without a frame and whole.
-//! - Columns that share a name (`SELECT a.id, b.id`) are told apart as `id`, `id_1` in json and parquet.
+//! - **table** shows the plans of `EXPLAIN` as they are, line by line, without a frame and uncut.
+//! - Columns that share a name (`SELECT a.id, b.id`) become `id`, `id_1` in json and parquet.
 //!
-//! A reader that closes the pipe has what it wanted: that is success ([`Summary::closed`]), not an error.
+//! A reader that closes the pipe has what it wanted: that is a success ([`Summary::closed`]), not an error.
 
 mod answer;
 mod arrow_ipc;

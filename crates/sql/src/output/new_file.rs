@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use crate::copy::file_target::FileTarget;
 use crate::copy::staging_folder::StagingFolder;
 
-/// A file that appears under its name only when it is whole.
+/// A file that appears under its name only when it is complete.
 ///
-/// It grows in a hidden folder beside it. [`commit`](Self::commit) gives it its name; dropping it before that removes
-/// what was written, and a file that had the name before stays as it was; what a killed process leaves goes with the next
-/// file made there. An existing name that is no regular file (a device, a named pipe) is written directly.
+/// It is written in a hidden folder next to its target. [`commit`](Self::commit) moves it to its name; dropping it before
+/// that removes what was written, and an older file of that name stays as it was. What a killed process leaves is removed
+/// when the next file is created there. An existing name that is no regular file (a device, a named pipe) is written
+/// directly.
 #[derive(Debug)]
 pub struct NewFile {
     file: File,
@@ -27,7 +28,7 @@ impl NewFile {
     /// Begins a file that will be at `path`.
     ///
     /// # Errors
-    /// When its folder is not there or may not be written.
+    /// If its folder does not exist or cannot be written.
     pub fn create(path: &Path) -> io::Result<Self> {
         match fs::metadata(path) {
             Ok(metadata) if metadata.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
@@ -40,15 +41,15 @@ impl NewFile {
         let target = FileTarget::behind(path)?;
         let folder = StagingFolder::create(target.folder())?;
         let path = folder.data().join(name);
-        // As files are made by anyone else: the user's umask decides who may read it.
+        // Created with default permissions: the user's umask decides who may read it.
         let file = File::create_new(&path)?;
         Ok(Self { file, staged: Some(Staged { target, path, _folder: folder }) })
     }
 
-    /// Gives the file its name.
+    /// Moves the file to its name.
     ///
     /// # Errors
-    /// When the disk refuses the last bytes or the name; the file is removed then.
+    /// If the last bytes or the name cannot be written; the file is then removed.
     pub fn commit(mut self) -> io::Result<()> {
         self.flush()?;
         self.staged.map_or(Ok(()), |staged| staged.target.put(&staged.path))

@@ -11,12 +11,12 @@ use datafusion::parquet::file::properties::WriterProperties;
 
 use super::answer::{BatchWriter, WriteFailure, distinct_names};
 
-/// Rows of a row group: the readers' unit of work, the same as DuckDB's default.
+/// Rows of a row group, which is what readers process at a time; the same as DuckDB's default.
 const ROW_GROUP_ROWS_MAX: usize = 122_880;
 /// Encoded bytes that a row group may hold in memory before it is written.
 const ROW_GROUP_BYTES_MAX: usize = 32 << 20;
 
-/// One Parquet file, compressed with zstd. Row groups are written as they fill, so one of them is in memory at a time.
+/// One Parquet file, compressed with zstd. Row groups are written as they fill, so only one is in memory at a time.
 pub(super) struct ParquetFileWriter<W: Write + Send> {
     writer: ArrowWriter<W>,
     schema: SchemaRef,

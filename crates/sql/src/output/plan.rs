@@ -7,7 +7,7 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use super::answer::{BatchWriter, WriteFailure};
 use super::cell::{Align, CellText};
 
-/// The plans of `EXPLAIN`, each under its name: lines of text for people, with nothing around them and nothing cut.
+/// The plans of `EXPLAIN`, each under its name: lines of text for people, without a frame and uncut.
 ///
 /// ```text
 /// logical_plan:
@@ -47,7 +47,7 @@ impl<W: Write> BatchWriter for PlanWriter<W> {
     }
 }
 
-/// Adds lines as a terminal may show them: names of files and columns are data.
+/// Adds lines with control characters escaped: names of files and columns come from outside.
 fn push_lines(text: &mut String, lines: &str) {
     let mut cell = CellText::default();
     for line in lines.lines() {

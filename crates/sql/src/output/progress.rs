@@ -9,34 +9,34 @@ use yeoul_base::ByteSize;
 
 use super::answer::duration_text;
 
-/// A query that is done within this time shows no progress.
+/// A query that ends within this time shows no progress.
 const QUIET: Duration = Duration::from_secs(1);
-/// Time between two looks at the query.
+/// Time between updates.
 const TICK: Duration = Duration::from_millis(200);
 
-/// The width of a terminal that does not tell it.
+/// The width assumed for a terminal that does not report it.
 const WIDTH_DEFAULT: usize = 80;
-/// Columns left free at the end of the line: the terminal writes `^C` there, and in a full line that would push the line up
-/// and out of reach.
+/// Columns left free at the end of the line: the terminal echoes `^C` there, which in a full line would scroll the line up,
+/// where it cannot be cleared.
 const ECHO_COLUMNS: usize = 4;
 
-/// How far a query has come, as far as it is known. All numbers are totals since its start.
+/// How far a query has come, as far as known. All numbers are totals since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ProgressSnapshot {
-    /// The share of the input that has been read, or need not be, from 0 to 1.
+    /// The share of the input that has been read, or need not be: 0 to 1.
     pub input_share: Option<f64>,
     /// Rows that the scans have read.
     pub rows: u64,
     /// Bytes that operators have spilled to disk.
     pub spilled: ByteSize,
-    /// Memory of the process now.
+    /// Memory of the process at the moment.
     pub memory: ByteSize,
-    /// The promise about it.
+    /// The limit on it.
     pub memory_limit: Option<ByteSize>,
 }
 
 impl ProgressSnapshot {
-    /// What stands beside the bar: `12.3 M rows, spilled 1.2 GiB, memory 0.8 of 1 GiB`.
+    /// The text beside the bar: `12.3 M rows, spilled 1.2 GiB, memory 0.8 of 1 GiB`.
     fn text(&self) -> String {
         let mut text = format!("{} rows", count_text(self.rows));
         if self.spilled > ByteSize::ZERO {
@@ -52,7 +52,7 @@ impl ProgressSnapshot {
     }
 }
 
-/// A count in three digits and a unit: `950`, `12.3 k`, `4.56 M`.
+/// A count with three digits and a unit: `950`, `12.3 k`, `4.56 M`.
 fn count_text(count: u64) -> String {
     let (scale, unit) = match count {
         0..10_000 => return count.to_string(),
@@ -65,16 +65,16 @@ fn count_text(count: u64) -> String {
     format!("{scaled:.decimals$} {unit}")
 }
 
-/// Something that runs and can say how far it has come, at any time and from any thread.
+/// Something that can say how far it has come, at any time and from any thread.
 pub trait ProgressSource: Send + Sync {
-    /// How far it has come. Called about five times a second: it must be quick, and may be stale.
+    /// How far it has come. Called about five times a second: it must be fast, and may be out of date.
     fn snapshot(&self) -> ProgressSnapshot;
 }
 
-/// A line on the terminal (stderr) that follows a running query once it has taken longer than a second.
+/// A line on the terminal (stderr) that shows the progress of a query once it has taken longer than a second.
 ///
-/// It is drawn from a thread of its own, because the query may keep every thread of the runtime busy. [`clear`](Self::clear)
-/// or dropping it takes the line off the screen.
+/// It is drawn from its own thread, because the query may keep all threads of the runtime busy. [`clear`](Self::clear) or
+/// dropping it removes the line from the screen.
 pub struct ProgressLine {
     stop: Arc<Stop>,
     drawer: Option<JoinHandle<()>>,
@@ -87,7 +87,7 @@ struct Stop {
 }
 
 impl Stop {
-    /// Waits for `time` or until stopped; whether it is stopped.
+    /// Waits for `time` or until stopped. Returns whether it is stopped.
     fn wait(&self, time: Duration) -> bool {
         let stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.changed.wait_timeout_while(stopped, time, |stopped| !*stopped);
@@ -101,7 +101,7 @@ impl Stop {
 }
 
 impl ProgressLine {
-    /// Follows `source` on stderr if that is a terminal; else does nothing, at no cost.
+    /// Follows `source` on stderr if that is a terminal; otherwise does nothing, at no cost.
     pub fn on_stderr(source: Arc<dyn ProgressSource>) -> Self {
         if std::io::stderr().is_terminal() {
             Self::start(source, ProgressDrawTarget::stderr(), QUIET, stderr_width)
@@ -133,16 +133,16 @@ impl ProgressLine {
                 }
                 bar.finish_and_clear();
             })
-            // Without a thread there is no progress line, and the query runs all the same.
+            // Without a thread there is no progress line; the query runs anyway.
             .ok();
         Self { stop, drawer }
     }
 
-    /// Takes the line off the screen, for good. Returns when it is gone.
+    /// Removes the line from the screen, for good. Returns when it is gone.
     pub fn clear(&mut self) {
         self.stop.set();
         if let Some(drawer) = self.drawer.take() {
-            // A drawer that panicked has nothing left to clear.
+            // If the drawing thread panicked, there is nothing left to clear.
             let _ = drawer.join();
         }
     }
@@ -154,7 +154,7 @@ impl Drop for ProgressLine {
     }
 }
 
-/// The columns of the terminal on stderr, which may change while the query runs.
+/// The width of the terminal on stderr, which may change while the query runs.
 fn stderr_width() -> usize {
     terminal_size_of(std::io::stderr()).map_or(WIDTH_DEFAULT, |(Width(columns), _)| usize::from(columns))
 }
@@ -185,7 +185,7 @@ mod tests {
 
     const WIDTH: usize = 90;
 
-    /// A terminal of one line that remembers what stands on it.
+    /// A terminal of one line that remembers its contents.
     #[derive(Clone, Debug, Default)]
     struct OneLine(Arc<Mutex<String>>);
 

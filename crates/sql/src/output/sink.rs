@@ -1,11 +1,11 @@
 use std::io::{self, Write};
 
-/// Bytes that are gathered before they go to the writer underneath.
+/// Bytes that are gathered before they go to the underlying writer.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// A buffer over the caller's writer that counts bytes and remembers whether the reader behind it has gone.
+/// A buffer over the caller's writer that counts bytes and remembers whether the reader has closed the pipe.
 ///
-/// The second is what makes a closed pipe tell apart from a failure, through any library's error that may wrap it.
+/// The latter tells a closed pipe from a failure, whatever library error wraps it.
 pub(super) struct Sink<'w, W: Write + ?Sized> {
     out: &'w mut W,
     buffer: Vec<u8>,
@@ -18,12 +18,12 @@ impl<'w, W: Write + ?Sized> Sink<'w, W> {
         Self { out, buffer: Vec::with_capacity(BUFFER_BYTES), bytes: 0, closed: false }
     }
 
-    /// Bytes that the writer underneath has taken.
+    /// Bytes that the underlying writer has taken.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Whether the reader has gone.
+    /// Whether the reader has closed the pipe.
     pub(super) fn closed(&self) -> bool {
         self.closed
     }

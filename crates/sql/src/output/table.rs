@@ -12,11 +12,11 @@ use super::cell::{Align, CellText, ELLIPSIS};
 use super::json;
 use super::layout::{Layout, Need, Slot, lay_out, reach};
 
-/// Rows that are looked at before the first line is written, to choose the widths.
+/// Rows that are looked at to choose the widths before the first line is written.
 const WINDOW_ROWS: usize = 1024;
-/// Bytes of batches that are held for it, if rows are large.
+/// Bytes of batches that are held for that, if rows are large.
 const WINDOW_BYTES: usize = 16 << 20;
-/// Without a terminal nothing is cut; a value wider than this sticks out of its column instead of padding all the others.
+/// Without a terminal nothing is cut; a value wider than this exceeds its column instead of padding all others.
 const COLUMN_MAX: usize = 256;
 
 const NULL: &str = "NULL";
@@ -26,21 +26,21 @@ const RESET: &str = "\x1b[0m";
 /// A table for people.
 ///
 /// The widths come from a first window of rows. On a terminal each later batch is measured too: if it needs wider columns
-/// and there is room, a rule is drawn and the table goes on with new widths. With [`OutputOptions::rows_max`] the last
-/// rows are kept back until the end, and never more than that.
+/// and there is room, a rule is drawn and the table continues with new widths. With [`OutputOptions::rows_max`] the last
+/// rows, and no more, are held until the end.
 pub(super) struct TableWriter<W: Write> {
     out: W,
     options: OutputOptions,
     schema: SchemaRef,
     needs: Vec<Need>,
-    /// Columns counted from either end that can be shown at all.
+    /// How many columns from either end can be shown at all.
     reach: usize,
     window: Vec<RecordBatch>,
     window_rows: usize,
     window_bytes: usize,
     /// Set once the header is written.
     layout: Option<Layout>,
-    /// Rows that may still be shown at the head, if they are limited.
+    /// Rows that may still be shown at the top, if rows are limited.
     head_left: Option<usize>,
     tail: Tail,
     rows_shown: u64,
@@ -103,7 +103,7 @@ impl<W: Write> TableWriter<W> {
         }
     }
 
-    /// Takes rows that will be shown.
+    /// Takes rows that are to be shown.
     fn show(&mut self, batch: RecordBatch) -> Result<(), WriteFailure> {
         if batch.num_rows() == 0 {
             return Ok(());
@@ -150,7 +150,7 @@ impl<W: Write> TableWriter<W> {
         Ok(())
     }
 
-    /// Widens the needs by the values of `batch`.
+    /// Widens the needs to fit the values of `batch`.
     fn measure(&mut self, batch: &RecordBatch) -> Result<(), WriteFailure> {
         let limit = Some(self.options.width.unwrap_or(COLUMN_MAX));
         for index in measured(self.needs.len(), self.reach) {
@@ -228,7 +228,7 @@ impl<W: Write> TableWriter<W> {
         Ok(self.out.write_all(self.line.as_bytes())?)
     }
 
-    /// A line of the same character in every cell: what stands for the rows left out.
+    /// A line with a mark in every cell, in place of the rows left out.
     fn write_gap(&mut self) -> Result<(), WriteFailure> {
         self.write_line('│', '⋮', ' ', '│', '│')
     }
@@ -294,7 +294,7 @@ impl<W: Write> BatchWriter for TableWriter<W> {
                 self.write_window()?;
             }
         } else {
-            // The tail's values widen the columns if the head is not written yet.
+            // If the header is not written yet, the last rows' values count for the widths.
             if self.layout.is_none() {
                 for batch in &tail.batches {
                     self.measure(batch)?;
@@ -316,7 +316,7 @@ impl<W: Write> BatchWriter for TableWriter<W> {
     }
 }
 
-/// One column of one batch, ready to give its values as text.
+/// One column of one batch, ready to be written as text.
 struct Column<'a> {
     field: &'a FieldRef,
     array: &'a dyn Array,
@@ -340,13 +340,13 @@ impl<'a> Column<'a> {
         self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row))
     }
 
-    /// Puts the value at `row` into `cell`, cut where it is wider than `width_max`.
+    /// Writes the value at `row` into `cell`, cut if it is wider than `width_max`.
     fn write(&self, row: usize, cell: &mut CellText, width_max: Option<usize>) -> Result<(), ArrowError> {
         cell.start(width_max);
         match self.values.value(row).write(cell) {
             Ok(()) => Ok(()),
             Err(_) if cell.is_cut() => Ok(()),
-            // The formatter does not say what is wrong within a nested value.
+            // The formatter does not tell what is wrong within a nested value.
             Err(error) => {
                 json::check(self.field, self.array.slice(row, 1).as_ref())?;
                 Err(error)
@@ -355,12 +355,12 @@ impl<'a> Column<'a> {
     }
 }
 
-/// The columns that are measured: all, or those that can be shown at all.
+/// The columns that are measured: those that can be shown at all.
 fn measured(columns: usize, reach: usize) -> impl Iterator<Item = usize> {
     (0..reach).chain((columns - reach).max(reach)..columns)
 }
 
-/// Puts a column's name into `cell`, cut where it is wider than `width_max`.
+/// Writes a column's name into `cell`, cut if it is wider than `width_max`.
 fn write_name(cell: &mut CellText, name: &str, width_max: Option<usize>) {
     cell.start(width_max);
     // The only error is that the cell is full.

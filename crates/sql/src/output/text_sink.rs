@@ -21,7 +21,7 @@ use super::answer::{BatchWriter, WriteFailure};
 use super::csv::CsvWriter;
 use super::json::JsonWriter;
 
-/// Writes rows into files, with the texts of [`Format::Csv`](super::Format::Csv) and [`Format::Json`](super::Format::Json).
+/// Writes rows into files, as [`Format::Csv`](super::Format::Csv) and [`Format::Json`](super::Format::Json) write them.
 #[derive(Debug)]
 pub(crate) struct TextSink {
     files: FileSinkConfig,
@@ -30,7 +30,7 @@ pub(crate) struct TextSink {
     level: Option<u32>,
 }
 
-/// What stands in the files.
+/// The format of the files.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Text {
     /// An object per line.
@@ -96,7 +96,7 @@ impl BatchSerializer for Text {
             Self::Json => JsonWriter::new(&mut text, &batch.schema()).write(&batch),
             Self::Csv { delimiter, has_header } => {
                 let mut part = CsvWriter::part(&mut text, batch.schema(), delimiter, has_header && initial);
-                // The header stands also where no row does.
+                // The header is written even if there are no rows.
                 part.write(&batch).and_then(|()| part.finish())
             }
         };

@@ -1,6 +1,6 @@
-//! Chains of thousands of operators. Of `a OR b OR c …` the parser makes a tree that is as deep as the chain is long, and
-//! planning, running and even dropping it take a call for each level. A full stack would end the process, so what is longer
-//! than [`STACK_BYTES`](crate::STACK_BYTES) allows is refused before it is parsed.
+//! Chains of thousands of operators. The parser turns `a OR b OR c …` into a tree as deep as the chain is long, and
+//! planning, running and even dropping it recurse into each level. A stack overflow would end the process, so a chain that
+//! is too long for [`STACK_BYTES`](crate::STACK_BYTES) is refused before it is parsed.
 
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -9,13 +9,15 @@ use yeoul_base::ErrorKind;
 use super::span_of;
 use crate::{Error, Result};
 
-/// The most operators in a row, with none of them in parentheses of its own. DataFusion needs some 2 KiB of stack for each.
+/// The most operators in a row that no parentheses separate. DataFusion needs some 2 KiB of stack for each.
 pub(super) const OPERATORS_MAX: usize = 10_000;
 
+/// Refuses chains that are too long.
+///
 /// # Errors
-/// `Invalid` for a chain of more operators than [`OPERATORS_MAX`].
+/// `Invalid` for a chain of more than [`OPERATORS_MAX`] operators.
 pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<()> {
-    // One number for each parenthesis that is open, and one for what is in none.
+    // A count for each open parenthesis, and one for what is outside of all.
     let mut chains = vec![0];
     for token in tokens {
         let Some(chain) = chains.last_mut() else { break };
@@ -38,7 +40,7 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<()> {
     Ok(())
 }
 
-/// Whether what stands before a token is an operand of it. Words that stand between queries or tables count as well.
+/// Whether the text before a token is an operand of it. Words between queries or tables count as well.
 fn is_operator(token: &Token) -> bool {
     match token {
         Token::Word(word) => matches!(
@@ -75,7 +77,7 @@ fn is_operator(token: &Token) -> bool {
         | Token::RParen
         | Token::RBracket
         | Token::RBrace => false,
-        // Strings of other dialects are no operators either, and nobody writes thousands of them in a row.
+        // Strings of other dialects are not operators either, but nobody writes thousands of them in a row.
         _ => true,
     }
 }

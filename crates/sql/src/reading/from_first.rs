@@ -1,8 +1,8 @@
-//! `FROM 'file'` alone is `SELECT * FROM 'file'`, as in DuckDB; DataFusion would plan it without a column.
+//! `FROM 'file'` alone is `SELECT * FROM 'file'`, as in DuckDB; DataFusion would plan it without columns.
 
 use datafusion::sql::sqlparser::ast::{Select, SelectFlavor, SelectItem, WildcardAdditionalOptions};
 
-/// Gives a `FROM` without a `SELECT` the columns that it stands for.
+/// Adds the `*` that a `FROM` without a `SELECT` stands for.
 pub(super) fn complete(select: &mut Select) {
     if select.flavor == SelectFlavor::FromFirstNoSelect {
         select.flavor = SelectFlavor::Standard;

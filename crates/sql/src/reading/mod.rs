@@ -1,9 +1,9 @@
-//! SQL text to the statement that it says, where DataFusion's parser reads another one.
+//! Parses SQL, and corrects the places where DataFusion's parser reads something else than SQL means.
 //!
 //! - [`chains`]: thousands of operators in a row;
 //! - [`from_first`]: `FROM 'file'` alone;
-//! - [`numbers`]: what touches a number;
-//! - [`precedence`]: what `IS [NOT] DISTINCT FROM` compares.
+//! - [`numbers`]: words directly after a number;
+//! - [`precedence`]: the operands of `IS [NOT] DISTINCT FROM`.
 
 mod chains;
 mod from_first;
@@ -21,13 +21,13 @@ use datafusion::sql::sqlparser::tokenizer::{Location, TokenWithSpan, Tokenizer};
 
 use crate::{Place, Result, Span};
 
-/// Reads one statement.
+/// Parses one statement.
 ///
 /// # Errors
-/// `Invalid` for what is no SQL.
+/// `Invalid` for text that is not SQL.
 pub(crate) fn read(sql: &str, state: &SessionState) -> Result<Statement> {
     let name = &state.config_options().sql_parser.dialect;
-    // What has no tokens is the parser's to refuse.
+    // A text that cannot be split into tokens is refused by the parser.
     let tokens = dialect_from_str(name)
         .and_then(|dialect| Tokenizer::new(dialect.as_ref(), sql).tokenize_with_location().ok())
         .unwrap_or_default();
@@ -38,7 +38,7 @@ pub(crate) fn read(sql: &str, state: &SessionState) -> Result<Statement> {
     Ok(statement)
 }
 
-/// Where a token stands.
+/// The place of a token.
 fn span_of(token: &TokenWithSpan) -> Span {
     let Location { line, column } = token.span.start;
     Span { place: Place { line, column }, chars: token.token.to_string().chars().count() as u64 }
@@ -81,7 +81,7 @@ mod tests {
 
     use super::*;
 
-    /// The statement that a text is read as.
+    /// The statement that a text is parsed as.
     pub(super) fn meant(written: &str) -> String {
         let mut statement = DFParser::parse_sql(written).unwrap().pop_front().unwrap();
         correct(&mut statement);

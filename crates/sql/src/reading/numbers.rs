@@ -1,4 +1,4 @@
-//! Words that touch a number. The parser takes them for the name of a column: `sum(x) / 1_000` is `sum(x) / 1 AS _000` to it.
+//! Words directly after a number, which the parser takes for an alias: `sum(x) / 1_000` becomes `sum(x) / 1 AS _000`.
 
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use yeoul_base::ErrorKind;
@@ -6,8 +6,10 @@ use yeoul_base::ErrorKind;
 use super::span_of;
 use crate::{Error, Result, Span};
 
+/// Refuses a word directly after a number.
+///
 /// # Errors
-/// `Invalid` for a text that is SQL but for a word right behind a number.
+/// `Invalid` for SQL with such a word.
 pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<()> {
     let touching = tokens.windows(2).find_map(|pair| match pair {
         [

@@ -1,11 +1,12 @@
-//! What `IS [NOT] DISTINCT FROM` compares. The parser takes all that follows for its right side: `a IS DISTINCT FROM b AND c`
-//! is `a IS DISTINCT FROM (b AND c)` to it. What stands in parentheses is told from that.
+//! The operands of `IS [NOT] DISTINCT FROM`. The parser takes everything after it as its right side: `a IS DISTINCT FROM b
+//! AND c` becomes `a IS DISTINCT FROM (b AND c)`. An explicit parenthesis is a node of its own, so the two can be told
+//! apart.
 
 use std::mem;
 
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value};
 
-/// How firmly an operator binds what stands to its right.
+/// Precedence of an operator, lowest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Binding {
     Or,
@@ -14,8 +15,8 @@ enum Binding {
     Firmer,
 }
 
-/// Turns `x op (y AND z)` without parentheses, which nothing else leads to, into `(x op y) AND z`. What is within `expr` has
-/// been turned already.
+/// Turns an unparenthesised `x op (y AND z)`, which only that defect produces, into `(x op y) AND z`. Subexpressions have
+/// been corrected already.
 pub(super) fn loosen(expr: &mut Expr) {
     let Some((binding, right)) = right_of(expr) else { return };
     let is_looser = |expr: &Expr| match expr {
@@ -27,7 +28,7 @@ pub(super) fn loosen(expr: &mut Expr) {
     }
     let mut above = take(right);
     let mut place = &mut above;
-    // There may be thousands, one below the other: each in a call of its own would fill the stack.
+    // There may be thousands in a chain: recursion would overflow the stack.
     while is_looser(place) {
         let Expr::BinaryOp { left, .. } = place else { break };
         place = left;
@@ -37,7 +38,7 @@ pub(super) fn loosen(expr: &mut Expr) {
     *expr = above;
 }
 
-/// How firmly an operator binds the operand that stands last, and that operand.
+/// The precedence of an expression's operator, and its last operand.
 fn right_of(expr: &mut Expr) -> Option<(Binding, &mut Expr)> {
     match expr {
         Expr::BinaryOp { op, right, .. } => Some((binding_of(op), right)),
@@ -131,7 +132,7 @@ mod tests {
             let mut expr =
                 Parser::new(&GenericDialect {}).try_with_sql(&chain).unwrap().parse_expr().unwrap();
             loosen(&mut expr);
-            // Dropping it whole takes a call for each term.
+            // Dropping it as a whole would recurse into each term.
             let mut terms = 0;
             while let Expr::BinaryOp { left, .. } = expr {
                 (expr, terms) = (*left, terms + 1);
