@@ -1,4 +1,4 @@
-//! Protobuf messages to the state's inputs, and its replies to protobuf messages.
+//! Converts protobuf messages into the state's inputs, and its replies into protobuf messages.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,12 +10,12 @@ use crate::wire::lists::{Messages, Numbers, exactly};
 use crate::wire::packed::Location;
 use crate::wire::{DecodeError, Problem, Received, Status, WORKER_SHUFFLES_MAX, internal, proto, received};
 
-/// The longest application id: it is kept, and named in every frame of a push.
+/// The longest application id: the master keeps it, and every push frame contains it.
 const APPLICATION_ID_LEN_MAX: usize = 1024;
 /// The longest rack and version that a worker may name.
 const WORKER_TEXT_LEN_MAX: usize = 1024;
 
-/// An application's id out of a message.
+/// An application's id from a message.
 ///
 /// # Errors
 /// It is empty or too long.
@@ -26,7 +26,7 @@ pub fn application_id(text: &str) -> Result<ApplicationId, DecodeError> {
     Ok(ApplicationId::from(text))
 }
 
-/// The user out of a message; without one it is the default user.
+/// The user from a message; the default user if there is none.
 pub fn user(message: Option<&received::UserIdentifier>) -> User {
     let given = |text: &str, default: String| {
         if text.is_empty() || text.len() > WORKER_TEXT_LEN_MAX { default } else { text.to_owned() }
@@ -53,7 +53,7 @@ pub fn pulse(
     })
 }
 
-/// What an application is told. A client of 0.6 also wants to hear that its quota is not used up.
+/// The answer to an application's heartbeat. A client of 0.6 also expects to be told that its quota is not used up.
 pub fn health(health: &ApplicationHealth) -> proto::HeartbeatFromApplicationResponse {
     let infos = |workers: &[WorkerId]| workers.iter().map(proto::WorkerInfo::from).collect();
     proto::HeartbeatFromApplicationResponse {
@@ -66,13 +66,13 @@ pub fn health(health: &ApplicationHealth) -> proto::HeartbeatFromApplicationResp
     }
 }
 
-/// The most workers that one request may name: each address of one is a worker to a client.
+/// The most workers that one request may name; each address of a worker counts as one.
 const WORKERS_NAMED_MAX: usize = 1 << 17;
 
 /// A list of workers.
 ///
 /// # Errors
-/// A port is out of its range, or there are too many.
+/// A port is out of range, or there are too many.
 pub fn workers<M>(
     message: &Received<M>,
     list: Messages<M, received::WorkerInfo>,
@@ -81,7 +81,7 @@ pub fn workers<M>(
     message.messages(list).map(|info| WorkerId::try_from(&info?)).collect()
 }
 
-/// The most partitions of one request for slots, as many as a worker takes of one shuffle.
+/// The most partitions of one request for slots, the same as a worker takes of one shuffle.
 const PARTITIONS_MAX: usize = 1 << 20;
 
 /// A request for slots.
@@ -90,7 +90,7 @@ const PARTITIONS_MAX: usize = 1 << 20;
 /// An id is malformed, or it names too many partitions or workers.
 pub fn slot_request(message: &Received<received::RequestSlots>) -> Result<SlotRequest, DecodeError> {
     let ids = || message.numbers(received::RequestSlots::PARTITION_ID_LIST);
-    // Counted before they are made: a location takes a hundred times the byte of its partition's number.
+    // Checked before decoding: a location takes a hundred times as much memory as its number takes on the wire.
     check_count("partitions", ids().count(), PARTITIONS_MAX)?;
     let partition = |id: Result<i32, DecodeError>| match id? {
         ..0 => Err(malformed("partition id", "a number from 0")),
@@ -109,7 +109,7 @@ pub fn slot_request(message: &Received<received::RequestSlots>) -> Result<SlotRe
     })
 }
 
-/// Granted locations, all of epoch 0, by worker; spare workers have empty lists.
+/// Granted locations by worker, all of epoch 0; spare workers have empty lists.
 pub fn slots(grant: &SlotGrant, packed: bool) -> proto::RequestSlotsResponse {
     let mut lists: Vec<Vec<Location>> = vec![Vec::new(); grant.workers.len()];
     for (partition, primary, replica) in &grant.placements {
@@ -151,7 +151,7 @@ pub fn slots(grant: &SlotGrant, packed: bool) -> proto::RequestSlotsResponse {
     response
 }
 
-/// A shuffle's number out of a message.
+/// A shuffle's number from a message.
 ///
 /// # Errors
 /// It is negative.
@@ -162,7 +162,7 @@ pub fn shuffle_id(number: i32) -> Result<ShuffleId, DecodeError> {
 /// A worker's identity.
 ///
 /// # Errors
-/// It is missing, or a port is out of its range.
+/// It is missing, or a port is out of range.
 pub fn worker(identity: Option<&received::WorkerIdentity>) -> Result<WorkerId, DecodeError> {
     WorkerId::try_from(identity.ok_or_else(|| malformed("worker", "its identity"))?)
 }
@@ -196,17 +196,17 @@ pub fn registration(message: &Received<received::WorkerRegister>) -> Result<Regi
 
 /// The most directories of a worker.
 const DIRECTORIES_MAX: usize = 1024;
-/// The most shuffles of which a worker holds something: far more than by how many it may miss its own limit when several
-/// come at once, for one whose report is refused is lost.
+/// The most shuffles in a worker's report: far above the worker's own limit, which it may exceed a little when several
+/// arrive at once; a worker whose report is refused is lost.
 const HELD_SHUFFLES_MAX: usize = 2 * WORKER_SHUFFLES_MAX;
 
-/// A worker's report; without one nothing is there.
+/// A worker's report; if absent, the worker holds nothing.
 ///
 /// # Errors
 /// An id is malformed, or there are too many directories or shuffles.
 pub fn report(message: Option<Received<received::WorkerReport>>) -> Result<Report, DecodeError> {
     let message = message.unwrap_or_default();
-    // Counted before they are made, as the partitions of a request for slots are.
+    // Checked before decoding, as the partitions of a request for slots are.
     let directories = || message.messages(received::WorkerReport::DIRECTORIES);
     check_count("directories", directories().count(), DIRECTORIES_MAX)?;
     let shuffles = || message.messages(received::WorkerReport::SHUFFLES);
@@ -267,10 +267,10 @@ pub fn shuffle_ids<M>(message: &Received<M>, list: Numbers<M, i32>) -> Result<Ve
     message.numbers(list).map(|number| shuffle_id(number?)).collect()
 }
 
-/// The most properties that an application may send; fewer are kept.
+/// The most properties that an application may send; fewer than these are kept.
 const PROPERTIES_SENT_MAX: usize = 4096;
 
-/// Properties of an application, the later of two with one key, in the order of their keys.
+/// Properties of an application, ordered by key; of two with one key the later counts.
 ///
 /// # Errors
 /// They are malformed or too many.

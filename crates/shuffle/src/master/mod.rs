@@ -1,13 +1,13 @@
-//! The master: which applications, shuffles and workers there are, and who gets which partitions.
+//! The master knows all applications, shuffles and workers, and decides which workers get which partitions.
 //!
-//! It keeps no shuffle data and knows no locations beyond the moment in which it grants them: the driver of each
-//! application does. That makes its state small, and most of it can be learnt again from the workers' reports.
+//! It keeps no shuffle data, and does not remember the locations that it grants: the driver of each application does. So its
+//! state is small, and most of it can be restored from the workers' reports.
 //!
 //! | module | kind | subject |
 //! | --- | --- | --- |
-//! | [`slots`] | decision | partitions and their copies to workers |
+//! | [`slots`] | decision | assigns partitions and their replicas to workers |
 //! | [`state`] | decision | what each message means; expiry; which data may go |
-//! | [`record`], [`report`](crate::report) | data | a change that outlives the process; what workers say of themselves |
+//! | [`record`], [`report`](crate::report) | data | a change that outlives the process; what workers report |
 //! | [`messages`] | codec | protobuf to inputs, replies to protobuf |
 //! | [`journal`] | driver | records in files |
 //! | `pages`, `view` | driver, data | HTTP and metrics |

@@ -7,25 +7,25 @@ use serde::Serialize;
 
 use super::state::Limits;
 
-/// What a master is started with.
+/// The options that a master is started with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Options {
-    /// The address to listen on, a name or a number.
+    /// The address to listen on, by name or number.
     pub host: String,
-    /// The port for clients and workers; 0 takes a free one.
+    /// The port for clients and workers; 0 picks a free one.
     pub port: u16,
-    /// The port for HTTP; 0 takes a free one, `None` means no HTTP.
+    /// The port for HTTP; 0 picks a free one, `None` means no HTTP.
     pub http_port: Option<u16>,
-    /// The address that HTTP listens on, a name or a number; `None` for `host`.
+    /// The address for HTTP, by name or number; `None` for `host`.
     pub http_host: Option<String>,
-    /// Where the journal is; `None` keeps the state in memory only.
+    /// The journal's directory; `None` keeps the state in memory only.
     pub dir: Option<PathBuf>,
-    /// The leading master's `host:port`. With it this master decides nothing and passes every connection on, so that
-    /// clients may list several endpoints.
+    /// The leading master's `host:port`. If set, this master decides nothing and passes all connections on, so that clients
+    /// may list several endpoints.
     pub leader: Option<String>,
     /// How often workers send heartbeats.
     pub worker_heartbeat: Duration,
-    /// Connections at a time; more are closed as they come.
+    /// The most connections at a time; more are closed when they arrive.
     pub connections_max: usize,
     /// Limits and timeouts of the state.
     pub limits: Limits,
@@ -48,7 +48,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Where HTTP listens.
+    /// The address for HTTP.
     pub(super) fn http_host(&self) -> &str {
         self.http_host.as_deref().unwrap_or(&self.host)
     }
@@ -58,7 +58,7 @@ impl Options {
         Self { port: 0, http_port: None, ..Self::default() }
     }
 
-    /// Heartbeats that come several times within the silence that has consequences, whatever was set.
+    /// Shortens the heartbeat interval, so that several fit into the shortest silence that has consequences.
     pub(super) fn in_agreement(mut self) -> Self {
         let limits = &self.limits;
         self.worker_heartbeat = self
@@ -70,5 +70,5 @@ impl Options {
     }
 }
 
-/// Heartbeats closer together would say nothing new.
+/// The shortest useful interval between heartbeats.
 const HEARTBEAT_MIN: Duration = Duration::from_millis(100);

@@ -1,6 +1,6 @@
 //! The master's HTTP: Celeborn 0.6's `/api/v1`, as its command line tool and Sail's tests use it, and Prometheus metrics.
 //! That tool's `--show-thread-dump`, `--show-container-info` and `--…-dynamic-conf` have no route here: there are no such
-//! threads, containers are not asked, and settings are read at the start.
+//! threads, the master does not look at containers, and settings are read only at the start.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ impl MasterPages {
         let (add, remove) = (ids(&add)?, ids(&remove)?);
         let excluded = self.shared.decide(|state, now| state.exclude_workers(now, &add, &remove)).await;
         excluded.map_err(|full| refused(full.to_string()))?;
-        // As Celeborn has it, who is not there may be excluded, and is named.
+        // As in Celeborn, an unknown worker may be excluded; the answer names it.
         let mut unknown = [&add[..], &remove[..]].concat();
         self.shared.read(|state| unknown.retain(|worker| !state.is_registered(worker)));
         let message = format!("excluded {}, put back {}", list(&add), list(&remove));
@@ -66,7 +66,7 @@ impl MasterPages {
         };
         let unknown = self.shared.decide(|state, now| state.command_workers(now, command, &workers)).await;
         let unknown = unknown.map_err(|full| refused(full.to_string()))?;
-        // Celeborn 0.6 says so where it knows none of them, and that it succeeded where it knows some.
+        // Celeborn 0.6 reports unknown workers only if it knows none of them; if it knows some, it reports success.
         let told: Vec<_> = workers.iter().filter(|worker| !unknown.contains(worker)).cloned().collect();
         if workers.is_empty() {
             return Err(refused("no worker is named".to_owned()));
@@ -260,7 +260,7 @@ fn refused(why: String) -> Response {
     handled_with(400, false, why)
 }
 
-/// What is added to the answer where some of the workers are not there.
+/// Added to the answer if some of the workers are not registered.
 fn not_registered(unknown: &[WorkerId]) -> String {
     if unknown.is_empty() { String::new() } else { format!("; not registered: {}", list(unknown)) }
 }

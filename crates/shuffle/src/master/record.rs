@@ -5,50 +5,50 @@ use crate::ids::{ApplicationId, ShuffleId, ShuffleKey, WorkerId};
 /// The most properties of an application that are kept.
 pub const PROPERTIES_MAX: usize = 64;
 
-/// The most shuffles that one record removes: far less than what a frame of the journal holds.
+/// The most shuffles that one record removes: far fewer than fit into a frame of the journal.
 pub const SHUFFLES_REMOVED_MAX: usize = 4096;
 
-/// One durable change. The state after a restart is what the records in order make of an empty one; applying a record
-/// twice is the same as once.
+/// One durable change. After a restart the state is an empty one with all records applied in order; applying a record twice
+/// has the same effect as once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Record {
-    /// An application was seen for the first time, or said more about itself.
+    /// An application was first seen, or told more about itself.
     ApplicationRegistered {
-        /// Which.
+        /// The application.
         application: ApplicationId,
-        /// Whose.
+        /// Its user.
         user: User,
-        /// What it says about itself, for people.
+        /// What it tells about itself, to be shown to people.
         properties: Vec<(String, String)>,
-        /// When, in milliseconds since 1970.
+        /// Milliseconds since 1970.
         at_unix_ms: u64,
     },
-    /// An application ended, was silent for too long, or was deleted by hand: all its shuffles go.
+    /// An application ended, was silent for too long, or was deleted by hand: all its shuffles are removed.
     ApplicationRemoved {
-        /// Which.
+        /// The application.
         application: ApplicationId,
-        /// When, in milliseconds since 1970.
+        /// Milliseconds since 1970.
         at_unix_ms: u64,
-        /// Whether it was only not heard. It may be alive, and then its shuffles are still needed.
+        /// Whether it was removed for its silence only. It may be alive, and then its shuffles are still needed.
         silent: bool,
     },
     /// A shuffle was granted slots: its data must be kept.
     ShuffleRegistered {
-        /// Which.
+        /// The shuffle.
         shuffle: ShuffleKey,
-        /// When, in milliseconds since 1970.
+        /// Milliseconds since 1970.
         at_unix_ms: u64,
     },
-    /// Shuffles are no longer needed: their data may go.
+    /// Shuffles are no longer needed: their data may be deleted.
     ShufflesRemoved {
-        /// Whose.
+        /// Their application.
         application: ApplicationId,
-        /// Which, at most [`SHUFFLES_REMOVED_MAX`].
+        /// At most [`SHUFFLES_REMOVED_MAX`].
         shuffles: Vec<ShuffleId>,
-        /// When, in milliseconds since 1970.
+        /// Milliseconds since 1970.
         at_unix_ms: u64,
     },
-    /// A worker registered, or registered anew after a restart.
+    /// A worker registered, or registered again after a restart.
     WorkerRegistered {
         /// Its identity.
         worker: WorkerId,
@@ -59,49 +59,49 @@ pub enum Record {
     },
     /// A worker left or was silent for too long.
     WorkerRemoved {
-        /// Which.
+        /// The worker.
         worker: WorkerId,
-        /// When, in milliseconds since 1970.
+        /// Milliseconds since 1970.
         at_unix_ms: u64,
-        /// Whether it said good-bye; if not it counts as lost.
+        /// Whether it announced that it leaves; if not it counts as lost.
         left: bool,
     },
-    /// Somebody took a worker out of service by hand.
+    /// An operator took a worker out of service.
     WorkerExcluded {
-        /// Which; it need not be registered.
+        /// The worker; it need not be registered.
         worker: WorkerId,
     },
-    /// Somebody put a worker back into service by hand.
+    /// An operator put a worker back into service.
     WorkerIncluded {
-        /// Which.
+        /// The worker.
         worker: WorkerId,
     },
-    /// Somebody told a worker to leave for good.
+    /// An operator told a worker to leave for good.
     WorkerDecommissioned {
-        /// Which.
+        /// The worker.
         worker: WorkerId,
     },
-    /// Somebody told a worker that was to leave to stay.
+    /// An operator told a worker to stay that had been told to leave.
     WorkerRecommissioned {
-        /// Which.
+        /// The worker.
         worker: WorkerId,
     },
-    /// A worker that was told to stay works again, or is not waited for any more.
+    /// A worker that was told to stay works again, or is no longer expected.
     WorkerStayed {
-        /// Which.
+        /// The worker.
         worker: WorkerId,
     },
-    /// Somebody cleared a worker from the list of the lost and the gone.
+    /// An operator removed a worker from the list of those that were lost or have left.
     WorkerForgotten {
-        /// Which.
+        /// The worker.
         worker: WorkerId,
     },
 }
 
-/// Whose an application is, as quotas and metrics name it.
+/// The owner of an application, as quotas and metrics name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User {
-    /// The tenant; `default` unless the client says otherwise.
+    /// The tenant; `default` unless the client names one.
     pub tenant: String,
     /// The user within the tenant.
     pub name: String,

@@ -1,8 +1,8 @@
-//! A follower's listener: every connection goes on to the leading master, byte for byte.
+//! A follower's listener: it forwards every connection to the leading master, byte for byte.
 //!
-//! Clients and workers may then list several endpoints in any order. A connection of its own to the leader for each one
-//! here keeps what the end of a connection means. Without a leader connections are closed, upon which clients of all
-//! kinds go to the next endpoint in their list.
+//! Clients and workers may then list several endpoints in any order. Each connection here has its own connection to the
+//! leader, so that a closed connection keeps its meaning. If the leader does not answer, connections are closed, and clients
+//! try the next endpoint in their list.
 
 use std::io;
 use std::net::SocketAddr;
@@ -23,13 +23,13 @@ use crate::net::{listen, notice_vanished_peers};
 /// How long the leader may take to accept a connection.
 const CONNECT_MAX: Duration = Duration::from_secs(3);
 
-/// A socket that passes nothing on yet.
+/// A bound socket that forwards nothing yet.
 pub(super) struct Bound {
     socket: TcpListener,
     address: SocketAddr,
 }
 
-/// See the [module](self). Dropping it closes the socket and all connections.
+/// Forwards connections. Dropping it closes the socket and all connections.
 pub(super) struct Relay {
     address: SocketAddr,
     task: JoinHandle<()>,
@@ -37,7 +37,7 @@ pub(super) struct Relay {
 
 impl Bound {
     /// # Errors
-    /// `Invalid` if the leader is this very socket: each connection would become a chain without an end.
+    /// `Invalid` if the leader is this very socket: each connection would loop back to itself.
     pub(super) async fn serve(self, leader: String, connections_max: usize) -> Result<Relay> {
         let Self { socket, address } = self;
         let is_me = |leader: SocketAddr| {
@@ -45,7 +45,7 @@ impl Bound {
             leader.port() == address.port()
                 && (leader.ip() == address.ip() || (address.ip().is_unspecified() && is_here()))
         };
-        // One that has no address yet may have one later.
+        // A name that does not resolve yet may do so later.
         let found = lookup_host(&leader).await.into_iter().flatten().any(is_me);
         if found {
             let text = format!("the leader {leader} is this master itself");
@@ -76,10 +76,10 @@ impl Drop for Relay {
     }
 }
 
-/// Who connections go to.
+/// The master that connections are forwarded to.
 struct Leader {
     address: String,
-    /// It did not take the last one: said once.
+    /// Whether it refused the last connection: logged once.
     is_away: AtomicBool,
 }
 

@@ -25,7 +25,7 @@ use crate::report::Phase;
 use crate::wire::Limits;
 use crate::{Error, Kind, Result};
 
-/// How often silence is looked at.
+/// How often timeouts are checked.
 const TICK: Duration = Duration::from_secs(1);
 
 /// Starts masters.
@@ -106,7 +106,7 @@ impl Drop for Running {
 }
 
 impl Handle {
-    /// Where clients and workers reach it.
+    /// The address for clients and workers.
     pub fn address(&self) -> SocketAddr {
         match &*self.running {
             Running::Leader { rpc, .. } => rpc.address(),
@@ -114,7 +114,7 @@ impl Handle {
         }
     }
 
-    /// Where its HTTP pages are.
+    /// The address of its HTTP pages.
     pub fn http_address(&self) -> Option<SocketAddr> {
         match &*self.running {
             Running::Leader { http, .. } => http.as_ref().map(HttpServer::address),
@@ -130,7 +130,7 @@ impl Handle {
         }
     }
 
-    /// Waits until at least so many workers may get partitions; on a follower there are none.
+    /// Waits until at least `count` workers may get partitions; a follower has none.
     ///
     /// # Errors
     /// `Unavailable` if they do not register in time.
@@ -164,7 +164,7 @@ pub(super) struct Shared {
     started: Instant,
     address: SocketAddr,
     core: Mutex<Core>,
-    /// One for each worker with a watch.
+    /// A notifier for each worker with a watch.
     bells: Mutex<HashMap<WorkerId, Arc<Notify>>>,
     random: RandomState,
     requests: AtomicU64,
@@ -190,8 +190,8 @@ impl Shared {
         }
     }
 
-    /// Decides, keeps the records, rings the workers, and returns the reply once it may leave: when all that was decided
-    /// before is kept. A decision without records, such as the answer to a repeated request, may rest on any of it.
+    /// Decides, keeps the records, wakes the workers, and returns the reply when everything decided so far is kept: even a
+    /// decision without records (the answer to a repeated request) may depend on it.
     pub(super) async fn decide<T>(&self, decide: impl FnOnce(&mut State, Now) -> Decision<T>) -> T {
         let (reply, kept, wake, snapshot) = {
             let mut core = self.lock();
@@ -201,19 +201,20 @@ impl Shared {
             let snapshot = journal.wants_snapshot().then(|| journal.snapshot(state.records()));
             (reply, kept, wake, snapshot)
         };
-        // The orders leave through `worker_orders`, which waits as well; this may end first, with its client.
+        // The orders leave through `worker_orders`, which waits for the journal too; this future may be dropped earlier,
+        // with its client.
         self.ring(&wake);
         if let Some(job) = snapshot {
             tokio::task::spawn_blocking(job);
         }
         if let Err(error) = kept.await {
-            // The journal has a fault now, which it names and heals itself; the state is right.
+            // The journal now has a fault, which it reports and repairs itself; the state is correct.
             tracing::error!(%error, "a reply rests on a record that was not kept");
         }
         reply
     }
 
-    /// What a worker is to do, once the records behind it are kept: it deletes what they say is over.
+    /// A worker's orders, once the records that they depend on are kept: the worker deletes what they name.
     ///
     /// # Errors
     /// [`Unregistered`] if it must register first.
@@ -230,12 +231,12 @@ impl Shared {
         self.decide(orders).await
     }
 
-    /// Changes what is not kept.
+    /// Changes something that is not kept in the journal.
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         change(&mut self.lock().state)
     }
 
-    /// Looks at the state.
+    /// Reads the state.
     pub(super) fn read<T>(&self, read: impl FnOnce(&State) -> T) -> T {
         read(&self.lock().state)
     }
@@ -255,17 +256,17 @@ impl Shared {
                 tracing::warn!(%worker, "the connection to a worker ended, which has not said that it stops");
             }
         }
-        // Their watches end as well.
+        // Their watches end, too.
         self.ring(&lost);
     }
 
-    /// What rings when there are orders for a worker.
+    /// The notifier for new orders of a worker.
     pub(super) fn bell(&self, worker: &WorkerId) -> Arc<Notify> {
         let mut bells = self.bells.lock().unwrap_or_else(PoisonError::into_inner);
         bells.entry(worker.clone()).or_default().clone()
     }
 
-    /// A number that no one can foretell.
+    /// An unpredictable number.
     pub(super) fn random(&self) -> u64 {
         self.random.hash_one(self.requests.fetch_add(1, Ordering::Relaxed))
     }
@@ -278,14 +279,14 @@ impl Shared {
         workers.iter().filter_map(|worker| bells.get(worker)).for_each(|bell| bell.notify_waiters());
     }
 
-    /// Forgets the bells of workers that are gone.
+    /// Drops the notifiers of workers that are gone.
     fn forget_bells(&self) {
         let known: Vec<WorkerId> = self.read(|state| state.workers().keys().cloned().collect());
         let mut bells = self.bells.lock().unwrap_or_else(PoisonError::into_inner);
         bells.retain(|worker, bell| Arc::strong_count(bell) > 1 || known.binary_search(worker).is_ok());
     }
 
-    /// Where clients and workers reach it, as it was bound.
+    /// The address for clients and workers, as it was bound.
     pub(super) fn address(&self) -> String {
         self.address.to_string()
     }
@@ -295,12 +296,12 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, Core> {
-        // A panic in a decision leaves a state that is as good as the one before the next record.
+        // After a panic in a decision the state is still consistent: only whole records change it.
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Times that are not in the state.
+/// Timers that are not part of the state.
 #[derive(Default)]
 pub(super) struct Meters {
     /// From a slot request to its answer.
@@ -326,7 +327,7 @@ async fn tick(shared: Arc<Shared>) {
     }
 }
 
-/// Says who was not heard for so long that it is over.
+/// Logs who was lost for being silent.
 fn say_silent(records: &[Record], stopping: &[WorkerId], limits: &StateLimits) {
     for record in records {
         match record {

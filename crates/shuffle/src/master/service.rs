@@ -1,4 +1,4 @@
-//! Requests of clients and workers to decisions, and decisions to answers.
+//! Turns requests of clients and workers into decisions, and decisions into answers.
 
 use std::io;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use crate::wire::message::{Message, MessageType, Typed};
 use crate::wire::rpc::{self, Answer, Call, Request};
 use crate::wire::{DecodeError, Head, Header, Received, Status, internal, proto, received};
 
-/// How long a watch without orders waits, so that a worker notices a master that is gone without a word.
+/// How long a watch without orders stays open, so that a worker notices a master that vanished silently.
 const WATCH_MAX: Duration = Duration::from_secs(20);
 
-/// The master's rpc port.
+/// The service on the master's RPC port.
 pub(super) struct MasterService {
     shared: Arc<Shared>,
 }
@@ -103,7 +103,7 @@ impl MasterService {
                 let message = if success { "" } else { "the master's limit is reached" }.to_owned();
                 Answer::of(&proto::ReviseLostShufflesResponse { success, message })
             }
-            // Clients before 0.3 gave slots back one by one; ours are not counted.
+            // Clients before 0.3 returned slots one by one; we do not count slots.
             MessageType::RELEASE_SLOTS => {
                 Answer::of(&proto::ReleaseSlotsResponse { status: Status::Success.code() })
             }
@@ -207,7 +207,7 @@ impl MasterService {
 
 impl Service for MasterService {
     async fn call(&self, head: Head, body: &mut Body<'_>, reply: Reply) -> io::Result<()> {
-        // Drivers send themselves one-way messages, and some reach us; other frames have no business here.
+        // Drivers send themselves one-way messages, some of which reach us; other frames do not belong here.
         let Header::RpcRequest { .. } = head.header else { return Ok(()) };
         let request = match Request::decode(body.whole().await?) {
             Ok(request) => request,
@@ -250,7 +250,7 @@ impl Service for MasterService {
     }
 }
 
-/// Answers a watch when there are orders, or when it has waited long enough.
+/// Answers a watch when there are orders, or when it has been open for long enough.
 async fn watch_orders(shared: Arc<Shared>, watch: Received<received::WorkerWatch>, reply: Reply) {
     let worker = match messages::worker(watch.worker.as_ref()) {
         Ok(worker) => worker,
@@ -289,7 +289,7 @@ fn unknown(kind: MessageType) -> DecodeError {
     DecodeError { field: "message type", offset: 0, problem }
 }
 
-/// Keeps the compiler's eye on the numbers: a worker relies on these replies.
+/// Compile-time check of the numeric values, on which workers rely.
 const _: () = {
     assert!(internal::WorkerRegistered::TYPE.0 == internal::WorkerRegister::TYPE.0 + 1);
     assert!(internal::WorkerOrders::TYPE.0 == internal::WorkerWatch::TYPE.0 + 1);

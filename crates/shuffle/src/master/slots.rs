@@ -1,9 +1,9 @@
 //! Slot allocation: which workers get the partitions of a shuffle.
 //!
-//! Every worker in a slot reply costs the driver three round trips, every map task one merged push per (primary,
-//! replica) pair and every reducer one open: a shuffle of few partitions goes to few workers, unless whoever runs them
-//! asked for round robin. The reply's workers are also the only candidates for the shuffle's later splits (client 0.5.4),
-//! so spare workers are listed with nothing.
+//! Every worker in a slot reply costs the driver three round trips, every map task one merged push per (primary, replica)
+//! pair, and every reducer one open: so a shuffle of few partitions goes to few workers, unless the operator asked for round
+//! robin. The workers in the reply are also the only candidates for the shuffle's later splits (client 0.5.4), so spare
+//! workers are listed without partitions.
 
 mod partners;
 
@@ -20,27 +20,26 @@ use self::partners::Partners;
 /// How partitions are dealt to workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub enum Balance {
-    /// The same number for each worker, and to all of them, even of a small shuffle (Celeborn's `ROUNDROBIN`).
+    /// The same number for each worker, and all workers are used, even for a small shuffle (Celeborn's `ROUNDROBIN`).
     Even,
-    /// By what each worker has free and how many locations it serves (Celeborn's `LOADAWARE`), to few of them where that is
-    /// enough.
+    /// By free space and locations served (Celeborn's `LOADAWARE`), to a few workers if they suffice.
     #[default]
     Load,
 }
 
-/// What the allocation goes by, besides the request.
+/// The settings of the allocation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SlotPolicy {
     /// How partitions are dealt.
     pub balance: Balance,
-    /// By load, a further worker is used only once each has this many partitions of the shuffle.
+    /// With [`Balance::Load`], another worker is used only once each has this many partitions of the shuffle.
     pub partitions_per_worker: usize,
-    /// Spare workers that the reply lists with nothing, as candidates for splits.
+    /// Spare workers that the reply lists without partitions, as candidates for splits.
     pub spare_workers: usize,
-    /// The most workers that one shuffle gets, spares aside.
+    /// The most workers that one shuffle uses, spares aside.
     pub workers_max: usize,
-    /// Addresses for pushes that a shuffle without replicas gets, if its workers have as many. The stock client has 32
-    /// pushes in flight to each and 256 altogether, and sleeps for 50 ms at the next.
+    /// Push addresses that a shuffle without replicas gets, if its workers have as many. The stock client has at most 32
+    /// pushes in flight to each and 256 in total, and sleeps for 50 ms when it reaches a limit.
     pub push_addresses: usize,
 }
 
@@ -56,16 +55,17 @@ impl Default for SlotPolicy {
     }
 }
 
-/// What a worker is to get of one shuffle before a further one is used, where the size is known.
+/// Bytes of one shuffle that a worker should get before another one is used, if the size is known.
 const WORKER_BYTES: u64 = 64 << 20;
 
 impl SlotPolicy {
-    /// The policy for partitions of a size, if that is known: large ones spread, down to a quarter of what is set, for an
-    /// application's next shuffle may be unlike those before.
+    /// The policy for partitions of a known size: large ones are spread over more workers. Each worker still gets at least a
+    /// quarter of `partitions_per_worker`, because an application's next shuffle may differ from the ones before.
     ///
-    /// Small ones do not gather beyond what is set. Few bytes may have been many pushes, of which the stock client has 32
-    /// in flight to each worker and sleeps for 50 ms at the next: TPC-DS Q95 pushes 64 KiB that compress to 500 bytes, and
-    /// took 1.9 times as long as Spark's own shuffle with all 16 partitions on one worker, 1.2 to 1.4 with them on two.
+    /// Small ones are not concentrated beyond `partitions_per_worker`. Few bytes may have been many pushes, of which the
+    /// stock client has at most 32 in flight to each worker, and then sleeps for 50 ms: TPC-DS Q95 pushes 64 KiB that
+    /// compress to 500 bytes, and took 1.9 times as long as Spark's own shuffle with all 16 partitions on one worker, 1.2 to
+    /// 1.4 with them on two.
     pub fn for_size(&self, partition_bytes: Option<u64>) -> Self {
         let Some(bytes) = partition_bytes else { return self.clone() };
         let most = self.partitions_per_worker;
@@ -79,18 +79,18 @@ impl SlotPolicy {
 pub struct Candidate<'a> {
     /// Its rack; workers with an empty one count as one rack.
     pub rack: &'a str,
-    /// What it can still store, in memory and on disk.
+    /// Bytes that it can still store, in memory and on disk.
     pub bytes_usable: u64,
     /// Locations that it serves, including those granted since its last report.
     pub locations: u64,
-    /// Whether it gets nothing, and is listed only where there are too few other spare ones.
+    /// Whether it gets no partitions, and is listed as a spare only if there are too few others.
     pub spare_only: bool,
 }
 
-/// What is wanted of an allocation.
+/// The demand that an allocation has to meet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Demand<'a> {
-    /// Each once.
+    /// The partitions, each once.
     pub partitions: &'a [PartitionId],
     /// Whether each partition gets a second location on another worker.
     pub replicate: bool,
@@ -103,29 +103,28 @@ pub struct Demand<'a> {
 /// A partition's workers, as indexes into the candidates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Placement {
-    /// Which partition.
+    /// The partition.
     pub partition: PartitionId,
-    /// Who takes the pushes.
+    /// The worker that takes the pushes.
     pub primary: usize,
-    /// Who keeps the copy.
+    /// The worker that keeps the replica.
     pub replica: Option<usize>,
 }
 
-/// The outcome of [`allocate`]; indexes go into the candidates.
+/// The outcome of [`allocate`]; all indexes refer to the candidates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Allocation {
     /// One for each partition, in the order of the demand.
     pub placements: Vec<Placement>,
     /// Workers that the placements use.
     pub used: Vec<usize>,
-    /// Workers listed with nothing.
+    /// Workers listed without partitions.
     pub spare: Vec<usize>,
 }
 
-/// Deals the partitions to the candidates, or returns `None` when there are too few that may get some: one, or two for
-/// replicas.
+/// Deals the partitions to the candidates. `None` if too few of them may get partitions: at least one, or two for replicas.
 ///
-/// The same arguments give the same answer; `random` is what makes small shuffles land on different workers.
+/// The same arguments give the same result; `random` makes small shuffles land on different workers.
 pub fn allocate(
     demand: &Demand<'_>,
     candidates: &[Candidate<'_>],
@@ -169,7 +168,7 @@ pub fn allocate(
     Some(Allocation { placements, used, spare })
 }
 
-/// Relative shares, each in 0.05..=8: more for free space, less for locations already served. Both are damped, so that
+/// Relative shares, each in 0.05..=8: larger for free space, smaller for locations already served. Both are damped, so that
 /// no worker gets a whole shuffle for being empty, or nothing for being busy.
 fn weights(candidates: &[Candidate<'_>], balance: Balance) -> Vec<f64> {
     if balance == Balance::Even {
@@ -183,7 +182,7 @@ fn weights(candidates: &[Candidate<'_>], balance: Balance) -> Vec<f64> {
         .iter()
         .map(|candidate| {
             let space = (candidate.bytes_usable as f64 / mean_usable).clamp(0.1, 4.0);
-            // The 64 keeps a handful of locations from looking like a difference.
+            // The 64 keeps small differences in a handful of locations from mattering.
             let load = ((mean_locations + 64.0) / (candidate.locations as f64 + 64.0)).clamp(0.5, 2.0);
             space * load
         })
@@ -200,7 +199,8 @@ fn rank(weights: &[f64], random: u64) -> Vec<usize> {
     keyed.into_iter().map(|(_, index)| index).collect()
 }
 
-/// Replaces the last chosen worker by the best spare of another rack that may get partitions if all chosen ones share one.
+/// If all chosen workers share one rack, replaces the last of them by the best spare of another rack that may get
+/// partitions.
 fn bring_in_second_rack(candidates: &[Candidate<'_>], used: &mut [usize], spare: &mut [usize]) {
     let rack = candidates[used[0]].rack;
     if used.iter().any(|index| candidates[*index].rack != rack) {
@@ -213,8 +213,8 @@ fn bring_in_second_rack(candidates: &[Candidate<'_>], used: &mut [usize], spare:
     }
 }
 
-/// Reorders so that neighbours are in different racks as far as the numbers allow: the replica of a worker's
-/// partitions goes to the workers after it.
+/// Reorders the workers so that neighbours are in different racks as far as possible: the replica of a worker's partitions
+/// goes to the workers after it.
 fn interleave_racks(candidates: &[Candidate<'_>], used: &mut Vec<usize>) {
     let mut racks: Vec<(&str, Vec<usize>)> = Vec::new();
     for index in used.drain(..) {
@@ -230,8 +230,8 @@ fn interleave_racks(candidates: &[Candidate<'_>], used: &mut Vec<usize>) {
     }
 }
 
-/// For each of `count` partitions a position in `used`, so that each worker's number is proportional to its weight
-/// (Sainte-Laguë: always to the one with the smallest (dealt + ½) / weight).
+/// For each of `count` partitions the position of its worker in `used`, so that each worker's number is proportional to its
+/// weight (Sainte-Laguë: the next one goes to the worker with the smallest (dealt + ½) / weight).
 fn deal(count: usize, used: &[usize], weights: &[f64]) -> Vec<usize> {
     let mut heap: BinaryHeap<Turn> = (0..used.len())
         .map(|position| Turn { cost: 0.5 / weights[used[position]], position, dealt: 0 })
@@ -248,7 +248,7 @@ fn deal(count: usize, used: &[usize], weights: &[f64]) -> Vec<usize> {
         .collect()
 }
 
-/// A worker waiting for its next partition; the heap's greatest is the cheapest.
+/// A worker waiting for its next partition; the maximum of the heap is the one to get it.
 #[derive(Debug, PartialEq)]
 struct Turn {
     cost: f64,
@@ -431,7 +431,7 @@ mod tests {
         }
         let allocation = allocate(&demand, &alike(3), &SlotPolicy::default(), 1).unwrap();
         assert_eq!([0, 1, 2].map(|worker| copies_of(&allocation, worker)), [200, 200, 200]);
-        // One that has more than all others together has a copy of each.
+        // A worker with more weight than all others together has a copy of each partition.
         candidates[1].bytes_usable = GIB;
         let allocation = allocate(&demand, &candidates, &SlotPolicy::default(), 1).unwrap();
         let [most, one, other] = [0, 1, 2].map(|worker| copies_of(&allocation, worker));
@@ -478,7 +478,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is asked of whatever workers: each partition once, copies apart, limits kept, weights respected.
+        /// For any demand and any workers: each partition once, its copies on different workers, limits kept, weights
+        /// respected.
         #[test]
         fn an_allocation_keeps_its_promises(
             count in 0_i32..300,

@@ -9,7 +9,7 @@ use crate::api::{self, worker_name};
 use crate::ids::{ShuffleKey, WorkerId};
 use crate::metrics::Exposition;
 
-/// What Celeborn calls excluded, for whatever reason.
+/// The standings that Celeborn calls excluded, whatever the reason.
 const EXCLUDED: [Standing; 3] = [Standing::Unreached, Standing::WithoutStorage, Standing::ExcludedByHand];
 
 /// All registered shuffles.
@@ -21,7 +21,7 @@ pub(super) fn shuffles(state: &State) -> Value {
     json!({ "shuffleIds": keys.collect::<Vec<_>>() })
 }
 
-/// The one master there is, in the words of a group.
+/// The only master, described as a group of masters.
 pub(super) fn masters(address: &str) -> Value {
     json!({
         "groupId": "yeoul",
@@ -32,7 +32,7 @@ pub(super) fn masters(address: &str) -> Value {
     })
 }
 
-/// The workers, and those of them in each standing.
+/// All workers, and the workers in each standing.
 pub(super) fn workers(state: &State, now: Now) -> Value {
     let data = |worker: &WorkerId, held: &Worker| worker_data(state, worker, held, now);
     let in_standing = |standings: &[Standing]| -> Vec<Value> {
@@ -51,7 +51,7 @@ pub(super) fn workers(state: &State, now: Now) -> Value {
     };
     let by_hand = state.excluded_by_hand().iter().map(known_or_not);
     let staying = state.staying_by_hand().iter().map(known_or_not);
-    // One that is not there is told when it comes back.
+    // An absent worker is told when it comes back.
     let leaving = state.leaving_by_hand().iter().filter(|worker| !state.workers().contains_key(worker));
     let leaving = leaving.map(|worker| Value::Object(worker_name(worker)));
     let decommissioning = in_standing(&[Standing::Decommissioning]).into_iter().chain(leaving);
@@ -62,7 +62,7 @@ pub(super) fn workers(state: &State, now: Now) -> Value {
         "manualExcludedWorkers": by_hand.collect::<Vec<_>>(),
         "shutdownWorkers": in_standing(&[Standing::Stopping]),
         "decommissioningWorkers": decommissioning.collect::<Vec<_>>(),
-        // Beyond Celeborn's lists: who is told to stay when it comes back.
+        // Not among Celeborn's lists: workers that are told to stay when they come back.
         "recommissioningWorkers": staying.collect::<Vec<_>>(),
     })
 }
@@ -86,7 +86,7 @@ fn worker_data(state: &State, worker: &WorkerId, held: &Worker, now: Now) -> Val
         ("lastHeartbeatTimestamp", json!(held.heartbeat_unix_ms)),
         ("heartbeatElapsedSeconds", json!(held.silent_for(now).as_secs())),
         ("networkLocation", json!(held.network_location)),
-        // Beyond Celeborn's fields:
+        // Not among Celeborn's fields:
         ("standing", json!(standing.map(|standing| format!("{standing:?}")))),
         ("httpPort", json!(held.http_port)),
         ("version", json!(held.version)),
@@ -130,7 +130,7 @@ pub(super) fn applications(state: &State) -> Value {
     json!({ "applications": applications.collect::<Vec<_>>() })
 }
 
-/// The applications with what they say about themselves.
+/// The applications with what they tell about themselves.
 pub(super) fn application_info(state: &State) -> Value {
     let applications = state.applications().iter().map(|(application, held)| {
         json!({
@@ -150,7 +150,7 @@ pub(super) fn hostnames(state: &State) -> Value {
     json!({ "hostnames": hosts })
 }
 
-/// What the state has for Prometheus.
+/// The state's metrics for Prometheus.
 pub(super) fn metrics(state: &State, exposition: &mut Exposition) {
     let standings = || state.workers().keys().filter_map(|worker| state.standing(worker));
     let count = |wanted: &[Standing]| standings().filter(|standing| wanted.contains(standing)).count();
@@ -183,8 +183,8 @@ pub(super) fn metrics(state: &State, exposition: &mut Exposition) {
     gauge("ActiveShuffleFileCount", "partition locations that workers hold", active.locations);
     gauge("DeviceCelebornTotalBytes", "bytes of the file systems of the workers' directories", total);
     gauge("DeviceCelebornFreeBytes", "bytes that may still be stored in the workers' directories", usable);
-    // What workers hold now, as Celeborn counts it. Drivers tell what they have written since their last heartbeats, which
-    // never falls and may arrive twice.
+    // What workers hold now, as Celeborn counts it. Drivers report the bytes written since their last heartbeats, a count
+    // that never falls and may arrive twice.
     let mut users: BTreeMap<(&str, &str), Held> =
         state.applications().values().map(|known| (user(known), Held::default())).collect();
     for (application, held) in state.workers().values().flat_map(Worker::held) {
@@ -205,7 +205,7 @@ fn user(application: &Application) -> (&str, &str) {
     (&application.user.tenant, &application.user.name)
 }
 
-/// As much as workers say, whatever they say.
+/// The sum; it saturates, because workers may report any number.
 fn sum(numbers: impl Iterator<Item = u64>) -> u64 {
     numbers.fold(0, u64::saturating_add)
 }
@@ -219,7 +219,7 @@ mod tests {
     use crate::ids::ShuffleId;
     use crate::report::{Command, Directory, Health, HeldShuffle, Registration, Report};
 
-    /// A worker says what it holds: shuffles of applications by name, with locations and bytes.
+    /// A worker reports what it holds: shuffles of applications by name, with locations and bytes.
     fn report(state: &mut State, worker: u16, held: &[(&str, u64, u64)]) {
         let shuffle = |(number, held): (usize, &(&str, u64, u64))| {
             let (application, locations, bytes) = *held;

@@ -192,6 +192,8 @@ impl Drop for StagedCopy {
     }
 }
 
+/// Checks that the output may take the place of what is there.
+///
 /// # Errors
 /// `Invalid` unless the existing target can be replaced by a file, or written into as a folder.
 fn check_replaceable(path: &Path, there: &Metadata, by_file: bool) -> Result<()> {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::{Error, Kind, Result};
 
-/// The files of a directory by the sequence in their names.
+/// The files of a directory, by the sequence in their names.
 pub struct Files {
     pub snapshots: BTreeMap<u64, PathBuf>,
     pub journals: BTreeMap<u64, PathBuf>,
@@ -31,7 +31,8 @@ impl Files {
         Ok(files)
     }
 
-    /// Removes what a snapshot at `sequence` has made superfluous. What cannot be removed is ignored when read.
+    /// Removes the files that a snapshot at `sequence` has made obsolete. Those that cannot be removed are ignored when the
+    /// journal is read.
     pub fn remove_before(&self, sequence: u64) {
         let old = self.snapshots.range(..sequence).chain(self.journals.range(..sequence));
         for (_, path) in old {
@@ -52,10 +53,10 @@ pub fn snapshot_path(dir: &Path, first: u64) -> PathBuf {
     dir.join(format!("snapshot-{first:020}.bin"))
 }
 
-/// Keeps other processes out for as long as the file is open.
+/// Locks the directory against other processes for as long as the file is open.
 ///
 /// # Errors
-/// `Conflict` if another process has it.
+/// `Conflict` if another process holds the lock.
 pub fn lock(dir: &Path) -> Result<File> {
     let path = dir.join("LOCK");
     let unusable = |error| Error::unusable_directory(dir, "the journal", error);

@@ -1,11 +1,11 @@
-//! A journal in files of one directory: a snapshot, and the records since.
+//! A journal in files of one directory: a snapshot, and the records since then.
 //!
-//! A record is written to the file before a reply leaves that rests on it, so it survives the process; the file is
-//! brought to the disk every [`FileJournalOptions::sync_interval`], so a power failure takes at most that much, and the
-//! workers' reports and the applications' heartbeats bring it back.
+//! A record is written to the file before the reply that depends on it leaves, so it survives the process. The file is
+//! synced every [`FileJournalOptions::sync_interval`], so a power failure loses at most that much, and the workers' reports
+//! and the applications' heartbeats restore it.
 //!
-//! Nothing here waits for the disk while the state is locked: a thread writes, another one brings it to the disk, and a
-//! snapshot has the caller's. A disk that does not answer is a fault like any other, and replies leave without it.
+//! Nothing waits for the disk while the state is locked: one thread writes, another syncs, and a snapshot runs on its
+//! caller's. A disk that hangs is a fault like any other; replies then leave without it.
 
 use std::fs::{self, File};
 use std::ops::Bound;
@@ -34,13 +34,13 @@ use crate::{Error, Kind, Result};
 /// Where and how to keep the files.
 #[derive(Debug, Clone)]
 pub struct FileJournalOptions {
-    /// The directory; made if it is not there. One process at a time.
+    /// The directory; created if missing. Only one process may use it at a time.
     pub dir: PathBuf,
-    /// A snapshot is due when the records since the last have this many bytes and twice the snapshot's.
+    /// A snapshot is due when the records since the last one have at least this many bytes, and twice the snapshot's.
     pub snapshot_after_bytes: u64,
-    /// The longest that a record is on its way to the disk.
+    /// The longest that a record waits for its fsync.
     pub sync_interval: Duration,
-    /// The longest that anybody waits for a disk that does not answer. Replies leave then as they do with any other fault.
+    /// The longest wait for a disk that does not answer; after that replies leave, as with any other fault.
     pub answer_max: Duration,
 }
 
@@ -64,16 +64,16 @@ pub struct FileJournal {
     snapshot_len: Arc<AtomicU64>,
     health: Arc<Health>,
     syncer: Arc<Syncer>,
-    /// For snapshots, which may take longer than the journal is there.
+    /// Snapshots hold it too: they may take longer than the journal lives.
     lock: Arc<File>,
 }
 
 impl FileJournal {
-    /// Opens or makes the directory's journal and returns the records that it holds, in order.
+    /// Opens or creates the directory's journal and returns its records, in order.
     ///
     /// # Errors
-    /// `Conflict` if another process uses the directory, or a snapshot of this one is still written there; `Corrupt` if a
-    /// file is damaged where it was on the disk; others as the file system says.
+    /// `Conflict` if another process uses the directory, or a snapshot of this one is still being written there; `Corrupt`
+    /// if a file is damaged in a part that had been synced; others as the file system reports.
     pub fn open(options: FileJournalOptions) -> Result<(Self, Vec<Record>)> {
         let unusable = |error| Error::unusable_directory(&options.dir, "the journal", error);
         fs::create_dir_all(&options.dir).map_err(unusable)?;
@@ -98,7 +98,7 @@ impl FileJournal {
             records.extend(contents.records);
             (next, last_read) = (contents.next, Some(*first));
         }
-        // Going on in the last file keeps the number of files bounded however often the process restarts.
+        // Continuing the last file keeps the number of files bounded, however often the process restarts.
         let segment = Segment::open(&options.dir, last_read.unwrap_or(next))?;
         sync_dir(&options.dir)?;
         let health = Health::new();
@@ -131,7 +131,7 @@ impl FileJournal {
 
 #[cfg(test)]
 impl FileJournal {
-    /// Holds up the thread that writes until what is returned is dropped.
+    /// Blocks the writing thread until the returned value is dropped.
     pub(in crate::master) fn hold_up(&self) -> SyncSender<()> {
         let (go, gone) = sync_channel(0);
         self.queue.push(Order::Show(Box::new(move |_| gone.recv().unwrap_or_default())));
@@ -155,7 +155,7 @@ impl Journal for FileJournal {
             self.health.is_whole()
         };
         if !waits {
-            // Nobody waits for what is not kept as promised: where the disk hangs, each would wait in vain.
+            // Nobody waits for a record that is not going to be kept: with a disk that hangs each would wait in vain.
             return Box::pin(std::future::ready(Ok(())));
         }
         let (health, answer_max) = (self.health.clone(), self.options.answer_max);
@@ -189,7 +189,7 @@ impl Journal for FileJournal {
         let write = move |begun: Result<Begun>| -> Result<(), SnapshotError> {
             let Begun { first, before } = begun?;
             syncer.sync(&before).map_err(SnapshotError::Sync)?;
-            // The new file's name, which a power failure may take with all that is written to it.
+            // The new file's name is not synced yet, and a power failure may take the file with it.
             let lacks_name = |_: &SnapshotError| {
                 health.lacks(Instant::now(), "the name of a new file may not be on the disk".to_owned());
             };

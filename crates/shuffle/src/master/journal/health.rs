@@ -1,25 +1,25 @@
-//! Whether the journal has what it was given, and when it tries to be whole again.
+//! Whether the journal has everything that it was given, and when it retries.
 //!
-//! | then                    | whole    | lacking                                              | poisoned |
+//! | event                   | whole    | lacking                                              | poisoned |
 //! | ----------------------- | -------- | ---------------------------------------------------- | -------- |
 //! | a record is lost        | lacking  | lacking, also after a snapshot that has begun before | poisoned |
 //! | the disk stalls         | lacking  | lacking                                              | poisoned |
-//! | a record is passed over | lacking  | lacking                                              | poisoned |
+//! | a record is skipped     | lacking  | lacking                                              | poisoned |
 //! | an fsync fails          | poisoned | poisoned                                             | poisoned |
 //! | a snapshot ends         | whole    | whole, or as below if a record was lost since it began | poisoned |
 //! | a snapshot fails        | whole    | lacking                                              | poisoned |
 //!
-//! Behind a snapshot that failed the next attempt is later. A journal that lacks nothing but a snapshot has all records in
-//! more files, and keeps what it is given.
-//! What a file can take is another matter: the one that a snapshot begins takes records while the journal still lacks some.
+//! After a failed snapshot the next attempt waits longer. A journal whose only fault is a failed snapshot has all records,
+//! in more files, and goes on. Whether a file can take records is a separate matter: the one that a snapshot begins takes
+//! them while the journal still lacks some.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::snapshot::SnapshotError;
 
-/// How long a journal that lacks records waits before it tries to be whole again: at first, and at most. Each attempt may
-/// leave a file behind, so that the wait doubles.
+/// How long a journal that lacks records waits before its next attempt to be whole again: at first, and at most. Each
+/// attempt may leave a file behind, so the wait doubles.
 pub const RETRY_MIN: Duration = Duration::from_secs(5);
 pub const RETRY_MAX: Duration = Duration::from_secs(300);
 
@@ -30,7 +30,7 @@ pub struct Health(Mutex<Inner>);
 #[derive(Debug)]
 struct Inner {
     condition: Condition,
-    /// Failures so far: a snapshot mends those from before it began.
+    /// Failures so far: a snapshot repairs those from before it began.
     faults: u64,
     snapshot_runs: bool,
     /// When the next snapshot may begin, if one has failed or is needed.
@@ -42,18 +42,18 @@ struct Inner {
 #[derive(Debug)]
 enum Condition {
     Whole,
-    /// Records are missing in the files; the next snapshot mends it.
+    /// Records are missing in the files; the next snapshot has them.
     Lacking {
         why: String,
     },
-    /// An fsync failed: what the kernel then holds of the files is unknown, and is not asked again.
+    /// An fsync failed. What the kernel still holds of the files is unknown, so it is never retried.
     Poisoned {
         why: String,
     },
 }
 
 impl Health {
-    /// Of a journal that was read and lacks nothing.
+    /// For a journal that was read and lacks nothing.
     pub fn new() -> Arc<Self> {
         Arc::new(Self(Mutex::new(Inner {
             condition: Condition::Whole,
@@ -69,13 +69,13 @@ impl Health {
         self.lock().lacks(now, why);
     }
 
-    /// The disk does not answer: what was to be written may be on its way, and the next snapshot has it.
+    /// The disk does not answer: records may or may not arrive; the next snapshot has them.
     pub fn stalls(&self, now: Instant) {
         self.lock().still_lacks(now, "the disk does not answer");
     }
 
-    /// A record was not written because others before it were not. Whoever lost those has said so, and what mends that
-    /// mends this; a journal that believed itself whole is so no more.
+    /// A record was not written because earlier ones were not. Their loss was reported, and what repairs it repairs this one
+    /// too; if it was not, the journal is no longer whole.
     pub fn passes_over(&self, now: Instant) {
         self.lock().still_lacks(now, "records before these are missing");
     }
@@ -95,7 +95,7 @@ impl Health {
         matches!(self.lock().condition, Condition::Whole)
     }
 
-    /// Whether a snapshot should begin: to be whole again, or because the journal has grown.
+    /// Whether a snapshot should begin: to become whole again, or because the journal has grown.
     pub fn wants_snapshot(&self, now: Instant, has_grown: bool) -> bool {
         let inner = self.lock();
         let is_wanted = match &inner.condition {
@@ -106,7 +106,7 @@ impl Health {
         is_wanted && inner.retry_at.is_none_or(|retry_at| now >= retry_at) && !inner.snapshot_runs
     }
 
-    /// Begins a snapshot of all that was decided so far. No other begins before it ends.
+    /// Begins a snapshot of everything decided so far. No other begins before it ends.
     pub fn begin(self: &Arc<Self>) -> Attempt {
         let mut inner = self.lock();
         inner.snapshot_runs = true;
@@ -131,7 +131,7 @@ impl Inner {
         self.faults += 1;
         match &mut self.condition {
             Condition::Poisoned { .. } => {}
-            // However many are lost meanwhile, the attempt comes when it was to come.
+            // However many are lost meanwhile, the time of the next attempt stays.
             Condition::Lacking { why } => *why = reason,
             Condition::Whole => {
                 tracing::error!("the journal does not keep records any more: {reason}");
@@ -147,7 +147,7 @@ impl Inner {
         }
     }
 
-    /// The next attempt is after a wait, and the one after that after twice as long.
+    /// Schedules the next attempt after a wait, and doubles the wait.
     fn retries_later(&mut self, now: Instant) {
         self.retry_at = Some(now + self.retry);
         self.retry = (2 * self.retry).min(RETRY_MAX);
@@ -185,14 +185,14 @@ impl Inner {
     }
 }
 
-/// A snapshot that is being made. One that is dropped without an end was given up, and the next may begin.
+/// A snapshot in progress. If dropped without an end it was given up, and the next may begin.
 pub struct Attempt {
     health: Arc<Health>,
     faults: u64,
 }
 
 impl Attempt {
-    /// The snapshot is there, or not.
+    /// The snapshot has been written, or has failed.
     pub fn end(self, now: Instant, outcome: Result<(), SnapshotError>) {
         let mut inner = self.health.lock();
         match outcome {
@@ -260,7 +260,7 @@ mod tests {
         let now = Instant::now();
         assert_lacking(&lacking(now), "first", now + RETRY_MIN);
         let health = lacking(now);
-        // All that is refused while too much waits says so, and none of it puts the attempt off.
+        // Each record that is refused while too much is queued reports it, and none of them postpones the attempt.
         (0..20).for_each(|_| health.lacks(now + RETRY_MIN / 2, "second".to_owned()));
         assert_lacking(&health, "second", now + RETRY_MIN);
         health.begin().end(now, failed());
@@ -294,7 +294,7 @@ mod tests {
         let says: [fn(&Health, Instant); 2] = [Health::stalls, Health::passes_over];
         for (says, why) in says.into_iter().zip(["does not answer", "are missing"]) {
             let health = Health::new();
-            // All that waited say so.
+            // Everything that waited reports it.
             (0..100).for_each(|_| says(&health, now));
             assert_lacking(&health, why, now + RETRY_MIN);
             let health = lacking(now);

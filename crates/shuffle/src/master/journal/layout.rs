@@ -1,4 +1,4 @@
-//! How records stand in files.
+//! The layout of records in files.
 //!
 //! A journal file `journal-<sequence of its first record, 20 digits>.log` and a snapshot file
 //! `snapshot-<sequence of the first record after it, 20 digits>.bin` are both sequences of frames:
@@ -11,13 +11,13 @@
 //! 16      4      CRC-32 of bytes 4..16 and the payload
 //! 20      N      payload, protobuf `yeoul.shuffle.journal.Record`
 //! ```
-//! The magic begins each frame so that whole frames can be found behind a damaged one. A snapshot ends in a frame that
-//! counts the others and is worth nothing without it.
+//! Each frame begins with the magic, so that whole frames can be found after a damaged one. A snapshot ends with a frame
+//! that counts the others; without it it is invalid.
 //!
-//! A journal file begins with a frame that says how much of the journal is on the disk, and so does what is written after
-//! each fsync. That tells a torn tail, which is cut, from rot, which is an error: pages that no fsync has covered reach the
-//! disk in any order, so that a power failure may leave a hole with whole frames behind it, but none of these says that
-//! what is in the hole was on the disk. Rot behind all of which a frame says so looks no different, and is cut as well.
+//! A journal file begins with a frame that says how much of the journal was synced, and so does what is written after each
+//! fsync. That tells a torn tail (cut off) from corruption (an error): unsynced pages reach the disk in any order, so a
+//! power failure may leave a hole with whole frames after it, but none of these claims that the hole was synced. Corruption
+//! after the last such claim looks like a torn tail, and is cut off as well.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message as _;
@@ -31,7 +31,7 @@ use crate::wire::lists::{Messages, Part, Received};
 
 const MAGIC: &[u8; 4] = b"YJR1";
 const HEAD: usize = 20;
-/// No record is near this size: properties of applications are limited to 64 of 8 KiB.
+/// The largest record has about half of this: an application's properties are at most 64 of 8 KiB.
 const PAYLOAD_MAX: usize = 1 << 20;
 
 /// A record, or something about those before it.
@@ -39,25 +39,25 @@ const PAYLOAD_MAX: usize = 1 << 20;
 pub enum Entry {
     /// A change.
     Record(Record),
-    /// In a journal: all entries with sequences below this one were on the disk when it was written.
+    /// In a journal: all entries with lower sequences had been synced when this was written.
     Synced(u64),
     /// In a snapshot: the end, with the number of records before it.
     SnapshotEnd(u64),
 }
 
-/// What stands at a place in a file.
+/// What is found at a place in a file.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Frame {
-    /// A frame that is whole.
+    /// A complete frame.
     Whole {
         /// Its number in the file.
         sequence: u64,
         /// What it holds.
         entry: Entry,
-        /// Its bytes in the file.
+        /// Its length in the file, in bytes.
         len: usize,
     },
-    /// Too few bytes for a frame, or a checksum that does not agree.
+    /// Too few bytes for a frame, or a wrong checksum.
     Broken,
     /// A whole frame whose record this version does not know.
     Foreign,
@@ -71,7 +71,7 @@ pub fn encode(sequence: u64, entry: &Entry, dst: &mut BytesMut) {
     frame(sequence, &payload(entry), dst);
 }
 
-/// What a frame holds of an entry.
+/// The payload of an entry's frame.
 ///
 /// # Panics
 /// If the record exceeds the limits on its parts.
@@ -81,7 +81,7 @@ pub fn payload(entry: &Entry) -> Vec<u8> {
     payload
 }
 
-/// Appends a frame around a payload, whatever it is.
+/// Appends a frame with any payload.
 pub fn frame(sequence: u64, payload: &[u8], dst: &mut BytesMut) {
     let start = dst.len();
     dst.reserve(HEAD + payload.len());
@@ -110,7 +110,8 @@ pub fn decode(bytes: &[u8]) -> Frame {
     }
 }
 
-/// How many properties a record has, before they are made: an empty one has two bytes in the file and fifty here.
+/// How many properties a record has, counted before decoding them: an empty one takes two bytes in the file and fifty in
+/// memory.
 fn properties_of(payload: &Bytes) -> Result<usize, DecodeError> {
     const APPLICATION_REGISTERED: Part<(), ()> = Part::of(1);
     const PROPERTIES: Messages<(), ()> = Messages::of(4);
@@ -118,7 +119,7 @@ fn properties_of(payload: &Bytes) -> Result<usize, DecodeError> {
     Ok(application.map_or(0, |application| application.messages(PROPERTIES).count()))
 }
 
-/// The highest [`Entry::Synced`] that begins anywhere in `bytes` behind the first byte, or 0.
+/// The highest [`Entry::Synced`] that begins anywhere in `bytes` after the first byte, or 0.
 pub fn synced_later(bytes: &[u8]) -> u64 {
     let synced = |frame: &[u8]| match decode(frame) {
         Frame::Whole { entry: Entry::Synced(sequence), .. } => Some(sequence),

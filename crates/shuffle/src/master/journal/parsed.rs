@@ -1,30 +1,30 @@
-//! What a segment holds, and whether it breaks off where a process or a machine died, or where it rotted.
+//! What a segment holds, and whether its end is torn (a process or machine died) or corrupt.
 
 use super::layout::{Entry, Frame, decode, synced_later};
 use crate::master::record::Record;
 
-/// The whole entries at the front of a segment.
+/// The intact entries at the start of a segment.
 pub struct Parsed {
     /// The records among them.
     pub records: Vec<Record>,
     /// The sequence after the last entry.
     pub next: u64,
-    /// Their bytes.
+    /// Their length in bytes.
     pub len: usize,
-    /// Why there is more, if there is.
+    /// Why reading stopped before the end, if it did.
     pub stop: Option<Stop>,
 }
 
-/// Why there is more in a segment than could be read.
+/// Why reading stopped before the end of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
-    /// No whole frame stands here that belongs here.
+    /// There is no whole frame with the expected sequence here.
     Broken,
     /// A record that this version does not know.
     Foreign,
 }
 
-/// Reads the whole entries at the front of the segment that begins at `first`.
+/// Reads the intact entries at the start of the segment that begins at `first`.
 pub fn parse(bytes: &[u8], first: u64) -> Parsed {
     let mut parsed = Parsed { records: Vec::new(), next: first, len: 0, stop: None };
     while let Some(rest) = bytes.get(parsed.len..).filter(|rest| !rest.is_empty()) {
@@ -49,14 +49,13 @@ pub fn parse(bytes: &[u8], first: u64) -> Parsed {
     parsed
 }
 
-/// Whether what is broken at `len`, where the entry `next` should be, was on the disk once. If not, a process or a machine
-/// died before it was: the records of the last moment are missing. `synced_behind` is the highest [`Entry::Synced`] in the
-/// segments behind.
+/// Whether the damage at `len`, where entry `next` should be, was once on disk (corruption). If not, a process or machine
+/// died and only the last moment's records are missing. `synced_behind` is the highest [`Entry::Synced`] in later segments.
 pub fn is_rot(bytes: &[u8], len: usize, next: u64, synced_behind: u64) -> bool {
     synced_behind.max(synced_later(&bytes[len..])) > next
 }
 
-/// The highest [`Entry::Synced`] in a segment, wherever it stands, or 0.
+/// The highest [`Entry::Synced`] anywhere in a segment, or 0.
 pub fn synced_in(bytes: &[u8]) -> u64 {
     let first = match decode(bytes) {
         Frame::Whole { entry: Entry::Synced(sequence), .. } => sequence,
@@ -73,12 +72,12 @@ mod tests {
     use super::*;
     use crate::ids::ShuffleKey;
 
-    /// A segment with fsyncs before some of its entries, and what is known of it.
+    /// A segment with fsyncs before some of its entries, and what the test knows about it.
     struct Written {
         bytes: Vec<u8>,
         /// Where each entry ends.
         ends: Vec<usize>,
-        /// The end of the last entry that was on the disk, as far as the segment says.
+        /// Where the last entry ends that was synced, according to the segment.
         synced: usize,
     }
 
@@ -102,7 +101,7 @@ mod tests {
         [&[][..], &[5], &[1, 2, 3], &[4, 7, 11]].into_iter().map(|fsyncs| written(12, fsyncs))
     }
 
-    /// Where reading stops, and whether that is rot.
+    /// Where reading stops, and whether that is corruption.
     fn stops(bytes: &[u8]) -> Option<(usize, bool)> {
         let Parsed { next, len, stop, .. } = parse(bytes, 0);
         stop.map(|stop| {
@@ -122,7 +121,7 @@ mod tests {
         assert_eq!(stops(&of(&[0, 1, 3, 4])), Some((ends[1], false)));
         assert_eq!(stops(&of(&[0, 1, 1, 2])), Some((ends[1], false)));
         assert_eq!(stops(&of(&[5])), Some((0, false)));
-        // One that was on the disk is missing.
+        // One that was on disk is missing.
         let Written { bytes: later, ends, .. } = written(6, &[4]);
         let missing = [&later[..ends[1]], &later[ends[2]..]].concat();
         assert_eq!(stops(&missing), Some((ends[1], true)));

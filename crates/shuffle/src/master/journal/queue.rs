@@ -1,4 +1,4 @@
-//! What waits for the thread that writes, in order and with a limit.
+//! The orders that wait for the writing thread, with a limit.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::SyncSender;
@@ -10,28 +10,28 @@ use tokio::sync::oneshot;
 use super::segment::Unsynced;
 use crate::Result;
 
-/// The most bytes of records that wait for a disk that does not answer.
+/// The most bytes of records queued for a disk that does not answer.
 pub const WAITING_MAX_BYTES: usize = 16 << 20;
 
-/// Something for the thread to do.
+/// Something for the writing thread to do.
 pub enum Order {
     /// Write records, each as its payload.
     Append { payloads: Vec<Vec<u8>>, written: Written },
-    /// Say that what was to be written before is written.
+    /// Report when everything before it is written.
     Reach { written: Written },
-    /// Records were refused here: nothing goes behind them before the next segment.
+    /// Records were refused here: nothing may follow them before the next segment.
     Gap,
-    /// Begin a segment, and say which it is and what the one before holds.
+    /// Begin a segment, and report it and what the previous one holds.
     Begin { begun: SyncSender<Result<Begun>> },
-    /// Show a test what it has.
+    /// Show its state to a test.
     #[cfg(test)]
     Show(Box<dyn FnOnce(&mut super::writer::Writer) + Send>),
 }
 
-/// Says whether something was written to whoever waits for it.
+/// Reports to whoever waits whether something was written.
 pub type Written = oneshot::Sender<Result<()>>;
 
-/// A segment was begun.
+/// The segment that was begun, and what the one before it holds.
 pub struct Begun {
     pub first: u64,
     pub before: Unsynced,
@@ -48,15 +48,14 @@ pub struct Queue {
 struct State {
     orders: VecDeque<Order>,
     bytes: usize,
-    /// The thread has an order.
+    /// The thread is working on an order.
     is_busy: bool,
     stopped: bool,
     ended: bool,
 }
 
 impl Queue {
-    /// Puts records at the end, or a gap if too much waits already; an empty queue takes any number. Returns whether they
-    /// are there.
+    /// Appends records, or a gap if too much is queued; an empty queue takes any number. Returns whether they were accepted.
     pub fn append(&self, payloads: Vec<Vec<u8>>, written: Written) -> bool {
         let bytes = payloads.iter().map(Vec::len).sum::<usize>();
         let mut state = self.lock();
@@ -71,7 +70,7 @@ impl Queue {
         fits
     }
 
-    /// Asks to be told when all that was put here before is done. Returns whether there is anything to wait for.
+    /// Asks for a report when everything queued so far is done. Returns whether there is anything to wait for.
     pub fn reach(&self, written: Written) -> bool {
         let mut state = self.lock();
         let waits = state.is_busy || !state.orders.is_empty();
@@ -82,13 +81,13 @@ impl Queue {
         waits
     }
 
-    /// Puts an order without bytes at the end. There is at most one for each snapshot.
+    /// Appends an order without data. There is at most one for each snapshot.
     pub fn push(&self, order: Order) {
         self.lock().orders.push_back(order);
         self.changed.notify_all();
     }
 
-    /// Waits for the next order; none when it was stopped and all are done.
+    /// Waits for the next order; `None` once the queue is stopped and empty.
     pub fn next(&self) -> Option<Order> {
         let mut state = self.lock();
         state.is_busy = false;
@@ -109,7 +108,7 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// Lets the thread end when all is done, and waits for it. Returns whether it has ended in time.
+    /// Lets the thread end once the queue is empty, and waits for it. Returns whether it has ended in time.
     pub fn stop(&self, wait_max: Duration) -> bool {
         let mut state = self.lock();
         state.stopped = true;

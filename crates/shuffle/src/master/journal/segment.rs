@@ -1,4 +1,4 @@
-//! A file of the journal: the entries from one sequence on.
+//! A file of the journal, with the entries from one sequence on.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -16,23 +16,23 @@ pub struct Segment {
     file: Arc<File>,
     /// The sequence of its first entry.
     first: u64,
-    /// Up to the end of its last whole entry.
+    /// Its length up to the end of the last whole entry.
     len: u64,
     tail: Tail,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tail {
-    /// Takes records.
+    /// Accepts records.
     Writing,
-    /// Records are missing: nothing goes behind the gap, for nothing there is read. The next snapshot has the rest.
+    /// Records are missing. Nothing is written after the gap, since it would not be read. The next snapshot has the rest.
     Ended,
-    /// A write failed, and so did the cut: what was written of a record stands behind the last whole one.
+    /// A write failed, and so did cutting it off: part of a record is after the last whole one.
     Torn,
 }
 
 impl Segment {
-    /// Opens the file that begins at `first`, or makes it.
+    /// Opens or creates the file that begins at `first`.
     pub fn open(dir: &Path, first: u64) -> Result<Self> {
         let path: Arc<Path> = journal_path(dir, first).into();
         let file = OpenOptions::new().append(true).create(true).open(&path).map_err(at(&path))?;
@@ -48,13 +48,12 @@ impl Segment {
         self.len
     }
 
-    /// Whether it takes records.
+    /// Whether it accepts records.
     pub fn takes_records(&self) -> bool {
         self.tail == Tail::Writing
     }
 
-    /// Writes frames behind the others. Where that fails they are cut off again, whatever was written of them, and the
-    /// segment has ended.
+    /// Appends frames. If that fails, what was written of them is cut off again, and the segment has ended.
     pub fn append(&mut self, frames: &[u8]) -> Result<()> {
         assert!(self.takes_records(), "nothing goes behind a gap");
         if let Err(error) = (&*self.file).write_all(frames) {
@@ -65,21 +64,21 @@ impl Segment {
         Ok(())
     }
 
-    /// Takes no more records: some that belong behind the others are missing.
+    /// Accepts no more records, because some before them are missing.
     pub fn end(&mut self) {
         if self.tail == Tail::Writing {
             self.tail = Tail::Ended;
         }
     }
 
-    /// Takes records again after some were missing before the first: the snapshot that begins here has them.
+    /// Accepts records again after a gap at its start: the snapshot that began this segment has the missing ones.
     pub fn restart(&mut self) {
         assert!(self.len == 0 && self.tail != Tail::Torn, "nothing goes behind a gap");
         self.tail = Tail::Writing;
     }
 
-    /// Cuts off what was written of a record, if that could not be done before. It would be taken for rot once there
-    /// are other segments behind this one.
+    /// Cuts off a partly written record if that failed before. With later segments after it, it would be taken for
+    /// corruption.
     pub fn mend(&mut self) -> Result<()> {
         if self.tail == Tail::Torn {
             self.file.set_len(self.len).map_err(at(&self.path))?;
@@ -88,7 +87,7 @@ impl Segment {
         Ok(())
     }
 
-    /// Removes a segment that holds nothing and will not: another has begun.
+    /// Removes a segment that is empty and stays so, because another has begun.
     pub fn remove_if_empty(self) {
         if self.len == 0
             && let Err(error) = fs::remove_file(&self.path)
@@ -97,47 +96,47 @@ impl Segment {
         }
     }
 
-    /// What it holds before the entry `next`, for the thread that brings it to the disk.
+    /// What it holds before entry `next`, to be synced.
     pub fn unsynced(&self, next: u64) -> Unsynced {
         Unsynced { path: self.path.clone(), file: self.file.clone(), first: self.first, next }
     }
 
-    /// Stands in for the file in tests of what a disk can do.
+    /// Replaces the file, for tests of disk faults.
     #[cfg(test)]
     pub fn swap_file(&mut self, file: impl Into<Arc<File>>) -> Arc<File> {
         std::mem::replace(&mut self.file, file.into())
     }
 }
 
-/// What was written to a segment.
+/// What was written to a segment and is to be synced.
 pub struct Unsynced {
     path: Arc<Path>,
     file: Arc<File>,
-    /// The sequences that it has: from this one,
+    /// Its first sequence.
     pub first: u64,
-    /// and below this one.
+    /// The sequence after its last one.
     pub next: u64,
 }
 
 impl Unsynced {
-    /// Brings it to the disk.
+    /// Syncs it to disk.
     pub fn sync(&self) -> Result<()> {
         self.file.sync_data().map_err(at(&self.path))
     }
 }
 
-/// A segment that was read.
+/// What was read from a segment.
 pub struct Contents {
     pub records: Vec<Record>,
     /// The sequence after its last entry.
     pub next: u64,
 }
 
-/// Reads a segment, cuts off its end if that is torn, and brings it to the disk: what a process that was killed has
-/// written is in the hands of the kernel. `synced_behind` gives the highest [`Entry::Synced`] in the segments behind it.
+/// Reads a segment, cuts off its end if that is torn, and syncs it: what a killed process has written may still be in the
+/// kernel's memory only. `synced_behind` gives the highest [`Entry::Synced`] in later segments.
 ///
 /// # Errors
-/// `Corrupt` if it is damaged where it was on the disk.
+/// `Corrupt` if it is damaged in a part that had been synced.
 pub fn read(path: &Path, first: u64, synced_behind: impl FnOnce() -> Result<u64>) -> Result<Contents> {
     let bytes = read_file(path)?;
     let Parsed { records, next, len, stop } = parse(&bytes, first);

@@ -11,12 +11,12 @@ use super::layout::{Entry, Frame, decode, encode};
 use crate::master::record::Record;
 use crate::{Error, Result};
 
-/// Why there is no snapshot.
+/// Why a snapshot failed.
 #[derive(Debug)]
 pub enum SnapshotError {
-    /// An fsync failed, of this file or of another that it relies on: it is not tried again.
+    /// An fsync failed, of this file or of another that it depends on. It is not tried again.
     Sync(Error),
-    /// Something else did.
+    /// Another failure.
     Other(Error),
 }
 
@@ -33,8 +33,8 @@ impl From<SnapshotError> for Error {
     }
 }
 
-/// Writes the state before the record `first`, and returns its length in bytes. It is on the disk, under its name.
-/// Where that fails nothing of it stays: on a full disk it would take the room that the records need.
+/// Writes the state before the record `first`, and returns its length in bytes. It is then on disk under its name. If that
+/// fails it leaves nothing behind: on a full disk that would take the space that the records need.
 pub fn write(dir: &Path, first: u64, records: &[Record]) -> Result<u64, SnapshotError> {
     let written = write_unfinished(dir, records).and_then(|len| {
         let path = snapshot_path(dir, first);
@@ -49,7 +49,7 @@ pub fn write(dir: &Path, first: u64, records: &[Record]) -> Result<u64, Snapshot
     Ok(len)
 }
 
-/// Removes what is left of a snapshot that did not get its name.
+/// Removes what is left of a snapshot that was not renamed.
 pub fn remove_unfinished(dir: &Path) {
     let path = unfinished_path(dir);
     if let Err(error) = fs::remove_file(&path)
@@ -81,7 +81,7 @@ fn write_unfinished(dir: &Path, records: &[Record]) -> Result<u64, SnapshotError
     Ok(len)
 }
 
-/// Brings the names in a directory to the disk.
+/// Syncs the names in a directory to disk.
 pub fn sync_dir(dir: &Path) -> Result<(), SnapshotError> {
     let names = File::open(dir).map_err(at(dir))?;
     names.sync_all().map_err(|error| SnapshotError::Sync(at(dir)(error)))
@@ -90,7 +90,7 @@ pub fn sync_dir(dir: &Path) -> Result<(), SnapshotError> {
 /// Reads the records of a snapshot.
 ///
 /// # Errors
-/// `Corrupt` if it is not whole.
+/// `Corrupt` if it is not complete.
 pub fn read(path: &Path) -> Result<Vec<Record>> {
     let bytes = read_file(path)?;
     let (mut records, mut at) = (Vec::new(), 0);

@@ -1,4 +1,4 @@
-//! Brings the journal's files to the disk, on a thread of its own, and knows how much of the journal is there.
+//! Syncs the journal's files on its own thread, and knows how much of the journal is on disk.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,16 +16,16 @@ pub struct Syncer {
 #[derive(Default)]
 struct State {
     due: Option<Unsynced>,
-    /// All entries below are on the disk, or in a snapshot that is, or were never written.
+    /// All entries below this are on disk, or in a snapshot on disk, or were never written.
     synced: u64,
-    /// Since when the thread waits for the disk.
+    /// Since when the thread has been waiting for the disk.
     waits_since: Option<Instant>,
     stopped: bool,
 }
 
 impl Syncer {
-    /// What is due reaches the disk after `interval`; what goes wrong is said to `health`. All entries below `synced` are
-    /// there.
+    /// Starts the thread, which syncs each request after `interval` and reports failures to `health`. All entries below
+    /// `synced` are on disk already.
     pub fn start(interval: Duration, synced: u64, health: Arc<Health>) -> Arc<Self> {
         let state = Mutex::new(State { synced, ..State::default() });
         let syncer = Arc::new(Self { state, changed: Condvar::new() });
@@ -46,27 +46,26 @@ impl Syncer {
         syncer
     }
 
-    /// Asks for what was written so far.
+    /// Asks to sync what was written so far.
     pub fn request(&self, written: Unsynced) {
-        // One that was due before is brought to the disk by the snapshot that ended it.
+        // An older request that this replaces is of the same segment, or is synced by the snapshot that ended its segment.
         if self.lock().due.replace(written).is_none() {
             self.changed.notify_all();
         }
     }
 
-    /// Brings a segment to the disk now. Not to be asked again when it fails: the kernel says so once, and forgets what it
-    /// held.
+    /// Syncs a segment now. Never retry after a failure: the kernel reports it once and drops the pages.
     pub fn sync(&self, written: &Unsynced) -> Result<()> {
         written.sync()?;
         let mut state = self.lock();
-        // A segment may get there before the one that it follows, and says nothing of that.
+        // A segment may be synced before its predecessor; that alone proves nothing.
         if written.first <= state.synced {
             state.synced = state.synced.max(written.next);
         }
         Ok(())
     }
 
-    /// A snapshot of what is before `next` is on the disk.
+    /// A snapshot of everything before `next` is on disk.
     pub fn has_snapshot(&self, next: u64) {
         let mut state = self.lock();
         state.synced = state.synced.max(next);
@@ -77,12 +76,12 @@ impl Syncer {
         self.lock().waits_since.is_some_and(|since| now.saturating_duration_since(since) >= limit)
     }
 
-    /// All entries below are on the disk.
+    /// All entries below this are on disk.
     pub fn synced(&self) -> u64 {
         self.lock().synced
     }
 
-    /// Ends the thread. What was due is left to the caller.
+    /// Ends the thread. The caller takes care of what was due.
     pub fn stop(&self) {
         self.lock().stopped = true;
         self.changed.notify_all();

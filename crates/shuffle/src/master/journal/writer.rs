@@ -1,4 +1,4 @@
-//! Writes the journal's segments, on a thread of its own: a disk that hangs holds up this thread and nobody else.
+//! Writes the journal's segments on its own thread: a disk that hangs holds up only this thread.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -21,18 +21,18 @@ pub struct Writer {
     pub segment: Segment,
     /// The sequence of the next entry.
     pub next: u64,
-    /// What the last [`Entry::Synced`] said.
+    /// The sequence in the last [`Entry::Synced`] that was written.
     pub said_synced: u64,
-    /// The length of the segment, for others.
+    /// The length of the segment, for other threads.
     pub len: Arc<AtomicU64>,
     pub health: Arc<Health>,
     pub syncer: Arc<Syncer>,
-    /// Nobody else writes before this is done.
+    /// No one else may write before this ends.
     pub _lock: Arc<File>,
 }
 
 impl Writer {
-    /// Does what is in the queue until that is stopped.
+    /// Works on the queue until that is stopped.
     pub fn start(self, queue: Arc<Queue>) {
         let health = self.health.clone();
         let thread = std::thread::Builder::new().name("journal-write".to_owned());
@@ -46,7 +46,7 @@ impl Writer {
         while let Some(order) = queue.next() {
             match order {
                 Order::Append { payloads, written } => {
-                    // Whoever asked may have given up.
+                    // The receiver may have given up waiting.
                     let _ = written.send(self.append(&payloads));
                 }
                 Order::Reach { written } => drop(written.send(self.keeps_all())),
@@ -68,8 +68,8 @@ impl Writer {
     }
 
     fn append(&mut self, payloads: &[Vec<u8>]) -> Result<()> {
-        // Where nothing more can be kept, the next snapshot has the records. The segment that such a snapshot begins takes
-        // what is decided while it is written, although the journal still lacks records.
+        // When no more can be kept, the next snapshot has the records. The segment that it begins takes new ones, although
+        // the journal still lacks some.
         if !self.segment.takes_records() || !self.health.takes_records() {
             self.next += payloads.len() as u64;
             self.health.passes_over(Instant::now());
@@ -92,14 +92,14 @@ impl Writer {
         self.keeps_all()
     }
 
-    /// Whether all is kept that was given so far. What stands in the segment that a snapshot begins may rest on records
-    /// that are in no file before the snapshot is.
+    /// Whether everything given so far is kept. Records in the segment that a snapshot begins may depend on ones that only
+    /// that snapshot will have.
     fn keeps_all(&self) -> Result<()> {
         let keeps_all = self.segment.takes_records() && self.health.is_whole();
         if keeps_all { Ok(()) } else { Err(lacks_earlier()) }
     }
 
-    /// Goes on in a new segment. The one before is the same if it holds nothing yet.
+    /// Continues in a new segment, or in the current one if that is empty.
     fn begin(&mut self) -> Result<Begun> {
         self.segment.mend()?;
         let before = self.segment.unsynced(self.next);
@@ -117,7 +117,7 @@ fn lacks_earlier() -> Error {
     Error::new(Kind::Unavailable, "records before these are missing in the journal")
 }
 
-/// Says that the thread has ended, however it does, when the writer and its lock are gone.
+/// Reports that the thread has ended, for whatever reason, after the writer and its lock are dropped.
 struct Ends(Arc<Queue>);
 
 impl Drop for Ends {

@@ -1,22 +1,22 @@
-//! Which workers keep the copies of whose partitions.
+//! Which worker keeps the replica of each partition.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Chooses the replica's worker for each partition of an allocation; workers are named by their positions in it.
+/// Chooses the worker for each partition's replica; workers are identified by their positions in the allocation.
 ///
 /// A client merges pushes by (primary, replica) pair, so a worker's partitions share one partner until there are enough of
 /// them to fill several groups. The partner is the worker that lacks most of its share of all copies.
 ///
-/// It is asked in the order in which the primaries were dealt. Otherwise the last partitions might be those of the only
-/// worker that still lacks copies, and it cannot keep copies of its own.
+/// Ask in the order in which the primaries were dealt. Otherwise the last partitions might all be of the only worker that
+/// still lacks copies, which cannot keep copies of its own.
 pub(super) struct Partners {
     /// The most partitions that share a partner at a time.
     group_len: usize,
     workers: Vec<Partner>,
-    /// The workers of each rack, the one that lacks most first.
+    /// The workers of each rack; the one that lacks most comes first.
     members: Vec<BTreeSet<(Reverse<i64>, usize)>>,
-    /// The racks by their first members.
+    /// The racks, ordered by their first members.
     order: BTreeSet<(Reverse<i64>, usize)>,
 }
 
@@ -24,9 +24,9 @@ pub(super) struct Partners {
 struct Partner {
     /// An index into `members`.
     rack: usize,
-    /// Copies that it lacks of its share, in thousandths: shares are fractions.
+    /// Copies that it lacks of its share, in thousandths, because shares are fractions.
     lacks: i64,
-    /// Its partitions without a copy.
+    /// Its partitions that have no replica yet.
     left: usize,
     partner: usize,
     /// How many of those go to `partner`.
@@ -47,7 +47,7 @@ impl Partners {
         let worker = |((rack, share), left): ((&'a str, f64), usize)| {
             let next = numbers.len();
             let rack = *numbers.entry(rack).or_insert(next);
-            // A worker that is to have a copy of each partition is chosen wherever it can be.
+            // A worker that should have a copy of each partition is chosen whenever possible.
             let has_all = share >= dealt.len() as f64;
             let lacks = if has_all { i64::MAX / 2 } else { (share * 1000.0) as i64 - copies(left) };
             Partner { rack, lacks, left, partner: 0, promised: 0 }
@@ -88,8 +88,8 @@ impl Partners {
         self.order.extend(members.first().map(|(most, _)| (*most, *rack)));
     }
 
-    /// The worker outside of `own`'s rack that lacks most, or another one of that rack where there is only one rack. Of
-    /// several that lack as much it is the next by position after `own`, which spreads them.
+    /// The worker outside of `own`'s rack that lacks most; with only one rack, another one of that rack. Of several that
+    /// lack as much, the next by position after `own`, which spreads them.
     fn lacks_most(&self, own: usize) -> usize {
         let own_rack = self.workers[own].rack;
         let other = self.order.iter().map(|(_, rack)| *rack).find(|rack| *rack != own_rack);
@@ -106,7 +106,8 @@ fn copies(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX / 1000) * 1000
 }
 
-/// How many primaries and replicas of `count` partitions each worker is to have: by weight, but no partition's both copies.
+/// How many primaries and replicas of `count` partitions each worker should have: by weight, but never both copies of a
+/// partition.
 pub(super) fn shares(weights: &[f64], count: usize) -> Vec<f64> {
     let (count, sum) = (count as f64, weights.iter().sum::<f64>());
     let heavy = weights.iter().position(|weight| 2.0 * weight > sum);

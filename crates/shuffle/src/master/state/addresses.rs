@@ -1,11 +1,11 @@
-//! The addresses of a worker. It takes pushes on several ports, and to a client, which compares all five parts of a worker's
-//! identity, each of them is a worker with limits of its own. Here they are one.
+//! The addresses of a worker. A worker takes pushes on several ports. Clients compare all five parts of a worker's identity,
+//! so each address looks like a separate worker with limits of its own to them. Here they are one.
 
 use super::{SlotGrant, State, Worker};
 use crate::ids::WorkerId;
 
 impl Worker {
-    /// Everything that clients know this worker by; its own name first.
+    /// All identities under which clients know this worker, its own name first.
     pub(super) fn names<'a>(&'a self, worker: &'a WorkerId) -> impl Iterator<Item = WorkerId> + 'a {
         let further = self.push_ports.iter().map(|port| WorkerId { push_port: *port, ..worker.clone() });
         std::iter::once(worker.clone()).chain(further)
@@ -18,8 +18,8 @@ impl State {
         self.known_as(named).is_some()
     }
 
-    /// The registered worker that a client means by a name. Which ports it has is not in the journal: until it has
-    /// registered with this process, any will do.
+    /// The registered worker that a client means by a name. The journal does not have a worker's push ports, so until it
+    /// registers with this process any push port matches.
     pub(super) fn known_as(&self, named: &WorkerId) -> Option<&WorkerId> {
         if let Some((worker, _)) = self.workers.get_key_value(named) {
             return Some(worker);
@@ -35,7 +35,7 @@ impl State {
         found.map(|(worker, _)| worker)
     }
 
-    /// Deals the partitions of each worker over its addresses, as many as make [`SlotPolicy::push_addresses`] of all.
+    /// Deals each worker's partitions over as many addresses as are needed for [`SlotPolicy::push_addresses`] in total.
     ///
     /// [`SlotPolicy::push_addresses`]: crate::master::slots::SlotPolicy::push_addresses
     pub(super) fn over_addresses(&self, grant: SlotGrant) -> SlotGrant {
@@ -45,12 +45,12 @@ impl State {
         let each = self.limits.slots.push_addresses.div_ceil(used.max(1)).max(1);
         let most = primaries.iter().max().map_or(1, |primaries| each.min(*primaries).max(1));
         let mut workers = Vec::with_capacity(grant.workers.len());
-        // For each worker of the grant where its addresses begin in `workers`, and how many it has there.
+        // For each worker of the grant: where its addresses begin in `workers`, and how many there are.
         let mut spans = Vec::with_capacity(grant.workers.len());
         for ((worker, rack), primaries) in grant.workers.iter().zip(&primaries) {
             let begin = workers.len();
             let names = self.workers[worker].names(worker);
-            // A driver that needs another worker draws from all addresses: a spare one is to be drawn as often.
+            // A driver that needs another worker picks among all addresses, so a spare lists as many as a used one.
             let count = if *primaries == 0 { most } else { each.min(*primaries) };
             workers.extend(names.take(count).map(|name| (name, rack.clone())));
             spans.push((begin, workers.len() - begin));

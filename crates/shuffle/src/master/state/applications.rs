@@ -6,34 +6,34 @@ use super::super::record::{PROPERTIES_MAX, Record, SHUFFLES_REMOVED_MAX, User};
 use super::{Application, Decision, Link, Now, Standing, State, Worker};
 use crate::ids::{ApplicationId, ShuffleId, ShuffleKey, WorkerId};
 
-/// The most bytes of each half of a property that is kept.
+/// The longest key, and the longest value, of a property that is kept, in bytes.
 const PROPERTY_BYTES_MAX: usize = 4096;
 
-/// What an application's heartbeat says.
+/// The content of an application's heartbeat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApplicationPulse {
-    /// Whose heartbeat.
+    /// The application.
     pub application: ApplicationId,
-    /// Workers that the application uses and asks about.
+    /// Workers that it uses and asks about.
     pub workers: Vec<WorkerId>,
 }
 
-/// What an application is told.
+/// The answer to an application's heartbeat.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ApplicationHealth {
-    /// Workers not to use for anything new.
+    /// Workers to use for nothing new.
     pub excluded: Vec<WorkerId>,
-    /// Workers that it asked about and that are not registered.
+    /// Workers that it asked about and that are unknown.
     pub unknown: Vec<WorkerId>,
-    /// Workers that are stopping or leaving: commit what they hold.
+    /// Workers that are stopping or leaving: it should commit what they hold.
     pub shutting: Vec<WorkerId>,
-    /// All its shuffles, as the master knows them.
+    /// All its shuffles that the master knows.
     pub shuffles: Vec<ShuffleId>,
 }
 
 impl State {
-    /// An application is alive. One that was not known is now (after a restart that lost the journal's tail, or when a
-    /// client never registers, as the JVM's does not).
+    /// An application's heartbeat. An unknown application becomes known: the journal's tail may have been lost in a restart,
+    /// or the client never registers, as the JVM's.
     pub fn application_heartbeat(
         &mut self,
         now: Now,
@@ -43,8 +43,8 @@ impl State {
         let Some(application) = self.hear(now, &pulse.application, &mut decision) else { return decision };
         let shuffles = application.shuffles.keys().copied().collect();
         let mut health = ApplicationHealth { shuffles, ..ApplicationHealth::default() };
-        // A driver takes nobody whom it is told to leave alone: with too few others its tasks would fail. It finds
-        // out itself.
+        // A driver never uses a worker that is listed as excluded; with too few others its tasks would fail. Then it is not
+        // listed, and the driver finds out itself.
         let workers_min = application.workers_min;
         let reached = self.workers_available();
         for (worker, held) in &self.workers {
@@ -61,7 +61,7 @@ impl State {
         decision
     }
 
-    /// An application says who it is. Returns whether there is room for it.
+    /// An application registers. Returns whether there is room for it.
     pub fn register_application(
         &mut self,
         now: Now,
@@ -95,8 +95,8 @@ impl State {
         decision
     }
 
-    /// An application ended: all its shuffles may go, at once, and do not come back with another one of its name; those
-    /// neither that it had before it was silent.
+    /// An application ended: all its shuffles, also those from before a silence, may be deleted at once, and do not come
+    /// back with another application of its name.
     pub fn remove_application(&mut self, now: Now, application: &ApplicationId) -> Decision<()> {
         let known = self.applications.get(application).into_iter();
         let known = known.flat_map(|held| held.shuffles.keys().copied());
@@ -106,8 +106,8 @@ impl State {
         decision
     }
 
-    /// Shuffles that the application no longer needs: their data goes, at once. Those that are not known are buried all
-    /// the same, for a worker may hold what a lost journal does not name; its next report brings it the order.
+    /// Shuffles that the application no longer needs: deleted at once. Unknown ones get a tombstone too: a worker may hold
+    /// one that a lost journal does not name, and its next report brings it the order.
     pub fn unregister_shuffles(
         &mut self,
         now: Now,
@@ -132,8 +132,7 @@ impl State {
         decision
     }
 
-    /// An application's own list of shuffles that the master has lost: they are registered again. Returns whether there
-    /// was room.
+    /// An application lists shuffles that the master has lost: they are registered again. Returns whether there was room.
     pub fn revise_shuffles(
         &mut self,
         now: Now,
@@ -160,7 +159,7 @@ impl State {
         decision
     }
 
-    /// Removes applications that were silent for too long.
+    /// Removes applications that have been silent for too long.
     pub(super) fn expire_applications(&mut self, now: Now, decision: &mut Decision<()>) {
         let timeout = self.limits.application_timeout;
         let silent: Vec<ApplicationId> = self
@@ -174,7 +173,7 @@ impl State {
         }
     }
 
-    /// An application is heard, and known from here on. `None` if there is no room for it.
+    /// An application was heard; if unknown it becomes known. `None` if there is no room for it.
     pub(super) fn hear<T>(
         &mut self,
         now: Now,
@@ -191,7 +190,7 @@ impl State {
         Some(held)
     }
 
-    /// Says whose a known application is. What it has said about itself before stands.
+    /// Sets the user of a known application, unless it has one already.
     pub(super) fn name_user<T>(
         &mut self,
         now: Now,
@@ -208,7 +207,7 @@ impl State {
         }
     }
 
-    /// Makes an application known. Returns whether there was room.
+    /// Registers an application if it is unknown. Returns whether there was room.
     pub(super) fn ensure_application<T>(
         &mut self,
         now: Now,
@@ -231,7 +230,7 @@ impl State {
         true
     }
 
-    /// Takes back orders to delete shuffles that are needed after all.
+    /// Cancels orders to delete shuffles that turn out to be needed.
     pub(super) fn take_back_deletions(&mut self, shuffles: &[ShuffleKey]) {
         if shuffles.is_empty() {
             return;
@@ -241,8 +240,8 @@ impl State {
         }
     }
 
-    /// Lets an application go, with all its shuffles. That one has ended is news of an unknown one too: it may have been
-    /// silent before it said so, and workers may still bring something of it.
+    /// Removes an application with all its shuffles. The end of an unknown one matters too: it may have been silent before,
+    /// and workers may still report its shuffles.
     fn let_go(&mut self, now: Now, application: &ApplicationId, silent: bool, decision: &mut Decision<()>) {
         let shuffles: Vec<ShuffleId> = match self.applications.get(application) {
             Some(known) => known.shuffles.keys().copied().collect(),
@@ -254,8 +253,8 @@ impl State {
         self.commit(now, decision, Record::ApplicationRemoved { application, at_unix_ms, silent });
     }
 
-    /// Orders every worker that may hold something of the shuffles, as far as they are known, to delete it; if the
-    /// application is only `silent`, every one that is not silent itself. Returns the workers that have new orders.
+    /// Orders every worker that may hold the shuffles to delete them; if the application is only `silent`, every such worker
+    /// that is not silent itself. Returns the workers that have new orders.
     fn order_deletion(
         &mut self,
         application: &ApplicationId,
@@ -272,7 +271,7 @@ impl State {
                     wake.insert(worker.clone());
                 }
             };
-            // Most shuffles are on few workers: all of them are not asked for each of thousands.
+            // Most shuffles are on few workers: going through all workers for each of thousands would take too long.
             match &shuffle.workers {
                 Some(listed) => {
                     for worker in listed {
@@ -300,7 +299,7 @@ mod tests {
     use super::*;
     use crate::report::{HeldShuffle, Registration, Report};
 
-    /// A worker is heard on a connection, and the master looks who is silent. Returns what the worker is to delete.
+    /// A worker is heard on a connection, and the master checks its timeouts. Returns what the worker is to delete.
     fn beat(
         state: &mut Logged,
         second: u64,
@@ -347,7 +346,7 @@ mod tests {
             assert_eq!(cut_off.applications().is_empty(), silence == long);
             let again = restarted(&cut_off, at(silence));
             for mut state in [cut_off, again] {
-                // Workers' connections are back before the driver's, whose request is still to fail.
+                // Workers' connections are back before the driver's, whose requests fail first.
                 let back = Registration { report: holding(), ..registration(id(0), 0) };
                 assert!(state.register_worker(at(silence + 1), 7, back).reply);
                 for second in (silence + 5..silence + 70).step_by(5) {
@@ -361,23 +360,23 @@ mod tests {
         }
     }
 
-    /// The timeouts of an application and of a worker, and the silence that makes a worker quiet, in seconds.
+    /// In seconds: the timeouts of an application and of a worker, and the silence after which a worker is quiet.
     fn limits() -> [u64; 3] {
         let Limits { application_timeout, worker_timeout, worker_quiet, .. } = Limits::default();
         [application_timeout, worker_timeout, worker_quiet].map(|limit| limit.as_secs())
     }
 
-    /// Whether the worker is to delete something.
+    /// Whether the worker is ordered to delete something.
     fn is_told(state: &mut Logged, number: u16) -> bool {
         state.worker_orders(&id(number), number.into(), 0).unwrap().is_some()
     }
 
-    /// Up to then a master hears one of three workers, and nobody else.
+    /// Until `end` the master hears one of three workers, and nobody else.
     fn cut_off_with_a_worker_until(end: u64) -> Logged {
         let mut state = state_of(3);
         state.limits.unavailable_kept = Duration::from_secs(10);
         let _ = grant(&mut state, BTreeSet::new()).unwrap();
-        // It also holds what nobody knows.
+        // It also holds a shuffle that nobody knows.
         let mut report = holding();
         report.shuffles.push(HeldShuffle { shuffle: ShuffleKey::new("other", 0), locations: 1, bytes: 1 });
         for second in (0..=end).step_by(5) {
@@ -422,7 +421,7 @@ mod tests {
         let [timeout, ..] = limits();
         for second in (0..timeout + 100).step_by(5) {
             if second % 30 == 0 {
-                // It takes free ports, and is another one each time.
+                // With free ports it is another worker each time.
                 let worker = WorkerId { rpc_port: 100 + second as u16, ..id(9) };
                 let registered = state.register_worker(at(second), 9, registration(worker, second));
                 assert!(registered.reply);
@@ -456,7 +455,7 @@ mod tests {
         }
         assert_eq!(beat(&mut state, timeout, 0, 0, holding()), [ShuffleKey::new("app", 0)]);
         assert_eq!(delete(&mut state, 0), [ShuffleKey::new("app", 0)]);
-        // A worker that was away is left alone for as long as the application might be.
+        // A worker that was away keeps its data for as long as the application may be silent.
         let back = Registration { report: holding(), ..registration(id(1), 1) };
         assert!(state.register_worker(at(timeout), 8, back).reply);
         let mut beats = |second| {
@@ -470,7 +469,7 @@ mod tests {
     #[test]
     fn an_application_has_its_time_from_when_it_was_heard() {
         let [timeout, ..] = limits();
-        // Between two looks; and first of all behind a pause, which gives it no more than a moment.
+        // Once between two checks; and once right after a pause, which gives it only a moment.
         for (heard, end) in [(9, timeout + 10), (36_000, 36_000 + timeout + 15)] {
             let mut state = state_of(1);
             let _ = [0, 5].map(|second| beat(&mut state, second, 0, 0, Report::default()));
@@ -482,7 +481,7 @@ mod tests {
         }
     }
 
-    /// An application is let go for its silence, and one of three workers is silent too.
+    /// An application is removed for its silence, while one of three workers is silent too.
     fn let_go_without_the_first_worker() -> (Logged, u64) {
         let mut state = state_of(3);
         state.limits.worker_timeout = 2 * state.limits.application_timeout;
@@ -509,7 +508,7 @@ mod tests {
             assert_eq!(state.remove_application(at(end), &application).records.len(), 2);
             assert_eq!(state.remove_application(at(end), &application).records, [], "it is known");
             let again = restarted(&state, at(end));
-            // Another one may have its name since, and has nothing of it.
+            // Another application may have its name by now, and has nothing of it.
             assert_eq!(state.application_heartbeat(at(end), pulse()).records.len(), 1);
             for mut state in [again, restarted(&state, at(end)), state] {
                 let back = Registration { report: holding(), ..registration(id(0), 0) };

@@ -1,5 +1,5 @@
-//! What operators order: who is out of service, who is to leave or to stay, who is forgotten. Each worker may be given by any
-//! of its names.
+//! Operators' orders: which workers are out of service, are to leave or to stay, or are to be forgotten. A worker may be
+//! named by any of its addresses.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use super::{Decision, LISTED_MAX, Now, State};
 use crate::ids::WorkerId;
 use crate::report::{Command, Phase};
 
-/// An order was refused as a whole, because its list has no room.
+/// An order was refused completely, because its list is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("nothing was done: the list of such workers holds at most {LISTED_MAX}; take others from it first")]
 pub struct ListFull;
@@ -25,7 +25,7 @@ impl State {
         remove: &[WorkerId],
     ) -> Decision<Result<(), ListFull>> {
         let mut decision = Decision::of(Ok(()));
-        // A name may have been excluded before it was a worker's.
+        // A name may have been excluded before a worker had it.
         let mut removed = self.meant(remove);
         removed.extend(remove.iter().cloned());
         let mut added = self.meant(add);
@@ -44,8 +44,8 @@ impl State {
         decision
     }
 
-    /// Clears workers from the list of the lost and the gone, and does not wait for them: one that was to leave, or to
-    /// stay, may come back as any other. Returns those that it knew.
+    /// Removes workers from the list of those that were lost or have left, and cancels their orders to leave or to stay:
+    /// such a worker may come back like any other. Returns those that it knew.
     pub fn forget_departed(&mut self, now: Now, workers: &[WorkerId]) -> Decision<Vec<WorkerId>> {
         let mut decision = Decision::of(Vec::new());
         for worker in self.meant(workers) {
@@ -69,11 +69,12 @@ impl State {
         decision
     }
 
-    /// Tells workers what to do with themselves; unknown ones are returned. To leave for good is told again to each
-    /// process that begins under the worker's name, until it has left or is told to stay, and to stay until it does.
+    /// Gives workers a command; returns those that are unknown. The order to leave for good is repeated to each process that
+    /// starts under the worker's name, until it has left or is told to stay; the order to stay is repeated until the worker
+    /// works again.
     ///
     /// # Errors
-    /// [`ListFull`] if too many would be to leave, or to stay.
+    /// [`ListFull`] if too many workers would be listed to leave, or to stay.
     pub fn command_workers(
         &mut self,
         now: Now,
@@ -111,8 +112,8 @@ impl State {
         decision
     }
 
-    /// Whether a command to a worker must outlive this process, and does not yet. One that is not there may be told to stay:
-    /// it need not leave when it comes back.
+    /// Whether a command to a worker must be written to the journal, because it has to outlive this process. A worker that
+    /// is absent may be told to stay: it need not leave when it comes back.
     fn keeps(&self, command: Command, worker: &WorkerId) -> bool {
         let leaves = self.leaving_by_hand.contains(worker);
         let held = self.workers.get(worker);
@@ -126,7 +127,7 @@ impl State {
         }
     }
 
-    /// The workers that these names mean, each once; a name that is no worker's means itself.
+    /// The workers that these names stand for, each once; an unknown name stands for itself.
     fn meant(&self, named: &[WorkerId]) -> BTreeSet<WorkerId> {
         named.iter().map(|named| self.known_as(named).unwrap_or(named).clone()).collect()
     }
@@ -139,7 +140,7 @@ mod tests {
     use super::*;
     use crate::report::{Registration, Report};
 
-    /// A worker that was told to leave and was killed before it did.
+    /// A worker that was told to leave and was killed before it had left.
     fn killed() -> (Logged, u64) {
         let mut state = state_of(1);
         let _ = state.command_workers(at(0), Command::Decommission, &[id(0)]);
@@ -153,7 +154,7 @@ mod tests {
         Registration { report: Report { phase, ..Report::default() }, ..registration(id(0), 0) }
     }
 
-    /// What a worker is told when it registers, and confirms to have heard.
+    /// The command that a worker gets when it registers; it confirms that.
     fn told(state: &mut Logged, phase: Phase) -> Option<Command> {
         assert!(state.register_worker(at(1), 1, reports(phase)).reply);
         let orders = state.worker_orders(&id(0), 0, 0).unwrap()?;

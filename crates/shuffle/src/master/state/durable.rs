@@ -1,4 +1,4 @@
-//! What outlives the process: what a record changes, and the records that say all of it.
+//! The durable state: what a record changes, and the records that describe all of it.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ use crate::ids::ShuffleKey;
 use crate::master::record::Record;
 use crate::report::Report;
 
-/// What an application is taken to need before its first request for slots in this process: enough for copies.
+/// The workers that an application is assumed to need before its first request for slots to this process: two, for replicas.
 const WORKERS_MIN_UNKNOWN: usize = 2;
 
 impl State {
-    /// Makes one durable change. Idempotent, total: a record that makes no sense (a shuffle of an application that is
-    /// gone) changes nothing.
+    /// Makes one durable change. Idempotent and total: a record that makes no sense (a shuffle of a removed application)
+    /// changes nothing.
     pub fn apply(&mut self, now: Now, record: &Record) {
         match record {
             Record::ApplicationRegistered { application, user, properties, at_unix_ms } => {
@@ -36,8 +36,8 @@ impl State {
                 let removed = self.applications.remove(application).map(|removed| removed.shuffles);
                 let removed = removed.unwrap_or_default();
                 self.shuffle_count -= removed.len();
-                // Silence is no end. It may have been this master that was cut off, and what workers bring back then
-                // waits for the application as anything does that nobody knows.
+                // Silence is not an end: this master may have been cut off, and what workers report later waits for the
+                // application, like everything unknown.
                 if *silent {
                     self.tombstones.let_go(now.monotonic, application, removed.into_keys());
                 } else {
@@ -129,11 +129,11 @@ impl State {
         }
     }
 
-    /// The records that rebuild the durable part from nothing: what a snapshot holds.
+    /// The records that rebuild the durable state from nothing: the content of a snapshot.
     pub fn records(&self) -> Vec<Record> {
         let mut records =
             Vec::with_capacity(self.applications.len() + self.shuffle_count + self.workers.len());
-        // Before those that are known: an application may be back under its name.
+        // Before the known applications: one may be back under its name.
         records.extend(self.tombstones.records_of_let_go());
         for (application, held) in &self.applications {
             records.push(Record::ApplicationRegistered {
@@ -162,7 +162,7 @@ impl State {
             });
         }
         for (worker, departure) in &self.departed {
-            // A departure is one only of a worker that was there.
+            // Only a worker that was registered can depart.
             let (http_port, network_location) = (0, String::new());
             records.push(Record::WorkerRegistered { worker: worker.clone(), http_port, network_location });
             let Departure { at_unix_ms, left, .. } = *departure;

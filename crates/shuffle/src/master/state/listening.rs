@@ -1,15 +1,15 @@
-//! Who is silent for how long, and when silence counts.
+//! How long applications and workers have been silent, and when silence counts.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Decision, Limits, Now, State};
 
-/// A gap between two calls of [`State::expire`] that means that the process did not run.
+/// A gap between two calls of [`State::expire`] from which it follows that the process did not run.
 const PAUSE_NOTICED: Duration = Duration::from_secs(15);
 
 impl State {
-    /// Lets go of whoever was silent for too long. To be called every few seconds.
+    /// Removes applications and workers that have been silent for too long. To be called every few seconds.
     pub fn expire(&mut self, now: Now) -> Decision<()> {
         let mut decision = Decision::of(());
         self.listen(now);
@@ -22,8 +22,8 @@ impl State {
         decision
     }
 
-    /// Counts the time since the last look, unless this master may be cut off. If this process was stopped meanwhile (a
-    /// suspended machine, a debugger), everybody seems silent: they get the time in which they could not be heard.
+    /// Counts the time since the last check, unless this master may be cut off. If this process was stopped meanwhile (a
+    /// suspended machine, a debugger), everybody seems silent: they get as much time as they could not be heard.
     fn listen(&mut self, now: Now) {
         let gap = self.unseen(now);
         self.ran_last = Some(now.monotonic);
@@ -36,20 +36,20 @@ impl State {
         }
     }
 
-    /// The time since silence was looked at last.
+    /// The time since the last check of timeouts.
     pub(super) fn unseen(&self, now: Now) -> Duration {
         now.monotonic.saturating_sub(self.ran_last.unwrap_or(now.monotonic))
     }
 
-    /// What [`State::listened`] will be if the time since the last look counts, so that nobody's silence begins before it was
-    /// heard. It does not if it was a pause.
+    /// What [`State::listened`] will be if the time since the last check counts, so that a silence does not begin before the
+    /// last message. A pause does not count.
     pub(super) fn listened_by(&self, now: Now) -> Duration {
         self.listened + self.unseen(now).min(PAUSE_NOTICED)
     }
 
-    /// Whether half of the workers' hosts or more are missing. Then it may be this master that is cut off, perhaps together
-    /// with the workers on its own machine, and living applications are silent as well. Hosts count, and not workers: one
-    /// that is killed again and again is another worker each time if it takes free ports.
+    /// Whether half of the workers' hosts or more are missing. Then this master may be cut off, perhaps together with the
+    /// workers on its own machine, and living applications seem silent too. Hosts count rather than workers: a worker on
+    /// free ports is a new one each time it is killed and restarted.
     pub(super) fn hears_few(&self, now: Now) -> bool {
         let mut heard: BTreeMap<&str, bool> = self.lost.keys().map(|host| (&**host, false)).collect();
         for (worker, held) in &self.workers {

@@ -1,20 +1,20 @@
 //! The master's decisions, synchronous and free of I/O: time and randomness are arguments.
 //!
-//! Every method takes what a peer said and returns a [`Decision`]: the reply, the records that must be kept before the
-//! reply leaves, and the workers for whom there are new orders. Durable parts change only through [`State::apply`], so
-//! that a restart, which applies the same records, arrives at the same state. What is not durable (heartbeats, reports,
-//! pending orders) comes back with the first report of each worker.
+//! Every method takes what a peer sent and returns a [`Decision`]: the reply, the records that must be kept before the reply
+//! leaves, and the workers that have new orders. Durable parts change only through [`State::apply`], so that a restart,
+//! which applies the same records, arrives at the same state. What is not durable (heartbeats, reports, pending orders)
+//! comes back with the first report of each worker.
 //!
-//! The rule that everything here serves: data of a shuffle is deleted only when its application said so, ended or fell
-//! silent. What the master merely does not know (its journal lost a tail, a worker comes from elsewhere or was cut off
-//! together with the application) it adopts if the application is alive, and leaves alone for as long as an application
-//! may be silent otherwise.
+//! The rule behind everything here: data of a shuffle is deleted only when its application asked for it, ended or fell
+//! silent. Shuffles that the master merely does not know (its journal lost a tail, a worker comes from elsewhere or was cut
+//! off together with the application) it adopts if the application is alive, and otherwise leaves alone for as long as an
+//! application may be silent.
 //!
-//! Time does not count as silence of an application while half of the workers' hosts or more are missing: it may be the
-//! master that is cut off. A host is missing while none of its workers is heard, and counts no more when the last of them has
-//! been lost for [`Limits::application_timeout`]: a loss that lasts delays the end of whoever is silent, and no more. So what a
-//! living application has on a worker that is cut off together with the master is safe for [`Limits::worker_timeout`] and twice
-//! that, less half a minute until that is noticed; what it has elsewhere is safe however long it lasts.
+//! An application's silence is not counted while half of the workers' hosts or more are missing: the master itself may be
+//! cut off. A host is missing while none of its workers is heard, until the last of them has been lost for
+//! [`Limits::application_timeout`]; so a permanent loss only delays the end of silent applications. What a living
+//! application has on a worker cut off together with the master is therefore safe for [`Limits::worker_timeout`] plus twice
+//! that, less half a minute until the outage is noticed; what it has elsewhere is safe however long it lasts.
 
 mod addresses;
 mod applications;
@@ -48,36 +48,36 @@ pub use self::shuffles::{SlotGrant, SlotRefusal, SlotRequest};
 pub use self::standing::Standing;
 pub use self::workers::Unregistered;
 
-/// The most shuffles or applications that one request may name: as many removals as are remembered.
+/// The most shuffles or applications that one request may name: as many as there are tombstones.
 pub const NAMED_MAX: usize = tombstones::COUNT_MAX;
 
-/// The moment of a decision.
+/// The time of a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Now {
-    /// Since an arbitrary moment; never goes back. All timeouts go by it.
+    /// Time since an arbitrary moment; never goes back. All timeouts use it.
     pub monotonic: Duration,
     /// Milliseconds since 1970, for people; may jump.
     pub unix_ms: u64,
 }
 
-/// What the state goes by. The defaults are Celeborn's where it has the setting.
+/// The limits of the state. The defaults are Celeborn's where it has the setting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Limits {
-    /// Silence after which an application is gone (`celeborn.master.heartbeat.application.timeout`), as far as the master heard
-    /// most workers meanwhile.
+    /// Silence after which an application is removed (`celeborn.master.heartbeat.application.timeout`), counting only time
+    /// in which the master heard most workers.
     pub application_timeout: Duration,
     /// Silence after which a worker is lost (`celeborn.master.heartbeat.worker.timeout`).
     pub worker_timeout: Duration,
-    /// Silence after which nothing is granted on a worker until it is heard again, unless there is nobody else: several
+    /// Silence after which nothing is granted on a worker until it is heard again, unless no other is available: several
     /// heartbeats.
     pub worker_quiet: Duration,
     /// How long a lost worker is remembered (`celeborn.master.workerUnavailableInfo.expireTimeout`).
     pub unavailable_kept: Duration,
-    /// Applications at a time; more are refused.
+    /// The most applications at a time; more are refused.
     pub applications_max: usize,
-    /// Shuffles at a time, of all applications; more are refused.
+    /// The most shuffles at a time, over all applications; more are refused.
     pub shuffles_max: usize,
-    /// Workers at a time; more are refused.
+    /// The most workers at a time; more are refused.
     pub workers_max: usize,
     /// How partitions are dealt.
     pub slots: SlotPolicy,
@@ -102,11 +102,11 @@ impl Default for Limits {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "the records must be kept before the reply leaves"]
 pub struct Decision<T> {
-    /// What to answer.
+    /// The answer to the peer.
     pub reply: T,
-    /// What to write to the journal first; already applied.
+    /// What must be written to the journal first; already applied to the state.
     pub records: Vec<Record>,
-    /// Workers with new orders: answer their watches.
+    /// Workers with new orders, whose watches are to be answered.
     pub wake: Vec<WorkerId>,
 }
 
@@ -119,9 +119,9 @@ impl<T> Decision<T> {
 /// An application.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Application {
-    /// Whose it is.
+    /// Its owner.
     pub user: User,
-    /// What it says about itself.
+    /// What it tells about itself.
     pub properties: Vec<(String, String)>,
     /// When it was first seen, in milliseconds since 1970.
     pub registered_unix_ms: u64,
@@ -129,11 +129,11 @@ pub struct Application {
     pub heartbeat_unix_ms: u64,
     /// Its shuffles.
     pub shuffles: BTreeMap<ShuffleId, Shuffle>,
-    /// [`State::listened_by`] the moment when it was last heard.
+    /// [`State::listened_by`] at the time it was last heard.
     heard: Duration,
-    /// Bytes of a partition location of its shuffles, as workers report them; newer reports weigh more.
+    /// Bytes of a partition location of its shuffles, averaged over the workers' reports; newer reports weigh more.
     location_bytes: Option<u64>,
-    /// Workers without which it can place nothing, as its last request for slots says: two for copies.
+    /// The workers that it needs at least, by its last request for slots: two for replicas.
     workers_min: usize,
 }
 
@@ -142,11 +142,11 @@ pub struct Application {
 pub struct Shuffle {
     /// When it was registered, in milliseconds since 1970.
     pub registered_unix_ms: u64,
-    /// The host of the driver that asked for it, if it was in this master's life.
+    /// The host of the driver that asked for it; unknown after a restart of the master.
     pub driver: Option<String>,
-    /// Workers that were listed in its slot replies; `None` if they were before this master's life.
+    /// Workers that were listed in its slot replies; `None` if the master has restarted since it was registered.
     workers: Option<BTreeSet<WorkerId>>,
-    /// Another one had its number before: what a worker has under it may be of that one.
+    /// An earlier shuffle had its number: what a worker reports under it may belong to that one.
     is_again: bool,
 }
 
@@ -157,39 +157,39 @@ pub struct Worker {
     pub http_port: u16,
     /// Its rack.
     pub network_location: String,
-    /// Its program's version, once it registered in this master's life.
+    /// Its program's version, once it has registered since this master started.
     pub version: String,
     /// Its last report, without the shuffles.
     pub report: Report,
     /// When it was last heard, in milliseconds since 1970; 0 if not since this master started.
     pub heartbeat_unix_ms: u64,
-    /// Whether it can be reached, as far as known.
+    /// Whether it can be reached, as far as is known.
     pub link: Link,
     /// Locations granted since its last report.
     pub locations_granted: u64,
-    /// Ports that take pushes besides the one of its identity, once it registered in this master's life.
+    /// Ports that take pushes besides the one of its identity, once it has registered since this master started.
     push_ports: Vec<u16>,
     incarnation: Option<u64>,
     heard: Duration,
     orders: Orders,
-    /// Shuffles of its report that nobody knows, and [`State::listened_by`] when that began.
+    /// Shuffles of its report that are unknown here, with [`State::listened_by`] when each was first reported.
     unknown: BTreeMap<ShuffleKey, Duration>,
     /// The shuffles of its report, without those that it has deleted since.
     held: BTreeMap<ApplicationId, BTreeMap<ShuffleId, Held>>,
 }
 
-/// What a worker holds of a shuffle, of an application, or of all.
+/// What a worker holds of a shuffle, of an application, or in total.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Held {
     /// Bytes of batches.
     pub bytes: u64,
     /// Partition locations, open or committed.
     pub locations: u64,
-    /// Those of them whose shuffle has bytes there.
+    /// Locations of shuffles that have bytes there.
     locations_written: u64,
 }
 
-/// What is known of the way to a worker.
+/// Whether a worker can be reached, as far as is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Link {
     /// Known from the journal, not heard since this master started.
@@ -200,17 +200,17 @@ pub enum Link {
     Broken,
 }
 
-/// A worker that is no more.
+/// When and how a worker went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Departure {
-    /// When, in milliseconds since 1970.
+    /// Milliseconds since 1970.
     pub at_unix_ms: u64,
-    /// Whether it said good-bye.
+    /// Whether it announced that it leaves; if not it was lost.
     pub left: bool,
     seen: Duration,
 }
 
-/// All that the master knows.
+/// Everything that the master knows.
 #[derive(Debug)]
 pub struct State {
     limits: Limits,
@@ -218,24 +218,23 @@ pub struct State {
     shuffle_count: usize,
     workers: BTreeMap<WorkerId, Worker>,
     excluded_by_hand: BTreeSet<WorkerId>,
-    /// Told to leave for good and not gone yet.
+    /// Workers told to leave for good that have not left yet.
     leaving_by_hand: BTreeSet<WorkerId>,
-    /// Told to stay, and not known to work since.
+    /// Workers told to stay that are not known to work since.
     staying_by_hand: BTreeSet<WorkerId>,
     departed: BTreeMap<WorkerId, Departure>,
-    /// Hosts of workers that were lost a short while ago, and when the last of them was.
+    /// Hosts of workers that were lost recently, and when the last one of each was.
     lost: BTreeMap<Arc<str>, Duration>,
     tombstones: Tombstones,
-    /// The last moment in which this process is known to have run.
+    /// When this process is last known to have run.
     ran_last: Option<Duration>,
-    /// Nothing expires before this: set when the process itself was stopped for a while.
+    /// Nothing expires before this time: set after this process was suspended.
     expire_not_before: Duration,
-    /// For how long this master has run and heard most workers: the time by which the silence of applications is measured.
+    /// How long this master has run while hearing most workers: the clock for applications' silence.
     listened: Duration,
 }
 
-/// The longest list of departed workers, of excluded ones, of those that are to leave, of those that are to stay, and of lost
-/// hosts.
+/// The longest of each list: departed, excluded, leaving and staying workers, and lost hosts.
 const LISTED_MAX: usize = 10_000;
 
 impl State {
@@ -258,7 +257,7 @@ impl State {
         }
     }
 
-    /// Makes a record's change and keeps it for the journal.
+    /// Applies a record and adds it to the decision for the journal.
     fn commit<T>(&mut self, now: Now, decision: &mut Decision<T>, record: Record) {
         self.apply(now, &record);
         decision.records.push(record);
@@ -284,12 +283,12 @@ impl State {
         &self.departed
     }
 
-    /// Workers out of service by hand.
+    /// Workers that operators took out of service.
     pub fn excluded_by_hand(&self) -> &BTreeSet<WorkerId> {
         &self.excluded_by_hand
     }
 
-    /// Workers that were told to leave for good and have not, registered or not.
+    /// Workers that were told to leave for good and have not left, registered or not.
     pub fn leaving_by_hand(&self) -> &BTreeSet<WorkerId> {
         &self.leaving_by_hand
     }

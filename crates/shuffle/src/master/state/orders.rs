@@ -1,39 +1,40 @@
-//! Orders to a worker: deletions and commands that go out at once, on its watch.
+//! Orders to a worker: deletions and commands, sent at once through its watch.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ids::ShuffleKey;
 use crate::report::Command;
 
-/// The most deletions waiting for one worker. More are dropped: its next report lists those shuffles still, and they are
+/// The most deletions waiting for one worker. More are dropped: its next report still lists those shuffles, and they are
 /// ordered again.
 pub const WORKER_ORDERS_MAX: usize = 1 << 14;
 
-/// What a worker is to do, since the sequence number it has seen.
+/// The orders of a worker after the sequence number that it has confirmed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OrderBatch {
-    /// To be named in the next watch.
+    /// The number to send with the next watch.
     pub sequence: u64,
     /// Shuffles to delete.
     pub expired: Vec<ShuffleKey>,
-    /// The last command, if there was one.
+    /// The last command, if there is one.
     pub command: Option<Command>,
 }
 
 /// Orders that a worker has not confirmed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Orders {
-    /// The number of the last one. They begin anew with each registration of an unknown worker, which begins its watch anew.
+    /// The number of the last order. Numbering restarts when an unknown worker registers, which restarts its watch, too.
     sequence: u64,
     /// Shuffles to delete, by the number of the order.
     expired: BTreeMap<u64, ShuffleKey>,
-    /// The same, the other way round.
+    /// The same in the other direction.
     waiting: BTreeMap<ShuffleKey, u64>,
     command: Option<(u64, Command)>,
 }
 
 impl Orders {
-    /// Orders a deletion, again if one is waiting: the worker may have carried that out before something arrived late.
+    /// Orders a deletion, with a new number if one is waiting: the worker may have deleted the shuffle before late data
+    /// arrived.
     pub(super) fn delete(&mut self, shuffle: ShuffleKey) {
         self.keep(&shuffle);
         if self.expired.len() < WORKER_ORDERS_MAX {
@@ -43,19 +44,19 @@ impl Orders {
         }
     }
 
-    /// Whether there are deletions that the worker may still be about to carry out.
+    /// Whether there are deletions that the worker may still have to carry out.
     pub(super) fn has_deletions(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// Takes back the order to delete a shuffle that is needed after all.
+    /// Cancels the order to delete a shuffle that turns out to be needed.
     pub(super) fn keep(&mut self, shuffle: &ShuffleKey) {
         if let Some(sequence) = self.waiting.remove(shuffle) {
             self.expired.remove(&sequence);
         }
     }
 
-    /// Whether the worker may still be about to delete a shuffle.
+    /// Whether the worker may still have to delete a shuffle.
     pub(super) fn deletes(&self, shuffle: &ShuffleKey) -> bool {
         self.waiting.contains_key(shuffle)
     }
@@ -65,25 +66,25 @@ impl Orders {
         self.command = Some((self.sequence, command));
     }
 
-    /// Whether the worker may still be to hear of a command.
+    /// Whether a command may not have reached the worker yet.
     pub(super) fn has_command(&self) -> bool {
         self.command.is_some()
     }
 
-    /// Whether the worker may still be to hear that it is to stop.
+    /// Whether the order to stop may not have reached it yet.
     pub(super) fn has_stop(&self) -> bool {
         self.command.is_some_and(|(_, command)| matches!(command, Command::StopNow | Command::StopGracefully))
     }
 
-    /// Another process begins under the worker's name. The one that was told to stop has ended, often before it could
-    /// confirm the order, and this one must not end of it again.
+    /// A new process begins under the worker's name. The old one, told to stop, has ended, often before confirming; the new
+    /// one must not obey that order.
     pub(super) fn begin_life(&mut self) {
         if self.has_stop() {
             self.command = None;
         }
     }
 
-    /// Forgets what the worker has carried out, and says what it has deleted.
+    /// Forgets the orders that the worker has carried out. Returns the shuffles that it has deleted.
     pub(super) fn confirm(&mut self, seen: u64) -> BTreeSet<ShuffleKey> {
         if seen > self.sequence {
             return BTreeSet::new();

@@ -1,4 +1,4 @@
-//! The workers and requests of the state's tests: one application, workers with names by number.
+//! Workers and requests for the state's tests: one application, and workers named by number.
 
 use std::collections::BTreeSet;
 use std::ops::{Deref, DerefMut, RangeInclusive};
@@ -13,7 +13,7 @@ use crate::ids::{ApplicationId, PartitionId, ShuffleId, ShuffleKey, WorkerId};
 use crate::master::record::{Record, User};
 use crate::report::{Command, HeldShuffle, Phase, Registration, Report};
 
-/// A state with the records that its decisions have called for, as a journal has them.
+/// A state with the records of its decisions, as a journal would have them.
 pub struct Logged {
     state: State,
     log: Vec<Record>,
@@ -75,7 +75,7 @@ decisions! {
     expire() -> ();
 }
 
-/// Each on a host of its own.
+/// Each worker has its own host.
 pub fn id(number: u16) -> WorkerId {
     format!("worker{number}:{number}:2:3:4").parse().unwrap()
 }
@@ -102,12 +102,12 @@ pub fn holding() -> Report {
     Report { memory_limit_bytes: 1 << 30, shuffles: vec![held], ..Report::default() }
 }
 
-/// What a worker is to delete.
+/// The shuffles that a worker is ordered to delete.
 pub fn deletions_of(state: &State, number: u16) -> Vec<ShuffleKey> {
     state.workers[&id(number)].orders.pending().map_or(Vec::new(), |orders| orders.expired)
 }
 
-/// A worker deletes what it is to delete, and says so.
+/// A worker deletes what it is ordered to delete, and confirms it.
 pub fn delete(state: &mut State, number: u16) -> Vec<ShuffleKey> {
     let orders = state.worker_orders(&id(number), number.into(), 0).unwrap();
     let Some(orders) = orders else { return Vec::new() };
@@ -124,8 +124,8 @@ pub fn state_of(workers: u16) -> Logged {
     state
 }
 
-/// What another process makes of the records that decisions have called for: no less than what this one knows, and no
-/// more than what a snapshot of it holds.
+/// The state that another process builds from the records of the decisions. It must know no less than this one, and no more
+/// than a snapshot of this one holds.
 pub fn restarted(before: &Logged, now: Now) -> Logged {
     let made_of = |records: &[Record]| {
         let mut state = State::new(before.limits.clone());
@@ -139,7 +139,7 @@ pub fn restarted(before: &Logged, now: Now) -> Logged {
     Logged { state, log: before.log.clone() }
 }
 
-/// Lets a master run that hears nobody: after a pause nobody is lost at once.
+/// Lets a master run that hears nobody; right after a pause nobody is lost yet.
 pub fn run(state: &mut Logged, seconds: RangeInclusive<u64>) {
     seconds.step_by(5).for_each(|second| drop(state.expire(at(second))));
 }

@@ -1,4 +1,4 @@
-//! Slot requests: what a client gets when it registers a shuffle or, as Sail does, replaces a lost location.
+//! Slot requests: what a client gets when it registers a shuffle or (Sail) replaces a lost location.
 
 use std::collections::BTreeSet;
 
@@ -7,15 +7,15 @@ use super::super::slots::{Candidate, Demand, allocate};
 use super::{Decision, Now, Shuffle, Standing, State, Worker};
 use crate::ids::{ApplicationId, PartitionId, ShuffleId, ShuffleKey, WorkerId};
 
-/// A request for partition locations. The same shuffle may ask again and again, for the same partitions too (Sail's
-/// revive does): each answer stands for itself.
+/// A request for partition locations. A client may ask repeatedly for the same shuffle and even the same partitions (as
+/// Sail's revive does): each request is answered by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlotRequest {
-    /// Whose shuffle.
+    /// The application.
     pub application: ApplicationId,
-    /// Whose the application is, which is all that the JVM's client of 0.5 tells of that.
+    /// Its user: the JVM client of 0.5 sends it only here.
     pub user: User,
-    /// Which.
+    /// The shuffle.
     pub shuffle: ShuffleId,
     /// The partitions; repeated ones count once.
     pub partitions: Vec<PartitionId>,
@@ -25,17 +25,17 @@ pub struct SlotRequest {
     pub rack_aware: bool,
     /// The client's limit on workers; 0 is none.
     pub workers_max: usize,
-    /// Workers that the client does not want.
+    /// Workers that the client refuses.
     pub excluded: BTreeSet<WorkerId>,
-    /// The driver's host, for people.
+    /// The driver's host, to be shown to people.
     pub driver: String,
 }
 
 /// Granted locations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlotGrant {
-    /// The workers of the reply with their racks: those used, then the spare ones. One that is used through several of its
-    /// addresses comes once for each.
+    /// The workers of the reply with their racks: first those used, then the spare ones. A worker that is used through
+    /// several addresses is listed once for each.
     pub workers: Vec<(WorkerId, String)>,
     /// For each partition its primary and its replica, as indexes into `workers`.
     pub placements: Vec<(PartitionId, usize, Option<usize>)>,
@@ -44,7 +44,7 @@ pub struct SlotGrant {
 /// Why there are no locations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SlotRefusal {
-    /// No worker is there that may be used (status 27).
+    /// No worker may be used (status 27).
     #[error("no worker is available")]
     NoWorker,
     /// There are workers, but too few for replicas (status 6).
@@ -83,7 +83,7 @@ impl State {
             let shuffle = ShuffleKey { application: request.application.clone(), shuffle: request.shuffle };
             let record = Record::ShuffleRegistered { shuffle: shuffle.clone(), at_unix_ms: now.unix_ms };
             self.commit(now, &mut decision, record);
-            // Registered in this life: from here on the list of its workers is complete.
+            // Registered by this process, so from here on the list of its workers is complete.
             self.shuffle_mut(&shuffle).workers = Some(BTreeSet::new());
         }
         let key = ShuffleKey { application: request.application, shuffle: request.shuffle };
@@ -99,7 +99,8 @@ impl State {
                 }
             }
         }
-        // Clients choose a lost location's new workers themselves, and would take two addresses for two workers.
+        // Clients choose a lost location's new workers themselves, and would take two addresses of one worker for two
+        // workers.
         decision.reply = Ok(if replicate { grant } else { self.over_addresses(grant) });
         decision
     }
@@ -115,18 +116,19 @@ impl State {
             return Err(SlotRefusal::NoWorker);
         }
         let tier = tier(&choices, workers_min(request.replicate));
-        // A driver takes another worker for a lost one, or for a split, only if it is listed: whoever is under pressure for a
-        // moment is a spare at least.
+        // A driver replaces a lost or split location only with a listed worker, so one that is briefly under pressure is
+        // listed as a spare.
         choices.retain(|choice| choice.standing <= tier.max(Standing::Saturated));
         self.place(request, &choices, tier, random)
     }
 
-    /// The workers that the request may get, however they stand.
+    /// The workers that the request may get, whatever their standing.
     fn usable(&self, request: &SlotRequest) -> Vec<Choice<'_>> {
         let excluded: BTreeSet<&WorkerId> =
             request.excluded.iter().filter_map(|named| self.known_as(named)).collect();
         let shuffle = ShuffleKey { application: request.application.clone(), shuffle: request.shuffle };
-        // Where an earlier shuffle of this number is still to be deleted, its batches would be taken for those of this one.
+        // If an earlier shuffle of this number has not been deleted there yet, its batches would be taken for this
+        // shuffle's.
         let application = self.applications.get(&request.application);
         let known = application.and_then(|application| application.shuffles.get(&request.shuffle));
         let is_over = self.tombstones.has_shuffle(&shuffle);
@@ -141,7 +143,7 @@ impl State {
         self.workers.iter().map(choice).filter(usable).collect()
     }
 
-    /// Deals the partitions to the choices of the tier; the others are spares.
+    /// Deals the partitions to the choices of the tier; the others become spares.
     fn place(
         &self,
         request: &SlotRequest,
@@ -183,7 +185,7 @@ impl State {
 }
 
 impl Shuffle {
-    /// Whether what a worker has under its number is of an earlier shuffle, as far as this master's life can tell.
+    /// Whether what a worker holds under this number is of an earlier shuffle, as far as this master knows since it started.
     pub(super) fn is_earlier_on(&self, worker: &WorkerId) -> Option<bool> {
         if !self.is_again {
             return Some(false);
@@ -193,7 +195,7 @@ impl Shuffle {
 }
 
 impl Worker {
-    /// Whether it may have something of a shuffle, as far as it has said in this master's life.
+    /// Whether it may hold something of a shuffle, by what it has reported since this master started.
     fn may_hold(&self, shuffle: &ShuffleKey) -> bool {
         self.incarnation.is_none() || self.holds(shuffle)
     }
@@ -217,7 +219,7 @@ impl<'a> Choice<'a> {
     }
 }
 
-/// The worst standing that gets partitions: the best of which there are enough, or everybody.
+/// The standing down to which workers are used: the best one with enough of them, else all.
 fn tier(choices: &[Choice<'_>], workers_min: usize) -> Standing {
     let mut standings: Vec<Standing> = choices.iter().map(|choice| choice.standing).collect();
     standings.sort_unstable();
@@ -227,7 +229,7 @@ fn tier(choices: &[Choice<'_>], workers_min: usize) -> Standing {
 /// The longest driver host that is remembered.
 const DRIVER_BYTES_MAX: usize = 255;
 
-/// Two copies are never on one worker.
+/// Two copies of a partition are never on one worker.
 fn workers_min(replicate: bool) -> usize {
     if replicate { 2 } else { 1 }
 }

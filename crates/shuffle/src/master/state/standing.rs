@@ -1,25 +1,25 @@
-//! What each worker is to the master, which decides who gets partitions and whom drivers are told to leave alone.
+//! The standing of each worker, which decides who gets partitions and which workers drivers are told to avoid.
 
 use super::{Link, State, Worker};
 use crate::ids::WorkerId;
 use crate::report::Phase;
 
-/// What a worker is to the master at the moment, the best first. Of several that hold the worst counts.
+/// What a worker is to the master, best first. If several apply, the worst counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Standing {
     /// Gets partitions.
     Available,
-    /// Asks for nothing new for the moment: gets partitions only where too few are available, and is a spare otherwise.
+    /// Asked for no new partitions for now: used only if too few others are available, else a spare.
     Saturated,
-    /// Not known to be reached: gets partitions only where too few are, and then the client finds out.
+    /// Not known to be reachable: used only if too few others are; then the client finds out.
     Unreached,
-    /// None of its directories takes anything. From here on a worker gets nothing.
+    /// None of its directories takes data. From here on a worker gets no partitions.
     WithoutStorage,
-    /// Out of service by hand.
+    /// Taken out of service by an operator.
     ExcludedByHand,
-    /// Stopping; comes back.
+    /// Stopping; will come back.
     Stopping,
-    /// Leaving for good, or told to and may not have heard it.
+    /// Leaving for good, or told to leave and may not have heard it yet.
     Decommissioning,
 }
 
@@ -29,34 +29,34 @@ impl Standing {
         self <= Self::Unreached
     }
 
-    /// Whether it may get partitions and can be reached, as far as known.
+    /// Whether it may get partitions and can be reached, as far as is known.
     pub fn is_reached(self) -> bool {
         self <= Self::Saturated
     }
 
-    /// Whether it takes nothing new because it stops or leaves.
+    /// Whether it takes nothing new because it is stopping or leaving.
     pub fn is_leaving(self) -> bool {
         self >= Self::Stopping
     }
 }
 
 impl State {
-    /// What a registered worker is at the moment.
+    /// The standing of a registered worker.
     pub fn standing(&self, worker: &WorkerId) -> Option<Standing> {
         self.workers.get(worker).map(|held| self.standing_of(worker, held))
     }
 
-    /// All of them.
+    /// The standings of all workers.
     pub(super) fn standings(&self) -> impl Iterator<Item = Standing> {
         self.workers.iter().map(|(worker, held)| self.standing_of(worker, held))
     }
 
-    /// The one place that looks at what a worker says, what it was told, and what is known of its way.
+    /// The only place that combines what a worker reports, what it was ordered, and its connection.
     pub(super) fn standing_of(&self, worker: &WorkerId, held: &Worker) -> Standing {
         match held.report.phase {
             Phase::Stopping => Standing::Stopping,
             Phase::Decommissioning => Standing::Decommissioning,
-            // A new process under its name takes nothing either.
+            // A new process under its name gets no partitions either.
             Phase::Normal if self.leaving_by_hand.contains(worker) => Standing::Decommissioning,
             Phase::Normal if self.excluded_by_hand.contains(worker) => Standing::ExcludedByHand,
             Phase::Normal if held.report.is_without_storage() => Standing::WithoutStorage,
@@ -73,8 +73,8 @@ impl State {
 
     /// Whether a shuffle could be registered now.
     pub fn has_available_worker(&self) -> bool {
-        // A client asks this once for a shuffle, and does without us if the answer is no. A connection that was lost
-        // comes back within seconds, and whoever does not is removed.
+        // A client asks once per shuffle, and falls back to its own on a no; a lost connection is back within seconds, so it
+        // does not count.
         self.standings().any(Standing::may_serve)
     }
 }
@@ -117,7 +117,7 @@ mod tests {
             }
         }
 
-        /// The worst of the conditions that hold. Whoever stops does so whatever it was told.
+        /// The worst of the conditions that hold. A worker that stops is stopping, whatever it was told.
         fn worst(self) -> Standing {
             let leaves = self.phase == Phase::Decommissioning;
             let conditions = [
@@ -132,7 +132,7 @@ mod tests {
             holding.max().unwrap_or(Standing::Available)
         }
 
-        /// One that may serve, with its link and whether it is saturated.
+        /// One that may serve, by its link and whether it is saturated.
         fn serving((link, saturated): (usize, usize)) -> usize {
             3 * link + 9 * 8 * saturated
         }
@@ -186,7 +186,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whoever may not serve is never named, and whoever is worse than another only where there are too few of those.
+        /// Workers that may not serve are never listed, and one with a worse standing only if there are too few better ones.
         #[test]
         fn a_grant_takes_the_best_that_suffice(
             numbers in prop::collection::vec(

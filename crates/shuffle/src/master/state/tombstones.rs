@@ -1,5 +1,5 @@
-//! Memory of what was removed, so that a worker's report that crossed the removal does not bring it back; and of what was
-//! let go because its application was silent, in case that ends.
+//! Remembers what was removed, so that a worker's report that crossed the removal does not bring it back; and the shuffles
+//! of silent applications, which may be heard again.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -7,9 +7,9 @@ use std::time::Duration;
 use super::super::record::{Record, SHUFFLES_REMOVED_MAX, User};
 use crate::ids::{ApplicationId, ShuffleId, ShuffleKey};
 
-/// How long a removal is remembered: far longer than any message is under way or any worker stays away with its data.
+/// How long a removal is remembered: far longer than any message is on its way or any worker stays away with its data.
 const KEPT: Duration = Duration::from_secs(6 * 3600);
-/// The most removals of each kind that are remembered; the oldest go first.
+/// The most removals of each kind that are remembered; the oldest are dropped first.
 pub(super) const COUNT_MAX: usize = 1 << 16;
 
 /// Removed applications and shuffles.
@@ -31,7 +31,7 @@ impl Tombstones {
         self.shuffles.bury(now, shuffle.clone());
     }
 
-    /// The application's silence was too long, and it had these shuffles.
+    /// The application was silent for too long; these were its shuffles.
     pub(super) fn let_go(
         &mut self,
         now: Duration,
@@ -43,7 +43,8 @@ impl Tombstones {
             .for_each(|id| self.let_go.bury(now, ShuffleKey::new(application.clone(), id)));
     }
 
-    /// The shuffles that an application had when its silence was too long, and that nobody has named since.
+    /// The shuffles that an application had when it was removed for its silence, and that have not been registered or
+    /// removed since.
     pub(super) fn let_go_of(&self, application: &ApplicationId) -> impl Iterator<Item = ShuffleId> {
         let from = ShuffleKey::new(application.clone(), i32::MIN);
         let later = self.let_go.since.range(from..).map(|(key, _)| key);
@@ -61,17 +62,17 @@ impl Tombstones {
         self.shuffles.unbury(shuffle);
     }
 
-    /// Whether the shuffle was removed by itself, and not only with its application, which may come back.
+    /// Whether the shuffle itself was removed, not only with its application, which may come back.
     pub(super) fn has_shuffle(&self, shuffle: &ShuffleKey) -> bool {
         self.shuffles.since.contains_key(shuffle)
     }
 
-    /// Whether the application said that it ended, and has not been back since.
+    /// Whether the application announced its end, and has not been back since.
     pub(super) fn has_application(&self, application: &ApplicationId) -> bool {
         self.applications.since.contains_key(application)
     }
 
-    /// Whether data of the shuffle may be deleted for certain.
+    /// Whether data of the shuffle may certainly be deleted.
     pub(super) fn covers(&self, shuffle: &ShuffleKey) -> bool {
         self.shuffles.since.contains_key(shuffle)
             || self.applications.since.contains_key(&shuffle.application)
@@ -83,14 +84,14 @@ impl Tombstones {
         self.let_go.expire(now);
     }
 
-    /// The records that let the same go again.
+    /// The records that mark the same shuffles as let go again.
     pub(super) fn records_of_let_go(&self) -> impl Iterator<Item = Record> {
         let mut shuffles: BTreeMap<&ApplicationId, Vec<ShuffleKey>> = BTreeMap::new();
         for key in self.let_go.since.keys() {
             shuffles.entry(&key.application).or_default().push(key.clone());
         }
         shuffles.into_iter().flat_map(|(application, shuffles)| {
-            // Only what is there can be let go.
+            // Only known applications and shuffles can be let go.
             let (application, at_unix_ms) = (application.clone(), 0);
             let (user, properties) = (User::default(), Vec::new());
             let first = Record::ApplicationRegistered {
@@ -106,7 +107,7 @@ impl Tombstones {
         })
     }
 
-    /// The records that bury the same again; their times are of the burial's restart.
+    /// The records that restore these tombstones; their age begins anew with the restart.
     pub(super) fn records(&self) -> impl Iterator<Item = Record> {
         let applications = self.applications.since.keys().map(|application| Record::ApplicationRemoved {
             application: application.clone(),
@@ -129,7 +130,7 @@ impl Tombstones {
     }
 }
 
-/// Keys with the time of their burial, oldest first in the queue.
+/// Keys with the times of their removal, oldest first in the queue.
 #[derive(Debug)]
 struct Graves<K> {
     since: BTreeMap<K, Duration>,
@@ -164,7 +165,7 @@ impl<K: Ord + Clone> Graves<K> {
 
     fn drop_oldest(&mut self) {
         if let Some((at, key)) = self.order.pop_front() {
-            // Buried again since, or dug up: then the queue's entry is not the valid one.
+            // Removed again since, or revived: then this queue entry is outdated.
             if self.since.get(&key) == Some(&at) {
                 self.since.remove(&key);
             }

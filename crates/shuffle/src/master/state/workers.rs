@@ -8,13 +8,13 @@ use super::{Decision, Held, Link, Now, OrderBatch, State, Worker};
 use crate::ids::{ApplicationId, ShuffleId, ShuffleKey, WorkerId};
 use crate::report::{Command, HeldShuffle, Phase, Registration, Report};
 
-/// The answer to a worker that must register first: the master does not know it, or knows another incarnation.
+/// The answer to a worker that must register first: the master does not know it, or knows another incarnation of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the worker is not registered here")]
 pub struct Unregistered;
 
 impl Worker {
-    /// How long it has not been heard.
+    /// How long it has been silent.
     pub fn silent_for(&self, now: Now) -> Duration {
         now.monotonic.saturating_sub(self.heard)
     }
@@ -27,7 +27,7 @@ impl Worker {
         self.held.iter().map(move |(application, held)| (application, sum(held)))
     }
 
-    /// What it holds of all of them.
+    /// What it holds of all applications together.
     pub fn held_of_all(&self) -> Held {
         self.held().fold(Held::default(), |sum, (_, held)| sum.plus(held))
     }
@@ -48,7 +48,7 @@ impl Worker {
 }
 
 impl Held {
-    /// The sum of both, whatever workers say.
+    /// The sum of both; it saturates, because workers may report any number.
     pub fn plus(self, more: Self) -> Self {
         Self {
             bytes: self.bytes.saturating_add(more.bytes),
@@ -59,7 +59,7 @@ impl Held {
 }
 
 impl State {
-    /// A worker registers on a connection. Replies whether there is room for it.
+    /// A worker registers on a connection. Returns whether there is room for it.
     pub fn register_worker(
         &mut self,
         now: Now,
@@ -85,7 +85,7 @@ impl State {
         held.version = version;
         held.push_ports = push_ports;
         held.link = Link::Up(connection);
-        // What it was told may not have reached it, or not its process. That it is to stop was said last where it waits.
+        // Earlier orders may not have reached it or its process; the order to stop, if waiting, was the last.
         let told = match report.phase {
             _ if held.orders.has_stop() => None,
             Phase::Normal => self.leaving_by_hand.contains(&worker).then_some(Command::Decommission),
@@ -113,7 +113,7 @@ impl State {
         let mut decision = Decision::of(Err(Unregistered));
         let Ok(held) = self.registered_mut(worker, incarnation) else { return decision };
         decision.reply = Ok(());
-        // Connections are numbered as they come. What is left on its way of an older one says what was.
+        // Connections are numbered in order: a late message on an older one describes the past.
         if matches!(held.link, Link::Up(newest) if connection < newest) {
             return decision;
         }
@@ -122,7 +122,7 @@ impl State {
         decision
     }
 
-    /// A worker asks for orders newer than `seen`. `None` means that it has to wait.
+    /// A worker asks for orders newer than `seen`. `None` means that there are none yet.
     ///
     /// # Errors
     /// [`Unregistered`] if it must register first.
@@ -152,7 +152,7 @@ impl State {
         let Ok(held) = self.registered_mut(worker, incarnation) else { return decision };
         held.report.phase = phase;
         decision.reply = Ok(());
-        // One that will be back stays known: its shuffles are readable again then.
+        // A worker that will come back stays registered: its shuffles can then be read again.
         if gone && phase == Phase::Decommissioning {
             let record =
                 Record::WorkerRemoved { worker: worker.clone(), at_unix_ms: now.unix_ms, left: true };
@@ -161,9 +161,8 @@ impl State {
         decision
     }
 
-    /// The connection on which a worker was last heard ended: nothing is granted on it until it is heard again, unless
-    /// there is nobody else. Its data counts as there until it was silent for the worker timeout.
-    /// Returns the workers that it concerns.
+    /// The connection on which a worker was last heard has ended: it is granted nothing until heard again, unless no one
+    /// else is available. Its data counts as there until the worker timeout. Returns the workers affected.
     pub fn worker_link_lost(&mut self, connection: u64) -> Vec<WorkerId> {
         let mut lost = Vec::new();
         for (worker, held) in &mut self.workers {
@@ -175,8 +174,8 @@ impl State {
         lost
     }
 
-    /// A client could not reach these workers. The master believes its own connection more than a client's, but
-    /// grants nothing on them until they are heard again, unless there is nobody else.
+    /// A client could not reach these workers. The master trusts its own connection more than a client, but grants nothing
+    /// on them until they are heard again, unless no one else is available.
     pub fn workers_reported_failed(&mut self, workers: &[WorkerId]) {
         for worker in workers {
             let known = self.known_as(worker).cloned();
@@ -186,7 +185,7 @@ impl State {
         }
     }
 
-    /// Removes workers that were silent for too long, and forgets those that are gone for long.
+    /// Removes workers that have been silent for too long, and forgets those that went long ago.
     pub(super) fn expire_workers(&mut self, now: Now, decision: &mut Decision<()>) {
         for held in self.workers.values_mut() {
             if held.silent_for(now) >= self.limits.worker_quiet {
@@ -216,9 +215,9 @@ impl State {
         if held.incarnation == Some(incarnation) { Ok(held) } else { Err(Unregistered) }
     }
 
-    /// Replaces a worker's report and orders the deletion of those of its shuffles that may go: those that were removed, and
-    /// those that nobody has known for as long as an application may be silent. Unknown ones of a live application are
-    /// adopted. The answer to the report names none: it may be late, and their numbers in use again.
+    /// Replaces a worker's report, and orders the deletion of its shuffles that were removed, or have been unknown for as
+    /// long as an application may be silent. Unknown shuffles of a live application are adopted. The reply to the report
+    /// itself names none: it may be late, and a number in use again.
     fn take_report<T>(
         &mut self,
         now: Now,
@@ -253,7 +252,7 @@ impl State {
                 }
             }
         }
-        // While it is still to hear of it, it may work only because it has not heard either that it was to leave.
+        // While a command is waiting, it may report that it works only because it has not heard yet that it is to leave.
         let has_stayed = report.phase == Phase::Normal && !reporter.orders.has_command();
         expired.retain(|shuffle| !reporter.orders.deletes(shuffle));
         if !expired.is_empty() {
@@ -270,15 +269,15 @@ impl State {
         }
         self.learn_sizes(worker);
         adopted.truncate(self.limits.shuffles_max.saturating_sub(self.shuffle_count));
-        // The application may have been gone for a while, and its end the reason for an order that waits still.
+        // The application may have been gone for a while, and a pending order may stem from its end.
         self.take_back_deletions(&adopted);
         for shuffle in adopted {
             self.commit(now, decision, Record::ShuffleRegistered { shuffle, at_unix_ms: now.unix_ms });
         }
     }
 
-    /// Updates what is known of the applications' partition sizes. Locations without bytes are still to be written, or
-    /// were never: they say nothing.
+    /// Updates the estimates of the applications' partition sizes. Locations without bytes have not been written yet, or
+    /// never will be, so they do not count.
     fn learn_sizes(&mut self, worker: &WorkerId) {
         for (application, held) in self.workers[worker].held() {
             let Some(known) = self.applications.get_mut(application).filter(|_| held.bytes > 0) else {
@@ -319,7 +318,7 @@ mod tests {
         beat(&mut state, quiet, 1);
         let granted = grant(&mut state, BTreeSet::new()).unwrap();
         assert!(granted.workers.iter().all(|(worker, _)| *worker == id(1)));
-        // A client that hears of no worker at all does without us, so it hears of these.
+        // A client that is told of no worker falls back to its own shuffle, so it is told of these.
         assert_eq!(state.worker_link_lost(1), [id(1)]);
         assert_eq!((state.workers_available(), state.has_available_worker()), (0, true));
         let granted = grant(&mut state, BTreeSet::from([id(1)])).unwrap();
@@ -350,7 +349,7 @@ mod tests {
             let registered = state.register_worker(at(life), life, registration(id(0), life));
             assert!(registered.reply);
             let orders = state.worker_orders(&id(0), life, 0).expect("it is registered");
-            // Confirmed: the process has begun to drain.
+            // Confirmed: the process has begun to leave.
             let command = orders.as_ref().and_then(|orders| orders.command);
             let _ = state.worker_orders(&id(0), life, orders.map_or(0, |orders| orders.sequence));
             command
@@ -365,7 +364,7 @@ mod tests {
         assert_eq!(stays.records.len(), 1);
         let _ = told(&mut again, 3);
         assert_eq!(told(&mut again, 4), None);
-        // One that has left may come back under its name.
+        // A worker that has left may come back under its name.
         assert_eq!(told(&mut state, 5), Some(Command::Decommission));
         let left = state.worker_leaves(at(6), &id(0), 5, Phase::Decommissioning, true);
         assert_eq!(left.reply, Ok(()));
@@ -409,13 +408,13 @@ mod tests {
         for (life, stop) in [(0, Command::StopNow), (1, Command::StopGracefully)] {
             let _ = state.command_workers(at(0), stop, &[id(0)]);
             assert_eq!(told(&mut state, life), Some(stop));
-            // A new connection of the same process may not have heard it yet.
+            // The order may not have reached a new connection of the same process yet.
             let _ = state.register_worker(at(1), 7, registration(id(0), life));
             assert_eq!(told(&mut state, life), Some(stop));
             let _ = state.register_worker(at(2), 8, registration(id(0), life + 1));
             assert_eq!(told(&mut state, life + 1), None);
         }
-        // Whoever is to leave for good is still to leave when it comes back.
+        // A worker that is to leave for good still is when it comes back.
         let _ = state.command_workers(at(3), Command::Decommission, &[id(0)]);
         let _ = state.register_worker(at(3), 9, registration(id(0), 3));
         assert_eq!(told(&mut state, 3), Some(Command::Decommission));
@@ -429,7 +428,7 @@ mod tests {
         let _ = state.remove_application(at(1), &application);
         let _ = state.unregister_shuffles(at(2), &application, &[ShuffleId(0)]);
         assert_eq!(state.application_heartbeat(at(3), pulse()).reply.unwrap().shuffles, []);
-        // A worker that was away all the time brings its data back.
+        // A worker that was away all the time comes back with its data.
         let _ = state.register_worker(at(4), 7, Registration { report: holding(), ..registration(id(7), 7) });
         assert_eq!(deletions_of(&state, 7), [ShuffleKey::new("app", 0)]);
     }
@@ -529,7 +528,7 @@ mod tests {
         let mut state = restarted(&before, at(2));
         let _ = state.register_worker(at(3), 0, registration(id(0), 0));
         let _ = state.register_worker(at(3), 1, holder(1));
-        // The first answer is lost on its way, and the number is in use.
+        // The first answer was lost on its way, and the number is in use.
         for _ in 0..2 {
             assert_eq!(granted(&mut state), [id(0)].into(), "the others have it, or have yet to say");
         }
@@ -539,7 +538,7 @@ mod tests {
             assert_eq!(delete(&mut state, worker), [ShuffleKey::new("app", 0)]);
         }
         assert_eq!(granted(&mut state), [0, 1, 2].map(id).into());
-        // Another process does not know to whom it was listed.
+        // Another process does not know which workers were listed.
         let mut state = again;
         for (worker, report) in [registration(id(0), 0), holder(1), holder(2)].into_iter().enumerate() {
             let _ = state.register_worker(at(5), worker as u64, report);
@@ -552,12 +551,12 @@ mod tests {
         assert_eq!(granted(&mut state), [0, 1, 2].map(id).into());
     }
 
-    /// A worker registers that holds the application's first shuffle.
+    /// The registration of a worker that holds the application's first shuffle.
     fn holder(number: u16) -> Registration {
         Registration { report: holding(), ..registration(id(number), number.into()) }
     }
 
-    /// Whom the application's first shuffle is granted on.
+    /// The workers on which the application's first shuffle is granted.
     fn granted(state: &mut Logged) -> BTreeSet<WorkerId> {
         let granted = grant(state, BTreeSet::new()).unwrap().workers;
         granted.into_iter().map(|(worker, _)| worker).collect()
@@ -580,7 +579,7 @@ mod tests {
         assert_eq!(granted(&mut state), [id(0)].into());
         assert_eq!(delete(&mut state, 1), [ShuffleKey::new("app", 0)]);
         assert_eq!(granted(&mut state), [id(0), id(1)].into());
-        // What they have of it now is of this one.
+        // What they hold of it now belongs to this one.
         for (number, connection) in [(0, 0), (1, 9)] {
             let beat =
                 state.worker_heartbeat(at(lost + 20), connection, &id(number), number.into(), holding());
@@ -600,7 +599,7 @@ mod tests {
         };
         assert_eq!(beat(&mut state), (Ok(()), Vec::new()), "it is on its way");
         assert_eq!(delete(&mut state, 0), [ShuffleKey::new("app", 0)]);
-        // What it reported before comes behind.
+        // An earlier report arrives after that.
         assert_eq!(beat(&mut state), (Ok(()), vec![id(0)]));
         assert_eq!(grant(&mut state, BTreeSet::new()), Err(SlotRefusal::NoWorker));
         assert_eq!(delete(&mut state, 0), [ShuffleKey::new("app", 0)]);

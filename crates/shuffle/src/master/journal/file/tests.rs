@@ -1,4 +1,4 @@
-//! Tests of the journal with real files: what comes back after a restart, and what damage costs.
+//! Tests of the journal with real files: what a restart reads, and what damage costs.
 
 mod faults;
 
@@ -20,7 +20,7 @@ fn registered(shuffle: i32) -> Record {
 }
 
 fn options(dir: &Path) -> FileJournalOptions {
-    // What reaches the disk, and when, is for each test to say.
+    // Each test decides itself what is synced, and when.
     let sync_interval = Duration::from_secs(3600);
     FileJournalOptions { snapshot_after_bytes: 4096, sync_interval, ..FileJournalOptions::new(dir) }
 }
@@ -29,7 +29,7 @@ fn open(dir: &Path) -> (FileJournal, Vec<Record>) {
     FileJournal::open(options(dir)).unwrap()
 }
 
-/// Looks at what the thread has, when it has done all that it was asked before.
+/// Looks at the writing thread's state, once it has done everything that it was asked before.
 fn with_writer<T: Send + 'static>(
     journal: &FileJournal,
     show: impl FnOnce(&mut Writer) -> T + Send + 'static,
@@ -48,7 +48,7 @@ fn settle(journal: &FileJournal) {
     with_writer(journal, |_| ());
 }
 
-/// Appends as if the process were killed behind it: nothing is flushed by us.
+/// Appends as if the process were killed right after it: we flush nothing.
 fn append(journal: &mut FileJournal, range: std::ops::Range<i32>) {
     for shuffle in range {
         drop(journal.append(&[registered(shuffle)]));
@@ -143,7 +143,7 @@ fn the_file_before_the_last_may_be_torn_too_and_no_other() {
             assert_eq!((records, next), (expected(len), 7), "{len} bytes");
         }
     }
-    // What was allocated and never written is as good as torn.
+    // Space that was allocated and never written counts as torn.
     let mut zeroed = whole.clone();
     zeroed[whole.len() - 50..].fill(0);
     fs::write(&path, &zeroed).unwrap();
@@ -211,7 +211,7 @@ fn a_segment_says_nothing_of_one_before_it_that_is_not_on_the_disk() {
     append(&mut journal, 0..3);
     let job = journal.snapshot(Vec::new());
     append(&mut journal, 3..4);
-    sync(&journal); // The thread comes before the job.
+    sync(&journal); // The thread is done before the job starts.
     append(&mut journal, 4..5);
     drop((job, journal));
     let path = Files::list(dir.path()).unwrap().journals.pop_first().unwrap().1;
@@ -226,7 +226,7 @@ fn a_snapshot_brings_the_segment_before_it_to_the_disk_and_the_next_says_so() {
     let (mut journal, _) = open(dir.path());
     append(&mut journal, 0..3);
     let path = last_file(dir.path());
-    // The snapshot cannot be written, and does not take the place of what it was to replace.
+    // The snapshot cannot be written, and does not replace the previous one.
     fs::create_dir(dir.path().join("snapshot.tmp")).unwrap();
     journal.snapshot(Vec::new())();
     append(&mut journal, 3..4);
@@ -253,7 +253,7 @@ fn what_a_snapshot_has_replaced_is_not_read_and_goes_with_the_next() {
     append(&mut journal, 5..6);
     drop(journal);
     let new = all();
-    // Killed before they were removed. Rot in them is nobody's loss.
+    // Killed before they were removed; damage in them costs nothing.
     for (mut bytes, path) in old {
         bytes[30] ^= 1;
         fs::write(path, bytes).unwrap();
@@ -327,6 +327,6 @@ fn a_hundred_thousand_records_are_not_read_again_and_again() {
     let started = Instant::now();
     let (_, read) = FileJournal::open(FileJournalOptions::new(dir.path())).unwrap();
     assert_eq!(read.len(), records.len());
-    // It takes a fraction of a second; what is quadratic takes minutes.
+    // It takes a fraction of a second; a quadratic algorithm takes minutes.
     assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
 }

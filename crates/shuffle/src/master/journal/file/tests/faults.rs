@@ -8,15 +8,15 @@ fn a_snapshot_that_fails_leaves_nothing_behind() {
     let (mut journal, _) = open(dir.path());
     append(&mut journal, 0..3);
     let next = with_writer(&journal, |writer| writer.next);
-    // No file takes the place of a directory.
+    // No file can replace a directory.
     fs::create_dir_all(snapshot_path(dir.path(), next).join("full")).unwrap();
     journal.snapshot((0..3).map(registered).collect())();
     let unfinished = dir.path().join("snapshot.tmp");
     assert!(!unfinished.exists(), "the room is the records'");
-    append(&mut journal, 3..4); // There is no fault: all is kept, in two files.
+    append(&mut journal, 3..4); // There is no fault: everything is kept, in two files.
     fs::remove_dir_all(snapshot_path(dir.path(), next)).unwrap();
     drop(journal);
-    fs::write(&unfinished, b"half").unwrap(); // Killed before it had its name.
+    fs::write(&unfinished, b"half").unwrap(); // Killed before it was renamed.
     assert_eq!(open(dir.path()).1, [0, 1, 2, 3].map(registered));
     assert!(!unfinished.exists());
 }
@@ -56,7 +56,7 @@ fn a_journal_that_could_not_write_is_whole_after_a_snapshot() {
     assert_eq!(open(dir.path()).1, (0..6).map(registered).collect::<Vec<_>>());
 }
 
-/// A file that may be cut and not written stands for a full disk. Returns the real one.
+/// A file that can be cut but not written acts as a full disk. Returns the real one.
 fn fill_disk(journal: &mut FileJournal) -> Arc<File> {
     swap_file(journal, sealed(SealFlags::WRITE))
 }
@@ -127,7 +127,7 @@ fn no_segment_begins_behind_one_that_could_not_be_cut() {
     let dir = tempfile::tempdir().unwrap();
     let (mut journal, _) = open(dir.path());
     append(&mut journal, 0..3);
-    // Half a record reaches the file, and neither the rest of it nor the cut is possible.
+    // Half a record reaches the file; neither writing the rest nor cutting it off is possible.
     let path = last_file(dir.path());
     let mut torn = fs::read(&path).unwrap();
     torn.extend_from_within(..10);
@@ -194,7 +194,7 @@ fn an_fsync_that_failed_is_not_tried_again_whoever_saw_it() {
     assert!(Files::list(dir.path()).unwrap().snapshots.is_empty());
 }
 
-/// A device that takes all that is written, and fails every fsync.
+/// A device that accepts all writes, and fails every fsync.
 fn no_sync() -> File {
     File::options().append(true).open("/dev/null").unwrap()
 }
@@ -206,7 +206,7 @@ fn now_or_never(mut kept: Kept) -> Option<Result<()>> {
     }
 }
 
-/// A pipe that nobody reads stands for a disk that hangs; the reader lets it go on.
+/// A pipe that nobody reads acts as a disk that hangs; reading it lets the disk go on.
 fn hang_disk(journal: &FileJournal) -> std::io::PipeReader {
     let (reader, mut writer) = std::io::pipe().unwrap();
     writer.write_all(&[7; 1 << 16]).unwrap();
@@ -231,7 +231,7 @@ async fn a_disk_that_hangs_holds_nobody_up() {
     let kept = journal.append(&[registered(3)]);
     assert!(now_or_never(kept).unwrap().is_ok(), "nobody waits once that is known");
     assert!(journal.is_snapshot_due(Instant::now() + RETRY_MIN));
-    drop(journal.snapshot((0..4).map(registered).collect())); // Given up: a pipe takes no fsync.
+    drop(journal.snapshot((0..4).map(registered).collect())); // Given up: a pipe cannot be synced.
     drop(journal.append(&[registered(4)]));
     reader.read_exact(&mut [0; 1 << 16]).unwrap();
     settle(&journal);
@@ -286,7 +286,7 @@ async fn what_rests_on_a_record_that_was_not_written_is_not_kept_either() {
     journal.queue.push(Order::Show(Box::new(fill)));
     let lost = journal.append(&[registered(2)]);
     let rests = journal.append(&[]);
-    // What follows goes to a file that takes it, and still lacks what is before.
+    // What follows goes to a file that accepts it, but records before it are still missing.
     drop(journal.snapshot((0..3).map(registered).collect()));
     let behind = [journal.append(&[registered(3)]), journal.append(&[])];
     drop(held);
@@ -304,7 +304,7 @@ async fn what_was_refused_while_the_disk_hung_leaves_no_gap_in_a_segment() {
     let (mut journal, _) = open(dir.path());
     append(&mut journal, 0..2);
     let held = journal.hold_up();
-    // Too much at once for a queue that is not empty.
+    // Too much at once, and the queue is not empty.
     let records: Vec<Record> = (2..2 + (WAITING_MAX_BYTES / 8) as i32).map(registered).collect();
     drop(journal.append(&[registered(2)]));
     journal.append(&records).await.unwrap();
@@ -332,7 +332,7 @@ fn what_was_refused_while_a_snapshot_began_does_not_end_the_journal_for_good() {
     drop(held);
     job();
     assert!(journal.fault().is_some(), "what was refused is in no file");
-    // Nothing was decided since, so that the segment that was begun is still empty.
+    // Nothing was decided since, so the segment that was begun is still empty.
     journal.snapshot((0..4).map(registered).collect())();
     assert_eq!(journal.fault(), None);
     append(&mut journal, 4..5);
@@ -345,7 +345,7 @@ async fn a_journal_that_is_whole_passes_over_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let (mut journal, _) = open(dir.path());
     append(&mut journal, 0..2);
-    // However it came to this.
+    // Whatever the cause.
     with_writer(&journal, |writer| writer.segment.end());
     let held = journal.hold_up();
     let kept = journal.append(&[registered(2)]);
