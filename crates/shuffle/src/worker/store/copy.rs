@@ -1,10 +1,10 @@
-//! The batches of one copy of one location: the index, and for each entry where its bytes are.
+//! The batches of one copy of one location: the index, and where the bytes of each entry are.
 //!
-//! Batches arrive in memory and leave it from the front, in runs, so that what is on disk is a prefix:
+//! Batches arrive in memory and leave it from the front, in runs, so that a prefix of them is on disk:
 //!
 //! ```text
 //! entries   0 ........ n ........ m ........
-//! place     run 0      run 1      held (memory, or a batch too large for it that went to disk by itself)
+//! place     run 0      run 1      held (in memory, or a batch too large for it that went directly to disk)
 //! ```
 
 use std::collections::{BTreeSet, VecDeque};
@@ -20,19 +20,19 @@ use crate::wire::batch::{BatchHeader, ByteOrder};
 use crate::worker::index::Index;
 use crate::worker::memory::{Charge, Memory};
 
-/// What the index has of a batch, with the slack of its vector: an entry, and the checksum of one on disk.
+/// Index memory of a batch, with the vector's slack: an entry, and a checksum if it is on disk.
 const ENTRY_BYTES: u64 = 56;
-/// What a run costs besides its checksums: itself, with the slack of its vector or in a box, and the allocation of those.
+/// Memory of a run besides its checksums: the run, with the vector's slack or in a box, and the allocation of the checksums.
 const RUN_BYTES: u64 = 64;
-/// What a batch costs on its way to disk besides itself: its row, another handle, and its checksum.
+/// Extra memory of a batch while it is being spilled: its row, a second handle, its checksum.
 const SPILL_ROW_BYTES: u64 = 100;
-/// What a batch costs as long as it is not in a run, with the slack of its queue: a handle.
+/// Memory of a batch that is in no run: a handle, with the queue's slack.
 const HANDLE_BYTES: u64 = 40;
 
-/// Batches that lie one after the other in a segment.
+/// Batches that follow each other in a segment.
 #[derive(Debug)]
 struct Run {
-    /// The number of the first one.
+    /// The number of its first batch.
     first: u32,
     segment: Arc<Segment>,
     at: u64,
@@ -42,7 +42,7 @@ struct Run {
 #[derive(Debug)]
 enum Held {
     Memory(Bytes),
-    /// A run of one, not yet part of the prefix.
+    /// A single batch, not yet part of the prefix.
     Disk(Box<Run>),
 }
 
@@ -53,11 +53,11 @@ pub enum Place {
     Memory(Bytes),
     /// In a segment.
     Disk {
-        /// Which.
+        /// The file.
         segment: Arc<Segment>,
         /// The file offset.
         at: u64,
-        /// CRC-32 that it must have.
+        /// The CRC-32 that it must have.
         checksum: u32,
     },
 }
@@ -72,14 +72,14 @@ impl Place {
     }
 }
 
-/// A run that lay on disk when the worker started.
+/// A run that was on disk when the worker started.
 #[derive(Debug)]
 pub struct FoundRun {
     /// The file.
     pub segment: Arc<Segment>,
     /// Where its first batch begins.
     pub at: u64,
-    /// What the index knows about each batch.
+    /// The index data of each batch.
     pub rows: Vec<RunRow>,
 }
 
@@ -87,27 +87,27 @@ pub struct FoundRun {
 #[derive(Debug)]
 pub struct LocationCopy {
     file: FileName,
-    /// Which of the locations that had this name; see [`super::record`].
+    /// Distinguishes locations that had the same name one after the other; see [`super::record`].
     life: u64,
     index: Index,
     runs: Vec<Run>,
     held: VecDeque<Held>,
     /// Bytes of the held batches that are in memory.
     resident: u64,
-    /// A run is being written; the next one waits, so that the prefix grows in order.
+    /// Whether a run is being written; the next one waits, so that the prefix grows in order.
     spilling: bool,
-    /// The seal is on disk.
+    /// Whether the seal is on disk.
     seal_written: bool,
     overhead: Charge,
-    /// Handles that the queue has had room for since it was empty.
+    /// How many handles are charged: the queue keeps room for them until it is shrunk.
     handles: u64,
     repeated: Option<Arc<[u32]>>,
-    /// Batches that did not match their checksums, or were read together with one.
+    /// Batches that did not match their checksums, or were read together with one that did not.
     suspects: BTreeSet<u32>,
 }
 
 impl LocationCopy {
-    /// An empty one.
+    /// A copy without batches.
     pub fn new(file: FileName, life: u64, memory: &Memory) -> Self {
         Self {
             file,
@@ -125,7 +125,7 @@ impl LocationCopy {
         }
     }
 
-    /// One that lay on disk when the worker started. The runs are given in the order of their batches.
+    /// A copy that was on disk when the worker started. The runs are in the order of their batches.
     pub fn recovered(file: FileName, life: u64, runs: Vec<FoundRun>, memory: &Memory) -> Self {
         let mut copy = Self::new(file, life, memory);
         copy.seal_written = true;
@@ -145,33 +145,33 @@ impl LocationCopy {
         copy
     }
 
-    /// Which copy of which location this is.
+    /// The location, and which of its copies this is.
     pub fn file(&self) -> FileName {
         self.file
     }
 
-    /// Which of the locations that had this name.
+    /// Distinguishes locations that had the same name one after the other.
     pub fn life(&self) -> u64 {
         self.life
     }
 
-    /// What is known about each batch.
+    /// The index of all batches.
     pub fn index(&self) -> &Index {
         &self.index
     }
 
-    /// Remembers that something was wrong with these batches.
+    /// Marks these batches as damaged.
     pub fn suspect(&mut self, entries: impl Iterator<Item = u32>) {
         self.suspects.extend(entries);
     }
 
-    /// Batches with which something was wrong, or with one beside them.
+    /// Batches that were damaged, or were read together with one that was.
     pub fn suspects(&self) -> &BTreeSet<u32> {
         &self.suspects
     }
 
-    /// Reads the ids of every batch in the other byte order; see [`Index::swap_byte_order`]. What has runs on disk was
-    /// decided before they were written.
+    /// Reads the ids of all batches in the other byte order; see [`Index::swap_byte_order`]. The order of batches that are
+    /// in runs on disk was decided before they were written.
     pub fn swap_byte_order(&mut self) {
         if self.runs.is_empty() {
             self.index.swap_byte_order();
@@ -183,24 +183,24 @@ impl LocationCopy {
         self.resident
     }
 
-    /// Bytes in memory that a spill may take now.
+    /// Bytes in memory that may be spilled now.
     pub fn spillable(&self) -> u64 {
         if self.spilling { 0 } else { self.resident }
     }
 
-    /// Whether a run is on its way to disk.
+    /// Whether a run is being written.
     pub fn is_spilling(&self) -> bool {
         self.spilling
     }
 
-    /// Adds a batch that is in memory.
+    /// Adds a batch in memory.
     pub fn append(&mut self, header: &BatchHeader, batch: Bytes) {
         self.resident += batch.len() as u64;
         self.push(header, batch.len() as u32);
         self.held.push_back(Held::Memory(batch));
     }
 
-    /// Adds a batch that went to disk while it arrived, and returns its number.
+    /// Adds a batch that was written to disk while it arrived, and returns its number.
     pub fn append_on_disk(
         &mut self,
         header: &BatchHeader,
@@ -245,9 +245,8 @@ impl LocationCopy {
         Place::Disk { segment: Arc::clone(&run.segment), at, checksum }
     }
 
-    /// What leaves memory next: the batches from the front on, until they and what they cost on their way are `bytes_max`, or
-    /// one is on disk already; and how much that is.
-    /// The batches stay readable here until [`LocationCopy::spilled`].
+    /// The batches to spill next: from the front, until they and their cost come to `bytes_max` or one is on disk already;
+    /// and how much that is. They stay readable until [`LocationCopy::spilled`].
     pub fn begin_spill(&mut self, bytes_max: u64) -> Option<(RunToWrite, u64)> {
         if self.spilling {
             return None;
@@ -285,7 +284,7 @@ impl LocationCopy {
         }
     }
 
-    /// The run that [`LocationCopy::begin_spill`] gave is on disk: lets go of the batches.
+    /// The run from [`LocationCopy::begin_spill`] is on disk: drops the batches from memory.
     pub fn spilled(&mut self, segment: &Arc<Segment>, written: WrittenRun) {
         let first = self.held_from();
         for held in self.held.drain(..written.checksums.len()) {
@@ -297,7 +296,7 @@ impl LocationCopy {
         self.overhead.grow(RUN_BYTES);
         self.runs.push(Run { first, segment: Arc::clone(segment), at, checksums });
         self.absorb_disk_prefix();
-        // Where batches come while others go, the queue is never empty.
+        // While new batches arrive the queue is never empty, so it has to be shrunk here.
         self.held.shrink_to(2 * self.held.len());
         let handles = self.handles.min(self.held.capacity() as u64);
         drop(self.overhead.split(HANDLE_BYTES * (self.handles - handles)));
@@ -305,23 +304,23 @@ impl LocationCopy {
         self.spilling = false;
     }
 
-    /// The run could not be written: the batches stay.
+    /// The run could not be written: the batches stay in memory.
     pub fn spill_failed(&mut self) {
         self.spilling = false;
     }
 
-    /// Whether every batch is on disk, if there is any, where a restarted worker finds it, and no seal says so yet.
+    /// Whether all batches, if there are any, are on disk where a restart finds them, and no seal says so yet.
     pub fn wants_seal(&self) -> bool {
         self.resident == 0 && !self.seal_written && self.segments().all(|segment| segment.is_finished())
     }
 
-    /// The seal that says so, of a location in a shuffle whose batch headers have that order.
+    /// The seal for that; `order` is the byte order of the shuffle's batch headers.
     pub fn seal(&self, order: Option<ByteOrder>, replicated: bool) -> Seal {
         let count = self.index.entries().len() as u32;
         Seal { file: self.file, life: self.life, count, bytes: self.index.bytes(), order, replicated }
     }
 
-    /// Remembers that the seal is on disk.
+    /// Notes that the seal is on disk.
     pub fn sealed_on_disk(&mut self) {
         self.seal_written = true;
     }
@@ -334,7 +333,7 @@ impl LocationCopy {
         }))
     }
 
-    /// The entries of a committed location that repeat earlier ones; found once, when its first reader comes.
+    /// The entries of a committed location that repeat earlier ones; computed once, for its first reader.
     pub fn repeated(&mut self) -> Arc<[u32]> {
         Arc::clone(self.repeated.get_or_insert_with(|| self.index.repeated().into()))
     }

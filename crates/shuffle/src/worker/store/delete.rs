@@ -1,4 +1,4 @@
-//! Deletes the files of shuffles that are not here any more, and tries again where the disk does not let it.
+//! Deletes the files of removed shuffles, and retries those that the disk refuses.
 
 use std::io;
 use std::sync::{Arc, MutexGuard, PoisonError, Weak};
@@ -11,32 +11,32 @@ use super::segment::{self, Segment};
 use super::target::Unwritten;
 use crate::ids::ShuffleKey;
 
-/// How often files are tried again that could not be deleted.
+/// How often a failed deletion is retried.
 const DELETION_RETRY: Duration = if cfg!(test) { Duration::from_millis(20) } else { Duration::from_secs(5) };
 
-/// The files of a shuffle that is not here any more.
+/// The files of a removed shuffle.
 #[derive(Debug)]
 pub struct Removed {
     pub(super) files: Vec<Arc<Segment>>,
     lease: Option<Arc<Lease>>,
-    /// Whose folders go with all that is in them, because that is not known.
+    /// The shuffle, if its folders are to be deleted with everything in them, because their contents are unknown.
     unseen: Option<ShuffleKey>,
-    /// It was said that it could not be deleted.
+    /// Whether the failure was logged.
     was_refused: bool,
 }
 
-/// What could not be deleted, by directory. There are no more shuffles in it than [`Store::shuffle_count`] says.
+/// What could not be deleted, by directory. [`Store::shuffle_count`] counts these shuffles, too.
 #[derive(Debug, Default)]
 pub(super) struct Undeleted {
     lots: Vec<(Arc<Directory>, Vec<Removed>)>,
-    /// A task tries them again.
+    /// Whether a task is retrying them.
     is_retried: bool,
 }
 
 impl Store {
-    /// Forgets a shuffle and gives back its memory. Returns its files, which nobody needs any more: see [`Store::delete`].
-    /// Until they are gone, and all that is being written for it, there is no new shuffle of that number. One that is not
-    /// here has files, too, if the folders could not be listed in which they would be.
+    /// Removes a shuffle from the table and frees its memory. Returns its files, to be passed to [`Store::delete`]. Until
+    /// they are gone, and pending writes for it have ended, no new shuffle takes its number. An unknown shuffle has files,
+    /// too, if its folders could not be listed.
     pub fn remove(&self, key: &ShuffleKey) -> Option<Removed> {
         let shuffle = {
             let mut shuffles = self.shuffles_mut();
@@ -66,12 +66,12 @@ impl Store {
         };
         removed.lease.iter().for_each(|lease| lease.end());
         self.unsealed().retain(|waiting| !Arc::ptr_eq(waiting, &shuffle));
-        drop(memory); // outside the lock: giving it back wakes who waits for it
+        drop(memory); // outside the lock: freeing memory wakes waiters
         Some(removed)
     }
 
-    /// Deletes files, those of each directory in their turn and by themselves: a disk that stands still holds up nothing
-    /// but its own. What a disk does not let go is tried again for as long as the store lives.
+    /// Deletes files, each directory by itself, so that a disk that hangs holds up only its own. What fails is retried for
+    /// as long as the store lives.
     pub fn delete(self: &Arc<Self>, Removed { files, lease, unseen, .. }: Removed) {
         let mut lots: Vec<(Arc<Directory>, Vec<Arc<Segment>>)> = match unseen {
             Some(_) => self.directories.iter().map(|directory| (Arc::clone(directory), Vec::new())).collect(),
@@ -87,12 +87,12 @@ impl Store {
         }
     }
 
-    /// Deletes a file of a shuffle that nobody has heard of, or that has gone meanwhile.
+    /// Deletes a file of a shuffle that is unknown, or has been removed meanwhile.
     pub fn delete_file(self: &Arc<Self>, segment: Arc<Segment>, lease: Option<Arc<Lease>>) {
         self.delete(Removed::new(vec![segment], lease, None));
     }
 
-    /// Deletes the file that a failed write may have left, and says why it failed.
+    /// Deletes the file that a failed write may have left, and returns why the write failed.
     pub(super) fn delete_left(
         self: &Arc<Self>,
         Unwritten { error, left }: Unwritten,
@@ -106,7 +106,7 @@ impl Store {
 
     async fn delete_lots(self: Arc<Self>, directory: Arc<Directory>, lots: Vec<Removed>) {
         for lot in lots {
-            // A turn for each: what was deleted since does not wait for all that could not be.
+            // A turn for each, so that a new deletion need not wait for all that are being retried.
             let _turn = directory.deletions.acquire().await;
             let place = Arc::clone(&directory);
             let deleted = tokio::task::spawn_blocking(move || match lot.delete(&place) {
@@ -137,8 +137,8 @@ impl Store {
     }
 }
 
-/// Tries again what could not be deleted, until nothing is left of it or the store is not needed any more, which nothing here
-/// holds up. A directory that has failed is left alone until a probe succeeds.
+/// Retries failed deletions until none is left or the store is dropped, which this does not delay. A failed directory is
+/// left alone until a probe succeeds.
 async fn delete_again(store: Weak<Store>) {
     loop {
         tokio::time::sleep(DELETION_RETRY).await;
@@ -171,7 +171,7 @@ impl Removed {
         Self { files, lease, unseen, was_refused: false }
     }
 
-    /// Deletes what lies in a directory, and returns what the disk did not let go, with the lease. Blocks.
+    /// Deletes the files in a directory. Returns those that could not be deleted, with the lease. Blocks.
     fn delete(mut self, directory: &Directory) -> Option<Self> {
         let mut refusal = None;
         self.files.retain(|segment| segment.delete().map_err(|error| refusal = Some(error)).is_err());
@@ -200,7 +200,7 @@ mod tests {
 
     const SOON: Duration = Duration::from_millis(100);
 
-    /// Puts something in place of a file that no order to delete a file takes away.
+    /// Puts a directory with content in place of a file, so that deleting the file fails.
     fn make_undeletable(path: &Path) {
         std::fs::remove_file(path).unwrap();
         std::fs::create_dir(path).unwrap();
@@ -224,7 +224,7 @@ mod tests {
             assert!(store.with_shuffle(&key, |_| ()).is_none());
             assert_eq!((store.deleting(), store.shuffle_count()), (vec![key.clone()], 1));
             until(|| segments_below(place.path()).is_empty()).await; // the other disk lets its file go
-            // One that has failed is not asked before it is back.
+            // A directory that has failed is not tried again before it is back.
             let directory = Arc::clone(&store.directories()[0]);
             directory.hangs();
             until(|| !store.undeleted().lots.is_empty()).await;
@@ -233,7 +233,7 @@ mod tests {
             directory.probe().unwrap();
             assert!(store.are_deleted(&mut keys, Duration::from_secs(20)).await);
             assert!(store.with_shuffle(&key, |_| ()).is_some());
-            // Who tries again has nothing to do any more, and begins anew.
+            // The retrying task finds nothing to do, ends, and is started anew next time.
             until(|| !store.undeleted().is_retried).await;
             let shuffle = store.find(&key).unwrap();
             reserve(&shuffle, 0..1);
@@ -258,7 +258,7 @@ mod tests {
             store.delete(store.remove(shuffle.key()).unwrap());
             until(|| store.undeleted().is_retried).await;
             drop(shuffle);
-            // Its directories are free at once for the next one.
+            // The next store can use its directories at once.
             let ended = Arc::downgrade(&store);
             drop(store);
             until(|| ended.strong_count() == 0).await;

@@ -1,4 +1,4 @@
-//! A directory that cold batches go to: its lock, its free space, its health.
+//! A directory for spilled batches: its lock, free space and health.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
@@ -15,46 +15,46 @@ use yeoul_base::ByteSize;
 use crate::error::{Error, Kind, Result};
 pub use crate::report::Health;
 
-/// Reads of one directory that run at the same time; the others wait without holding a thread.
+/// Concurrent reads of one directory; the others wait without occupying a thread.
 const READS_MAX: usize = 8;
 
-/// Writes of large batches to one directory at the same time: a disk that stands still does not take the threads with
-/// which the others are read.
+/// Large batches written to one directory at a time, so that a disk that hangs does not use up the threads that read the
+/// others.
 const LARGE_WRITES_MAX: usize = 4;
 
-/// Bytes that one write job takes out of memory: large enough to be sequential, small enough that memory comes back
+/// Bytes that one write job takes out of memory: large enough to be written sequentially, small enough that memory is freed
 /// steadily.
 pub(super) const JOB_BYTES: u64 = 16 << 20;
 
-/// How long one write job, the seals of one shuffle or the sync of one file may take. A directory that takes longer stands
-/// still, and counts as failed.
+/// The longest that one write job, the seals of one shuffle, or one sync may take; after that the directory counts as
+/// failed.
 pub(super) const STEP_MAX: Duration = Duration::from_secs(120);
 
-/// What must be free in a full directory for seals to go there: the reserve is left alone by batches, but they would be
-/// lost with the restart without their seals, which are small.
+/// Free bytes that a full directory needs to take seals. Batches leave the reserve alone, but without their small seals they
+/// would be lost at a restart.
 const SEALS_FREE_BYTES_MIN: u64 = 1 << 20;
 
-/// How long no other file is made in a directory in which none could be opened.
+/// Pause before the next attempt to create a file in a directory after none could be opened there.
 pub(super) const OPEN_PAUSE: Duration =
     if cfg!(test) { Duration::from_millis(500) } else { Duration::from_secs(1) };
 
-/// Whether a file could not be opened because too many are, or for want of memory. That is not the disk's fault, and passes.
+/// Whether opening failed for want of file descriptors or memory: not the disk's fault, and temporary.
 pub(super) fn is_want_of_files(error: &io::Error) -> bool {
     [Errno::MFILE, Errno::NFILE, Errno::NOMEM]
         .iter()
         .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
-/// Where shuffles lie below a worker's directory, so that a directory may be shared with other programs.
+/// The subdirectory for shuffles, so that the directory can be shared with other programs.
 const HOME: &str = "yeoul-shuffle";
 
-/// Files there that are the directory's own: no folder of an application has such a name.
+/// The directory's own files: no application's folder has such a name.
 const LOCK: &str = "lock";
 const PROBE: &str = "probe";
 pub(super) const OWN_FILES: [&str; 2] = [LOCK, PROBE];
 
-/// How long a directory may still be locked by a worker that has ended: a write that nothing waits for any more keeps it
-/// until it is done.
+/// How long to wait for the lock of a worker that has ended: a write that nobody waits for any more holds it until it is
+/// done.
 const LOCK_WAIT: Duration = Duration::from_secs(2);
 const LOCK_RETRY: Duration = Duration::from_millis(20);
 
@@ -69,31 +69,31 @@ pub struct Directory {
     written: AtomicU64,
     total: AtomicU64,
     usable: AtomicU64,
-    /// Bytes free with the reserve, when last measured; none since a write found no space.
+    /// Free bytes at the last measurement, the reserve included; 0 after a write found no space.
     free: AtomicU64,
-    /// Bytes of the segments that are there, those among them that are deleted and still open.
+    /// Bytes of all segments, including deleted ones that are still open.
     stored: AtomicU64,
-    /// Bytes of segments that there may be; without a limit, all that there can be.
+    /// The most bytes of segments; `u64::MAX` without a limit.
     capacity: AtomicU64,
-    /// When the last file could not be opened, since one was, for want of room for more.
+    /// When a file could last not be opened for want of descriptors, unless one was opened since.
     lacks_files: Mutex<Option<Instant>>,
-    /// One spill at a time keeps the writes of a disk sequential.
+    /// One spill at a time, which keeps a disk's writes sequential.
     pub(super) writes: Arc<Semaphore>,
     pub(super) reads: Arc<Semaphore>,
-    /// One deletion at a time: a disk that stands still takes one thread, however much is to be deleted there.
+    /// One deletion at a time: a disk that hangs blocks one thread, however much is to be deleted there.
     pub(super) deletions: Semaphore,
-    /// One look at a time whether a file can be opened, for the same reason.
+    /// One attempt at a time to see whether a file can be opened, for the same reason.
     pub(super) looks: Arc<Semaphore>,
     pub(in crate::worker) large_writes: Arc<Semaphore>,
-    /// How often the test still wants no file to be opened.
+    /// How many more attempts to open a file the test makes fail.
     #[cfg(test)]
     pub(super) unopened: AtomicU64,
-    /// Held for as long as the process lives: two workers with one directory would delete each other's files.
+    /// Held for as long as the process lives: two workers in one directory would delete each other's files.
     _lock: File,
 }
 
-/// Has a disk do something and gives the turn for that back when it is done, and not when nobody waits for it any more:
-/// what hangs keeps its turn, so that few threads hang.
+/// Runs disk work on a thread, and returns the turn when the work ends, not when its caller stops waiting: work that hangs
+/// keeps its turn, so that few threads hang.
 pub(in crate::worker) async fn with_turn<T: Send + 'static>(
     turn: OwnedSemaphorePermit,
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
@@ -112,10 +112,10 @@ pub(in crate::worker) async fn turn_of(turns: &Arc<Semaphore>) -> OwnedSemaphore
 }
 
 impl Directory {
-    /// Opens a directory, making it if it is missing, and locks it.
+    /// Opens a directory, creating it if it is missing, and locks it.
     ///
     /// # Errors
-    /// `Conflict` if another worker has it; else what the file system says.
+    /// `Conflict` if another worker uses it; else as the file system reports.
     pub fn open(root: &Path, reserve_bytes: Option<u64>) -> Result<Self> {
         let about = |error| Error::unusable_directory(root, "batches", error);
         let home = root.join(HOME);
@@ -136,11 +136,11 @@ impl Directory {
                 Err(TryLockError::Error(error)) => return Err(about(error)),
             }
         }
-        // Nothing is ever written to it.
+        // Nothing is ever written to the lock file, so its time is that of its creation.
         let used_since = lock.metadata().and_then(|metadata| metadata.modified()).map_err(about)?;
         let space = rustix::fs::statvfs(&home).map_err(|error| about(error.into()))?;
         let total = space.f_blocks * space.f_frsize;
-        // Celeborn keeps 5 GB free on each disk; on small disks that would be all of it.
+        // Celeborn keeps 5 GB free on each disk, which on a small disk could be all of it.
         let reserve_bytes = reserve_bytes.unwrap_or_else(|| (5 << 30).min(total / 20));
         let directory = Self {
             root: root.to_owned(),
@@ -168,7 +168,7 @@ impl Directory {
         Ok(directory)
     }
 
-    /// The path that the worker was given.
+    /// The path given to the worker.
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -178,17 +178,17 @@ impl Directory {
         self.used_since
     }
 
-    /// Where the segments of this worker lie.
+    /// The folder of this worker's segments.
     pub(super) fn home(&self) -> &Path {
         &self.home
     }
 
-    /// Whether it may be used.
+    /// Whether it can be used.
     pub fn health(&self) -> Health {
         *self.health.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the health by what it is now, and returns what it was.
+    /// Changes the health depending on the present one, and returns the previous one.
     fn change_health(&self, change: impl FnOnce(Health) -> Health) -> Health {
         let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
         let before = *health;
@@ -201,7 +201,7 @@ impl Directory {
         self.total.load(Ordering::Relaxed)
     }
 
-    /// Bytes that may still be written, the reserve left alone, when last measured, and what its capacity leaves.
+    /// Bytes that may still be written: outside the reserve, when last measured, and within the capacity.
     pub fn usable(&self) -> u64 {
         self.usable.load(Ordering::Relaxed).min(self.capacity_left())
     }
@@ -210,22 +210,22 @@ impl Directory {
         self.capacity.load(Ordering::Relaxed).saturating_sub(self.stored.load(Ordering::Relaxed))
     }
 
-    /// Lets segments have so many bytes here. What is there stays, if it is more.
+    /// Limits the bytes of segments here. Existing ones stay, even above the limit.
     pub fn limit(&self, capacity_bytes: u64) {
         self.capacity.store(capacity_bytes, Ordering::Relaxed);
     }
 
-    /// Takes in that segments here have so many bytes more.
+    /// Counts bytes added to segments here.
     pub(super) fn count_stored(&self, bytes: u64) {
         self.stored.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Takes in that a segment of so many bytes is gone.
+    /// Counts the bytes of a segment that was removed.
     pub(super) fn count_gone(&self, bytes: u64) {
         self.stored.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes free, the reserve among them.
+    /// Free bytes, including the reserve.
     pub fn free(&self) -> u64 {
         self.free.load(Ordering::Relaxed)
     }
@@ -234,22 +234,22 @@ impl Directory {
         self.lacks_files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the last file could not be opened because too many are: only files that are open are sure to be written.
+    /// Whether the last file could not be opened for want of descriptors: then only open files are sure to be writable.
     pub(super) fn lacks_files(&self) -> bool {
         self.lacks_files_since().is_some()
     }
 
-    /// Whether it is time to make a file: where none could be opened it is tried now and then.
+    /// Whether to try to create a file: after a failure for want of descriptors only now and then.
     pub(super) fn takes_files(&self) -> bool {
         self.lacks_files_since().is_none_or(|since| since.elapsed() >= OPEN_PAUSE)
     }
 
-    /// Takes in that a file was opened.
+    /// Notes that a file was opened.
     pub(super) fn gave_file(&self) {
         *self.lacks_files_since() = None;
     }
 
-    /// Looks whether a file can be opened again. Blocks.
+    /// Tries whether a file can be opened again. Blocks.
     pub(super) fn look_for_file(&self) {
         #[cfg(test)]
         let opened = self.open_files_are_too_many().and_then(|()| File::open(&self.home));
@@ -257,7 +257,7 @@ impl Directory {
         let opened = File::open(&self.home);
         match opened {
             Err(error) if is_want_of_files(&error) => self.refused(&error),
-            // There is room for files, and whatever else is wrong a probe finds out.
+            // There are descriptors; a probe finds any other fault.
             _ => self.gave_file(),
         }
     }
@@ -267,7 +267,7 @@ impl Directory {
         self.writes.available_permits() > 0
     }
 
-    /// Whether seals may be written: one that is full only by its reserve takes them.
+    /// Whether seals may be written: a directory whose remaining space is the reserve still takes them.
     pub(super) fn takes_seals(&self) -> bool {
         match self.health() {
             Health::Healthy => true,
@@ -283,16 +283,16 @@ impl Directory {
 
     pub(super) fn count_written(&self, bytes: u64) {
         self.written.fetch_add(bytes, Ordering::Relaxed);
-        // Without what the capacity leaves, which is counted by itself.
+        // Without the limit of the capacity, which is counted separately.
         let left = self.usable.load(Ordering::Relaxed).saturating_sub(bytes);
         self.usable.store(left, Ordering::Relaxed);
     }
 
-    /// Asks the file system how much space there is. A full directory that has space for a job again is healthy again, where
-    /// less would only have the next job fail; a failed one stays failed until a probe succeeds.
+    /// Asks the file system how much space there is. A full directory becomes healthy once it has space for a whole job,
+    /// because with less the next job would fail; a failed one stays failed until a probe succeeds.
     ///
     /// # Errors
-    /// What the file system says.
+    /// As the file system reports.
     pub fn measure(&self) -> io::Result<()> {
         let space = rustix::fs::statvfs(&self.home)?;
         self.total.store(space.f_blocks * space.f_frsize, Ordering::Relaxed);
@@ -300,7 +300,7 @@ impl Directory {
         self.free.store(free, Ordering::Relaxed);
         self.usable.store(free.saturating_sub(self.reserve_bytes), Ordering::Relaxed);
         let usable = self.usable();
-        // A small one need not have room for a whole job.
+        // A small one need not have space for a whole job.
         let quarter = self.total().min(self.capacity.load(Ordering::Relaxed)) / 4;
         let now = |before: Health| match before {
             Health::Failed => Health::Failed,
@@ -334,20 +334,20 @@ impl Directory {
         }
     }
 
-    /// For tests: a disk that stands still. No batches are written here until the result is dropped; what is here is read.
+    /// For tests: a disk that hangs. No batches are written here until the result is dropped; reads go on.
     #[doc(hidden)]
     pub async fn stand_still(&self) -> impl Sized + '_ {
         let large = self.large_writes.acquire_many(LARGE_WRITES_MAX as u32).await;
         (large, self.writes.acquire().await.expect("the semaphore is never closed"))
     }
 
-    /// A disk that stands still for deletions: no files go until the result is dropped.
+    /// A disk on which deletions hang: no files are deleted until the result is dropped.
     #[cfg(test)]
     pub(in crate::worker) async fn keep_files(&self) -> impl Sized + '_ {
         self.deletions.acquire().await.expect("the semaphore is never closed")
     }
 
-    /// The error that a test wants.
+    /// The error that a test asks for.
     #[cfg(test)]
     pub(super) fn open_files_are_too_many(&self) -> io::Result<()> {
         let fewer = |left: u64| left.checked_sub(1);
@@ -357,8 +357,8 @@ impl Directory {
         }
     }
 
-    /// Takes in a failed write or read. That it has no space does not mend one that has failed before: what stood still may
-    /// answer so in the end, and space comes back without a probe.
+    /// Notes a failed write or read. A lack of space does not turn a failed directory into a full one: a disk that hung may
+    /// report that at last, and a full directory comes back without a probe.
     pub(super) fn failed(&self, error: &io::Error) {
         let full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
         let (health, why) = if full { (Health::Full, "it is full") } else { (Health::Failed, "it failed") };
@@ -375,7 +375,7 @@ impl Directory {
         }
     }
 
-    /// Takes in that something did not work, which it is only blamed for if there was room to open a file.
+    /// Notes that an operation failed. It is the disk's fault only if there were descriptors to open a file.
     pub(super) fn refused(&self, error: &io::Error) {
         if is_want_of_files(error) {
             if self.lacks_files_since().replace(Instant::now()).is_none() {
@@ -386,7 +386,7 @@ impl Directory {
         }
     }
 
-    /// Whether it is worth trying to write so many bytes to it. One that is nearly full takes what still fits.
+    /// Whether to try to write that many bytes to it. A full directory takes what still fits.
     pub(super) fn may_take(&self, bytes: u64) -> bool {
         match self.health() {
             Health::Healthy => true,
@@ -395,7 +395,7 @@ impl Directory {
         }
     }
 
-    /// Takes in that batches do not fit above the reserve, without having tried.
+    /// Notes that batches do not fit above the reserve, although no write was tried.
     pub(super) fn lacks_room(&self) {
         let lower = |health| if health == Health::Healthy { Health::Full } else { health };
         if self.change_health(lower) == Health::Healthy {
@@ -403,11 +403,11 @@ impl Directory {
         }
     }
 
-    /// Writes, syncs, reads and deletes a small file, and measures the space. Blocks; a caller on a runtime puts it on a
-    /// thread for files and limits how long it waits. Success brings a failed directory back.
+    /// Writes, syncs, reads and deletes a small file, and measures the space. Blocks; a caller on a runtime runs it on a
+    /// thread for files and limits how long it waits. Success makes a failed directory healthy again.
     ///
     /// # Errors
-    /// What the file system says; the directory counts as failed from then on, unless it is for want of files.
+    /// As the file system reports; the directory then counts as failed, unless only descriptors were lacking.
     pub fn probe(&self) -> io::Result<()> {
         let outcome = self.write_and_read_back().and_then(|()| self.measure());
         match &outcome {
@@ -424,7 +424,7 @@ impl Directory {
         outcome
     }
 
-    /// Excludes a directory whose probe does not come back.
+    /// Marks a directory as failed because an operation on it does not end.
     pub fn hangs(&self) {
         self.failed(&io::Error::from(io::ErrorKind::TimedOut));
     }
@@ -504,7 +504,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let directory = Directory::open(place.path(), Some(0)).unwrap();
         directory.hangs();
-        // The write that hung answers, and something is deleted.
+        // The write that hung fails for lack of space at last, and something is deleted.
         directory.failed(&io::ErrorKind::StorageFull.into());
         directory.measure().unwrap();
         directory.lacks_room();
@@ -592,7 +592,7 @@ mod tests {
             (directory.health(), said()),
             (Health::Healthy, ["WARN", "INFO"].map(String::from).to_vec())
         );
-        // It is used to its end, and a small one comes back as well.
+        // It is filled up, and a small one becomes healthy again, too.
         directory.limit(3 * JOB_BYTES);
         directory.measure().unwrap();
         assert_eq!((directory.health(), directory.usable()), (Health::Healthy, 10));

@@ -1,4 +1,4 @@
-//! Brings what is committed to disk before a worker that will come back exits. No disk may keep it from exiting.
+//! Brings everything committed to disk before a worker that will come back exits. No disk may keep it from exiting.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,29 +10,28 @@ use super::directory::{Directory, Health, JOB_BYTES, STEP_MAX};
 use super::shuffle::Shuffle;
 use super::spill::plan_of;
 
-/// How often is looked whether a job of the spiller has ended.
+/// How often to check whether a job of the spiller has ended.
 const JOB_POLL: Duration = Duration::from_millis(5);
 
-/// How often is looked whether files may be made again.
+/// How often to check whether files can be created again.
 const OPEN_POLL: Duration = Duration::from_millis(50);
 
-/// How long a job may need to come back from a directory that has failed. One whose write failed does so at once, one whose
-/// disk stands still does not.
+/// How long a job may take to return from a failed directory: at once if its write failed, never if the disk hangs.
 const JOB_LATE_MAX: Duration = Duration::from_secs(1);
 
 impl Store {
-    /// Brings every batch of committed locations to disk, with seals, and syncs: before a worker that will come back
-    /// exits. Returns the shuffles that could not be brought there whole.
+    /// Brings every batch of committed locations to disk, with seals, and syncs, before a worker that will come back exits.
+    /// Returns the shuffles for which that failed.
     pub async fn flush(self: &Arc<Self>) -> Vec<Arc<Shuffle>> {
         self.flush_in_steps(STEP_MAX).await
     }
 
-    /// [`Store::flush`], in which each directory takes at most one step longer than `step_max`: then it counts as failed
-    /// and is left out. For want of files to open it waits as long, once for all shuffles together.
+    /// [`Store::flush`], in which no step of a directory takes longer than `step_max`: else it counts as failed and is left
+    /// out. It waits as long for file descriptors, once for all shuffles together.
     pub(super) async fn flush_in_steps(self: &Arc<Self>, step_max: Duration) -> Vec<Arc<Shuffle>> {
         let mut shuffles = Vec::new();
         let mut patience = step_max;
-        // What needs no other file does not wait for one.
+        // Shuffles that need no new file do not wait for those that do.
         let has_file =
             |shuffle: &Arc<Shuffle>| shuffle.lock().segments.iter().any(|segment| segment.is_writable());
         let (open, others): (Vec<_>, Vec<_>) = self.all().into_iter().partition(has_file);
@@ -40,8 +39,8 @@ impl Store {
             let written = self.write_out(&shuffle, step_max, &mut patience).await;
             shuffles.push((shuffle, written));
         }
-        // What is written outlives the process, what is synced the machine (where a file's sync brings its name along, as in
-        // ext4, XFS and btrfs): the first is done for all of them first.
+        // What is written survives the process, what is synced the machine (if syncing a file also syncs its name, as in
+        // ext4, XFS and btrfs). So everything is written before anything is synced.
         let mut failed = Vec::new();
         for (shuffle, written) in shuffles {
             if !sync(&shuffle, step_max).await || !written {
@@ -51,8 +50,8 @@ impl Store {
         failed
     }
 
-    /// Writes what a shuffle has in memory, and its seals; false if some of it could not be written. `patience` is for how
-    /// long files to open are waited for.
+    /// Writes a shuffle's batches and seals; false if some could not be written. `patience` is how long to wait for file
+    /// descriptors.
     async fn write_out(
         self: &Arc<Self>,
         shuffle: &Arc<Shuffle>,
@@ -62,7 +61,7 @@ impl Store {
         loop {
             let Some(job) = plan_of(Arc::clone(shuffle), JOB_BYTES) else {
                 if self.jobs_end(shuffle, step_max).await {
-                    continue; // what they could not write is here again
+                    continue; // the batches that they could not write are in memory again
                 }
                 break;
             };
@@ -75,16 +74,16 @@ impl Store {
                 }
                 break;
             };
-            // A task of its own: whenever the disk answers, somebody takes in what was written.
+            // A separate task: whenever the disk answers, its result is recorded.
             let (store, place) = (Arc::clone(self), Arc::clone(&directory));
             let spilled = tokio::spawn(async move { store.spill(job, place).await });
-            // If it could not be written the directory does not take it any more, or no files for now, so this ends.
+            // After a failure the directory takes no more, or no files for now, so this loop ends.
             if timeout(step_max, spilled).await.is_err() {
                 directory.hangs();
             }
         }
         let finished = self.large_batches_end(shuffle, step_max).await;
-        // Locations that are wholly on disk come back, whatever became of the others.
+        // Locations that are completely on disk come back, whatever happened to the others.
         shuffle.lock().stopping = true;
         if shuffle.lock().wants_seals() {
             while !self.write_seals(shuffle, step_max).await {
@@ -96,8 +95,7 @@ impl Store {
         finished && shuffle.resident() == 0
     }
 
-    /// Waits a moment, if there is patience left and a directory would take something if a file could be opened there. Returns
-    /// whether it did.
+    /// Waits a moment, if any patience is left and some directory only lacks file descriptors. Returns whether it did.
     async fn may_open_files_soon(
         &self,
         takes_it: impl Fn(&Directory) -> bool,
@@ -113,14 +111,14 @@ impl Store {
         true
     }
 
-    /// Waits for the jobs that have batches of a shuffle, for as long as there is hope. Returns whether there were any and
+    /// Waits for the jobs that hold batches of a shuffle, until they are unlikely to end. Returns whether there were any and
     /// they have ended.
     async fn jobs_end(&self, shuffle: &Shuffle, step_max: Duration) -> bool {
         let is_spilling = || shuffle.lock().copies.values().any(|copy| copy.is_spilling());
         if !is_spilling() {
             return false;
         }
-        // A job has the turn of its directory from before it was planned until it has ended.
+        // A job holds the turn of its directory from before it is planned until it ends.
         let is_written_to =
             |directory: &Arc<Directory>| !directory.is_idle() && directory.health() != Health::Failed;
         let began = Instant::now();
@@ -137,7 +135,7 @@ impl Store {
         true
     }
 
-    /// Waits until the large batches of a shuffle are finished, for as long as there is hope. Returns whether they are.
+    /// Waits until the large batches of a shuffle are finished, or cannot be expected to be. Returns whether they are.
     async fn large_batches_end(&self, shuffle: &Shuffle, step_max: Duration) -> bool {
         let began = Instant::now();
         loop {
@@ -159,7 +157,7 @@ impl Store {
     }
 }
 
-/// Brings a shuffle's files to the disk; false if one of them may not be there.
+/// Syncs a shuffle's files to disk; false if one of them may not be there.
 async fn sync(shuffle: &Shuffle, step_max: Duration) -> bool {
     let segments = shuffle.lock().segments.clone();
     let mut all = true;

@@ -1,5 +1,5 @@
-//! Which shuffles are being deleted: what a new one of the same number would write beside the files of the one before it,
-//! a worker that is killed meanwhile could not tell apart from them.
+//! Which shuffles are being deleted. A worker killed while it deletes one and writes another of the same number could not
+//! tell their files apart.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::ids::ShuffleKey;
 
-/// The shuffles of which there may be files although they are not here any more.
+/// Removed shuffles that may still have files.
 #[derive(Debug, Clone, Default)]
 pub struct Deletions(Arc<Mutex<HashSet<ShuffleKey>>>);
 
-/// Held by whoever writes files of a shuffle, and by whoever deletes them.
+/// Held by everything that writes or deletes files of a shuffle.
 #[derive(Debug)]
 pub struct Lease {
     key: ShuffleKey,
@@ -21,39 +21,39 @@ pub struct Lease {
 
 impl Deletions {
     fn keys(&self) -> MutexGuard<'_, HashSet<ShuffleKey>> {
-        // No panic leaves it half changed.
+        // A panic cannot leave it half changed.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether files of a shuffle that is not here any more may be left.
+    /// Whether a removed shuffle may still have files.
     pub fn has(&self, key: &ShuffleKey) -> bool {
         self.keys().contains(key)
     }
 
-    /// How many they are.
+    /// Their number.
     pub fn count(&self) -> usize {
         self.keys().len()
     }
 
-    /// Which they are.
+    /// Their keys.
     pub fn all(&self) -> Vec<ShuffleKey> {
         self.keys().iter().cloned().collect()
     }
 
-    /// For the files of a shuffle that is made.
+    /// A lease for writing the files of a new shuffle.
     pub fn lease(&self, key: &ShuffleKey) -> Arc<Lease> {
         Arc::new(Lease { key: key.clone(), deletions: self.clone(), is_over: AtomicBool::new(false) })
     }
 
-    /// A shuffle goes: until its lease was [ended](Lease::end) and nobody holds it any more. Before that there is no other
-    /// one of that number.
+    /// Begins a deletion. It ends when the lease was [ended](Lease::end) and nobody holds it; until then no new shuffle
+    /// takes the number.
     pub fn begin(&self, key: &ShuffleKey) {
         self.keys().insert(key.clone());
     }
 }
 
 impl Lease {
-    /// The last one to let go of this says that the files are gone.
+    /// Marks the files as gone; takes effect when the last holder drops the lease.
     pub fn end(&self) {
         self.is_over.store(true, Ordering::Relaxed);
     }

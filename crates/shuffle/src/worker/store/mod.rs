@@ -1,11 +1,11 @@
-//! Where batches live: in memory first, in append-only segments when memory is wanted for others.
+//! Stores batches: first in memory, and in append-only segments when memory is short.
 //!
 //! - [`shuffle`]: one shuffle behind its lock; [`copy`]: one copy of a location: index, runs on disk, batches in memory.
-//! - [`lease`]: which shuffles are being deleted; [`delete`]: their files.
-//! - [`record`]: the layout of a segment file; [`segment`]: writing and reading one; [`target`]: which one is written to;
+//! - [`lease`]: which shuffles are being deleted; [`delete`]: deletes their files.
+//! - [`record`]: the layout of a segment file; [`segment`]: writes and reads one; [`target`]: chooses the one to write to;
 //!   [`directory`]: the disks.
-//! - [`spill`]: memory to disk; [`seal`]: what makes it readable after a restart; [`flush`]: all of that before a worker
-//!   stops; [`read`]: both to a reader; [`recovery`]: what a restarted worker finds.
+//! - [`spill`]: moves batches from memory to disk; [`seal`]: makes them readable after a restart; [`flush`]: does both
+//!   before a worker stops; [`read`]: reads from memory and disk; [`recovery`]: what a restarted worker finds.
 
 pub(crate) mod copy;
 pub(crate) mod delete;
@@ -42,10 +42,10 @@ use crate::error::{Kind, Result};
 use crate::ids::ShuffleKey;
 use crate::metrics::{Counter, Timer};
 
-/// The share of the memory that reads from disk may use, in 1/16; the rest is for batches.
+/// The share of the memory that reads from disk may use, in sixteenths; the rest is for batches.
 const READ_SIXTEENTHS: u64 = 2;
 
-/// How often is looked whether files are gone.
+/// How often to check whether files are gone.
 const DELETION_POLL: Duration = Duration::from_millis(10);
 
 /// Everything that a worker stores.
@@ -55,12 +55,12 @@ pub struct Store {
     read_memory: Memory,
     buffers: Buffers,
     directories: Vec<Arc<Directory>>,
-    /// Some could not be opened, or may not be mounted: what is not found may lie there.
+    /// Whether a directory could not be opened, or may be unmounted: missing data may be there.
     lacks_directories: bool,
-    /// What could not be listed when it was opened.
+    /// What could not be listed when the store was opened.
     unseen: Mutex<Unseen>,
     shuffles: RwLock<HashMap<ShuffleKey, Arc<Shuffle>>>,
-    /// Committed shuffles whose seals are to be written, see [`seal`].
+    /// Committed shuffles whose seals are waiting to be written, see [`seal`].
     unsealed: Mutex<Vec<Arc<Shuffle>>>,
     numbers: Arc<Numbers>,
     deletions: Deletions,
@@ -70,8 +70,8 @@ pub struct Store {
     started: Instant,
 }
 
-/// How much later than another one a directory was used first that may be the empty place of a disk which is not mounted,
-/// and for how long that is held possible: until then nothing is deleted for want of what may lie there.
+/// A directory first used so much later than the others may be the mount point of an unmounted disk, for so long after its
+/// first use; until then nothing is deleted because its missing part may be there.
 const NEWER_BY: Duration = Duration::from_secs(60);
 const NEW_FOR: Duration = Duration::from_secs(24 * 3600);
 
@@ -79,7 +79,7 @@ fn newer(directories: &[Arc<Directory>], now: SystemTime) -> impl Iterator<Item 
     let first = directories.iter().map(|directory| directory.used_since()).min().unwrap_or(now);
     directories.iter().filter(move |directory| {
         let since = directory.used_since();
-        // A clock that went back says nothing.
+        // A clock that was set back tells nothing.
         let later = |than| since.duration_since(than).unwrap_or_default();
         later(first) > NEWER_BY && now.duration_since(since).unwrap_or_default() < NEW_FOR
     })
@@ -88,7 +88,7 @@ fn newer(directories: &[Arc<Directory>], now: SystemTime) -> impl Iterator<Item 
 impl Store {
     /// Opens and locks the directories. `memory_bytes` is for batches, indexes and read buffers together.
     ///
-    /// # Errors
+    /// If a directory belongs to another worker, or none can be used (the first one's error).
     /// A directory that belongs to another worker, or, if none can be used, the first one, by name.
     pub fn open(paths: &[PathBuf], memory_bytes: u64, reserve_bytes: Option<u64>) -> Result<Self> {
         let mut directories = Vec::with_capacity(paths.len());
@@ -131,34 +131,34 @@ impl Store {
         })
     }
 
-    /// The ledger of batches and indexes.
+    /// Accounts for the memory of batches and indexes.
     pub fn memory(&self) -> &Memory {
         &self.memory
     }
 
-    /// The ledger of buffers for reads from disk.
+    /// Accounts for the memory of buffers for reads from disk.
     pub fn read_memory(&self) -> &Memory {
         &self.read_memory
     }
 
-    /// What bodies and reads lie in.
+    /// The buffers for message bodies and reads.
     pub fn buffers(&self) -> &Buffers {
         &self.buffers
     }
 
-    /// Changes how much memory there is, reads included.
+    /// Changes how much memory there is, including that for reads.
     pub fn set_memory_bytes(&self, memory_bytes: u64) {
         let read_bytes = memory_bytes / 16 * READ_SIXTEENTHS;
         self.memory.set_limit(memory_bytes - read_bytes);
         self.read_memory.set_limit(read_bytes);
     }
 
-    /// Write jobs that brought batches from memory to a segment.
+    /// Counts and times the write jobs that moved batches from memory to a segment.
     pub fn spills(&self) -> &Timer {
         &self.spills
     }
 
-    /// Bytes that they brought.
+    /// Bytes that they moved.
     pub fn spilled_bytes(&self) -> &Counter {
         &self.spilled_bytes
     }
@@ -181,12 +181,12 @@ impl Store {
         self.shuffles.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A shuffle that is here.
+    /// A known shuffle.
     pub fn find(&self, key: &ShuffleKey) -> Option<Arc<Shuffle>> {
         self.shuffles().get(key).cloned()
     }
 
-    /// A shuffle, made if it is not here; `None` while files of an earlier one of that number are being deleted.
+    /// A shuffle, created if unknown; `None` while files of an earlier one of that number are being deleted.
     pub fn find_or_insert(&self, key: &ShuffleKey) -> Option<Arc<Shuffle>> {
         if let Some(shuffle) = self.find(key) {
             return Some(shuffle);
@@ -195,21 +195,21 @@ impl Store {
         if let Some(shuffle) = shuffles.get(key) {
             return Some(Arc::clone(shuffle));
         }
-        // Under the lock under which it left the table.
+        // Set under the lock under which it was removed from the table.
         if self.deletions.has(key) {
             return None;
         }
         let lease = self.deletions.lease(key);
         let shuffle =
             Arc::new(Shuffle::new(key.clone(), lease, self.memory.clone(), Arc::clone(&self.numbers)));
-        // Of an earlier one of that number, which go with it.
+        // Files of an earlier shuffle of that number, to be deleted together with this one.
         shuffle.lock().has_unseen_files = self.unseen().may_be_of(key);
         shuffles.insert(key.clone(), Arc::clone(&shuffle));
         Some(shuffle)
     }
 
-    /// Decides about a shuffle, which is made if it is not here, under its lock; `None` while files of an earlier one of
-    /// that number are being deleted, and if what is here of it could not be read.
+    /// Calls `decide` with a shuffle, created if unknown, under its lock; `None` while files of an earlier one of that
+    /// number are being deleted, or if its files could not be read.
     pub fn with_shuffle<T>(&self, key: &ShuffleKey, decide: impl FnOnce(&mut Contents) -> T) -> Option<T> {
         loop {
             let shuffle = self.find_or_insert(key)?;
@@ -217,22 +217,22 @@ impl Store {
             if !contents.gone {
                 return (!contents.is_unread).then(|| decide(&mut contents));
             }
-            // Deleted between the two lines: the next turn finds that it is, or makes a new one.
+            // Deleted between these two lines: the next round finds that out, or creates a new one.
         }
     }
 
-    /// How many shuffles are here or being deleted.
+    /// How many shuffles are known or being deleted.
     pub fn shuffle_count(&self) -> usize {
         self.shuffles().len() + self.deletions.count()
     }
 
-    /// Shuffles that are not here any more, of which there may be files.
+    /// Removed shuffles that may still have files.
     pub fn deleting(&self) -> Vec<ShuffleKey> {
         self.deletions.all()
     }
 
-    /// Waits until there are no files any more of shuffles that were removed, but no longer than that. Returns whether it is
-    /// so; only those of which there may be some are left in `keys`.
+    /// Waits at most so long until the files of removed shuffles are gone. Returns whether they are; `keys` keeps those that
+    /// may still have some.
     pub async fn are_deleted(&self, keys: &mut Vec<ShuffleKey>, within: Duration) -> bool {
         let deleted = async {
             loop {
@@ -246,12 +246,12 @@ impl Store {
         tokio::time::timeout(within, deleted).await.is_ok()
     }
 
-    /// Every shuffle that is here.
+    /// All known shuffles.
     pub fn all(&self) -> Vec<Arc<Shuffle>> {
         self.shuffles().values().cloned().collect()
     }
 
-    /// What the worker is going through, for decisions about who finds memory at `level`.
+    /// The pressure on this worker at `level`, for decisions about memory.
     pub fn pressure(&self, leaving: bool, level: Level) -> Pressure {
         let has_room =
             |directory: &Arc<Directory>| directory.health() == Health::Healthy && !directory.lacks_files();

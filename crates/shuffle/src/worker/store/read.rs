@@ -1,7 +1,7 @@
 //! Opens committed locations and reads their chunks, from memory and from segments.
 //!
-//! A chunk is read in pieces when its reader is ready for them, so that a slow reader holds one piece and not a chunk.
-//! What comes from a segment is compared with its checksum before it leaves.
+//! A chunk is read in pieces, each when its reader is ready for it, so that a slow reader holds one piece rather than a
+//! whole chunk. Bytes from a segment are compared with their checksums before they are sent.
 
 use std::collections::HashSet;
 use std::future;
@@ -25,31 +25,31 @@ use crate::worker::index::{Chunk, MapRange, Selection};
 use crate::worker::memory::{Memory, Party};
 use crate::worker::state::Slot;
 
-/// Bytes that are read and written at a time.
+/// Bytes that are read and sent at a time.
 const PIECE_BYTES: u64 = 256 << 10;
 
-/// Bytes behind a piece for which the disk had to be waited that the system is asked to fetch meanwhile.
+/// Bytes after a piece that came from disk which the system is asked to read ahead.
 const AHEAD_BYTES: u64 = 2 << 20;
 
-/// Batches in memory below this are joined before they are sent, if there are many of them.
+/// In-memory batches smaller than this are joined before sending, if there are many.
 const SMALL_BATCH_BYTES: usize = 4 << 10;
 
-/// How many small batches are many.
+/// How many of them count as many.
 const SMALL_BATCHES_MIN: usize = 8;
 
-/// A batch on disk above this, or above an eighth of the memory for reads, is sent while it is read instead of being held.
-/// Its checksum is compared before its last part leaves.
+/// A batch on disk larger than this, or than an eighth of the memory for reads, is sent while it is read rather than held.
+/// Its checksum is compared before its last part is sent.
 const WHOLE_BATCH_BYTES_MAX: u64 = 4 << 20;
 
-/// What a reader opened: the batches that it gets and how they are cut into chunks. Whoever knows its number may read it,
-/// over any connection.
+/// An opened location: the batches that a reader gets, cut into chunks. Whoever knows its number may read it, over any
+/// connection.
 #[derive(Debug)]
 pub struct Stream {
     shuffle: Arc<Shuffle>,
     slot: Slot,
     selection: Selection,
     chunks: Vec<Chunk>,
-    /// Why a chunk broke off, for who comes back.
+    /// Why a chunk could not be sent completely, for later requests.
     broken: OnceLock<(Kind, String)>,
 }
 
@@ -57,7 +57,7 @@ impl Store {
     /// Opens a committed location for a range of maps.
     ///
     /// # Errors
-    /// `NotFound` if it is not here, `Conflict` if it is not committed yet.
+    /// `NotFound` if it is not on this worker, `Conflict` if it is not committed yet.
     pub fn open_stream(
         &self,
         shuffle: &Arc<Shuffle>,
@@ -75,7 +75,7 @@ impl Store {
         let repeated = contents.repeated(slot, file);
         let contents = &*contents;
         let (selection, chunks) = match contents.copies.get(&slot) {
-            None => (Selection::All, Vec::new()), // reserved, and nobody pushed
+            None => (Selection::All, Vec::new()), // reserved, but nothing was pushed
             Some(copy) => {
                 let selection = copy.index().select(range, contents.state.winners(), &repeated);
                 let chunks = copy.index().cut(&selection, chunk_bytes);
@@ -87,10 +87,10 @@ impl Store {
 }
 
 impl Contents {
-    /// The entries that a reader of a committed location already gets elsewhere in it, or in an earlier location of the partition.
+    /// The entries that duplicate others in this location, or in an earlier location of the partition.
     ///
-    /// The second is only looked for where the reader does not do it itself (Sail), and only without replicas: with them
-    /// a reader may take the earlier location from the other copy, which need not have the batch.
+    /// Earlier locations are checked only for readers that do not do so themselves (Sail), and only without replicas:
+    /// otherwise the reader may take the earlier location from its other copy, which need not have the batch.
     fn repeated(&mut self, slot: Slot, file: FileName) -> Arc<[u32]> {
         let Some(copy) = self.copies.get_mut(&slot) else { return Arc::from([]) };
         let own = copy.repeated();
@@ -125,16 +125,16 @@ impl Stream {
         &self.chunks
     }
 
-    /// Remembers why a chunk could not be sent whole.
+    /// Remembers why a chunk could not be sent completely.
     pub fn broke(&self, error: &Error) {
         // The first reason stays.
         let _ = self.broken.set((error.kind(), error.to_string()));
     }
 
-    /// Whether every chunk so far could be sent whole.
+    /// Checks that every chunk so far could be sent completely.
     ///
     /// # Errors
-    /// What [`Stream::broke`] was told.
+    /// The error given to [`Stream::broke`].
     pub fn check(&self) -> Result<()> {
         match self.broken.get() {
             None => Ok(()),
@@ -142,7 +142,7 @@ impl Stream {
         }
     }
 
-    /// Remembers that something is wrong at these positions of the selection, for all readers to come.
+    /// Marks the batches at these positions of the selection as damaged, for all later readers.
     fn suspect(&self, positions: Range<u32>) {
         let mut contents = self.shuffle.lock();
         let entries = positions.map(|position| self.selection.entry(position));
@@ -151,7 +151,7 @@ impl Stream {
         }
     }
 
-    /// The batches of a chunk with which something was wrong.
+    /// The batches of a chunk that another reader found damaged.
     fn suspects(&self, chunk: &Chunk) -> Vec<(Place, u64)> {
         let contents = self.shuffle.lock();
         let copy = contents.copies.get(&self.slot).filter(|copy| !copy.suspects().is_empty());
@@ -161,12 +161,12 @@ impl Stream {
         suspects.map(|entry| (copy.place(entry), copy.index().entries()[entry as usize].len.into())).collect()
     }
 
-    /// Whose batches these are.
+    /// The shuffle that the batches belong to.
     pub fn shuffle(&self) -> &Arc<Shuffle> {
         &self.shuffle
     }
 
-    /// Bytes of memory that the stream needs besides the batches.
+    /// Memory that the stream needs besides the batches, in bytes.
     pub fn cost(&self) -> u64 {
         let selected = match &self.selection {
             Selection::All => 0,
@@ -186,7 +186,7 @@ struct Large {
     seen: crc32fast::Hasher,
 }
 
-/// Neighbours in a segment.
+/// Batches that follow each other in a segment.
 #[derive(Debug)]
 struct Run {
     segment: Arc<Segment>,
@@ -209,10 +209,9 @@ pub struct ChunkReader {
     position: u32,
     end: u32,
     large: Option<Large>,
-    /// Batches that another reader found rotten: they are looked at before anything leaves, while there is still another
-    /// answer than the end of the connection.
+    /// Batches that another reader found damaged: compared first, while an error can still be answered.
     suspects: Vec<(Place, u64)>,
-    /// Bytes to leave out before the first that is sent.
+    /// Bytes to skip before the first one that is sent.
     skip: u64,
     /// Bytes still to send.
     left: u64,
@@ -222,7 +221,7 @@ impl ChunkReader {
     /// A reader of `len` bytes (or as many as there are) from `offset` in a chunk.
     ///
     /// # Errors
-    /// `NotFound` if the stream has no such chunk, `Invalid` if the offset is behind its end.
+    /// `NotFound` if the stream has no such chunk, `Invalid` if the offset is beyond its end.
     pub fn new(stream: &Arc<Stream>, store: &Store, chunk: u32, offset: u64, len: u64) -> Result<Self> {
         let Some(found) = stream.chunks.get(chunk as usize) else {
             let text = format!("chunk {chunk} of a stream of {} chunks", stream.chunks.len());
@@ -245,16 +244,16 @@ impl ChunkReader {
         })
     }
 
-    /// Bytes that are still to come.
+    /// Bytes still to come.
     pub fn left(&self) -> u64 {
         self.left
     }
 
-    /// The next piece, `None` behind the last.
+    /// The next piece; `None` at the end.
     ///
     /// # Errors
-    /// `Corrupt` if a batch does not match its checksum, `NotFound` if the shuffle was deleted meanwhile, else what the
-    /// file system says. Nothing of the batch in question was returned, unless it is too large to hold: then the piece
+    /// `Corrupt` if a batch does not match its checksum, `NotFound` if the shuffle was deleted meanwhile, else as the file
+    /// system reports. Nothing of the batch in question has been returned, unless it is too large to be held: then the piece
     /// before the error was the last.
     pub async fn next(&mut self) -> Result<Option<Vec<Bytes>>> {
         for (place, len) in std::mem::take(&mut self.suspects) {
@@ -271,7 +270,7 @@ impl ChunkReader {
             if let Err(error) = &parts
                 && error.kind() == Kind::Corrupt
             {
-                // Parts of a large batch are read when its position is passed.
+                // The position of a large batch has been passed when its parts are read.
                 self.stream.suspect(begin.min(self.position - 1)..self.position);
             }
             let parts = self.clip(parts?);
@@ -282,7 +281,7 @@ impl ChunkReader {
         Ok(None)
     }
 
-    /// Leaves out what the reader did not ask for.
+    /// Removes what the reader did not ask for.
     fn clip(&mut self, parts: Vec<Bytes>) -> Vec<Bytes> {
         let clipped = parts.into_iter().filter_map(|mut part| {
             let skipped = self.skip.min(part.len() as u64);
@@ -309,7 +308,7 @@ impl ChunkReader {
                 seen: crc32fast::Hasher::new(),
             };
             if self.skip + self.left < *len {
-                // Its end is not asked for, and would not be read: nothing would tell that the part is rotten.
+                // The end of this batch was not asked for, so it would never be compared.
                 self.check(Arc::clone(segment), *at, *len, *checksum).await?;
             }
             self.large = Some(large);
@@ -324,10 +323,10 @@ impl ChunkReader {
         }
         let from_disk = |(place, len): &(Place, u64)| matches!(place, Place::Disk { .. }).then_some(*len);
         let len: u64 = batches.iter().filter_map(from_disk).sum();
-        // One buffer, for which one turn is waited: who held a part of what it needs could wait for ever for the rest.
+        // A single buffer and a single wait for it: two waiters with half of what each needs would wait for ever.
         let mut buffer = self.buffer(len as usize).await;
         let stream = Arc::clone(&self.stream);
-        // What the system has in its cache, by reading ahead or from the write, is worth no change of threads.
+        // Data that the system has cached, by reading ahead or from the write, needs no other thread.
         if fill(&batches, &mut buffer, Wait::Never).is_ok() {
             return split_checked(&batches, buffer).map_err(|error| about(&stream, error));
         }
@@ -344,10 +343,10 @@ impl ChunkReader {
         read.await.map_err(|error| about(&stream, error))
     }
 
-    /// A turn to read from a directory, for who has a buffer, and that buffer or one like it.
+    /// A turn to read from a directory, once a buffer is there; returns both.
     ///
-    /// Nobody waits for one of the two while it holds the other: a disk that stands still would keep the memory of all
-    /// readers, and clients that take their time the turns of a disk.
+    /// Nobody holds one while it waits for the other: a disk that hangs would keep all readers' memory, and slow clients a
+    /// disk's turns.
     async fn turn_and_buffer(
         &self,
         directory: &Directory,
@@ -369,12 +368,12 @@ impl ChunkReader {
         }
     }
 
-    /// Waits for a buffer. Readers of other applications that read slowly are nothing to this one.
+    /// Waits for a buffer; slow readers of other applications do not hold it up.
     async fn buffer(&self, len: usize) -> Buffer {
         self.buffers.take(len, &self.memory, &Party::reads(&self.stream.shuffle.key().application)).await
     }
 
-    /// Copies small neighbours into one part: a system call for every hundred bytes would cost more than the copy.
+    /// Copies small neighbours into one part: a system call for each of them would cost more than the copy.
     async fn join_small(&self, parts: Vec<Bytes>) -> Vec<Bytes> {
         let is_small = |part: &&Bytes| part.len() < SMALL_BATCH_BYTES;
         if parts.iter().filter(is_small).count() < SMALL_BATCHES_MIN {
@@ -418,7 +417,7 @@ impl ChunkReader {
                 break;
             }
             let place = copy.place(entry);
-            // What is read in the turn of one directory must not wait for another.
+            // What is read in one directory's turn must not wait for another directory.
             match (&directory, place.directory()) {
                 (None, Some(first)) => directory = Some(Arc::clone(first)),
                 (Some(first), Some(next)) if !Arc::ptr_eq(first, next) => break,
@@ -434,7 +433,7 @@ impl ChunkReader {
         Ok(batches)
     }
 
-    /// Where the batches behind those that were located are in a directory.
+    /// The batches after those that were located, as far as they are in a directory: to be read ahead.
     fn ahead(&self, directory: &Arc<Directory>) -> Vec<Run> {
         let contents = self.stream.shuffle.lock();
         let Some(copy) = contents.copies.get(&self.stream.slot) else { return Vec::new() };
@@ -457,7 +456,7 @@ impl ChunkReader {
         runs
     }
 
-    /// Compares a batch on disk with its checksum before anything of it leaves, without holding it.
+    /// Compares a batch on disk with its checksum before any of it is sent, without holding it.
     async fn check(&self, segment: Arc<Segment>, mut at: u64, len: u64, checksum: u32) -> Result<()> {
         let end = at + len;
         let directory = Arc::clone(segment.directory());
@@ -500,8 +499,8 @@ impl ChunkReader {
     }
 }
 
-/// Reads the batches that are on disk into the buffer, neighbours in one read. The buffer may hold the first bytes of
-/// them already, and does after an error: what has been read is not read again.
+/// Reads the batches that are on disk into the buffer, neighbours in one read. The buffer may contain their first bytes
+/// already, as it does after an error: what was read is not read again.
 fn fill(batches: &[(Place, u64)], buffer: &mut Buffer, wait: Wait) -> io::Result<()> {
     let buffer = buffer.bytes_mut();
     let mut begin = 0;
@@ -536,7 +535,7 @@ fn fill(batches: &[(Place, u64)], buffer: &mut Buffer, wait: Wait) -> io::Result
     Ok(())
 }
 
-/// Cuts a filled buffer into batches, and puts those in memory between them. Each is compared with its checksum.
+/// Splits a filled buffer into batches, inserts those from memory, and compares each one with its checksum.
 fn split_checked(batches: &[(Place, u64)], buffer: Buffer) -> io::Result<Vec<Bytes>> {
     let mut parts: Vec<Bytes> = Vec::with_capacity(batches.len());
     let mut bytes = buffer.share();
@@ -572,7 +571,7 @@ fn rotten(segment: &Segment, at: u64) -> io::Error {
 fn about(stream: &Stream, error: io::Error) -> Error {
     let text = format!("cannot read shuffle {}: {error}", stream.shuffle.key());
     let kind = match error.kind() {
-        // A file that is shorter than its records were has lost them.
+        // A file that is shorter than its records has lost them.
         io::ErrorKind::UnexpectedEof => Kind::Corrupt,
         _ => Kind::of_io(&error),
     };

@@ -1,4 +1,4 @@
-//! The records of a segment file: how batches of many locations lie on disk, one run after the other.
+//! The records of a segment file: the layout on disk of batches of many locations, one run after the other.
 //!
 //! ```text
 //! offset  width      meaning (all numbers big-endian)
@@ -12,19 +12,18 @@
 //! 16      4          first: number of the run's first batch within the location (0 for other kinds)
 //! 20      4          count: batches of the run; batches of the whole location for a seal; maps for winners
 //! 24      8          bytes of the run's batches; of the whole location for a seal; 0 for winners
-//! 32      8          life: tells a location from one of the same name that was there before it; for winners the birth of
-//!                    the shuffle, which tells it from one of the same number: all its locations have later lives
+//!  32      8          life: distinguishes a location from an earlier one of the same name; for winners the birth of the
+//!                    shuffle, which distinguishes it from an earlier one of its number: its locations have later lives
 //! 40      4          CRC-32 of the table
 //! 44      4          CRC-32 of the 44 bytes before
 //! 48      20·count   table of a run: length, map, attempt, batch, CRC-32 of the batch, for each batch
 //!         4·count    table of winners: the attempt of each map; a seal has no table
 //! then    bytes      the batches of a run, as the client sent them
 //! ```
-//! A file describes itself, so that a worker that was killed finds what it had committed by reading the heads of the
-//! records. The order of the runs of a location does not matter, `first` says where each belongs; a location without a
-//! seal, or whose runs do not cover the seal's count, was not committed on disk and is not offered. Bytes 6 and 7 are zero
-//! for other kinds. Where there are winners of several births, the last one counts, and locations from before it do not:
-//! they are what was left of another shuffle.
+//! A file describes itself: a killed worker finds what it had committed by reading the heads. Runs of a location may come in
+//! any order (`first` gives the place); a location without a seal, or whose runs do not add up to it, was not completely on
+//! disk and is not offered. Bytes 6 and 7 are zero for other kinds. If there are winners with several births, the latest
+//! counts, and locations with lower lives belong to an earlier shuffle.
 
 use std::io;
 
@@ -39,19 +38,19 @@ pub const HEAD_LEN: usize = 48;
 pub const RUN_ROW_LEN: usize = 20;
 /// Bytes of the table of winners for each map.
 const WINNER_ROW_LEN: usize = 4;
-/// Rows that a table may have; a file that says more is damaged.
+/// The most rows of a table; a file that declares more is damaged.
 const ROWS_MAX: u32 = 1 << 26;
 
 const MAGIC: [u8; 4] = *b"YSR1";
 
-/// What a record is.
+/// The kind of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordKind {
     /// Batches of one location.
     Run,
-    /// A location is committed and wholly on disk.
+    /// A location is committed and completely on disk.
     Seal,
-    /// Which attempts won.
+    /// The attempts that won.
     Winners,
 }
 
@@ -60,7 +59,7 @@ pub enum RecordKind {
 pub struct RecordHead {
     /// What it is.
     pub kind: RecordKind,
-    /// Of which copy of which location.
+    /// The location, and which of its copies.
     pub file: FileName,
     /// The byte order of the batch headers, if a seal knows it.
     pub order: Option<ByteOrder>,
@@ -68,11 +67,12 @@ pub struct RecordHead {
     pub replicated: bool,
     /// Number of the first batch.
     pub first: u32,
-    /// Rows of the table, or batches that a seal vouches for.
+    /// Rows of the table, or the number of batches in a seal's location.
     pub count: u32,
-    /// Bytes of batches that follow the table, or that a seal vouches for.
+    /// Bytes of the batches that follow the table, or of a seal's location.
     pub bytes: u64,
-    /// Which of the locations that had this name, in the order in which they were made; for winners, which of the shuffles.
+    /// Distinguishes locations that had this name one after the other, in the order of their creation; for winners the birth
+    /// of the shuffle.
     pub life: u64,
     /// CRC-32 of the table.
     pub table_checksum: u32,
@@ -93,10 +93,10 @@ pub struct RunRow {
     pub checksum: u32,
 }
 
-/// What is wrong with a record; whatever follows it in its file is not looked at.
+/// What is wrong with a record; nothing after it in its file is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
-    /// The head is not one that we wrote.
+    /// The head was not written by us.
     #[error("not a record head")]
     Head,
     /// The table does not match its checksum or its head.
@@ -135,7 +135,7 @@ impl RecordHead {
     /// Reads a head from 48 bytes.
     ///
     /// # Errors
-    /// The bytes are not a head that [`RecordHead::encode`] made.
+    /// The bytes are not a head written by [`RecordHead::encode`].
     pub fn decode(src: &[u8; HEAD_LEN]) -> Result<Self, RecordError> {
         let (fields, mut checksum) = src.split_at(HEAD_LEN - 4);
         if crc32fast::hash(fields) != checksum.get_u32() || fields[..4] != MAGIC {
@@ -166,7 +166,7 @@ impl RecordHead {
         Ok(Self { kind, file, order, replicated, first, count, bytes, life, table_checksum })
     }
 
-    /// Bytes of the table behind the head.
+    /// Bytes of the table after the head.
     pub fn table_len(&self) -> u64 {
         match self.kind {
             RecordKind::Run => u64::from(self.count) * RUN_ROW_LEN as u64,
@@ -175,7 +175,7 @@ impl RecordHead {
         }
     }
 
-    /// Bytes of batches behind the table.
+    /// Bytes of the batches after the table.
     pub fn data_len(&self) -> u64 {
         if self.kind == RecordKind::Run { self.bytes } else { 0 }
     }
@@ -228,33 +228,33 @@ pub fn decode_run(head: &RecordHead, mut table: &[u8]) -> Result<Vec<RunRow>, Re
 pub enum Record {
     /// Batches of one location.
     Run {
-        /// Of which copy of which location.
+        /// The location, and which of its copies.
         file: FileName,
-        /// Which of the locations that had this name.
+        /// Distinguishes locations that had this name one after the other.
         life: u64,
         /// The number of the first batch within the location.
         first: u32,
-        /// Where the batches begin in the file.
+        /// The file offset of the first batch.
         at: u64,
-        /// What the table says about each.
+        /// The table: a row for each batch.
         rows: Vec<RunRow>,
     },
-    /// A location is committed and wholly on disk.
+    /// A location is committed and completely on disk.
     Seal(Seal),
-    /// Which attempts won.
+    /// The attempts that won.
     Winners {
-        /// Which of the shuffles that had this number, in the order in which they were made.
+        /// Distinguishes shuffles that had this number one after the other, in the order of their creation.
         birth: u64,
         /// The attempt of each map.
         attempts: Vec<AttemptId>,
     },
 }
 
-/// Reads the record at offset `at` of a file of `len` bytes, through `read`, which returns as many bytes from an offset as
-/// it is asked for. Returns where the next record begins, too.
+/// Reads the record at offset `at` of a file of `len` bytes, through `read`, which returns the given number of bytes from an
+/// offset. Returns the offset of the next record, too.
 ///
 /// # Errors
-/// What `read` says; `UnexpectedEof` for a record that ends behind the file, `InvalidData` for one that is damaged.
+/// Those of `read`; `UnexpectedEof` for a record that extends past the end of the file, `InvalidData` for a damaged one.
 pub fn read(
     at: u64,
     len: u64,
@@ -267,7 +267,7 @@ pub fn read(
     let head = RecordHead::decode(head.first_chunk().ok_or_else(torn)?).map_err(damaged)?;
     let data_at = table_at + head.table_len();
     let end = data_at.checked_add(head.data_len()).filter(|end| *end <= len).ok_or_else(torn)?;
-    // The file is at least as long as the table, so its length may size an allocation.
+    // The file is at least as long as the table, so the table's length may size an allocation.
     let table = read(table_at, head.table_len() as usize)?;
     let RecordHead { file, order, replicated, first, count, bytes, life, .. } = head;
     let record = match head.kind {
@@ -283,20 +283,20 @@ pub fn read(
     Ok((record, end))
 }
 
-/// A location that is committed and wholly on disk.
+/// A location that is committed and completely on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seal {
-    /// Which copy of which location.
+    /// The location, and which of its copies.
     pub file: FileName,
-    /// Which of the locations that had this name.
+    /// Distinguishes locations that had this name one after the other.
     pub life: u64,
-    /// Its batches.
+    /// The number of its batches.
     pub count: u32,
     /// Their bytes.
     pub bytes: u64,
-    /// The byte order of its batch headers, which readers' repeated batches depend on; `None` if no batch told.
+    /// The byte order of its batch headers, needed to find repeated batches; `None` if no batch has shown it.
     pub order: Option<ByteOrder>,
-    /// It has another copy, which need not hold the same batches.
+    /// Whether there is another copy, which need not hold the same batches.
     pub replicated: bool,
 }
 
@@ -307,7 +307,7 @@ pub fn encode_seal(seal: &Seal, dst: &mut Vec<u8>) {
     RecordHead { kind, file, order, replicated, first: 0, count, bytes, life, table_checksum }.encode(dst);
 }
 
-/// Appends the winners of the shuffle with that birth.
+/// Appends the winners of the shuffle with this birth.
 pub fn encode_winners(birth: u64, attempts: &[AttemptId], dst: &mut Vec<u8>) {
     let table: Vec<u8> = attempts.iter().flat_map(|attempt| attempt.0.to_be_bytes()).collect();
     RecordHead {
@@ -349,7 +349,7 @@ mod tests {
         })
     }
 
-    /// Every record up to the first that is torn or damaged, and where that one begins.
+    /// All records up to the first one that is torn or damaged, and where that begins.
     fn read_all(file: &[u8]) -> (Vec<Record>, usize) {
         let (mut records, mut at) = (Vec::new(), 0);
         while let Ok((record, next)) = read(at, file.len() as u64, |at, len| {
@@ -385,7 +385,7 @@ mod tests {
             let expected = [Record::Run { file, life, first, at, rows }, winners, Record::Seal(seal)];
             prop_assert_eq!(read_all(&bytes), (expected.to_vec(), bytes.len()));
 
-            // A file that was cut ends in a record that is torn, and what lies before it is read.
+            // A file that was cut ends with a torn record, and the records before it are read.
             let len = end.index(bytes.len());
             let (read, whole) = read_all(&bytes[..len]);
             prop_assert_eq!(&read[..], &expected[..read.len()]);
@@ -396,7 +396,7 @@ mod tests {
         fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), kind in 0..4u8) {
             let (records, whole) = read_all(&bytes);
             prop_assert!(records.is_empty() && whole == 0, "nothing has a checksum by chance");
-            // Behind the checksum, too.
+            // The same for what the checksum protects.
             let Some(bytes) = bytes.first_chunk::<{ HEAD_LEN - 8 }>() else { return Ok(()) };
             let mut head = bytes.to_vec();
             head[..5].copy_from_slice(&[b'Y', b'S', b'R', b'1', kind]);

@@ -1,4 +1,4 @@
-//! What a restarted worker finds on its disks: the committed locations that were wholly there.
+//! What a restarted worker finds on its disks: committed locations that are complete.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{self, DirEntry};
@@ -13,23 +13,23 @@ use super::record::{self, Record, Seal};
 use super::segment::{self, Segment};
 use crate::ids::{ApplicationId, AttemptId, FileName, ShuffleKey};
 
-/// What recovery found and left out.
+/// The numbers of what recovery found and left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Recovered {
     /// Shuffles of which at least one location can be read.
     pub shuffles: usize,
     /// Locations that can be read.
     pub locations: usize,
-    /// Locations of which there are batches but not all, or no seal.
+    /// Locations with batches missing, or without a seal.
     pub incomplete: usize,
-    /// Files with a torn or damaged record; what lies before it is used.
+    /// Files with a torn or damaged record; the records before it are used.
     pub damaged_files: usize,
-    /// Files that the system did not let us read to their end. They stay, for a restart that can.
+    /// Files that could not be read to their end. They stay, because a later start may be able to read them.
     pub unreadable_files: usize,
 }
 
 impl Recovered {
-    /// Says what a worker comes back with.
+    /// Logs what a worker comes back with.
     pub fn say(self) {
         let Self { shuffles, locations, incomplete, damaged_files, unreadable_files } = self;
         let mut text = format!("recovered {shuffles} shuffles with {locations} locations");
@@ -48,8 +48,7 @@ impl Recovered {
 
 #[derive(Debug, Default)]
 struct Found {
-    /// By the number of the first batch. There are several where a write failed behind them, and they were written again,
-    /// perhaps with more or fewer behind the first.
+    /// By the number of their first batch. There are several if a failed write was repeated, perhaps with other lengths.
     runs: BTreeMap<u32, Vec<FoundRun>>,
     seal: Option<Seal>,
 }
@@ -61,11 +60,11 @@ struct FoundShuffle {
     /// By the birth of the shuffle.
     winners: BTreeMap<u64, Vec<Vec<AttemptId>>>,
     segments: Vec<Arc<Segment>>,
-    /// There may be more than was found.
+    /// Whether there may be more than was found.
     is_unreadable: bool,
 }
 
-/// Of what there may be files that were not seen, because a folder could not be listed.
+/// What may have files that were not seen because a folder could not be listed.
 #[derive(Debug, Default)]
 pub(super) struct Unseen {
     is_anything: bool,
@@ -73,7 +72,7 @@ pub(super) struct Unseen {
 }
 
 impl Unseen {
-    /// Whether there may be files of a shuffle of which nothing was found.
+    /// Whether a shuffle may have files although none was found.
     pub(super) fn may_be_of(&self, key: &ShuffleKey) -> bool {
         self.is_anything || self.applications.contains(&key.application)
     }
@@ -88,27 +87,27 @@ impl Unseen {
     }
 }
 
-/// How the records of a file end.
+/// How reading a file ended: at its end; at a torn or damaged record, which stays so; or at a system error, which may pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ending {
     Whole,
-    /// In one that is torn or damaged, as it is at any other time.
+    /// At a record that is torn or damaged.
     Damaged,
-    /// Where the system failed; it may not at another time.
+    /// At a system error.
     Unreadable,
 }
 
 impl Store {
-    /// Takes in what the directories hold, before the worker serves anyone. Deletes the files of a shuffle in which nothing
-    /// is whole, if all of them could be read. Blocks.
+    /// Reads what the directories hold, before the worker serves anyone. Deletes the files of a shuffle that has no complete
+    /// location, if all of them could be read. Blocks.
     ///
-    /// What cannot be read is left out: the other disks' shuffles are to be had. Files are counted. A shuffle of which there
-    /// is something, but nothing whole, is here without locations, so that the master hears of it and says when it may go.
+    /// What cannot be read is counted and left out, so that the other disks' shuffles are served. A shuffle with files but
+    /// no complete location is known without locations, so that the master hears of it and decides when it may be deleted.
     pub fn recover(&self) -> Recovered {
         self.recover_by(&list)
     }
 
-    /// [`Store::recover`], for which `list` lists folders.
+    /// [`Store::recover`] with another function to list folders.
     pub(super) fn recover_by(&self, list: &List<'_>) -> Recovered {
         let mut recovered = Recovered::default();
         let mut shuffles: HashMap<ShuffleKey, FoundShuffle> = HashMap::new();
@@ -142,7 +141,7 @@ impl Store {
                 found.is_unreadable |= ending == Ending::Unreadable;
             }
         }
-        // Whether something of every shuffle was found that is there.
+        // Whether every shuffle on the disks was found, at least in part.
         let are_all_known = !self.lacks_directories && unseen.is_nothing();
         *self.unseen() = unseen;
         let mut is_all = are_all_known;
@@ -154,7 +153,7 @@ impl Store {
         if !is_all {
             self.numbers.leave_room();
         }
-        // What was found may fill a directory's capacity.
+        // The segments that were found may fill a directory's capacity.
         for directory in self.directories() {
             directory.measure().unwrap_or_else(|error| directory.failed(&error));
         }
@@ -163,24 +162,24 @@ impl Store {
 
     fn restore(&self, key: &ShuffleKey, found: FoundShuffle, recovered: &mut Recovered) {
         let (mut whole, mut has_earlier) = (BTreeMap::new(), false);
-        // What an earlier shuffle of that number left, of which not all was deleted in time, is nothing to this one.
+        // Leftovers of an earlier shuffle of that number that were not all deleted in time do not matter.
         let (birth, winners) = found.winners.into_iter().next_back().unwrap_or_default();
         self.numbers.found_life(birth);
         for ((file, life), location) in found.locations {
             self.numbers.found_life(life);
             match location.into_whole() {
                 earlier if life < birth => has_earlier |= earlier.is_some(),
-                // The lives of a location come in order, so the youngest one counts.
+                // The lives of a location are in order, so the latest one counts.
                 Some((seal, runs)) => drop(whole.insert(file, (seal, runs))),
                 None => {
-                    // An earlier one, which may be empty, is not to be taken for it.
+                    // An earlier location of that name, which may be empty, must not be taken for it.
                     whole.remove(&file);
                     recovered.incomplete += 1;
                 }
             }
         }
-        // What is missing may be in what could not be read. And what counts as another shuffle's may be of this one, if a disk
-        // was away when it came back here.
+        // What is missing may be in what could not be read. And what looks like another shuffle's may be this one's, if a
+        // disk was away when it was written.
         if whole.is_empty() && !found.is_unreadable && !has_earlier {
             for segment in &found.segments {
                 if let Err(error) = segment.delete() {
@@ -195,10 +194,10 @@ impl Store {
         let shuffle = self.find_or_insert(key).expect("nothing is deleted before all is recovered");
         let mut contents = shuffle.lock();
         contents.birth = birth;
-        // With a later birth, which it would get as a new one, it would not be found any more.
+        // Created as a new shuffle it would get a later birth, which would hide its files.
         contents.is_unread = whole.is_empty() && found.is_unreadable;
         contents.has_unseen_files = found.is_unreadable;
-        // Not known any more: a driver that did not ask for it leaves it alone.
+        // Whether it was asked for is forgotten; a driver that did not ask for it ignores it.
         contents.wants_map_bitmap = true;
         for winners in winners {
             contents.state.restore_winners(&winners);
@@ -216,17 +215,17 @@ impl Store {
 }
 
 impl Found {
-    /// The seal and the runs, if these are exactly the batches that it speaks of.
+    /// The seal and its runs, if these are exactly the batches that it counts.
     fn into_whole(mut self) -> Option<(Seal, Vec<FoundRun>)> {
         let seal = self.seal?;
         let count = u64::from(seal.count);
-        // From the end on: at each number, a run behind which others lead there.
+        // From the end backwards: at each number, a run from which others lead to the end.
         let mut leads: BTreeMap<u64, usize> = BTreeMap::new();
         for (first, runs) in self.runs.iter().rev() {
             let first = u64::from(*first);
             let end = |run: &FoundRun| first + run.rows.len() as u64;
             if runs.iter().any(|run| end(run) > count) {
-                return None; // there are more than the seal speaks of
+                return None; // there are more than the seal counts
             }
             if let Some(at) = runs.iter().position(|run| end(run) == count || leads.contains_key(&end(run))) {
                 leads.insert(first, at);
@@ -245,7 +244,7 @@ impl Found {
 }
 
 impl FoundShuffle {
-    /// Reads the records of a file, as far as they go.
+    /// Reads the records of a file, as far as possible.
     fn scan(&mut self, segment: &Arc<Segment>) -> Ending {
         let mut at = 0;
         while at < segment.len() {
@@ -284,21 +283,21 @@ impl FoundShuffle {
     }
 }
 
-/// What lists a folder.
+/// A function that lists a folder.
 type List<'a> = dyn Fn(&Path) -> io::Result<Vec<DirEntry>> + 'a;
 
 fn list(folder: &Path) -> io::Result<Vec<DirEntry>> {
     fs::read_dir(folder)?.collect()
 }
 
-/// What a directory holds. A folder that cannot be listed costs what is in it.
+/// The contents of a directory. A folder that cannot be listed is missing from it.
 #[derive(Debug, Default)]
 struct Listing {
-    /// Every segment file, with whose it is and its number, the lowest numbers first.
+    /// Every segment file with its shuffle and number, the lowest numbers first.
     files: Vec<(ShuffleKey, PathBuf, u32)>,
-    /// Shuffles of which there may be more.
+    /// Shuffles that may have more files.
     unlisted: Vec<ShuffleKey>,
-    /// There may be others.
+    /// Other shuffles that may have files.
     unseen: Unseen,
 }
 
@@ -342,13 +341,13 @@ impl Listing {
     }
 }
 
-/// The number of a segment file, if it is one.
+/// The number of a segment file; `None` for other files.
 fn segment_number(path: &Path) -> Option<u32> {
     path.extension().filter(|extension| *extension == "segment")?;
     path.file_stem()?.to_str()?.parse().ok()
 }
 
-/// The folders among these. One of which the system does not say what it is counts as one, and listing it tells.
+/// Those that are folders. An entry of unknown type counts as one; listing it will tell.
 fn folders(entries: Vec<DirEntry>) -> Vec<PathBuf> {
     let is_folder = |entry: &DirEntry| entry.file_type().map_or(true, |kind| kind.is_dir());
     entries.into_iter().filter(is_folder).map(|entry| entry.path()).collect()

@@ -1,5 +1,5 @@
-//! Writes what a restarted worker needs besides the batches: which attempts won, and which committed locations are wholly
-//! on disk.
+//! Writes what a restarted worker needs besides the batches: which attempts won, and which committed locations are
+//! completely on disk.
 
 use std::io;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::ids::FileName;
 use crate::worker::state::Slot;
 
 impl Store {
-    /// Has the spiller write the seals of a shuffle that was committed.
+    /// Has the spiller write the seals of a committed shuffle.
     pub fn seal_later(&self, shuffle: &Arc<Shuffle>) {
         let mut unsealed = self.unsealed();
         if !unsealed.iter().any(|waiting| Arc::ptr_eq(waiting, shuffle)) {
@@ -28,10 +28,10 @@ impl Store {
         }
     }
 
-    /// Begins to write the seals that wait, where a directory takes them. Returns whether there are any; a directory that
-    /// comes back wakes the spiller.
+    /// Starts to write waiting seals, if a directory takes them. Returns whether it started any; a directory that comes back
+    /// wakes the spiller.
     pub(super) fn write_waiting_seals(self: &Arc<Self>, jobs: &mut JoinSet<()>) -> bool {
-        // Without looking through all that waits, which the spiller would do every few milliseconds.
+        // Checked without going through all that waits: the spiller asks every few milliseconds.
         if !self.directories().iter().any(|directory| directory.takes_seals()) {
             return false;
         }
@@ -51,28 +51,28 @@ impl Store {
         true
     }
 
-    /// Writes the winners, and the seals of committed locations that are wholly on disk, so that a restarted worker serves
-    /// them. Returns whether that is done; what no directory takes waits for one that does, and is served from here
-    /// meanwhile. A directory that takes longer than `within` and writes nothing else meanwhile counts as failed.
+    /// Writes the winners and the seals of complete locations, so that a restarted worker serves them. Returns whether that
+    /// is done; seals that no directory takes wait, and the locations are served from here meanwhile. A directory that takes
+    /// longer than `within` without writing anything else counts as failed.
     pub(super) async fn write_seals(self: &Arc<Self>, shuffle: &Arc<Shuffle>, within: Duration) -> bool {
         while shuffle.lock().wants_seals() {
             let Some(directory) = self.directory_for_seals(shuffle) else {
                 self.seal_later(shuffle);
                 return false;
             };
-            // A task of its own: whenever the disk answers, somebody takes in what was written.
+            // A separate task: whenever the disk answers, its result is recorded.
             let store = Arc::clone(self);
             let mut sealed = tokio::spawn(store.write_seals_to(Arc::clone(&directory), Arc::clone(shuffle)));
             let mut bytes = directory.written();
             loop {
                 match timeout(within, &mut sealed).await {
                     Ok(Ok(())) => break,
-                    // In line behind much that is being written they wait long on a disk that works.
+                    // Queued after much other data, they wait long even on a disk that works.
                     Err(_) if std::mem::replace(&mut bytes, directory.written()) != directory.written() => {}
                     _ => break directory.hangs(),
                 }
             }
-            // A directory that failed takes no seals any more, and one that could open no file none for now, so this ends.
+            // A directory that failed takes no more seals, and one without file descriptors none for now, so this loop ends.
         }
         true
     }
@@ -98,7 +98,8 @@ impl Store {
         let (key, place) = (shuffle.key().clone(), Arc::clone(&directory));
         let rows: Vec<_> = seals.iter().map(|(_, seal)| *seal).collect();
         let written = tokio::task::spawn_blocking(move || {
-            // With each seal, so that a file says itself whose batches count: the others may be on a disk that is away.
+            // Repeated with each seal, so that every file says by itself whose batches count: the others may be on a missing
+            // disk.
             let attempts = (is_news || !rows.is_empty()).then(|| (birth, winners.attempts()));
             let (segment, ()) = target.write(&place, &key, |segment| segment.seal(attempts, &rows))?;
             Result::<_, Unwritten>::Ok((segment, winners))
@@ -124,7 +125,7 @@ impl Store {
             Err(error) => {
                 tracing::warn!(shuffle = %shuffle.key(), directory = %directory.root().display(), %error, "cannot seal");
                 if directory.takes_seals() {
-                    directory.refused(&error); // whatever it was, the next attempt must not meet it at once
+                    directory.refused(&error); // whatever the error, the next attempt must not run into it at once
                 }
             }
         }
@@ -132,21 +133,21 @@ impl Store {
 }
 
 impl Contents {
-    /// Whether a restarted worker would not find something that is wholly on disk, or not read it as it is read now. Where
-    /// nothing of the shuffle is on disk nothing is wanted there, unless the worker is about to stop.
+    /// Whether a restarted worker would not find something that is completely on disk, or would read it differently. A
+    /// shuffle without files needs no seals, unless the worker is about to stop.
     pub(super) fn wants_seals(&self) -> bool {
         let has_files = !self.segments.is_empty();
         let has_news = || has_files && *self.state.winners() != self.winners_on_disk;
         !self.gone && (has_files || self.stopping) && (has_news() || self.has_unsealed())
     }
 
-    /// Whether a committed location is wholly on disk, or empty, and no seal says so.
+    /// Whether a committed location is completely on disk, or empty, and has no seal.
     pub(super) fn has_unsealed(&self) -> bool {
         self.sealed_slots().any(|(_, slot)| self.copies.get(&slot).is_none_or(LocationCopy::wants_seal))
     }
 
-    /// Makes the copies of committed locations to which nobody has pushed, so that they have a life and are sealed once:
-    /// readers open them as any other.
+    /// Creates copies for committed locations without pushes, so that they have a life and are sealed once: readers open
+    /// them like any other.
     fn add_empty_copies(&mut self) {
         let is_missing = |(_, slot): &(FileName, Slot)| !self.copies.contains_key(slot);
         let missing: Vec<_> = self.sealed_slots().filter(is_missing).collect();
@@ -155,7 +156,7 @@ impl Contents {
         }
     }
 
-    /// What seals would say now.
+    /// The seals that are to be written now.
     fn seals(&self) -> impl Iterator<Item = (Slot, Seal)> + '_ {
         self.sealed_slots().filter_map(|(file, slot)| {
             let copy = self.copies.get(&slot).filter(|copy| copy.wants_seal())?;

@@ -1,4 +1,4 @@
-//! A segment: one append-only file for the cold batches of one shuffle in one directory.
+//! A segment: an append-only file for spilled batches of one shuffle in one directory.
 
 use std::fs::{self, File};
 use std::io::{self, IoSliceMut};
@@ -18,33 +18,32 @@ use super::directory::{Directory, OWN_FILES, is_want_of_files};
 use super::record::{self, RunRow, Seal};
 use crate::ids::{AttemptId, FileName, ShuffleKey};
 
-/// Bytes that are gathered before they are written. Larger batches are written from where they lie.
+/// Bytes gathered before a write; larger batches are written directly.
 const GATHER_BYTES: usize = 1 << 20;
 
-/// How often a file is made again whose folder went meanwhile, as folders do with the last file in them.
+/// How often creating a file is retried if its folder disappears meanwhile, as a folder does with its last file.
 const CREATE_ATTEMPTS_MAX: usize = 4;
 
-/// For how long a file is waited for that the process or the system has no room to open, if the one before it was opened, and
-/// how often it is tried.
+/// How long to wait for a file descriptor if the previous attempt succeeded, and how often to try.
 const OPEN_WAIT: Duration = if cfg!(test) { Duration::from_millis(200) } else { Duration::from_secs(5) };
 const OPEN_RETRY: Duration = Duration::from_millis(50);
 
 /// Batches of one location that leave memory together.
 #[derive(Debug)]
 pub struct RunToWrite {
-    /// Of which location.
+    /// The location.
     pub file: FileName,
-    /// Which of the locations that had this name.
+    /// Distinguishes locations that had this name one after the other.
     pub life: u64,
-    /// The number of the first one within the location.
+    /// The number of the first batch within the location.
     pub first: u32,
-    /// What the index knows about each; the checksums are filled in by the write.
+    /// The index data of each batch; the write fills in the checksums.
     pub rows: Vec<RunRow>,
     /// The batches.
     pub batches: Vec<Bytes>,
 }
 
-/// Where a run came to lie.
+/// Where a run was written.
 #[derive(Debug)]
 pub struct WrittenRun {
     /// The file offset of its first batch.
@@ -56,9 +55,9 @@ pub struct WrittenRun {
 /// Whether a read may block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
-    /// It gives what the system has in its cache.
+    /// Only what the system has in its cache.
     Never,
-    /// On a thread that may wait.
+    /// On a thread that may block.
     ForTheDisk,
 }
 
@@ -68,23 +67,23 @@ pub struct Segment {
     directory: Arc<Directory>,
     path: PathBuf,
     file: File,
-    /// The end of what is whole; held while writing, so that there is one writer.
+    /// The end of the last whole record; locked while writing, so that there is one writer.
     tail: Mutex<u64>,
     len: AtomicU64,
-    /// It takes no more runs.
+    /// Closed for further runs.
     closed: AtomicBool,
-    /// A file for one whose batch has no head yet.
+    /// A single-batch file whose head is not written yet.
     headless: AtomicBool,
-    /// Its file is deleted, and its space is free with the last handle.
+    /// The file is deleted; its space is freed with the last handle.
     gone: AtomicBool,
 }
 
 impl Segment {
-    /// Makes a new file for a shuffle, with that number or, where there is one of that number, the next that is free. Blocks;
-    /// where too many files are open it waits for some to be closed.
+    /// Creates a file for a shuffle, with this number or, if it is taken, the next free one. Blocks; if too many files are
+    /// open it waits for some to be closed.
     ///
     /// # Errors
-    /// What the file system says; the directory is told.
+    /// As the file system reports; the directory is told.
     pub fn create(directory: &Arc<Directory>, key: &ShuffleKey, mut number: u32) -> io::Result<Self> {
         let folder = folder(directory, key);
         let open = |path: &Path| {
@@ -119,7 +118,7 @@ impl Segment {
         }
     }
 
-    /// Makes a file for one batch that is written while it arrives, see [`Segment::write_part`].
+    /// Creates a single-batch file, for a batch that is written while it arrives; see [`Segment::write_part`].
     ///
     /// # Errors
     /// As for [`Segment::create`].
@@ -130,13 +129,13 @@ impl Segment {
         Ok(segment)
     }
 
-    /// Where the batch of a file for one begins: behind its head and its table.
+    /// Where the batch of a single-batch file begins: after its head and table.
     pub const LARGE_BATCH_AT: u64 = (record::HEAD_LEN + record::RUN_ROW_LEN) as u64;
 
-    /// Writes a part of the batch of a file for one. Blocks.
+    /// Writes a part of the batch of a single-batch file. Blocks.
     ///
     /// # Errors
-    /// What the file system says; the directory is told.
+    /// As the file system reports; the directory is told.
     pub fn write_part(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
         self.file.write_all_at(bytes, at).inspect_err(|error| self.directory.failed(error))?;
         self.directory.count_written(bytes.len() as u64);
@@ -146,7 +145,7 @@ impl Segment {
         Ok(())
     }
 
-    /// Writes the head of a file for one, when its batch is whole. Blocks.
+    /// Writes the head of a single-batch file, once its batch is complete. Blocks.
     ///
     /// # Errors
     /// As for [`Segment::write_part`].
@@ -158,15 +157,15 @@ impl Segment {
         Ok(())
     }
 
-    /// Whether a restarted worker finds what is in it: a file for one has to be finished first.
+    /// Whether a restarted worker finds what is in it: a single-batch file has to be finished first.
     pub fn is_finished(&self) -> bool {
         !self.headless.load(Ordering::Acquire)
     }
 
-    /// Opens a file of an earlier run of this worker, which is read and never written again.
+    /// Opens a file of an earlier process of this worker; it is read and never written again.
     ///
     /// # Errors
-    /// What the file system says.
+    /// As the file system reports.
     pub fn open(directory: &Arc<Directory>, path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         let len = file.metadata()?.len();
@@ -189,7 +188,7 @@ impl Segment {
         }
     }
 
-    /// The directory it lies in.
+    /// The directory that it is in.
     pub fn directory(&self) -> &Arc<Directory> {
         &self.directory
     }
@@ -199,8 +198,8 @@ impl Segment {
         &self.path
     }
 
-    /// Whether it takes more runs. One whose write failed does not, nor one for one batch, nor one of an earlier run of this
-    /// worker.
+    /// Whether it takes more runs. Closed are files with a failed write, single-batch files, and those of an earlier process
+    /// of this worker.
     pub fn is_writable(&self) -> bool {
         !self.closed.load(Ordering::Relaxed)
     }
@@ -210,15 +209,15 @@ impl Segment {
         self.len.load(Ordering::Relaxed)
     }
 
-    /// Whether nothing was written yet.
+    /// Whether nothing has been written yet.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Appends runs, all or none, and says where they lie. Blocks.
+    /// Appends runs, all or none, and returns where they are. Blocks.
     ///
     /// # Errors
-    /// What the file system says; the directory is told, and the file is cut back to its last whole record.
+    /// As the file system reports; the directory is told, and the file is cut back to its last whole record.
     pub fn append(&self, runs: &mut [RunToWrite]) -> io::Result<Vec<WrittenRun>> {
         self.write(|writer| {
             let mut written = Vec::with_capacity(runs.len());
@@ -237,8 +236,8 @@ impl Segment {
         })
     }
 
-    /// Appends what makes locations readable after a restart: the winners, with the birth of the shuffle, and a seal for each.
-    /// Blocks.
+    /// Appends what makes locations readable after a restart: the winners, with the birth of the shuffle, and a seal for
+    /// each. Blocks.
     ///
     /// # Errors
     /// As for [`Segment::append`].
@@ -271,7 +270,7 @@ impl Segment {
                 Ok(value)
             }
             Err(error) => {
-                // Nothing may follow a torn record, so the file takes no more; its space is wanted back at once.
+                // Nothing may follow a torn record, so the file is closed for further runs and cut to free the space.
                 self.closed.store(true, Ordering::Relaxed);
                 if let Err(cut) = self.file.set_len(*tail) {
                     tracing::debug!(path = %self.path.display(), error = %cut, "cannot cut a torn segment");
@@ -285,14 +284,14 @@ impl Segment {
     /// Reads bytes. Blocks.
     ///
     /// # Errors
-    /// What the file system says; a file that is too short counts as damaged.
+    /// As the file system reports; a file that is too short counts as damaged.
     pub fn read(&self, at: u64, len: usize) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; len];
         self.read_into(at, &mut bytes)?;
         Ok(bytes)
     }
 
-    /// Reads as many bytes as `bytes` has. Blocks.
+    /// Fills `bytes`. Blocks.
     ///
     /// # Errors
     /// As for [`Segment::read`].
@@ -300,10 +299,10 @@ impl Segment {
         self.file.read_exact_at(bytes, at)
     }
 
-    /// Reads as many bytes as come at once, at least one. Does not block if it must not.
+    /// Reads what is available, at least one byte; does not block unless allowed.
     ///
     /// # Errors
-    /// As for [`Segment::read`]; and where it must not block, whatever the reason, that it would.
+    /// As for [`Segment::read`]; and an error if it must not block but would, for whatever reason.
     pub fn read_some(&self, at: u64, bytes: &mut [u8], wait: Wait) -> io::Result<usize> {
         let read = match wait {
             Wait::ForTheDisk => self.file.read_at(bytes, at)?,
@@ -312,16 +311,16 @@ impl Segment {
         if read == 0 { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(read) }
     }
 
-    /// Has the system fetch bytes that will be read soon. It waits for the disk only where that has too much to do.
+    /// Asks the system to read ahead. Waits for the disk only if that is overloaded.
     pub fn fetch(&self, at: u64, len: u64) {
-        // A hint: without it the bytes come later.
+        // Only a hint: without it the bytes come later.
         let _ = fadvise(&self.file, at, NonZeroU64::new(len), Advice::WillNeed);
     }
 
-    /// Brings everything to the disk. Blocks.
+    /// Syncs everything to disk. Blocks.
     ///
     /// # Errors
-    /// What the file system says. It is never tried again: what was lost in the cache stays lost.
+    /// As the file system reports. Never retried: what was lost from the cache stays lost.
     pub fn sync(&self) -> io::Result<()> {
         self.file.sync_data().inspect_err(|error| {
             self.closed.store(true, Ordering::Relaxed);
@@ -329,10 +328,10 @@ impl Segment {
         })
     }
 
-    /// Removes the file; readers that have it open go on. One that is not there is removed. Blocks.
+    /// Removes the file; readers that have it open go on. A missing file counts as removed. Blocks.
     ///
     /// # Errors
-    /// What the file system says: the file is there, and a restart may find it.
+    /// As the file system reports: the file still exists, and a restart may find it.
     pub fn delete(&self) -> io::Result<()> {
         self.closed.store(true, Ordering::Relaxed);
         unless_missing(fs::remove_file(&self.path))?;
@@ -352,17 +351,16 @@ impl Drop for Segment {
     }
 }
 
-/// Removes the folder of a shuffle, and the one of its application, with the last file in them; until then this fails, as it
-/// should.
+/// Removes the folders of a shuffle and its application; fails, as it should, unless they are empty.
 fn delete_empty(folder: &Path) {
     let _ = fs::remove_dir(folder);
     let _ = folder.parent().map(fs::remove_dir);
 }
 
-/// Removes whatever a directory holds of a shuffle that is being deleted. Blocks.
+/// Removes everything in a directory that belongs to a shuffle that is being deleted. Blocks.
 ///
 /// # Errors
-/// What the file system says: there may be files left.
+/// As the file system reports: there may be files left.
 pub fn delete_all(directory: &Directory, key: &ShuffleKey) -> io::Result<()> {
     let folder = folder(directory, key);
     unless_missing(fs::remove_dir_all(&folder))?;
@@ -399,7 +397,7 @@ impl Writer<'_> {
     }
 
     fn flush_if_full(&mut self) -> io::Result<()> {
-        // A batch that is still gathered is below a quarter, so the buffer does not outgrow its capacity.
+        // A batch that is gathered is smaller than a quarter, so the buffer does not outgrow its capacity.
         if self.gathered.len() >= GATHER_BYTES / 4 * 3 { self.flush() } else { Ok(()) }
     }
 
@@ -411,7 +409,7 @@ impl Writer<'_> {
     }
 }
 
-/// Bytes of an application's name as a folder; file systems take 255.
+/// The longest name of an application's folder, in bytes; file systems take 255.
 pub(in crate::worker) const FOLDER_LEN_MAX: usize = 200;
 
 /// Whether a shuffle's files can be named.
@@ -419,8 +417,8 @@ pub fn is_storable(key: &ShuffleKey) -> bool {
     key.shuffle.0 >= 0 && !key.application.as_str().is_empty() && folder_name(key).len() <= FOLDER_LEN_MAX
 }
 
-/// Where the files of a shuffle lie. An application's name is any text; what is not plain is written as `%XX`, so that
-/// it can be read back, never leaves the directory, and is none of the directory's own files.
+/// The folder of a shuffle's files. An application's name is arbitrary text: other characters are written as `%XX`, so that
+/// it can be decoded, stays within the directory, and differs from the directory's own files.
 pub fn folder(directory: &Directory, key: &ShuffleKey) -> PathBuf {
     directory.home().join(folder_name(key)).join(key.shuffle.to_string())
 }
@@ -440,7 +438,7 @@ fn folder_name(key: &ShuffleKey) -> String {
     name
 }
 
-/// The application that a folder's name stands for, if [`folder`] made it.
+/// The application that a folder's name stands for, if [`folder`] created it.
 pub fn application_of(name: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(name.len());
     let mut rest = name.as_bytes();
@@ -533,7 +531,7 @@ mod tests {
             assert_eq!(application_of(&folder).as_deref(), Some(name));
             assert_eq!(path.parent().unwrap().parent().unwrap(), directory.home());
         }
-        // Two of them have the names of what is there already.
+        // Two of them have names that are taken already.
         let directory = Arc::new(directory);
         for name in ["lock", "probe"] {
             let created = Segment::create(&directory, &ShuffleKey::new(name, 0), 0);

@@ -1,4 +1,4 @@
-//! One shuffle on this worker: what it decides, and the batches that it decided about, behind one lock.
+//! One shuffle on this worker: its decisions and its batches, behind one lock.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -16,66 +16,66 @@ use crate::worker::index::Winners;
 use crate::worker::memory::{Charge, Memory};
 use crate::worker::state::{ShuffleState, Slot};
 
-/// One shuffle. The lock is held for as long as a decision and its bookkeeping take, never across I/O.
+/// One shuffle. The lock is held for a decision and its bookkeeping, never during I/O.
 #[derive(Debug)]
 pub struct Shuffle {
     key: ShuffleKey,
     inner: Mutex<Contents>,
-    /// Bytes in memory, for who looks for something to spill.
+    /// Bytes in memory, for choosing what to spill.
     resident: AtomicU64,
-    /// When the last batch came, in milliseconds of the worker's clock.
+    /// When the last batch arrived (worker's clock, ms).
     touched_ms: AtomicU64,
 }
 
-/// What the lock of a shuffle protects.
+/// What the shuffle's lock protects.
 #[derive(Debug)]
 pub struct Contents {
     /// The decisions.
     pub state: ShuffleState,
     /// The batches of each slot.
     pub copies: HashMap<Slot, LocationCopy>,
-    /// The byte order of its batch headers, once a header told.
+    /// Byte order of the batch headers, once one has shown it.
     pub order: Option<ByteOrder>,
-    /// Readers want to know which maps wrote to each location.
+    /// Whether readers want to know which maps wrote to each location.
     pub wants_map_bitmap: bool,
-    /// How long a client waits for a push, if one said.
+    /// How long a client waits for a push, if one has said so.
     pub push_timeout: Option<Duration>,
-    /// The shuffle has been deleted: whoever still holds it stores nothing any more.
+    /// Deleted: holders of this must store nothing more.
     pub gone: bool,
-    /// The worker is about to stop: what is committed is to be found by the next one, empty locations of a shuffle without
-    /// files, too.
+    /// The worker is about to stop: everything committed is to be found by the next process, even empty locations of a
+    /// shuffle without files.
     pub stopping: bool,
-    /// For whoever writes a file of it, until it is deleted.
+    /// The lease for whatever writes files of this shuffle, until it is deleted.
     pub lease: Option<Arc<Lease>>,
-    /// When it was made, in the order of lives: what lies on disk from before is another one's that had its number.
+    /// Its number in the order of lives: what is on disk from before belongs to an earlier shuffle of the same number.
     pub birth: u64,
-    /// What lies on disk of it could not be read, and nothing else is known of it: it takes no locations, so that the next
-    /// start of the worker may still find what there is.
+    /// Its files could not be read and nothing else is known: it takes no locations, so that the next start may still find
+    /// them.
     pub is_unread: bool,
-    /// There may be files of it besides `segments`, which could not be read or listed when the worker started.
+    /// There may be files besides `segments`, which could not be read or listed when the worker started.
     pub has_unseen_files: bool,
     /// Files, the newest of each directory last.
     pub segments: Vec<Arc<Segment>>,
-    /// What the files say about winners.
+    /// The winners as the files have them.
     pub winners_on_disk: Winners,
-    /// What its locations cost besides their batches.
+    /// The memory charged for its locations besides their batches.
     slots_charge: Charge,
     memory: Memory,
     numbers: Arc<Numbers>,
 }
 
-/// What a location costs besides its batches and their index: what is decided about it, its place in two tables with their
-/// slack, its copy and what comes with the first batch.
+/// Memory of a location besides its batches and index: its state, its slots in two tables with slack, its copy, and what the
+/// first batch adds.
 pub const SLOT_BYTES: u64 = 512;
 
-/// How many numbers copies and files may have that were not seen, because what they lie in could not be read, above those of
-/// all others. All shuffles together take them from one count, and even a long run gives fewer. Where the numbers of files
-/// begin again after very many starts, a file takes the next that is free.
+/// Room for numbers of copies and files that could not be read: this far above the highest known ones. All shuffles share
+/// one count, and even a long run uses up less. If the numbers of files wrap around after very many starts, a file takes the
+/// next free one.
 const UNSEEN_SEGMENTS_MAX: u32 = 1 << 24;
 const UNSEEN_LIVES_MAX: u64 = 1 << 40;
 
-/// The last numbers that a store gave, at least as large as any on disk. A shuffle may come back under its name while what
-/// it had before is still being deleted, so they do not begin again with it.
+/// The last numbers given, at least as large as any on disk. They do not restart with a shuffle, which may come back under
+/// its name while its old files are being deleted.
 #[derive(Debug, Default)]
 pub struct Numbers {
     last_life: AtomicU64,
@@ -83,28 +83,28 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// For a new copy of a location, and for a new shuffle.
+    /// A number for a new copy of a location, or for a new shuffle.
     fn life(&self) -> u64 {
         self.last_life.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
     }
 
-    /// For a new file.
+    /// A number for a new file.
     fn segment(&self) -> u32 {
         self.last_segment.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
     }
 
-    /// Takes in a copy of an earlier run of this worker.
+    /// Notes a copy of an earlier process of this worker.
     pub fn found_life(&self, life: u64) {
         self.last_life.fetch_max(life, Ordering::Relaxed);
     }
 
-    /// Takes in that there may be files and copies of earlier runs of this worker that were not found.
+    /// Leaves room for files and copies of earlier processes of this worker that were not found.
     pub fn leave_room(&self) {
         self.last_life.fetch_add(UNSEEN_LIVES_MAX, Ordering::Relaxed);
         self.last_segment.fetch_add(UNSEEN_SEGMENTS_MAX, Ordering::Relaxed);
     }
 
-    /// Takes in a file of an earlier run of this worker.
+    /// Notes a file of an earlier process of this worker.
     pub fn found_segment(&self, number: u32) {
         self.last_segment.fetch_max(number, Ordering::Relaxed);
     }
@@ -134,14 +134,14 @@ impl Shuffle {
         Self { key, inner: Mutex::new(contents), resident: AtomicU64::new(0), touched_ms: AtomicU64::new(0) }
     }
 
-    /// Whose shuffle it is.
+    /// Its application and number.
     pub fn key(&self) -> &ShuffleKey {
         &self.key
     }
 
     /// The contents, locked.
     pub fn lock(&self) -> MutexGuard<'_, Contents> {
-        // A panic while it was held would be a defect; the other shuffles' data must stay reachable all the same.
+        // A panic while the lock was held would be a defect; the other shuffles' data must stay reachable anyway.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -150,30 +150,30 @@ impl Shuffle {
         self.resident.load(Ordering::Relaxed)
     }
 
-    /// Counts bytes that came into memory, under the lock.
+    /// Counts bytes added to memory; called under the lock.
     pub fn grew(&self, bytes: u64, now_ms: u64) {
         self.resident.fetch_add(bytes, Ordering::Relaxed);
         self.touched_ms.store(now_ms, Ordering::Relaxed);
     }
 
-    /// Counts bytes that left memory, under the lock.
+    /// Counts bytes removed from memory; called under the lock.
     pub fn shrank(&self, bytes: u64) {
         self.resident.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// When the last batch came.
+    /// When the last batch arrived.
     pub fn touched_ms(&self) -> u64 {
         self.touched_ms.load(Ordering::Relaxed)
     }
 }
 
 impl Contents {
-    /// The copy of a slot, made when it is first written to.
+    /// The copy of a slot, created with its first write.
     pub fn copy_mut(&mut self, slot: Slot, file: crate::ids::FileName) -> &mut LocationCopy {
         self.copies.entry(slot).or_insert_with(|| LocationCopy::new(file, self.numbers.life(), &self.memory))
     }
 
-    /// Where something is written in a directory: to its file that still takes runs, or to a new one.
+    /// Where to write in a directory: its file that still takes runs, or a new one.
     pub fn target(&self, directory: &Arc<Directory>) -> Target {
         match self.open_segment(directory) {
             Some(segment) => Target::Open(Arc::clone(segment)),
@@ -183,14 +183,14 @@ impl Contents {
 
     /// The file of a directory that still takes runs.
     pub fn open_segment(&self, directory: &Arc<Directory>) -> Option<&Arc<Segment>> {
-        // The newest may be a large batch's own.
+        // The newest may be a single-batch file.
         let takes_runs =
             |segment: &&Arc<Segment>| Arc::ptr_eq(segment.directory(), directory) && segment.is_writable();
         self.segments.iter().rev().find(takes_runs)
     }
 
-    /// Charges the locations that there are now. What is not needed any more is returned, to be dropped without the lock:
-    /// giving back memory wakes who waits for it.
+    /// Charges its current locations. What is no longer needed is returned, to be dropped outside the lock: freeing memory
+    /// wakes waiters.
     pub fn charge_slots(&mut self) -> Option<Charge> {
         let (charged, wanted) = (self.slots_charge.bytes(), SLOT_BYTES * self.state.len() as u64);
         if wanted >= charged {
@@ -200,7 +200,7 @@ impl Contents {
         Some(self.slots_charge.split(charged - wanted))
     }
 
-    /// Gives back what its locations were charged, for the same.
+    /// Takes back what its locations were charged, to be dropped in the same way.
     pub fn take_slots_charge(&mut self) -> Charge {
         self.slots_charge.split(self.slots_charge.bytes())
     }
@@ -210,7 +210,7 @@ impl Contents {
         self.numbers.segment()
     }
 
-    /// Takes in a file, if it is not here yet.
+    /// Adds a file, unless it is known.
     pub fn adopt(&mut self, segment: &Arc<Segment>) {
         if !self.segments.iter().any(|known| Arc::ptr_eq(known, segment)) {
             self.segments.push(Arc::clone(segment));

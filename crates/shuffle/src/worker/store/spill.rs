@@ -1,4 +1,5 @@
-//! Moves batches from memory to segments when memory is short: the largest and oldest first.
+//! Moves batches from memory to segments when memory is short: large shuffles first, the longest idle of them before the
+//! others.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -17,10 +18,10 @@ use crate::ids::ApplicationId;
 use crate::wire::batch::ByteOrder;
 use crate::worker::state::Slot;
 
-/// How long the spiller waits for something to become spillable when memory is short and all of it is on its way.
+/// How long the spiller waits for something to spill when memory is short and everything is being written already.
 const RETRY: Duration = Duration::from_millis(5);
 
-/// Batches on their way to disk.
+/// Batches that are being written to disk.
 #[derive(Debug)]
 pub struct SpillJob {
     shuffle: Arc<Shuffle>,
@@ -29,7 +30,7 @@ pub struct SpillJob {
 }
 
 impl Store {
-    /// Spills whenever memory asks for it, one job at a time for each directory. Runs until it is dropped.
+    /// Spills whenever memory is short, one job at a time for each directory. Runs until it is dropped.
     pub async fn run_spiller(self: Arc<Self>) {
         let mut jobs = JoinSet::new();
         loop {
@@ -51,8 +52,8 @@ impl Store {
         }
     }
 
-    /// Begins to look whether files can be opened again, where it is time to: what is in memory may need none, and then
-    /// nobody else finds out.
+    /// Begins to check whether files can be opened again, if it is time: what is in memory may need none, and then nobody
+    /// else would find out.
     fn look_for_files(&self, jobs: &mut JoinSet<()>) {
         let in_want = |directory: &&Arc<Directory>| directory.lacks_files() && directory.takes_files();
         for directory in self.directories().iter().filter(in_want) {
@@ -72,13 +73,13 @@ impl Store {
         }
         let idle = |directory: &&Arc<Directory>| directory.health() == Health::Healthy && directory.is_idle();
         let directories: Vec<_> = self.directories().iter().filter(idle).cloned().collect();
-        // Where no file can be opened there may be less to do.
+        // Where no file can be opened, only shuffles that have a file can be spilled.
         for directory in best_first(directories, |directory| (directory.takes_files(), directory.usable())) {
-            // Taken before anything is planned: jobs in line behind a disk that stands still would keep the memory.
+            // Taken before anything is planned: jobs that wait for a disk that hangs would keep the memory.
             let Ok(turn) = Arc::clone(&directory.writes).try_acquire_owned() else { continue };
             let Some(job) = self.plan(&directory, JOB_BYTES) else {
                 if directory.takes_files() {
-                    return false; // nobody else has more to do
+                    return false; // the other directories have no more to spill
                 }
                 continue;
             };
@@ -91,9 +92,8 @@ impl Store {
         false
     }
 
-    /// Where something of a shuffle goes now, among directories that take it: a healthy one before a full one, an idle one
-    /// before one that may be slow, one in which the shuffle has an open file before another, and then the one with the most
-    /// space.
+    /// The directory that a shuffle is spilled to next, of those that take data: healthy before full, idle before possibly
+    /// slow, one where it has an open file before others, then the one with the most space.
     pub(super) fn directory_for(
         &self,
         shuffle: &Shuffle,
@@ -115,8 +115,8 @@ impl Store {
         choices.max_by_key(|(rank, _)| *rank).map(|(_, directory)| directory)
     }
 
-    /// The healthy directory to which a large batch goes: one that has room for it, one in which a file can be made, an idle
-    /// one before one that may be slow, and among those the one with the most space.
+    /// The healthy directory with room for a large batch: one in which files can be created before others, idle before
+    /// possibly slow, then the one with the most space.
     pub fn directory_for_large(&self, bytes: u64) -> Option<Arc<Directory>> {
         let has_room =
             |directory: &&Arc<Directory>| directory.health() == Health::Healthy && directory.usable() > bytes;
@@ -127,12 +127,11 @@ impl Store {
         with_room.max_by_key(rank).cloned()
     }
 
-    /// Picks what leaves memory next for a directory. Of the shuffles that hold at least half of what the largest one holds,
-    /// the one that has been quiet for longest; of its locations, the largest. Where no file can be opened, among shuffles
-    /// that have one.
+    /// Picks what to spill next to a directory: among shuffles that hold at least half as much as the largest, the one idle
+    /// longest; of its locations, the largest. If no file can be created, only shuffles that have one.
     ///
-    /// While someone waits it is a shuffle of the application that holds most: who waits longest is who holds most, and
-    /// would wait for ever if only what others hold went to disk.
+    /// While a request waits, it is a shuffle of the application that holds most: its own request waits longest, and would
+    /// wait for ever if only others' data were spilled.
     pub fn plan(&self, directory: &Arc<Directory>, bytes_max: u64) -> Option<SpillJob> {
         let mut shuffles = self.all();
         shuffles.retain(|shuffle| shuffle.resident() > 0);
@@ -153,8 +152,8 @@ impl Store {
         applications.into_iter().find_map(|(_, shuffles)| plan_among(shuffles, bytes_max))
     }
 
-    /// Writes a job's runs to a directory and lets go of the memory. A failed write leaves the batches in memory.
-    /// Returns whether it was written.
+    /// Writes a job's runs to a directory and frees their memory. If the write fails the batches stay in memory. Returns
+    /// whether they were written.
     pub async fn spill(self: &Arc<Self>, job: SpillJob, directory: Arc<Directory>) -> bool {
         let turn = Arc::clone(&directory.writes).acquire_owned().await.expect("it is never closed");
         self.spill_in_turn(job, directory, turn).await
@@ -187,7 +186,7 @@ impl Store {
                 }
             }
             let written = target.write(&place, &key, |segment| segment.append(&mut runs));
-            drop(runs); // the batches' handles: memory comes back when the shuffle lets go of its own
+            drop(runs); // the batches' handles: their memory is freed when the shuffle drops its own
             written
         })
         .await
@@ -220,11 +219,11 @@ impl Store {
                 }
                 true
             }
-            Err(_) if contents.gone => true, // its file was deleted under the job
+            Err(_) if contents.gone => true, // its file was deleted meanwhile
             Err(error) => {
                 tracing::warn!(shuffle = %shuffle.key(), directory = %directory.root().display(), %error, "cannot spill");
                 if directory.may_take(bytes) {
-                    directory.refused(&error); // whatever it was, the next job must not meet it at once
+                    directory.refused(&error); // whatever the error, the next job must not run into it at once
                 }
                 for slot in &slots {
                     if let Some(copy) = contents.copies.get_mut(slot) {
@@ -242,15 +241,15 @@ fn plan_among(shuffles: Vec<Arc<Shuffle>>, bytes_max: u64) -> Option<SpillJob> {
     shuffles.find_map(|shuffle| plan_of(shuffle, bytes_max))
 }
 
-/// The order in which directories are written to. Each is ranked once: writes and deletions change its rank meanwhile, and a
-/// sort may panic over an order that changes.
+/// Sorts directories, best first for writing. Each is ranked only once: writes and deletions change the ranks meanwhile, and
+/// a sort may panic if an order changes.
 fn best_first<D, R: Ord>(mut directories: Vec<D>, rank: impl Fn(&D) -> R) -> Vec<D> {
     directories.sort_by_cached_key(|directory| Reverse(rank(directory)));
     directories
 }
 
-/// The order in which shuffles leave memory. What it goes by is asked once of each: pushes change it meanwhile, and a sort may
-/// panic over an order that changes.
+/// Sorts shuffles in the order in which they are spilled. Each is asked only once: pushes change the numbers meanwhile, and
+/// a sort may panic if an order changes.
 fn in_turn<S>(
     shuffles: Vec<S>,
     resident: impl Fn(&S) -> u64,
@@ -265,7 +264,7 @@ fn in_turn<S>(
     shuffles.into_iter().map(|(.., shuffle)| shuffle)
 }
 
-/// Picks what leaves memory next of one shuffle; `None` if nothing is there, or all of it is on its way.
+/// Picks what to spill next of one shuffle; `None` if there is nothing, or all of it is being written.
 pub(super) fn plan_of(shuffle: Arc<Shuffle>, bytes_max: u64) -> Option<SpillJob> {
     let mut contents = shuffle.lock();
     if contents.gone {
@@ -294,7 +293,7 @@ pub(super) fn plan_of(shuffle: Arc<Shuffle>, bytes_max: u64) -> Option<SpillJob>
         return None;
     }
     if contents.order.is_none() {
-        // Ids go to disk as they are read now. Every length so far reads the same both ways: take the JVM's order.
+        // Ids are written to disk as they are read now. All lengths so far read the same in both orders: assume the JVM's.
         contents.order = Some(ByteOrder::Little);
     }
     drop(contents);
@@ -306,7 +305,7 @@ impl SpillJob {
         self.runs.iter().flat_map(|run| &run.batches).map(|batch| batch.len() as u64).sum()
     }
 
-    /// Gives up before anything was written.
+    /// Gives up a job before anything is written.
     pub(super) fn abandon(self) {
         let mut contents = self.shuffle.lock();
         for slot in &self.slots {
@@ -325,7 +324,7 @@ mod tests {
     use super::*;
     use crate::ids::ShuffleKey;
 
-    /// A shuffle with as many batches in memory.
+    /// A shuffle with this many batches in memory.
     fn pushed(store: &Store, number: i32, batches: i32) -> Arc<Shuffle> {
         let shuffle = store.find_or_insert(&ShuffleKey::new("app", number)).unwrap();
         reserve(&shuffle, 0..1);
@@ -335,7 +334,7 @@ mod tests {
 
     #[test]
     fn what_leaves_memory_is_chosen_while_pushes_go_on() {
-        // Each answer is another one, as if there had been a push since the last.
+        // Each answer differs from the last, as if pushes came in between.
         let (asked, drawn) = (Cell::new(0), Cell::new(1_u64));
         let changing = |_: &i32| {
             asked.set(asked.get() + 1);
@@ -391,7 +390,7 @@ mod tests {
         );
         job.abandon();
         assert_eq!(shuffle.resident(), 5000);
-        // Of as many locations as well.
+        // With as many locations, too.
         drop(store.remove(shuffle.key()));
         let shuffle = store.find_or_insert(&ShuffleKey::new("app", 1)).unwrap();
         reserve(&shuffle, 0..50);
@@ -416,7 +415,7 @@ mod tests {
                 });
                 assert!(store.spill(job, Arc::clone(&store.directories()[0])).await);
             }
-            // 450 more are on disk; the queue has room for twice the 50 that wait.
+            // 450 more are on disk; the queue has room for twice the 50 that remain.
             let grown = store.memory().used() - begin;
             let on_disk = 450 * 56 + 9 * 64;
             assert!((on_disk..=on_disk + 50 * 40).contains(&grown), "{grown}");

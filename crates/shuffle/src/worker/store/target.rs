@@ -1,4 +1,4 @@
-//! What a shuffle's runs and seals are written to: a file that it has, or a new one.
+//! The file that a shuffle's runs and seals are written to: an existing one, or a new one.
 
 use std::io;
 use std::sync::Arc;
@@ -10,18 +10,18 @@ use crate::ids::ShuffleKey;
 /// A file of a shuffle in one directory.
 #[derive(Debug)]
 pub enum Target {
-    /// One that takes more.
+    /// An existing file with room for more runs.
     Open(Arc<Segment>),
-    /// A new one, of that number if it is free.
+    /// A new file, with this number if free.
     New(u32),
 }
 
-/// Why nothing was written.
+/// Why nothing was written, and what was left behind.
 #[derive(Debug)]
 pub struct Unwritten {
-    /// What the file system says.
+    /// The file system's error.
     pub error: io::Error,
-    /// A new file, which could not be deleted again.
+    /// A new file that could not be deleted again.
     pub left: Option<Arc<Segment>>,
 }
 
@@ -32,8 +32,8 @@ impl From<io::Error> for Unwritten {
 }
 
 impl Target {
-    /// Writes to it, and returns the file. A new one to which nothing could be written is deleted: nobody would know of it.
-    /// Blocks.
+    /// Writes to the file, and returns it. If the write to a new file fails the file is deleted, since nothing would refer
+    /// to it. Blocks.
     ///
     /// # Errors
     /// As for [`Segment::create`] and `write`.
@@ -79,7 +79,7 @@ mod tests {
         }
         assert_eq!(tried.iter().map(|path| path.exists()).collect::<Vec<_>>(), [false, true]);
         assert_eq!(tried[1], open.path(), "what others were written to stays");
-        // What cannot be deleted is handed on.
+        // A file that cannot be deleted is handed on.
         let unwritten = Target::New(2).write(&directory, &key, |segment| {
             std::fs::remove_file(segment.path())?;
             std::fs::create_dir_all(segment.path().join("in the way"))?;

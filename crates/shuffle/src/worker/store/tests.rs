@@ -1,4 +1,4 @@
-//! Tests of a store as a whole, with real files; what they share is here.
+//! Tests of a store as a whole, with real files. What they share is here.
 
 mod disks;
 mod model;
@@ -20,7 +20,7 @@ use crate::wire::batch::{BATCH_HEADER_LEN, BatchHeader, ByteOrder};
 use crate::worker::index::MapRange;
 use crate::worker::state::{Commit, Pressure, PushKind, Reservation, SplitPolicy};
 
-/// For what must come to pass.
+/// Time limit for what must happen.
 pub(super) const WITHIN: Duration = Duration::from_secs(20);
 
 pub(super) const CALM: Pressure = Pressure { leaving: false, memory_tight: false, exhausted: false };
@@ -119,7 +119,7 @@ pub(super) async fn until(mut condition: impl FnMut() -> bool) {
     tokio::time::timeout(WITHIN, holds).await.expect("it comes to pass");
 }
 
-/// A shuffle with a batch of each length in memory, each in a partition of its own.
+/// A shuffle in memory with a batch of each length, each in its own partition.
 pub(super) fn pushed(store: &Store, name: &str, lens: &[usize]) -> (Arc<Shuffle>, Vec<Bytes>) {
     let shuffle = store.find_or_insert(&ShuffleKey::new(name, 1)).unwrap();
     reserve(&shuffle, 0..lens.len() as i32);
@@ -142,7 +142,7 @@ pub(super) fn spill(store: &Arc<Store>, directory: usize) -> JoinHandle<bool> {
     tokio::spawn(async move { store.spill(job, directory).await })
 }
 
-/// Ends the store, as a worker's end does, and gives what the next one finds.
+/// Drops the store, as the end of a worker does, and returns the next one with what it found.
 pub(super) fn restart(
     place: &tempfile::TempDir,
     store: Arc<Store>,

@@ -1,6 +1,6 @@
-//! Goal: a disk that fails, fills up, stands still or forgets with a restart costs what lies on it, and nothing else.
-//! Method: turns of directories that the test holds, so that what waits for them waits for as long as it wants, and
-//! directories that are told that they failed.
+//! Goal: a disk that fails, fills up, hangs or has lost data after a restart costs the data on it, and nothing else. Method:
+//! the test holds the turns of directories, so that operations wait for as long as it wants, and marks directories as
+//! failed.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,10 +22,10 @@ use crate::error::Kind;
 use crate::ids::ShuffleKey;
 use crate::worker::index::MapRange;
 
-/// For what must not.
+/// Time to wait for what must not happen.
 const SOON: Duration = Duration::from_millis(50);
 
-/// Lets every task run until it waits for something else than its turn.
+/// Lets every task run until it waits for something other than its turn.
 async fn settle() {
     for _ in 0..100 {
         tokio::task::yield_now().await;
@@ -103,9 +103,9 @@ fn a_flush_leaves_out_a_disk_that_stands_still() {
         let is_stuck = |failed: Vec<Arc<Shuffle>>| {
             assert_eq!(failed.iter().map(|shuffle| shuffle.key()).collect::<Vec<_>>(), [stuck.key()]);
         };
-        // The short step is for what stands still alone: a disk that works may be slow.
+        // The short step applies only to the disk that hangs: a working disk may be slow.
         is_stuck(tokio::time::timeout(WITHIN, store.flush_in_steps(SOON)).await.expect("it ends"));
-        // What has a file is written before it waits for what stands still.
+        // Shuffles that have a file are written before the wait for the disk that hangs.
         let others = ["a", "b", "c"].map(|name| pushed(&store, name, &[1000]).0);
         for _ in &others {
             assert!(spill(&store, 1).await.unwrap());
@@ -127,7 +127,7 @@ fn a_flush_leaves_out_a_disk_that_stands_still() {
         directory.probe().unwrap();
         assert!(store.flush().await.is_empty());
 
-        // With nowhere else to go it counts as failed once it was waited for, and what it answers late is taken in.
+        // With no other directory, this one counts as failed once the wait is over; its late answer is still recorded.
         store.directories()[1].failed(&no_space());
         let still = directory.stand_still().await;
         let late = ["d", "e"].map(|name| pushed(&store, name, &[1000]).0);
@@ -141,7 +141,7 @@ fn a_flush_leaves_out_a_disk_that_stands_still() {
 
 #[test]
 fn a_number_is_not_given_again_before_its_files_are_gone() {
-    // With one thread for files, what is put on it waits for what the test put there.
+    // With one thread for files, new file work waits for what the test put there.
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build().unwrap();
     runtime.block_on(async {
@@ -160,7 +160,7 @@ fn a_number_is_not_given_again_before_its_files_are_gone() {
         until(|| store.find_or_insert(key).is_some()).await;
         assert_eq!(segments_below(place.path()), Vec::<PathBuf>::new());
 
-        // What is on its way to a file becomes one.
+        // Data on its way to a file becomes one.
         let (shuffle, _) = pushed(&store, "app", &[1000]);
         let (go, goes) = std::sync::mpsc::channel::<()>();
         let busy = tokio::task::spawn_blocking(move || goes.recv());
@@ -197,7 +197,7 @@ fn a_large_batch_does_not_wait_for_a_disk_that_stands_still() {
 fn seals_that_could_not_be_written_are_when_a_disk_comes_back() {
     with_store(async |place, store| {
         let shuffle = without_seal(&store).await;
-        // One has no space, the other cannot be written to, and nobody knows yet.
+        // One has no space, the other cannot be written to, and nobody knows that yet.
         let [full, broken] = [0, 1].map(|at| Arc::clone(&store.directories()[at]));
         full.failed(&no_space());
         let home = broken.root().join("yeoul-shuffle");
@@ -254,7 +254,7 @@ fn seals_do_not_wait_for_a_disk_that_stands_still() {
         second.measure().unwrap();
         assert!(store.write_seals(&shuffle, STEP_MAX).await, "the other one takes them");
         drop(still);
-        settle().await; // the attempt that was late finds nothing to do
+        settle().await; // the late attempt finds nothing to do
         drop((first, second));
         assert_eq!(restart(&place, store, shuffle).1, 1);
     });
@@ -345,7 +345,7 @@ fn a_capacity_is_kept_and_comes_back_with_what_is_deleted() {
         assert!(!spill(&store, 0).await.unwrap());
         assert_eq!((other.resident(), directory.health()), (1000, Health::Full));
 
-        // What a restart finds counts as well.
+        // What a restart finds counts, too.
         commit(&shuffle, 1);
         assert!(store.write_seals(&shuffle, STEP_MAX).await);
         drop((directory, other));
@@ -361,7 +361,7 @@ fn a_capacity_is_kept_and_comes_back_with_what_is_deleted() {
         store.delete(store.remove(&ShuffleKey::new("app", 1)).unwrap());
         until(|| (directory.usable(), directory.health()) == (CAPACITY, Health::Healthy)).await;
 
-        // A file for one large batch counts as it grows, whether it is finished or not.
+        // A single-batch file counts as it grows, finished or not.
         let large = Segment::create_for_one(&directory, &ShuffleKey::new("large", 1), 0).unwrap();
         for at in [0, 100] {
             large.write_part(Segment::LARGE_BATCH_AT + at, &[7; 100]).unwrap();
@@ -437,7 +437,7 @@ async fn read_turns(directory: &Directory) -> SemaphorePermit<'_> {
 
 #[test]
 fn who_waits_to_read_holds_neither_memory_nor_a_turn() {
-    // With one thread for files, what was put on it earlier has been done when it has done something later.
+    // With one thread for files, earlier work has ended when later work has.
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build().unwrap();
     runtime.block_on(async {
@@ -464,7 +464,7 @@ fn who_waits_to_read_holds_neither_memory_nor_a_turn() {
                 settle().await;
             }
         };
-        // What was found rotten is compared as a whole before it is read again.
+        // A batch that was found damaged is compared as a whole before it is read again.
         let path = segments_below(directory.root()).pop().unwrap();
         let whole = std::fs::read(&path).unwrap();
         let mut rotten = whole.clone();
@@ -488,7 +488,7 @@ fn who_waits_to_read_holds_neither_memory_nor_a_turn() {
         assert_eq!(told.await.unwrap(), Kind::Corrupt);
         std::fs::write(&path, &whole).unwrap();
 
-        // What is whole is read in three pieces.
+        // An undamaged batch is read in three pieces.
         let all = directory.reads.available_permits();
         let mut found = Vec::new();
         for piece in 0..3 {
@@ -497,7 +497,7 @@ fn who_waits_to_read_holds_neither_memory_nor_a_turn() {
             idle().await;
             assert!(read.try_recv().is_err(), "piece {piece} came without a turn");
             assert_eq!(store.read_memory().used(), 0, "piece {piece} waits with a buffer");
-            // The turn comes, and there is no memory: others may have the turn.
+            // The turn is free, but there is no memory: others may have the turn.
             let memory = store.read_memory().charge(store.read_memory().limit());
             drop(turns);
             idle().await;

@@ -1,5 +1,5 @@
-//! Goal: whatever is appended, spilled, sealed, damaged and restarted, a reader gets exactly the batches that a simple
-//! model says, or an error. Method: random steps against the store with real files, each read compared with a list.
+//! Goal: whatever is appended, spilled, sealed, damaged and restarted, a reader gets exactly the batches of a simple model,
+//! or an error. Method: random steps on a store with real files; each read is compared with a list.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -48,19 +48,19 @@ struct Model {
     batches: BTreeMap<i32, Vec<(i32, i32, i32, Bytes)>>,
     committed: BTreeSet<i32>,
     winners: BTreeMap<i32, i32>,
-    /// Committed locations whose seals are on disk, and the winners that are there.
+    /// Committed locations whose seals are on disk, and the winners on disk.
     sealed: BTreeSet<i32>,
     winners_on_disk: BTreeMap<i32, i32>,
 }
 
 impl Model {
-    /// The seals of these were written.
+    /// The seals of these partitions were written.
     fn seal(&mut self, partitions: impl Iterator<Item = i32>) {
         self.sealed.extend(partitions);
         self.winners_on_disk = self.winners.clone();
     }
 
-    /// The worker starts again. What was open does not come back; the driver was never told it would.
+    /// The worker restarts. Open locations do not come back; the driver was never told that they would.
     fn restart(&mut self) {
         self.committed = self.sealed.clone();
         self.batches.retain(|partition, _| self.sealed.contains(partition));
@@ -97,7 +97,7 @@ async fn run(steps: Vec<Step>) {
                 let accepted = append(&store, &shuffle, partition, &batch);
                 assert_eq!(accepted, !model.committed.contains(&partition));
                 if accepted {
-                    // A repeated batch is the same bytes: that is what makes it a repetition.
+                    // A repeated batch has the same bytes: that is what makes it a repetition.
                     model.batches.entry(partition).or_default().push((map, attempt, number, batch));
                 }
             }
@@ -234,7 +234,7 @@ fn rot_ends_one_answer_in_the_middle_and_no_other() {
             let mut reader = ChunkReader::new(&Arc::new(stream), &store, 0, 0, u64::MAX).unwrap();
             let mut pieces = Vec::new();
             while let Some(piece) = reader.next().await.transpose() {
-                // Only its length: who keeps a piece keeps memory from the next.
+                // Only its length: holding a piece would keep memory from the next.
                 let len = |parts: Vec<Bytes>| parts.iter().map(Bytes::len).sum::<usize>();
                 pieces.push(piece.map(len).map_err(|error| error.kind()));
                 if pieces.last().is_some_and(Result::is_err) {
@@ -313,7 +313,7 @@ fn a_torn_tail_costs_what_it_tore() {
         let shuffle = store.find(&key).unwrap();
         assert_eq!(read_all(&store, &shuffle, 0, MapRange::Whole).await.unwrap(), batches);
         drop((store, shuffle));
-        // Without its seal the location is not offered, and its file goes.
+        // Without its seal the location is not offered, and its file is deleted.
         std::fs::write(&path, &bytes[..bytes.len() - 30]).unwrap();
         let store = open(&place);
         let recovered = store.recover();

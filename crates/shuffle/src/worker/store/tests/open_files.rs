@@ -1,5 +1,5 @@
-//! Goal: too many open files cost no directory, and nothing that needs no other file. Method: directories that refuse as many
-//! files as the test wants.
+//! Goal: too many open files make no directory fail, and stop only what needs a new file. Method: directories that refuse as
+//! many files as the test asks for.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -35,7 +35,7 @@ fn a_directory_is_not_left_out_because_too_many_files_are_open() {
             contents.segments.clear(); // what is written now needs a file
             contents.stopping = true;
         }
-        // They are not, and what could not be written stays.
+        // None are closed, and what could not be written stays.
         store.directories()[1].hangs();
         out_of_files(1000);
         assert!(!spill(&store, 0).await.unwrap());
@@ -45,7 +45,7 @@ fn a_directory_is_not_left_out_because_too_many_files_are_open() {
         assert!(!store.write_seals(&other, STEP_MAX).await);
         assert!(store.unsealed().iter().any(|waiting| Arc::ptr_eq(waiting, &other)));
         assert!(directory.probe().is_err());
-        // Nor does the end of the worker wait for ever.
+        // The end of the worker does not wait for ever either.
         assert_eq!(store.flush_in_steps(Duration::from_secs(3)).await.len(), 2);
         assert_eq!(directory.health(), Health::Healthy);
         assert!((800..1000).contains(&attempts_left()), "{} attempts left", attempts_left());
@@ -63,7 +63,7 @@ fn a_directory_is_not_left_out_because_too_many_files_are_open() {
     });
 }
 
-/// The directory to which a shuffle without files would go, and the other one.
+/// The directory to which a shuffle without files would be spilled, and the other one.
 fn preferred(store: &Store) -> (usize, usize) {
     let shuffle = store.find_or_insert(&ShuffleKey::new("no files", 1)).unwrap();
     let directory = store.directory_for(&shuffle, Directory::takes_seals).unwrap();
@@ -120,7 +120,7 @@ fn without_files_to_open_those_that_are_open_are_written() {
         until(|| open.resident() == 0).await;
         assert_eq!(large.resident(), 300_000);
         assert!(store.pressure(false, store.memory().level()).exhausted, "pushes do not wait in vain");
-        // It is tried again, now and then.
+        // Opening is tried again now and then.
         let left = directory.unopened.load(Ordering::Relaxed);
         until(|| directory.unopened.load(Ordering::Relaxed) < left).await;
         assert!(left - directory.unopened.load(Ordering::Relaxed) < 5);
@@ -155,7 +155,7 @@ fn that_files_can_be_opened_again_is_found_out_though_none_is_needed() {
     });
 }
 
-/// Committed shuffles with a batch in memory, of which as many have a file as are asked for; none can be opened any more.
+/// Committed shuffles with a batch in memory, the given numbers with and without a file; no more files can be opened.
 async fn without_files(store: &Arc<Store>, with: usize, without: usize) -> [Vec<Arc<Shuffle>>; 2] {
     let named = |name: &str, count| {
         (0..count).map(|number| pushed(store, &format!("{name} {number}"), &[1000]).0).collect::<Vec<_>>()

@@ -1,6 +1,6 @@
-//! Goal: a restart finds what was committed and on a disk, takes nothing else for it, and costs nothing that another restart
-//! would find. Method: a store ends, and the next one opens the same directories, of which the test has taken away, damaged
-//! or made older what it is about.
+//! Goal: a restart finds what was committed and on disk, takes nothing else for it, and deletes nothing that another restart
+//! would find. Method: a store ends, and the next one opens the same directories, in which the test has removed, damaged or
+//! aged something.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ fn locations_to_which_nobody_pushed_come_back_empty() {
         let empty = store.find_or_insert(&ShuffleKey::new("empty", 1)).unwrap();
         reserve(&empty, 0..2);
         [&partly, &empty].into_iter().for_each(|shuffle| commit(shuffle, 2));
-        // What lives and dies in memory costs no file.
+        // A shuffle that lives only in memory needs no file.
         assert!(store.write_seals(&partly, STEP_MAX).await && store.write_seals(&empty, STEP_MAX).await);
         assert!(segments_below(place.path()).is_empty());
 
@@ -62,7 +62,7 @@ fn a_file_that_cannot_be_read_costs_nothing_that_another_restart_would_find() {
         assert!(store.write_seals(&shuffle, STEP_MAX).await);
         let [run, seal] = [0, 1].map(|at| shuffle.lock().segments[at].path().to_owned());
         let before = std::fs::read(&run).unwrap();
-        // A folder opens as a file does, and every read of it fails.
+        // A folder can be opened like a file, but every read of it fails.
         let aside = seal.with_extension("aside");
         std::fs::rename(&seal, &aside).unwrap();
         std::fs::create_dir(&seal).unwrap();
@@ -71,7 +71,7 @@ fn a_file_that_cannot_be_read_costs_nothing_that_another_restart_would_find() {
         let recovered = store.recover();
         assert_eq!((recovered.locations, recovered.unreadable_files, recovered.damaged_files), (0, 1, 0));
         assert_eq!(std::fs::read(&run).unwrap(), before);
-        // What is made now comes after what was not seen.
+        // New files are numbered after those that were not seen.
         assert!(store.with_shuffle(&ShuffleKey::new("app", 1), |_| ()).is_none());
         let other = store.find_or_insert(&ShuffleKey::new("other", 1)).unwrap();
         assert!(other.lock().next_segment_number() > 1 << 24);
@@ -120,7 +120,7 @@ fn a_disk_that_is_away_at_the_start_takes_nothing_of_the_others_with_it() {
         std::fs::remove_dir_all(&away).unwrap();
         std::fs::rename(&aside, &away).unwrap();
         assert_eq!(open(&place).recover().locations, 2);
-        // A disk that has been new for long was meant to be: what has no other half is deleted.
+        // A disk that is not new any more is really meant to be used: incomplete data is deleted.
         std::fs::remove_dir_all(&away).unwrap();
         drop(open(&place));
         for (root, age) in [(&near, 2 * NEW_FOR), (&away, NEW_FOR)] {
@@ -178,7 +178,7 @@ fn a_shuffle_that_comes_back_has_files_of_its_own() {
         assert!(store.flush().await.is_empty());
         let (store, locations) = restart(&place, store, shuffle);
         assert_eq!(locations, 1);
-        // Nor does one that comes back after a restart.
+        // Files of a shuffle that was restored by a restart are not deleted either.
         let earlier = store.remove(&key).unwrap().files;
         let (shuffle, later) = pushed(&store, "app", &[3000]);
         assert!(spill(&store, 0).await.unwrap());
@@ -233,7 +233,7 @@ fn what_an_earlier_shuffle_of_that_number_left_is_nothing_to_the_next_one() {
             assert_eq!(locations, 1);
             shuffle = store.find(&key).unwrap();
             assert_eq!(read_all(&store, &shuffle, 0, MapRange::Whole).await.unwrap(), batches);
-            // Its next winners are written as its own, too.
+            // Its next winners are written under its own birth, too.
             commit_won_by(&shuffle, 1, later);
             assert!(shuffle.lock().wants_seals());
             assert!(store.flush().await.is_empty());
@@ -265,11 +265,11 @@ fn a_folder_that_cannot_be_listed_costs_what_is_in_it() {
         assert!(store.directories().iter().all(|directory| directory.health() == Health::Healthy));
         let shuffle = store.find(&ShuffleKey::new("app", 1)).unwrap();
         assert_eq!(read_all(&store, &shuffle, 0, MapRange::Whole).await.unwrap(), batches[1]);
-        // Of this one it is known that there is something. Whatever is made now would be taken for another shuffle.
+        // It is known that this shuffle has files. A new one would be taken for another shuffle.
         let away = ShuffleKey::new("away", 1);
         assert!(store.find(&away).is_some(), "the master is to hear of it");
         assert!(store.with_shuffle(&away, |_| ()).is_none());
-        // Of this one it is not. What is written now has later numbers than what was not seen.
+        // It is not known that this one has. New files have later numbers than those that were not seen.
         let (later, _) = pushed(&store, "lost", &[1000]);
         for directory in [0, 1] {
             assert!(append(&store, &later, 0, &batch(7, 0, directory as i32, 1000)));
@@ -286,7 +286,7 @@ fn a_folder_that_cannot_be_listed_costs_what_is_in_it() {
         };
         assert!(names(&mut new).first() > names(&mut left).last());
         drop((shuffle, later));
-        // Only winners of the later one are whole: the earlier one's location is not served for it, and not deleted.
+        // Only winners of the later shuffle are complete: the earlier one's location is neither served for it nor deleted.
         let shuffle = store.find(&ShuffleKey::new("lost", 1)).unwrap();
         commit_won_by(&shuffle, 0, &[5]);
         assert!(store.write_seals(&shuffle, STEP_MAX).await);
@@ -334,7 +334,7 @@ fn what_was_not_seen_of_a_shuffle_goes_with_it() {
     with_store(async |place, store| {
         let key = ShuffleKey::new("app", 1);
         let shuffle = store.find_or_insert(&key).unwrap();
-        // A location with its seal in each directory.
+        // In each directory a location with its seal.
         for directory in [0, 1] {
             reserve(&shuffle, directory..directory + 1);
             assert!(append(&store, &shuffle, directory, &batch(0, 0, 1, 1000)));
@@ -391,7 +391,7 @@ fn what_was_not_seen_at_all_goes_when_the_master_says_so() {
         store.delete(removed);
         until(|| store.deleting().is_empty()).await;
         assert_eq!(segments_below(place.path()).len(), 1);
-        // Nor is a later one of that number all that there may be.
+        // Nor are a later shuffle's files all that there may be under that number.
         assert!(store.with_shuffle(&known, |_| ()).is_some());
         store.delete(store.remove(&known).unwrap());
         until(|| store.deleting().is_empty()).await;
@@ -420,7 +420,7 @@ fn what_was_written_twice_is_found_whichever_is_read_last() {
             batches: batches[first..end].to_vec(),
         };
         let mut store = store;
-        // The first of each lead to the end alone, or behind another one, or not at all.
+        // The first of each alone leads to the end, or together with another one, or not at all.
         for runs in [[(0, 2), (0, 3), (1, 2)], [(0, 3), (0, 2), (1, 2)], [(2, 3), (0, 2), (0, 1)]] {
             for (number, (first, end)) in runs.into_iter().enumerate() {
                 let segment = Segment::create(&store.directories()[0], &key, number as u32).unwrap();
@@ -483,8 +483,8 @@ fn an_earlier_location_is_not_taken_for_one_that_is_incomplete() {
     });
 }
 
-/// Sail's readers leave it to the worker to drop what an earlier epoch of the partition has already, which is wrong where
-/// they may read that epoch from its other copy.
+/// Sail's readers rely on the worker to drop the batches that an earlier epoch of the partition has too, which would be
+/// wrong if they read that epoch from its other copy.
 #[test]
 fn a_restart_remembers_which_batches_earlier_epochs_have() {
     runtime().block_on(async {
