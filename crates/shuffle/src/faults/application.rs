@@ -1,4 +1,4 @@
-//! An application: one driver with its tasks, and what it asks the master for.
+//! An application: a driver with its tasks, and what it asks the master for.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,7 +19,7 @@ const MASTER_ANSWER_MAX: Duration = Duration::from_secs(4);
 const WORKER_ANSWER_MAX: Duration = Duration::from_secs(3);
 const SHUFFLES_MAX: i32 = 6;
 
-/// What an answer will be about.
+/// What a pending answer is about.
 pub enum Question {
     Pulse,
     Slots { shuffle: i32 },
@@ -32,7 +32,7 @@ pub enum Question {
 }
 
 impl Question {
-    /// The shuffle that it is about, if it is about one.
+    /// The shuffle that it is about, if any.
     fn shuffle(&self) -> Option<i32> {
         match self {
             Self::Pulse | Self::Revise | Self::Stop => None,
@@ -45,29 +45,29 @@ impl Question {
     }
 }
 
-/// An answer, whoever gave it; none if it did not come in time.
+/// An answer, or `None` if none came in time.
 pub enum Answer {
     Master(MasterAnswer),
     Worker(WorkerAnswer),
 }
 
-/// See the [module](self).
+/// An application.
 pub struct Application {
     pub id: ApplicationId,
     party: Party,
-    /// Its process is there and has work.
+    /// Whether its process runs and has work.
     pub alive: bool,
-    /// It has said that it ends, and waits for the answer.
+    /// Whether it has announced its end and waits for the answer.
     stopping: bool,
-    /// It cannot reach the master, until then.
+    /// Whether it is cut off from the master, until `mute_until`.
     pub mute: bool,
     mute_until: Duration,
-    /// It was mute, and the master has not heard it since.
+    /// Whether it was cut off, and the master has not heard it since.
     pub absent: bool,
     pub heard: Duration,
     beat_due: Duration,
     pub jobs: BTreeMap<i32, Job>,
-    /// Its client says which shuffles the master has lost, as those from 0.6 on do.
+    /// Whether its client lists the shuffles that the master has lost, as clients from 0.6 on do.
     revises: bool,
     open: BTreeMap<u64, (Duration, Question)>,
 }
@@ -90,12 +90,12 @@ impl Application {
         }
     }
 
-    /// Whether it goes on.
+    /// Whether it is running and not about to end.
     pub fn works(&self) -> bool {
         self.alive && !self.stopping
     }
 
-    /// Whether all its shuffles have come to an end, and as many as it will have.
+    /// Whether every shuffle that it has begun can be read or has failed.
     pub fn is_over(&self) -> bool {
         self.jobs.values().all(Job::is_over)
     }
@@ -105,18 +105,18 @@ impl Application {
         self.works() && job.is_some_and(|job| !job.dropped && !job.expendable)
     }
 
-    /// Whether a deletion of a job's data would be one too many.
+    /// Whether deleting a job's data would be wrong.
     pub fn needs_job(&self, id: u64) -> bool {
         self.jobs.values().any(|job| job.id == id && self.needs(job.key.shuffle))
     }
 
-    /// Whether something is under way of a shuffle, or an answer to that.
+    /// Whether a message about a shuffle, or an answer to one, is under way.
     fn is_under_way(&self, scene: &Scene, shuffle: i32) -> bool {
         self.open.values().any(|(_, question)| question.shuffle() == Some(shuffle))
             || scene.names(&self.jobs[&shuffle].key)
     }
 
-    /// A shuffle whose number another one may have.
+    /// The number of a shuffle that a new one may reuse.
     fn free_number(&self, scene: &mut Scene) -> Option<i32> {
         let free = self.jobs.iter().filter(|(_, job)| job.is_free()).map(|(shuffle, _)| *shuffle);
         let free: Vec<i32> = free.filter(|shuffle| !self.is_under_way(scene, *shuffle)).collect();
@@ -231,7 +231,7 @@ impl Application {
         self.jobs.get_mut(&shuffle).expect("a shuffle is remembered for as long as its application")
     }
 
-    /// Does what the answer to a heartbeat calls for.
+    /// Reacts to the answer to a heartbeat.
     fn take_care(&mut self, scene: &mut Scene, health: &ApplicationHealth) {
         if !self.works() {
             return;
@@ -272,7 +272,7 @@ impl Application {
         self.ask(scene, MasterCall::Slots(request), Question::Slots { shuffle });
     }
 
-    /// Gives a shuffle up. A client that uses the number again has waited for all that went to workers under it.
+    /// Drops a shuffle. A client reuses the number only after everything sent to workers under it has been answered.
     fn unregister(&mut self, scene: &mut Scene, shuffle: i32) {
         let is_under_way = self.is_under_way(scene, shuffle);
         let job = self.job(shuffle);
@@ -282,13 +282,13 @@ impl Application {
         self.ask(scene, MasterCall::Unregister(key), Question::Unregister { shuffle });
     }
 
-    /// Says that it ends.
+    /// Announces its end.
     pub fn stop(&mut self, scene: &mut Scene) {
         self.stopping = true;
         self.ask(scene, MasterCall::Stop(self.id.clone()), Question::Stop);
     }
 
-    /// The number of a shuffle that begins now, if one does.
+    /// The number for a new shuffle, if one begins now.
     fn next_number(&self, scene: &mut Scene) -> Option<i32> {
         if scene.fault(20)
             && let Some(again) = self.free_number(scene)
@@ -300,7 +300,7 @@ impl Application {
         (next < SHUFFLES_MAX && scene.fault(5)).then_some(next)
     }
 
-    /// Some of its work: a batch goes out, a shuffle begins, one is given up, attempts come and go.
+    /// Does some work: pushes batches, begins or drops a shuffle, starts and stops attempts.
     pub fn work(&mut self, scene: &mut Scene) {
         let running: Vec<i32> =
             self.jobs.iter().filter(|(_, job)| !job.is_over()).map(|(shuffle, _)| *shuffle).collect();
@@ -335,7 +335,7 @@ impl Application {
         self.wait_for(scene, calls);
     }
 
-    /// Falls silent for a while, sometimes for longer than the master waits.
+    /// Cuts it off from the master for a while, sometimes for longer than the master waits.
     pub fn turn_mute(&mut self, scene: &mut Scene) {
         if !self.mute {
             scene.count(Event::ApplicationMute);

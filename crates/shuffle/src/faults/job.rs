@@ -1,4 +1,4 @@
-//! A shuffle as its driver and its map tasks see it: the client's own decisions, and the protocol's rules around them.
+//! A shuffle as its driver and map tasks see it: the client's real decisions, and the protocol's rules around them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,11 +18,11 @@ use crate::net::RequestError;
 use crate::wire::packed::Location;
 use crate::worker::state::{Commit, CommitOutcome, PushKind, Reservation, SplitPolicy};
 
-/// How often a reservation that was refused is tried elsewhere, and an unanswered commit is repeated.
+/// Attempts to place a refused reservation elsewhere, and to repeat an unanswered commit.
 const ROUNDS_MAX: u32 = 4;
 const COMMITS_MAX: u32 = 5;
 
-/// How far a shuffle has come.
+/// The progress of a shuffle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     Asking,
@@ -41,31 +41,32 @@ struct Round {
     /// Workers that have not answered.
     open: BTreeSet<WorkerId>,
     refused: BTreeSet<WorkerId>,
-    /// How often it was tried before.
+    /// Attempts before this one.
     tries: u32,
-    /// The partition that gets a new location, or none for the first locations of all.
+    /// The partition that gets a new location; `None` for the first locations.
     revives: Option<PartitionId>,
 }
 
-/// See the [module](self).
+/// A shuffle.
 pub struct Job {
     pub key: ShuffleKey,
-    /// What no other one has, nor has had.
+    /// A number that no other job ever has.
     pub id: u64,
-    /// Another one had its key before.
+    /// Whether an earlier job had its key.
     pub is_again: bool,
     pub party: Party,
     pub maps: i32,
     pub partitions: i32,
     batches: i32,
     pub replicate: bool,
-    /// Workers that failed it get nothing more of this shuffle, as our own client does; others try them again.
+    /// Whether workers that failed it get nothing more of this shuffle, as with our own client; other clients try them
+    /// again.
     strict: bool,
     pub stage: Stage,
     routes: Option<Routes>,
     rounds: BTreeMap<u64, Round>,
     reviving: BTreeSet<PartitionId>,
-    /// Batches that a task still has to bring home, and whether a push of it is under way.
+    /// Batches that a task still has to deliver, and whether a push is under way.
     waiting: BTreeMap<Batch, bool>,
     attempts: BTreeSet<(i32, i32)>,
     next_attempt: i32,
@@ -79,14 +80,14 @@ pub struct Job {
     pub locations: Vec<Vec<Location>>,
     pub files: Vec<Vec<Readable>>,
     pub lost: Option<LocationId>,
-    /// The application does not need it any more; the master has answered so.
+    /// Whether the application no longer needs it; `released`: and the master has confirmed that.
     pub dropped: bool,
     pub released: bool,
-    /// Its data may be gone, for the application was silent for too long.
+    /// Whether its data may be gone: the application was silent for too long.
     pub expendable: bool,
-    /// The master may know it again although it was dropped, until the application ends.
+    /// Whether the master may know it again although it was dropped, until the application ends.
     pub may_stay: bool,
-    /// No other one gets its number: something was under way when it was dropped, or a master has forgotten something.
+    /// Whether its number must not be reused: something was under way when it was dropped, or a master lost records.
     pub keeps_number: bool,
 }
 
@@ -132,12 +133,12 @@ impl Job {
         matches!(self.stage, Stage::Done | Stage::Failed)
     }
 
-    /// Whether the next shuffle may have its number, as far as the master has said.
+    /// Whether the next shuffle may have its number, according to the master.
     pub fn is_free(&self) -> bool {
         self.released && !self.may_stay && !self.keeps_number
     }
 
-    /// Its application gives it up, and asks nobody for its end.
+    /// Its application drops it without asking anyone to end it.
     pub fn abandon(&mut self) {
         (self.stage, self.dropped, self.may_stay) = (Stage::Failed, true, true);
     }
@@ -155,7 +156,7 @@ impl Job {
         }
     }
 
-    /// There is no worker left. It is all the same to one whose winners have brought everything home.
+    /// No worker is left. That does not matter to one whose winners have delivered everything.
     fn fail(&mut self, scene: &mut Scene) {
         if matches!(self.stage, Stage::Reserving | Stage::Running) {
             scene.count(Event::GaveUp);
@@ -165,7 +166,7 @@ impl Job {
 
     // Locations.
 
-    /// The master granted places.
+    /// The master has granted locations.
     pub fn granted(&mut self, scene: &mut Scene, grant: &SlotGrant) -> Vec<(u64, Question)> {
         if self.stage != Stage::Asking {
             return Vec::new();
@@ -219,7 +220,7 @@ impl Job {
         calls.collect()
     }
 
-    /// A worker took its locations of a round, or did not.
+    /// A worker has accepted or refused its locations of a round, or has not answered.
     pub fn reserved(
         &mut self,
         scene: &mut Scene,
@@ -264,7 +265,7 @@ impl Job {
         if tries + 1 >= ROUNDS_MAX {
             match revives {
                 None => self.fail(scene),
-                // The task goes on with the location that it has, and asks again.
+                // The task continues with its location, and asks again.
                 Some(partition) => drop(self.reviving.remove(&partition)),
             }
             return Vec::new();
@@ -284,7 +285,7 @@ impl Job {
         self.reserve(scene, proposed, tries + 1, revives)
     }
 
-    /// Gives locations back that some worker took and another did not.
+    /// Gives up the locations of a round that some workers took, because another did not.
     fn destroy(&self, scene: &mut Scene, locations: &[Location], refused: &BTreeSet<WorkerId>) {
         let mut by_worker: BTreeMap<WorkerId, Vec<FileName>> = BTreeMap::new();
         for copy in locations.iter().flat_map(Location::copies) {
@@ -299,7 +300,7 @@ impl Job {
         }
     }
 
-    /// Somebody wants a newer location than this.
+    /// A task asks for a newer location than this.
     fn revive(&mut self, scene: &mut Scene, old: LocationId, avoid: &[WorkerId]) -> Vec<(u64, Question)> {
         let Some(routes) = self.routes.as_mut().filter(|_| !self.reviving.contains(&old.partition)) else {
             return Vec::new();
@@ -324,7 +325,7 @@ impl Job {
 
     // Batches.
 
-    /// A task pushes what is not under way.
+    /// A task pushes batches that are not under way.
     pub fn push_some(&mut self, scene: &mut Scene) -> Vec<(u64, Question)> {
         let writes = matches!(self.stage, Stage::Running | Stage::Committing);
         let Some(routes) = self.routes.as_ref().filter(|_| writes) else { return Vec::new() };
@@ -351,7 +352,7 @@ impl Job {
         vec![(call, Question::Push { shuffle: self.key.shuffle.0, location, batches: pushed })]
     }
 
-    /// A worker answered to a push, or did not.
+    /// The answer to a push arrives, or its timeout.
     pub fn pushed(
         &mut self,
         scene: &mut Scene,
@@ -399,7 +400,7 @@ impl Job {
         let known = batches.iter().filter(|batch| self.waiting.contains_key(*batch)).copied();
         let known: Vec<Batch> = known.collect();
         self.waiting.extend(known.into_iter().map(|batch| (batch, false)));
-        // Batches of a merged push go on their own from here, and are answered the same.
+        // From here on the batches of a merged push are pushed one by one, with the same answers.
         if batches.len() == 1 { self.revive(scene, location.id, avoid) } else { Vec::new() }
     }
 
@@ -412,7 +413,7 @@ impl Job {
         self.waiting.retain(|batch, _| (batch.map, batch.attempt) != (map, attempt));
     }
 
-    /// A second attempt begins beside the first, or one fails and the next takes its place.
+    /// A second attempt begins next to the first, or one fails and another replaces it.
     pub fn disturb_attempts(&mut self, scene: &mut Scene) {
         let map = scene.random.below(self.maps as usize) as i32;
         if self.stage != Stage::Running
@@ -454,7 +455,7 @@ impl Job {
         calls
     }
 
-    /// Commits what is not written to any more, or everything on workers that are leaving.
+    /// Commits locations that are no longer written to, or all on workers that are leaving.
     pub fn commit_early(&mut self, scene: &mut Scene, leaving: &[WorkerId]) -> Vec<(u64, Question)> {
         if self.stage != Stage::Running {
             return Vec::new();
@@ -509,7 +510,7 @@ impl Job {
         (call, Question::Commit { shuffle: self.key.shuffle.0, worker, commit, tries })
     }
 
-    /// A worker said what became of its locations, or did not.
+    /// A worker reports the outcome of a commit, or has not answered.
     pub fn committed(
         &mut self,
         scene: &mut Scene,
@@ -530,7 +531,7 @@ impl Job {
             }
             _ => {
                 scene.count(Event::CommitUnanswered);
-                // An early commit is made again in the end.
+                // An early commit is repeated at the end.
                 if self.stage != Stage::Running {
                     self.failed.extend(commit.files());
                     self.unanswered.extend(commit.files());
@@ -541,7 +542,7 @@ impl Job {
         if self.stage == Stage::Committing && self.commits_open == 0 { self.end(scene) } else { Vec::new() }
     }
 
-    /// The driver knows what can be read.
+    /// The driver now knows what can be read.
     fn end(&mut self, scene: &mut Scene) -> Vec<(u64, Question)> {
         let said = |file: FileName| match file {
             _ if self.good.contains(&file) => Said::Whole,
@@ -556,7 +557,7 @@ impl Job {
                 match fate(location, said) {
                     Fate::Readable(readable) => files.push(readable),
                     Fate::Empty => {}
-                    // Nobody is asked once more.
+                    // No copy is asked again.
                     Fate::Unanswered | Fate::Lost => lost = lost.or(Some(location.id)),
                 }
             }
@@ -571,7 +572,7 @@ impl Job {
     }
 }
 
-/// A worker's answer, as the client's network hands it over.
+/// A worker's answer, as the client's network layer delivers it.
 fn as_received(location: &Location, answer: Option<WorkerAnswer>) -> Result<Bytes, RequestError> {
     let address = location.worker.to_string();
     match answer {

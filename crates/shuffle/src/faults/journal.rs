@@ -1,5 +1,5 @@
-//! A master's journal with its disk: a queue that dies with the process, files of which a power failure takes what no
-//! fsync has covered, and a disk that is full or hangs at times. What a restart finds is read as the real one reads it.
+//! A master's journal with its disk: a queue that dies with the process, files that lose what was not synced in a power
+//! failure, and a disk that is full or hangs at times. A restart reads what is left, by the rules of the real journal.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -13,16 +13,16 @@ use crate::master::journal::layout::{Entry, encode};
 use crate::master::journal::parsed::{Stop, is_rot, parse, synced_in};
 use crate::master::record::Record;
 
-/// The longest that anybody waits for a disk that does not answer.
+/// The longest wait for a disk that does not answer.
 const ANSWER_MAX: Duration = Duration::from_secs(3);
 /// How long a journal that lacks records waits before it tries to be whole again.
 const RETRY: Duration = Duration::from_secs(5);
-/// A sector is on the disk as a whole or is not there.
+/// A sector is written completely or not at all.
 const SECTOR: usize = 512;
 
 enum Order {
     Append(Vec<Record>),
-    /// Records were refused here: nothing goes behind them before the next segment.
+    /// Records were refused here: nothing may follow them before the next segment.
     Gap,
     /// Begin a segment, for a snapshot of the state with these records.
     Begin(Vec<Record>),
@@ -32,9 +32,9 @@ enum Order {
 struct Segment {
     first: u64,
     bytes: BytesMut,
-    /// Up to here it is on the disk.
+    /// How much of it is on disk.
     synced_len: usize,
-    /// No records are missing behind its last one.
+    /// Whether no records are missing after its last one.
     takes_records: bool,
 }
 
@@ -44,58 +44,58 @@ impl Segment {
     }
 }
 
-/// A snapshot that is being made.
+/// A snapshot in progress.
 struct Attempt {
-    /// The faults when it was asked for: it mends those.
+    /// The number of faults when it was requested: it repairs those.
     faults: u64,
     /// Its job, once its segment has begun.
     job: Option<Job>,
 }
 
 struct Job {
-    /// The first sequence of its segment,
+    /// The first sequence of its segment.
     first: u64,
-    /// and of the one that took records until then.
+    /// The first sequence of the segment before.
     before: u64,
     step: Step,
 }
 
-/// What the job does next. The process may be killed before each step.
+/// The next step of the job. The process may be killed before each step.
 enum Step {
-    /// Bring the segment before to the disk, for a snapshot of these records.
+    /// Sync the previous segment, for a snapshot of these records.
     Sync(Vec<Record>),
-    /// Write them to a file, and give it its name.
+    /// Write them to a file, and rename it.
     Write(Vec<Record>),
-    /// Bring the name to the disk. Power may fail before, and then this is there again.
+    /// Sync the name. If power fails before that, the previous snapshot is back.
     Name(Option<Vec<Record>>),
-    /// Remove what is replaced, one file after the other.
+    /// Remove the files that were replaced, one after the other.
     Remove,
 }
 
-/// See the [module](self).
+/// A master's journal.
 pub struct Journal {
-    /// By the sequence behind them. The last one counts, with the segments from there on.
+    /// Snapshots by the sequence after them. The last one counts, with the segments from there on.
     snapshots: BTreeMap<u64, Vec<Record>>,
     /// In order.
     segments: Vec<Segment>,
     /// The sequence of the next entry.
     next: u64,
-    /// All entries below are on the disk.
+    /// All entries below this are on disk.
     synced: u64,
     said_synced: u64,
-    /// With the moment in which each was given.
+    /// Each with the time when it was given.
     queue: VecDeque<(Duration, Order)>,
-    /// Orders so far, and how many of them are done.
+    /// The number of orders so far; `done`: how many of them are done.
     given: u64,
     done: u64,
     attempt: Option<Attempt>,
-    /// Records are missing in the files; the next attempt is then.
+    /// Records are missing in the files; the time of the next attempt.
     lacking: Option<Duration>,
     faults: u64,
     full_until: Duration,
     hangs_until: Duration,
-    /// The sequences that were written since the last snapshot. None may be missing after a restart, but for those that were
-    /// not synced when power failed.
+    /// The sequences written since the last snapshot. None may be missing after a restart, except those that were not synced
+    /// when power failed.
     written: Vec<Range<u64>>,
 }
 
@@ -121,7 +121,7 @@ impl Default for Journal {
 }
 
 impl Journal {
-    /// Gives it records. While the disk hangs those that wait may leave no room for more.
+    /// Appends records. They may be refused while the disk hangs and too much is queued.
     pub fn append(&mut self, scene: &mut Scene, records: Vec<Record>) {
         let something_waits = self.queue.iter().any(|(_, order)| matches!(order, Order::Append(_)));
         if something_waits && self.hangs(scene) && scene.random.percent(40) {
@@ -135,7 +135,7 @@ impl Journal {
         self.give(scene.time, Order::Append(records));
     }
 
-    /// Begins a snapshot, if none is being made.
+    /// Begins a snapshot, unless one is in progress.
     pub fn begin_snapshot(&mut self, time: Duration, records: Vec<Record>) {
         if self.attempt.is_none() {
             self.attempt = Some(Attempt { faults: self.faults, job: None });
@@ -148,27 +148,27 @@ impl Journal {
         self.queue.push_back((time, order));
     }
 
-    /// Whether it should try to be whole again.
+    /// Whether it should try to become whole again.
     pub fn wants_snapshot(&self, time: Duration) -> bool {
         self.attempt.is_none() && self.lacking.is_some_and(|retry_at| time >= retry_at)
     }
 
-    /// All that was decided so far, to be asked about later.
+    /// A mark of everything decided so far, to be checked later.
     pub fn reached(&self) -> u64 {
         self.given
     }
 
-    /// Whether what rests on all that was decided then may leave.
+    /// Whether replies that depend on the decisions up to a mark may leave.
     pub fn is_kept(&self, reached: u64) -> bool {
         self.done >= reached || self.lacking.is_some()
     }
 
-    /// Whether replies have left that a kill makes untrue.
+    /// Whether a kill now would undo replies that have left.
     pub fn is_lacking(&self) -> bool {
         self.lacking.is_some()
     }
 
-    /// Whether its files hold all that was decided.
+    /// Whether its files hold every decision.
     pub fn has_all(&self) -> bool {
         self.queue.is_empty() && self.lacking.is_none()
     }
@@ -191,7 +191,7 @@ impl Journal {
         !scene.calm && scene.time < self.hangs_until
     }
 
-    /// What its threads do in a moment. Returns whether the process is killed in the middle of a write or a snapshot.
+    /// Lets its threads work for a moment. Returns whether the process is killed during a write or a snapshot.
     pub fn work(&mut self, scene: &mut Scene) -> bool {
         if self.hangs(scene) {
             if self.queue.front().is_some_and(|(given, _)| scene.time >= *given + ANSWER_MAX) {
@@ -265,7 +265,7 @@ impl Journal {
         }
     }
 
-    /// Brings the last segment to the disk, which says nothing of one before that is not there.
+    /// Syncs the last segment, which proves nothing about a previous one that is not on disk.
     fn sync(&mut self) {
         let last = self.segments.last_mut().expect("there is one");
         last.synced_len = last.bytes.len();
@@ -274,7 +274,8 @@ impl Journal {
         }
     }
 
-    /// The job of a snapshot, if its segment has begun, does some steps. Returns whether the process is killed behind one.
+    /// Does some steps of the snapshot's job, if its segment has begun. Returns whether the process is killed after one of
+    /// them.
     fn go_on_with_snapshot(&mut self, scene: &mut Scene) -> bool {
         loop {
             let is_full = self.is_full(scene);
@@ -321,13 +322,13 @@ impl Journal {
         }
     }
 
-    /// What keeps all that it is given goes on.
+    /// A journal that is whole otherwise continues.
     fn fail_snapshot(&mut self, time: Duration) {
         self.attempt = None;
         self.lacking = self.lacking.map(|_| time + RETRY);
     }
 
-    /// The journal is whole again, but for what was lost since the snapshot was asked for.
+    /// The journal is whole again, unless it lost something since the snapshot was requested.
     fn end_snapshot(&mut self, scene: &mut Scene, faults: u64) {
         scene.count(Event::Snapshot);
         self.attempt = None;
@@ -352,7 +353,7 @@ impl Journal {
         }
     }
 
-    /// The process ends, and what waits ends with it.
+    /// The process ends, and its queue is lost.
     pub fn die(&mut self, scene: &mut Scene) {
         if let Some(Attempt { job: Some(Job { step: Step::Name(_) | Step::Remove, .. }), .. }) = self.attempt
         {
@@ -364,7 +365,7 @@ impl Journal {
         self.hangs_until = Duration::ZERO;
     }
 
-    /// Power fails: of what no fsync has covered, some sectors are there and some are not, nor need a name be.
+    /// Power fails: sectors that were not synced may be there or not, and so may names.
     pub fn lose_power(&mut self, scene: &mut Scene) {
         self.written.retain(|written| written.end <= self.synced);
         if let Some(Attempt { job: Some(Job { first, step: Step::Name(replaced), .. }), .. }) =
@@ -389,7 +390,7 @@ impl Journal {
         }
     }
 
-    /// The records that a restarted master finds; a torn end goes.
+    /// The records that a restarted master finds; a torn end is cut off.
     pub fn replay(&mut self) -> Vec<Record> {
         let (mut records, mut next) = (Vec::new(), 0);
         if let Some((first, snapshot)) = self.snapshots.last_key_value() {

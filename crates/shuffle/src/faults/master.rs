@@ -11,12 +11,12 @@ use crate::ids::WorkerId;
 use crate::master::record::Record;
 use crate::master::state::{Decision, Limits, Now, SlotGrant, SlotRequest, State, Unregistered, Worker};
 
-/// How long a watch without orders waits.
+/// How long a watch without orders stays open.
 const WATCH_MAX: Duration = Duration::from_secs(8);
-/// How often silence is looked at.
+/// How often timeouts are checked.
 const TICK: Duration = Duration::from_secs(1);
 
-/// A worker waits for orders.
+/// A worker that waits for orders.
 struct Watch {
     call: u64,
     from: Party,
@@ -26,7 +26,7 @@ struct Watch {
     since: Duration,
 }
 
-/// See the [module](self).
+/// The master's process.
 pub struct Master {
     pub state: State,
     journal: Journal,
@@ -37,18 +37,18 @@ pub struct Master {
     pub paused_until: Duration,
     tick_due: Duration,
     watches: Vec<Watch>,
-    /// Answers that wait for the journal, each with what it rests on.
+    /// Answers that wait for the journal, each with the mark that they depend on.
     waiting: VecDeque<(u64, u64, Party, MasterAnswer)>,
     /// What the killed process knew, if all of it was on file.
     known: Option<Vec<Record>>,
-    /// The life of each worker that registered in this master's life last.
+    /// The process that last registered for each worker since this master started.
     registered: BTreeMap<WorkerId, u64>,
     clock_ms: u64,
-    /// Records are gone whose answers had left: power failed, or the journal lacked them.
+    /// Whether records were lost after their answers had left: by a power failure, or a fault of the journal.
     pub forgot: bool,
 }
 
-/// Timeouts as short as the messages' flights allow, so that a run of some minutes sees many of them.
+/// Timeouts that are as short as the messages' delays allow, so that a run of some minutes has many of them.
 pub fn limits() -> Limits {
     Limits {
         application_timeout: Duration::from_secs(60),
@@ -97,7 +97,7 @@ impl Master {
         Now { monotonic, unix_ms: self.clock_ms + monotonic.as_millis() as u64 }
     }
 
-    /// Decides and gives the records to the journal. There is no reply if the process is killed while it writes.
+    /// Decides, and gives the records to the journal. `None` if the process is killed while it writes.
     pub fn decide<T>(
         &mut self,
         scene: &mut Scene,
@@ -111,7 +111,7 @@ impl Master {
                 self.journal.begin_snapshot(scene.time, self.state.records());
             }
         }
-        // Most disks are quick at most times.
+        // Most disks are fast most of the time.
         if (scene.calm || scene.random.percent(50)) && !self.write(scene) {
             return None;
         }
@@ -119,7 +119,7 @@ impl Master {
         Some(reply)
     }
 
-    /// What the journal's threads do, and the answers that waited for it. Returns whether the process survives that.
+    /// Lets the journal's threads work, and sends the answers that waited for them. Returns whether the process survives.
     fn write(&mut self, scene: &mut Scene) -> bool {
         if self.journal.work(scene) {
             scene.count(Event::MasterTorn);
@@ -135,7 +135,7 @@ impl Master {
         true
     }
 
-    /// Answers when all is on file that was decided before.
+    /// Answers once everything decided before is on file.
     fn answer(&mut self, scene: &mut Scene, call: u64, to: Party, answer: MasterAnswer) {
         let reached = self.journal.reached();
         if self.journal.is_kept(reached) {
@@ -165,7 +165,7 @@ impl Master {
         self.die(scene);
     }
 
-    /// It may be the whole machine that dies.
+    /// The whole machine may die.
     fn may_lose_power(&mut self, scene: &mut Scene) {
         if scene.random.once_in(3) {
             scene.count(Event::MasterPowerLost);
@@ -175,7 +175,7 @@ impl Master {
         }
     }
 
-    /// Something is wrong with the journal's disk for a while.
+    /// Disturbs the journal's disk for a while.
     pub fn disturb_journal(&mut self, scene: &mut Scene) {
         if scene.random.percent(50) { self.journal.fill(scene) } else { self.journal.hang(scene) }
     }
@@ -310,7 +310,7 @@ impl Master {
         }
     }
 
-    /// The worker as it is known, if what arrives now was said by an earlier life of it.
+    /// The worker that a message from an earlier process of it is about.
     fn of_another_life(
         &self,
         scene: &Scene,

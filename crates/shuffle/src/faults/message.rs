@@ -1,4 +1,4 @@
-//! What applications, workers and the master say to each other, as far as decisions depend on it.
+//! What applications, workers and the master send each other, as far as decisions depend on it.
 
 use crate::ids::{ApplicationId, FileName, LocationId, Mode, ShuffleId, ShuffleKey, WorkerId};
 use crate::master::state::{
@@ -8,14 +8,14 @@ use crate::report::{Phase, Registration, Report};
 use crate::wire::Status;
 use crate::worker::state::{Commit, CommitOutcome, PushKind, Reservation, ReserveRefusal};
 
-/// Who waits for an answer.
+/// Whoever waits for an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Party {
     Application(usize),
     Worker(usize),
 }
 
-/// A batch: who wrote it, and for which partition.
+/// A batch: its writer and its partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Batch {
     pub map: i32,
@@ -24,8 +24,8 @@ pub struct Batch {
     pub partition: i32,
 }
 
-/// Calls carry the life of the process that they are sent to: a connection does not outlive it. Answers carry the number
-/// of their call; who does not wait for it any more does not know the number.
+/// A call carries the life of the process that it is sent to, since a connection does not outlive it. An answer carries its
+/// call's number, which a caller that has given up no longer knows.
 #[derive(Debug, Clone)]
 pub enum Message {
     ToMaster {
@@ -51,7 +51,7 @@ pub enum Message {
         to: Party,
         answer: WorkerAnswer,
     },
-    /// The master's system notices that a worker's connection ended.
+    /// The master's system notices that a worker's connection has ended.
     LinkLost {
         life: u64,
         connection: u64,
@@ -59,7 +59,7 @@ pub enum Message {
 }
 
 impl Message {
-    /// Whether a driver or one of its tasks says something of a shuffle with it, or a worker passes that on.
+    /// Whether a driver or one of its tasks names the shuffle in it, or a worker passes that on.
     pub fn names(&self, key: &ShuffleKey) -> bool {
         match self {
             Self::ToMaster { what: MasterCall::Slots(request), .. } => {
@@ -99,14 +99,14 @@ pub enum MasterAnswer {
     Health(ApplicationHealth),
     Slots(Result<SlotGrant, SlotRefusal>),
     Done,
-    /// To a registration or a heartbeat.
+    /// The answer to a registration or a heartbeat.
     Heard(Result<(), Unregistered>),
     Orders(Result<Option<OrderBatch>, Unregistered>),
 }
 
 #[derive(Debug, Clone)]
 pub enum WorkerCall {
-    /// `job` tells shuffles apart that have the same number one after the other. Only the model knows it.
+    /// `job` distinguishes shuffles that have the same number one after the other; only the model knows it.
     Reserve {
         key: ShuffleKey,
         job: u64,
@@ -123,7 +123,7 @@ pub enum WorkerCall {
     },
 }
 
-/// Batches that are taken together or not at all.
+/// Batches that are accepted together or not at all.
 #[derive(Debug, Clone)]
 pub struct Push {
     pub key: ShuffleKey,
@@ -135,11 +135,11 @@ pub struct Push {
 #[derive(Debug, Clone)]
 pub enum WorkerAnswer {
     Reserved(Result<(), ReserveRefusal>),
-    /// A status, or a failure as clients are told it.
+    /// A status, or a failure as a client receives it.
     Pushed(Result<Status, (Status, String)>),
     /// `None` if the worker does not know the shuffle.
     Committed(Option<CommitOutcome>),
     Destroyed,
-    /// There is nobody at that address.
+    /// Nothing listens at that address.
     Unreachable,
 }

@@ -1,22 +1,21 @@
 //! Goal: whatever networks, machines, disks and people do, every batch of a winning attempt that was committed is read
-//! exactly once, or the loss is reported; nothing that a living application needs is deleted on the master's order; and
-//! in the end nothing is left of what nobody needs.
+//! exactly once, or the loss is reported; nothing that a living application needs is deleted on the master's order; and in
+//! the end nothing is left that nobody needs.
 //!
-//! Method: the decisions of the master, of the workers and of the client, as they are, in processes that are models: the
-//! master's journal is a queue that dies with it, and files on a disk that forgets, hangs and fills up; a worker's disk
-//! is what was spilled under a seal. Drivers, map tasks and readers follow the protocol's rules and know what they wrote,
-//! which is what readers are compared with. Messages are lost, doubled and overtaken; they die with the process that they
-//! are sent to, and when nobody waits for them any more. After some minutes of faults everything is mended, and what was
-//! begun must come to its end.
+//! Method: the real decision code of master, workers and client, in modelled processes: the master's journal is a queue that
+//! dies with it, and files on a disk that forgets, hangs and fills up; a worker's disk is what was spilled and sealed.
+//! Drivers, map tasks and readers follow the protocol and know what they wrote, with which reads are compared. Messages are
+//! lost, duplicated and reordered; they die with the process that they are sent to, or when nobody waits for them. After
+//! some minutes of faults everything is repaired, and what was begun must end.
 //!
-//! A seed makes a world. The test that every run makes takes a few seconds; longer ones are
+//! Each seed gives one run. The default test takes a few seconds; for longer ones:
 //!
 //! ```text
-//! YEOUL_FAULTS=1000000 cargo test --release -p yeoul-shuffle --lib faults -- --nocapture    # at least so many faults
-//! YEOUL_FAULT_SEED=17 cargo test --release -p yeoul-shuffle --lib faults -- --nocapture     # one world again
+//! YEOUL_FAULTS=1000000 cargo test --release -p yeoul-shuffle --lib faults -- --nocapture    # at least that many faults
+//! YEOUL_FAULT_SEED=17 cargo test --release -p yeoul-shuffle --lib faults -- --nocapture     # one run again
 //! ```
 //!
-//! - [`world`]: the steps and the end; [`scene`]: time, chance and the network; [`random`], [`tally`], [`message`].
+//! - [`world`]: the steps and the end; [`scene`]: time, randomness and the network; [`random`], [`tally`], [`message`].
 //! - [`master`] (and [`journal`]), [`worker`], [`application`] (and [`job`], [`reader`]): the processes.
 
 mod application;
@@ -36,9 +35,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use tally::{Event, Tally};
 use world::World;
 
-/// Faults of the run that every test makes.
+/// Faults in the default test.
 const FAULTS: u64 = 300_000;
-/// Steps of a world before it is mended.
+/// Steps before the faults end.
 const STEPS: u64 = 5_000;
 
 fn setting(name: &str) -> Option<u64> {
@@ -75,6 +74,6 @@ fn every_batch_is_read_once_or_its_loss_is_reported_and_nothing_stays() {
             tally.of(*event)
         );
     }
-    // Losses are rare enough that most of what is read is read.
+    // Losses are rare, so most reads succeed.
     assert!(tally.of(Event::LossReported) * 2 < tally.of(Event::Read), "{tally}");
 }

@@ -1,8 +1,8 @@
-//! Where a simulated world draws its chances from.
+//! The randomness of a simulated world.
 
 use crate::split_mix::SplitMix;
 
-/// A sequence of choices that a seed repeats.
+/// A sequence of random choices, reproducible by its seed.
 pub struct Random(SplitMix);
 
 impl Random {
@@ -14,7 +14,7 @@ impl Random {
         self.0.next()
     }
 
-    /// A number from 0 to `end`, exclusive; 0 if there is none.
+    /// A number from 0 to `end`, exclusive; 0 if `end` is 0.
     pub fn below(&mut self, end: usize) -> usize {
         (self.next() % end.max(1) as u64) as usize
     }
@@ -23,7 +23,7 @@ impl Random {
         self.next() % 100 < chance
     }
 
-    /// True once in so many times.
+    /// True once in `times` calls, on average.
     pub fn once_in(&mut self, times: u64) -> bool {
         self.next().is_multiple_of(times)
     }

@@ -14,8 +14,8 @@ use crate::worker::index::{Entry, MapRange};
 
 const CHUNK_BYTES: u64 = 60 << 20;
 
-/// Reads a partition of a committed shuffle, all of it or a range of its maps, and compares it with what the winners
-/// wrote: each batch exactly once, or a loss that has a cause. Returns whether it could be read.
+/// Reads a partition of a committed shuffle, all of it or a range of its maps, and compares it with what the winners wrote:
+/// each batch exactly once, or a loss that has a cause. Returns whether it could be read.
 pub fn read(job: &Job, workers: &[Worker], scene: &mut Scene, partition: i32, whole: bool) -> bool {
     let (start, end) = if whole {
         (0, i32::MAX)
@@ -44,7 +44,8 @@ pub fn read(job: &Job, workers: &[Worker], scene: &mut Scene, partition: i32, wh
     true
 }
 
-/// The batches of one location, from one copy or, if that breaks off, from the beginning of one and all of another.
+/// The batches of one location: from one copy, or if reading that breaks off, its first batches and then all of another
+/// copy.
 fn read_location(
     job: &Job,
     workers: &[Worker],
@@ -77,7 +78,7 @@ fn read_location(
     None
 }
 
-/// What a worker gives of its copy.
+/// The batches that a worker returns from its copy; `None` if it does not have it.
 fn read_copy(job: &Job, worker: &Worker, name: FileName, range: MapRange) -> Option<Vec<Entry>> {
     if !worker.up {
         return None;
@@ -117,7 +118,7 @@ fn read_copy(job: &Job, worker: &Worker, name: FileName, range: MapRange) -> Opt
     Some(entries)
 }
 
-/// A commit that reported a loss must have had a cause for each copy of what it lost.
+/// A commit that reported a loss must have a cause for every copy of what it lost.
 pub fn check_loss(job: &Job, workers: &[Worker]) {
     let Some(lost) = job.lost.filter(|_| job.stage == Stage::Failed) else { return };
     let location: &Location =

@@ -1,4 +1,4 @@
-//! What all actors of a world share: time, chance, and the network between them.
+//! What all processes of a world share: time, randomness, and the network between them.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use super::random::Random;
 use super::tally::{Event, Tally};
 use crate::ids::ShuffleKey;
 
-/// How long a message may be on its way before its connection is given up. Shorter than any timeout after which somebody
-/// is taken for dead, as it is on real networks.
+/// The longest that a message travels before its connection is given up; shorter than any timeout after which a process
+/// counts as dead, as on real networks.
 const FLIGHT_MAX: Duration = Duration::from_secs(15);
 
 struct Flying {
@@ -17,17 +17,17 @@ struct Flying {
     sent: Duration,
 }
 
-/// See the [module](self).
+/// What all processes of a world share.
 pub struct Scene {
     pub random: Random,
     pub tally: Tally,
     pub time: Duration,
-    /// No more faults: what is left to do has to come to an end.
+    /// No more faults: everything begun has to end.
     pub calm: bool,
-    /// The life of each worker's process and of the master's; 0 while there is none.
+    /// The lives of each worker's process and of the master's; 0 while it is down.
     pub worker_lives: Vec<u64>,
     pub master_life: u64,
-    /// Until when the master is cut off, and the worker on its own machine.
+    /// Until when the master is cut off, together with the worker on its own machine, if there is one.
     pub master_cut_off: (Duration, Option<usize>),
     flying: Vec<Flying>,
     sent: u64,
@@ -56,7 +56,7 @@ impl Scene {
         self.tally.count(event);
     }
 
-    /// Whether a fault of this chance happens now.
+    /// Whether a fault with this probability happens now.
     pub fn fault(&mut self, percent: u64) -> bool {
         !self.calm && self.random.percent(percent)
     }
@@ -65,12 +65,12 @@ impl Scene {
         self.flying.is_empty()
     }
 
-    /// Whether something is under way that a driver or its tasks have said of a shuffle.
+    /// Whether a message in which a driver or its tasks name a shuffle is under way.
     pub fn names(&self, key: &ShuffleKey) -> bool {
         self.flying.iter().any(|flying| flying.message.names(key))
     }
 
-    /// Whether nothing gets from somebody to the master, nor back.
+    /// Whether a process and the master are cut off from each other.
     pub fn is_cut_off(&self, party: Party) -> bool {
         let (until, beside) = self.master_cut_off;
         self.time < until && beside.map(Party::Worker) != Some(party)
@@ -101,7 +101,7 @@ impl Scene {
         self.send(Message::FromWorker { call, to, answer });
     }
 
-    /// A connection of a worker to the master ends; the master hears of it some time.
+    /// A worker's connection to the master ends; the master notices that some time later.
     pub fn cut_link(&mut self, connection: u64) {
         let life = self.master_life;
         self.put(Message::LinkLost { life, connection });
@@ -119,13 +119,13 @@ impl Scene {
         self.put(message);
     }
 
-    /// Puts a message on its way, for certain.
+    /// Sends a message that is certainly delivered.
     fn put(&mut self, message: Message) {
         self.sent += 1;
         self.flying.push(Flying { message, number: self.sent, sent: self.time });
     }
 
-    /// Takes some message that arrives now; `holds_up` are those whose receiver does not listen at the moment.
+    /// Delivers some message; `holds_up` are those whose receivers do not listen at the moment.
     pub fn arrive(&mut self, holds_up: impl Fn(&Message) -> bool) -> Option<Message> {
         if self.flying.is_empty() {
             return None;

@@ -1,4 +1,4 @@
-//! What happened in a run: one that met no faults has tested nothing.
+//! Counts what happened in a run: one without faults has tested nothing.
 
 use std::fmt;
 
@@ -21,20 +21,20 @@ events! {
     Lost,
     /// A message arrives twice.
     Doubled,
-    /// A message arrives behind one that was sent later.
+    /// A message arrives after one that was sent later.
     Reordered,
-    /// A message is on its way for so long that nobody waits for it any more.
+    /// A message takes so long that nobody waits for it any more.
     TimedOut,
-    /// A worker is killed; what was not on its disk under a seal is gone.
+    /// A worker is killed; what was not sealed on its disk is lost.
     WorkerKilled,
-    /// A worker is killed, and its disk is gone as well.
+    /// A worker is killed, and its disk is lost, too.
     DiskLost,
     WorkerRestarted,
     /// A worker does nothing for a while.
     WorkerStalled,
     /// A worker's disks are so slow that it has no room for a while.
     NoRoom,
-    /// A worker's memory fills faster than its disks take it.
+    /// A worker's memory fills faster than its disks can write.
     MemoryTight,
     /// A connection between a worker and the master ends.
     LinkLost,
@@ -42,32 +42,32 @@ events! {
     /// A stopping worker waits in vain for its locations to be committed.
     StopTimedOut,
     Decommissioned,
-    /// A worker leaves for good although it still holds something.
+    /// A worker leaves for good although it still holds data.
     LeftInHaste,
     Excluded,
     MasterKilled,
     /// A master is killed while it writes: the last record is torn, and its answer never leaves, or a snapshot is half done.
     MasterTorn,
-    /// The master's machine loses its power: the last records, answered already, are gone.
+    /// The master's machine loses power: the last records, already answered, are lost.
     MasterPowerLost,
-    /// A master is killed while its journal lacks what it has answered.
+    /// A master is killed while its journal lacks records that it has answered.
     MasterLacking,
     /// The disk of the master's journal is full for a while.
     JournalFull,
     /// The disk of the master's journal does not answer for a while.
     JournalHung,
-    /// Meanwhile so much waits for it that a record is refused.
+    /// While the disk hangs, so much is queued that a record is refused.
     JournalRefused,
     MasterPaused,
-    /// The master runs, but hears nobody for a while, or only a worker on its own machine, and nobody hears it.
+    /// The master runs, but is cut off for a while, alone or with a worker on its own machine.
     MasterCutOff,
-    /// The same, for about as long as what applications have beside it is safe, or longer.
+    /// The same, for about as long as the data of applications cut off with it is safe, or longer.
     MasterCutOffLong,
-    /// The wall clock goes back while the master is down.
+    /// The wall clock is set back while the master is down.
     ClockBack,
     /// A driver cannot reach the master for a while.
     ApplicationMute,
-    /// An application ends without a word.
+    /// An application ends without announcing it.
     ApplicationKilled,
     Speculative,
     AttemptFailed,
@@ -75,12 +75,12 @@ events! {
     SoftSplit,
     Revived,
 
-    /// A message dies with the process or the connection that it was on its way to.
+    /// A message dies with the process or connection that it was sent to.
     CutOff,
     Recommissioned,
     /// The journal is replaced by a snapshot.
     Snapshot,
-    /// A master is killed when a snapshot has its name, and what it replaces is still there.
+    /// A master is killed after a snapshot was renamed, and before the files that it replaces are removed.
     SnapshotHalf,
     /// A journal that lacked records is whole again.
     JournalMended,
@@ -88,11 +88,11 @@ events! {
     Restored,
     /// Some locations are committed while others are still written to.
     EarlyCommit,
-    /// An application was silent for so long that its data may go.
+    /// An application was silent for so long that its data may be deleted.
     Expired,
     /// A worker deletes a shuffle on the master's order.
     Deleted,
-    /// A worker does not take a location, or its answer does not come.
+    /// A worker refuses a location, or does not answer.
     ReserveRefused,
     CommitRepeated,
     /// A worker never answers a commit.
@@ -104,19 +104,19 @@ events! {
     LossReported,
     /// A shuffle begins under the number of one that was unregistered.
     NumberUsedAgain,
-    /// A shuffle fails before its commit, for want of workers.
+    /// A shuffle fails before its commit, because no workers are left.
     GaveUp,
 }
 
 impl Event {
-    /// Whether it counts as a fault: what a world does to its processes, splits and speculation among it. Reordering does
-    /// not, for it happens to every second message, and neither does what faults lead to.
+    /// Whether it counts as a fault: what the world does to processes, including splits and speculation. Reordering does
+    /// not, since every second message is reordered, nor do consequences of faults.
     fn is_fault(self) -> bool {
         (self as usize) < Self::CutOff as usize && self != Self::Reordered
     }
 }
 
-/// How often each of them happened.
+/// How often each event happened.
 #[derive(Clone)]
 pub struct Tally([u64; Event::ALL.len()]);
 

@@ -1,4 +1,4 @@
-//! A worker's process around its decisions: the real [`ShuffleState`] and the real [`Index`], with disks that are a model.
+//! A worker's process around its decisions: the real [`ShuffleState`] and the real [`Index`], with modelled disks.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::worker::index::Index;
 use crate::worker::replicate::{Copied, combine};
 use crate::worker::state::{Admission, Commit, Pressure, Refusal, ReserveRefusal, ShuffleState, Slot};
 
-/// Large enough that memory pressure finds locations worth splitting.
+/// Large enough that under memory pressure there are locations worth splitting.
 pub const BATCH_BYTES: u32 = 24 << 20;
 const LOCATIONS_MAX: usize = 1000;
 
@@ -30,22 +30,22 @@ pub struct Copy {
     pub index: Index,
     on_disk: usize,
     seal_on_disk: bool,
-    /// How many batches it had when it was committed: it must never have more.
+    /// Its number of batches at the commit, which may never grow.
     pub sealed_at: Option<usize>,
 }
 
 /// A shuffle on a worker.
 #[derive(Default)]
 pub struct Held {
-    /// Whose it is: shuffles may have the same number one after the other.
+    /// Its job: shuffles may have the same number one after the other.
     pub job: u64,
     pub state: ShuffleState,
     pub copies: HashMap<Slot, Copy>,
     winners_on_disk: Vec<AttemptId>,
-    /// By the model: the first winner of each map that a commit told, now and as the disk knows it.
+    /// The model's winner of each map, as told by a commit: now, and as on disk.
     pub told: BTreeMap<i32, i32>,
     told_on_disk: BTreeMap<i32, i32>,
-    /// Locations that refused a batch because they had outgrown their threshold.
+    /// Locations that refused a batch because they had exceeded their threshold.
     split: BTreeSet<FileName>,
 }
 
@@ -55,7 +55,7 @@ enum Asked {
     Watch,
 }
 
-/// A worker's conversation with the master, on one connection.
+/// A worker's connection to the master.
 #[derive(Default)]
 struct Conversation {
     connection: u64,
@@ -65,14 +65,14 @@ struct Conversation {
     asked: BTreeMap<u64, (Duration, Asked)>,
 }
 
-/// A push whose copy is on its way.
+/// A push whose replica is being written.
 struct Copying {
     client: (u64, Party),
     own: Status,
     until: Duration,
 }
 
-/// See the [module](self).
+/// A worker's process.
 pub struct Worker {
     pub number: usize,
     pub id: WorkerId,
@@ -83,18 +83,18 @@ pub struct Worker {
     pub stalled_until: Duration,
     pub pressure: Pressure,
     pub shuffles: BTreeMap<ShuffleKey, Held>,
-    /// Shuffles that are not here any more, and until when their files are.
+    /// Removed shuffles, and until when their files exist.
     deleting: BTreeMap<ShuffleKey, (Duration, Held)>,
     conversation: Conversation,
     copying: BTreeMap<u64, Copying>,
     back_at: Duration,
-    /// The life that was told to stop last: who comes back after it is not meant.
+    /// The process that was told to stop last; its successor is not meant.
     pub stop_meant_for: u64,
-    /// Copies of jobs that were here and are not any more, whatever took them.
+    /// Copies that are gone, for whatever reason.
     pub lost: BTreeSet<(u64, FileName)>,
 }
 
-/// The worker that an id names.
+/// The number of the worker with this id.
 pub fn number_of(id: &WorkerId) -> usize {
     id.host[1..].parse().expect("workers are called `w` and their number")
 }
@@ -132,7 +132,7 @@ impl Worker {
 
     // Its life.
 
-    /// The process ends. What is on disk under a seal will be there again, unless the disk goes as well.
+    /// The process ends. Sealed data on disk comes back, unless the disk is lost as well.
     fn end(&mut self, scene: &mut Scene, disk_lost: bool) {
         self.up = false;
         self.life = 0;
@@ -141,7 +141,7 @@ impl Worker {
         self.conversation = Conversation::default();
         self.copying.clear();
         self.back_at = scene.time + Duration::from_millis(500 + scene.random.next() % 20_000);
-        // What was being deleted may not have been yet.
+        // What was being deleted may still be there.
         let deleting = std::mem::take(&mut self.deleting).into_iter().map(|(key, (_, held))| (key, held));
         for (key, held) in std::mem::take(&mut self.shuffles).into_iter().chain(deleting) {
             let Held { job, state, mut copies, winners_on_disk, told_on_disk, .. } = held;
@@ -157,7 +157,7 @@ impl Worker {
                     }
                 }
             }
-            // A shuffle of which nothing is whole is deleted.
+            // A shuffle without any complete location is deleted.
             if !kept.copies.is_empty() {
                 if !winners_on_disk.is_empty() {
                     kept.state.restore_winners(&winners_on_disk);
@@ -220,7 +220,7 @@ impl Worker {
                         scene.count(Event::LeftInHaste);
                     }
                     self.say_good_bye(scene, true);
-                    // It is gone for good: who comes back is another machine with its name.
+                    // Gone for good: what comes back is another machine under its name.
                     self.end(scene, true);
                 }
             }
@@ -245,7 +245,7 @@ impl Worker {
         }
     }
 
-    /// Its connection to the master ends, and it begins a new one.
+    /// Its connection to the master ends, and it opens a new one.
     pub fn cut(&mut self, scene: &mut Scene) {
         scene.cut_link(self.conversation.connection);
         self.conversation = Conversation::default();
@@ -282,7 +282,7 @@ impl Worker {
             let call = scene.call_master(from, beat);
             self.conversation.asked.insert(call, (scene.time, Asked::Beat));
         }
-        // Orders are confirmed when they are carried out.
+        // Orders are confirmed once they are carried out.
         if !is_asked(&self.conversation, true) && self.deleting.is_empty() {
             let seen = self.conversation.seen;
             let call = scene.call_master(from, MasterCall::Watch { connection, worker, incarnation, seen });
@@ -311,7 +311,7 @@ impl Worker {
         scene.call_master(Party::Worker(self.number), MasterCall::Leave { worker, incarnation, phase, gone });
     }
 
-    /// The master answers; the shuffles that it lets go are returned, to be deleted.
+    /// The master's answer arrives. Returns the shuffles that are to be deleted.
     pub fn hear_master(&mut self, scene: &mut Scene, call: u64, answer: MasterAnswer) -> Vec<ShuffleKey> {
         let Some((_, asked)) = self.conversation.asked.remove(&call) else { return Vec::new() };
         match answer {
@@ -328,7 +328,7 @@ impl Worker {
                 if self.up { orders.expired } else { Vec::new() }
             }
             _ => {
-                self.cut(scene); // it does not know us any more: register again
+                self.cut(scene); // the master does not know it any more: register again
                 Vec::new()
             }
         }
@@ -360,7 +360,7 @@ impl Worker {
         }
     }
 
-    /// Deletes a shuffle, and returns whose it was if it was here. A disk may take its time over it.
+    /// Deletes a shuffle, and returns its job if it was here. The disk may take some time.
     pub fn delete(&mut self, scene: &mut Scene, key: &ShuffleKey) -> Option<u64> {
         let held = self.shuffles.remove(key)?;
         let job = held.job;
@@ -378,7 +378,7 @@ impl Worker {
         let answer = match what {
             WorkerCall::Reserve { key, job, reservations } => {
                 let pressure = self.pressure();
-                // Before the shuffle is made: a refused one would stay behind empty.
+                // Before the shuffle is created: a refused one would stay behind empty.
                 let refused = ShuffleState::default().reserve(&[], pressure, LOCATIONS_MAX).err();
                 let refused = refused.or(self.deleting.contains_key(&key).then_some(ReserveRefusal::NoSpace));
                 WorkerAnswer::Reserved(match refused {
@@ -432,12 +432,12 @@ impl Worker {
         scene.answer_from_worker(call, from, answer);
     }
 
-    /// Another worker answers to a copy.
+    /// Another worker answers a replicated push.
     pub fn hear_worker(&mut self, scene: &mut Scene, call: u64, answer: WorkerAnswer) {
         let Some(Copying { client, own, .. }) = self.copying.remove(&call) else { return };
         let copied = match answer {
             WorkerAnswer::Pushed(Ok(status)) => Copied::Status(status),
-            // As the sender of copies tells a failure.
+            // As the worker that replicates passes on a failure.
             WorkerAnswer::Pushed(Err((_, text))) => {
                 Copied::Failed(Status::PushDataFailNonCriticalCauseReplica, text)
             }
@@ -491,7 +491,7 @@ impl Worker {
         Ok((admissions.iter().any(|admission| admission.soft_split), peer))
     }
 
-    /// Moves some batches to disk, and the seal of a location that is wholly there.
+    /// Spills some batches, and seals a location that is completely on disk.
     pub fn spill(&mut self, scene: &mut Scene) {
         let keys: Vec<ShuffleKey> = self.shuffles.keys().cloned().collect();
         let Some(key) = scene.random.pick(&keys).filter(|_| self.up) else { return };

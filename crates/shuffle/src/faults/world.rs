@@ -1,4 +1,4 @@
-//! A master, some workers and some applications, and what happens to them.
+//! A master, some workers and some applications, and the faults that they meet.
 
 use std::time::Duration;
 
@@ -16,13 +16,14 @@ use crate::report::Command;
 
 const APPLICATIONS_AT_ONCE: usize = 2;
 
-/// For how long a master and a worker may be cut off together before what is there may go. Heartbeats come with delays here.
+/// The longest that a master and a worker may be cut off together before the data there may be deleted; heartbeats here come
+/// with delays.
 fn cut_off_borne() -> Duration {
     let Limits { application_timeout, worker_timeout, .. } = limits();
     worker_timeout + 2 * application_timeout - Duration::from_secs(40)
 }
 
-/// See the [module](self).
+/// A simulated cluster.
 pub struct World {
     pub scene: Scene,
     master: Master,
@@ -30,7 +31,7 @@ pub struct World {
     ids: Vec<WorkerId>,
     applications: Vec<Application>,
     tick_due: Duration,
-    /// When the master was cut off last.
+    /// When the master was last cut off.
     cut_off_at: Duration,
 }
 
@@ -45,7 +46,7 @@ impl World {
         Self { scene, master, workers, ids, applications, tick_due, cut_off_at }
     }
 
-    /// One step of a world with faults.
+    /// One step with faults.
     pub fn step(&mut self) {
         self.scene.time += Duration::from_millis(self.scene.random.next() % 50);
         self.excuse_the_master();
@@ -72,7 +73,7 @@ impl World {
         }
     }
 
-    /// What everybody's timers do.
+    /// What all timers do.
     fn tick(&mut self) {
         if self.scene.time < self.tick_due {
             return;
@@ -93,7 +94,7 @@ impl World {
         let at = self.scene.random.below(self.workers.len());
         let (worker, scene) = (&mut self.workers[at], &mut self.scene);
         if !worker.up {
-            return; // it would feel nothing, and counts as no fault
+            return; // it would not notice, and this is no fault
         }
         match scene.random.below(60) {
             0..2 => worker.kill(scene),
@@ -151,7 +152,7 @@ impl World {
         }
     }
 
-    /// A removal may be among what a master forgot, and what is now under the number is then not told from what was.
+    /// The master may have forgotten a removal; then it cannot tell what is now under the number from what was.
     fn excuse_the_master(&mut self) {
         if std::mem::take(&mut self.master.forgot) {
             let jobs = self.applications.iter_mut().flat_map(|application| application.jobs.values_mut());
@@ -186,7 +187,7 @@ impl World {
         }
     }
 
-    /// Somebody at the master's pages.
+    /// An operator at the master's HTTP.
     fn operate(&mut self) {
         let scene = &mut self.scene;
         let number = scene.random.below(self.ids.len());
@@ -205,7 +206,7 @@ impl World {
                 let _ = self.master.decide(scene, |state, now| state.exclude_workers(now, &[], &worker));
                 return;
             }
-            // People stop what they see running.
+            // Operators stop running workers.
             10..13 if self.master.has_registered(&worker[0], scene.worker_lives[number]) => {
                 self.workers[number].stop_meant_for = scene.worker_lives[number];
                 if scene.random.percent(60) { Command::StopGracefully } else { Command::StopNow }
@@ -217,7 +218,7 @@ impl World {
         let _ = self.master.decide(scene, |state, now| state.command_workers(now, command, &worker));
     }
 
-    /// Who was not heard for the timeout may lose everything, whatever happens afterwards.
+    /// Whoever was not heard for the timeout may lose everything, whatever happens later.
     fn notice_silence(&mut self) {
         let now = self.scene.time;
         let (until, beside) = self.scene.master_cut_off;
@@ -237,7 +238,7 @@ impl World {
 
     fn deliver(&mut self) {
         let (now, workers, master) = (self.scene.time, &self.workers, &self.master);
-        // A machine that is cut off does not hear either that connections end.
+        // A machine that is cut off does not notice that connections end.
         let is_cut_off = now < self.scene.master_cut_off.0;
         let message = self.scene.arrive(|message| match message {
             Message::LinkLost { .. } => is_cut_off || !master.listens(now),
@@ -264,7 +265,7 @@ impl World {
                     return;
                 }
                 self.note(from, &what);
-                // Other requests may be refused, and are no sign of life then.
+                // Other requests may be refused, and then do not count as a sign of life.
                 let hears = matches!(what, MasterCall::Pulse(_));
                 self.master.handle(&mut self.scene, call, from, what);
                 if let Party::Application(number) = from
@@ -302,7 +303,7 @@ impl World {
         }
     }
 
-    /// Whether the connection on which a worker said this has ended.
+    /// Whether the connection on which a worker sent this has ended.
     fn is_cut(&self, from: Party, what: &MasterCall) -> bool {
         match (from, what) {
             (
@@ -313,7 +314,7 @@ impl World {
         }
     }
 
-    /// A request that names a shuffle behind its unregistration brings it back until the application ends.
+    /// A request that names a shuffle and arrives after its removal brings it back until the application ends.
     fn note(&mut self, from: Party, what: &MasterCall) {
         let Party::Application(number) = from else { return };
         let jobs = &mut self.applications[number].jobs;
@@ -329,7 +330,7 @@ impl World {
         }
     }
 
-    /// A worker deletes a shuffle, as the master told it.
+    /// A worker deletes a shuffle, on the master's order.
     fn delete(&mut self, worker: usize, key: &ShuffleKey) {
         if let Some(job) = self.workers[worker].delete(&mut self.scene, key) {
             let is_needed = self.applications.iter().any(|application| application.needs_job(job));
@@ -351,9 +352,9 @@ impl World {
 
     // The end.
 
-    /// Without faults: everything comes to an end, everything is read, and in the end nothing is left.
+    /// Ends the run without faults: everything finishes and is read, and nothing is left.
     pub fn settle(&mut self) {
-        // One that is long enough to have consequences is seldom over.
+        // An outage with consequences is rarely over by now.
         while self.scene.time < self.scene.master_cut_off.0 {
             self.step();
         }
@@ -375,11 +376,11 @@ impl World {
             seconds += 1;
             assert!(seconds < 400, "a shuffle does not come to an end");
         }
-        // Time for the last removals to go round.
+        // Time for the last removals to spread.
         self.pass(15);
         self.check_the_living();
         self.end_all();
-        // As long as who fell silent may still be silent, and once more, for what only workers still knew of.
+        // As long as the silence of the last silent application may last, twice: once more for what only workers knew.
         let timeout = limits().application_timeout.as_secs();
         self.pass(2 * timeout + 20);
         for worker in &self.workers {
@@ -409,7 +410,7 @@ impl World {
         }
     }
 
-    /// What is needed is known and can be read, and what is not needed is gone.
+    /// What is needed is known and readable; what is not is gone.
     fn check_the_living(&mut self) {
         let scene = &mut self.scene;
         for application in self.applications.iter().filter(|application| application.works()) {
@@ -436,7 +437,7 @@ impl World {
         assert_eq!(counted, self.master.state.shuffle_count());
     }
 
-    /// Some say that they end, the others just do.
+    /// Some announce their end, others just end.
     fn end_all(&mut self) {
         for application in self.applications.iter_mut().filter(|application| application.works()) {
             if self.scene.random.percent(50) {
