@@ -15,13 +15,13 @@ use crate::contest::protocol::{
 };
 use crate::error::{Error, Result};
 
-/// What the engine leaves open the way PostgreSQL does.
+/// DataFusion makes the choices that SQL leaves open as PostgreSQL does.
 const DIALECT: Dialect = Dialect { nulls: NullOrder::Largest, integer_division: true };
 
 /// Answers requests from stdin on stdout until stdin ends.
 ///
 /// # Errors
-/// `Invalid` for a request that is none, `Unavailable` if stdin or stdout break. A query's error is an answer.
+/// `Invalid` for a malformed request, `Unavailable` if stdin or stdout fail. A query's error is an answer.
 pub fn run() -> Result<()> {
     serve(io::stdin().lock(), io::stdout().lock())
 }
@@ -69,16 +69,16 @@ async fn open_session(options: Options, open: &Open) -> yeoul_sql::Result<Sessio
     Ok(session)
 }
 
-/// The statement that makes a table's file known by its name: a view, so that queries go through the scan that a file gets
-/// whose name stands in a query.
+/// The statement that makes a table's file known by its name: a view, so that queries use the same scan as for a file that
+/// is named in the query.
 fn view(data: &Path, table: &str) -> String {
     let path = data.join(format!("{table}.parquet")).to_string_lossy().replace('\'', "''");
-    // Queries write the names without quotes, which makes them lower case.
+    // Queries write the names unquoted, which makes them lower case.
     let name = table.to_lowercase().replace('"', "\"\"");
     format!("CREATE VIEW \"{name}\" AS SELECT * FROM '{path}'")
 }
 
-/// Runs a query to its last row; the error is the response to give.
+/// Runs a query to its last row; the error is the response to send.
 async fn run_query(session: &Session, run: &Run) -> Result<Ran, Response> {
     let start = Instant::now();
     let mut answer = session.sql(&run.sql).await.map_err(|e| failed(&e))?;
@@ -143,7 +143,7 @@ mod tests {
     use crate::compare::Answer;
     use crate::generate::{self, Suite};
 
-    /// What is answered to the lines, each a response.
+    /// The responses to the requests.
     fn answers(lines: &[Request]) -> Vec<Response> {
         let text: Vec<_> = lines.iter().map(|line| serde_json::to_string(line).unwrap() + "\n").collect();
         let mut out = Vec::new();

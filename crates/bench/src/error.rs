@@ -5,7 +5,7 @@ use std::path::Path;
 
 use yeoul_base::ErrorKind;
 
-/// An error with its kind, its cause and, where there is one, a hint for people.
+/// An error with its kind, its cause and, if there is one, a hint for people.
 #[derive(Debug)]
 pub struct Error {
     kind: ErrorKind,

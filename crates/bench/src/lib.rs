@@ -4,8 +4,8 @@
 //! - [`tpc`]: our engine and its peers on the queries of TPC-H and TPC-DS (`yeoul bench tpch|tpcds`)
 //! - [`contestant`]: our own engine as a contestant (`yeoul bench-contestant`)
 //! - `contest`: contestants as processes: the protocol, the peers, their memory
-//! - `report`: cases, contestants and measurements as table, JSON and page
-//! - `compare`: whether an answer is the oracle's
+//! - `report`: cases, contestants and measurements as a table, as JSON and as a page
+//! - `compare`: whether an answer equals the oracle's
 //! - [`Error`]: what went wrong and what to do about it
 
 mod compare;

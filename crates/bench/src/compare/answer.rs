@@ -1,4 +1,4 @@
-//! Answers as values, whatever the types that engines give them.
+//! Answers as values that can be compared, whatever types the engines use.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -25,7 +25,7 @@ pub(crate) struct Answer {
     pub names: Vec<String>,
     /// The columns, each of `rows` values.
     pub columns: Vec<Vec<Value>>,
-    /// How many rows.
+    /// The number of rows.
     pub rows: usize,
 }
 
@@ -33,7 +33,7 @@ impl Answer {
     /// Reads an Arrow IPC stream.
     ///
     /// # Errors
-    /// `Corrupt` if it is not one; `Invalid` if it has a type that is not compared; `ResourceExhausted` if it is long.
+    /// `Corrupt` if it is not one; `Invalid` if it has a type that is not compared; `ResourceExhausted` if it is too long.
     pub fn read(path: &Path) -> Result<Self> {
         let corrupt = |e| {
             Error::new(ErrorKind::Corrupt, format!("cannot read the answer {}", path.display()))
@@ -64,7 +64,7 @@ impl Answer {
         Ok(())
     }
 
-    /// A row as people read it, shortened.
+    /// A row for people, shortened.
     pub fn show_row(&self, row: usize) -> String {
         const CHARACTERS_MAX: usize = 200;
         let values: Vec<_> = self.columns.iter().map(|column| column[row].to_string()).collect();

@@ -1,4 +1,4 @@
-//! Whether an answer is right: compared value by value with the oracle's answer to the same query on the same files.
+//! Whether an answer is right: it is compared by value with the oracle's answer to the same query on the same files.
 //!
 //! - Columns are compared by position; names, integer widths, decimal scales and string encodings do not matter.
 //! - Strings, dates, booleans, nulls, integers and decimals of one scale are exact. Floating point numbers may
@@ -6,11 +6,11 @@
 //!   [`QUOTIENT_SCALE_MIN`] or more digits from a value of another type by its last digit or [`TOLERANCE_QUOTIENT`]
 //!   (division and `avg` have different types in different engines).
 //! - Rows are a multiset: each row of one answer has its own partner in the other.
-//! - Where the query has an `ORDER BY`, its columns have the same values row by row. Rows that tie in them may come in
-//!   any order.
-//! - Where a `LIMIT` cuts through rows that tie, engines may keep different ones. Such rows are right if they tie with
-//!   the last row and are in the oracle's answer without the limit; the verdict says so. Where the query orders by what
-//!   is not an output column, or its order is not understood, ties cannot be seen, and such rows are wrong.
+//! - If the query has an `ORDER BY`, its columns must have the same values row by row. Rows that tie in them may come in any
+//!   order.
+//! - If a `LIMIT` cuts through rows that tie, engines may keep different ones. Such rows are right if they tie with the last
+//!   row and are in the oracle's answer without the limit; the verdict says so. If the query orders by something that is not
+//!   an output column, or its order is not understood, ties cannot be seen, and such rows are wrong.
 
 mod answer;
 mod order;
@@ -26,17 +26,17 @@ use self::order::{Order, order_of};
 use self::rows::{Unmatched, unmatched};
 use crate::error::Result;
 
-/// What a comparison finds.
+/// The result of a comparison.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// The answer is right; the notes say what had to be allowed for.
+    /// The answer is right; the notes name the differences that were allowed.
     Right(Vec<String>),
     /// The answer is wrong, and how.
     Wrong(String),
 }
 
-/// Compares an answer to `sql` with the `oracle`'s. `unlimited` gives the oracle's answer without the query's limit;
-/// it is asked only if rows at the cut differ.
+/// Compares an answer to `sql` with the `oracle`'s. `unlimited` gives the oracle's answer without the query's limit; it is
+/// called only if rows at the cut differ.
 ///
 /// # Errors
 /// Those of `unlimited`.
@@ -95,7 +95,7 @@ pub(crate) fn compare(
     )))
 }
 
-/// The first row at which a column that the query orders by differs from the oracle's.
+/// The first row in which a column that the query orders by differs from the oracle's.
 fn misplaced(answer: &Answer, oracle: &Answer, order: &Order) -> Option<String> {
     (0..answer.rows).find_map(|row| {
         let column = *order.columns.iter().find(|column| {

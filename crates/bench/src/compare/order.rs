@@ -1,4 +1,4 @@
-//! What a query's text says about the order and the length of its answer.
+//! What a query's text tells about the order and the length of its answer.
 
 use datafusion::sql::sqlparser::ast::{
     Expr, OrderByKind, Query, Select, SelectItem, SetExpr, Statement, Value as Literal,
@@ -6,16 +6,16 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::dialect::DuckDbDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
-/// The order of a query's answer, as far as the answer shows it.
+/// The order of a query's answer, as far as its columns show it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Order {
     /// The output columns of the first keys of the outermost `ORDER BY`.
     pub columns: Vec<usize>,
-    /// How many keys it has. The first one after `columns` is not an output column, so that the rest is not compared.
+    /// The number of keys. The first one after `columns` is not an output column, so the rest is not compared.
     pub keys: usize,
 }
 
-/// The order that `sql` asks for, of an answer with the columns `names`. `None` if the text is not understood.
+/// The order that `sql` asks for, given an answer with the columns `names`. `None` if the text is not understood.
 pub(crate) fn order_of(sql: &str, names: &[String]) -> Option<Order> {
     let mut statements = Parser::parse_sql(&DuckDbDialect {}, sql).ok()?;
     let (Some(Statement::Query(query)), true) = (statements.pop(), statements.is_empty()) else {
@@ -28,7 +28,7 @@ pub(crate) fn order_of(sql: &str, names: &[String]) -> Option<Order> {
     Some(Order { columns, keys: keys.len() })
 }
 
-/// The text without the `LIMIT n` that it ends with, and n.
+/// The text without the `LIMIT n` at its end, and n.
 pub(crate) fn without_limit(sql: &str) -> Option<(&str, usize)> {
     let text = sql.trim_end_matches(|c: char| c == ';' || c.is_whitespace());
     let rest = text.trim_end_matches(|c: char| c.is_ascii_digit());
@@ -84,7 +84,7 @@ fn column_of(key: &Expr, items: Option<&[Item]>, names: &[String]) -> Option<usi
         })
     };
     let by_text = || items.iter().position(|(_, expr)| expr.to_string().eq_ignore_ascii_case(&text));
-    // `a.x` for a column that is selected as `x`, and the other way round; `a.x` is not `b.x`.
+    // `a.x` for a column that is selected as `x`, and vice versa; `a.x` is not `b.x`.
     let by_name = || {
         items.iter().position(|(_, expr)| {
             let one_is_bare = matches!(key, Expr::Identifier(_)) || matches!(expr, Expr::Identifier(_));

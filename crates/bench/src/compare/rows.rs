@@ -1,11 +1,12 @@
-//! Which rows of one answer are in another one, as multisets: each row is the partner of one row only.
+//! Which rows of one answer are in another, as multisets: each row is the partner of one row only.
 
 use std::collections::HashMap;
 
 use super::answer::Answer;
 use super::value::Value;
 
-/// The most rows with the same exact values that are all tried as partners; of more, rows are paired in sorted order.
+/// The most rows with the same exact values that are all tried as partners; if there are more, rows are paired in sorted
+/// order.
 const SEARCHED_ROWS_MAX: usize = 2_000;
 
 /// The rows without a partner in the other answer, in order.
@@ -37,7 +38,7 @@ pub(super) fn unmatched(ours: &Answer, theirs: &Answer) -> Unmatched {
     unmatched
 }
 
-/// Whether equality in this column is equality of bytes: no floating point number, one scale.
+/// Whether values of this column are equal only if their bytes are: no floating point numbers, and one scale.
 fn is_exact(ours: &Answer, theirs: &Answer, column: usize) -> bool {
     let mut scales = None;
     ours.columns[column].iter().chain(&theirs.columns[column]).all(|value| match value {
@@ -47,7 +48,7 @@ fn is_exact(ours: &Answer, theirs: &Answer, column: usize) -> bool {
     })
 }
 
-/// What has to be equal for two rows to be the same: the values of exact columns, and which of the others are null.
+/// What must be equal for two rows to be partners: the values of exact columns, and which of the others are null.
 fn key(answer: &Answer, row: usize, exact: &[bool]) -> Vec<u8> {
     let mut key = Vec::new();
     for (column, exact) in answer.columns.iter().zip(exact) {

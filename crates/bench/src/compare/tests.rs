@@ -17,7 +17,7 @@ fn answer(rows: &[Vec<Value>]) -> Answer {
     Answer { names, columns, rows: rows.len() }
 }
 
-/// Four rows; the last two tie in `total`, and a fifth one that the limit cut off ties with them.
+/// Four rows; the last two tie in `total`, also with a fifth one that the limit cut off.
 fn rows() -> Vec<Vec<Value>> {
     vec![row("a", 10, 500, 0.5), row("b", 11, 400, 0.25), row("c", 12, 300, 0.125), row("d", 13, 300, 0.0625)]
 }
@@ -157,7 +157,7 @@ fn an_order_that_is_not_understood_lets_no_other_rows_pass() {
 
 #[test]
 fn rows_with_the_same_exact_values_find_their_partners() {
-    // Sorted by their first inexact column, neighbours are not partners: 0.1 + 0.2 and 0.3 differ in the last bit.
+    // Sorted by the first inexact column, neighbours are not partners: 0.1 + 0.2 and 0.3 differ in the last bit.
     let ours = [row("a", 1, 100, 0.1 + 0.2), row("a", 1, 100, 0.3), row("a", 1, 100, 7.0)];
     let theirs = [row("a", 1, 100, 7.0), row("a", 1, 100, 0.3), row("a", 1, 100, 0.3)];
     let never = || unreachable!("nothing was cut");

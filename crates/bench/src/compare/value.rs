@@ -2,14 +2,13 @@
 
 use std::fmt;
 
-/// Two floating point numbers are the same if they differ by no more than this share of the larger: sums of the same
-/// numbers in another order differ by some 1e-12 at a million rows.
+/// Two floating point numbers are the same if they differ by at most this share of the larger one: sums of the same numbers
+/// in another order differ by some 1e-12 at a million rows.
 pub const TOLERANCE_RELATIVE: f64 = 1e-9;
-/// Smaller differences are left over from cancellation.
+/// Smaller differences may be left over from cancellation.
 pub const TOLERANCE_ABSOLUTE: f64 = 1e-9;
-/// A decimal with at least this many digits after the point may come from a quotient that was rounded: division and
-/// `avg` are decimals in one engine and floating point numbers in another. Decimals with fewer digits are money and
-/// counts, and exact.
+/// A decimal with at least this many digits after the point may come from a rounded quotient: division and `avg` give
+/// decimals in one engine and floating point numbers in another. Decimals with fewer digits are money and counts, and exact.
 pub const QUOTIENT_SCALE_MIN: i8 = 4;
 /// Such a decimal may differ from a value of another type by one unit of its last digit, or by this share of its size:
 /// engines keep six digits of a quotient, and queries multiply or sum it.
@@ -40,7 +39,7 @@ pub(crate) enum Value {
 }
 
 impl Value {
-    /// Whether both are the same: floating point numbers and quotients within the tolerances, all else exactly.
+    /// Whether both are the same: floating point numbers and quotients within the tolerances, everything else exactly.
     pub fn same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Exact { unscaled: a, scale: a_scale }, Self::Exact { unscaled: b, scale: b_scale }) => {
@@ -58,7 +57,7 @@ impl Value {
     /// Whether two numbers are the same within `slack` and the tolerances of floating point numbers.
     fn is_near(&self, other: &Self, slack: f64) -> bool {
         let (a, b) = (self.number(), other.number());
-        // Equal infinities differ by NaN, and a relative tolerance of infinity is infinite. NaNs are the same answer.
+        // The difference of equal infinities is NaN, and a share of infinity is infinite. Two NaNs are the same answer.
         if !a.is_finite() || !b.is_finite() {
             return a == b || (a.is_nan() && b.is_nan());
         }
@@ -66,7 +65,7 @@ impl Value {
         (a - b).abs() <= tolerance
     }
 
-    /// As a floating point number; only for numbers.
+    /// The value as a floating point number; only for numbers.
     pub fn number(&self) -> f64 {
         match self {
             Self::Exact { unscaled, scale } => *unscaled as f64 / 10f64.powi(i32::from(*scale)),
@@ -75,7 +74,7 @@ impl Value {
         }
     }
 
-    /// Whether it may come from a quotient that was rounded.
+    /// Whether it may come from a rounded quotient.
     fn is_quotient(&self) -> bool {
         matches!(self, Self::Exact { scale, .. } if *scale >= QUOTIENT_SCALE_MIN)
     }
@@ -91,7 +90,7 @@ impl Value {
     }
 }
 
-/// Compares integers and decimals of any scale in integers. Those that overflow when rescaled differ by magnitudes.
+/// Compares integers and decimals of any scale as integers. If rescaling overflows they differ by orders of magnitude.
 fn same_exact(a: (i128, i8), b: (i128, i8)) -> bool {
     let (coarse, fine) = if a.1 < b.1 { (a, b) } else { (b, a) };
     let digits =

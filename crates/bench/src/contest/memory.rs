@@ -1,9 +1,9 @@
-//! How much memory a process takes, as the operating system sees it. Linux only; elsewhere nothing is measured.
+//! The memory of processes, as the operating system counts it. Linux only; elsewhere nothing is measured.
 
 use std::fs;
 
-/// The most physical memory that the processes have held since [`reset_peak`], in bytes (`VmHWM`; a sum over the
-/// processes, whose peaks need not have been at the same time). `None` if none of them can be read.
+/// The most physical memory that the processes have held since [`reset_peak`], in bytes (`VmHWM`). It is the sum of their
+/// peaks, which need not have been at the same time. `None` if none of them can be read.
 pub(crate) fn peak_bytes(pids: &[u32]) -> Option<u64> {
     sum(pids, "VmHWM:")
 }
@@ -13,7 +13,7 @@ pub(crate) fn resident_bytes(pids: &[u32]) -> Option<u64> {
     sum(pids, "VmRSS:")
 }
 
-/// Resets the peak to what is held now. Without permission to do so the old peak stays, which is never too low.
+/// Resets the peaks to what is held now. Without permission the old peaks stay, which are never too low.
 pub(crate) fn reset_peak(pids: &[u32]) {
     for pid in pids {
         let _ = fs::write(format!("/proc/{pid}/clear_refs"), "5");

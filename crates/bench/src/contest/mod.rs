@@ -1,7 +1,7 @@
-//! Contestants: processes that answer the same queries on the same files, and are watched while they do.
+//! Contestants: processes that answer the same queries on the same files, and are measured meanwhile.
 //!
-//! Each speaks the small protocol of [`protocol`] on its stdin and stdout. Ours is a verb of this binary; the peers are
-//! short Python programs (`crates/bench/peers/`) in environments of their own.
+//! Each uses the small protocol of [`protocol`] on its stdin and stdout. Ours is a verb of this binary; the peers are short
+//! Python programs (`crates/bench/peers/`) in environments of their own.
 
 pub(crate) mod memory;
 mod peers;

@@ -1,4 +1,4 @@
-//! Who takes part, and how each is started.
+//! The contestants, and how each is started.
 
 use std::fmt;
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::process::Launch;
 use super::venv;
 use crate::error::{Error, Result};
 
-/// The verb of our binary that speaks the protocol.
+/// The verb of our binary that uses the protocol.
 pub const CONTESTANT_VERB: &str = "bench-contestant";
 
 /// A contestant.
@@ -21,14 +21,14 @@ pub enum Peer {
     Yeoul,
     /// DuckDB in Python.
     DuckDb,
-    /// DataFusion in Python, as it comes.
+    /// DataFusion in Python, with its default settings.
     DataFusion,
     /// Spark in local mode.
     Spark,
 }
 
 impl Peer {
-    /// As it is called on the command line and in reports.
+    /// Its name on the command line and in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Yeoul => "yeoul",
@@ -38,7 +38,7 @@ impl Peer {
         }
     }
 
-    /// Prepares the contestant and says how to start it; its stderr goes to a file in `logs`.
+    /// Prepares the contestant and returns how to start it; its stderr goes to a file in `logs`.
     ///
     /// # Errors
     /// `NotFound` or `Unavailable` if it cannot be installed; `Cancelled` by `stop`.
@@ -92,7 +92,7 @@ impl FromStr for Peer {
     }
 }
 
-/// Spark 4 needs Java 17 or later, and says so only in a long stack trace.
+/// Refuses to go on without Java. Spark 4 needs Java 17 or newer, and reports a missing one only in a long stack trace.
 fn java(stop: &AtomicBool) -> Result<()> {
     let program =
         std::env::var("JAVA_HOME").map_or_else(|_| "java".to_owned(), |home| format!("{home}/bin/java"));

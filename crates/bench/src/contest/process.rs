@@ -1,7 +1,7 @@
-//! A contestant's process: started, sent queries, watched, and ended, whatever it does.
+//! A contestant's process: it is started, sent queries, measured and ended, whatever it does.
 //!
-//! It runs only while it is asked: a virtual machine that compiles and collects garbage after its turn would otherwise do
-//! so at the expense of whoever comes next.
+//! It runs only during its own queries: a virtual machine that compiles and collects garbage after its turn would otherwise
+//! slow down the next contestant.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -20,13 +20,14 @@ use super::memory;
 use super::protocol::{Failed, LINE_BYTES_MAX, Open, Opened, Ran, Request, Response, Run};
 use crate::error::{Error, Result};
 
-/// How often memory is read while a contestant works: only for one that dies, as a living one's peak can be read later.
+/// How often memory is read while a contestant works. Needed only if it dies, since a living process's peak can be read
+/// later.
 const LOOK_EVERY: Duration = Duration::from_millis(25);
-/// How long a contestant may take to open its tables: Spark starts a JVM.
+/// How long a contestant may take to open its tables: Spark has to start a JVM.
 const OPEN_MAX: Duration = Duration::from_secs(120);
 /// How long a contestant may take to exit after its stdin was closed.
 const LEAVE_MAX: Duration = Duration::from_secs(5);
-/// How much of a dead contestant's stderr becomes the error's text.
+/// How much of a dead contestant's stderr goes into the error's text.
 const LAST_WORDS_BYTES: u64 = 600;
 
 /// How to start a contestant.
@@ -38,7 +39,7 @@ pub(crate) struct Launch {
     pub arguments: Vec<String>,
     /// Environment variables, in addition to ours.
     pub environment: Vec<(String, String)>,
-    /// More of them, if it gets a memory limit.
+    /// More of them, if it has a memory limit.
     pub environment_limited: Vec<(String, String)>,
     /// Where its stderr goes.
     pub log: PathBuf,
@@ -55,23 +56,23 @@ pub(crate) struct Process {
     opened_bytes: Option<u64>,
 }
 
-/// How a query went.
+/// The outcome of one run of a query.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Attempt {
-    /// The contestant's response, or what became of it.
+    /// The contestant's response, or how it ended.
     pub ended: Ended,
     /// The most memory it held meanwhile, in bytes.
     pub peak_bytes: Option<u64>,
 }
 
-/// See [`Attempt::ended`].
+/// How a run of a query ended.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Ended {
     /// It ran.
     Ran(Ran),
-    /// It failed, and the contestant goes on.
+    /// It failed, and the contestant can go on.
     Failed(Failed),
-    /// The process is gone: it died, or was ended for taking too long.
+    /// The process has ended: it died, or was killed for taking too long.
     Gone(Failed),
 }
 
@@ -86,7 +87,7 @@ impl Process {
     /// Starts a contestant and opens its tables.
     ///
     /// # Errors
-    /// `NotFound` if it cannot start; `Unavailable` with its last stderr if it does not open; `Cancelled` by `stop`.
+    /// `NotFound` if it cannot start; `Unavailable` with the end of its stderr if it does not open; `Cancelled` by `stop`.
     pub fn start(launch: &Launch, open: &Open, stop: &AtomicBool) -> Result<Self> {
         let log = File::create(&launch.log).map_err(|e| Error::io("create", &launch.log, e))?;
         let limited = if open.memory_bytes.is_some() { launch.environment_limited.as_slice() } else { &[] };
@@ -96,7 +97,7 @@ impl Process {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(log)
-            // A process group of its own: Ctrl-C on the terminal does not reach it, and a JVM goes with its parent.
+            // A process group of its own: Ctrl-C on the terminal does not reach it, and a JVM is killed with its parent.
             .process_group(0)
             .spawn()
             .map_err(|e| Error::io("start", &launch.program, e))?;
@@ -130,18 +131,18 @@ impl Process {
         }
     }
 
-    /// What it said about itself.
+    /// What it reported about itself.
     pub fn opened(&self) -> &Opened {
         &self.opened
     }
 
-    /// The memory it held after opening, in bytes: interpreter or virtual machine, libraries, metadata.
+    /// The memory held after opening, in bytes: interpreter or virtual machine, libraries, metadata.
     pub fn opened_bytes(&self) -> Option<u64> {
         self.opened_bytes
     }
 
-    /// Runs a query and measures the most memory held meanwhile. After [`Ended::Gone`] or an error the process must
-    /// not be used again: a late response would be taken for the answer to the next query.
+    /// Runs a query and measures the most memory held meanwhile. After [`Ended::Gone`] or an error the process must not be
+    /// used again: a late response would be taken for the answer to the next query.
     ///
     /// # Errors
     /// `Cancelled` by `stop`; `Internal` if it breaks the protocol.
@@ -160,7 +161,7 @@ impl Process {
         Ok(Attempt { ended, peak_bytes })
     }
 
-    /// Sends a request and waits for the response, or for what became of the contestant.
+    /// Sends a request and waits for the response, or for the end of the contestant.
     fn ask(
         &mut self,
         request: &Request,
@@ -205,7 +206,7 @@ impl Process {
         }
     }
 
-    /// Why a contestant is gone although it was not asked to exit.
+    /// Why a contestant ended although it was not asked to exit.
     fn died(&mut self) -> Failed {
         self.requests = None;
         let status = self.leave();
@@ -231,7 +232,7 @@ impl Process {
         None
     }
 
-    /// Kills the process and what it has started.
+    /// Kills the process and its children.
     fn kill(&mut self) {
         self.requests = None;
         self.signal(Signal::KILL);
@@ -245,26 +246,27 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // The end of its stdin asks it to exit; most do within milliseconds.
+        // Closing its stdin asks it to exit; most do within milliseconds.
         self.requests = None;
         self.leave();
     }
 }
 
-/// Signals the process group of a child that leads one, but not after it was waited for: its pid may be another's by then.
+/// Signals the process group of a child that leads one, unless it was waited for: its pid may belong to another process by
+/// then.
 pub(super) fn signal_group(leader: &mut Child, signal: Signal) {
     let alive = matches!(leader.try_wait(), Ok(None));
     if let Some(group) = i32::try_from(leader.id()).ok().and_then(Pid::from_raw).filter(|_| alive) {
-        // Fails only if all of it is gone already.
+        // Fails only if the whole group has ended already.
         let _ = kill_process_group(group, signal);
     }
 }
 
-/// A placeholder until a contestant has named its dialect.
+/// A placeholder until a contestant has reported its dialect.
 const DIALECT_UNKNOWN: super::protocol::Dialect =
     super::protocol::Dialect { nulls: super::protocol::NullOrder::Last, integer_division: false };
 
-/// Reads lines on a thread of its own, which ends with the pipe.
+/// Reads lines on a separate thread, which ends with the pipe.
 fn read_lines(from: impl Read + Send + 'static) -> Receiver<io::Result<String>> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
@@ -309,7 +311,7 @@ pub(crate) mod tests {
     const OPENED: &str =
         r#"{"opened":{"version":"S 1","pids":[],"dialect":{"nulls":"last","integer_division":false}}}"#;
 
-    /// A contestant that is a shell script, and a request to open: it responds to that, and then does `then`.
+    /// A contestant that is a shell script, with the request to open: it responds to that, and then does `then`.
     pub(crate) fn scripted(directory: &TempDir, then: &str) -> (Launch, Open) {
         let script = format!("read request; echo '{OPENED}'; {then}");
         let launch = Launch {
@@ -329,7 +331,7 @@ pub(crate) mod tests {
         (launch, open)
     }
 
-    /// One that does `then` on its first query.
+    /// A contestant that does `then` on its first query.
     fn start(directory: &TempDir, then: &str) -> Process {
         let (launch, open) = scripted(directory, &format!("read request; {then}"));
         Process::start(&launch, &open, &AtomicBool::new(false)).unwrap()
@@ -373,7 +375,7 @@ pub(crate) mod tests {
         let grandchild: u32 = std::fs::read_to_string(pid).unwrap().trim().parse().unwrap();
         let state = || std::fs::read_to_string(format!("/proc/{grandchild}/stat")).unwrap_or_default();
         let deadline = Instant::now() + Duration::from_secs(10);
-        // It is gone, or a zombie that nobody has waited for yet; the kill itself takes effect a moment later.
+        // It has ended, or is a zombie that nobody has waited for yet; the kill takes effect a moment later.
         while !state().is_empty() && !state().contains(") Z ") {
             assert!(Instant::now() < deadline, "still there: {}", state());
             thread::sleep(LOOK_EVERY);

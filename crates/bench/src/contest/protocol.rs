@@ -1,4 +1,4 @@
-//! What the runner and a contestant say to each other: one JSON object per line, a request and its answer.
+//! The protocol between the runner and a contestant: one JSON object per line, each request followed by its answer.
 //!
 //! `peers/contestant_loop.py` is the same in Python, and documents each message.
 
@@ -6,14 +6,14 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// The longest line either side reads; the longest query text is some 20 kB.
+/// The longest line that we read; the longest query text has some 20 kB.
 pub(crate) const LINE_BYTES_MAX: usize = 1 << 20;
 
-/// From the runner.
+/// A message from the runner.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Request {
-    /// The first request: what to work on, and with what.
+    /// The first request: the data to work on, and the resources to use.
     Open(Open),
     /// Run one query.
     Run(Run),
@@ -28,7 +28,7 @@ pub struct Open {
     pub tables: Vec<String>,
     /// Threads to run queries with.
     pub threads: usize,
-    /// The memory limit, in whatever sense the contestant has one.
+    /// The memory limit, in whatever sense the contestant supports one.
     pub memory_bytes: Option<u64>,
     /// A directory for spilled data.
     pub scratch: PathBuf,
@@ -39,13 +39,13 @@ pub struct Open {
 pub struct Run {
     /// The query.
     pub sql: String,
-    /// Where to write the answer as an Arrow IPC stream; without it the rows are counted and dropped.
+    /// Where to write the answer as an Arrow IPC stream; if absent, the rows are counted and dropped.
     pub save: Option<PathBuf>,
     /// The dialect to answer in. Only the oracle is asked to adopt one.
     pub dialect: Option<Dialect>,
 }
 
-/// From a contestant.
+/// A message from a contestant.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Response {
@@ -64,7 +64,7 @@ pub struct Opened {
     pub version: String,
     /// The processes whose memory counts.
     pub pids: Vec<u32>,
-    /// How it does what the SQL standard leaves open.
+    /// What it does where the SQL standard leaves a choice.
     pub dialect: Dialect,
 }
 
@@ -75,7 +75,7 @@ pub struct Ran {
     pub elapsed_ms: f64,
     /// Rows of the answer.
     pub rows: u64,
-    /// What the contestant wants the user to know.
+    /// Notices for the user.
     pub notices: Vec<String>,
 }
 
@@ -88,19 +88,19 @@ pub struct Failed {
     pub message: String,
 }
 
-/// What the SQL standard leaves to the implementation, and engines do differently.
+/// Choices that the SQL standard leaves to the implementation, and that engines make differently.
 ///
-/// A query that orders by a column with nulls and cuts with `LIMIT` has different right answers in different engines;
-/// so has one that divides integers. Each contestant is compared with the oracle's answer in the contestant's dialect.
+/// A query that orders by a column with nulls and cuts with `LIMIT` has different right answers in different engines, and so
+/// has one that divides integers. Each contestant is compared with the oracle's answer in the contestant's dialect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dialect {
-    /// Where nulls go when `ORDER BY` does not say.
+    /// Where nulls sort if `ORDER BY` does not say.
     pub nulls: NullOrder,
-    /// Whether `7 / 2` is 3 and not 3.5.
+    /// Whether `7 / 2` is 3 rather than 3.5.
     pub integer_division: bool,
 }
 
-/// Where nulls go when `ORDER BY` does not say.
+/// Where nulls sort if `ORDER BY` does not say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NullOrder {

@@ -1,4 +1,4 @@
-//! Python environments for the peers and the query texts, made once under the user's cache directory.
+//! Python environments for the peers and the query texts, created once under the user's cache directory.
 
 use std::env;
 use std::fs::{self, File};
@@ -17,7 +17,7 @@ use yeoul_base::ErrorKind;
 use super::process::signal_group;
 use crate::error::{Error, Result};
 
-/// The environment variable with the Python that makes the environments, if it should not be `python3`.
+/// The environment variable with the Python that creates the environments, if it should not be `python3`.
 const PYTHON_KEY: &str = "YEOUL_PYTHON";
 
 /// How often a running program is polled.
@@ -32,7 +32,7 @@ const SCRIPTS: [(&str, &str); 5] = [
     ("queries.py", include_str!("../../peers/queries.py")),
 ];
 
-/// The directory that everything fetched or made goes to: `$XDG_CACHE_HOME/yeoul`, or `~/.cache/yeoul`.
+/// The directory for everything that is fetched or created: `$XDG_CACHE_HOME/yeoul`, or `~/.cache/yeoul`.
 ///
 /// # Errors
 /// `Invalid` if neither variable is set.
@@ -47,10 +47,10 @@ pub(crate) fn cache_directory() -> Result<PathBuf> {
         })
 }
 
-/// The Python of an environment that has `packages` (`name==version`), made now if it is not there.
+/// The Python of an environment that has `packages` (`name==version`), which is created if missing.
 ///
 /// # Errors
-/// `NotFound` without Python; `Unavailable` if the packages cannot be had; `Cancelled` by `stop`.
+/// `NotFound` without Python; `Unavailable` if the packages cannot be installed; `Cancelled` by `stop`.
 pub(crate) fn python_with(packages: &[&str], stop: &AtomicBool) -> Result<PathBuf> {
     let name = packages.join("-").replace("==", "-");
     let directory = cache_directory()?.join("bench").join("python").join(name);
@@ -87,7 +87,7 @@ pub(crate) fn python_with(packages: &[&str], stop: &AtomicBool) -> Result<PathBu
 /// The directory with our scripts; its name is their hash, so that versions do not mix.
 ///
 /// # Errors
-/// What the file system says.
+/// As the file system reports.
 pub(crate) fn scripts() -> Result<PathBuf> {
     let mut hash = Sha256::new();
     for (name, text) in SCRIPTS {
@@ -109,7 +109,7 @@ pub(crate) fn scripts() -> Result<PathBuf> {
     Ok(directory)
 }
 
-/// Writes a file so that nobody sees half of it.
+/// Writes a file so that nobody can see half of it.
 fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
     let temporary = path.with_added_extension(std::process::id().to_string());
     File::create(&temporary)?.write_all(text.as_bytes())?;
@@ -121,15 +121,15 @@ fn hint(error: Error, text: &str) -> Error {
     if error.kind() == ErrorKind::Cancelled { error } else { error.with_hint(text) }
 }
 
-/// Runs a command to its end and gives its stdout.
+/// Runs a command and returns its stdout.
 ///
 /// # Errors
-/// `NotFound` if it cannot be started; `Unavailable` with the last line of its stderr if it fails; `Cancelled` by
-/// `stop`, which ends it and what it has started.
+/// `NotFound` if it cannot be started; `Unavailable` with the last line of its stderr if it fails; `Cancelled` by `stop`,
+/// which kills it and its children.
 pub(crate) fn output(command: &mut Command, what: &str, stop: &AtomicBool) -> Result<Vec<u8>> {
     let program = PathBuf::from(command.get_program());
     let failed = |e| Error::io("start", &program, e);
-    // Files and not pipes, which fill up while nobody reads them.
+    // Files rather than pipes, which fill up while nobody reads them.
     let (mut stdout, mut stderr) =
         (tempfile::tempfile().map_err(failed)?, tempfile::tempfile().map_err(failed)?);
     command.stdin(Stdio::null());

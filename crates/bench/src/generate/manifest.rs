@@ -1,4 +1,4 @@
-//! What a directory holds: written after each table, so that a second run knows what it need not do again.
+//! What a directory holds: written after each table, so that the next run knows which tables it need not generate again.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -14,7 +14,7 @@ use yeoul_base::ErrorKind;
 
 use crate::error::{Error, Result};
 
-/// Changes when the same suite and scale would give other bytes (another generator, another layout).
+/// Changes whenever the same suite and scale would give other bytes (another generator, another layout).
 const GENERATION: u32 = 1;
 /// A manifest is a few kilobytes; a longer file is not one.
 const BYTES_MAX: u64 = 1 << 20;
@@ -28,11 +28,11 @@ pub(crate) struct Manifest {
     pub suite: Suite,
     /// Their scale factor.
     pub scale: f64,
-    /// The tables that are whole, by name.
+    /// The complete tables, by name.
     pub tables: BTreeMap<String, Entry>,
 }
 
-/// A table that is whole.
+/// A complete table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Entry {
     /// Rows in the file.
@@ -50,7 +50,7 @@ impl Manifest {
     /// The manifest of `directory`, if it has one.
     ///
     /// # Errors
-    /// `Corrupt` if it cannot be understood.
+    /// `Corrupt` if it cannot be parsed.
     pub fn read(directory: &Path) -> Result<Option<Self>> {
         let path = Self::path(directory);
         let corrupt = || {
@@ -69,19 +69,19 @@ impl Manifest {
         serde_json::from_slice(&bytes).map(Some).map_err(|e| corrupt().with_source(e))
     }
 
-    /// Whether these are the tables that `suite` at `scale` would give today.
+    /// Whether these are the tables that `suite` at `scale` would give now.
     pub fn is_of(&self, suite: Suite, scale: f64) -> bool {
         self.generation == GENERATION && self.suite == suite && self.scale == scale
     }
 
-    /// The entry of `table`, if its file is still there with the size that was written.
+    /// The entry of `table`, if its file still exists with the size that was written.
     pub fn has(&self, directory: &Path, table: &str) -> Option<Entry> {
         let entry = *self.tables.get(table)?;
         let metadata = fs::metadata(super::file_of(directory, table)).ok()?;
         (metadata.is_file() && metadata.len() == entry.bytes).then_some(entry)
     }
 
-    /// Whether `directory` holds every table of the suite, whole.
+    /// Whether `directory` holds every table of the suite completely.
     pub fn is_complete(&self, directory: &Path) -> bool {
         let tables = self.suite.tables(self.scale, ROWS_PER_PART);
         tables.is_ok_and(|tables| tables.iter().all(|table| self.has(directory, table.name).is_some()))
@@ -104,7 +104,7 @@ impl Manifest {
         sync_directory(&path)
     }
 
-    /// Where a directory's manifest is.
+    /// The path of a directory's manifest.
     pub fn path(directory: &Path) -> PathBuf {
         directory.join("_yeoul-generate.json")
     }

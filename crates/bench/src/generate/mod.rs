@@ -33,12 +33,12 @@ use yeoul_base::ErrorKind;
 
 use crate::error::{Error, Result};
 
-/// The smallest scale: below it some tables would be empty, and the generators divide by their sizes.
+/// The smallest scale: below it some tables would be empty, and the generators would divide by zero.
 pub(crate) const SCALE_MIN: f64 = 0.001;
-/// The largest scale that TPC-DS defines; TPC-H's ends there too.
+/// The largest scale that TPC-DS defines; we use it for TPC-H too.
 pub(crate) const SCALE_MAX: f64 = 100_000.0;
 
-/// Which tables.
+/// A benchmark, by its tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Suite {
@@ -57,7 +57,7 @@ impl Suite {
         }
     }
 
-    /// As people write it.
+    /// Its name for people.
     pub fn title(self) -> &'static str {
         match self {
             Self::TpcH => "TPC-H",
@@ -94,22 +94,22 @@ impl FromStr for Suite {
 /// What to generate, and where.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
-    /// Which tables.
+    /// The suite.
     pub suite: Suite,
     /// The scale factor, [`SCALE_MIN`] to [`SCALE_MAX`]; fractions such as 0.01 work.
     pub scale: f64,
-    /// The directory, made if need be; each table becomes `<table>.parquet` in it.
+    /// The directory, created if missing; each table becomes `<table>.parquet` in it.
     pub out: PathBuf,
     /// Threads to use; all of the machine's if `None`.
     pub threads: Option<usize>,
-    /// Generate again what is there, and replace tables of another suite or scale.
+    /// Generate existing tables again, and replace tables of another suite or scale.
     pub force: bool,
     /// Show a progress bar, if stderr is a terminal.
     pub progress: bool,
 }
 
 impl Options {
-    /// `suite` at `scale` into `out`, with all threads and a progress bar, keeping what is there.
+    /// `suite` at `scale` into `out`, with all threads and a progress bar, keeping existing tables.
     pub fn new(suite: Suite, scale: f64, out: impl Into<PathBuf>) -> Self {
         Self { suite, scale, out: out.into(), threads: None, force: false, progress: true }
     }
@@ -118,13 +118,13 @@ impl Options {
 /// The tables in the directory after [`generate`].
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Summary {
-    /// Which tables.
+    /// The suite.
     pub suite: Suite,
     /// The scale factor.
     pub scale: f64,
     /// Where they are.
     pub out: PathBuf,
-    /// The tables in the order of their names.
+    /// The tables, sorted by name.
     pub tables: Vec<TableSummary>,
     /// How long it took, in seconds.
     pub seconds: f64,
@@ -139,7 +139,7 @@ pub(crate) struct TableSummary {
     pub rows: u64,
     /// Bytes of its file.
     pub bytes: u64,
-    /// Whether it was there before.
+    /// Whether it existed before.
     pub kept: bool,
 }
 
@@ -167,14 +167,14 @@ impl fmt::Display for Summary {
     }
 }
 
-/// Generates the tables of `options` that are not there yet. Setting `stop` ends it soon.
+/// Generates the tables of `options` that do not exist yet. Setting `stop` ends it soon.
 ///
-/// A table has its final name only when it is whole and on the disk. An interrupted run leaves the tables that were
-/// done, and the next one goes on from there.
+/// A table gets its final name only when it is complete and on disk. An interrupted run leaves the tables that were
+/// finished, and the next one continues from there.
 ///
 /// # Errors
 /// `Invalid` for a scale out of range; `Conflict` if the directory holds other tables, or is being written to;
-/// `Cancelled` after `stop`; `Denied`, `ResourceExhausted` and their like from the file system.
+/// `Cancelled` after `stop`; `Denied`, `ResourceExhausted` and the like from the file system.
 pub(crate) fn generate(options: &Options, stop: &AtomicBool) -> Result<Summary> {
     generate_in_parts(options, stop, ROWS_PER_PART)
 }
@@ -227,16 +227,16 @@ fn generate_in_parts(options: &Options, stop: &AtomicBool, part_rows: u64) -> Re
     Ok(Summary { suite, scale, out: out.clone(), tables: summaries, seconds })
 }
 
-/// The manifest to go on with: the directory's own if it is of the same suite and scale, or an empty one if none of the
-/// files to be written is there.
+/// The manifest to continue with: the directory's own if it is of the same suite and scale, or an empty one if none of the
+/// files to be written exists.
 fn start_manifest(options: &Options, tables: &[Table]) -> Result<Manifest> {
     let Options { suite, scale, ref out, force, .. } = *options;
     for table in tables {
-        // It is from a run that was killed: we hold the lock, so that nobody is writing to it.
+        // Left by a run that was killed: we hold the lock, so nobody is writing to it.
         let _ = fs::remove_file(temporary_path(&file_of(out, table.name)));
     }
     if force {
-        // The manifest goes first, so that it never lists a replaced table with the old one's size.
+        // The manifest is removed first, so that it never lists a replaced table with the old one's size.
         let path = Manifest::path(out);
         match fs::remove_file(&path) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(Error::io("remove", &path, e)),
@@ -264,7 +264,7 @@ fn start_manifest(options: &Options, tables: &[Table]) -> Result<Manifest> {
     }
 }
 
-/// Keeps a second `generate` out of the directory; the operating system releases the lock if we die.
+/// Keeps a second `generate` out of the directory; the operating system releases the lock if this process dies.
 fn lock(out: &Path) -> Result<File> {
     let path = out.join(".yeoul-generate.lock");
     let file = File::create(&path).map_err(|e| Error::io("create", &path, e))?;

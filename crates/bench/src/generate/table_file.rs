@@ -1,8 +1,8 @@
-//! One table as one Parquet file: parts are encoded in parallel, and written in order.
+//! Writes a table as one Parquet file: parts are encoded in parallel, and written in order.
 //!
-//! A part is a row group. Threads take parts in order and encode each into memory (compressed pages, some megabytes);
-//! the caller's thread appends finished parts to the file. A thread may run ahead of the file by no more than the
-//! window, so that memory stays the same at any scale. The file has a temporary name until it is whole and synced.
+//! A part is a row group. Threads take parts in order and encode each into memory (compressed pages, some megabytes); the
+//! caller's thread appends finished parts to the file. Encoding may be ahead of the file by no more than the window, so that
+//! memory stays the same at any scale. The file has a temporary name until it is complete and synced.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -25,7 +25,7 @@ use yeoul_base::ErrorKind;
 
 use crate::error::{Error, Result};
 
-/// Parts that are encoded but not yet written, beyond the one that each thread works on.
+/// Parts that are encoded but not yet written, in addition to the one that each thread works on.
 const PARTS_AHEAD: u64 = 1;
 
 /// The size of a table that was written.
@@ -40,11 +40,11 @@ pub(super) struct Written {
 /// A part's number and its encoded columns, on their way to the file.
 type Part = (u64, Result<Vec<ArrowColumnChunk>>);
 
-/// Writes `table` to `path` with `threads` threads, calling `progress` with the rows of each part that was written.
+/// Writes `table` to `path` with `threads` threads, calling `progress` with the number of rows after each part is written.
 ///
 /// # Errors
-/// `Cancelled` if `stop` was set meanwhile; otherwise what the file system or the generator said. In each case there
-/// is no file at `path` that was not there before, and none under the temporary name.
+/// `Cancelled` if `stop` was set meanwhile; else the file system's or the generator's. In each case there is no file at
+/// `path` that did not exist before, and none under the temporary name.
 pub(super) fn write(
     table: &Table,
     path: &Path,
@@ -59,13 +59,13 @@ pub(super) fn write(
         Ok(written)
     });
     if written.is_err() {
-        // Nothing more can be done if it fails: the first error is the one to report.
+        // If that fails too there is nothing more to do: the first error is reported.
         let _ = fs::remove_file(&temporary);
     }
     written
 }
 
-/// The name of `path` until it is whole: hidden, and not ending in `.parquet`, so that no reader takes it for a table.
+/// The name of `path` until it is complete: hidden, and not ending in `.parquet`, so that no reader takes it for a table.
 pub(super) fn temporary_path(path: &Path) -> PathBuf {
     let name = path.file_name().map(|n| n.to_string_lossy()).unwrap_or_default();
     path.with_file_name(format!(".{name}.part"))
@@ -87,7 +87,7 @@ fn properties() -> WriterProperties {
         .build()
 }
 
-/// Writes the file to `path`, its temporary name.
+/// Writes the file under its temporary name, `path`.
 pub(super) fn write_parts(
     table: &Table,
     path: &Path,
@@ -97,7 +97,7 @@ pub(super) fn write_parts(
 ) -> Result<Written> {
     let parquet = |e: ParquetError| parquet_error(path, e);
     let file = File::create(path).map_err(|e| Error::io("create", path, e))?;
-    // Without the Arrow schema in the file's metadata: it would tell readers to use the generator's string views.
+    // The file has no Arrow schema in its metadata: that would tell readers to use the generator's string views.
     let schema = ArrowSchemaConverter::new().convert(&table.schema).map_err(parquet)?;
     let mut writer =
         SerializedFileWriter::new(file, schema.root_schema_ptr(), Arc::new(properties())).map_err(parquet)?;
@@ -108,7 +108,7 @@ pub(super) fn write_parts(
     let (sender, receiver) = mpsc::channel::<Part>();
     let mut rows = 0;
     thread::scope(|scope| {
-        // This thread has one too: however it leaves, the others stop waiting for it.
+        // However this thread leaves, the others stop waiting for it.
         let closing = CloseOnDrop(&queue);
         for _ in 0..threads {
             let (sender, queue, factory) = (sender.clone(), &queue, &factory);
@@ -130,7 +130,7 @@ pub(super) fn write_parts(
         let mut next = 0;
         while next < table.parts {
             let Ok((part, encoded)) = receiver.recv() else {
-                // Only a thread that panicked leaves without its part, and the scope hands its panic on.
+                // Only a thread that panicked leaves without its part, and the scope passes the panic on.
                 return Err(Error::new(ErrorKind::Internal, format!("a part of {} was lost", table.name)));
             };
             early.insert(part, encoded?);
@@ -175,7 +175,7 @@ fn encode(
         let batch = batch.map_err(|e| {
             Error::new(ErrorKind::Internal, format!("the generator of {} failed", table.name)).with_source(e)
         })?;
-        // Columns of these suites are flat: each has one leaf, in the order of the schema.
+        // Columns of these suites are not nested: each has one leaf, in the order of the schema.
         for ((field, array), column) in table.schema.fields().iter().zip(batch.columns()).zip(&mut columns) {
             for leaf in compute_leaves(field, array).map_err(parquet)? {
                 column.write(&leaf).map_err(parquet)?;
@@ -185,7 +185,7 @@ fn encode(
     columns.into_iter().map(|column| column.close().map_err(parquet)).collect()
 }
 
-/// The error for one of the writer's; a full disk keeps its kind although the library wraps it.
+/// Converts an error of the writer; a full disk keeps its kind although the library wraps it.
 fn parquet_error(path: &Path, error: ParquetError) -> Error {
     match error {
         ParquetError::External(inner) => match inner.downcast::<std::io::Error>() {
@@ -219,7 +219,7 @@ impl Queue {
         Self { parts, window, state, changed: Condvar::new() }
     }
 
-    /// The next part, once it may be encoded; `None` when there is none, or the queue is closed.
+    /// The next part, once it may be encoded; `None` if there is none, or the queue is closed.
     fn take(&self) -> Option<u64> {
         let mut state = self.lock();
         loop {
@@ -234,7 +234,7 @@ impl Queue {
         }
     }
 
-    /// The file holds the parts below `count`.
+    /// Notes that the file holds the first `count` parts.
     fn written(&self, count: u64) {
         self.lock().written = count;
         self.changed.notify_all();
@@ -245,13 +245,13 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// The state is valid between any two statements, so that a panic elsewhere cannot have broken it.
+    /// The state is valid between any two statements, so a panic elsewhere cannot have broken it.
     fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Closes the queue unless disarmed: on an early return and on a panic, so that no thread waits for one that has left.
+/// Closes the queue unless disarmed: on an early return and on a panic, so that no thread waits for one that has ended.
 struct CloseOnDrop<'a>(&'a Queue);
 
 impl CloseOnDrop<'_> {

@@ -1,4 +1,4 @@
-//! Goal: what is under a final name is whole and right, whatever happened before. Method: small scales, all tables.
+//! Goal: a file under its final name is complete and right, whatever happened before. Method: small scales, all tables.
 
 use std::sync::atomic::Ordering;
 
@@ -82,7 +82,7 @@ fn row_counts_are_the_specified_ones() {
     let out = TempDir::new().unwrap();
     let summary = run(&options(Suite::TpcH, out.path())).unwrap();
     let rows: Vec<_> = summary.tables.iter().map(|t| (t.name.as_str(), t.rows)).collect();
-    // The count of lineitem is the generator's; dbgen 3 gives the same at scale 0.01.
+    // The number of rows of lineitem is the generator's; dbgen 3 gives the same at scale 0.01.
     let expected = [
         ("customer", 1_500),
         ("lineitem", 60_175),
@@ -151,7 +151,7 @@ fn an_interrupted_run_leaves_only_whole_tables() {
     let table = tables.iter().find(|t| t.name == "web_sales").unwrap();
     let path = file_of(out.path(), table.name);
     let stop = AtomicBool::new(false);
-    // Stop once the first part is in the file: part of the table exists then.
+    // Stops once the first part is in the file, so that a part of the table exists.
     let seen = AtomicBool::new(false);
     let error = table_file::write(table, &path, 2, &stop, &|_| {
         seen.store(temporary_path(&path).exists(), Ordering::Relaxed);
@@ -162,7 +162,7 @@ fn an_interrupted_run_leaves_only_whole_tables() {
     assert!(seen.load(Ordering::Relaxed), "the interruption came before anything was written");
     assert_eq!(names(out.path()), Vec::<String>::new());
 
-    // A process that is killed cannot clean up: the next run does.
+    // A killed process cannot clean up: the next run does.
     fs::write(temporary_path(&path), "half").unwrap();
     let summary = run(&options).unwrap();
     assert!(summary.tables.iter().all(|t| !t.kept));

@@ -1,7 +1,7 @@
 //! The 24 tables of TPC-DS, cut into parts that can be generated independently of each other.
 //!
-//! `dbgen_version`, which holds the time and the arguments of the run, is left out: no query reads it, and without it
-//! the same scale gives the same bytes.
+//! `dbgen_version`, which holds the time and the arguments of the run, is left out: no query reads it, and without it the
+//! same scale gives the same bytes.
 
 use arrow::datatypes::SchemaRef;
 use tpcdsgen::config::{Session, SessionBuilder, Table as Name};
@@ -21,7 +21,7 @@ pub(super) fn tables(scale: f64, part_rows: u64) -> Result<Vec<Table>> {
         .with_scale_factor(scale)
         .build()
         .map_err(|e| Error::new(ErrorKind::Invalid, format!("scale {scale}: {e}")))?;
-    // The last number is how many rows one source row becomes: an order has several lines, and one in ten of those is
+    // The last number is how many rows one source row gives: an order has several lines, and one in ten of those is
     // returned.
     macro_rules! tables {
         ($($name:ident, $arrow:ident, $rows_per_source_row:literal;)*) => {

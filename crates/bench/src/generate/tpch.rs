@@ -38,7 +38,7 @@ pub(super) fn tables(scale: f64, part_rows: u64) -> Vec<Table> {
     ]
 }
 
-/// One table; `open` takes a part number from 1 and the number of parts, as the generators count them.
+/// One table; `open` takes a part number, from 1, and the number of parts, as the generators count them.
 fn table(
     name: &'static str,
     rows: u64,

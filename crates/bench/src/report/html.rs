@@ -6,7 +6,7 @@ use super::svg::{Bar, BarChart, escape};
 use super::unit::show_ratio;
 use super::{Case, Class, Metric, Report, Round, Status};
 
-/// The ratio at which a bar has no length; smaller ones have none either.
+/// The ratio at which a bar's length is zero, as it is for smaller ones.
 const RATIO_LEAST: f64 = 0.05;
 
 const STYLE: &str = include_str!("page.css");

@@ -1,10 +1,10 @@
-//! What a benchmark found: named cases, contestants, measurements with units, and whether the answers were right.
+//! The results of a benchmark: named cases, contestants, measurements with units, and whether the answers were right.
 //!
-//! This module knows nothing of any suite. A suite fills a [`Report`]; from it come the table in the terminal
+//! This module knows no suite. A suite fills a [`Report`], from which come the table in the terminal
 //! ([`Report::to_terminal`]), the JSON ([`Report::to_json`]) and the page ([`Report::to_html`]).
 //!
-//! Measurements of one case come from contestants that took turns in one run, so that a ratio between them means
-//! something on a busy machine. Of repeated times the best counts, of peaks the highest; the spread is worst / best.
+//! Measurements of one case come from contestants that took turns in one run, so that a ratio between them is meaningful on
+//! a busy machine. Of repeated times the best counts, of peaks the highest; the spread is worst / best.
 
 mod html;
 mod summary;
@@ -19,16 +19,16 @@ use serde::Serialize;
 use summary::Class;
 pub use unit::Unit;
 
-/// What a benchmark found.
+/// The results of a benchmark.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
     /// What was measured: `TPC-H at scale 1`.
     pub title: String,
-    /// What a reader has to know to judge it or to repeat it: machine, files, settings, rules.
+    /// What a reader must know to judge or repeat it: machine, files, settings, rules.
     pub facts: Vec<Fact>,
-    /// What each measurement is called and what it means; the first one is compared case by case.
+    /// The name and meaning of each measurement; the first one is compared case by case.
     pub metrics: Vec<Metric>,
-    /// Who took part; the first one is ours, and the others are compared with it.
+    /// The contestants; the first one is ours, and the others are compared with it.
     pub contestants: Vec<Contestant>,
     /// The rounds, such as one per memory limit.
     pub rounds: Vec<Round>,
@@ -37,9 +37,9 @@ pub struct Report {
 /// A fact about a benchmark.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Fact {
-    /// What it is about.
+    /// Its subject.
     pub name: String,
-    /// What there is to know.
+    /// The fact itself.
     pub text: String,
 }
 
@@ -55,9 +55,9 @@ impl Fact {
 pub struct Metric {
     /// Its key in [`Outcome::values`].
     pub name: String,
-    /// What people call it: `time`, `peak memory`.
+    /// Its name for people: `time`, `peak memory`.
     pub title: String,
-    /// What it counts.
+    /// Its unit.
     pub unit: Unit,
     /// How it is totalled over the cases of a round.
     pub total: Accumulate,
@@ -73,10 +73,10 @@ pub enum Accumulate {
     Max,
 }
 
-/// Who took part.
+/// A contestant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Contestant {
-    /// Short, for columns.
+    /// A short name, for columns.
     pub name: String,
     /// Name and version, for people.
     pub version: String,
@@ -85,9 +85,9 @@ pub struct Contestant {
 /// Cases under the same conditions.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Round {
-    /// What is special about it: `1 GiB of memory`.
+    /// What distinguishes it: `1 GiB of memory`.
     pub name: String,
-    /// The limit that was set on a metric, if one was.
+    /// The limit on a metric, if there is one.
     pub limit: Option<Limit>,
     /// Measurements of each contestant that belong to no case, such as the memory held before the first one.
     pub overall: Vec<BTreeMap<String, f64>>,
@@ -107,35 +107,35 @@ pub struct Limit {
 /// One task that all contestants were given.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Case {
-    /// What it is called: `Q18`.
+    /// Its name: `Q18`.
     pub name: String,
-    /// What came of it, for each contestant in the report's order.
+    /// The outcome for each contestant, in the report's order.
     pub outcomes: Vec<Outcome>,
 }
 
-/// What came of a case for one contestant.
+/// The outcome of a case for one contestant.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Outcome {
-    /// Whether it was done, and right.
+    /// Whether it was completed, and right.
     pub status: Status,
     /// Every measurement by its metric's name, in the order in which they were made.
     pub values: BTreeMap<String, Vec<f64>>,
-    /// What had to be allowed for, or what the contestant said.
+    /// Differences that were allowed, and the contestant's notices.
     pub notes: Vec<String>,
 }
 
-/// Whether a case was done, and right.
+/// Whether a case was completed, and right.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
 pub enum Status {
-    /// Done, and the answer is right.
+    /// Completed, and the answer is right.
     Right,
-    /// Done, and the answer is wrong.
+    /// Completed, and the answer is wrong.
     Wrong {
         /// How it differs.
         reason: String,
     },
-    /// Not done.
+    /// Not completed.
     Failed {
         /// The error's kind, in snake case.
         kind: String,
@@ -145,14 +145,14 @@ pub enum Status {
 }
 
 impl Status {
-    /// Whether measurements of it count.
+    /// Whether its measurements count.
     pub fn counts(&self) -> bool {
         matches!(self, Self::Right)
     }
 }
 
 impl Report {
-    /// Whether our contestant did every case, and none of its answers is wrong.
+    /// Whether our contestant completed every case, and none of its answers is wrong.
     pub fn is_right(&self) -> bool {
         self.rounds.iter().flat_map(|round| &round.cases).all(|case| case.outcomes[0].status.counts())
     }

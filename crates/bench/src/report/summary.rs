@@ -10,7 +10,7 @@ use super::{Accumulate, Case, Metric, Outcome, Report, Round, Status};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
-    /// Better by 10 % and more.
+    /// Better by 10 % or more.
     Better,
     /// Within 10 %.
     Level,
@@ -21,10 +21,10 @@ pub enum Class {
 }
 
 impl Class {
-    /// All of them, from the best.
+    /// All classes, best first.
     pub const ALL: [Self; 4] = [Self::Better, Self::Level, Self::Worse, Self::MuchWorse];
 
-    /// The class of a ratio: ours to the peer's, below 1 if we are better.
+    /// The class of a ratio: ours divided by the peer's, below 1 if we are better.
     pub fn of(ratio: f64) -> Self {
         match ratio {
             ..=0.9 => Self::Better,
@@ -34,7 +34,7 @@ impl Class {
         }
     }
 
-    /// As people read it.
+    /// Its name for people.
     pub fn title(self) -> &'static str {
         match self {
             Self::Better => "better by 10 % and more",
@@ -45,16 +45,16 @@ impl Class {
     }
 }
 
-/// A contestant's measurements over all cases that it did.
+/// A contestant's measurements over all cases that it completed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Total {
-    /// Cases that were done and are not wrong.
+    /// Cases that were completed and are not wrong.
     pub done: usize,
     /// Cases with a wrong answer.
     pub wrong: usize,
     /// Cases that failed.
     pub failed: usize,
-    /// Each metric's sum or largest value over the cases done, by its name.
+    /// Each metric's sum or largest value over the completed cases, by its name.
     pub values: BTreeMap<String, f64>,
 }
 
@@ -76,12 +76,12 @@ impl Limited<'_> {
     }
 }
 
-/// Ours against one peer, over the cases that both did.
+/// Ours against one peer, over the cases that both completed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
     /// The peer's name.
     pub peer: String,
-    /// Cases that both did.
+    /// Cases that both completed.
     pub cases: usize,
     /// Our total over these cases, in the first metric.
     pub ours: f64,
@@ -100,19 +100,19 @@ pub struct Comparison {
 pub(super) struct RoundSummary {
     /// The round's name.
     pub round: String,
-    /// For each contestant in order.
+    /// For each contestant, in order.
     pub totals: Vec<Total>,
-    /// For each peer in order.
+    /// For each peer, in order.
     pub comparisons: Vec<Comparison>,
 }
 
 impl Outcome {
-    /// The measurement of a metric that counts, if the case was done and its answer is not wrong.
+    /// The measurement of a metric that counts, if the case was completed and its answer is not wrong.
     pub fn best(&self, metric: &Metric) -> Option<f64> {
         if self.status.counts() { self.measured(metric) } else { None }
     }
 
-    /// The measurement of a metric that counts, whatever came of the case: the best one, or of a peak the highest.
+    /// The measurement of a metric that counts, whatever the outcome of the case: the best one, or of a peak the highest.
     pub fn measured(&self, metric: &Metric) -> Option<f64> {
         let values = self.values.get(&metric.name)?.iter().copied();
         match metric.total {
@@ -143,7 +143,7 @@ impl Report {
         ratio(case.outcomes[0].best(metric)?, case.outcomes[contestant].best(metric)?)
     }
 
-    /// A contestant's measurements over a round.
+    /// A contestant's totals over a round.
     pub fn total(&self, round: &Round, contestant: usize) -> Total {
         let outcomes = || round.cases.iter().map(|case| &case.outcomes[contestant]);
         let done = outcomes().filter(|outcome| outcome.status.counts()).count();
@@ -153,7 +153,7 @@ impl Report {
                 Accumulate::Sum => {
                     outcomes().filter_map(|outcome| outcome.best(metric)).reduce(|a, b| a + b)?
                 }
-                // A limit that was exceeded in a case that then failed was exceeded all the same.
+                // A limit that was exceeded in a case that failed afterwards was exceeded nevertheless.
                 Accumulate::Max => {
                     let overall =
                         round.overall.get(contestant).and_then(|values| values.get(&metric.name)).copied();
@@ -168,7 +168,7 @@ impl Report {
         Total { done, wrong: round.cases.len() - done - failed, failed, values: values.collect() }
     }
 
-    /// A contestant's value and a round's limit for it; `None` if there was no limit, or nothing was measured.
+    /// A contestant's value and a round's limit for it; `None` if there is no limit, or nothing was measured.
     pub(super) fn limited(&self, round: &Round, contestant: usize) -> Option<Limited<'_>> {
         let limit = round.limit.as_ref()?;
         let metric = self.metrics.iter().find(|metric| metric.name == limit.metric)?;
@@ -176,7 +176,7 @@ impl Report {
         Some(Limited { metric, value, limit: limit.value })
     }
 
-    /// Ours against a contestant, over a round; `None` if there is no case that both did.
+    /// Ours against a contestant, over a round; `None` if there is no case that both completed.
     pub fn compare(&self, round: &Round, contestant: usize) -> Option<Comparison> {
         let metric = self.main_metric();
         let pairs: Vec<(f64, f64)> = round
@@ -220,7 +220,7 @@ impl Report {
     }
 }
 
-/// Ours as a share of theirs, if both are above zero.
+/// Our value as a share of theirs, if both are above zero.
 fn ratio(ours: f64, theirs: f64) -> Option<f64> {
     (ours > 0.0 && theirs > 0.0).then(|| ours / theirs)
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-/// Pixels of a chart's full width, and of its parts.
+/// Widths and heights in pixels, of a chart and of its parts.
 const WIDTH: f64 = 900.0;
 const LABEL_WIDTH: f64 = 190.0;
 const VALUE_WIDTH: f64 = 170.0;
@@ -10,24 +10,24 @@ const BAR_HEIGHT: f64 = 16.0;
 const BAR_GAP: f64 = 3.0;
 const GROUP_GAP: f64 = 10.0;
 
-/// How many colours the page has.
+/// The number of colours of the page.
 const SERIES: usize = 6;
 
 /// A horizontal bar.
 pub(super) struct Bar {
     /// The contestant's number, which decides the colour.
     pub series: usize,
-    /// Text before the bar; only a group's first bar needs one.
+    /// Text before the bar; only the first bar of a group needs one.
     pub label: String,
     /// The length; `None` for a bar that could not be measured.
     pub value: Option<f64>,
-    /// Text behind the bar.
+    /// Text after the bar.
     pub text: String,
 }
 
 /// A chart of groups of horizontal bars.
 pub(super) struct BarChart {
-    /// What it shows.
+    /// Its title.
     pub title: String,
     /// Groups of bars that belong together.
     pub groups: Vec<Vec<Bar>>,
@@ -101,7 +101,7 @@ impl BarChart {
     }
 }
 
-/// Text that is safe in HTML and SVG, in elements and in quoted attributes.
+/// Escapes text for HTML and SVG, for elements and quoted attributes.
 pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

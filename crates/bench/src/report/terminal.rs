@@ -25,7 +25,7 @@ impl Report {
         text
     }
 
-    /// One row per case: the main metric of everyone, our ratio to each peer, and the other metrics.
+    /// One row per case: the main metric of all contestants, our ratio to each peer, and the other metrics.
     fn table(&self, round: &Round) -> Table {
         let mut table = new_table();
         let mut header = vec![String::new()];
@@ -113,11 +113,11 @@ impl Report {
         lines
     }
 
-    /// What was wrong, failed, or had to be allowed for.
+    /// Cases that were wrong or failed, and differences that were allowed.
     fn remarks(&self, round: &Round) -> Vec<String> {
         let mut lines = Vec::new();
         for case in &round.cases {
-            // A note that all contestants have is about the case.
+            // A note that all contestants have is about the case itself.
             let of_case = |note: &String| case.outcomes.iter().all(|outcome| outcome.notes.contains(note));
             let notes = case.outcomes[0].notes.iter().filter(|note| of_case(note));
             lines.extend(notes.map(|note| format!("{}: {note}", case.name)));
@@ -138,7 +138,7 @@ impl Report {
         lines
     }
 
-    /// Rounds against each other: each contestant's total of each metric.
+    /// Compares rounds: each contestant's total of each metric.
     fn sweep(&self) -> Table {
         let mut table = new_table();
         let mut header = vec![String::new()];

@@ -1,8 +1,8 @@
-//! Units of measurement, and numbers as people read them.
+//! Units of measurement, and numbers formatted for people.
 
 use serde::Serialize;
 
-/// What a measurement counts.
+/// The unit of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
@@ -13,7 +13,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// A number with its unit, rounded to the digits that matter.
+    /// A number with its unit, rounded to the significant digits.
     pub fn show(self, value: f64) -> String {
         const MIB: f64 = (1u64 << 20) as f64;
         match self {
@@ -35,7 +35,7 @@ fn show_bytes(mib: f64) -> String {
     }
 }
 
-/// A ratio, rounded to the digits that matter.
+/// A ratio, rounded to the significant digits.
 pub(super) fn show_ratio(ratio: f64) -> String {
     if ratio >= 10.0 { format!("{ratio:.1}") } else { format!("{ratio:.2}") }
 }

@@ -63,7 +63,7 @@ pub struct TpcArgs {
 }
 
 impl TpcArgs {
-    /// What the help of a suite ends with.
+    /// The end of a suite's help.
     pub fn help(suite: Suite) -> String {
         let (how_much, heavy) = match suite {
             Suite::TpcH => ("22 queries at scale 1, four minutes", "9,18,21"),
@@ -79,13 +79,14 @@ impl TpcArgs {
         )
     }
 
-    /// Compares, and writes the report to the files that it is to go to. Setting `stop` ends it and all contestants.
+    /// Compares, and writes the report to the files asked for. Setting `stop` ends it and all contestants.
     ///
     /// # Errors
-    /// `Invalid` for a query that there is not or a limit that nobody can keep; `NotFound` for a directory without the
-    /// tables; `Unavailable` if a peer cannot be installed or started; `Cancelled` after `stop`; those of writing the report.
+    /// `Invalid` for a query that does not exist or a limit that nobody can keep; `NotFound` for a directory without the
+    /// tables; `Unavailable` if a peer cannot be installed or started; `Cancelled` after `stop`; those of writing the
+    /// report.
     pub fn run(self, suite: Suite, stop: &AtomicBool) -> Result<Compared> {
-        // What is not asked for rightly or cannot be written should not be measured first.
+        // Bad arguments and files that cannot be written should be found before anything is measured.
         queries::check(suite, &self.queries)?;
         for path in [&self.json, &self.html].into_iter().flatten().filter(|path| !is_stdout(path)) {
             std::fs::OpenOptions::new()
@@ -108,12 +109,12 @@ impl TpcArgs {
     }
 }
 
-/// What a comparison comes to.
+/// The result of a comparison.
 #[derive(Debug)]
 pub struct Compared {
     /// The report, to be printed.
     pub text: String,
-    /// Whether our answers are all there and right, and no memory limit was broken to get them: exit 0, or else 1.
+    /// Whether all our answers are there and right, and no memory limit was exceeded: exit code 0, else 1.
     pub is_well: bool,
 }
 

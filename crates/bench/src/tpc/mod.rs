@@ -1,9 +1,9 @@
 //! `yeoul bench tpch|tpcds`: our engine and its peers on the same files, threads and queries, in one run.
 //!
-//! Each query is first answered by everyone, and each answer compared by value with the oracle's; this run warms up and
-//! is not timed. Then contestants take turns, run by run, in orders that spare nobody, each stopped while others run; the
-//! best of each counts. A time is the contestant's own, from the SQL text to the last row that came out of the engine as Arrow;
-//! rows are counted and dropped. The operating system says how much memory each process held at most.
+//! First all contestants answer each query, and each answer is compared by value with the oracle's; this run warms up and is
+//! not timed. Then they take turns, run by run, in orders that favour nobody, each stopped while others run; the best run of
+//! each counts. A time is the contestant's own, from the SQL text to the last row that the engine returns as Arrow; rows are
+//! counted and dropped. The operating system reports the most memory that each process held.
 
 mod args;
 mod oracle;
@@ -32,16 +32,16 @@ use crate::report::{Accumulate, Contestant, Fact, Metric, Report, Unit};
 
 /// The metric of times.
 const TIME: &str = "time";
-/// The metric of the memory that a process held at most.
+/// The metric of the most memory that a process held.
 const PEAK: &str = "peak_memory";
 
-/// Runs the comparison. Setting `stop` ends it soon, and the contestants with it.
+/// Runs the comparison. Setting `stop` ends it and the contestants soon.
 ///
 /// # Errors
-/// `Invalid` for a query that there is not or a limit that nobody can keep; `NotFound` for a directory without the tables;
+/// `Invalid` for a query that does not exist or a limit that nobody can keep; `NotFound` for a directory without the tables;
 /// `Unavailable` if a peer cannot be installed or started. A query that fails or is answered wrongly is in the report.
 fn bench(args: &TpcArgs, suite: Suite, stop: &AtomicBool) -> Result<Report> {
-    // What is cheap to find comes before what is installed and generated.
+    // Cheap checks come before installing and generating.
     queries::check(suite, &args.queries)?;
     check_memory(&args.memory)?;
     let given = args.data.as_deref().map(|data| given(suite, args.scale, data)).transpose()?;
@@ -163,7 +163,8 @@ fn check_memory(limits: &[ByteSize]) -> Result<()> {
     })
 }
 
-/// The directory that the user names. It may come from anywhere; what we have generated has to be what is asked for.
+/// The directory that the user names. Its files may come from anywhere; but if we have generated them, they must be of this
+/// suite and scale.
 fn given(suite: Suite, scale: f64, directory: &Path) -> Result<PathBuf> {
     match Manifest::read(directory) {
         Ok(Some(held)) if held.suite != suite || held.scale != scale => {
@@ -179,20 +180,20 @@ fn given(suite: Suite, scale: f64, directory: &Path) -> Result<PathBuf> {
     }
 }
 
-/// The directory with the tables, generated into the cache if they are not there.
+/// The directory with the tables, generated into the cache if they do not exist.
 fn generated(suite: Suite, scale: f64, stop: &AtomicBool) -> Result<PathBuf> {
     let directory = venv::cache_directory()?.join("data").join(format!("{suite}-{scale}"));
     let held = Manifest::read(&directory).ok().flatten().filter(|held| held.is_of(suite, scale));
     if !held.as_ref().is_some_and(|held| held.is_complete(&directory)) {
         eprintln!("generating {} at scale {scale}, once, into {}", suite.title(), directory.display());
-        // The cache is the benchmark's own: what cannot be gone on with, as an earlier generator's tables, is replaced.
+        // The cache belongs to the benchmark: what cannot be continued, such as an earlier generator's tables, is replaced.
         let force = held.is_none();
         generate(&generate::Options { force, ..generate::Options::new(suite, scale, &directory) }, stop)?;
     }
     Ok(directory)
 }
 
-/// The names of the Parquet files of a directory, which are the tables'.
+/// The names of the Parquet files of a directory, which are the tables' names.
 fn tables_in(directory: &Path) -> Result<Vec<String>> {
     let entries = fs::read_dir(directory).map_err(|e| Error::io("read", directory, e))?;
     let mut tables = Vec::new();
@@ -215,7 +216,7 @@ fn tables_in(directory: &Path) -> Result<Vec<String>> {
     Ok(tables)
 }
 
-/// Processor, cores and memory, as far as the operating system says.
+/// Processor, cores and memory, as far as the operating system reports them.
 fn machine() -> String {
     let model = || {
         let text = fs::read_to_string("/proc/cpuinfo").ok()?;

@@ -1,7 +1,7 @@
-//! The oracle: DuckDB in a process of its own, without a memory limit, whose answers count as right.
+//! The oracle: DuckDB in its own process, without a memory limit, whose answers count as right.
 //!
-//! What the standard leaves open (where nulls sort, how integers divide) the oracle answers in the dialect of whom it
-//! is compared with. An answer is asked for once, and kept on disk for the next round.
+//! Where the standard leaves a choice (the place of nulls, the division of integers), the oracle answers in the dialect of
+//! the contestant that it is compared with. Each answer is asked for once, and kept on disk for the next round.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::contest::process::{Attempt, Ended, Launch, Process};
 use crate::contest::protocol::{Dialect, NullOrder, Open, Run};
 use crate::error::{Error, Result};
 
-/// How long the oracle may think: it has no limits, and runs alone.
+/// How long the oracle may take: it has no limits, and runs alone.
 const ANSWER_MAX: Duration = Duration::from_secs(900);
 
 /// The oracle and the answers that it has given.
@@ -29,17 +29,17 @@ pub(super) struct Oracle {
 }
 
 impl Oracle {
-    /// An oracle over the tables of `open`. It starts when it is first asked.
+    /// An oracle for the tables of `open`. It starts with the first question.
     pub fn new(launch: Launch, open: Open) -> Self {
         Self { launch, open, process: None, version: None, given: BTreeSet::new() }
     }
 
-    /// What it calls itself, once it has started.
+    /// Its version, once it has started.
     pub fn version(&self) -> Option<&str> {
         self.version.as_deref()
     }
 
-    /// Whether the answer in the file `answer` to `query` is right in `dialect`.
+    /// Whether the answer to `query` in the file `answer` is right in `dialect`.
     ///
     /// # Errors
     /// `Unavailable` if the oracle does not answer; those of reading the file.
@@ -99,7 +99,7 @@ impl Oracle {
         Answer::read(&path)
     }
 
-    /// Lets the process go, and with it the memory that it holds; it starts again when it is asked again.
+    /// Ends the process, which frees its memory; it starts again with the next question.
     pub fn rest(&mut self) {
         self.process = None;
     }
@@ -134,7 +134,7 @@ mod tests {
             let folder = TempDir::new().unwrap();
             let one: ArrayRef = Arc::new(Int64Array::from(vec![1]));
             let batch = RecordBatch::try_from_iter([("n", one)]).unwrap();
-            // The oracle's answers lie where it would write them.
+            // The answers are put where the oracle would write them.
             for name in ["ours", "oracle-1-last-real", "oracle-3-last-real"] {
                 let file = File::create(folder.path().join(format!("{name}.arrow"))).unwrap();
                 let mut writer = StreamWriter::try_new(file, &batch.schema()).unwrap();

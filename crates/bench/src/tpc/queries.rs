@@ -1,7 +1,7 @@
-//! The query texts of a suite. They are not ours to copy: they come out of a package at run time.
+//! The query texts of a suite. We may not copy them, so they are read from a package at run time.
 //!
-//! The texts of TPC-H and TPC-DS differ between projects in small ways (null order, quoting, added columns), so that a
-//! number means little without its texts. One set is fixed by its packages' versions, and its hash is printed.
+//! The texts of TPC-H and TPC-DS differ between projects in small ways (null order, quoting, added columns), so a number
+//! means little without its texts. One set is fixed by its packages' versions, and its hash is printed.
 
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
@@ -26,15 +26,15 @@ pub(super) struct Query {
 /// The queries of a suite.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct QuerySet {
-    /// In order of their numbers.
+    /// Sorted by number.
     pub queries: Vec<Query>,
-    /// Where they are from.
+    /// Their source.
     pub source: String,
     /// SHA-256 over number, NUL, text, NUL of each query in order, in hexadecimal.
     pub sha256: String,
 }
 
-/// How many queries a suite has.
+/// The number of queries of a suite.
 fn count(suite: Suite) -> u32 {
     match suite {
         Suite::TpcH => 22,
@@ -61,7 +61,7 @@ impl QuerySet {
     /// Fetches the queries of `suite`.
     ///
     /// # Errors
-    /// `NotFound` without Python; `Unavailable` without the packages; `Corrupt` if they do not hold what they should;
+    /// `NotFound` without Python; `Unavailable` without the packages; `Corrupt` if they do not contain the expected queries;
     /// `Cancelled` by `stop`.
     pub fn fetch(suite: Suite, stop: &AtomicBool) -> Result<Self> {
         let package = format!("duckdb-extension-{suite}==1.5.5");
@@ -80,7 +80,7 @@ impl QuerySet {
         Ok(Self { sha256: hash(&queries), source: package.replace("==", " "), queries })
     }
 
-    /// Only the queries of these numbers, which [`check`] has seen; all if there are none.
+    /// The queries of these numbers, which [`check`] has accepted; all queries if there are no numbers.
     pub fn select(&self, numbers: &[u32]) -> Vec<Query> {
         if numbers.is_empty() {
             return self.queries.clone();

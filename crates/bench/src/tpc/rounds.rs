@@ -20,17 +20,17 @@ use crate::report::{Case, Limit, Outcome, Round, Status};
 
 /// A contestant over all rounds.
 pub(super) struct Entrant {
-    /// Who it is.
+    /// Which contestant it is.
     pub peer: Peer,
-    /// How it is started.
+    /// How to start it.
     pub launch: Launch,
-    /// What it calls itself, once it has started.
+    /// Its version, once it has started.
     pub version: Option<String>,
 }
 
-/// What all rounds have in common.
+/// What all rounds share.
 pub(super) struct Rules<'a> {
-    /// What is asked.
+    /// The queries.
     pub queries: &'a [Query],
     /// Measured runs of each query, after the one whose answer is compared.
     pub runs: u32,
@@ -38,7 +38,7 @@ pub(super) struct Rules<'a> {
     pub timeout: Duration,
     /// The data, the threads and the scratch directory.
     pub open: Open,
-    /// Set to end it.
+    /// Set to end the run.
     pub stop: &'a AtomicBool,
     /// Counts runs.
     pub bar: &'a ProgressBar,
@@ -65,10 +65,10 @@ impl Seat<'_> {
     }
 }
 
-/// Plays a round. All contestants are open at the same time; only one works at a time.
+/// Runs a round. All contestants are open at the same time; only one works at a time.
 ///
 /// # Errors
-/// If a contestant does not start, the oracle does not answer, or it was stopped. What becomes of a query is an outcome.
+/// If a contestant does not start, the oracle does not answer, or the run was stopped. How a query ends is an outcome.
 pub(super) fn play(
     rules: &Rules<'_>,
     memory: Option<ByteSize>,
@@ -102,7 +102,7 @@ pub(super) fn play(
     })
 }
 
-/// One query for everyone: first an answer to be compared, which also warms up; then measured runs, in turns.
+/// One query for all contestants: first an answer to be compared, which also warms up; then measured runs, in turns.
 fn ask_all(
     rules: &Rules<'_>,
     query: &Query,
@@ -137,7 +137,7 @@ fn ask_all(
     Ok(outcomes)
 }
 
-/// The run whose answer is compared; gives what came of it, and the number of its rows if it was.
+/// The run whose answer is compared. Returns its outcome, and the number of rows if it was.
 fn answer_once(
     rules: &Rules<'_>,
     query: &Query,
@@ -160,15 +160,15 @@ fn answer_once(
             }
         }
     };
-    // A time with writing the answer is none to count.
+    // A time that includes writing the answer does not count.
     values.remove(TIME);
     Ok((Outcome { status, values, notes }, rows))
 }
 
-/// What cannot be asked or judged is this query's failure: the others, and what was measured, are not lost for it.
+/// A query that cannot be run or judged has failed; the others, and what was measured, are kept.
 ///
 /// # Errors
-/// `Cancelled`, which ends it all.
+/// `Cancelled`, which ends everything.
 fn failure(error: Error) -> Result<Failed> {
     if error.kind() == ErrorKind::Cancelled {
         return Err(error);
@@ -176,9 +176,9 @@ fn failure(error: Error) -> Result<Failed> {
     Ok(Failed { kind: error.kind().to_string(), message: error.to_string() })
 }
 
-/// Who runs when in a turn. Who comes after one that has emptied the caches has a slower run; so nobody always comes after the
-/// same one: a Williams design, in which everyone follows everyone else equally often over as many turns as there are
-/// contestants (twice as many, of an odd number of them).
+/// The order of contestants in a turn. A contestant that runs after one that has emptied the caches is slower, so none
+/// should always follow the same one: this is a Williams design, in which each follows each other equally often over as many
+/// turns as there are contestants (twice as many if their number is odd).
 fn order(turn: usize, contestants: usize) -> impl Iterator<Item = usize> {
     let backwards = contestants % 2 == 1 && (turn / contestants) % 2 == 1;
     (0..contestants).map(move |place| {
@@ -188,7 +188,7 @@ fn order(turn: usize, contestants: usize) -> impl Iterator<Item = usize> {
     })
 }
 
-/// One run: its measurements go to `values`, its notices to `notes`; gives the number of rows, or its failure.
+/// One run: adds its measurements to `values` and its notices to `notes`. Returns the number of rows, or its failure.
 ///
 /// # Errors
 /// Those of [`failure`].
