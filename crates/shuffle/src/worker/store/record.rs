@@ -12,7 +12,7 @@
 //! 16      4          first: number of the run's first batch within the location (0 for other kinds)
 //! 20      4          count: batches of the run; batches of the whole location for a seal; maps for winners
 //! 24      8          bytes of the run's batches; of the whole location for a seal; 0 for winners
-//!  32      8          life: distinguishes a location from an earlier one of the same name; for winners the birth of the
+//! 32      8          life: distinguishes a location from an earlier one of the same name; for winners the birth of the
 //!                    shuffle, which distinguishes it from an earlier one of its number: its locations have later lives
 //! 40      4          CRC-32 of the table
 //! 44      4          CRC-32 of the 44 bytes before
