@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn who_breaks_the_protocol_is_not_asked_again() {
+    fn a_contestant_that_breaks_the_protocol_is_not_asked_again() {
         let folder = tempfile::TempDir::new().unwrap();
         let (launch, open) = scripted(&folder, "read query; echo 'no answer'; read more");
         let (stop, bar) = (AtomicBool::new(false), ProgressBar::hidden());

@@ -8,7 +8,7 @@ use crate::report::{Phase, Registration, Report};
 use crate::wire::Status;
 use crate::worker::state::{Commit, CommitOutcome, PushKind, Reservation, ReserveRefusal};
 
-/// Whoever waits for an answer.
+/// A process that waits for an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Party {
     Application(usize),

@@ -218,7 +218,7 @@ impl World {
         let _ = self.master.decide(scene, |state, now| state.command_workers(now, command, &worker));
     }
 
-    /// Whoever was not heard for the timeout may lose everything, whatever happens later.
+    /// An application that was not heard for the timeout may lose everything, whatever happens later.
     fn notice_silence(&mut self) {
         let now = self.scene.time;
         let (until, beside) = self.scene.master_cut_off;

@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_is_lost_or_let_go_for_silence_is_said() {
+    async fn workers_and_applications_removed_for_silence_are_logged() {
         let (heard, _listening) = Heard::begin();
         let silence = Duration::from_millis(100);
         let limits =
@@ -504,7 +504,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_disk_that_hangs_holds_up_whoever_rests_on_it_no_longer_than_whoever_writes() {
+    async fn a_disk_that_hangs_delays_dependent_decisions_no_longer_than_those_that_write() {
         let dir = tempfile::tempdir().unwrap();
         let (journal, _) = open(dir.path(), Duration::from_millis(200));
         let held = journal.hold_up();

@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_only_a_spare_gets_nothing_and_is_listed_behind_the_others() {
+    fn a_spare_only_worker_gets_nothing_and_is_listed_last() {
         let partitions = partitions(8);
         for random in 0..20 {
             let mut candidates = alike(4);

@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_told_to_stay_is_shown_until_it_does_or_is_forgotten() {
+    fn a_worker_told_to_stay_is_shown_until_it_does_or_is_forgotten() {
         let mut state = state_of(2);
         for command in [Command::Decommission, Command::Recommission] {
             assert!(state.command_workers(at(0), command, &[id(0), id(1)]).reply.is_ok());

@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_told_apart_without_meeting_others() {
+    fn distinct_names_do_not_collide_with_other_names() {
         let fields: Vec<Field> =
             ["a", "a", "a_1", "a", "b"].iter().map(|name| Field::new(*name, DataType::Int64, true)).collect();
         assert_eq!(distinct_names(&Arc::new(Schema::new(fields))), ["a", "a_2", "a_1", "a_3", "b"]);

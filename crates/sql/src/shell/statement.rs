@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_statement_is_told_from_a_gap() {
+    fn an_open_statement_differs_from_a_gap() {
         let mut splitter = Splitter::new();
         for (piece, between, open) in [
             ("-- hello\n", true, None),

@@ -56,7 +56,7 @@ impl FileJournalOptions {
     }
 }
 
-/// See the [module](self).
+/// A journal in files of one directory.
 pub struct FileJournal {
     options: FileJournalOptions,
     queue: Arc<Queue>,

@@ -23,7 +23,7 @@ use super::snapshot::SnapshotError;
 pub const RETRY_MIN: Duration = Duration::from_secs(5);
 pub const RETRY_MAX: Duration = Duration::from_secs(300);
 
-/// See the [module](self).
+/// The condition of a journal; the table is in the [module](self)'s documentation.
 #[derive(Debug)]
 pub struct Health(Mutex<Inner>);
 
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn the_disk_stalls_or_a_record_is_passed_over() {
+    fn the_disk_stalls_or_a_record_is_skipped() {
         let now = Instant::now();
         let says: [fn(&Health, Instant); 2] = [Health::stalls, Health::passes_over];
         for (says, why) in says.into_iter().zip(["does not answer", "are missing"]) {

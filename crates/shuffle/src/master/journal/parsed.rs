@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn any_hole_behind_the_last_fsync_is_cut() {
+    fn any_hole_after_the_last_fsync_is_cut() {
         for Written { bytes, ends, synced } in each() {
             for begin in synced..bytes.len() {
                 for end in begin + 1..=bytes.len() {

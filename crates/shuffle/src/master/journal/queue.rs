@@ -37,7 +37,7 @@ pub struct Begun {
     pub before: Unsynced,
 }
 
-/// See the [module](self).
+/// The queue of orders for the writing thread.
 #[derive(Default)]
 pub struct Queue {
     state: Mutex<State>,

@@ -10,7 +10,7 @@ use super::parsed::{Parsed, Stop, is_rot, parse, synced_in};
 use crate::Result;
 use crate::master::record::Record;
 
-/// See the [module](self).
+/// A file of the journal that takes records.
 pub struct Segment {
     path: Arc<Path>,
     file: Arc<File>,

@@ -7,7 +7,7 @@ use super::health::Health;
 use super::segment::Unsynced;
 use crate::Result;
 
-/// See the [module](self).
+/// Syncs the journal's files.
 pub struct Syncer {
     state: Mutex<State>,
     changed: Condvar,

@@ -15,7 +15,7 @@ use super::segment::Segment;
 use super::syncer::Syncer;
 use crate::{Error, Kind, Result};
 
-/// See the [module](self).
+/// Writes the journal's segments.
 pub struct Writer {
     pub dir: PathBuf,
     pub segment: Segment,

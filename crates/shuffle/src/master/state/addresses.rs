@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_names_an_address_means_the_worker() {
+    fn a_name_of_any_address_means_the_worker() {
         let mut state = state(2, 4);
         let grant = ask(&mut state, 16, false, &[id(0, 102)]).unwrap();
         assert!(grant.workers.iter().all(|(worker, _)| &*worker.host == "w1"));

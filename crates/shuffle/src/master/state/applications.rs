@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_master_that_was_cut_off_deletes_nothing_of_who_comes_back() {
+    fn a_master_that_was_cut_off_deletes_nothing_of_an_application_that_comes_back() {
         let Limits { application_timeout, worker_timeout, .. } = Limits::default();
         let timeout = application_timeout.as_secs();
         let long = worker_timeout.as_secs() + 2 * timeout + 10;
@@ -520,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_holds_what_was_let_go_behind_whoever_is_back() {
+    fn a_snapshot_keeps_what_was_let_go_from_an_application_that_is_back() {
         let (mut state, end) = let_go_without_the_first_worker();
         for is_back in [false, true] {
             if is_back {

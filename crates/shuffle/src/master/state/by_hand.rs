@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_gone_need_not_leave_any_more() {
+    fn a_worker_that_is_gone_need_not_leave_any_more() {
         let (mut state, end) = killed();
         assert_eq!(state.command_workers(at(end), Command::StopNow, &[id(0)]).reply, Ok(vec![id(0)]));
         let stays = state.command_workers(at(end), Command::Recommission, &[id(0), id(9)]);
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_forgotten_by_hand_is_forgotten_by_the_next_master_too() {
+    fn a_worker_forgotten_by_hand_is_forgotten_by_the_next_master_too() {
         let mut state = state_of(1);
         let lost = state.limits.worker_timeout.as_secs();
         run(&mut state, 0..=lost);
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_works_because_it_has_heard_nothing_is_still_told_to_stay() {
+    fn a_worker_that_works_only_because_it_heard_nothing_is_still_told_to_stay() {
         let mut state = state_of(1);
         let _ = state.command_workers(at(0), Command::Decommission, &[id(0)]);
         let _ = state.command_workers(at(0), Command::Recommission, &[id(0)]);
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_to_stop_is_told_nothing_else_before_it_has() {
+    fn a_worker_that_is_to_stop_gets_no_other_command_before_it_has() {
         use Command::{Decommission, Recommission, StopGracefully, StopNow};
         for stop in [StopGracefully, StopNow] {
             for (phase, earlier) in [(Phase::Decommissioning, Recommission), (Phase::Normal, Decommission)] {
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_told_to_leave_again_need_not_stay() {
+    fn a_worker_told_to_leave_again_need_not_stay() {
         let mut state = state_of(1);
         for command in [Command::Decommission, Command::Recommission, Command::Decommission] {
             let _ = state.command_workers(at(0), command, &[id(0)]);

@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_to_leave_for_good_is_told_in_each_life_of_both_sides() {
+    fn a_worker_that_is_to_leave_for_good_is_told_after_each_restart_of_either_side() {
         let told = |state: &mut Logged, life| {
             let registered = state.register_worker(at(life), life, registration(id(0), life));
             assert!(registered.reply);
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_to_leave_for_good_gets_nothing_before_it_has_heard_of_it_either() {
+    fn a_worker_that_is_to_leave_for_good_gets_nothing_even_before_it_knows() {
         let mut state = state_of(2);
         let _ = state.command_workers(at(0), Command::Decommission, &[id(0)]);
         assert_eq!(state.standing(&id(0)), Some(Standing::Decommissioning));

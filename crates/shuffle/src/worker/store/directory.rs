@@ -38,7 +38,7 @@ const SEALS_FREE_BYTES_MIN: u64 = 1 << 20;
 pub(super) const OPEN_PAUSE: Duration =
     if cfg!(test) { Duration::from_millis(500) } else { Duration::from_secs(1) };
 
-/// Whether opening failed for want of file descriptors or memory: not the disk's fault, and temporary.
+/// Whether opening failed for lack of file descriptors or memory: not the disk's fault, and temporary.
 pub(super) fn is_want_of_files(error: &io::Error) -> bool {
     [Errno::MFILE, Errno::NFILE, Errno::NOMEM]
         .iter()
@@ -75,7 +75,7 @@ pub struct Directory {
     stored: AtomicU64,
     /// The most bytes of segments; `u64::MAX` without a limit.
     capacity: AtomicU64,
-    /// When a file could last not be opened for want of descriptors, unless one was opened since.
+    /// When a file could last not be opened for lack of descriptors, unless one was opened since.
     lacks_files: Mutex<Option<Instant>>,
     /// One spill at a time, which keeps a disk's writes sequential.
     pub(super) writes: Arc<Semaphore>,
@@ -234,12 +234,12 @@ impl Directory {
         self.lacks_files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the last file could not be opened for want of descriptors: then only open files are sure to be writable.
+    /// Whether the last file could not be opened for lack of descriptors: then only open files are sure to be writable.
     pub(super) fn lacks_files(&self) -> bool {
         self.lacks_files_since().is_some()
     }
 
-    /// Whether to try to create a file: after a failure for want of descriptors only now and then.
+    /// Whether to try to create a file: after a failure for lack of descriptors only now and then.
     pub(super) fn takes_files(&self) -> bool {
         self.lacks_files_since().is_none_or(|since| since.elapsed() >= OPEN_PAUSE)
     }
@@ -453,7 +453,7 @@ mod tests {
     use crate::heard::Heard;
 
     #[tokio::test]
-    async fn what_hangs_keeps_its_turn_and_who_gives_up_leaves_the_line() {
+    async fn work_that_hangs_keeps_its_turn_and_a_waiter_that_gives_up_leaves_the_queue() {
         let turns = Arc::new(Semaphore::new(1));
         let (release, hung) = std::sync::mpsc::channel();
         let (begun, beginning) = tokio::sync::oneshot::channel();

@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_index_says_of_a_batch_costs_less_when_it_is_on_disk() {
+    fn the_index_of_a_batch_costs_less_when_the_batch_is_on_disk() {
         runtime().block_on(async {
             let place = tempfile::tempdir().unwrap();
             let store = open(&place);

@@ -205,7 +205,7 @@ fn a_hole_in_what_no_fsync_has_covered_is_cut_and_one_before_is_rot() {
 }
 
 #[test]
-fn a_segment_says_nothing_of_one_before_it_that_is_not_on_the_disk() {
+fn a_synced_segment_proves_nothing_about_an_unsynced_one_before_it() {
     let dir = tempfile::tempdir().unwrap();
     let (mut journal, _) = open(dir.path());
     append(&mut journal, 0..3);

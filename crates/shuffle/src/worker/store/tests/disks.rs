@@ -92,7 +92,7 @@ fn a_flush_writes_again_what_the_spiller_could_not() {
 }
 
 #[test]
-fn a_flush_leaves_out_a_disk_that_stands_still() {
+fn a_flush_leaves_out_a_disk_that_hangs() {
     with_store(async |_place, store| {
         let (stuck, _) = pushed(&store, "stuck", &[1000]);
         commit(&stuck, 1);
@@ -177,7 +177,7 @@ fn a_number_is_not_given_again_before_its_files_are_gone() {
 }
 
 #[test]
-fn a_large_batch_does_not_wait_for_a_disk_that_stands_still() {
+fn a_large_batch_does_not_wait_for_a_disk_that_hangs() {
     with_store(async |_place, store| {
         let first = store.directory_for_large(1).unwrap();
         let still = first.stand_still().await;
@@ -243,7 +243,7 @@ fn seals_that_no_disk_takes_are_not_looked_through() {
 }
 
 #[test]
-fn seals_do_not_wait_for_a_disk_that_stands_still() {
+fn seals_do_not_wait_for_a_disk_that_hangs() {
     with_store(async |place, store| {
         let shuffle = without_seal(&store).await;
         let [first, second] = [0, 1].map(|at| Arc::clone(&store.directories()[at]));
@@ -436,7 +436,7 @@ async fn read_turns(directory: &Directory) -> SemaphorePermit<'_> {
 }
 
 #[test]
-fn who_waits_to_read_holds_neither_memory_nor_a_turn() {
+fn a_waiting_reader_holds_neither_memory_nor_a_turn() {
     // With one thread for files, earlier work has ended when later work has.
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build().unwrap();

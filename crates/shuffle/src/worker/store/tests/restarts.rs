@@ -133,7 +133,7 @@ fn a_disk_that_is_away_at_the_start_takes_nothing_of_the_others_with_it() {
 }
 
 #[test]
-fn whose_batches_count_is_known_without_the_other_disk() {
+fn the_winners_are_known_without_the_other_disk() {
     with_store(async |place, store| {
         let (shuffle, batches) = pushed(&store, "app", &[5000, 1000]);
         assert!(append(&store, &shuffle, 1, &batch(1, 1, 1, 800)));
@@ -448,7 +448,7 @@ fn what_was_written_twice_is_found_whichever_is_read_last() {
 }
 
 #[test]
-fn runs_go_on_behind_a_file_for_one() {
+fn runs_go_on_after_a_single_batch_file() {
     with_store(async |_place, store| {
         let (shuffle, _) = pushed(&store, "app", &[1000]);
         assert!(spill(&store, 0).await.unwrap());

@@ -123,7 +123,7 @@ fn a_repair_that_failed_is_tried_again_though_nothing_was_decided_since() {
 }
 
 #[test]
-fn no_segment_begins_behind_one_that_could_not_be_cut() {
+fn no_segment_begins_after_one_that_could_not_be_cut() {
     let dir = tempfile::tempdir().unwrap();
     let (mut journal, _) = open(dir.path());
     append(&mut journal, 0..3);
@@ -245,7 +245,7 @@ async fn a_disk_that_hangs_holds_nobody_up() {
 }
 
 #[tokio::test]
-async fn whoever_has_no_records_waits_for_those_of_others_and_no_longer_than_they_do() {
+async fn a_decision_without_records_waits_for_earlier_ones_and_no_longer_than_they_do() {
     let dir = tempfile::tempdir().unwrap();
     let patient = FileJournalOptions { answer_max: Duration::from_secs(60), ..options(dir.path()) };
     let (mut journal, _) = FileJournal::open(patient).unwrap();
@@ -341,7 +341,7 @@ fn what_was_refused_while_a_snapshot_began_does_not_end_the_journal_for_good() {
 }
 
 #[tokio::test]
-async fn a_journal_that_is_whole_passes_over_nothing() {
+async fn a_whole_journal_skips_no_record_unnoticed() {
     let dir = tempfile::tempdir().unwrap();
     let (mut journal, _) = open(dir.path());
     append(&mut journal, 0..2);
