@@ -4,6 +4,7 @@ use std::os::unix::fs::FileExt;
 use rustix::param::page_size;
 
 /// The resident set of this process, as the kernel counts it; the file stays open for frequent reads.
+#[derive(Debug)]
 pub struct ResidentSet(File);
 
 impl ResidentSet {

@@ -17,17 +17,16 @@ pub(super) const OPERATORS_MAX: usize = 10_000;
 /// # Errors
 /// `Invalid` for a chain of more than [`OPERATORS_MAX`] operators.
 pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<()> {
-    // A count for each open parenthesis, and one for what is outside of all.
-    let mut chains = vec![0];
+    // The operators so far, and those before each open parenthesis.
+    let (mut operators, mut outside) = (0, Vec::new());
     for token in tokens {
-        let Some(chain) = chains.last_mut() else { break };
         match &token.token {
-            Token::LParen => chains.push(0),
-            Token::RParen if chains.len() > 1 => drop(chains.pop()),
-            Token::Comma | Token::SemiColon => *chain = 0,
+            Token::LParen => outside.push(std::mem::take(&mut operators)),
+            Token::RParen => operators = outside.pop().unwrap_or(operators),
+            Token::Comma | Token::SemiColon => operators = 0,
             operator if is_operator(operator) => {
-                *chain += 1;
-                if *chain > OPERATORS_MAX {
+                operators += 1;
+                if operators > OPERATORS_MAX {
                     let text = format!("more than {OPERATORS_MAX} operators in a row");
                     return Err(Error::new(ErrorKind::Invalid, text).with_span(span_of(token)).with_hint(
                         "put parts of them into parentheses, or values into an IN list or a table",
