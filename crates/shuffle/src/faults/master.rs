@@ -20,6 +20,7 @@ const TICK: Duration = Duration::from_secs(1);
 struct Watch {
     call: u64,
     from: Party,
+    connection: u64,
     worker: WorkerId,
     incarnation: u64,
     seen: u64,
@@ -55,6 +56,7 @@ pub fn limits() -> Limits {
         worker_timeout: Duration::from_secs(30),
         worker_quiet: Duration::from_secs(6),
         unavailable_kept: Duration::from_secs(20),
+        worker_deletions_max: 2,
         ..Limits::default()
     }
 }
@@ -239,8 +241,12 @@ impl Master {
     }
 
     fn watch(&mut self, scene: &mut Scene, watch: Watch) {
-        match self.state.worker_orders(&watch.worker, watch.incarnation, watch.seen) {
+        match self.state.worker_orders(watch.connection, &watch.worker, watch.incarnation, watch.seen) {
             Ok(None) => self.watches.push(watch),
+            Ok(Some(orders)) if orders.expired.len() >= limits().worker_deletions_max => {
+                scene.count(Event::OrdersFull);
+                self.answer(scene, watch.call, watch.from, MasterAnswer::Orders(Ok(Some(orders))));
+            }
             orders => self.answer(scene, watch.call, watch.from, MasterAnswer::Orders(orders)),
         }
     }
@@ -288,12 +294,11 @@ impl Master {
                 self.check_untouched(&worker, before);
                 beat.map(Heard)
             }
-            MasterCall::Watch { worker, incarnation, seen, .. } => {
+            MasterCall::Watch { connection, worker, incarnation, seen } => {
                 let before = self.of_another_life(scene, from, &worker, incarnation);
-                self.watch(
-                    scene,
-                    Watch { call, from, worker: worker.clone(), incarnation, seen, since: scene.time },
-                );
+                let (named, since) = (worker.clone(), scene.time);
+                let watch = Watch { call, from, connection, worker: named, incarnation, seen, since };
+                self.watch(scene, watch);
                 self.check_untouched(&worker, before);
                 None
             }

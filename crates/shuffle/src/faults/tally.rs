@@ -29,6 +29,8 @@ events! {
     WorkerKilled,
     /// A worker is killed, and its disk is lost, too.
     DiskLost,
+    /// A disk of a worker dies: what is deleted there stays until the worker starts again.
+    DiskDead,
     WorkerRestarted,
     /// A worker does nothing for a while.
     WorkerStalled,
@@ -92,6 +94,10 @@ events! {
     Expired,
     /// A worker deletes a shuffle on the master's order.
     Deleted,
+    /// A dead disk does not delete the files of a removed shuffle.
+    FilesStayed,
+    /// As many deletions wait for a worker as may: one more drops the oldest.
+    OrdersFull,
     /// A worker refuses a location, or does not answer.
     ReserveRefused,
     CommitRepeated,

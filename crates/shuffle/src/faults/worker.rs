@@ -7,6 +7,7 @@ use super::message::{MasterAnswer, MasterCall, Party, Push, WorkerAnswer, Worker
 use super::scene::Scene;
 use super::tally::Event;
 use crate::ids::{AttemptId, BatchId, FileName, MapId, Mode, ShuffleKey, WorkerId};
+use crate::master::state::OrderBatch;
 use crate::report::{Command, HeldShuffle, Phase, Registration, Report};
 use crate::wire::Status;
 use crate::worker::index::Index;
@@ -20,6 +21,8 @@ const LOCATIONS_MAX: usize = 1000;
 const BEAT: Duration = Duration::from_secs(2);
 const ANSWER_MAX: Duration = Duration::from_secs(4);
 const WATCH_MAX: Duration = Duration::from_secs(12);
+/// How long it waits for deletions before it asks for further orders.
+const DELETION_WAIT: Duration = Duration::from_secs(1);
 const COPY_MAX: Duration = Duration::from_secs(2);
 const STOP_MAX: Duration = Duration::from_secs(10);
 const DECOMMISSION_MAX: Duration = Duration::from_secs(40);
@@ -61,6 +64,11 @@ struct Conversation {
     connection: u64,
     registered: bool,
     seen: u64,
+    /// Up to which order all will be carried out next, and what is still to be deleted for that.
+    next: Option<(u64, Vec<ShuffleKey>)>,
+    /// The last command, which is told again until it is confirmed, and the number with which it came.
+    obeyed: (u64, Option<Command>),
+    watch_due: Duration,
     beat_due: Duration,
     asked: BTreeMap<u64, (Duration, Asked)>,
 }
@@ -85,6 +93,8 @@ pub struct Worker {
     pub shuffles: BTreeMap<ShuffleKey, Held>,
     /// Removed shuffles, and until when their files exist.
     deleting: BTreeMap<ShuffleKey, (Duration, Held)>,
+    /// One of its disks is dead: for as long as this process lives, no file there is deleted.
+    disk_is_dead: bool,
     conversation: Conversation,
     copying: BTreeMap<u64, Copying>,
     back_at: Duration,
@@ -114,6 +124,7 @@ impl Worker {
             pressure: Pressure::default(),
             shuffles: BTreeMap::new(),
             deleting: BTreeMap::new(),
+            disk_is_dead: false,
             conversation: Conversation::default(),
             copying: BTreeMap::new(),
             back_at: Duration::ZERO,
@@ -183,6 +194,18 @@ impl Worker {
         self.life = scene.random.next() | 1;
         scene.worker_lives[self.number] = self.life;
         (self.up, self.phase, self.pressure) = (true, Phase::Normal, Pressure::default());
+        self.disk_is_dead = false;
+    }
+
+    /// One of its disks dies.
+    pub fn lose_a_disk(&mut self, scene: &mut Scene) {
+        scene.count(Event::DiskDead);
+        self.disk_is_dead = true;
+    }
+
+    /// Whether one of its disks is dead, and so its files stay.
+    pub fn keeps_files(&self) -> bool {
+        self.disk_is_dead || self.deleting.values().any(|(until, _)| *until == Duration::MAX)
     }
 
     /// What its timers do.
@@ -282,12 +305,27 @@ impl Worker {
             let call = scene.call_master(from, beat);
             self.conversation.asked.insert(call, (scene.time, Asked::Beat));
         }
-        // Orders are confirmed once they are carried out.
-        if !is_asked(&self.conversation, true) && self.deleting.is_empty() {
+        if !is_asked(&self.conversation, true) && self.may_watch(scene.time) {
             let seen = self.conversation.seen;
             let call = scene.call_master(from, MasterCall::Watch { connection, worker, incarnation, seen });
             self.conversation.asked.insert(call, (scene.time, Asked::Watch));
         }
+    }
+
+    /// Whether it asks for orders now. They are confirmed when they are carried out; what a disk keeps holds up nobody.
+    fn may_watch(&mut self, now: Duration) -> bool {
+        let conversation = &mut self.conversation;
+        let Some((number, left)) = &mut conversation.next else { return true };
+        left.retain(|key| self.deleting.contains_key(key));
+        if !left.is_empty() {
+            return now >= conversation.watch_due;
+        }
+        conversation.seen = *number;
+        conversation.next = None;
+        if conversation.seen >= conversation.obeyed.0 {
+            conversation.obeyed.1 = None;
+        }
+        true
     }
 
     fn report(&self) -> Report {
@@ -320,12 +358,15 @@ impl Worker {
                 Vec::new()
             }
             MasterAnswer::Orders(Ok(orders)) => {
-                let Some(orders) = orders else { return Vec::new() };
-                self.conversation.seen = orders.sequence;
-                if let Some(command) = orders.command {
+                let Some(OrderBatch { sequence, expired, command }) = orders else { return Vec::new() };
+                let conversation = &mut self.conversation;
+                let before = std::mem::replace(&mut conversation.obeyed, (sequence, command)).1;
+                conversation.next.get_or_insert_with(|| (sequence, expired.clone()));
+                conversation.watch_due = scene.time + DELETION_WAIT;
+                if let Some(command) = command.filter(|_| command != before) {
                     self.obey(scene, command);
                 }
-                if self.up { orders.expired } else { Vec::new() }
+                if self.up { expired } else { Vec::new() }
             }
             _ => {
                 self.cut(scene); // the master does not know it any more: register again
@@ -348,6 +389,7 @@ impl Worker {
                 (self.phase, self.leave_by) = (Phase::Stopping, scene.time + STOP_MAX);
                 self.say_good_bye(scene, false);
             }
+            Command::Decommission if self.phase == Phase::Decommissioning => {}
             Command::Decommission => {
                 scene.count(Event::Decommissioned);
                 (self.phase, self.leave_by) = (Phase::Decommissioning, scene.time + DECOMMISSION_MAX);
@@ -365,7 +407,10 @@ impl Worker {
         let held = self.shuffles.remove(key)?;
         let job = held.job;
         self.lost.extend(held.state.slots().map(|(file, _)| (job, file)));
-        if scene.fault(30) {
+        if self.disk_is_dead && scene.random.percent(20) {
+            scene.count(Event::FilesStayed);
+            self.deleting.insert(key.clone(), (Duration::MAX, held));
+        } else if scene.fault(30) {
             let until = scene.time + Duration::from_millis(scene.random.next() % 3000);
             self.deleting.insert(key.clone(), (until, held));
         }

@@ -92,6 +92,8 @@ impl World {
 
     fn disturb_a_worker(&mut self) {
         let at = self.scene.random.below(self.workers.len());
+        // The others take what one with files of an earlier shuffle may not.
+        let may_lose_a_disk = !self.workers.iter().any(Worker::keeps_files);
         let (worker, scene) = (&mut self.workers[at], &mut self.scene);
         if !worker.up {
             return; // it would not notice, and this is no fault
@@ -118,6 +120,7 @@ impl World {
                 scene.count(Event::LinkLost);
                 worker.cut(scene);
             }
+            15..17 if may_lose_a_disk => worker.lose_a_disk(scene),
             _ => {}
         }
     }
@@ -306,10 +309,9 @@ impl World {
     /// Whether the connection on which a worker sent this has ended.
     fn is_cut(&self, from: Party, what: &MasterCall) -> bool {
         match (from, what) {
-            (
-                Party::Worker(number),
-                MasterCall::Register { connection, .. } | MasterCall::Watch { connection, .. },
-            ) => self.workers[number].connection() != *connection,
+            (Party::Worker(number), MasterCall::Register { connection, .. }) => {
+                self.workers[number].connection() != *connection
+            }
             _ => false,
         }
     }

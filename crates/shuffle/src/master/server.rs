@@ -220,12 +220,13 @@ impl Shared {
     /// [`Unregistered`] if it must register first.
     pub(super) async fn worker_orders(
         &self,
+        connection: u64,
         worker: &WorkerId,
         incarnation: u64,
         seen: u64,
     ) -> Result<Option<OrderBatch>, Unregistered> {
         let orders = |state: &mut State, _| {
-            let reply = state.worker_orders(worker, incarnation, seen);
+            let reply = state.worker_orders(connection, worker, incarnation, seen);
             Decision { reply, records: Vec::new(), wake: Vec::new() }
         };
         self.decide(orders).await
@@ -358,7 +359,7 @@ mod tests {
     use std::pin::Pin;
     use std::task::{Context, Waker};
 
-    use super::super::state::scene::{at, grant, id, pulse, registration, state_of};
+    use super::super::state::scene::{NEWEST, at, grant, id, pulse, registration, state_of};
     use super::*;
     use crate::heard::Heard;
     use crate::ids::{ApplicationId, ShuffleId, ShuffleKey};
@@ -486,7 +487,7 @@ mod tests {
         assert!(is_pending(&mut again), "what was decided before may still be lost");
         rung.await;
         let mut orders: Pin<Box<dyn Future<Output = _> + '_>> =
-            Box::pin(shared.worker_orders(&worker, incarnation, 0));
+            Box::pin(shared.worker_orders(NEWEST, &worker, incarnation, 0));
         assert!(is_pending(&mut orders), "a worker cannot take back what it deletes");
         assert_eq!(shared.read(State::shuffle_count), 0, "who only looks does not wait");
         drop(held);
@@ -513,7 +514,7 @@ mod tests {
         let (first, again) = tokio::join!(exclude(), exclude());
         assert_eq!((first, again), (Ok(()), Ok(())));
         assert!(shared.journal_fault().is_some());
-        assert_eq!(shared.worker_orders(&id(0), 0, 0).await, Ok(None));
+        assert_eq!(shared.worker_orders(NEWEST, &id(0), 0, 0).await, Ok(None));
         drop(held);
     }
 }

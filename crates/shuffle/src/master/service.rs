@@ -256,12 +256,13 @@ async fn watch_orders(shared: Arc<Shared>, watch: Received<received::WorkerWatch
         Ok(worker) => worker,
         Err(error) => return reply.fail(error.to_string()),
     };
+    let connection = reply.connection().number();
     let deadline = tokio::time::Instant::now() + WATCH_MAX;
     let bell = shared.bell(&worker);
     let mut response = internal::WorkerOrders { sequence: watch.seen, ..internal::WorkerOrders::default() };
     loop {
         let rung = bell.notified();
-        match shared.worker_orders(&worker, watch.incarnation, watch.seen).await {
+        match shared.worker_orders(connection, &worker, watch.incarnation, watch.seen).await {
             Err(Unregistered) => {
                 response.status = Status::WorkerUnknown.code();
                 break;

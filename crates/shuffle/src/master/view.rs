@@ -214,7 +214,7 @@ fn sum(numbers: impl Iterator<Item = u64>) -> u64 {
 mod tests {
     use super::super::record::User;
     use super::super::state::Limits;
-    use super::super::state::scene::{at, id, registration, run, state_of};
+    use super::super::state::scene::{NEWEST, at, id, registration, run, state_of};
     use super::*;
     use crate::ids::ShuffleId;
     use crate::report::{Command, Directory, Health, HeldShuffle, Registration, Report};
@@ -265,8 +265,8 @@ mod tests {
         report(&mut state, 0, &[("first", 2, 20), ("first", 3, 0)]);
         assert_eq!(shown(&state, "diskFileCount"), of(5, 0, 0), "places without bytes count");
         let _ = state.unregister_shuffles(at(1), &"first".into(), &[ShuffleId(0)]);
-        let orders = state.worker_orders(&id(0), 0, 0).unwrap().expect("a deletion");
-        assert_eq!(state.worker_orders(&id(0), 0, orders.sequence), Ok(None));
+        let orders = state.worker_orders(NEWEST, &id(0), 0, 0).unwrap().expect("a deletion");
+        assert_eq!(state.worker_orders(NEWEST, &id(0), 0, orders.sequence), Ok(None));
         assert_eq!(shown(&state, "diskFileCount"), of(3, 0, 0), "it has deleted the other one");
         report(&mut state, 0, &[("first", u64::MAX, u64::MAX), ("third", 1, 1)]);
         report(&mut state, 1, &[("second", 1, 1)]);
@@ -289,8 +289,8 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         assert_eq!(shown(&state), [(Some(0), true), (Some(1), true)]);
-        let sequence = state.worker_orders(&id(1), 1, 0).unwrap().expect("an order").sequence;
-        assert_eq!(state.worker_orders(&id(1), 1, sequence), Ok(None));
+        let sequence = state.worker_orders(NEWEST, &id(1), 1, 0).unwrap().expect("an order").sequence;
+        assert_eq!(state.worker_orders(NEWEST, &id(1), 1, sequence), Ok(None));
         assert!(state.worker_heartbeat(at(1), 1, &id(1), 1, Report::default()).reply.is_ok());
         assert_eq!(shown(&state), [(Some(0), true)], "the other one works");
         let lost = Limits::default().worker_timeout.as_secs() + 5;

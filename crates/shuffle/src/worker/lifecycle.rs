@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use yeoul_base::ByteSize;
 
@@ -29,12 +30,14 @@ pub(super) struct Lifecycle {
     listeners: Listeners,
     /// When a decommissioned worker leaves at the latest.
     leave_by: Option<Instant>,
+    /// Tells the master that the worker leaves, which takes a while if it does not answer: no order waits for that.
+    telling: JoinSet<()>,
 }
 
 impl Lifecycle {
     /// That of a worker which is at work.
     pub(super) fn new(node: Arc<Node>, registration: Arc<Registration>, listeners: Listeners) -> Self {
-        Self { node, registration, listeners, leave_by: None }
+        Self { node, registration, listeners, leave_by: None, telling: JoinSet::new() }
     }
 
     /// Returns when the worker has ended, as ordered.
@@ -58,14 +61,16 @@ impl Lifecycle {
                         }
                         break;
                     }
-                    Command::Decommission => self.decommission().await,
+                    Command::Decommission => self.decommission(),
                     Command::Recommission => {
                         tracing::info!("recommissioned: takes partitions again");
                         self.node.set_phase(Phase::Normal);
                         self.leave_by = None;
+                        self.telling.abort_all();
                     }
                 },
-                _ = poll.tick(), if self.leave_by.is_some() => if self.leaves() {
+                Some(_) = self.telling.join_next() => {}
+                _ = poll.tick(), if self.leave_by.is_some() && self.telling.is_empty() => if self.leaves() {
                     self.registration.leave(true).await;
                     break;
                 }
@@ -76,7 +81,7 @@ impl Lifecycle {
 
     /// Takes nothing new from now on. Masters and people repeat the order; the time to leave counts from the first, and
     /// each report tells the master again.
-    async fn decommission(&mut self) {
+    fn decommission(&mut self) {
         if self.leave_by.is_some() {
             return;
         }
@@ -87,7 +92,8 @@ impl Lifecycle {
         );
         self.leave_by = Some(Instant::now() + timeout);
         self.node.set_phase(Phase::Decommissioning);
-        self.registration.leave(false).await;
+        let registration = Arc::clone(&self.registration);
+        self.telling.spawn(async move { registration.leave(false).await });
     }
 
     /// Whether a decommissioned worker has nothing left, or no time. What is being deleted counts: nobody comes back for

@@ -34,7 +34,7 @@ pub struct Meters {
     pub chunks: Timer,
     /// Chunks that could not be read.
     pub failed_chunks: Counter,
-    /// Those among them of which a batch on disk is damaged.
+    /// Those among them of streams in which a batch on disk is damaged: all that are asked for once that is known.
     pub corrupt_chunks: Counter,
 }
 

@@ -5,8 +5,8 @@
 //!   they lie in; [`governor`]: the ledger's limit follows the process.
 //! - [`store`]: batches in memory and in segments on disk.
 //! - [`control`], [`push`] (and `large`), [`replicate`] (and `forward`, [`peers`]), [`fetch`], [`streams`]: the four listeners.
-//! - [`registration`]: the conversation with the master; [`node`], [`server`], `lifecycle`, [`options`], `host`: the worker
-//!   as a whole.
+//! - [`registration`]: the conversation with the master; [`node`], [`server`], `lifecycle` (and `orders`), [`options`], `host`:
+//!   the worker as a whole.
 //! - [`answer`], [`meters`]: what is counted; `pages`, `view`: where it is shown.
 
 pub(crate) mod answer;
@@ -23,6 +23,7 @@ pub mod memory;
 pub(crate) mod meters;
 pub(crate) mod node;
 pub(crate) mod options;
+mod orders;
 mod pages;
 pub(crate) mod peers;
 pub(crate) mod push;

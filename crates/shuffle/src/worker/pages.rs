@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::json;
-use tokio::sync::mpsc;
 
 use super::node::Node;
+use super::orders::Orders;
 use super::view;
 use crate::api::{self, Routes, handled, handled_with, parse};
 use crate::http::Response;
@@ -22,13 +22,13 @@ const LOCATIONS_MAX: usize = 4096;
 /// The pages of a worker.
 pub(super) struct WorkerPages {
     node: Arc<Node>,
-    orders: mpsc::Sender<Command>,
+    orders: Orders,
     connections: Vec<ConnectionCount>,
 }
 
 impl WorkerPages {
     /// Orders go to `orders`; `connections` are those of all listeners.
-    pub fn new(node: Arc<Node>, orders: mpsc::Sender<Command>, connections: Vec<ConnectionCount>) -> Self {
+    pub fn new(node: Arc<Node>, orders: Orders, connections: Vec<ConnectionCount>) -> Self {
         Self { node, orders, connections }
     }
 
@@ -70,9 +70,9 @@ impl WorkerPages {
                 return Err(handled_with(400, false, format!("unknown type `{other:.40}`: {expected}")));
             }
         };
-        match self.orders.try_send(command) {
-            Ok(()) => Ok(handled(true, format!("the worker was told to exit: {kind}"))),
-            Err(_) => Err(handled_with(503, false, "the worker is busy with other orders, or ends")),
+        match self.orders.give(command) {
+            true => Ok(handled(true, format!("the worker was told to exit: {kind}"))),
+            false => Err(handled_with(503, false, "the worker is busy with other orders, or ends")),
         }
     }
 }

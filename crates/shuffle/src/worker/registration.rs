@@ -5,9 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use tokio::sync::mpsc;
-
 use super::node::Node;
+use super::orders::Orders;
 use crate::error::{Error, Kind, Result};
 use crate::ids::ShuffleKey;
 use crate::net::{Client, ClientOptions, ConnectionCount};
@@ -43,7 +42,7 @@ pub struct Registration {
     http_port: Option<u16>,
     connections: Vec<ConnectionCount>,
     client: Client,
-    orders: mpsc::Sender<Command>,
+    orders: Orders,
     /// The worker has said goodbye: one more registration would make it a lost one.
     has_left: AtomicBool,
 }
@@ -55,7 +54,7 @@ impl Registration {
         node: Arc<Node>,
         http_port: Option<u16>,
         connections: Vec<ConnectionCount>,
-        orders: mpsc::Sender<Command>,
+        orders: Orders,
     ) -> Self {
         let (client, has_left) = (Client::new(ClientOptions::default()), AtomicBool::new(false));
         Self { node, http_port, connections, client, orders, has_left }
@@ -137,7 +136,8 @@ impl Registration {
     }
 
     /// Takes orders. They are confirmed when they are carried out: before its files are gone a shuffle's number must not be
-    /// used again here, even after a kill. A disk that stands still keeps nobody from hearing what comes behind.
+    /// used again here, even after a kill. A disk that stands still keeps nobody from hearing what comes behind. A command
+    /// counts as carried out when the lifecycle has it.
     async fn watch(&self, master: &str) -> Result<()> {
         let mut seen = 0;
         // Up to which number orders will be carried out next, and what is still to be deleted for that.
@@ -158,11 +158,13 @@ impl Registration {
             }
             self.node.expire_all(keys.iter().cloned());
             let command = Option::<Command>::from(orders.command());
-            let before = std::mem::replace(&mut obeyed, (orders.sequence, command));
-            if let Some(command) = command.filter(|_| command != before.1) {
-                // The lifecycle holds few orders and takes each at once; a full queue repeats what is on its way.
-                let _ = self.orders.try_send(command);
+            if let Some(command) = command.filter(|_| command != obeyed.1)
+                && !self.orders.give(command)
+            {
+                tokio::time::sleep(DELETION_WAIT).await;
+                continue; // it comes again, for it is not confirmed
             }
+            obeyed = (orders.sequence, command);
             let (number, left) = next.get_or_insert((orders.sequence, keys));
             if self.node.store.are_deleted(left, DELETION_WAIT).await {
                 seen = *number;
@@ -280,6 +282,8 @@ mod tests {
     use std::io;
     use std::sync::Mutex;
 
+    use tokio::sync::mpsc;
+
     use super::*;
     use crate::net::{self, Body, Listener, Reply, Service};
     use crate::wire::internal::{self, WorkerRegistered};
@@ -345,7 +349,7 @@ mod tests {
             shuffle.lock().adopt(&segment);
         }
         let still = directory.keep_files().await;
-        let (sender, mut commands) = mpsc::channel(10);
+        let (sender, mut commands) = Orders::channel();
         let registration = Arc::new(Registration::new(Arc::clone(&node), None, Vec::new(), sender));
         let running = tokio::spawn(Arc::clone(&registration).run());
         let mut next = async || tokio::time::timeout(WITHIN, watched.recv()).await.expect("it asks").unwrap();
@@ -376,11 +380,41 @@ mod tests {
         running.abort();
     }
 
+    #[tokio::test]
+    async fn a_command_is_confirmed_when_the_lifecycle_has_it_and_not_before() {
+        let place = tempfile::tempdir().unwrap();
+        let (seen, mut watched) = mpsc::unbounded_channel();
+        let orders = internal::WorkerOrders {
+            status: Status::Success.code(),
+            sequence: 3,
+            expired: Vec::new(),
+            command: internal::WorkerCommand::CommandRecommission.into(),
+        };
+        let master = Arc::new(Master { orders: Mutex::new(orders), seen, waiting: Mutex::default() });
+        let listener = Listener::bind("127.0.0.1:0", net::Options::new(Limits::CONTROL)).await.unwrap();
+        let masters = vec![listener.address().to_string()];
+        let _serving = listener.serve(master);
+        let node = node_with(Options { masters, ..options(&place) });
+        let (sender, mut commands) = Orders::channel();
+        while sender.give(Command::Decommission) {}
+        let registration = Arc::new(Registration::new(Arc::clone(&node), None, Vec::new(), sender));
+        let running = tokio::spawn(registration.run());
+        let mut next = async || tokio::time::timeout(WITHIN, watched.recv()).await.expect("it asks").unwrap();
+        for _ in 0..3 {
+            assert_eq!(next().await, 0, "there is no room for the order");
+        }
+        let taken = async { while commands.recv().await != Some(Command::Recommission) {} };
+        tokio::time::timeout(WITHIN, taken).await.expect("it comes again");
+        while next().await != 3 {}
+        assert_eq!(commands.try_recv().ok(), None, "it is taken once");
+        running.abort();
+    }
+
     #[test]
     fn a_worker_with_many_shuffles_says_so_before_it_refuses_them() {
         let place = tempfile::tempdir().unwrap();
         let node = node(&place);
-        let registration = Registration::new(Arc::clone(&node), None, Vec::new(), mpsc::channel(1).0);
+        let registration = Registration::new(Arc::clone(&node), None, Vec::new(), Orders::channel().0);
         let more = |shuffles: std::ops::Range<usize>| {
             shuffles.for_each(|number| _ = node.store.find_or_insert(&ShuffleKey::new("app", number as i32)));
         };

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::control::ControlService;
@@ -14,6 +14,7 @@ use super::host;
 use super::lifecycle::Lifecycle;
 use super::node::Node;
 use super::options::Options;
+use super::orders::Orders;
 use super::pages::WorkerPages;
 use super::push::PushService;
 use super::registration::Registration;
@@ -23,9 +24,6 @@ use crate::ids::{Mode, WorkerId};
 use crate::net::{Listener, ListenerHandle, Options as NetOptions, cannot_bind, raise_file_limit};
 use crate::report::Command;
 use crate::wire::Limits;
-
-/// Orders that wait for the lifecycle; it takes each at once.
-const ORDERS_MAX: usize = 16;
 
 /// How often idle streams make room, where it is wanted.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
@@ -42,7 +40,7 @@ pub struct Server;
 #[derive(Clone)]
 pub struct Handle {
     node: Arc<Node>,
-    orders: mpsc::Sender<Command>,
+    orders: Orders,
     ended: watch::Receiver<Option<Ending>>,
     http_address: Option<SocketAddr>,
     _tasks: Arc<JoinSet<()>>,
@@ -130,7 +128,7 @@ impl Server {
             replicate: replicate.serve(Arc::new(PushService::new(Arc::clone(&node), Mode::Replica))),
             http: None,
         };
-        let (orders, received) = mpsc::channel(ORDERS_MAX);
+        let (orders, received) = Orders::channel();
         let (end, ended) = watch::channel(None);
         let connections: Vec<_> = listeners.all().map(ListenerHandle::connections).collect();
         if let Some(port) = node.options.http_port {
@@ -190,8 +188,8 @@ impl Handle {
     }
 
     pub(super) fn order(&self, command: Command) {
-        // A full queue holds the same wish already.
-        let _ = self.orders.try_send(command);
+        // Where it is refused, the same wish waits already, or another order of the same kind.
+        self.orders.give(command);
     }
 
     /// Returns when the worker has ended.
@@ -262,6 +260,8 @@ async fn sweep(node: Arc<Node>) {
 pub(super) mod tests {
     use std::io;
     use std::sync::Mutex;
+
+    use tokio::sync::mpsc;
 
     use super::*;
     use crate::net::{Body, Client, Reply, RequestError, Service};

@@ -182,7 +182,7 @@ fn work(meters: &Meters, exposition: &mut Exposition) {
     // Beyond Celeborn's names:
     counter(
         "FetchChunkCorruptCount",
-        "chunks that could not be read because a batch on disk is damaged",
+        "chunks that were not sent because a batch of their stream is damaged on disk",
         meters.corrupt_chunks.get(),
     );
     exposition.timer(

@@ -262,12 +262,14 @@ impl State {
         silent: bool,
     ) -> Vec<WorkerId> {
         let Some(known) = self.applications.get(application) else { return Vec::new() };
+        let deletions_max = self.limits.worker_deletions_max;
         let mut wake = BTreeSet::new();
         for id in shuffles {
             let Some(shuffle) = known.shuffles.get(id) else { continue };
             let mut order = |worker: &WorkerId, state: &mut Worker| {
                 if !(silent && state.link == Link::Broken) {
-                    state.orders.delete(ShuffleKey { application: application.clone(), shuffle: *id });
+                    let shuffle = ShuffleKey { application: application.clone(), shuffle: *id };
+                    state.orders.delete(shuffle, deletions_max);
                     wake.insert(worker.clone());
                 }
             };
@@ -292,8 +294,8 @@ mod tests {
     use std::time::Duration;
 
     use super::super::scene::{
-        Logged, at, delete, deletions_of, grant, holding, id, pulse, registration, request, restarted, run,
-        state_of,
+        Logged, NEWEST, at, delete, deletions_of, grant, holding, id, pulse, registration, request,
+        restarted, run, state_of,
     };
     use super::super::{Limits, NAMED_MAX, SlotRequest};
     use super::*;
@@ -351,7 +353,7 @@ mod tests {
                 assert!(state.register_worker(at(silence + 1), 7, back).reply);
                 for second in (silence + 5..silence + 70).step_by(5) {
                     assert_eq!(beat(&mut state, second, 7, 0, holding()), []);
-                    assert_eq!(state.worker_orders(&id(0), 0, 0), Ok(None), "{second} s");
+                    assert_eq!(state.worker_orders(NEWEST, &id(0), 0, 0), Ok(None), "{second} s");
                 }
                 assert!(state.application_heartbeat(at(silence + 70), pulse()).reply.is_some());
                 assert_eq!(beat(&mut state, silence + 71, 7, 0, holding()), []);
@@ -368,7 +370,7 @@ mod tests {
 
     /// Whether the worker is ordered to delete something.
     fn is_told(state: &mut Logged, number: u16) -> bool {
-        state.worker_orders(&id(number), number.into(), 0).unwrap().is_some()
+        state.worker_orders(NEWEST, &id(number), number.into(), 0).unwrap().is_some()
     }
 
     /// Until `end` the master hears one of three workers, and nobody else.
@@ -451,7 +453,7 @@ mod tests {
         let timeout = state.limits.application_timeout.as_secs();
         for second in (0..timeout).step_by(5) {
             assert_eq!(beat(&mut state, second, 0, 0, holding()), []);
-            assert_eq!(state.worker_orders(&id(0), 0, 0), Ok(None));
+            assert_eq!(state.worker_orders(NEWEST, &id(0), 0, 0), Ok(None));
         }
         assert_eq!(beat(&mut state, timeout, 0, 0, holding()), [ShuffleKey::new("app", 0)]);
         assert_eq!(delete(&mut state, 0), [ShuffleKey::new("app", 0)]);
@@ -543,7 +545,7 @@ mod tests {
         assert!(state.application_heartbeat(at(end), pulse()).reply.is_some());
         assert_eq!(beat(&mut state, end, 0, 0, holding()), []);
         assert!(state.applications()[&pulse().application].shuffles.contains_key(&ShuffleId(0)));
-        assert_eq!(state.worker_orders(&id(0), 0, 0), Ok(None));
+        assert_eq!(state.worker_orders(NEWEST, &id(0), 0, 0), Ok(None));
         assert_eq!(restarted(&state, at(end)).shuffle_count(), 1);
     }
 
@@ -562,7 +564,7 @@ mod tests {
         assert_eq!(revise([1, 0, 1]), (true, 2));
         assert_eq!(revise([1, 0, 2]), (false, 0), "there is no room");
         assert_eq!(revise([1, 0, 1]), (true, 0), "nothing is lost");
-        assert_eq!(state.worker_orders(&id(0), 0, 0), Ok(None));
+        assert_eq!(state.worker_orders(NEWEST, &id(0), 0, 0), Ok(None));
         assert_eq!(restarted(&state, at(2)).shuffle_count(), 2);
     }
 

@@ -136,7 +136,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::super::Standing;
-    use super::super::scene::{Logged, at, id, registration, restarted, run, state_of};
+    use super::super::scene::{Logged, NEWEST, at, id, registration, restarted, run, state_of};
     use super::*;
     use crate::report::{Registration, Report};
 
@@ -157,8 +157,8 @@ mod tests {
     /// The command that a worker gets when it registers; it confirms that.
     fn told(state: &mut Logged, phase: Phase) -> Option<Command> {
         assert!(state.register_worker(at(1), 1, reports(phase)).reply);
-        let orders = state.worker_orders(&id(0), 0, 0).unwrap()?;
-        assert_eq!(state.worker_orders(&id(0), 0, orders.sequence), Ok(None));
+        let orders = state.worker_orders(NEWEST, &id(0), 0, 0).unwrap()?;
+        assert_eq!(state.worker_orders(NEWEST, &id(0), 0, orders.sequence), Ok(None));
         orders.command
     }
 

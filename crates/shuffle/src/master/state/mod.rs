@@ -79,6 +79,8 @@ pub struct Limits {
     pub shuffles_max: usize,
     /// The most workers at a time; more are refused.
     pub workers_max: usize,
+    /// Deletions that a worker has not confirmed; one more drops the oldest.
+    pub worker_deletions_max: usize,
     /// How partitions are dealt.
     pub slots: SlotPolicy,
 }
@@ -93,6 +95,7 @@ impl Default for Limits {
             applications_max: 100_000,
             shuffles_max: 4_000_000,
             workers_max: 10_000,
+            worker_deletions_max: 1 << 14,
             slots: SlotPolicy::default(),
         }
     }

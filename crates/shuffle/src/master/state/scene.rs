@@ -75,6 +75,9 @@ decisions! {
     expire() -> ();
 }
 
+/// The number of a connection that is newer than any other.
+pub const NEWEST: u64 = u64::MAX;
+
 /// Each worker has its own host.
 pub fn id(number: u16) -> WorkerId {
     format!("worker{number}:{number}:2:3:4").parse().unwrap()
@@ -109,9 +112,9 @@ pub fn deletions_of(state: &State, number: u16) -> Vec<ShuffleKey> {
 
 /// A worker deletes what it is ordered to delete, and confirms it.
 pub fn delete(state: &mut State, number: u16) -> Vec<ShuffleKey> {
-    let orders = state.worker_orders(&id(number), number.into(), 0).unwrap();
+    let orders = state.worker_orders(NEWEST, &id(number), number.into(), 0).unwrap();
     let Some(orders) = orders else { return Vec::new() };
-    assert_eq!(state.worker_orders(&id(number), number.into(), orders.sequence), Ok(None));
+    assert_eq!(state.worker_orders(NEWEST, &id(number), number.into(), orders.sequence), Ok(None));
     orders.expired
 }
 

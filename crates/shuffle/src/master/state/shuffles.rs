@@ -134,7 +134,8 @@ impl State {
         let is_over = self.tombstones.has_shuffle(&shuffle);
         let has_earlier = |Choice { worker, held, .. }: &Choice<'_>| {
             let may_be_earlier = known.map_or(is_over, |known| known.is_earlier_on(worker) != Some(false));
-            held.orders.deletes(&shuffle) || (may_be_earlier && held.may_hold(&shuffle))
+            let may_have_it = held.may_hold(&shuffle) || held.orders.has_dropped();
+            held.orders.deletes(&shuffle) || (may_be_earlier && may_have_it)
         };
         let choice = |(worker, held)| Choice { worker, held, standing: self.standing_of(worker, held) };
         let usable = |choice: &Choice<'_>| {

@@ -125,14 +125,19 @@ impl State {
     /// A worker asks for orders newer than `seen`. `None` means that there are none yet.
     ///
     /// # Errors
-    /// [`Unregistered`] if it must register first.
+    /// [`Unregistered`] if it must register first, or has registered on a newer connection since it asked: the numbers may
+    /// have restarted with that.
     pub fn worker_orders(
         &mut self,
+        connection: u64,
         worker: &WorkerId,
         incarnation: u64,
         seen: u64,
     ) -> Result<Option<OrderBatch>, Unregistered> {
         let held = self.registered_mut(worker, incarnation)?;
+        if matches!(held.link, Link::Up(newest) if connection < newest) {
+            return Err(Unregistered);
+        }
         for deleted in held.orders.confirm(seen) {
             held.forget(&deleted);
         }
@@ -216,8 +221,7 @@ impl State {
     }
 
     /// Replaces a worker's report, and orders the deletion of its shuffles that were removed, or have been unknown for as
-    /// long as an application may be silent. Unknown shuffles of a live application are adopted. The reply to the report
-    /// itself names none: it may be late, and a number in use again.
+    /// long as an application may be silent. Unknown shuffles of a live application are adopted.
     fn take_report<T>(
         &mut self,
         now: Now,
@@ -258,7 +262,9 @@ impl State {
         if !expired.is_empty() {
             decision.wake.push(worker.clone());
         }
-        expired.into_iter().for_each(|shuffle| reporter.orders.delete(shuffle));
+        expired
+            .into_iter()
+            .for_each(|shuffle| reporter.orders.delete(shuffle, self.limits.worker_deletions_max));
         reporter.unknown = unknown;
         reporter.report = report;
         reporter.heard = now.monotonic;
@@ -295,8 +301,8 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::super::scene::{
-        Logged, at, delete, deletions_of, grant, health_of, holding, id, pulse, registration, request,
-        restarted, run, state_of,
+        Logged, NEWEST, at, delete, deletions_of, grant, health_of, holding, id, pulse, registration,
+        request, restarted, run, state_of,
     };
     use super::*;
     use crate::master::state::{Limits, SlotRefusal, SlotRequest, Standing};
@@ -344,14 +350,29 @@ mod tests {
     }
 
     #[test]
+    fn a_sequence_that_was_seen_on_an_older_connection_confirms_nothing() {
+        let mut state = state_of(1);
+        let lost = state.limits.worker_timeout.as_secs() + 5;
+        run(&mut state, 0..=lost);
+        // The same process, which this master does not know any more: its orders are numbered from 1 again.
+        let _ = state.register_worker(at(lost), 5, holder(0));
+        let _ = state.unregister_shuffles(at(lost), &ApplicationId::from("app"), &[ShuffleId(0)]);
+        let _ = state.worker_heartbeat(at(lost), 5, &id(0), 0, holding());
+        assert_eq!(state.worker_orders(0, &id(0), 0, 1), Err(Unregistered));
+        assert_eq!(deletions_of(&state, 0), [ShuffleKey::new("app", 0)]);
+        assert_eq!(state.worker_orders(5, &id(0), 0, 1), Ok(None));
+        assert_eq!(deletions_of(&state, 0), []);
+    }
+
+    #[test]
     fn a_worker_that_is_to_leave_for_good_is_told_after_each_restart_of_either_side() {
         let told = |state: &mut Logged, life| {
             let registered = state.register_worker(at(life), life, registration(id(0), life));
             assert!(registered.reply);
-            let orders = state.worker_orders(&id(0), life, 0).expect("it is registered");
+            let orders = state.worker_orders(NEWEST, &id(0), life, 0).expect("it is registered");
             // Confirmed: the process has begun to leave.
             let command = orders.as_ref().and_then(|orders| orders.command);
-            let _ = state.worker_orders(&id(0), life, orders.map_or(0, |orders| orders.sequence));
+            let _ = state.worker_orders(NEWEST, &id(0), life, orders.map_or(0, |orders| orders.sequence));
             command
         };
         let mut state = state_of(1);
@@ -402,7 +423,7 @@ mod tests {
     fn a_restarted_worker_is_not_told_to_stop_again() {
         let mut state = state_of(1);
         let told = |state: &mut Logged, life| {
-            let orders = state.worker_orders(&id(0), life, 0).expect("it is registered");
+            let orders = state.worker_orders(NEWEST, &id(0), life, 0).expect("it is registered");
             orders.and_then(|orders| orders.command)
         };
         for (life, stop) in [(0, Command::StopNow), (1, Command::StopGracefully)] {
@@ -464,8 +485,8 @@ mod tests {
         assert!(state.worker_heartbeat(at(1), 0, &id(0), 0, report).reply.is_ok());
         let mut delete = |shuffle| {
             let _ = state.unregister_shuffles(at(2), &"app".into(), &[ShuffleId(shuffle)]);
-            let sequence = state.worker_orders(&id(0), 0, 0).unwrap().expect("a deletion").sequence;
-            assert_eq!(state.worker_orders(&id(0), 0, sequence), Ok(None));
+            let sequence = state.worker_orders(NEWEST, &id(0), 0, 0).unwrap().expect("a deletion").sequence;
+            assert_eq!(state.worker_orders(NEWEST, &id(0), 0, sequence), Ok(None));
             let held = state.workers[&id(0)].held();
             held.map(|(application, held)| (application.to_string(), held.bytes, held.locations))
                 .collect::<Vec<_>>()
@@ -484,7 +505,7 @@ mod tests {
         let orders = |state: &Logged, worker: u16| state.workers[&id(worker)].orders.pending();
         let sequence = orders(&state, 0).expect("a deletion").sequence;
         assert_eq!(grant(&mut state, BTreeSet::new()), Err(SlotRefusal::NoWorker), "both still have it");
-        assert_eq!(state.worker_orders(&id(0), 0, sequence), Ok(None));
+        assert_eq!(state.worker_orders(NEWEST, &id(0), 0, sequence), Ok(None));
         let granted = grant(&mut state, BTreeSet::new()).unwrap();
         assert!(granted.workers.iter().all(|(worker, _)| *worker == id(0)));
         assert!(orders(&state, 1).is_some(), "the other one is still to delete it");

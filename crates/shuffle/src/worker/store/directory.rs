@@ -45,6 +45,16 @@ pub(super) fn is_want_of_files(error: &io::Error) -> bool {
         .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
+/// The space that makes a full directory healthy again: a write job, or a quarter of the most that it can hold if that is less.
+fn room_wanted(total_bytes: u64, reserve_bytes: u64, capacity_bytes: u64) -> u64 {
+    JOB_BYTES.min(total_bytes.saturating_sub(reserve_bytes).min(capacity_bytes) / 4)
+}
+
+/// The cause of an error that the disk knows nothing of: see [`Directory::lacks_room`].
+#[derive(Debug, thiserror::Error)]
+#[error("it does not fit beside the reserve")]
+struct NoRoom;
+
 /// The subdirectory for shuffles, so that the directory can be shared with other programs.
 const HOME: &str = "yeoul-shuffle";
 
@@ -300,37 +310,45 @@ impl Directory {
         self.free.store(free, Ordering::Relaxed);
         self.usable.store(free.saturating_sub(self.reserve_bytes), Ordering::Relaxed);
         let usable = self.usable();
-        // A small one need not have space for a whole job.
-        let quarter = self.total().min(self.capacity.load(Ordering::Relaxed)) / 4;
+        let wanted = room_wanted(self.total(), self.reserve_bytes, self.capacity.load(Ordering::Relaxed));
         let now = |before: Health| match before {
             Health::Failed => Health::Failed,
             _ if usable == 0 => Health::Full,
-            Health::Full if usable < JOB_BYTES.min(quarter) => Health::Full,
+            Health::Full if usable < wanted => Health::Full,
             _ => Health::Healthy,
         };
         let before = self.change_health(now);
         match (before, now(before)) {
             (Health::Healthy, Health::Full) => self.say_full(),
             (Health::Full, Health::Healthy) => {
-                tracing::info!("{} takes batches again: {}", self.root.display(), self.room());
+                tracing::info!("{} takes batches again: {}", self.root.display(), self.room().0);
             }
             _ => {}
         }
         Ok(())
     }
 
-    fn room(&self) -> String {
+    /// What limits what it takes, and where that is its capacity, which.
+    fn room(&self) -> (String, Option<ByteSize>) {
+        let left = self.capacity_left();
+        if left <= self.usable.load(Ordering::Relaxed) {
+            let capacity = ByteSize::from_bytes(self.capacity.load(Ordering::Relaxed));
+            let left = ByteSize::from_bytes(left);
+            return (format!("{left} of its capacity of {capacity} left"), Some(capacity));
+        }
         let [free, reserved] = [self.free(), self.reserve_bytes].map(ByteSize::from_bytes);
-        format!("{free} free, {reserved} reserved")
+        (format!("{free} free, {reserved} reserved"), None)
     }
 
     fn say_full(&self) {
         let root = self.root.display();
-        if self.capacity_left() <= self.usable.load(Ordering::Relaxed) {
-            let capacity = ByteSize::from_bytes(self.capacity.load(Ordering::Relaxed));
-            tracing::warn!("{root} takes nothing: what is stored there fills its capacity of {capacity}");
-        } else {
-            tracing::warn!("{root} takes nothing: {}; free space or lower --disk-reserve", self.room());
+        match self.room() {
+            (_, Some(capacity)) => {
+                tracing::warn!("{root} takes nothing: what is stored there fills its capacity of {capacity}");
+            }
+            (room, None) => {
+                tracing::warn!("{root} takes nothing: {room}; free space or lower --disk-reserve");
+            }
         }
     }
 
@@ -377,6 +395,9 @@ impl Directory {
 
     /// Notes that an operation failed. It is the disk's fault only if there were descriptors to open a file.
     pub(super) fn refused(&self, error: &io::Error) {
+        if error.get_ref().is_some_and(|cause| cause.is::<NoRoom>()) {
+            return; // it may have room by now
+        }
         if is_want_of_files(error) {
             if self.lacks_files_since().replace(Instant::now()).is_none() {
                 tracing::warn!(directory = %self.root.display(), %error, "no file could be opened: what needs one waits");
@@ -395,12 +416,14 @@ impl Directory {
         }
     }
 
-    /// Notes that batches do not fit above the reserve, although no write was tried.
-    pub(super) fn lacks_room(&self) {
+    /// Notes that batches do not fit above the reserve, although no write was tried. Returns the error for the writer; the
+    /// directory is not blamed for it a second time.
+    pub(super) fn lacks_room(&self) -> io::Error {
         let lower = |health| if health == Health::Healthy { Health::Full } else { health };
         if self.change_health(lower) == Health::Healthy {
             self.say_full();
         }
+        io::Error::new(io::ErrorKind::StorageFull, NoRoom)
     }
 
     /// Writes, syncs, reads and deletes a small file, and measures the space. Blocks; a caller on a runtime runs it on a
@@ -507,7 +530,7 @@ mod tests {
         // The write that hung fails for lack of space at last, and something is deleted.
         directory.failed(&io::ErrorKind::StorageFull.into());
         directory.measure().unwrap();
-        directory.lacks_room();
+        let _ = directory.lacks_room();
         directory.measure().unwrap();
         assert_eq!(directory.health(), Health::Failed);
         directory.probe().unwrap();
@@ -518,7 +541,7 @@ mod tests {
     fn seals_go_into_the_reserve_and_not_where_a_write_found_no_space() {
         let place = tempfile::tempdir().unwrap();
         let directory = Directory::open(place.path(), Some(0)).unwrap();
-        directory.lacks_room();
+        let _ = directory.lacks_room();
         assert_eq!((directory.health(), directory.takes_seals()), (Health::Full, true));
         directory.failed(&io::ErrorKind::StorageFull.into());
         assert_eq!((directory.health(), directory.takes_seals()), (Health::Full, false));
@@ -526,6 +549,18 @@ mod tests {
         assert!(directory.takes_seals(), "there is space again");
         directory.hangs();
         assert!(!directory.takes_seals());
+    }
+
+    #[test]
+    fn a_directory_that_has_room_again_is_not_blamed_for_the_want_of_it_before() {
+        let place = tempfile::tempdir().unwrap();
+        let directory = Directory::open(place.path(), Some(0)).unwrap();
+        let error = directory.lacks_room();
+        assert_eq!((error.kind(), directory.health()), (io::ErrorKind::StorageFull, Health::Full));
+        directory.measure().unwrap(); // something is deleted before the job says that it failed
+        directory.refused(&error);
+        assert_eq!(directory.health(), Health::Healthy);
+        assert!(directory.takes_seals() && directory.usable() > 0);
     }
 
     #[test]
@@ -555,20 +590,32 @@ mod tests {
         let root = place.path().display().to_string();
         is_said([" WARN ", &root, "16777216.0 TiB reserved; free space or lower --disk-reserve\n"]);
         directory.measure().unwrap();
-        directory.lacks_room();
+        let _ = directory.lacks_room();
         directory.reserve_bytes = 0;
         directory.measure().unwrap();
         is_said([" INFO ", &root, " takes batches again: "]);
         directory.measure().unwrap();
-        directory.lacks_room();
+        let _ = directory.lacks_room();
         is_said([" WARN ", &root, " takes nothing: "]);
-        directory.lacks_room();
+        let _ = directory.lacks_room();
         directory.measure().unwrap();
-        is_said([" INFO ", &root, " takes batches again: "]);
+        is_said([" INFO ", &root, " free, 0 B reserved\n"]);
         directory.limit(1 << 20);
         directory.count_stored(1 << 20);
         directory.measure().unwrap();
         is_said([" WARN ", &root, " fills its capacity of 1 MiB\n"]);
+        directory.count_gone(1 << 19);
+        directory.measure().unwrap();
+        is_said([" INFO ", &root, " takes batches again: 512 KiB of its capacity of 1 MiB left\n"]);
+    }
+
+    #[test]
+    fn a_directory_of_which_little_is_not_reserved_comes_back() {
+        let mib = |mib: u64| mib << 20;
+        assert_eq!(room_wanted(mib(1000), mib(50), u64::MAX), mib(16));
+        assert_eq!(room_wanted(mib(64), mib(56), u64::MAX), mib(2), "of the 8 that it has when it is empty");
+        assert_eq!(room_wanted(mib(1000), mib(50), mib(8)), mib(2));
+        assert_eq!(room_wanted(mib(64), mib(65), u64::MAX), 0);
     }
 
     #[test]
@@ -580,7 +627,7 @@ mod tests {
         directory.limit(4 * JOB_BYTES);
         directory.count_stored(4 * JOB_BYTES - 10);
         for _ in 0..3 {
-            directory.lacks_room(); // a job
+            let _ = directory.lacks_room(); // a job
             directory.measure().unwrap(); // something is deleted
         }
         assert_eq!((directory.health(), said()), (Health::Full, vec!["WARN".to_owned()]), "{}", heard.text());

@@ -181,8 +181,7 @@ impl Store {
             if bytes > place.usable() {
                 place.measure()?;
                 if bytes > place.usable() {
-                    place.lacks_room();
-                    return Err(io::Error::from(io::ErrorKind::StorageFull).into());
+                    return Err(place.lacks_room().into());
                 }
             }
             let written = target.write(&place, &key, |segment| segment.append(&mut runs));

@@ -302,7 +302,7 @@ fn a_flush_uses_what_is_left_of_a_disk_that_is_nearly_full() {
         let [nearly_full, failed] = [0, 1].map(|at| Arc::clone(&store.directories()[at]));
         failed.hangs();
         nearly_full.limit(5000);
-        nearly_full.lacks_room(); // for a job of the spiller
+        let _ = nearly_full.lacks_room(); // for a job of the spiller
         let [fits, does_not] = [("fits", 1000), ("does not", 9000)].map(|(name, len)| {
             let (shuffle, _) = pushed(&store, name, &[len]);
             commit(&shuffle, 1);
