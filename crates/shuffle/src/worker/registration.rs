@@ -234,7 +234,8 @@ impl Registration {
                 }
             })
             .collect();
-        // Looked at later than those that are here, so that one which goes meanwhile is among the ones or the others.
+        // Last, because the master orders only so many deletions for one report. Looked at later than the others, so that one
+        // which is removed meanwhile is in one of the lists.
         let mut deleting = store.deleting();
         if !deleting.is_empty() {
             let held: HashSet<&ShuffleKey> = held.iter().map(|shuffle| shuffle.key()).collect();

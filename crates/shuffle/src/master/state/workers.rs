@@ -259,6 +259,8 @@ impl State {
         // While a command is waiting, it may report that it works only because it has not heard yet that it is to leave.
         let has_stayed = report.phase == Phase::Normal && !reporter.orders.has_command();
         expired.retain(|shuffle| !reporter.orders.deletes(shuffle));
+        // A report lists last what the worker is deleting already: however much of that a disk keeps, the others are heard.
+        expired.truncate(self.limits.worker_deletions_max);
         if !expired.is_empty() {
             decision.wake.push(worker.clone());
         }
