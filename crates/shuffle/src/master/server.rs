@@ -13,10 +13,9 @@ use tokio::task::JoinHandle;
 use super::journal::{FileJournal, FileJournalOptions, Journal, NoJournal};
 use super::options::Options;
 use super::pages::MasterPages;
-use super::record::Record;
 use super::relay::Relay;
 use super::service::MasterService;
-use super::state::{Decision, Limits as StateLimits, Now, OrderBatch, Standing, State, Unregistered, Worker};
+use super::state::{Decision, Limits as StateLimits, Now, OrderBatch, Silent, Standing, State, Unregistered};
 use crate::http::HttpServer;
 use crate::ids::WorkerId;
 use crate::metrics::Timer;
@@ -314,37 +313,25 @@ async fn tick(shared: Arc<Shared>) {
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        let silent = shared.decide(|state, now| {
-            let stops = |(worker, held): (&WorkerId, &Worker)| {
-                (held.report.phase == Phase::Stopping).then(|| worker.clone())
-            };
-            let stopping: Vec<WorkerId> = state.workers().iter().filter_map(stops).collect();
-            let Decision { records, wake, .. } = state.expire(now);
-            Decision { reply: (records.clone(), stopping), records, wake }
-        });
-        let (records, stopping) = silent.await;
-        say_silent(&records, &stopping, &shared.options.limits);
+        let silent = shared.decide(State::expire).await;
+        say_silent(&silent, &shared.options.limits);
         shared.forget_bells();
     }
 }
 
 /// Logs who was lost for being silent.
-fn say_silent(records: &[Record], stopping: &[WorkerId], limits: &StateLimits) {
-    for record in records {
-        match record {
-            Record::WorkerRemoved { worker, left: false, .. } if stopping.contains(worker) => {
-                tracing::info!(%worker, "a worker that has stopped is not back yet, and counts as lost");
-            }
-            Record::WorkerRemoved { worker, left: false, .. } => {
-                let silence = limits.worker_timeout;
-                tracing::warn!(%worker, ?silence, "a worker was not heard, and counts as lost");
-            }
-            Record::ApplicationRemoved { application, silent: true, .. } => {
-                let silence = limits.application_timeout;
-                tracing::warn!(%application, ?silence, "an application was not heard: its shuffles are deleted");
-            }
-            _ => {}
+fn say_silent(silent: &Silent, limits: &StateLimits) {
+    for (worker, phase) in &silent.workers {
+        if *phase == Phase::Stopping {
+            tracing::info!(%worker, "a worker that has stopped is not back yet, and counts as lost");
+        } else {
+            let silence = limits.worker_timeout;
+            tracing::warn!(%worker, ?silence, "a worker was not heard, and counts as lost");
         }
+    }
+    for application in &silent.applications {
+        let silence = limits.application_timeout;
+        tracing::warn!(%application, ?silence, "an application was not heard: its shuffles are deleted");
     }
 }
 
@@ -363,6 +350,7 @@ mod tests {
     use super::*;
     use crate::heard::Heard;
     use crate::ids::{ApplicationId, ShuffleId, ShuffleKey};
+    use crate::master::record::Record;
     use crate::worker;
 
     fn shared(state: State, journal: FileJournal) -> Shared {

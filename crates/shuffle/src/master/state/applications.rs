@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::super::record::{PROPERTIES_MAX, Record, SHUFFLES_REMOVED_MAX, User};
-use super::{Application, Decision, Link, Now, Standing, State, Worker};
+use super::{Application, Decision, Link, Now, Silent, Standing, State, Worker};
 use crate::ids::{ApplicationId, ShuffleId, ShuffleKey, WorkerId};
 
 /// The longest key, and the longest value, of a property that is kept, in bytes.
@@ -160,7 +160,7 @@ impl State {
     }
 
     /// Removes applications that have been silent for too long.
-    pub(super) fn expire_applications(&mut self, now: Now, decision: &mut Decision<()>) {
+    pub(super) fn expire_applications(&mut self, now: Now, decision: &mut Decision<Silent>) {
         let timeout = self.limits.application_timeout;
         let silent: Vec<ApplicationId> = self
             .applications
@@ -168,9 +168,10 @@ impl State {
             .filter(|(_, held)| self.listened.saturating_sub(held.heard) >= timeout)
             .map(|(application, _)| application.clone())
             .collect();
-        for application in silent {
-            self.let_go(now, &application, true, decision);
+        for application in &silent {
+            self.let_go(now, application, true, decision);
         }
+        decision.reply.applications = silent;
     }
 
     /// An application was heard; if unknown it becomes known. `None` if there is no room for it.
@@ -242,7 +243,7 @@ impl State {
 
     /// Removes an application with all its shuffles. The end of an unknown one matters too: it may have been silent before,
     /// and workers may still report its shuffles.
-    fn let_go(&mut self, now: Now, application: &ApplicationId, silent: bool, decision: &mut Decision<()>) {
+    fn let_go<T>(&mut self, now: Now, application: &ApplicationId, silent: bool, decision: &mut Decision<T>) {
         let shuffles: Vec<ShuffleId> = match self.applications.get(application) {
             Some(known) => known.shuffles.keys().copied().collect(),
             None if silent || self.tombstones.has_application(application) => return,

@@ -4,14 +4,25 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Decision, Limits, Now, State};
+use crate::ids::{ApplicationId, WorkerId};
+use crate::report::Phase;
 
 /// A gap between two calls of [`State::expire`] from which it follows that the process did not run.
 const PAUSE_NOTICED: Duration = Duration::from_secs(15);
 
+/// Who has been silent for too long.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Silent {
+    /// Workers that are lost, each with the phase that it reported last.
+    pub workers: Vec<(WorkerId, Phase)>,
+    /// Applications whose shuffles are deleted.
+    pub applications: Vec<ApplicationId>,
+}
+
 impl State {
     /// Removes applications and workers that have been silent for too long. To be called every few seconds.
-    pub fn expire(&mut self, now: Now) -> Decision<()> {
-        let mut decision = Decision::of(());
+    pub fn expire(&mut self, now: Now) -> Decision<Silent> {
+        let mut decision = Decision::of(Silent::default());
         self.listen(now);
         if now.monotonic < self.expire_not_before {
             return decision;

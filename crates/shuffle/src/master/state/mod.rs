@@ -43,6 +43,7 @@ use crate::ids::{ApplicationId, ShuffleId, ShuffleKey, WorkerId};
 use crate::report::Report;
 
 pub use self::applications::{ApplicationHealth, ApplicationPulse};
+pub use self::listening::Silent;
 pub use self::orders::OrderBatch;
 pub use self::shuffles::{SlotGrant, SlotRefusal, SlotRequest};
 pub use self::standing::Standing;

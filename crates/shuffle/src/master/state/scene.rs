@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::by_hand::ListFull;
 use super::{
-    ApplicationHealth, ApplicationPulse, Decision, Limits, Now, SlotGrant, SlotRefusal, SlotRequest, State,
-    Unregistered,
+    ApplicationHealth, ApplicationPulse, Decision, Limits, Now, Silent, SlotGrant, SlotRefusal, SlotRequest,
+    State, Unregistered,
 };
 use crate::ids::{ApplicationId, PartitionId, ShuffleId, ShuffleKey, WorkerId};
 use crate::master::record::{Record, User};
@@ -72,7 +72,7 @@ decisions! {
     exclude_workers(add: &[WorkerId], remove: &[WorkerId]) -> Result<(), ListFull>;
     forget_departed(workers: &[WorkerId]) -> Vec<WorkerId>;
     command_workers(command: Command, workers: &[WorkerId]) -> Result<Vec<WorkerId>, ListFull>;
-    expire() -> ();
+    expire() -> Silent;
 }
 
 /// The number of a connection that is newer than any other.

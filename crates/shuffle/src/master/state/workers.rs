@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::super::record::Record;
-use super::{Decision, Held, Link, Now, OrderBatch, State, Worker};
+use super::{Decision, Held, Link, Now, OrderBatch, Silent, State, Worker};
 use crate::ids::{ApplicationId, ShuffleId, ShuffleKey, WorkerId};
 use crate::report::{Command, HeldShuffle, Phase, Registration, Report};
 
@@ -191,7 +191,7 @@ impl State {
     }
 
     /// Removes workers that have been silent for too long, and forgets those that went long ago.
-    pub(super) fn expire_workers(&mut self, now: Now, decision: &mut Decision<()>) {
+    pub(super) fn expire_workers(&mut self, now: Now, decision: &mut Decision<Silent>) {
         for held in self.workers.values_mut() {
             if held.silent_for(now) >= self.limits.worker_quiet {
                 held.link = Link::Broken;
@@ -199,11 +199,12 @@ impl State {
         }
         let timeout = self.limits.worker_timeout;
         let silent = self.workers.iter().filter(|(_, held)| held.silent_for(now) >= timeout);
-        let silent: Vec<WorkerId> = silent.map(|(worker, _)| worker.clone()).collect();
-        for worker in silent {
-            let record = Record::WorkerRemoved { worker, at_unix_ms: now.unix_ms, left: false };
-            self.commit(now, decision, record);
+        let silent: Vec<_> = silent.map(|(worker, held)| (worker.clone(), held.report.phase)).collect();
+        for (worker, _) in &silent {
+            let (worker, at_unix_ms) = (worker.clone(), now.unix_ms);
+            self.commit(now, decision, Record::WorkerRemoved { worker, at_unix_ms, left: false });
         }
+        decision.reply.workers = silent;
         let kept = self.limits.unavailable_kept;
         let old = self
             .departed
