@@ -112,6 +112,11 @@ impl MasterPages {
         exposition.gauge("IsActiveMaster", "1: this master decides", 1);
         let fault = u8::from(shared.journal_fault().is_some());
         exposition.gauge("JournalFault", "1 while the journal of --dir does not keep records, else 0", fault);
+        exposition.gauge(
+            "JournalSnapshotFailures",
+            "snapshots of the journal of --dir that have failed since the last one that did not: its files grow meanwhile",
+            shared.failed_snapshots(),
+        );
         exposition.timer("OfferSlotsTime", "slot requests", &shared.meters.offer_slots);
         exposition.process();
         exposition.finish()

@@ -246,6 +246,11 @@ impl Shared {
         self.lock().journal.fault()
     }
 
+    /// How many of the journal's snapshots have failed since the last one that did not.
+    pub(super) fn failed_snapshots(&self) -> u64 {
+        self.lock().journal.failed_snapshots()
+    }
+
     /// A connection ended.
     pub(super) fn link_lost(&self, connection: u64) {
         let lost = self.change(|state| state.worker_link_lost(connection));

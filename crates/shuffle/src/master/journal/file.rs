@@ -213,6 +213,10 @@ impl Journal for FileJournal {
     fn fault(&self) -> Option<String> {
         self.health.why()
     }
+
+    fn failed_snapshots(&self) -> u64 {
+        self.health.failed_snapshots()
+    }
 }
 
 impl Drop for FileJournal {

@@ -37,6 +37,8 @@ struct Inner {
     retry_at: Option<Instant>,
     /// The wait after the next failure.
     retry: Duration,
+    /// Snapshots that have failed since the last one that did not.
+    failed_snapshots: u64,
 }
 
 #[derive(Debug)]
@@ -61,6 +63,7 @@ impl Health {
             snapshot_runs: false,
             retry_at: None,
             retry: RETRY_MIN,
+            failed_snapshots: 0,
         })))
     }
 
@@ -121,6 +124,11 @@ impl Health {
         }
     }
 
+    /// How many snapshots have failed since the last one that did not: until one succeeds, the files grow.
+    pub fn failed_snapshots(&self) -> u64 {
+        self.lock().failed_snapshots
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -154,6 +162,7 @@ impl Inner {
     }
 
     fn snapshot_failed(&mut self, now: Instant, reason: String) {
+        self.failed_snapshots += 1;
         match &mut self.condition {
             Condition::Whole => tracing::warn!("the journal keeps records, and grows: {reason}"),
             Condition::Lacking { why } => *why = reason,
@@ -173,6 +182,7 @@ impl Inner {
     }
 
     fn snapshot_ended(&mut self, now: Instant, faults: u64) {
+        self.failed_snapshots = 0;
         if self.faults != faults {
             self.retries_later(now);
             return;

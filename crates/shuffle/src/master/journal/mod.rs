@@ -37,6 +37,9 @@ pub trait Journal: Send {
     /// What is wrong, if records are not kept at the moment. The master goes on from memory: from workers and applications a
     /// successor would learn most of what it lacks.
     fn fault(&self) -> Option<String>;
+
+    /// How many snapshots have failed since the last one that did not. Meanwhile records are kept, and the journal grows.
+    fn failed_snapshots(&self) -> u64;
 }
 
 /// Resolves when these records, and all before them, are kept as the journal promises.
@@ -61,5 +64,9 @@ impl Journal for NoJournal {
 
     fn fault(&self) -> Option<String> {
         None
+    }
+
+    fn failed_snapshots(&self) -> u64 {
+        0
     }
 }
