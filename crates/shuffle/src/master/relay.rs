@@ -12,13 +12,12 @@ use std::time::Duration;
 
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream, ToSocketAddrs, lookup_host};
-use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 use tracing::{debug, info, warn};
 
 use crate::error::{Error, Kind, Result};
-use crate::net::{listen, notice_vanished_peers};
+use crate::net::{Door, listen, notice_vanished_peers};
 
 /// How long the leader may take to accept a connection.
 const CONNECT_MAX: Duration = Duration::from_secs(3);
@@ -99,29 +98,16 @@ impl Leader {
 
 async fn accept(socket: TcpListener, leader: Arc<Leader>, connections_max: usize) {
     let mut connections = JoinSet::new();
-    let places = Arc::new(Semaphore::new(connections_max));
-    let mut is_full = false;
+    let mut door = Door::new(connections_max);
+    let say_full = |_: SocketAddr| {
+        let (leader, limit) = (&leader.address, connections_max);
+        warn!(%leader, limit, "too many connections: new ones are closed; does the leader pass them back here?");
+    };
     loop {
-        let accepted = tokio::select! {
-            accepted = socket.accept() => accepted,
+        let (stream, _, place) = tokio::select! {
+            accepted = door.accept(&socket, say_full) => accepted,
             Some(_) = connections.join_next() => continue,
         };
-        let (stream, _) = match accepted {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                debug!(%error, "cannot accept a connection");
-                tokio::time::sleep(Duration::from_millis(50)).await;
-                continue;
-            }
-        };
-        let Ok(place) = places.clone().try_acquire_owned() else {
-            if !std::mem::replace(&mut is_full, true) {
-                let (leader, limit) = (&leader.address, connections_max);
-                warn!(%leader, limit, "too many connections: new ones are closed; does the leader pass them back here?");
-            }
-            continue;
-        };
-        is_full = false;
         let leader = leader.clone();
         connections.spawn(async move {
             if let Err(error) = pass_on(stream, &leader).await {

@@ -4,7 +4,6 @@ use std::fmt::Display;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
@@ -13,6 +12,7 @@ use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::task::{JoinHandle, JoinSet};
 use tracing::{debug, warn};
 
+use super::door::{ConnectionCount, Door, Place};
 use super::duplex::Duplex;
 use super::reader::{BODY_BEGIN, FrameReader};
 use super::reply::Reply;
@@ -133,15 +133,15 @@ impl Listener {
 
     /// Accepts connections until the handle is stopped or dropped.
     pub fn serve<S: Service>(self, service: Arc<S>) -> ListenerHandle {
-        let address = self.address;
-        let connections = Arc::new(AtomicUsize::new(0));
-        let stop = Arc::new(Notify::new());
-        let (stopped, count) = (Arc::clone(&stop), Arc::clone(&connections));
+        let Self { socket, address, options } = self;
+        let door = Door::new(options.connections_max);
+        let (connections, stop) = (door.count(), Arc::new(Notify::new()));
+        let stopped = Arc::clone(&stop);
         let task = tokio::spawn(async move {
             // The tasks end with this one, which owns them.
             let mut tasks = JoinSet::new();
             tokio::select! {
-                () = accept(self, service, count, &mut tasks) => {}
+                () = accept((socket, address), options, door, service, &mut tasks) => {}
                 () = stopped.notified() => {}
             }
             // A call that runs on another thread goes on until its next await.
@@ -151,21 +151,10 @@ impl Listener {
     }
 }
 
-/// The number of a listener's open connections, for code that does not own the listener.
-#[derive(Debug, Clone)]
-pub struct ConnectionCount(Arc<AtomicUsize>);
-
-impl ConnectionCount {
-    /// Connections open now.
-    pub fn get(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
 /// A listener at work. Dropping it closes the socket and all its connections, a moment later.
 pub struct ListenerHandle {
     address: SocketAddr,
-    connections: Arc<AtomicUsize>,
+    connections: ConnectionCount,
     stop: Arc<Notify>,
     task: JoinHandle<()>,
 }
@@ -183,7 +172,7 @@ impl ListenerHandle {
 
     /// The number of open connections, which can be read at any time.
     pub fn connections(&self) -> ConnectionCount {
-        ConnectionCount(Arc::clone(&self.connections))
+        self.connections.clone()
     }
 
     /// Closes the socket and all connections, and returns when they are closed and the calls that they made have ended.
@@ -218,53 +207,37 @@ pub(super) fn notice_vanished_peers_after(stream: &TcpStream, idle_max: Duration
     socket.set_tcp_keepalive(&ask.with_retries(KEEPALIVE_RETRIES))
 }
 
-/// Counts a connection while it is open, and tells the service when it ends, however it ends.
+/// Tells the service when a connection ends, however it ends.
 struct Counted<S: Service> {
-    connections: Arc<AtomicUsize>,
     service: Arc<S>,
     id: ConnectionId,
+    place: Option<Place>,
 }
 
 impl<S: Service> Drop for Counted<S> {
     fn drop(&mut self) {
-        self.connections.fetch_sub(1, Ordering::Relaxed);
+        self.place = None; // whoever hears of the end does not count it any more
         self.service.closed(self.id);
     }
 }
 
 async fn accept<S: Service>(
-    listener: Listener,
+    (socket, address): (TcpListener, SocketAddr),
+    options: Options,
+    mut door: Door,
     service: Arc<S>,
-    connections: Arc<AtomicUsize>,
     tasks: &mut JoinSet<()>,
 ) {
-    let Listener { socket, address, options } = listener;
-    let mut is_full = false;
+    let limit = options.connections_max;
+    let say_full = |peer: SocketAddr| {
+        warn!(%address, %peer, limit, "too many connections: new ones are closed until others end");
+    };
     loop {
-        let accepted = tokio::select! {
-            accepted = socket.accept() => accepted,
+        let (stream, peer, place) = tokio::select! {
+            accepted = door.accept(&socket, say_full) => accepted,
             Some(_) = tasks.join_next() => continue,
         };
-        let (stream, peer) = match accepted {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                // Mostly out of file descriptors: open connections go on, and some will end.
-                debug!(%address, %error, "cannot accept a connection");
-                tokio::time::sleep(Duration::from_millis(50)).await;
-                continue;
-            }
-        };
-        if connections.load(Ordering::Relaxed) >= options.connections_max {
-            let limit = options.connections_max;
-            if !std::mem::replace(&mut is_full, true) {
-                warn!(%address, %peer, limit, "too many connections: new ones are closed until others end");
-            }
-            continue;
-        }
-        is_full = false;
-        connections.fetch_add(1, Ordering::Relaxed);
-        let id = ConnectionId::next();
-        let counted = Counted { connections: connections.clone(), service: service.clone(), id };
+        let counted = Counted { service: service.clone(), id: ConnectionId::next(), place: Some(place) };
         let options = options.clone();
         tasks.spawn(async move {
             if let Err(error) = connection(stream, &counted, &options).await {

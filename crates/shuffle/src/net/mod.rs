@@ -8,6 +8,7 @@
 mod arrivals;
 mod body;
 mod client;
+mod door;
 mod duplex;
 mod listener;
 mod payload;
@@ -19,9 +20,10 @@ mod writer;
 
 pub use body::Body;
 pub use client::{Client, ClientOptions, RequestError};
+pub use door::ConnectionCount;
+pub(crate) use door::Door;
 pub use listener::{
-    ConnectionCount, Listener, ListenerHandle, Options, cannot_bind, listen, notice_vanished_peers,
-    raise_file_limit,
+    Listener, ListenerHandle, Options, cannot_bind, listen, notice_vanished_peers, raise_file_limit,
 };
 pub use payload::{Payload, PieceFuture, PieceSource};
 pub use reply::Reply;
