@@ -275,7 +275,9 @@ async fn a_registration_that_fails_leaves_nothing_at_the_master() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_number_is_used_again_at_once_and_finds_nothing_of_before() {
     let cluster = Cluster::start(2).await;
-    let application = Application::start(cluster.options()).await.unwrap();
+    // No worker is granted before it has confirmed the deletion, and the client asks a few times only.
+    let options = Options { retry_wait: Duration::from_millis(500), ..cluster.options() };
+    let application = Application::start(options).await.unwrap();
     let mut before: Option<Writer> = None;
     for round in 1..20 {
         let shuffle = application.register(ShuffleId(0), 1, 2).await.unwrap();

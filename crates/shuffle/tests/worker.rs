@@ -235,14 +235,7 @@ async fn more_than_memory_goes_through_and_comes_out_right() {
     let partitions = 8;
     let locations: Vec<_> = (0..partitions).map(|id| primary(cluster.id(0), id)).collect();
     cluster.reserve(&key, &locations, SOFT_1G).await;
-    let payload = |number: i32| -> Vec<u8> {
-        let mut state = (number as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(1);
-        let next = |_| {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            (state >> 56) as u8
-        };
-        (0..60_000).map(next).collect()
-    };
+    let payload = |number: i32| noise(number, 60_000);
     let count = 3000; // 180 MB through 64 MiB
     for first in (0..count).step_by(50) {
         let pushes = (first..first + 50).map(|number| {

@@ -134,7 +134,7 @@ impl Service for Letters {
             b'd' => {
                 // On the thread, so that nothing can end it meanwhile.
                 self.busy.notify_one();
-                std::thread::sleep(Duration::from_millis(200));
+                std::thread::sleep(Duration::from_secs(2));
             }
             b'x' => return Err(io::Error::other("asked to")),
             _ => reply.fail("another letter"),
@@ -149,10 +149,13 @@ impl Service for Letters {
 }
 
 async fn server() -> (Arc<Letters>, ListenerHandle, String) {
+    server_with(Duration::from_millis(300)).await
+}
+
+async fn server_with(idle_max: Duration) -> (Arc<Letters>, ListenerHandle, String) {
     let service = Arc::new(Letters::default());
     let limits = Limits { rpc_body_max: 4 << 20, ..Limits::CONTROL };
-    let options =
-        Options { idle_max: Duration::from_millis(300), connections_max: 3, ..Options::new(limits) };
+    let options = Options { idle_max, connections_max: 3, ..Options::new(limits) };
     let listener = Listener::bind("127.0.0.1:0", options).await.unwrap();
     let address = listener.address().to_string();
     (service.clone(), listener.serve(service), address)
@@ -288,8 +291,13 @@ async fn what_nobody_waits_for_any_more_is_not_sent() {
     let client = Client::new(ClientOptions { requests_max: 2, ..ClientOptions::default() });
     // The first fills the sockets. The second stands behind it, and the third finds no place.
     let first = varied(b'e', 32 << 20);
-    for body in [first.clone(), varied(b'e', 1000), varied(b'e', 1000)] {
-        let asked = tokio::time::timeout(Duration::from_millis(100), ask(&client, &address, body)).await;
+    // Time enough for the first to begin: of what has begun all is sent.
+    let brief = 100;
+    for (body, wait_ms) in
+        [(first.clone(), 20 * brief), (varied(b'e', 1000), brief), (varied(b'e', 1000), brief)]
+    {
+        let wait = Duration::from_millis(wait_ms);
+        let asked = tokio::time::timeout(wait, ask(&client, &address, body)).await;
         assert!(asked.is_err(), "nobody answers");
     }
     let last = varied(b'e', 10);
@@ -338,7 +346,7 @@ async fn a_server_that_is_slow_with_one_answer_keeps_its_connection() {
     let client = Client::default();
     let held = async {
         let header = Header::RpcRequest { request_id: 0 };
-        let asked = client.request(&address, header, varied(b'h', 0), Duration::from_millis(500)).await;
+        let asked = client.request(&address, header, varied(b'h', 0), Duration::from_secs(5)).await;
         assert!(matches!(asked, Err(RequestError::TimedOut { .. })), "{asked:?}");
     };
     let echoed = async {
@@ -493,12 +501,13 @@ async fn a_peer_that_reads_nothing_is_not_asked_for_more() {
     // The service gives up after 300 ms without progress, and closes the connection.
     assert!(socket.write_all(&frames).await.is_err());
     let echoed = service.echoed.load(Ordering::Relaxed);
-    assert!(echoed > 30 << 20 && echoed < 40 << 20, "{echoed} of {} bytes", frames.len());
+    assert!(echoed > 30 << 20 && echoed < 100 << 20, "{echoed} of {} bytes", frames.len());
 }
 
 #[tokio::test]
 async fn what_lies_elsewhere_does_not_wait_for_each_body_of_a_disk_that_stands_still() {
-    let (_service, _handle, address) = server().await;
+    let idle_max = Duration::from_secs(3);
+    let (_service, _handle, address) = server_with(idle_max).await;
     let client = Client::new(ClientOptions { connections: 1, ..ClientOptions::default() });
     let begin = Instant::now();
     let mut late = JoinSet::new();
@@ -510,8 +519,8 @@ async fn what_lies_elsewhere_does_not_wait_for_each_body_of_a_disk_that_stands_s
     assert_eq!(ask(&client, &address, varied(b'e', 10)).await.unwrap().len(), 10);
     let late = late.join_all().await;
     assert!(late.into_iter().all(|answer| matches!(answer, Err(RequestError::Failed { .. }))));
-    // Half of the 300 ms that a body may make no progress for the first of them, and far less for the others.
-    assert!(begin.elapsed() < Duration::from_millis(700), "{:?}", begin.elapsed());
+    // Half of the time that a body may make no progress for the first of them, and far less for the others.
+    assert!(begin.elapsed() < idle_max * 5 / 2, "{:?}", begin.elapsed());
 }
 
 #[tokio::test]

@@ -15,6 +15,12 @@ use super::super::queue::WAITING_MAX_BYTES;
 use super::*;
 use crate::ids::ShuffleKey;
 
+/// Longer than any disk takes.
+const PATIENT: Duration = Duration::from_secs(60);
+
+/// For a disk that hangs. Nothing that must succeed waits for so little.
+const IMPATIENT: Duration = Duration::from_millis(200);
+
 fn registered(shuffle: i32) -> Record {
     Record::ShuffleRegistered { shuffle: ShuffleKey::new("app", shuffle), at_unix_ms: 1 }
 }
@@ -22,7 +28,14 @@ fn registered(shuffle: i32) -> Record {
 fn options(dir: &Path) -> FileJournalOptions {
     // Each test decides itself what is synced, and when.
     let sync_interval = Duration::from_secs(3600);
-    FileJournalOptions { snapshot_after_bytes: 4096, sync_interval, ..FileJournalOptions::new(dir) }
+    // A journal that is dropped has to be closed before the next one is opened, however slow the disk is.
+    let answer_max = PATIENT;
+    FileJournalOptions {
+        snapshot_after_bytes: 4096,
+        sync_interval,
+        answer_max,
+        ..FileJournalOptions::new(dir)
+    }
 }
 
 fn open(dir: &Path) -> (FileJournal, Vec<Record>) {

@@ -14,6 +14,7 @@ fn a_snapshot_that_fails_leaves_nothing_behind() {
     let unfinished = dir.path().join("snapshot.tmp");
     assert!(!unfinished.exists(), "the room is the records'");
     append(&mut journal, 3..4); // There is no fault: everything is kept, in two files.
+    assert_eq!(journal.failed_snapshots(), 1);
     fs::remove_dir_all(snapshot_path(dir.path(), next)).unwrap();
     drop(journal);
     fs::write(&unfinished, b"half").unwrap(); // Killed before it was renamed.
@@ -217,10 +218,11 @@ fn hang_disk(journal: &FileJournal) -> std::io::PipeReader {
 #[tokio::test]
 async fn a_disk_that_hangs_holds_nobody_up() {
     let dir = tempfile::tempdir().unwrap();
-    let answer_max = Duration::from_millis(200);
-    let (mut journal, _) =
-        FileJournal::open(FileJournalOptions { answer_max, ..options(dir.path()) }).unwrap();
+    let (mut journal, _) = open(dir.path());
     journal.append(&[registered(0)]).await.unwrap();
+    drop(journal);
+    let (mut journal, _) =
+        FileJournal::open(FileJournalOptions { answer_max: IMPATIENT, ..options(dir.path()) }).unwrap();
     let mut reader = hang_disk(&journal);
     let several = [journal.append(&[registered(1)]), journal.append(&[registered(2)])];
     assert_eq!(journal.fault(), None);
@@ -239,7 +241,8 @@ async fn a_disk_that_hangs_holds_nobody_up() {
     assert!(journal.is_snapshot_due(Instant::now() + RETRY_MIN));
     journal.snapshot((0..5).map(registered).collect())();
     assert_eq!(journal.fault(), None);
-    journal.append(&[registered(5)]).await.unwrap();
+    append(&mut journal, 5..6);
+    assert!(journal.queue.stop(PATIENT));
     drop(journal);
     assert_eq!(open(dir.path()).1, (0..6).map(registered).collect::<Vec<_>>());
 }
@@ -247,8 +250,7 @@ async fn a_disk_that_hangs_holds_nobody_up() {
 #[tokio::test]
 async fn a_decision_without_records_waits_for_earlier_ones_and_no_longer_than_they_do() {
     let dir = tempfile::tempdir().unwrap();
-    let patient = FileJournalOptions { answer_max: Duration::from_secs(60), ..options(dir.path()) };
-    let (mut journal, _) = FileJournal::open(patient).unwrap();
+    let (mut journal, _) = open(dir.path());
     append(&mut journal, 0..2);
     journal.append(&[]).await.unwrap();
     let len = fs::metadata(last_file(dir.path())).unwrap().len();
@@ -263,7 +265,7 @@ async fn a_decision_without_records_waits_for_earlier_ones_and_no_longer_than_th
     assert!(fs::metadata(last_file(dir.path())).unwrap().len() > len, "the record is written");
     assert!(now_or_never(first).unwrap().is_ok());
     drop(journal);
-    let impatient = FileJournalOptions { answer_max: Duration::from_millis(200), ..options(dir.path()) };
+    let impatient = FileJournalOptions { answer_max: IMPATIENT, ..options(dir.path()) };
     let (mut journal, _) = FileJournal::open(impatient).unwrap();
     let held = journal.hold_up();
     drop(journal.append(&[registered(3)]));
@@ -278,8 +280,7 @@ async fn a_decision_without_records_waits_for_earlier_ones_and_no_longer_than_th
 #[tokio::test]
 async fn what_rests_on_a_record_that_was_not_written_is_not_kept_either() {
     let dir = tempfile::tempdir().unwrap();
-    let patient = FileJournalOptions { answer_max: Duration::from_secs(60), ..options(dir.path()) };
-    let (mut journal, _) = FileJournal::open(patient).unwrap();
+    let (mut journal, _) = open(dir.path());
     append(&mut journal, 0..2);
     let held = journal.hold_up();
     let fill = |writer: &mut Writer| drop(writer.segment.swap_file(sealed(SealFlags::WRITE)));
