@@ -383,8 +383,9 @@ impl World {
         self.check_the_living();
         self.end_all();
         // As long as the silence of the last silent application may last, twice: once more for what only workers knew.
+        // Of that a worker is told little at a time.
         let timeout = limits().application_timeout.as_secs();
-        self.pass(2 * timeout + 20);
+        self.pass(2 * timeout + 40);
         for worker in &self.workers {
             let left: Vec<&ShuffleKey> = worker.shuffles.keys().collect();
             assert!(left.is_empty(), "{left:?} stayed on {}", worker.id);

@@ -250,10 +250,9 @@ impl State {
                 None => {
                     let since = reporter.unknown.get(&shuffle).copied().unwrap_or(begin);
                     if self.listened.saturating_sub(since) >= self.limits.application_timeout {
-                        expired.push(shuffle);
-                    } else {
-                        unknown.insert(shuffle, since);
+                        expired.push(shuffle.clone());
                     }
+                    unknown.insert(shuffle, since); // further on, for the order may be dropped
                 }
             }
         }
