@@ -112,7 +112,7 @@ impl Process {
         };
         match process.ask(&Request::Open(open.clone()), OPEN_MAX, stop)?.0 {
             Ok(Response::Opened(opened)) => {
-                process.opened_bytes = memory::resident_bytes(&opened.pids);
+                process.opened_bytes = memory::peak_bytes(&opened.pids);
                 process.opened = opened;
                 process.signal(Signal::STOP);
                 Ok(process)
@@ -135,7 +135,7 @@ impl Process {
         &self.opened
     }
 
-    /// The memory it held after opening, in bytes: interpreter or virtual machine, libraries, metadata.
+    /// The most memory it held until it had opened, in bytes: interpreter or virtual machine, libraries, metadata.
     pub fn opened_bytes(&self) -> Option<u64> {
         self.opened_bytes
     }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// The longest line either side reads; the longest query text is some 20 kB.
+/// The longest line that we read; the longest query text is some 20 kB.
 pub(crate) const LINE_BYTES_MAX: usize = 1 << 20;
 
 /// From the runner.
