@@ -260,7 +260,8 @@ mod tests {
         }
     }
 
-    /// Small, so that it measures nothing: every case runs to its end and finds what it wrote.
+    /// So small that most of it stays in memory, and the numbers mean nothing: every case runs to its end and finds what it
+    /// wrote.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn every_case_runs() {
         let dir = tempfile::tempdir().unwrap();
