@@ -65,7 +65,7 @@ pub struct SqlArgs {
     #[arg(long, value_name = "SIZE")]
     memory: Option<ByteSize>,
 
-    /// Threads that run queries [default: the machine's cores]
+    /// Threads that run queries, 1 to 1024 [default: the machine's cores]
     #[arg(long, value_name = "N", value_parser = threads, allow_negative_numbers = true)]
     threads: Option<usize>,
 
