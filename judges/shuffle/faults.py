@@ -1,6 +1,6 @@
 """Faults under a running job: each run is a new cluster, one job, and one fault that is proven to have happened.
 
-Usage: faults.py FAULT [--runs N] [--with spark|client] [--seed S]    exits 1 if an answer was wrong
+Usage: faults.py FAULT [--runs N] [--with spark|client] [--seed S]    exits 1 if an answer was wrong, or a fault did not happen
 
 FAULT: kill-replicated   kill -9 of a random worker, with replication: right answers
        kill-alone        the same without: right answers, or an error that says which data was lost, but not in most runs
