@@ -10,10 +10,12 @@ ARGS ?=
 
 help:
 	@echo 'make run     build everything and run the demo'
+	@echo 'make build   build everything'
 	@echo 'make test    every test that needs no outside client'
 	@echo 'make judge   outside clients and engines against ours (fetches them from the package registries)'
 	@echo 'make bench   TPC-H at scale 1 against DuckDB, DataFusion and Spark; ARGS="tpcds --scale 1 ..." for another'
 	@echo 'make lint    rustfmt, clippy, and cargo-deny where it is installed'
+	@echo 'make clean   delete what was built'
 
 build: .prerequisites
 	$(CARGO) build --release --locked

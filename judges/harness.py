@@ -30,10 +30,10 @@ def venv(name: str, packages: list[str]) -> pathlib.Path:
 
 
 def end(process: subprocess.Popen):
-    """Kills a process that leads a process group, and all that it started."""
-    if process.poll() is None:
+    """Kills a process that leads a process group, and all that it started, which may outlive it."""
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    process.wait()
 
 
 @contextlib.contextmanager

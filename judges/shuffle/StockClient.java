@@ -12,8 +12,8 @@ import org.apache.celeborn.common.identity.UserIdentifier;
  * reads them back whole and by map range, and fails on the first byte that is missing, doubled, foreign or wrong.
  *
  * Arguments are key=value: master, replicate, shuffles, maps, partitions, records, size, skew, abandon, ranges, pause, split
- * (1: fail unless a partition was split), and any client key that begins with "celeborn.". A record is: map, partition, sequence, length (i32 each), and bytes that
- * follow from the four.
+ * (1: fail unless a partition was split), and any client key that begins with "celeborn.". A record is: map, partition, sequence,
+ * length (i32 each), and bytes that follow from the four.
  */
 public class StockClient {
   static final Map<String, String> options = new HashMap<>();
@@ -69,7 +69,19 @@ public class StockClient {
     return bytes;
   }
 
-  public static void main(String[] arguments) throws Exception {
+  public static void main(String[] arguments) {
+    try {
+      run(arguments);
+      System.out.println("OK");
+      System.exit(0);
+    } catch (Throwable error) {
+      error.printStackTrace();
+      // The threads of the pool would keep the process.
+      System.exit(1);
+    }
+  }
+
+  static void run(String[] arguments) throws Exception {
     CelebornConf conf = new CelebornConf();
     for (String argument : arguments) {
       String[] pair = argument.split("=", 2);
@@ -146,7 +158,5 @@ public class StockClient {
     pool.shutdown();
     client.shutdown();
     manager.stop();
-    System.out.println("OK");
-    System.exit(0);
   }
 }

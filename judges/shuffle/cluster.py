@@ -4,15 +4,21 @@ import json
 import os
 import pathlib
 import shlex
+import re
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
 import urllib.request
 
 import fetch  # noqa: F401 (it finds `harness`)
-from harness import free_ports
+from harness import free_ports, wait_until
+
+
+# What workers count if they could not do what a client asked of them. Clients try again, so that answers stay right.
+FAILURES = ["WriteDataFailCount", "ReplicateDataFailCount", "OpenStreamFailCount", "FetchChunkFailCount"]
 
 
 def binary() -> str:
@@ -26,6 +32,12 @@ def command() -> list[str]:
     return shlex.split(os.environ.get("YEOUL_SHUFFLE", f"{shlex.quote(binary())} shuffle"))
 
 
+def page(port, path: str) -> str:
+    """A server's answer to an HTTP request."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+        return answer.read().decode()
+
+
 class Process:
     """One server. It keeps its command line, so that it can be restarted as the same one."""
 
@@ -35,20 +47,42 @@ class Process:
 
     def start(self):
         with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(self.command_line, stdout=log, stderr=log)
+            self.log_start = log.seek(0, os.SEEK_END)
+            # Judges read some of what servers say at this level.
+            environment = os.environ | {"YEOUL_LOG": "info"}
+            self.process = subprocess.Popen(self.command_line, stdout=log, stderr=log, env=environment)
+        self.was_ended = False
 
     def kill(self):
         """kill -9, and proof that it is dead."""
+        self.was_ended = True
         self.process.send_signal(signal.SIGKILL)
         assert self.process.wait() == -signal.SIGKILL, f"{self.name} had ended before it was killed, see {self.log}"
+        # The process may only have been a wrapper of the server.
+        port = int(self.option("--port" if "--port" in self.command_line else "--rpc-port"))
+        with socket.socket() as probe:
+            assert probe.connect_ex(("127.0.0.1", port)) != 0, f"{self.name} lives on: port {port} answers after kill -9"
 
     def stop(self, within: float = 60):
         """A graceful stop."""
+        self.was_ended = True
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(within)
 
     def alive(self) -> bool:
         return self.process.poll() is None
+
+    def crashed(self) -> bool:
+        """Whether it has ended, and no judge has ended it."""
+        return not self.alive() and not self.was_ended
+
+    def option(self, name: str) -> str:
+        """The value of an option on its command line."""
+        return self.command_line[self.command_line.index(name) + 1]
+
+    def said(self) -> str:
+        """Its log since it was last started."""
+        return self.log.read_bytes()[self.log_start :].decode()
 
     def rss(self) -> int:
         """Resident bytes now."""
@@ -76,8 +110,7 @@ class Servers:
 
     def page(self, path: str) -> str:
         """The master's answer to an HTTP request."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.http_port}{path}", timeout=5) as answer:
-            return answer.read().decode()
+        return page(self.http_port, path)
 
     def registered(self) -> int:
         """How many workers have registered with the master."""
@@ -138,9 +171,10 @@ class Cluster(Servers):
             self.folder / "master.log",
         )
         for index in range(workers):
-            rpc, fetch, replicate, *push = free_ports(11)
+            rpc, fetch, replicate, http, *push = free_ports(12)
             push = ",".join(map(str, push))
             ports = ["--rpc-port", rpc, "--push-port", push, "--fetch-port", fetch, "--replicate-port", replicate]
+            ports += ["--http-port", http]
             folder = dirs[index] if dirs else f"{self.folder}/worker-{index}"
             line = [*command(), "worker", "--host", "127.0.0.1", "--master", self.endpoint, "--dir", folder]
             line += ["--memory", memory, *map(str, ports), *worker_arguments]
@@ -152,3 +186,31 @@ class Cluster(Servers):
 
     def registered(self) -> int:
         return len(self.get("/api/v1/workers")["workers"])
+
+    def wait_until_back(self, worker: Process):
+        """Waits until a worker that was started again has registered."""
+        wait_until(lambda: self.check_registered(worker), worker.name, worker.alive)
+
+    def check_registered(self, worker: Process):
+        if " registered master=" not in worker.said():
+            raise OSError(f"it has not registered, see {worker.log}")
+
+    def count(self, worker: Process, name: str) -> float:
+        """A counter of a worker's `/metrics/prometheus`, since it was last started."""
+        text = page(worker.option("--http-port"), "/metrics/prometheus")
+        return float(re.search(rf"^metrics_{name}_Count{{.*}} (\S+)$", text, re.MULTILINE)[1])
+
+    def check_that_nothing_failed(self):
+        """Ends the judge if a server crashed or a request failed: a client's second try may have hidden it."""
+        crashed = [server.name for server in self.servers() if server.crashed()]
+        if crashed:
+            raise SystemExit(f"crashed: {', '.join(crashed)}")
+        counts = {(worker.name, name): self.count(worker, name) for worker in self.workers for name in FAILURES}
+        failed = [f"{name} of {worker} is {count:g}" for (worker, name), count in counts.items() if count]
+        if failed:
+            raise SystemExit(f"answers are right, but requests failed: {', '.join(failed)}")
+
+    def check_that_copies_were_made(self):
+        """Ends the judge if no worker took a copy of another one's pushes."""
+        if not any(self.count(worker, "ReplicaPushDataTime") for worker in self.workers):
+            raise SystemExit("nothing was replicated")

@@ -1,6 +1,6 @@
 """Memory of the servers: 4 GB of the stock client through one worker of 256 MiB, against one of 4 GiB; idle servers.
 
-Usage: memory.py [--turns N] [--limit MIB]    exits 1 if a byte or a bound was wrong; the ratio of the times is printed
+Usage: memory.py [--turns N] [--limit MIB]    exits 1 if a byte was wrong or a bound was missed
 """
 
 import argparse
@@ -40,7 +40,9 @@ def main() -> int:
                 wrong.append(f"the worker of {limit} MiB used {peak / MIB:.0f} MiB")
             wrong += [f"an idle {name} has {rss / MIB:.1f} MiB" for name, rss in idle.items() if rss > IDLE_MAX]
     ratio = min(times[options.limit]) / min(times[4096])
-    print(f"{ratio:.2f} of the time with 4 GiB, at most {RATIO_MAX}: {'met' if ratio <= RATIO_MAX else 'MISSED'}")
+    print(f"{ratio:.2f} of the time with 4 GiB")
+    if ratio > RATIO_MAX:
+        wrong.append(f"the small worker takes {ratio:.2f} of the time of the large one, at most {RATIO_MAX} are allowed")
     print("\n".join(wrong))
     return 1 if wrong else 0
 

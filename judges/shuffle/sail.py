@@ -37,7 +37,8 @@ def run(settings: dict, queries: list[str], tables: pathlib.Path, folder: pathli
                 raise SystemExit(f"{reason}\n{(folder / 'sail.log').read_text()[-2000:]}") from None
             job = [programs / "python", HERE / "sail_job.py", out, tables, f"sc://127.0.0.1:{port}", *queries]
             environment = os.environ | {"PYTHONHASHSEED": "0"}
-            subprocess.run(job, check=True, stdout=log, stderr=log, env=environment, timeout=SECONDS_MAX)
+            if subprocess.run(job, stdout=log, stderr=log, env=environment, timeout=SECONDS_MAX).returncode != 0:
+                raise SystemExit(f"the client of Sail failed:\n{(folder / 'sail.log').read_text()[-2000:]}")
         finally:
             server.kill()
             server.wait()
@@ -60,17 +61,18 @@ def main() -> int:
             "SAIL_CLUSTER__SHUFFLE_BACKEND__CELEBORN__MASTER_ENDPOINTS": f'["{cluster.endpoint}"]',
         }
         ours = run(settings, queries, tables, cluster.folder)
-        failed_both = [name for name, result in local.items() if "error" in result]
-        for name in failed_both:
+        failed_alone = [name for name, result in local.items() if "error" in result]
+        for name in failed_alone:
             print(f"skip {name}: Sail itself fails: {local[name]['error'][:200]}")
-        judged = [query for query in queries if pathlib.Path(query).stem not in failed_both]
+        judged = [query for query in queries if pathlib.Path(query).stem not in failed_alone]
         wrong = stock_spark.compare(judged, local, ours)
         cluster.print_use()
-        if failed_both:
-            raise SystemExit(f"{len(judged)} of {len(queries)} queries were judged")
         if wrong:
             raise SystemExit(f"{len(wrong)} wrong: {', '.join(wrong)}")
+        if failed_alone:
+            raise SystemExit(f"only {len(judged)} of {len(queries)} queries were judged")
         cluster.check_that_workers_worked()
+        cluster.check_that_nothing_failed()
     return 0
 
 

@@ -38,8 +38,12 @@ def command(master: str, arguments: list[str], memory: str = "2g") -> list[str]:
 
 
 def run(master: str, arguments: list[str], within: float = 300) -> subprocess.CompletedProcess:
-    """Runs the Java judge once."""
-    return subprocess.run(command(master, arguments), capture_output=True, text=True, timeout=within)
+    """Runs the Java judge once; one that hangs is killed."""
+    try:
+        return subprocess.run(command(master, arguments), capture_output=True, text=True, timeout=within)
+    except subprocess.TimeoutExpired as hung:
+        said = [(text or b"").decode() for text in (hung.stdout, hung.stderr)]
+        return subprocess.CompletedProcess(hung.cmd, None, said[0], f"{said[1]}\nit hangs: killed after {within} s")
 
 
 def main() -> int:
@@ -58,6 +62,8 @@ def main() -> int:
                     print(ended.stdout[-2000:], ended.stderr[-4000:], sep="\n", flush=True)
         if failed:
             raise SystemExit(f"{len(failed)} failed: {', '.join(failed)}")
+        cluster.check_that_nothing_failed()
+        cluster.check_that_copies_were_made()
     return 0
 
 

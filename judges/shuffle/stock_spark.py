@@ -24,6 +24,8 @@ JOBS = ["thousand_partitions", "group_by", "skew_join", "local_reader", "large_r
 JOBS += ["cached_and_read_again", "executors_leave"]
 # On request only: one says something with --speculation only, the other is for faults to happen in.
 ON_REQUEST = ["speculation", "long_shuffle"]
+# How many queries there are of each suite.
+QUERIES = {"tpch": 22, "tpcds": 99}
 # All queries and jobs at scale 1 take some 10 minutes.
 SECONDS_MAX = 2 * 3600
 
@@ -48,6 +50,8 @@ BASE = {
     "spark.driver.memory": "2g",
     "spark.executor.memory": "2g",
     "spark.sql.shuffle.partitions": "16",
+    # A second attempt would hide what failed in the first one.
+    "spark.task.maxFailures": "1",
     "spark.ui.enabled": "false",
     "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
     "spark.driver.host": "127.0.0.1",
@@ -72,7 +76,9 @@ def celeborn(endpoints: str, replicate: bool) -> dict:
 def queries(suite: str = "tpch") -> list[str]:
     """The queries of TPC-H or TPC-DS that come with Sail's package."""
     site = fetch.venv("sail", fetch.SAIL).parent / "lib"
-    found = site.glob(f"*/site-packages/pysail/data/{suite}/queries/q*.sql")
+    found = list(site.glob(f"*/site-packages/pysail/data/{suite}/queries/q*.sql"))
+    if len(found) != QUERIES[suite]:
+        raise SystemExit(f"{len(found)} of {QUERIES[suite]} queries of {suite} are in {site}")
     return [str(path) for path in sorted(found, key=lambda path: int(re.sub(r"\D", "", path.stem)))]
 
 
@@ -189,6 +195,9 @@ def main() -> int:
         if wrong:
             raise SystemExit(f"{len(wrong)} wrong: {', '.join(wrong)}; Spark's log: {log}")
         cluster.check_that_workers_worked()
+        cluster.check_that_nothing_failed()
+        if options.replicate:
+            cluster.check_that_copies_were_made()
     return 0
 
 

@@ -1,7 +1,7 @@
 """TPC-DS in PySpark 3.5.9 through ours and through Spark's own shuffle, query by query in turn.
 
-Usage: tpcds.py [--scale N] [--passes N] [--clients A,B] [--only q1,q2,…] [--memory SIZE] [--celeborn HOME] [--json FILE]
-exits 1 if an answer differs
+Usage: tpcds.py [--scale N] [--passes N] [--clients A,B] [--only q1,q2,…] [--memory MIB] [--celeborn HOME] [--json FILE]
+exits 1 if an answer differs, or one of our workers held more memory than it was given
 
 Two clients, one after the other: the stock client with default settings, and with its two waits of 50 ms set to 1 ms.
 Each has a master and two workers of its own, and runs beside a session with Spark's own sort shuffle, both of them
@@ -56,8 +56,9 @@ class Session:
         time.sleep(2)  # sessions that begin within one second take the same name
 
     def ask(self, query: str) -> dict:
-        self.process.stdin.write(f"{query}\n".encode())
-        self.process.stdin.flush()
+        with contextlib.suppress(BrokenPipeError):  # it has ended, as reading then says
+            self.process.stdin.write(f"{query}\n".encode())
+            self.process.stdin.flush()
         answered, _, _ = select.select([self.answers], [], [], ANSWER_SECONDS_MAX)
         line = self.answers.readline() if answered else ""
         if not answered:
@@ -70,7 +71,8 @@ class Session:
         return self
 
     def __exit__(self, *_):
-        self.process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(60)
         end(self.process)
@@ -104,24 +106,32 @@ def main() -> int:
     parser.add_argument("--passes", type=int, default=2)
     parser.add_argument("--only", default="")
     parser.add_argument("--clients", default=",".join(CLIENTS), help="one or both of: " + ", ".join(CLIENTS))
-    parser.add_argument("--memory", default="48MiB")
+    parser.add_argument("--memory", type=int, default=48, metavar="MIB", help="of each of our workers")
     parser.add_argument("--celeborn", type=pathlib.Path, metavar="HOME", help="a distribution of Celeborn, as a peer of ours")
     parser.add_argument("--json", type=pathlib.Path)
     options = parser.parse_args()
+    clients = options.clients.split(",")
+    if options.passes < 1 or not set(clients) <= set(CLIENTS):
+        parser.error(f"--passes is at least 1, and --clients one or both of: {', '.join(CLIENTS)}")
     data = tables(options.scale)
     queries = stock_spark.chosen(options.only, stock_spark.queries("tpcds"))
     rows, wrong = [], []
-    starts = {"ours": lambda: Cluster(2, memory=options.memory)}
+    starts = {"ours": lambda: Cluster(2, memory=f"{options.memory}MiB")}
     if options.celeborn:
         starts["Celeborn"] = lambda: Peer(options.celeborn, 2)
-    for client, whose in itertools.product(options.clients.split(","), starts):
+    for client, whose in itertools.product(clients, starts):
         with starts[whose]() as cluster:
             times, answers = contest(client, cluster, data, queries, options.passes)
             cluster.check_that_workers_worked()
+            if whose == "ours":
+                cluster.check_that_nothing_failed()
             servers = [(server.name, server.rss_max() >> 20, round(server.cpu_seconds(), 1)) for server in cluster.servers()]
         found = [finding for name, given in answers.items() for finding in judge(name, given)]
+        if whose == "ours":
+            over = [(name, rss) for name, rss, _ in servers if name != "master" and rss > options.memory]
+            found += [f"{name} of {options.memory} MiB held {rss} MiB" for name, rss in over]
         report(client, whose, times, servers)
-        print("\n".join(found) if found else "  no answer differs", flush=True)
+        print("\n".join(found) if found else "  no answer differs, and no bound is missed", flush=True)
         wrong += found
         base = {"client": client, "servers": whose}
         rows += [base | {"query": name, "who": who, "seconds": taken} for (name, who), taken in times.items()]

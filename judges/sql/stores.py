@@ -6,6 +6,7 @@ Usage: stores.py [s3] [hdfs]    exits 1 if an answer or an error is not what it 
 import json
 import os
 import pathlib
+import select
 import subprocess
 import sys
 import tempfile
@@ -14,9 +15,13 @@ import urllib.request
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from harness import CACHE, free_ports, venv, wait_until  # noqa: E402
 
-YEOUL = os.environ["YEOUL"]
+# $YEOUL, or the one that `make` built.
+TARGET = os.environ.get("CARGO_TARGET_DIR", pathlib.Path.home() / ".cache" / "yeoul" / "target")
+YEOUL = os.environ.get("YEOUL", f"{TARGET}/release/yeoul")
 MOTO = ["moto[server]==5.1.0"]
 HADOOP = "3.4.2"
+# HDFS starts within some ten seconds.
+READY_SECONDS_MAX = 300
 
 
 def sql(text: str, environment: dict) -> subprocess.CompletedProcess:
@@ -59,7 +64,9 @@ def check(findings: Findings, store: str, base: str, environment: dict, missing:
     answers("a CSV file", f"SELECT count(*), sum(id) FROM '{base}/rows.csv'", [[30000, 450015000]])
     for what, address in [("a missing file", f"{base}/none.parquet"), ("a missing place", missing)]:
         ended = sql(f"SELECT * FROM '{address}'", environment)
-        told = ended.returncode == 1 and not ended.stdout and "error:" in ended.stderr
+        # Not just any error: a store that is down, or that refuses us, would make one, too.
+        is_missing = f"error: no file is in '{address}'" in ended.stderr or "<Code>NoSuchBucket</Code>" in ended.stderr
+        told = ended.returncode == 1 and not ended.stdout and is_missing
         findings.right(f"{store}: {what} is an error", told, f"{ended.returncode} {ended.stdout}{ended.stderr}")
 
 
@@ -72,11 +79,18 @@ def s3(findings: Findings):
         stderr=subprocess.DEVNULL,
     )
     try:
-        wait_until(lambda: urllib.request.urlopen(address, timeout=1), "moto")
+        wait_until(lambda: urllib.request.urlopen(address, timeout=1), "moto", lambda: server.poll() is None)
         urllib.request.urlopen(urllib.request.Request(f"{address}/warehouse", method="PUT"), timeout=5)
         environment = {"AWS_ENDPOINT_URL": address, "AWS_REGION": "us-east-1"}
         environment |= {"AWS_ACCESS_KEY_ID": "judge", "AWS_SECRET_ACCESS_KEY": "judge"}
         check(findings, "s3", "s3://warehouse/tables", environment, "s3://no-such-bucket/a.parquet")
+        read = "boto3.client('s3').get_object(Bucket='warehouse', Key='tables/rows.csv')['Body'].read().decode()"
+        boto = [venv("moto", MOTO) / "python", "-c", f"import boto3; print({read})"]
+        environment = os.environ | environment | {"AWS_DEFAULT_REGION": "us-east-1"}
+        lines = subprocess.run(boto, env=environment, capture_output=True, text=True, check=True).stdout.split("\n")[:-2]
+        rows = [f"{number},{number % 3},row {number}" for number in range(1, 30001)]
+        right = lines[0] == "id,part,name" and sorted(lines[1:]) == sorted(rows)
+        findings.right("s3: the CSV file as S3 has it", right, f"{len(lines)} lines: {lines[:3]}")
     finally:
         server.kill()
         server.wait()
@@ -89,7 +103,8 @@ def hdfs(findings: Findings):
         java = ["java", "-Xmx1g", "-cp", f"{classes}/lib/*", pathlib.Path(__file__).parent / "MiniHdfs.java"]
         server = subprocess.Popen([*java, str(port), f"{folder}/data"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
         try:
-            if b"ready" not in server.stdout.readline():
+            answered, _, _ = select.select([server.stdout], [], [], READY_SECONDS_MAX)
+            if not answered or b"ready" not in server.stdout.readline():
                 raise SystemExit(f"HDFS did not start: {pathlib.Path(log.name).read_text()[-3000:]}")
             base = f"hdfs://127.0.0.1:{port}"
             check(findings, "hdfs", f"{base}/tables", {"HADOOP_USER_NAME": "judge"}, f"{base}/none/a.parquet")

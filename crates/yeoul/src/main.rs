@@ -1,4 +1,4 @@
-//! The binary: one verb per file, wiring only.
+//! The binary: one module for each verb, wiring only, and the demo.
 
 mod allocator;
 mod bench;

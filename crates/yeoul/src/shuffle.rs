@@ -21,7 +21,7 @@ Examples:
   yeoul shuffle worker --master 127.0.0.1:9097 --dir /data/1,/data/2 --memory 4GiB
   yeoul shuffle worker --conf celeborn-defaults.conf
 
-On several machines the master listens where it is told to; a worker finds its own address:
+On several machines give the master an address; a worker finds its own:
   yeoul shuffle master --host 10.0.0.1 --dir /var/lib/yeoul/master
   yeoul shuffle worker --master 10.0.0.1:9097 --dir /data/1,/data/2 --memory 4GiB
 
@@ -53,7 +53,7 @@ enum Role {
     Worker(WorkerArgs),
 }
 
-/// Keep track of applications, shuffles and workers, and say who takes which partition
+/// Keep track of applications, shuffles and workers, and decide which worker takes which partition
 #[derive(Args, Debug)]
 struct MasterArgs {
     /// The address to listen on: 0.0.0.0 for every one of this machine [default: 127.0.0.1]
@@ -72,7 +72,7 @@ struct MasterArgs {
     #[arg(long, value_name = "HOST", env = "YEOUL_SHUFFLE_HTTP_HOST")]
     http_host: Option<String>,
 
-    /// Where the journal is, which brings a killed master back [default: none, the state is in memory]
+    /// Directory of the journal, from which a killed master restarts [default: none: its state is in memory only]
     #[arg(long, value_name = "DIR", env = "YEOUL_SHUFFLE_DIR")]
     dir: Option<PathBuf>,
 
@@ -84,18 +84,18 @@ struct MasterArgs {
     conf: Conf,
 }
 
-/// Take batches, keep them in memory and in directories, and give them back
+/// Store shuffle data in memory and on disk, and serve it to readers
 #[derive(Args, Debug)]
 struct WorkerArgs {
     /// The masters [default: 127.0.0.1:9097]
     #[arg(long, value_name = "HOST:PORT,…", value_delimiter = ',', env = "YEOUL_SHUFFLE_MASTER")]
     master: Vec<String>,
 
-    /// Where what does not fit into memory goes, one directory for each disk; it must be named here or in the file
+    /// Directories for what does not fit into memory, one for each disk; required, here or in --conf
     #[arg(long, value_name = "DIR,…", value_delimiter = ',', env = "YEOUL_SHUFFLE_DIR")]
     dir: Vec<PathBuf>,
 
-    /// The most memory that the whole process may use [default: 1GiB]
+    /// The most memory that the whole process may use, at least 48MiB [default: 1GiB]
     #[arg(long, value_name = "SIZE", env = "YEOUL_SHUFFLE_MEMORY")]
     memory: Option<ByteSize>,
 
@@ -104,28 +104,29 @@ struct WorkerArgs {
     #[arg(long, value_name = "HOST", env = "YEOUL_SHUFFLE_HOST")]
     host: Option<String>,
 
-    /// The address to listen on [default: every one, or none but this machine's if the host is a loopback address]
+    /// The address to listen on [default: every address, or only the loopback address if --host is one]
     #[arg(long, value_name = "ADDRESS", env = "YEOUL_SHUFFLE_BIND")]
     bind: Option<IpAddr>,
 
-    /// For the driver; a worker that is to come back with its data needs its ports fixed [default: 0, a free one]
+    /// The port for drivers; fix the ports of a worker that is to be restarted with its data [default: 0, a free one]
     #[arg(long, value_name = "PORT", env = "YEOUL_SHUFFLE_RPC_PORT", value_parser = port, allow_negative_numbers = true)]
     rpc_port: Option<u16>,
 
-    /// For pushes; the stock client keeps 32 in flight to each port and then sleeps, so several make few workers quicker
+    /// Ports for pushes; the stock client keeps 32 in flight to each port and then sleeps, so with few workers several ports
+    /// are faster
     /// [default: 0,0,0,0,0,0,0,0, eight free ones]
     #[arg(long, value_name = "PORT,…", value_delimiter = ',', env = "YEOUL_SHUFFLE_PUSH_PORT", value_parser = port, allow_negative_numbers = true)]
     push_port: Vec<u16>,
 
-    /// For reads [default: 0, a free one]
+    /// The port for reads [default: 0, a free one]
     #[arg(long, value_name = "PORT", env = "YEOUL_SHUFFLE_FETCH_PORT", value_parser = port, allow_negative_numbers = true)]
     fetch_port: Option<u16>,
 
-    /// For copies from other workers [default: 0, a free one]
+    /// The port for copies from other workers [default: 0, a free one]
     #[arg(long, value_name = "PORT", env = "YEOUL_SHUFFLE_REPLICATE_PORT", value_parser = port, allow_negative_numbers = true)]
     replicate_port: Option<u16>,
 
-    /// For /api/v1 and /metrics/prometheus [default: 0, a free one]
+    /// The port for /api/v1 and /metrics/prometheus [default: 0, a free one]
     #[arg(long, value_name = "PORT", env = "YEOUL_SHUFFLE_HTTP_PORT", value_parser = port, allow_negative_numbers = true)]
     http_port: Option<u16>,
 

@@ -113,6 +113,9 @@ fn pair(
         return;
     }
     if our_rows.len().max(their_rows.len()) > SEARCHED_ROWS_MAX && !inexact.is_empty() {
+        let both = our_rows.len().min(their_rows.len());
+        unmatched.ours.extend(our_rows.drain(both..));
+        unmatched.theirs.extend(their_rows.drain(both..));
         for (our, their) in our_rows.into_iter().zip(their_rows) {
             if !same(our, their) {
                 unmatched.ours.push(our);

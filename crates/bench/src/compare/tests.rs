@@ -170,6 +170,20 @@ fn rows_with_the_same_exact_values_find_their_partners() {
 }
 
 #[test]
+fn surplus_rows_of_a_large_group_are_wrong() {
+    // One row of "b" has become one of "a", in groups that are too large for all partners to be tried.
+    let of = |a: usize, b: usize| {
+        answer(&[vec![row("a", 1, 100, 1.0); a], vec![row("b", 1, 100, 1.0); b]].concat())
+    };
+    let never = || unreachable!("nothing was cut");
+    assert_eq!(compare("select 1", &of(2501, 2501), &of(2501, 2501), never).unwrap(), Verdict::Right(vec![]));
+    match compare("select 1", &of(2502, 2500), &of(2501, 2501), never).unwrap() {
+        Verdict::Wrong(reason) => assert!(reason.starts_with("1 of 5002 rows"), "{reason}"),
+        right => panic!("{right:?}"),
+    }
+}
+
+#[test]
 fn other_columns_are_wrong() {
     let mut fewer = answer(&rows());
     fewer.columns.pop();

@@ -113,7 +113,7 @@ impl Process {
         };
         match process.ask(&Request::Open(open.clone()), OPEN_MAX, stop)?.0 {
             Ok(Response::Opened(opened)) => {
-                process.opened_bytes = memory::resident_bytes(&opened.pids);
+                process.opened_bytes = memory::peak_bytes(&opened.pids);
                 process.opened = opened;
                 process.signal(Signal::STOP);
                 Ok(process)

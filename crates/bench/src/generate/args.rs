@@ -29,7 +29,7 @@ pub struct GenerateArgs {
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_scale, allow_negative_numbers = true)]
     scale: f64,
 
-    /// Directory for the files, one <table>.parquet per table; it is made if need be
+    /// Directory for the files, one <table>.parquet per table; created if needed
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 

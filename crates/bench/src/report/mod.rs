@@ -157,9 +157,10 @@ impl Report {
         self.rounds.iter().flat_map(|round| &round.cases).all(|case| case.outcomes[0].status.counts())
     }
 
-    /// Whether our contestant stayed within the limit of each round that has one.
+    /// Whether our contestant was measured to stay within the limit of each round that has one.
     pub fn keeps_limits(&self) -> bool {
-        self.rounds.iter().all(|round| self.limited(round, 0).is_none_or(|limited| limited.is_kept()))
+        let mut limited = self.rounds.iter().filter(|round| round.limit.is_some());
+        limited.all(|round| self.limited(round, 0).is_some_and(|limited| limited.is_kept()))
     }
 
     /// The report with its summary as JSON.

@@ -2,6 +2,7 @@
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
 
+use super::summary::Total;
 use super::unit::show_ratio;
 use super::{Accumulate, Class, Metric, Outcome, Report, Round, Status};
 
@@ -53,10 +54,7 @@ impl Report {
         }
         let totals: Vec<_> = (0..self.contestants.len()).map(|index| self.total(round, index)).collect();
         let total_of = |metric: &Metric| -> Vec<Cell> {
-            totals
-                .iter()
-                .map(|total| right(show_value(total.values.get(&metric.name).copied(), metric)))
-                .collect()
+            totals.iter().map(|total| right(show_total(total, metric, round.cases.len()))).collect()
         };
         let mut row = vec![Cell::new("total")];
         row.extend(total_of(main));
@@ -88,6 +86,8 @@ impl Report {
                 let metric = limited.metric;
                 let (value, limit) = (metric.unit.show(limited.value), metric.unit.show(limited.limit));
                 line.push_str(&format!(", {} {value}, {kept} the limit of {limit}", metric.title));
+            } else if let Some(limit) = &round.limit {
+                line.push_str(&format!(", {} NOT MEASURED", limit.metric));
             }
             lines.push(line);
         }
@@ -151,13 +151,10 @@ impl Report {
         for round in &self.rounds {
             let mut row = vec![Cell::new(&round.name)];
             for metric in &self.metrics {
-                row.extend((0..self.contestants.len()).map(|index| {
-                    let total = self.total(round, index);
-                    let value = show_value(total.values.get(&metric.name).copied(), metric);
-                    let all = round.cases.len();
-                    let partial = metric.total == Accumulate::Sum && total.done < all;
-                    right(if partial { format!("{value} ({} of {all})", total.done) } else { value })
-                }));
+                row.extend(
+                    (0..self.contestants.len())
+                        .map(|index| right(show_total(&self.total(round, index), metric, round.cases.len()))),
+                );
             }
             table.add_row(row);
         }
@@ -181,6 +178,13 @@ fn dash() -> String {
 
 fn show_value(value: Option<f64>, metric: &Metric) -> String {
     value.map_or(dash(), |value| metric.unit.show(value))
+}
+
+/// A total over `all` cases, marked if it is a sum without some of them.
+fn show_total(total: &Total, metric: &Metric, all: usize) -> String {
+    let value = show_value(total.values.get(&metric.name).copied(), metric);
+    let partial = metric.total == Accumulate::Sum && total.done < all;
+    if partial { format!("{value} ({} of {all})", total.done) } else { value }
 }
 
 /// The main metric, or why there is none.

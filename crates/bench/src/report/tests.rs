@@ -101,6 +101,11 @@ fn a_peer_that_fails_is_not_our_fault_but_its_memory_counts() {
     let text = report.to_terminal();
     assert!(text.contains("theirs Q1 failed, resource_exhausted: no memory"), "{text}");
     assert!(text.contains("theirs: 4 of 5 right, 1 failed, peak 0.0 MiB, ABOVE the limit"), "{text}");
+    let total = text.lines().find(|line| line.contains("total")).unwrap();
+    assert!(
+        total.contains("(4 of 5)") && !total.contains("(5 of 5)"),
+        "a smaller total is not a better one: {total}"
+    );
     assert!(text.contains("ours: 5 of 5 right, peak 0.0 MiB, within the limit"), "{text}");
 }
 
@@ -122,6 +127,13 @@ fn a_limit_is_broken_by_ours_in_any_round_and_in_a_case_that_failed_too() {
     assert!(!report.keeps_limits());
     report.rounds[1].limit = None;
     assert!(report.keeps_limits(), "without a limit there is none to break");
+    report.rounds[0].overall[0].clear();
+    report.rounds[0]
+        .cases
+        .iter_mut()
+        .for_each(|case| case.outcomes[0].values.retain(|name, _| name == "time"));
+    assert!(!report.keeps_limits(), "nobody knows what was not measured");
+    assert!(report.to_terminal().contains("ours: 5 of 5 right, peak NOT MEASURED"));
 }
 
 #[test]

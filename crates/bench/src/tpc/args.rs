@@ -4,16 +4,16 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use clap::Args;
-use yeoul_base::ByteSize;
+use yeoul_base::{ByteSize, ReportFile};
 
-use super::{bench, queries};
+use super::{bench, check_memory, given, queries};
 use crate::contest::Peer;
 use crate::error::{Error, Result};
 use crate::generate::{Suite, parse_scale, parse_threads};
 
 const NOTES: &str = "\
 Every answer is compared by value with DuckDB's. Contestants are processes of their own that take turns on the same files \
-with the same threads. Peers and query texts come from PyPI, once, into the cache directory; Spark needs a JDK 17.
+with the same threads. Peers and query texts come from PyPI, once, into the cache directory; Spark needs a JDK 17 or newer.
 
 Exit code: 0 done, 1 if it failed, an answer of ours is wrong or missing, or our process held more than --memory, 2 wrong \
 usage, 130 interrupted, 143 terminated.";
@@ -58,7 +58,7 @@ pub struct TpcArgs {
     json: Option<PathBuf>,
 
     /// Write a page with charts to FILE
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = html_file)]
     html: Option<PathBuf>,
 }
 
@@ -88,23 +88,20 @@ impl TpcArgs {
     pub fn run(self, suite: Suite, stop: &AtomicBool) -> Result<Compared> {
         // Bad arguments and files that cannot be written should be found before anything is measured.
         queries::check(suite, &self.queries)?;
-        for path in [&self.json, &self.html].into_iter().flatten().filter(|path| !is_stdout(path)) {
-            std::fs::OpenOptions::new()
-                .append(true)
-                .create(true)
-                .open(path)
-                .map_err(|e| Error::io("write", path, e))?;
-        }
-        let report = bench(&self, suite, stop)?;
-        let write = |path: &Path, text| std::fs::write(path, text).map_err(|e| Error::io("write", path, e));
-        if let Some(path) = &self.html {
-            write(path, report.to_html())?;
-        }
-        let json = self.json.as_deref();
-        if let Some(path) = json.filter(|path| !is_stdout(path)) {
-            write(path, report.to_json())?;
-        }
-        let text = if json.is_some_and(is_stdout) { report.to_json() } else { report.to_terminal() };
+        check_memory(&self.memory)?;
+        let given = self.data.as_deref().map(|data| given(suite, self.scale, data)).transpose()?;
+        let open = |path: &Path| ReportFile::open(path).map_err(|e| Error::io("write", path, e));
+        let json = self.json.as_deref().filter(|path| !is_stdout(path)).map(open).transpose()?;
+        let html = self.html.as_deref().map(open).transpose()?;
+        let report = bench(&self, suite, given, stop)?;
+        let write = |file: ReportFile, text: &str| {
+            let path = file.path().to_owned();
+            file.write(text).map_err(|e| Error::io("write", &path, e))
+        };
+        html.map(|file| write(file, &report.to_html())).transpose()?;
+        json.map(|file| write(file, &report.to_json())).transpose()?;
+        let to_stdout = self.json.as_deref().is_some_and(is_stdout);
+        let text = if to_stdout { report.to_json() } else { report.to_terminal() };
         Ok(Compared { text: text.trim_end().to_owned(), is_well: report.is_right() && report.keeps_limits() })
     }
 }
@@ -120,4 +117,10 @@ pub struct Compared {
 
 fn is_stdout(path: &Path) -> bool {
     path.as_os_str() == "-"
+}
+
+/// The page goes to no terminal.
+fn html_file(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    if is_stdout(&path) { Err("expected the name of a file".to_owned()) } else { Ok(path) }
 }

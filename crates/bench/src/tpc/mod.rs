@@ -35,16 +35,13 @@ const TIME: &str = "time";
 /// The metric of the most memory that a process held.
 const PEAK: &str = "peak_memory";
 
-/// Runs the comparison. Setting `stop` ends it and the contestants soon.
+/// Runs the comparison, on the tables in the directory `given` if there is one. Setting `stop` ends it soon, and the
+/// contestants with it.
 ///
 /// # Errors
-/// `Invalid` for a query that does not exist or a limit that nobody can keep; `NotFound` for a directory without the tables;
-/// `Unavailable` if a peer cannot be installed or started. A query that fails or is answered wrongly is in the report.
-fn bench(args: &TpcArgs, suite: Suite, stop: &AtomicBool) -> Result<Report> {
-    // Cheap checks come before installing and generating.
-    queries::check(suite, &args.queries)?;
-    check_memory(&args.memory)?;
-    let given = args.data.as_deref().map(|data| given(suite, args.scale, data)).transpose()?;
+/// `Unavailable` if a peer cannot be installed, or ours or the oracle not be started. A query that fails or is answered wrongly,
+/// and a peer that does not start, are in the report.
+fn bench(args: &TpcArgs, suite: Suite, given: Option<PathBuf>, stop: &AtomicBool) -> Result<Report> {
     let set = QuerySet::fetch(suite, stop)?;
     let queries = set.select(&args.queries);
     let data = match given {
@@ -138,7 +135,8 @@ fn facts(runs: u32, set: &QuerySet, data: &Path, threads: usize, oracle: &str) -
         Fact::new(
             "memory",
             "the most that the process held at once (VmHWM), its interpreter or virtual machine included; a limit is \
-             --memory for yeoul, memory_limit for DuckDB, a fair spill pool for DataFusion, the heap for Spark, which without a limit is 8 GiB or half of the machine's memory",
+             --memory for yeoul, memory_limit for DuckDB, a fair spill pool for DataFusion, for Spark the heap (without a \
+             limit 8 GiB, or half of the machine's memory if that is less)",
         ),
         Fact::new(
             "answers",

@@ -49,6 +49,8 @@ struct Seat<'a> {
     entrant: &'a mut Entrant,
     open: Open,
     process: Option<Process>,
+    /// Why it takes no part in this round.
+    absent: Option<Failed>,
 }
 
 impl Seat<'_> {
@@ -81,8 +83,15 @@ pub(super) fn play(
         let scratch = rules.open.scratch.join(entrant.peer.name());
         std::fs::create_dir_all(&scratch).map_err(|e| crate::Error::io("create", &scratch, e))?;
         let open = Open { memory_bytes: memory.map(ByteSize::as_u64), scratch, ..rules.open.clone() };
-        let mut seat = Seat { entrant, open, process: None };
-        let opened = seat.process(rules.stop)?.opened_bytes();
+        let mut seat = Seat { entrant, open, process: None, absent: None };
+        let opened = match seat.process(rules.stop) {
+            Ok(process) => process.opened_bytes(),
+            Err(error) if seats.is_empty() => return Err(error),
+            Err(error) => {
+                seat.absent = Some(failure(error)?);
+                None
+            }
+        };
         overall.push(opened.map(|bytes| (PEAK.to_owned(), bytes as f64)).into_iter().collect());
         seats.push(seat);
     }
@@ -200,6 +209,10 @@ fn run(
     values: &mut BTreeMap<String, Vec<f64>>,
     notes: &mut Vec<String>,
 ) -> Result<Result<u64, Failed>> {
+    if let Some(absent) = &seat.absent {
+        rules.bar.inc(1);
+        return Ok(Err(absent.clone()));
+    }
     let run = Run { sql: query.sql.clone(), save: save.map(PathBuf::from), dialect: None };
     let attempt = seat.process(rules.stop).and_then(|process| process.run(&run, rules.timeout, rules.stop));
     if attempt.as_ref().map_or(true, Attempt::is_last) {
@@ -255,12 +268,38 @@ mod tests {
         let timeout = Duration::from_secs(60);
         let rules = Rules { queries: &[], runs: 1, timeout, open: open.clone(), stop: &stop, bar: &bar };
         let mut entrant = Entrant { peer: Peer::DuckDb, launch, version: None };
-        let mut seat = Seat { entrant: &mut entrant, open, process: None };
+        let mut seat = Seat { entrant: &mut entrant, open, process: None, absent: None };
         let query = Query { number: 1, sql: "select 1".to_owned() };
         let (mut values, mut notes) = (BTreeMap::new(), Vec::new());
         let failed = run(&rules, &query, &mut seat, None, &mut values, &mut notes).unwrap().unwrap_err();
         assert_eq!(failed.kind, ErrorKind::Internal.as_str());
         assert!(seat.process.is_none(), "a line that comes late would be the answer to the next query");
+    }
+
+    #[test]
+    fn a_peer_that_does_not_open_fails_in_all_queries_and_ends_nothing() {
+        let (folder, other) = (tempfile::TempDir::new().unwrap(), tempfile::TempDir::new().unwrap());
+        let (ours, open) =
+            scripted(&folder, r#"while read query; do echo '{"failed":{"kind":"x","message":"y"}}'; done"#);
+        let (mut theirs, _) = scripted(&other, "");
+        let began = other.path().join("began");
+        theirs.arguments = vec!["-c".into(), format!("echo >> {}; exit 3", began.display())];
+        let (stop, bar) = (AtomicBool::new(false), ProgressBar::hidden());
+        let query = |number| Query { number, sql: "select 1".to_owned() };
+        let queries = [query(1), query(2)];
+        let timeout = Duration::from_secs(60);
+        let rules = Rules { queries: &queries, runs: 1, timeout, open: open.clone(), stop: &stop, bar: &bar };
+        let entrant = |launch: &Launch, peer| Entrant { peer, launch: launch.clone(), version: None };
+        let mut oracle = Oracle::new(ours.clone(), open);
+        let mut entrants = [entrant(&ours, Peer::Yeoul), entrant(&theirs, Peer::Spark)];
+        let round = play(&rules, None, &mut entrants, &mut oracle).unwrap();
+        for case in &round.cases {
+            let failed = |who: usize, says: &str| matches!(&case.outcomes[who].status, Status::Failed { message, .. } if message.contains(says));
+            assert!(failed(0, "y") && failed(1, "does not open its tables"), "{:?}", case.outcomes);
+        }
+        assert_eq!(std::fs::read_to_string(began).unwrap(), "\n", "it is started once");
+        entrants.reverse();
+        play(&rules, None, &mut entrants, &mut oracle).unwrap_err();
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub(super) const PIECE: usize = 64 << 10;
 /// Bytes of a block on disk, as one would give to `dd`.
 const BLOCK: usize = 1 << 20;
 /// The most bytes of a worker's own small files in a directory without segments.
-const LEFT_OVER: u64 = 4 << 10;
+pub(super) const SMALL_FILES_BYTES: u64 = 4 << 10;
 
 /// Copies pieces, `bytes` together, over one loopback connection, and returns the MiB a second.
 pub(super) async fn tcp_copy(bytes: u64, pieces: impl Iterator<Item = Bytes>) -> Result<f64> {
@@ -103,6 +103,16 @@ pub(super) fn sync_files(path: &Path) -> Result<u64> {
     Ok(bytes)
 }
 
+/// The bytes of all files below a directory.
+pub(super) fn bytes_of_files(path: &Path) -> Result<u64> {
+    let mut bytes = 0;
+    each_file(path, &mut |file| {
+        bytes += file.metadata()?.len();
+        Ok(())
+    })?;
+    Ok(bytes)
+}
+
 /// Waits until all files below a directory are gone but for some small ones: deleting them takes disk time from what is
 /// measured next.
 ///
@@ -111,12 +121,8 @@ pub(super) fn sync_files(path: &Path) -> Result<u64> {
 pub(super) async fn emptied(path: &Path, within: Duration) -> Result<()> {
     let deadline = Instant::now() + within;
     loop {
-        let mut bytes = 0;
-        each_file(path, &mut |file| {
-            bytes += file.metadata()?.len();
-            Ok(())
-        })?;
-        if bytes <= LEFT_OVER {
+        let bytes = bytes_of_files(path)?;
+        if bytes <= SMALL_FILES_BYTES {
             return Ok(());
         }
         if Instant::now() >= deadline {

@@ -8,7 +8,10 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use yeoul_base::ByteSize;
 
-use super::baseline::{disk_read, disk_write, emptied, forget_cached, rate, sync_files, tcp_copy};
+use super::baseline::{
+    SMALL_FILES_BYTES, bytes_of_files, disk_read, disk_write, emptied, forget_cached, rate, sync_files,
+    tcp_copy,
+};
 use super::cluster::Cluster;
 use super::written::{Compare, PARTITIONS, TASKS, Written, lost};
 use super::{Bar, Finding, Plan, Unit};
@@ -55,6 +58,12 @@ pub(super) async fn memory(plan: &Plan) -> Result<Vec<Finding>> {
             .register(ShuffleId(round as i32), TASKS as usize, PARTITIONS as usize)
             .await?;
         push.push(push_all(&shuffle, &written, None).await?);
+        let on_disk = bytes_of_files(&cluster.worker_dir)?;
+        if on_disk > SMALL_FILES_BYTES {
+            let text =
+                format!("the worker has written {on_disk} bytes to disk: this does not measure memory");
+            return Err(Error::new(Kind::Internal, text));
+        }
         shuffle.commit().await?;
         fetch.push(fetch_all(&shuffle, &written, Compare::Ends).await?);
         if round == 0 {
@@ -74,8 +83,9 @@ pub(super) async fn memory(plan: &Plan) -> Result<Vec<Finding>> {
     Ok(vec![finding("push to memory", push), finding("fetch from memory", fetch)])
 }
 
-/// Push and fetch of one worker with little memory, against a file of the same bytes on the same disk. Both are synced
-/// within the measured time, and the kernel's cache of either is dropped before it is read.
+/// Push and fetch of one worker with little memory, against a file of as many bytes on the same disk. Both are synced
+/// within the measured time, of pushes only bytes that were synced count, and the kernel's cache of either is dropped
+/// before it is read.
 pub(super) async fn disk(plan: &Plan) -> Result<Vec<Finding>> {
     let cluster = Cluster::start(plan, "disk", MEMORY_LEAST).await?;
     let bytes = plan.disk_bytes();
@@ -159,7 +169,9 @@ pub(super) async fn range_opens(plan: &Plan) -> Result<Finding> {
             )));
         }
     }
-    busy.stop().await?;
+    if busy.stop().await? == 0 {
+        return Err(Error::new(Kind::Internal, "nothing was pushed while locations were opened"));
+    }
     Ok(Finding {
         name: "open of a map range while pushes go on",
         unit: Unit::Milliseconds,
@@ -210,7 +222,8 @@ pub(super) async fn small_shuffle(plan: &Plan) -> Result<Finding> {
 /// Pushes until it is told to stop.
 struct Busy {
     stopped: Arc<AtomicBool>,
-    task: tokio::task::JoinHandle<Result<()>>,
+    /// Gives the number of batches that it has pushed.
+    task: tokio::task::JoinHandle<Result<u64>>,
     shuffle: Shuffle,
 }
 
@@ -222,27 +235,31 @@ impl Busy {
         let task = tokio::spawn(async move {
             let mut writer = own.writer(MapId(0), AttemptId(0));
             let payload = Written::new(0).payload(0, 0);
-            let mut partition = 0;
+            let (mut partition, mut pushed) = (0, 0);
             // The pause leaves some 60 MiB a second, so that the worker's memory is not what is measured.
             while !flag.load(Ordering::Relaxed) {
                 partition = (partition + 1) % PARTITIONS;
                 writer.push(PartitionId(partition), payload.clone()).await?;
+                pushed += 1;
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
-            writer.finish().await
+            writer.finish().await.map(|()| pushed)
         });
         Ok(Self { stopped, task, shuffle })
     }
 
-    async fn stop(self) -> Result<()> {
+    /// Ends it, and gives the number of batches that it has pushed.
+    async fn stop(self) -> Result<u64> {
         self.stopped.store(true, Ordering::Relaxed);
-        self.task.await.map_err(panicked)??;
-        self.shuffle.unregister().await
+        let pushed = self.task.await.map_err(panicked)??;
+        self.shuffle.unregister().await?;
+        Ok(pushed)
     }
 }
 
 /// Pushes batches of 64 KiB from several map tasks at a time. With `synced`, then syncs the worker's files below it,
-/// which must have all but what the worker's memory may hold. Returns the MiB a second.
+/// which must have all but what the worker's memory may hold, and counts no more bytes than they have. Returns the MiB a
+/// second.
 async fn push_all(shuffle: &Shuffle, written: &Written, synced: Option<&Path>) -> Result<f64> {
     let started = Instant::now();
     let mut tasks = JoinSet::new();
@@ -263,7 +280,8 @@ async fn push_all(shuffle: &Shuffle, written: &Written, synced: Option<&Path>) -
         Some(dir) => Some(on_a_thread(move || sync_files(&dir)).await?),
         None => None,
     };
-    let rate = rate(written.bytes(), started);
+    let counted = on_disk.map_or(written.bytes(), |on_disk| on_disk.min(written.bytes()));
+    let rate = rate(counted, started);
     if let Some(on_disk) = on_disk.filter(|on_disk| on_disk + MEMORY_LEAST < written.bytes()) {
         let text = format!("only {on_disk} bytes of {} are in the worker's files", written.bytes());
         return Err(Error::new(Kind::Internal, text));

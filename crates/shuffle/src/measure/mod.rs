@@ -260,7 +260,8 @@ mod tests {
         }
     }
 
-    /// Small, so that it measures nothing: every case runs to its end and finds what it wrote.
+    /// So small that most of it stays in memory, and the numbers mean nothing: every case runs to its end and finds what it
+    /// wrote.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn every_case_runs() {
         let dir = tempfile::tempdir().unwrap();
@@ -268,7 +269,11 @@ mod tests {
         let mut said = Vec::new();
         let findings = run(&plan, |finding| said.push(finding.name)).await.unwrap();
         assert_eq!(said.len(), 6);
-        assert!(findings.iter().all(|finding| finding.ours.iter().all(|value| *value > 0.0)), "{findings:?}");
+        // Of the pushes to disk only what has left the worker's memory counts, and here nothing has to.
+        let measured = findings.iter().filter(|finding| finding.peer != "file written with fsync");
+        for finding in measured {
+            assert!(finding.ours.iter().all(|value| *value > 0.0), "{finding:?}");
+        }
         assert!(
             findings.iter().all(|finding| finding.bytes.is_none_or(|bytes| bytes <= 8 << 20)),
             "{findings:?}"

@@ -52,25 +52,25 @@ This page is made from the table that the servers use; a test compares them.
 directory that `CELEBORN_CONF_DIR` names. A flag wins over the file. A key that Celeborn 0.5.4 does not document is named
 once and ignored.
 
-A key's deprecated names, which stand behind *formerly*, do the same; where several names of a key are given, the present one
-counts, and then the first. In values, `${env:NAME}` stands for a variable of the environment and `${celeborn.…}` for another
-key's value or default. One that leads nowhere is an error, and so is `${system:…}`: there is no JVM.
+Deprecated names, listed after *formerly*, work too; if a file sets several names of one key, the current name wins, then the
+first one listed. In values, `${env:NAME}` stands for a variable of the environment and `${celeborn.…}` for another key's value or
+default. A reference that does not resolve is an error, and so is `${system:…}`: there is no JVM.
 
 - **honoured**: does what it does in Celeborn
-- **other mechanism**: what it is for is done in another way; accepted, changes nothing
-- **no effect**: there is nothing here that it could change; accepted
-- **refused**: any value but Celeborn's default would promise what is not kept; the server does not start with it
+- **other mechanism**: its purpose is met in another way; accepted, without effect
+- **no effect**: nothing here corresponds to it; accepted
+- **refused**: any value but Celeborn's default would promise something that Yeoul does not do; the server does not start
 ";
 
 const GROUPS: &[(Group, &str, &str)] = &[
     (Group::Master, "Master", "With high availability, quotas and racks."),
-    (Group::Worker, "Worker", "Those that a worker shares with the master stand there."),
+    (Group::Worker, "Worker", "Keys shared with the master are listed above."),
     (
         Group::Network,
         "Network",
         "For `<module>` Celeborn documents `rpc_app`, `rpc_service`, `rpc` (for both), `push`, `fetch`, `replicate`, `data`. \
-         What is honoured by the client and stands in a server's file is named at its start as what changes nothing, but for \
-         `rpc_app` and `data`, which are the client's anyway.",
+         A server whose file sets a key that only the client honours says at its start that the key has no effect there; \
+         `rpc_app` and `data` are exempt.",
     ),
     (Group::Metrics, "Metrics", "Prometheus finds them at `/metrics/prometheus` of the HTTP port."),
     (

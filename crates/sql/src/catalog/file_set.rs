@@ -195,7 +195,7 @@ fn with_parts_of_seconds(columns: &Schema) -> SchemaRef {
 
 /// The error of a view or prepared statement whose columns the files no longer have.
 fn changed(name: &str, what: String) -> DataFusionError {
-    let what = format!("the files of '{name}' have changed since their columns were told: {what}");
+    let what = format!("the files of '{name}' have changed since their columns were read: {what}");
     Error::new(ErrorKind::Invalid, what).with_hint("create the view, or prepare the statement, anew").into()
 }
 

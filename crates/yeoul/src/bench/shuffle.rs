@@ -1,6 +1,5 @@
 //! `yeoul bench shuffle`: one worker and our own client against what the machine does without them.
 
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -8,7 +7,7 @@ use std::process::ExitCode;
 use clap::Args;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde_json::json;
-use yeoul_base::ByteSize;
+use yeoul_base::{ByteSize, ReportFile};
 use yeoul_shuffle::measure::{self, Finding, Plan};
 use yeoul_shuffle::{Error, Result};
 
@@ -22,15 +21,15 @@ Examples:
   yeoul bench shuffle --dir /data/1 --bytes 8GiB     # on the disk that the worker will use
   yeoul bench shuffle --json - | jq .findings
 
-The worker is a process of its own. Ours and the plain copy take turns on the same bytes; medians are compared. What goes \
-to the disk is measured with the fsync that brings it there, on both sides. Every read is checked for each batch, once, \
-with its length and its ends; one read of each kind, which is not measured, for every byte.
+The worker is a process of its own. Ours and the plain copy take turns on as many bytes; medians are compared. What goes \
+to the disk is measured with the fsync that brings it there, on both sides. Every read checks that each batch comes exactly \
+once, with the right length, first and last bytes; one unmeasured read of each kind compares every byte.
 
-Exit code: 0 done, even if a bar is missed, 1 if it failed or what was read is not what was written, 2 wrong usage, 130 \
+Exit code: 0 done, even if a target (the column bar) is missed, 1 if it failed or what was read is not what was written, 2 wrong usage, 130 \
 interrupted, 143 terminated.")]
 pub struct ShuffleArgs {
-    /// Bytes of each throughput measurement, at least 4MiB: at most a quarter of the machine's memory in memory; at least
-    /// 2GiB on the disk, or 256MiB if --rounds is 1
+    /// Size of each throughput measurement, at least 4MiB; in memory at most a quarter of the machine's memory, on disk at
+    /// least 2GiB (256MiB with --rounds 1)
     #[arg(long, value_name = "SIZE", default_value = "512MiB", value_parser = parse_bytes)]
     bytes: ByteSize,
 
@@ -53,11 +52,6 @@ pub fn run(args: ShuffleArgs) -> ExitCode {
 }
 
 fn run_to_end(args: &ShuffleArgs) -> Result<ExitCode> {
-    let json = args.json.as_deref().filter(|path| *path != Path::new("-"));
-    if let Some(path) = json {
-        // What cannot be written should not be measured first.
-        File::options().append(true).create(true).open(path).map_err(|error| unwritten(path, error))?;
-    }
     let parent = args.dir.clone().unwrap_or_else(std::env::temp_dir);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let mut stop = {
@@ -85,6 +79,9 @@ fn run_to_end(args: &ShuffleArgs) -> Result<ExitCode> {
         ..Plan::new(dir.path(), args.rounds.into())
     };
     plan.check_room(&parent)?;
+    let json = args.json.as_deref().filter(|path| *path != Path::new("-"));
+    let open = |path: &Path| ReportFile::open(path).map_err(|error| unwritten(path, error));
+    let json = json.map(open).transpose()?;
     let measured = runtime.block_on(async {
         tokio::select! {
             findings = measure::run(&plan, |finding| eprintln!("{}", finding.name)) => findings.map(Ok),
@@ -97,10 +94,11 @@ fn run_to_end(args: &ShuffleArgs) -> Result<ExitCode> {
         Ok(findings) => findings,
         Err(asked) => return Ok(interrupted(asked)),
     };
-    if let Some(path) = json {
-        std::fs::write(path, to_json(&plan, &findings)).map_err(|error| unwritten(path, error))?;
-    }
     let is_table = args.json.is_none() || json.is_some();
+    if let Some(file) = json {
+        let path = file.path().to_owned();
+        file.write(&to_json(&plan, &findings)).map_err(|error| unwritten(&path, error))?;
+    }
     print(&if is_table { to_table(&findings, &parent, args.rounds) } else { to_json(&plan, &findings) })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -11,12 +11,15 @@ pub(super) fn run(stage: &Stage) -> Result<Vec<Row>, Failure> {
     let outcome = runtime
         .block_on(stage.unless_stopped(async { Ok(shuffle_with_a_kill(&dir, &script, step).await?) }))?;
     let size = ByteSize::from_bytes;
-    let killed =
-        format!("{} of {} were on the killed worker", size(outcome.bytes_killed), size(outcome.bytes_before));
+    let killed = format!(
+        "{} of {} were on the dropped worker",
+        size(outcome.bytes_killed),
+        size(outcome.bytes_before)
+    );
     Ok(vec![
         Row {
             what: format!(
-                "write {} maps x {} partitions, kill 1 of {} workers",
+                "write {} maps x {} partitions, drop 1 of {} workers",
                 script.maps, script.partitions, script.workers
             ),
             result: format!("{} written twice", size(outcome.bytes)),

@@ -41,7 +41,7 @@ const QUESTIONS: [Question; 4] = [
         answer: "8960205391.8314",
     },
     Question {
-        what: "group 6.0 million rows by 3 columns",
+        what: "group 6 million rows by 3 columns",
         sql: "SELECT count(*) FROM (SELECT l_partkey, l_suppkey, l_shipdate, sum(l_quantity) AS quantity \
               FROM '{data}/lineitem.parquet' GROUP BY l_partkey, l_suppkey, l_shipdate)",
         answer: "5992194",

@@ -25,36 +25,36 @@ Examples:
   yeoul sql                                                    the shell: .help lists its commands
   yeoul sql -c \"SELECT count(*) FROM 'events/*.parquet'\"       files and globs are tables
   yeoul sql -c \"COPY (SELECT …) TO 'out.parquet'\" --memory 1GiB
-  yeoul sql -f report.sql -o report.csv                        report.csv appears when it is whole
+  yeoul sql -f report.sql -o report.csv                        report.csv appears once it is complete
   echo 'SELECT 6 * 7 AS answer' | yeoul sql --format json
 
 Answers go to stdout, all else to stderr. Exit code: 0 done, 1 failed or refused, 2 wrong usage,
 130 interrupted, 143 terminated.";
 
-/// Run SQL on files: Parquet, CSV, JSON lines and Arrow, here, at s3://, http(s):// or hdfs://
+/// Run SQL on files: Parquet, CSV, JSON lines and Arrow, local or at s3://, http(s):// or hdfs://
 ///
 /// Without -c and -f it reads SQL from stdin; at a terminal, it is a shell with history and completion.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct SqlArgs {
-    /// Run these statements, and end; may be given more than once
+    /// Run these statements and exit; may be given more than once
     #[arg(short, long, value_name = "SQL", conflicts_with = "file", allow_hyphen_values = true)]
     command: Vec<String>,
 
-    /// Run the statements of a file, and end; may be given more than once
+    /// Run the statements of a file and exit; - is stdin; may be given more than once
     #[arg(short, long, value_name = "FILE")]
     file: Vec<PathBuf>,
 
-    /// The form of answers: table, csv, json (an object per line), parquet or arrow [default: what the ending of --output
-    /// says, else table]
+    /// Output format: table, csv, json (an object per line), parquet or arrow [default: by the extension of --output, else
+    /// table]
     #[arg(long)]
     format: Option<Format>,
 
-    /// Write the answer to this file, which appears when it is whole
+    /// Write the answer to this file, which appears only once it is complete
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Show at most N rows of a table: the first and the last
+    /// Show at most N rows of a table, the first and the last ones [default: all]
     #[arg(long, value_name = "N", value_parser = rows, allow_negative_numbers = true)]
     max_rows: Option<usize>,
 
@@ -62,11 +62,11 @@ pub struct SqlArgs {
     #[arg(short, long)]
     quiet: bool,
 
-    /// The most memory that the whole process may use, such as 1GiB [default: no limit]
+    /// The most memory that the whole process may use, such as 1GiB; at least 128MiB [default: no limit]
     #[arg(long, value_name = "SIZE")]
     memory: Option<ByteSize>,
 
-    /// Threads that run queries [default: the machine's cores]
+    /// Threads that run queries, 1 to 1024 [default: the machine's cores]
     #[arg(long, value_name = "N", value_parser = threads, allow_negative_numbers = true)]
     threads: Option<usize>,
 
@@ -74,7 +74,7 @@ pub struct SqlArgs {
     #[arg(long, value_name = "DIR")]
     spill_dir: Option<PathBuf>,
 
-    /// The most that may lie spilled on disk at a time [default: 100GiB]
+    /// The most spilled data on disk at a time [default: 100GiB]
     #[arg(long, value_name = "SIZE")]
     spill_limit: Option<ByteSize>,
 
@@ -125,7 +125,7 @@ pub fn run(args: SqlArgs) -> ExitCode {
         }
     }
     if std::env::var_os("RUST_BACKTRACE").is_none() {
-        // What panics becomes an error with its message; the trace is for those who ask for it.
+        // A panic becomes an error; its message and trace are for those who ask for them.
         panic::set_hook(Box::new(|_| {}));
     }
     match run_on_large_stack(&args) {

@@ -92,7 +92,9 @@ fn a_benchmark_ends_with_its_worker() {
         let folder = Folder::new();
         // The worker has its directory from the first moment on, and its folder in it when it runs.
         let sign = "memory/yeoul-shuffle";
-        assert_eq!(ended_by(signal, &folder, &["bench", "shuffle"], sign), Some(code), "{signal:?}");
+        let report = folder.path().join("report.json").to_str().unwrap().to_owned();
+        let args = ["bench", "shuffle", "--json", &report];
+        assert_eq!(ended_by(signal, &folder, &args, sign), Some(code), "{signal:?}");
         nothing_is_left(&folder);
     }
 }

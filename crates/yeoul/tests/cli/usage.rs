@@ -38,7 +38,7 @@ fn a_query_that_a_suite_does_not_have_is_refused_before_anything_is_fetched() {
 #[test]
 fn a_limit_that_nobody_can_keep_is_refused_before_anything_is_fetched() {
     let folder = Folder::new();
-    yeoul(&folder, ["bench", "tpch", "--memory", "1GiB,1MiB"]).shows(
+    yeoul(&folder, ["bench", "tpch", "--memory", "1GiB,1MiB", "--json", "report.json"]).shows(
         "
 exit 2
 -- stderr
@@ -46,18 +46,20 @@ error: a memory limit of [SIZE] is too small to start
 hint: --memory takes [SIZE] and more
 ",
     );
-    yeoul(&folder, ["bench", "tpch", "--data", "none"]).shows(
+    yeoul(&folder, ["bench", "tpch", "--data", "none", "--html", "report.html"]).shows(
         "
 exit 1
 -- stderr
 error: cannot read none: No such file or directory (os error 2)
 ",
     );
+    assert!(folder.names().is_empty(), "{:?}", folder.names());
 }
 
 #[test]
 fn a_disk_that_is_not_there_is_named() {
-    yeoul(&Folder::new(), ["bench", "shuffle", "--dir", "none"]).shows(
+    let folder = Folder::new();
+    yeoul(&folder, ["bench", "shuffle", "--dir", "none", "--json", "report.json"]).shows(
         "
 exit 1
 -- stderr
@@ -66,6 +68,7 @@ caused by: No such file or directory (os error 2)
 hint: --dir names a directory that exists
 ",
     );
+    assert!(folder.names().is_empty(), "{:?}", folder.names());
 }
 
 #[test]
@@ -148,6 +151,8 @@ exit 1
 error: cannot write none/report.json: No such file or directory (os error 2)
 ",
     );
+    let seen = yeoul(&Folder::new(), ["bench", "tpch", "--html", "-"]).done();
+    assert!(seen.starts_with("exit 2\n") && seen.contains("expected the name of a file"), "{seen}");
 }
 
 #[test]
