@@ -31,6 +31,7 @@ use crate::memory::policy::{Bounds, Ledger};
 use crate::memory::pool::PromisePool;
 use crate::memory::process::ProcessMemory;
 use crate::memory::spill_dir::SpillDir;
+use crate::optimizer::correlated_subqueries::CorrelatedSubqueries;
 use crate::optimizer::fenced_limits::FencedLimits;
 use crate::optimizer::in_subqueries::InSubqueries;
 use crate::optimizer::late_materialization::LateMaterialization;
@@ -324,7 +325,7 @@ fn context(options: &Options, runtime: Arc<RuntimeEnv>) -> Result<(SessionContex
     state.register_file_format(Arc::new(OwnFormatFactory::<CsvFormat>::new()), true)?;
     state.register_file_format(Arc::new(OwnFormatFactory::<JsonFormat>::new()), true)?;
     state.register_file_format(Arc::new(OwnFormatFactory::<ParquetFormat>::new()), true)?;
-    let state = InSubqueries::add_to(NullEqualJoins::add_to(state));
+    let state = CorrelatedSubqueries::add_to(InSubqueries::add_to(NullEqualJoins::add_to(state)));
     let state = PartsApart::add_to(FencedLimits::add_to(state));
     let files = Arc::new(FileTables::default());
     let catalogs = DynamicFileCatalog::new(

@@ -5,6 +5,7 @@ mod external_tables;
 mod floats;
 mod orders;
 mod parquet_folders;
+mod subqueries;
 mod written;
 
 use std::fs;
