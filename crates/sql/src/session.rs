@@ -32,6 +32,7 @@ use crate::memory::pool::PromisePool;
 use crate::memory::process::ProcessMemory;
 use crate::memory::spill_dir::SpillDir;
 use crate::optimizer::correlated_subqueries::CorrelatedSubqueries;
+use crate::optimizer::empty_subqueries::EmptySubqueries;
 use crate::optimizer::fenced_limits::FencedLimits;
 use crate::optimizer::in_subqueries::InSubqueries;
 use crate::optimizer::late_materialization::LateMaterialization;
@@ -319,6 +320,7 @@ fn context(options: &Options, runtime: Arc<RuntimeEnv>) -> Result<(SessionContex
         .with_config(session_config(options)?)
         .with_runtime_env(runtime)
         .with_default_features()
+        .with_analyzer_rule(Arc::new(EmptySubqueries))
         .with_physical_optimizer_rule(Arc::new(UnboundedFloats))
         .with_physical_optimizer_rule(Arc::new(LateMaterialization))
         .build();

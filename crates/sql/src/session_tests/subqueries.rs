@@ -262,6 +262,45 @@ fn a_condition_on_the_side_of_a_join_that_only_adds_is_refused() {
 }
 
 #[test]
+fn a_subquery_without_rows_is_null() {
+    for bench in benches() {
+        make_both(&bench);
+        bench.sql("CREATE TABLE p AS SELECT 1 AS id, 'a' AS name");
+        assert_answers(
+            &bench,
+            &[
+                ("SELECT (SELECT id FROM p WHERE name = 'zz')", &[""]),
+                ("SELECT (SELECT id FROM p WHERE name = 'zz') IS NULL", &["true"]),
+                ("SELECT (SELECT 1 WHERE false) IS NULL", &["true"]),
+                ("SELECT (SELECT 1 FROM p WHERE name = 'zz') IS NOT NULL", &["false"]),
+                ("SELECT coalesce((SELECT id FROM p WHERE name = 'zz'), 0)", &["0"]),
+                ("SELECT coalesce((SELECT id FROM p WHERE name = 'a'), 0)", &["1"]),
+                ("SELECT (SELECT (SELECT id FROM p WHERE name = 'zz')) IS NULL", &["true"]),
+                ("SELECT a IS NULL FROM (SELECT (SELECT id FROM p WHERE name = 'zz') AS a)", &["true"]),
+                (
+                    "SELECT coalesce((SELECT count(*) FROM s WHERE s.k = t.k GROUP BY s.k), 0) FROM t ORDER BY k",
+                    &["2", "1", "0"],
+                ),
+                (
+                    "SELECT k FROM t WHERE (SELECT id FROM p WHERE name = 'zz') NOT IN (SELECT m FROM s WHERE m IS NOT NULL)",
+                    &[],
+                ),
+                ("SELECT k FROM t WHERE k = (SELECT id FROM p WHERE name = 'a')", &["1"]),
+            ],
+        );
+        bench.sql(
+            "CREATE TABLE made AS SELECT (SELECT id FROM p WHERE name = 'zz') AS a, (SELECT id FROM p) AS b",
+        );
+        bench.sql(
+            "CREATE VIEW seen AS SELECT (SELECT id FROM p WHERE name = 'zz') AS a, (SELECT id FROM p) AS b",
+        );
+        for table in ["made", "seen"] {
+            assert_answers(&bench, &[(&format!("SELECT coalesce(a, -1) + b FROM {table}"), &["0"])]);
+        }
+    }
+}
+
+#[test]
 fn a_comparison_with_all_of_the_same_table_is_with_its_other_rows() {
     for bench in benches() {
         bench.sql("CREATE TABLE emp AS SELECT column1 AS id, column2 AS pay FROM (VALUES (1, 5), (2, 6), (3, 7)) AS v");
