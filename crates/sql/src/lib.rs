@@ -19,6 +19,7 @@
 //! - `error`: [`Error`], with the [`Place`] in the SQL text; `suggest`: the similar name in its hint.
 //! - `progress`: [`Progress`], how far a query is.
 //! - `reading`: statements that DataFusion misreads; `replaced_table`: puts a table back if its replacement fails.
+//! - `identity`: functions that give what they are given, and hide it from the optimizer.
 //! - `memory`: the promise: policy (decision), pool and process (drivers), spill directory.
 //! - `column_names`: headings of an answer's columns that have no name.
 //! - `catalog`: files, globs, directories and addresses as tables; the stores behind them.
@@ -32,6 +33,7 @@ mod catalog;
 mod column_names;
 mod copy;
 mod error;
+mod identity;
 mod memory;
 mod operators;
 mod optimizer;

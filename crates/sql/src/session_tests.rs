@@ -5,6 +5,7 @@ mod external_tables;
 mod floats;
 mod orders;
 mod parquet_folders;
+mod subqueries;
 mod written;
 
 use std::fs;
@@ -480,10 +481,22 @@ fn the_time_of_day_of_a_later_record_is_not_cut_off() {
         assert!(error.kind() == ErrorKind::Invalid && error.hint().is_some(), "{error}");
         assert_eq!(bench.column("SELECT sum(n) FROM '~/t.csv'"), ["1105"], "the column is not asked for");
     }
-    for later in ["9999-12-31", "0001-01-01", "1969-12-31T00:00:00"] {
+    for (later, shown) in [
+        ("9999-12-31", "9999-12-31"),
+        ("0001-01-01", "0001-01-01"),
+        ("1969-12-31T00:00:00", "1969-12-31"),
+        ("2024-1-5", "2024-01-05"),
+        ("20240105", "2024-01-05"),
+        ("+12024-01-05", "+12024-01-05"),
+    ] {
         bench.write("t.csv", &dates(later));
-        assert_eq!(bench.column("SELECT d FROM '~/t.csv' WHERE n > 1 ORDER BY n"), [&later[..10], ""]);
+        assert_eq!(bench.column("SELECT d FROM '~/t.csv' WHERE n > 1 ORDER BY n"), [shown, ""]);
     }
+    bench.write("t.csv", &dates("soon"));
+    let error = bench.refused("SELECT max(d) FROM '~/t.csv'");
+    assert_eq!(error.to_string(), "'d' is 'soon' in one record, and a date in the first");
+    assert!(error.hint().is_some_and(|hint| hint.contains("VARCHAR")), "{error}");
+    bench.write("t.csv", &dates("2024-01-02"));
     assert_eq!(bench.column("SELECT arrow_typeof(d) FROM '~/t.csv' LIMIT 1"), ["Date32"]);
     // The first file tells the columns of all.
     bench.write("d/a.csv", &dates("2024-01-01"));

@@ -1,16 +1,17 @@
 //! Values that a reader would truncate to the type inferred for their column from the first records. The column is read as a
 //! wider type, and a value that would lose something is refused: the fraction of a JSON number, the time of day of a
-//! timestamp in a CSV column of dates.
+//! timestamp in a CSV column of dates. A date may be written in each way that arrow reads, such as 2024-1-5.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use datafusion::arrow::array::timezone::Tz;
 use datafusion::arrow::array::{ArrayRef, AsArray, Date32Array, Int64Array};
+use datafusion::arrow::compute::kernels::cast_utils::{Parser, string_to_datetime};
 use datafusion::arrow::datatypes::{
-    DataType, Decimal128Type, DecimalType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit,
-    TimestampMicrosecondType,
+    DataType, Date32Type, Decimal128Type, DecimalType, Field, FieldRef, Fields, Schema, SchemaRef,
 };
-use datafusion::arrow::temporal_conversions::{MICROSECONDS_IN_DAY, timestamp_us_to_datetime};
+use datafusion::arrow::temporal_conversions::SECONDS_IN_DAY;
 use datafusion::catalog::Session;
 use datafusion::common::utils::take_function_args;
 use datafusion::common::{DFSchema, DataFusionError, Result};
@@ -31,7 +32,7 @@ const SCALE: i8 = 18;
 fn read_as(format: &str, told: &DataType) -> Option<DataType> {
     match (format, told) {
         ("json", DataType::Int64) => Some(DataType::Decimal128(38, SCALE)),
-        ("csv", DataType::Date32) => Some(DataType::Timestamp(TimeUnit::Microsecond, None)),
+        ("csv", DataType::Date32) => Some(DataType::Utf8),
         _ => None,
     }
 }
@@ -95,15 +96,20 @@ impl Exact {
         }
     }
 
-    fn date(&self, read: i64) -> Result<i32> {
-        match i32::try_from(read.div_euclid(MICROSECONDS_IN_DAY)) {
-            Ok(date) if read.rem_euclid(MICROSECONDS_IN_DAY) == 0 => Ok(date),
-            _ => {
-                let written =
-                    timestamp_us_to_datetime(read).map_or(read.to_string(), |time| time.to_string());
-                Err(self.refused(&written, "a date", "TIMESTAMP, …) STORED AS CSV"))
+    fn date(&self, read: &str) -> Result<i32> {
+        let date = Date32Type::parse(read);
+        let date =
+            date.ok_or_else(|| self.refused(&format!("'{read}'"), "a date", "VARCHAR, …) STORED AS CSV"))?;
+        // Longer texts are times, but for a year of more than four digits, which begins with its sign.
+        if read.len() > "2024-01-05".len() && !read.starts_with(['+', '-']) {
+            let time = string_to_datetime(&"+00:00".parse::<Tz>()?, read)?;
+            let seconds = time.timestamp().rem_euclid(SECONDS_IN_DAY);
+            if (seconds, time.timestamp_subsec_nanos()) != (0, 0) {
+                let written = time.naive_utc().to_string();
+                return Err(self.refused(&written, "a date", "TIMESTAMP, …) STORED AS CSV"));
             }
         }
+        Ok(date)
     }
 
     fn refused(&self, written: &str, first: &str, declared: &str) -> DataFusionError {
@@ -136,9 +142,9 @@ impl ScalarUDFImpl for Exact {
         let [read] = take_function_args(self.name(), arguments.args)?;
         let read = read.into_array(rows)?;
         let exact: ArrayRef = if self.to == DataType::Date32 {
-            let read = read.as_primitive::<TimestampMicrosecondType>();
-            let dates: Date32Array = read.try_unary(|read| self.date(read))?;
-            Arc::new(dates)
+            let dates =
+                read.as_string::<i32>().iter().map(|read| read.map(|read| self.date(read)).transpose());
+            Arc::new(dates.collect::<Result<Date32Array>>()?)
         } else {
             let read = read.as_primitive::<Decimal128Type>();
             let numbers: Int64Array = read.try_unary(|read| self.number(read))?;

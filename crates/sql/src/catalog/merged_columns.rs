@@ -103,12 +103,13 @@ impl MergedColumns {
 
 impl Merged {
     fn differs(&self, field: &Field, location: &str, source: ArrowError) -> Error {
+        let (one, other) = (self.field.data_type().to_string(), field.data_type().to_string());
+        // Types that look alike may differ in what is noted about the column.
+        let why = if one == other { format!(": {source}") } else { String::new() };
         let what = format!(
-            "column '{}' is {} in '{}' and {} in '{}'",
+            "column '{}' is {one} in '{}' and {other} in '{}'{why}",
             field.name(),
-            self.field.data_type(),
             shown(&self.first.location),
-            field.data_type(),
             shown(location),
         );
         Error::new(ErrorKind::Invalid, what)
@@ -238,5 +239,16 @@ mod tests {
         let error = columns.add("d/b", of(DataType::Utf8)).unwrap_err();
         assert_eq!(error.to_string(), "column 'n' is Int64 in 'a' and Utf8 in 'b'");
         assert_eq!(error.kind(), ErrorKind::Invalid);
+
+        let noted = |unit: &str| {
+            let notes = [("unit".to_owned(), unit.to_owned())].into();
+            Schema::new(vec![Field::new("n", DataType::Int64, false).with_metadata(notes)])
+        };
+        let mut columns = MergedColumns::default();
+        columns.add("d/a", noted("m")).unwrap();
+        let error = columns.add("d/b", noted("km")).unwrap_err().to_string();
+        let (types, why) = error.split_once(": ").unwrap();
+        assert_eq!(types, "column 'n' is Int64 in 'a' and Int64 in 'b'");
+        assert!(why.contains("metadata") && why.contains("unit"), "{why}");
     }
 }

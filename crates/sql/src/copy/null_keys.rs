@@ -4,19 +4,13 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::Array;
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::Result;
-use datafusion::common::utils::take_function_args;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::dml::CopyTo;
-use datafusion::logical_expr::{
-    ColumnarValue, Expr, LogicalPlan, LogicalPlanBuilder, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
-    Signature, Volatility, cast, lit, when,
-};
-use yeoul_base::ErrorKind;
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, cast, lit, when};
 
-use crate::Error;
+use crate::identity::Identity;
 
 /// The value that means null in a folder's name: `year=__HIVE_DEFAULT_PARTITION__`.
 pub(crate) const FOLDER_VALUE: &str = "__HIVE_DEFAULT_PARTITION__";
@@ -31,14 +25,13 @@ pub(crate) fn write(copy: &mut CopyTo, state: &mut SessionState) -> Result<()> {
         Some(told) => told.trim() == "true",
         None => state.config_options().execution.keep_partition_by_columns,
     };
-    let no_null = ScalarUDF::from(NoNull { signature: Signature::any(1, Volatility::Immutable) });
     let columns = copy.input.schema().iter().map(|(qualifier, field)| {
         let column = Expr::from((qualifier, field));
         if !copy.partition_by.contains(field.name()) {
             return Ok(column);
         }
         let key = match folder_text(column.clone(), field) {
-            _ if keeps => no_null.call(vec![column]),
+            _ if keeps => Identity::PartitionKey.call(column),
             Some(text) => when(column.is_null(), lit(FOLDER_VALUE)).otherwise(text)?,
             None => return Ok(column),
         };
@@ -63,40 +56,6 @@ fn is_ordered(plan: &LogicalPlan) -> bool {
             plan.inputs().into_iter().all(is_ordered)
         }
         _ => false,
-    }
-}
-
-/// A function that returns its argument, and refuses null.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct NoNull {
-    signature: Signature,
-}
-
-impl ScalarUDFImpl for NoNull {
-    fn name(&self) -> &str {
-        "partition_key"
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
-        let [key] = take_function_args(self.name(), arguments)?;
-        Ok(key.clone())
-    }
-
-    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let rows = arguments.number_rows;
-        let [key] = take_function_args(self.name(), arguments.args)?;
-        let keys = key.into_array(rows)?;
-        if keys.logical_null_count() > 0 {
-            let error =
-                Error::new(ErrorKind::Invalid, "a key of PARTITIONED BY is null, and the files keep it");
-            let hint = "leave out keep_partition_by_columns, and it gets a directory of its own; or filter such rows";
-            return Err(error.with_hint(hint).into());
-        }
-        Ok(ColumnarValue::Array(keys))
     }
 }
 

@@ -20,7 +20,7 @@ impl From<DataFusionError> for Error {
         match error {
             DataFusionError::External(source) => match source.downcast::<Self>() {
                 Ok(own) => *own,
-                Err(source) => Self::from_external(source),
+                Err(source) => Self::describe_external(source.as_ref()).with_source(source),
             },
             DataFusionError::Context(_, source) if holds_own(&source) => Self::from(*source),
             DataFusionError::Diagnostic(diagnostic, source) => {
@@ -49,10 +49,6 @@ fn holds_own(error: &DataFusionError) -> bool {
 }
 
 impl Error {
-    fn from_external(source: Box<dyn StdError + Send + Sync>) -> Self {
-        Self::new(ErrorKind::Unavailable, chain(source.as_ref())).with_source(source)
-    }
-
     fn with_diagnostic(mut self, diagnostic: &Diagnostic) -> Self {
         self.span = self.span.or_else(|| diagnostic.span.map(place_of));
         if self.hint.is_none() {
@@ -192,6 +188,19 @@ impl Error {
     }
 
     fn not_supported(message: &str) -> Self {
+        // What DataFusion could not make a join of is there still when it plans the operators.
+        const LEFT: &str = "physical plan does not support logical expression ";
+        if let Some(left) = lower_first(message).strip_prefix(LEFT) {
+            let subqueries =
+                ["ScalarSubquery(", "InSubquery(", "Exists(", "SetComparison(", "OuterReferenceColumn("];
+            if subqueries.iter().any(|kind| left.starts_with(kind)) {
+                let what =
+                    "not supported: a subquery here, or one that names a column of the query around it so";
+                return Self::new(ErrorKind::Invalid, what).with_hint(
+                    "IN, EXISTS, ANY and ALL stand in WHERE; compare with columns of the query around by = in the subquery's WHERE, or join",
+                );
+            }
+        }
         Self::from_message(ErrorKind::Invalid, &format!("not supported: {}", lower_first(message)))
     }
 
@@ -495,6 +504,8 @@ mod tests {
             (DataFusionError::Execution(written.into()), Shortage::TargetDisk, "another disk"),
             (DataFusionError::ObjectStore(Box::new(store())), Shortage::TargetDisk, "another disk"),
             (DataFusionError::IoError(store().into()), Shortage::TargetDisk, "another disk"),
+            (DataFusionError::External(Box::new(store())), Shortage::TargetDisk, "another disk"),
+            (DataFusionError::External(Box::new(full())), Shortage::SpillDisk, "--spill-dir"),
             (
                 ParquetError::External(Box::new(std::io::Error::from(store()))).into(),
                 Shortage::TargetDisk,

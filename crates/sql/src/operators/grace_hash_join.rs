@@ -6,7 +6,7 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, JoinType, Result};
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{PhysicalExpr, PhysicalExprRef};
 use datafusion::physical_plan::execution_plan::{
@@ -209,9 +209,11 @@ impl Joiner {
                 continue;
             }
             let (rows, bytes) = build.as_ref().map_or((0, 0), |bucket| (bucket.rows, bucket.bytes));
-            if let Err(refused) = self.reservation.try_grow(memory_needed(bytes, rows)) {
+            let needed = memory_needed(bytes, rows);
+            if let Err(refused) = self.reservation.try_grow(needed) {
                 if level >= LEVELS_MAX {
-                    return Err(hot_key(rows, refused));
+                    let limit = self.context.memory_pool().memory_limit();
+                    return Err(undivided(rows, needed, &limit, refused));
                 }
                 let parts = self.divide_again(Side::Build, level, build).await?;
                 let others = self.divide_again(Side::Probe, level, probe).await?;
@@ -313,14 +315,17 @@ fn memory_needed(bytes: usize, rows: usize) -> usize {
     bytes * BUILD_COPIES + rows * TABLE_BYTES_PER_ROW
 }
 
-/// The error for a bucket whose rows have the same few keys, so that no division makes it smaller.
-fn hot_key(rows: usize, refused: DataFusionError) -> DataFusionError {
-    Error::new(
-        ErrorKind::ResourceExhausted,
-        format!("{rows} rows of a join's smaller side have the same key and do not fit into memory together: {refused}"),
-    )
-    .with_source(refused)
-    .into()
+/// The error for a bucket that no division makes smaller, of rows that need this much memory.
+fn undivided(rows: usize, needed: usize, limit: &MemoryLimit, refused: DataFusionError) -> DataFusionError {
+    let why = match limit {
+        MemoryLimit::Finite(all) if needed <= *all => {
+            "do not fit into memory beside what else the query holds"
+        }
+        _ => "have the same key and do not fit into memory together",
+    };
+    Error::new(ErrorKind::ResourceExhausted, format!("{rows} rows of a join's smaller side {why}: {refused}"))
+        .with_source(refused)
+        .into()
 }
 
 /// An operator that yields an existing stream, once.
@@ -552,5 +557,9 @@ mod tests {
         let error = Error::from(rows(grace, 256 << 10).await.unwrap_err());
         assert_eq!(error.kind(), ErrorKind::ResourceExhausted, "{error}");
         assert!(error.to_string().contains("have the same key"), "{error}");
+        // Rows that would fit by themselves are not to blame.
+        let refused = DataFusionError::ResourcesExhausted("all is taken".to_owned());
+        let error = Error::from(undivided(2, 100, &MemoryLimit::Finite(1000), refused));
+        assert!(error.to_string().contains("beside what else the query holds"), "{error}");
     }
 }

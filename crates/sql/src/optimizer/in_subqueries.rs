@@ -1,32 +1,39 @@
+use std::collections::HashMap;
 use std::sync::Arc;
 
+use datafusion::common::alias::AliasGenerator;
 use datafusion::common::tree_node::{
     Transformed, TransformedResult, TreeNode, TreeNodeRecursion, TreeNodeRewriter,
 };
-use datafusion::common::{Column, DFSchema, ExprSchema, Result, ScalarValue, not_impl_err};
+use datafusion::common::{Column, DFSchema, DFSchemaRef, ExprSchema, Result, ScalarValue};
 use datafusion::execution::SessionState;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::functions_aggregate::count::count_all;
-use datafusion::logical_expr::expr::{InList, InSubquery, SetComparison, SetQuantifier};
+use datafusion::logical_expr::expr::{InSubquery, SetComparison, SetQuantifier};
 use datafusion::logical_expr::{
-    BinaryExpr, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Subquery, binary_expr,
-    exists, lit, not, scalar_subquery,
+    BinaryExpr, Expr, ExprSchemable, Filter, LogicalPlan, LogicalPlanBuilder, Operator, Subquery,
+    binary_expr, exists, lit, not, scalar_subquery,
 };
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
+use yeoul_base::ErrorKind;
+
+use super::correlated_subqueries::{has_subqueries, has_subquery};
+use crate::Error;
 
 /// The name of what a subquery gives, beside the columns of the query that it is in, which may have the same name.
 const MEMBER: &str = "__member";
 
-/// `IN` and `NOT IN` with subqueries, of which nulls make neither true nor false.
+/// `IN` and `NOT IN` with subqueries, of which nulls make neither true nor false; and the other comparisons with `ANY` and `ALL`.
 ///
 /// DataFusion has one join for all of them, whose answer is true or false (datafusion#25336, #25347). Here `value IN (rows)` is
 /// `EXISTS (rows equal to value) OR perhaps AND NULL`, where *perhaps* is that a row is null, or that there are rows and the
 /// value is null. Each part of it is a join by equality, or is found out once for the whole statement.
 ///
-/// What DataFusion makes something else of, by moving conditions on columns of the query around a subquery out of it, is refused.
+/// To DataFusion, an outer column and one of the subquery are the same if they have the same name (datafusion#25258). What a
+/// subquery gives is therefore renamed, and a value that may be confused with its columns is computed before the filter.
 ///
 /// Only filters have such joins. DataFusion's own rules make a filter of what stands elsewhere, such as the `ON` of a join: so
-/// this is the first rule of each of their rounds.
+/// this is among the first rules of each of their rounds.
 #[derive(Debug)]
 pub(crate) struct InSubqueries;
 
@@ -40,13 +47,17 @@ impl InSubqueries {
 }
 
 impl OptimizerRule for InSubqueries {
-    fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        plan.transform_up_with_subqueries(|node| {
-            let LogicalPlan::Filter(mut filter) = node else { return Ok(Transformed::no(node)) };
-            let mut rewriter = ThreeValued { schema: filter.input.schema(), unknowns: vec![Some(false)] };
-            let predicate = filter.predicate.rewrite(&mut rewriter)?;
-            filter.predicate = predicate.data;
-            Ok(Transformed::new_transformed(LogicalPlan::Filter(filter), predicate.transformed))
+    fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        plan.transform_up_with_subqueries(|node| match node {
+            node if !has_subqueries(&node)? => Ok(Transformed::no(node)),
+            LogicalPlan::Filter(filter) => in_filter(filter, config.alias_generator()),
+            // DataFusion makes EXISTS of ANY and ALL wherever they stand.
+            other => other.map_expressions(|expr| {
+                expr.transform_up(|expr| match expr {
+                    Expr::SetComparison(comparison) => with_member(comparison).map(Transformed::yes),
+                    other => Ok(Transformed::no(other)),
+                })
+            }),
         })
     }
 
@@ -55,12 +66,42 @@ impl OptimizerRule for InSubqueries {
     }
 }
 
+fn in_filter(mut filter: Filter, names: &AliasGenerator) -> Result<Transformed<LogicalPlan>> {
+    let columns: Vec<Expr> = filter.input.schema().columns().into_iter().map(Expr::Column).collect();
+    let schema = Arc::clone(filter.input.schema());
+    let mut rewriter = ThreeValued { schema, unknowns: vec![Some(false)], names, values: Vec::new() };
+    let predicate = filter.predicate.rewrite(&mut rewriter)?;
+    if rewriter.values.is_empty() {
+        filter.predicate = predicate.data;
+        return Ok(Transformed::new_transformed(LogicalPlan::Filter(filter), predicate.transformed));
+    }
+    let values = columns.iter().cloned().chain(rewriter.values);
+    let input = LogicalPlanBuilder::from(filter.input).project(values)?;
+    Ok(Transformed::yes(input.filter(predicate.data)?.project(columns)?.build()?))
+}
+
+/// A comparison whose subquery gives [`MEMBER`].
+fn with_member(mut comparison: SetComparison) -> Result<Expr> {
+    let rows = &mut comparison.subquery.subquery;
+    *rows = Arc::new(members(Arc::clone(rows))?.build()?);
+    Ok(Expr::SetComparison(comparison))
+}
+
+/// The one column of a subquery as [`MEMBER`].
+fn members(rows: Arc<LogicalPlan>) -> Result<LogicalPlanBuilder> {
+    let member = Expr::from(rows.schema().qualified_field(0)).alias(MEMBER);
+    LogicalPlanBuilder::from(rows).project([member])
+}
+
 struct ThreeValued<'a> {
-    /// The columns of the query around the subqueries.
-    schema: &'a DFSchema,
+    /// The columns of the query around the subqueries, with `values`.
+    schema: DFSchemaRef,
     /// What an unknown may be taken for where an expression stands, from the filter's inwards: for false, which it keeps no more
     /// than that; for true beneath a `NOT`; for neither where they are told apart.
     unknowns: Vec<Option<bool>>,
+    names: &'a AliasGenerator,
+    /// What is to be computed before the filter.
+    values: Vec<Expr>,
 }
 
 impl TreeNodeRewriter for ThreeValued<'_> {
@@ -83,24 +124,20 @@ impl TreeNodeRewriter for ThreeValued<'_> {
             Expr::InSubquery(InSubquery { expr, subquery, negated }) => {
                 self.is_in(*expr, subquery, negated)?
             }
+            Expr::SetComparison(SetComparison { expr, subquery, op, .. })
+                if gives_one_row(&subquery.subquery) =>
+            {
+                binary_expr(*expr, op, Expr::ScalarSubquery(subquery))
+            }
             Expr::SetComparison(SetComparison { expr, subquery, op, quantifier })
                 if (op, quantifier) == (Operator::Eq, any) || (op, quantifier) == (Operator::NotEq, all) =>
             {
                 self.is_in(*expr, subquery, quantifier == all)?
             }
-            // DataFusion takes it for a subquery that may give any number of rows.
-            Expr::InList(InList { expr, mut list, negated })
-                if matches!(list.as_slice(), [Expr::ScalarSubquery(_)]) =>
-            {
-                equals(*expr, list.swap_remove(0), negated)
-            }
-            Expr::Exists(exists) => {
-                check(&exists.subquery, true)?;
-                return Ok(Transformed::no(Expr::Exists(exists)));
-            }
-            Expr::SetComparison(comparison) => {
-                check(&comparison.subquery, false)?;
-                return Ok(Transformed::no(Expr::SetComparison(comparison)));
+            Expr::SetComparison(mut comparison) => {
+                let value = self.unmistakable(*comparison.expr, &comparison.subquery)?;
+                comparison.expr = Box::new(value);
+                with_member(comparison)?
             }
             other => return Ok(Transformed::no(other)),
         };
@@ -115,23 +152,38 @@ impl ThreeValued<'_> {
     }
 
     /// `value [NOT] IN (rows)`.
-    fn is_in(&self, value: Expr, rows: Subquery, negated: bool) -> Result<Expr> {
+    fn is_in(&mut self, value: Expr, rows: Subquery, negated: bool) -> Result<Expr> {
         if gives_one_row(&rows.subquery) {
-            return Ok(equals(value, Expr::ScalarSubquery(rows), negated));
+            let op = if negated { Operator::NotEq } else { Operator::Eq };
+            return Ok(binary_expr(value, op, Expr::ScalarSubquery(rows)));
         }
-        check(&rows, false)?;
         let unknown = self.unknown().map(|taken| taken != negated);
         let is_in = if unknown == Some(false) {
+            let is_key = !has_subquery(&value)? && !value.is_volatile();
+            let value = if is_key { value } else { self.unmistakable(value, &rows)? };
             Expr::InSubquery(InSubquery::new(Box::new(value), rows, false))
         } else {
-            is_in(value, rows, self.schema, unknown)?
+            is_in(self.unmistakable(value, &rows)?, rows, &self.schema, unknown)?
         };
         Ok(if negated { not(is_in) } else { is_in })
     }
-}
 
-fn equals(left: Expr, right: Expr, negated: bool) -> Expr {
-    binary_expr(left, if negated { Operator::NotEq } else { Operator::Eq }, right)
+    /// A value of the outer query, to be used within a subquery: a column computed before the filter if it has a subquery or
+    /// randomness in it, or if its columns may have the names of some of the subquery's.
+    fn unmistakable(&mut self, value: Expr, rows: &Subquery) -> Result<Expr> {
+        let is_correlated = !rows.outer_ref_columns.is_empty();
+        let is_simple = !value.is_volatile() && !value.contains_outer() && !has_subquery(&value)?;
+        if is_simple && !(is_correlated && value.any_column_refs()) {
+            return Ok(value);
+        }
+        let name = self.names.next("__value");
+        let value = value.alias(name.clone());
+        let field =
+            DFSchema::from_unqualified_fields([value.to_field(&self.schema)?.1].into(), HashMap::new())?;
+        self.schema = Arc::new(self.schema.join(&field)?);
+        self.values.push(value);
+        Ok(Expr::Column(Column::new_unqualified(name)))
+    }
 }
 
 /// `value IN (rows)`, where an unknown is not taken for false.
@@ -141,20 +193,21 @@ fn is_in(value: Expr, rows: Subquery, schema: &DFSchema, unknown: Option<bool>) 
     let is_correlated = !rows.outer_ref_columns.is_empty();
     let is_repeatable = is_repeatable(&rows.subquery)?;
 
-    let member = Expr::from(rows.subquery.schema().qualified_field(0)).alias(MEMBER);
-    let rows = LogicalPlanBuilder::from(rows.subquery).project([member])?;
+    let rows = members(rows.subquery)?;
     let member = Expr::from(Column::new_unqualified(MEMBER));
     let is_equal = member.clone().eq(outer(value.clone(), schema)?);
     if !is_repeatable && (value_may_be_null || row_may_be_null) {
         return match unknown {
             // They are few, mostly: each may be compared with each.
             Some(_) => any(rows.filter(is_equal.is_not_false())?),
-            None => not_impl_err!(
-                "IN with a subquery whose rows differ from time to time, where unknown is told from false"
-            ),
+            None => {
+                let what = "not supported: IN with a subquery that has a LIMIT or random(), within IS NULL, CASE or a function";
+                let hint = "put the subquery's rows into a table first: CREATE TABLE … AS SELECT …";
+                Err(Error::new(ErrorKind::Invalid, what).with_hint(hint).into())
+            }
         };
     }
-    // Of rows that are alike one is enough, which matters where many have the same columns to join by.
+    // DISTINCT, because the rows of a correlated subquery repeat the columns that they are joined by.
     let any_alike = |rows: LogicalPlanBuilder| {
         any(if is_correlated { rows.project([lit(true)])?.distinct()? } else { rows })
     };
@@ -195,7 +248,7 @@ fn outer(expr: Expr, schema: &DFSchema) -> Result<Expr> {
 }
 
 /// Whether a subquery is `SELECT aggregate(…) FROM …`, of which no condition leaves a row out.
-fn gives_one_row(plan: &LogicalPlan) -> bool {
+pub(super) fn gives_one_row(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Projection(projection) => gives_one_row(&projection.input),
         LogicalPlan::SubqueryAlias(alias) => gives_one_row(&alias.input),
@@ -204,44 +257,15 @@ fn gives_one_row(plan: &LogicalPlan) -> bool {
     }
 }
 
-/// Whether a subquery gives the same rows whenever it is asked.
+/// Whether a subquery gives the same rows each time it runs.
 fn is_repeatable(plan: &LogicalPlan) -> Result<bool> {
-    let is_chosen = plan.exists(|node| {
-        let mut is_volatile = false;
+    let mut is_repeatable = true;
+    plan.apply_with_subqueries(|node| {
+        is_repeatable &= !matches!(node, LogicalPlan::Limit(_));
         node.apply_expressions(|expr| {
-            is_volatile |= expr.is_volatile();
+            is_repeatable &= !expr.is_volatile();
             Ok(TreeNodeRecursion::Continue)
-        })?;
-        Ok(is_volatile || matches!(node, LogicalPlan::Limit(_)))
-    });
-    is_chosen.map(|is_chosen| !is_chosen)
-}
-
-/// # Errors
-/// `NotImplemented` for a subquery whose rows depend on the query around it, where DataFusion would take the condition that
-/// says so out of what it decides about: the rows of a group, a window or a `LIMIT`.
-fn check(rows: &Subquery, is_exists: bool) -> Result<()> {
-    if rows.outer_ref_columns.is_empty() {
-        return Ok(());
-    }
-    let plan = match rows.subquery.as_ref() {
-        LogicalPlan::Limit(limit) if is_exists && limit.skip.is_none() => &limit.input,
-        _ => &rows.subquery,
-    };
-    let is_of_all = plan.exists(|node| {
-        Ok(match node {
-            LogicalPlan::Limit(_) => true,
-            LogicalPlan::Window(_) => !node.all_out_ref_exprs().is_empty(),
-            LogicalPlan::Aggregate(aggregate) => {
-                aggregate.group_expr.is_empty() && !node.all_out_ref_exprs().is_empty()
-            }
-            _ => false,
         })
-    });
-    if !is_of_all? {
-        return Ok(());
-    }
-    not_impl_err!(
-        "a subquery of IN, EXISTS, ANY or ALL that names a column of the query around it and has a LIMIT, a window function or an aggregate without GROUP BY"
-    )
+    })?;
+    Ok(is_repeatable)
 }

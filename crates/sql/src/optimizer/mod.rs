@@ -1,5 +1,7 @@
 //! Rules over DataFusion's plans.
 //!
+//! - [`correlated_subqueries`]: refuses subqueries of which DataFusion's joins would make something else;
+//! - [`empty_subqueries`]: a subquery without rows is null, whatever its column may be;
 //! - [`fenced_limits`]: keeps dynamic filters above a limit;
 //! - [`in_subqueries`]: `IN` with subqueries, which is unknown where nulls make it neither true nor false;
 //! - [`late_materialization`]: lets a scan that a join filters do so before it decodes all columns;
@@ -8,6 +10,8 @@
 //! - [`spilling_joins`]: replaces hash joins with joins that spill, once memory has run out;
 //! - [`unbounded_floats`]: prunes nothing by Parquet's ranges of floats, which leave out NaN.
 
+pub(crate) mod correlated_subqueries;
+pub(crate) mod empty_subqueries;
 pub(crate) mod fenced_limits;
 pub(crate) mod in_subqueries;
 pub(crate) mod late_materialization;

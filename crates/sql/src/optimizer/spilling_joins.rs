@@ -32,7 +32,8 @@ impl SpillingJoins {
 impl PhysicalOptimizerRule for SpillingJoins {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         plan.transform_up(|node| match node.downcast_ref::<HashJoinExec>() {
-            // A null-aware anti join (NOT IN) returns no rows if any probe key is null, which one bucket cannot know.
+            // A guard: `in_subqueries` leaves no null-aware anti join. A null anywhere decides the answer of such a one, which a bucket
+            // cannot know.
             Some(join) if !join.null_aware => {
                 Ok(Transformed::yes(Arc::new(GraceHashJoinExec::try_new(join)?) as _))
             }

@@ -1,19 +1,17 @@
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::DataType;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::utils::take_function_args;
 use datafusion::datasource::physical_plan::{FileSource, ParquetSource};
 use datafusion::datasource::source::DataSourceExec;
-use datafusion::logical_expr::{
-    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
-};
+use datafusion::logical_expr::ScalarUDF;
 use datafusion::physical_expr::expressions::{Column, IsNotNullExpr, IsNullExpr};
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
+
+use crate::identity::Identity;
 
 /// Lets Parquet scans skip nothing for the ranges of floats: NaN, the greatest number to DataFusion, is in none that a file
 /// notes. Other columns, and nulls, are asked for as before.
@@ -61,9 +59,8 @@ fn unbounded(
         if !expr.is::<Column>() || !expr.data_type(schema)?.is_floating() {
             return Ok(Transformed::no(expr));
         }
-        let float = ScalarUDF::from(AnyFloat { signature: Signature::any(1, Volatility::Immutable) });
-        let float =
-            ScalarFunctionExpr::try_new(Arc::new(float), vec![expr], schema, Arc::new(config.clone()))?;
+        let float = Arc::new(ScalarUDF::from(Identity::AnyFloat));
+        let float = ScalarFunctionExpr::try_new(float, vec![expr], schema, Arc::new(config.clone()))?;
         Ok(Transformed::new(Arc::new(float) as Arc<dyn PhysicalExpr>, true, TreeNodeRecursion::Jump))
     })?;
     if !predicate.transformed {
@@ -72,30 +69,4 @@ fn unbounded(
     let mut files = files.clone();
     files.file_source = Arc::new(source.with_predicate(predicate.data));
     Ok(Some(DataSourceExec::from_data_source(files)))
-}
-
-/// A function that gives what it is given, and of which DataFusion does not know that.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct AnyFloat {
-    signature: Signature,
-}
-
-impl ScalarUDFImpl for AnyFloat {
-    fn name(&self) -> &str {
-        "any_float"
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
-        let [float] = take_function_args(self.name(), arguments)?;
-        Ok(float.clone())
-    }
-
-    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let [float] = take_function_args(self.name(), arguments.args)?;
-        Ok(float)
-    }
 }

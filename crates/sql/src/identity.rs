@@ -1,0 +1,61 @@
+use std::sync::LazyLock;
+
+use datafusion::arrow::array::Array;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::Result;
+use datafusion::common::utils::take_function_args;
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+use yeoul_base::ErrorKind;
+
+use crate::Error;
+
+/// Functions that give what they are given. To DataFusion each may give anything of that type, null among it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Identity {
+    /// A float, which may be out of the range that a file notes.
+    AnyFloat,
+    /// The value of a subquery, which is null if that has no row.
+    Nullable,
+    /// A key of `PARTITIONED BY`: null is refused.
+    PartitionKey,
+}
+
+impl Identity {
+    pub(crate) fn call(self, expr: Expr) -> Expr {
+        ScalarUDF::from(self).call(vec![expr])
+    }
+}
+
+impl ScalarUDFImpl for Identity {
+    fn name(&self) -> &str {
+        match self {
+            Self::AnyFloat => "any_float",
+            Self::Nullable => "nullable",
+            Self::PartitionKey => "partition_key",
+        }
+    }
+
+    fn signature(&self) -> &Signature {
+        static OF_ONE: LazyLock<Signature> = LazyLock::new(|| Signature::any(1, Volatility::Immutable));
+        &OF_ONE
+    }
+
+    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+        let [kind] = take_function_args(self.name(), arguments)?;
+        Ok(kind.clone())
+    }
+
+    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let rows = arguments.number_rows;
+        let [value] = take_function_args(self.name(), arguments.args)?;
+        if *self == Self::PartitionKey && value.to_array(rows)?.logical_null_count() > 0 {
+            let error =
+                Error::new(ErrorKind::Invalid, "a key of PARTITIONED BY is null, and the files keep it");
+            let hint = "leave out keep_partition_by_columns, and it gets a directory of its own; or filter such rows";
+            return Err(error.with_hint(hint).into());
+        }
+        Ok(value)
+    }
+}
