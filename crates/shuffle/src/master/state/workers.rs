@@ -514,6 +514,22 @@ mod tests {
     }
 
     #[test]
+    fn a_number_is_not_used_again_on_a_worker_that_may_hear_a_dropped_order() {
+        let mut state = state_of(1);
+        state.limits.worker_deletions_max = 1;
+        for shuffle in [0, 1] {
+            let shuffle = ShuffleId(shuffle);
+            let granted = state.request_slots(at(0), 5, SlotRequest { shuffle, ..request(BTreeSet::new()) });
+            assert!(granted.reply.is_ok());
+            let _ = state.unregister_shuffles(at(1), &ApplicationId::from("app"), &[shuffle]);
+        }
+        assert_eq!(deletions_of(&state, 0), [ShuffleKey::new("app", 1)]);
+        assert_eq!(grant(&mut state, BTreeSet::new()), Err(SlotRefusal::NoWorker), "a reply may name it");
+        assert_eq!(delete(&mut state, 0), [ShuffleKey::new("app", 1)]);
+        assert!(grant(&mut state, BTreeSet::new()).is_ok());
+    }
+
+    #[test]
     fn a_restarted_master_uses_a_number_again_only_where_nothing_of_it_is_left() {
         for is_whole_application in [false, true] {
             let mut before = state_of(1);
