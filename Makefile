@@ -37,6 +37,7 @@ bench: build
 lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --release --locked --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --release --locked -p yeoul --no-default-features --features shuffle -- -D warnings
 	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny check; else echo 'cargo-deny is not installed: skipped'; fi
 
 clean:

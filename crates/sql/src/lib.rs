@@ -18,7 +18,8 @@
 //! - `options`: [`Options`], what a session is started with; `settings`: the engine settings that follow from them.
 //! - `error`: [`Error`], with the [`Place`] in the SQL text; `suggest`: the similar name in its hint.
 //! - `progress`: [`Progress`], how far a query is.
-//! - `reading`: statements that DataFusion misreads; `replaced_table`: puts a table back if its replacement fails.
+//! - `reading`: statements that DataFusion misreads, or that would fill the stack; `replaced_table`: puts a table back if its
+//!   replacement fails.
 //! - `identity`: functions that give what they are given, and hide it from the optimizer.
 //! - `memory`: the promise: policy (decision), pool and process (drivers), spill directory.
 //! - `column_names`: headings of an answer's columns that have no name.

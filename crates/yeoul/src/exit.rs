@@ -105,6 +105,7 @@ impl Asked {
     }
 
     /// Ends the process at once, with that code.
+    #[cfg(feature = "sql")]
     pub fn exit(self) -> ! {
         std::process::exit(self.number().into())
     }

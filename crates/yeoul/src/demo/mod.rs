@@ -58,6 +58,7 @@ impl Stage {
         }
     }
 
+    #[cfg(feature = "sql")]
     fn is_stopped(&self) -> bool {
         *self.stopped.borrow()
     }
