@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::index::Index;
 use super::memory::Party;
 use super::node::Node;
 use super::state::{Commit, CommitOutcome, Reservation, ReserveRefusal, Slot, SplitPolicy};
@@ -26,6 +27,9 @@ const PARTITION_TYPE_REDUCE: i32 = 0;
 
 /// Copies of locations that one shuffle may have on a worker.
 const LOCATIONS_MAX: usize = 1 << 20;
+
+/// Chunks that one reply lists beyond the first of each location: 8 TiB of chunks of the usual 8 MiB, which take some 8 MB.
+const CHUNKS_LISTED_MAX: usize = 1 << 20;
 
 const LEAVING: &str = "the worker is leaving";
 const NO_SPACE: &str = "neither memory nor a directory has room";
@@ -202,7 +206,7 @@ impl ControlService {
             return None;
         }
         let outcome = contents.state.commit(commit);
-        let response = response(&contents, &outcome);
+        let response = response(&contents, &outcome, self.node.options.chunk_bytes);
         drop(contents);
         // The winners, too, which may come without a location.
         self.node.store.seal_later(shuffle);
@@ -246,7 +250,8 @@ fn destroy(shuffle: &Shuffle, files: impl Iterator<Item = FileName>) {
 }
 
 /// What the driver is told. Every committed location has a storage entry, or the driver fails on it.
-fn response(contents: &Contents, outcome: &CommitOutcome) -> proto::CommitFilesResponse {
+fn response(contents: &Contents, outcome: &CommitOutcome, chunk_bytes: u64) -> proto::CommitFilesResponse {
+    let mut chunks_left = CHUNKS_LISTED_MAX;
     let status = if outcome.failed.is_empty() { Status::Success } else { Status::PartialSuccess };
     let mut response = proto::CommitFilesResponse { status: status.code(), ..Default::default() };
     for file in &outcome.failed {
@@ -261,7 +266,12 @@ fn response(contents: &Contents, outcome: &CommitOutcome) -> proto::CommitFilesR
         let copy = contents.state.find(*file).and_then(|slot| contents.copies.get(&slot));
         let bytes = copy.map_or(0, |copy| copy.index().bytes().cast_signed());
         // The type is memory, wherever the bytes are: then no client tries to read the file itself.
-        let storage = proto::StorageInfo { final_result: true, file_size: bytes, ..Default::default() };
+        let storage = proto::StorageInfo {
+            final_result: true,
+            file_size: bytes,
+            chunk_offsets: chunk_offsets(copy.map(|copy| copy.index()), chunk_bytes, &mut chunks_left),
+            ..Default::default()
+        };
         if let Some(copy) = copy.filter(|_| contents.wants_map_bitmap) {
             response.map_id_bitmap.insert(id.clone(), bitmap(copy.index().maps().iter().map(|map| map.0)));
         }
@@ -279,6 +289,32 @@ fn response(contents: &Contents, outcome: &CommitOutcome) -> proto::CommitFilesR
         response.file_count += 1;
     }
     response
+}
+
+/// Where the chunks of a location begin and end, in bytes: 0, the end of the first, of the second, … A client from 0.6 on
+/// shares out the chunks of a skewed partition by them, see [`MapRange::from_wire`]; a client of 0.5 leaves them unread.
+///
+/// Empty if there are more chunks than are left: with a part of the list such a client would silently read a part of the
+/// location, and without any it fails.
+///
+/// [`MapRange::from_wire`]: crate::worker::index::MapRange::from_wire
+fn chunk_offsets(index: Option<&Index>, chunk_bytes: u64, chunks_left: &mut usize) -> Vec<i64> {
+    let mut offsets = vec![0];
+    match index.filter(|index| !index.is_empty()) {
+        None => {}
+        // Most locations are one chunk, and their batches need no walk.
+        Some(index) if index.bytes() <= chunk_bytes => offsets.push(index.bytes().cast_signed()),
+        Some(index) => {
+            for end in index.chunk_ends(chunk_bytes) {
+                if offsets.len() > *chunks_left + 1 {
+                    return Vec::new();
+                }
+                offsets.push(end.cast_signed());
+            }
+        }
+    }
+    *chunks_left -= offsets.len().saturating_sub(2);
+    offsets
 }
 
 /// The portable form of a RoaringBitmap of map ids.
@@ -307,7 +343,7 @@ impl Service for ControlService {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::{MapId, WorkerId};
+    use crate::ids::{BatchId, MapId, WorkerId};
     use crate::worker::governor;
     use crate::worker::node::tests::{append, id, node, node_with, options, reserved};
     use crate::worker::options::{MEMORY_BYTES_MIN, Options};
@@ -324,7 +360,7 @@ mod tests {
         let answer = |shuffle: &Shuffle| {
             let mut contents = shuffle.lock();
             let outcome = contents.state.commit(&commit);
-            response(&contents, &outcome)
+            response(&contents, &outcome, 8 << 20)
         };
         shuffle.lock().wants_map_bitmap = true;
         append(&shuffle, file, MapId(3));
@@ -334,6 +370,51 @@ mod tests {
         drop((shuffle, before));
         let node = node(&place);
         assert_eq!(answer(&node.store.find(&key).unwrap()), first);
+    }
+
+    #[tokio::test]
+    async fn a_commit_says_how_large_each_copy_is_and_where_its_chunks_end() {
+        let place = tempfile::tempdir().unwrap();
+        let control = ControlService::new(node_with(Options { chunk_bytes: 30, ..options(&place) }));
+        let key = ShuffleKey::new("app", 1);
+        let file = |partition, mode| FileName { location: LocationId::new(partition, 0), mode };
+        let primary = |partition| file(partition, Mode::Primary);
+        let files = [primary(0), primary(1), primary(2), file(3, Mode::Replica)];
+        let shuffle = reserved(&control.node, &key, &files);
+        for (file, batches) in files.into_iter().zip([3, 1, 0, 4]) {
+            (0..batches).for_each(|map| append(&shuffle, file, MapId(map)));
+        }
+        let request = proto::CommitFiles {
+            application_id: key.application.to_string(),
+            shuffle_id: key.shuffle.0,
+            primary_ids: vec!["0-0".to_owned(), "1-0".to_owned(), "2-0".to_owned()],
+            replica_ids: vec!["3-0".to_owned()],
+            ..proto::CommitFiles::default()
+        };
+        let response = control.commit(&Message::of(&request).parse().unwrap()).unwrap();
+        let primaries = response.committed_primary_storage_infos;
+        let told = |info: &proto::StorageInfo| (info.file_size, info.chunk_offsets.clone());
+        let batch = primaries["1-0"].file_size;
+        assert!((15..30).contains(&batch), "two batches make a chunk, and one does not: {batch}");
+        assert_eq!(told(&primaries["0-0"]), (3 * batch, vec![0, 2 * batch, 3 * batch]));
+        assert_eq!(told(&primaries["1-0"]), (batch, vec![0, batch]));
+        assert!(!primaries.contains_key("2-0"), "nothing was pushed there");
+        let replica = &response.committed_replica_storage_infos["3-0"];
+        assert_eq!(told(replica), (4 * batch, vec![0, 2 * batch, 4 * batch]));
+    }
+
+    #[test]
+    fn a_list_of_chunks_is_whole_or_empty() {
+        let mut index = Index::default();
+        for map in 0..5 {
+            index.push(MapId(map), AttemptId(0), BatchId(1), 10);
+        }
+        let mut left = 7;
+        let mut listed = || (chunk_offsets(Some(&index), 10, &mut left), left);
+        assert_eq!(listed(), (vec![0, 10, 20, 30, 40, 50], 3));
+        assert_eq!(listed(), (vec![], 3), "four more chunks than one, and room for three");
+        assert_eq!(chunk_offsets(Some(&index), 50, &mut 0), [0, 50], "one chunk takes no room");
+        assert_eq!(chunk_offsets(None, 10, &mut 0), [0]);
     }
 
     #[tokio::test]

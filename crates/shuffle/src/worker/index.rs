@@ -218,24 +218,32 @@ impl Index {
 
     /// Cuts a selection into chunks: each ends with the first batch that brings it to `chunk_bytes` or more.
     pub fn cut(&self, selection: &Selection, chunk_bytes: u64) -> Vec<Chunk> {
+        self.chunks(selection, chunk_bytes).collect()
+    }
+
+    /// Where each chunk of all batches ends, in bytes from the first batch; the last ends at [`Index::bytes`].
+    pub fn chunk_ends(&self, chunk_bytes: u64) -> impl Iterator<Item = u64> {
+        self.chunks(&Selection::All, chunk_bytes).scan(0, |end, chunk| {
+            *end += chunk.bytes;
+            Some(*end)
+        })
+    }
+
+    fn chunks<'a>(&'a self, selection: &'a Selection, chunk_bytes: u64) -> impl Iterator<Item = Chunk> + 'a {
         let count = match selection {
             Selection::All => self.entries.len() as u32,
             Selection::Some(entries) => entries.len() as u32,
         };
-        let mut chunks = Vec::new();
-        let mut open = Chunk { first: 0, end: 0, bytes: 0 };
-        for position in 0..count {
-            open.bytes += u64::from(self.entries[selection.entry(position) as usize].len);
-            open.end = position + 1;
-            if open.bytes >= chunk_bytes {
-                chunks.push(open);
-                open = Chunk { first: open.end, end: open.end, bytes: 0 };
+        let mut next = 0;
+        std::iter::from_fn(move || {
+            let mut chunk = Chunk { first: next, end: next, bytes: 0 };
+            while chunk.end < count && chunk.bytes < chunk_bytes {
+                chunk.bytes += u64::from(self.entries[selection.entry(chunk.end) as usize].len);
+                chunk.end += 1;
             }
-        }
-        if open.end > open.first {
-            chunks.push(open);
-        }
-        chunks
+            next = chunk.end;
+            (chunk.end > chunk.first).then_some(chunk)
+        })
     }
 
     /// The map ids that wrote something, ascending, each once.
@@ -304,7 +312,67 @@ mod tests {
         assert_eq!(swapped.entries(), index(&[(1, 2, 3, 9)]).entries());
     }
 
+    /// The chunks that a client of 0.6 or later reads of each location as the sub-reader `index` of `readers`: the last
+    /// chunk of a range may lie behind those that the location has. The rule is that of its class `CelebornPartitionUtil`.
+    fn shared_out(locations: &[Vec<i64>], readers: i64, index: i64) -> Vec<Option<(usize, usize)>> {
+        let sizes = locations.iter().map(|offsets| *offsets.last().unwrap());
+        let total: i64 = sizes.clone().sum();
+        let step = total / readers;
+        let start = step * index;
+        let end = if index < readers - 1 { step * (index + 1) } else { total + 1 };
+        let mut before = 0;
+        let mut ranges = Vec::new();
+        for (offsets, size) in locations.iter().zip(sizes) {
+            let ends = || offsets[1..].iter().map(|end| before + end);
+            let first = ends().position(|end| end > start);
+            let last = ends().rposition(|chunk_end| chunk_end <= end);
+            let range = first.zip(last).filter(|(first, last)| before <= end && first <= last);
+            ranges.push(range);
+            before += size;
+        }
+        ranges
+    }
+
     proptest! {
+        /// The offsets of a commit are those of all batches, and a reader's stream leaves some out: together all
+        /// sub-readers get each chunk of each stream once nevertheless.
+        #[test]
+        fn sub_readers_of_a_skewed_partition_get_each_chunk_once(
+            locations in prop::collection::vec(
+                prop::collection::vec((0..4i32, 0..3i32, 0..5i32, 1..50u32), 0..80), 1..4),
+            attempts in prop::collection::vec(-1..3i32, 0..4),
+            chunk_bytes in 1..200u64,
+            readers in 1..9i64,
+        ) {
+            let indexes: Vec<Index> = locations.iter().map(|batches| index(batches)).collect();
+            let offsets = |index: &Index| {
+                let ends = index.chunk_ends(chunk_bytes).map(|end| end.cast_signed());
+                std::iter::once(0).chain(ends).collect::<Vec<i64>>()
+            };
+            let offsets: Vec<Vec<i64>> = indexes.iter().map(offsets).collect();
+            for (index, offsets) in indexes.iter().zip(&offsets) {
+                prop_assert_eq!(offsets.last().copied(), Some(index.bytes().cast_signed()));
+                let chunks = index.cut(&Selection::All, chunk_bytes);
+                let bytes: Vec<i64> = chunks.iter().map(|chunk| chunk.bytes.cast_signed()).collect();
+                let between: Vec<i64> = offsets.windows(2).map(|pair| pair[1] - pair[0]).collect();
+                prop_assert_eq!(bytes, between);
+            }
+            let stream = |index: &Index| {
+                let selection = index.select(MapRange::Whole, &winners(&attempts), &index.repeated());
+                index.cut(&selection, chunk_bytes).len()
+            };
+            let streams: Vec<usize> = indexes.iter().map(stream).collect();
+            let mut read: Vec<Vec<usize>> = vec![Vec::new(); indexes.len()];
+            for reader in 0..readers {
+                for (number, range) in shared_out(&offsets, readers, reader).into_iter().enumerate() {
+                    let Some((first, last)) = range else { continue };
+                    read[number].extend(first..streams[number].min(last + 1));
+                }
+            }
+            let all: Vec<Vec<usize>> = streams.iter().map(|count| (0..*count).collect()).collect();
+            prop_assert_eq!(read, all);
+        }
+
         /// Against a model that looks at each batch alone: what a reader gets is each wanted (map, attempt, batch) once,
         /// the first time it came, in the order of arrival, and the chunks hold exactly that.
         #[test]
