@@ -140,11 +140,13 @@ impl State {
         shuffles: &[ShuffleId],
     ) -> Decision<bool> {
         let mut decision = Decision::of(true);
-        if !self.ensure_application(now, application, &mut decision) {
+        // It counts as a sign of life: a client of 0.6.0 to 0.6.3 cannot read the answer and asks for minutes, and sends no
+        // heartbeat meanwhile.
+        let Some(held) = self.hear(now, application, &mut decision) else {
             decision.reply = false;
             return decision;
-        }
-        let known = &self.applications[application].shuffles;
+        };
+        let known = &held.shuffles;
         let lost: BTreeSet<&ShuffleId> = shuffles.iter().filter(|id| !known.contains_key(id)).collect();
         let key = |id: &ShuffleId| ShuffleKey { application: application.clone(), shuffle: *id };
         let mut lost: Vec<ShuffleKey> = lost.into_iter().map(key).collect();
@@ -209,7 +211,7 @@ impl State {
     }
 
     /// Registers an application if it is unknown. Returns whether there was room.
-    pub(super) fn ensure_application<T>(
+    fn ensure_application<T>(
         &mut self,
         now: Now,
         application: &ApplicationId,
@@ -567,6 +569,22 @@ mod tests {
         assert_eq!(revise([1, 0, 1]), (true, 0), "nothing is lost");
         assert_eq!(state.worker_orders(NEWEST, &id(0), 0, 0), Ok(None));
         assert_eq!(restarted(&state, at(2)).shuffle_count(), 2);
+    }
+
+    #[test]
+    fn an_application_that_lists_its_lost_shuffles_lives() {
+        let mut state = state_of(1);
+        let _ = grant(&mut state, BTreeSet::new()).unwrap();
+        let application = pulse().application;
+        let timeout = state.limits.application_timeout.as_secs();
+        for second in (0..3 * timeout).step_by(5) {
+            if second % (timeout / 2) == 0 {
+                assert!(state.revise_shuffles(at(second), &application, &[ShuffleId(0)]).reply);
+                assert_eq!(state.applications()[&application].heartbeat_unix_ms, at(second).unix_ms);
+            }
+            assert_eq!(beat(&mut state, second, 0, 0, holding()), []);
+        }
+        assert!(state.applications().contains_key(&application));
     }
 
     #[test]
