@@ -373,6 +373,23 @@ async fn the_http_api_shows_and_changes_what_celeborns_does() {
 }
 
 #[tokio::test]
+async fn a_client_that_asks_for_tags_is_told_that_no_worker_will_do() {
+    let master = master().await;
+    let peer = Peer::of(master.address());
+    peer.register(1).await;
+    for (tags_expr, status) in [("", 0), ("gpu,prod", 27), (" ", 27)] {
+        let request = proto::RequestSlots {
+            application_id: "app-1".to_owned(),
+            partition_id_list: vec![0],
+            tags_expr: tags_expr.to_owned(),
+            ..Default::default()
+        };
+        let response: proto::RequestSlotsResponse = peer.ask(&request).await;
+        assert_eq!(response.status, status, "{tags_expr}");
+    }
+}
+
+#[tokio::test]
 async fn a_port_that_is_taken_is_named() {
     let taken = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let port = taken.local_addr().unwrap().port();

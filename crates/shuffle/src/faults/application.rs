@@ -268,6 +268,7 @@ impl Application {
             workers_max: 0,
             excluded: BTreeSet::new(),
             driver: String::new(),
+            tagged: false,
         };
         self.ask(scene, MasterCall::Slots(request), Question::Slots { shuffle });
     }

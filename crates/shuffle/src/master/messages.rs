@@ -106,6 +106,7 @@ pub fn slot_request(message: &Received<received::RequestSlots>) -> Result<SlotRe
         workers_max: message.max_workers.try_into().unwrap_or(0),
         excluded: BTreeSet::from_iter(workers(message, received::RequestSlots::EXCLUDED_WORKER_SET)?),
         driver: message.hostname.clone(),
+        tagged: !message.tags_expr.is_empty(),
     })
 }
 

@@ -142,7 +142,7 @@ impl MasterService {
                 let (application, shuffle) = (&request.application_id, request.shuffle_id);
                 tracing::warn!(%application, shuffle, %refusal, "no slots");
                 let status = match refusal {
-                    SlotRefusal::NoWorker => Status::WorkerExcluded,
+                    SlotRefusal::NoWorker | SlotRefusal::NoTags => Status::WorkerExcluded,
                     SlotRefusal::TooFewWorkers => Status::SlotNotAvailable,
                     SlotRefusal::Full => Status::RequestFailed,
                 };

@@ -120,6 +120,7 @@ mod tests {
             workers_max: 0,
             excluded: excluded.iter().cloned().collect(),
             driver: String::new(),
+            tagged: false,
         };
         state.request_slots(NOW, 7, request).reply
     }

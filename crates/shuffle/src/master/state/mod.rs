@@ -82,6 +82,9 @@ pub struct Limits {
     pub workers_max: usize,
     /// Deletions that a worker has not confirmed; one more drops the oldest.
     pub worker_deletions_max: usize,
+    /// Whether a client that wants workers with tags gets none, because none has any; else its tags are ignored
+    /// (`celeborn.tags.enabled`).
+    pub tags_enabled: bool,
     /// How partitions are dealt.
     pub slots: SlotPolicy,
 }
@@ -97,6 +100,7 @@ impl Default for Limits {
             shuffles_max: 4_000_000,
             workers_max: 10_000,
             worker_deletions_max: 1 << 14,
+            tags_enabled: true,
             slots: SlotPolicy::default(),
         }
     }

@@ -162,6 +162,7 @@ pub fn request(excluded: BTreeSet<WorkerId>) -> SlotRequest {
         workers_max: 0,
         excluded,
         driver: String::new(),
+        tagged: false,
     }
 }
 

@@ -29,6 +29,8 @@ pub struct SlotRequest {
     pub excluded: BTreeSet<WorkerId>,
     /// The driver's host, to be shown to people.
     pub driver: String,
+    /// Whether the workers are to have tags (`celeborn.tags.tagsExpr` of a client from 0.6 on).
+    pub tagged: bool,
 }
 
 /// Granted locations.
@@ -50,6 +52,9 @@ pub enum SlotRefusal {
     /// There are workers, but too few for replicas (status 6).
     #[error("too few workers are available for replicas on another worker")]
     TooFewWorkers,
+    /// The client wants workers with tags, and none has any (status 27, as a master of Celeborn's whose workers have none).
+    #[error("the client asks for workers with tags by celeborn.tags.tagsExpr, and no worker has any")]
+    NoTags,
     /// A limit on applications or shuffles is reached (status 2).
     #[error("the master's limit on applications or shuffles is reached")]
     Full,
@@ -111,6 +116,9 @@ impl State {
     }
 
     pub(super) fn grant(&self, request: &SlotRequest, random: u64) -> Result<SlotGrant, SlotRefusal> {
+        if request.tagged && self.limits.tags_enabled {
+            return Err(SlotRefusal::NoTags);
+        }
         let mut choices = self.usable(request);
         if choices.is_empty() {
             return Err(SlotRefusal::NoWorker);

@@ -660,6 +660,16 @@ mod tests {
     }
 
     #[test]
+    fn a_client_that_wants_tags_gets_no_worker_unless_tags_are_ignored() {
+        let mut state = state_of(3);
+        let tagged = || SlotRequest { tagged: true, ..request(BTreeSet::new()) };
+        let refused = state.request_slots(at(0), 5, tagged());
+        assert_eq!((refused.reply, refused.records), (Err(SlotRefusal::NoTags), vec![]));
+        state.limits.tags_enabled = false;
+        assert!(state.request_slots(at(0), 5, tagged()).reply.is_ok());
+    }
+
+    #[test]
     fn a_stopped_worker_gets_nothing_and_is_named() {
         let mut state = state_of(3);
         let left = state.worker_leaves(at(0), &id(0), 0, Phase::Stopping, false);
