@@ -14,7 +14,7 @@ use crate::{Error, Kind, Result, master, worker};
 /// What the person who starts the server is told, once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice {
-    /// A key that Celeborn 0.5.4 does not document, with a similar one that it does.
+    /// A key that is not in the table, with a similar one that is.
     Unknown {
         /// The key.
         key: String,
@@ -198,6 +198,7 @@ fn set_master(name: &str, entry: &Resolve<'_>, options: &mut master::Options) ->
             };
             limits.slots.balance = parse(&entry()?, "ROUNDROBIN or LOADAWARE", policy)?;
         }
+        "celeborn.tags.enabled" => limits.tags_enabled = truth(&entry()?)?,
         "celeborn.storage.availableTypes" => storage_types(&entry()?)?,
         _ => {}
     }
@@ -231,10 +232,7 @@ fn set_worker(name: &str, entry: &Resolve<'_>, options: &mut worker::Options) ->
         }
         "celeborn.worker.storage.disk.reserve.size" => options.disk_reserve_bytes = Some(size()?),
         "celeborn.shuffle.chunk.size" => options.chunk_bytes = size()?,
-        "celeborn.worker.shuffle.partitionSplit.enabled" => {
-            let truth = |text: &str| text.to_ascii_lowercase().parse::<bool>().ok();
-            options.split_enabled = parse(&entry()?, "true or false", truth)?;
-        }
+        "celeborn.worker.shuffle.partitionSplit.enabled" => options.split_enabled = truth(&entry()?)?,
         "celeborn.worker.shuffle.partitionSplit.max" => options.split_bytes_max = size()?,
         "celeborn.worker.monitor.disk.check.interval" => options.probe_interval = time(&entry()?)?,
         "celeborn.worker.monitor.disk.check.timeout" => options.probe_timeout = time(&entry()?)?,
@@ -292,6 +290,10 @@ fn list(text: &str) -> Vec<String> {
 
 fn time(entry: &Entry) -> Result<Duration> {
     parse(entry, "a time such as 120s", value::duration)
+}
+
+fn truth(entry: &Entry) -> Result<bool> {
+    parse(entry, "true or false", |text| text.to_ascii_lowercase().parse().ok())
 }
 
 fn port(entry: &Entry) -> Result<u16> {
@@ -451,6 +453,12 @@ mod tests {
             "celeborn.storage.availableTypes MEMORY,HDFS",
             "celeborn.master.ha.enabled true",
             "celeborn.quota.tenant.diskBytesWritten 5",
+            "celeborn.quota.user.diskFileCount 5",
+            "celeborn.quota.cluster.hdfsBytesWritten 5",
+            "celeborn.storage.s3.dir s3://b/",
+            "celeborn.storage.oss.dir oss://b/",
+            "celeborn.storage.availableTypes S3",
+            "celeborn.tags.tagsExpr prod",
             "celeborn.master.port many",
             "celeborn.master.heartbeat.worker.timeout soon",
             "celeborn.master.slot.assign.policy BEST",

@@ -1,7 +1,7 @@
 //! Celeborn's settings, and what each of them does here.
 //!
-//! `table.tsv` has every key that Celeborn 0.5.4 documents, with its deprecated names and one [`Level`] each. A
-//! `celeborn-defaults.conf` is read by [`file`], its entries are put into the options of a master or a worker by [`apply`],
+//! `table.tsv` has every key that Celeborn 0.5.4 documents, with its deprecated names and one [`Level`] each, and those keys of
+//! 0.6 that would promise something: quotas, tags and object stores. A `celeborn-defaults.conf` is read by [`file`], its entries are put into the options of a master or a worker by [`apply`],
 //! which replaces the references in its values, and [`reference`] makes the page `docs/reference/shuffle-settings.md` of the
 //! same table.
 
@@ -95,7 +95,7 @@ pub enum Group {
 pub struct Setting {
     /// The key; `<…>` stands for one part.
     pub key: &'static str,
-    /// Its default in Celeborn 0.5.4.
+    /// Its default in Celeborn 0.5.4, or in 0.6 if 0.5.4 does not have it.
     pub default: &'static str,
     /// Its group.
     pub group: Group,
