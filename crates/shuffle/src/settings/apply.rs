@@ -182,8 +182,12 @@ fn set_master(name: &str, entry: &Resolve<'_>, options: &mut master::Options) ->
         "celeborn.master.ha.ratis.raft.server.storage.dir" => {
             options.dir = Some(PathBuf::from(entry()?.value))
         }
-        "celeborn.master.heartbeat.application.timeout" => limits.application_timeout = time(&entry()?)?,
-        "celeborn.master.heartbeat.worker.timeout" => limits.worker_timeout = time(&entry()?)?,
+        "celeborn.master.heartbeat.application.timeout" => {
+            limits.application_timeout = time_from(SILENCE_MIN, &entry()?)?
+        }
+        "celeborn.master.heartbeat.worker.timeout" => {
+            limits.worker_timeout = time_from(SILENCE_MIN, &entry()?)?
+        }
         "celeborn.master.workerUnavailableInfo.expireTimeout" => {
             let entry = entry()?;
             limits.unavailable_kept = if entry.value == "-1" { Duration::MAX } else { time(&entry)? };
@@ -234,8 +238,12 @@ fn set_worker(name: &str, entry: &Resolve<'_>, options: &mut worker::Options) ->
         "celeborn.shuffle.chunk.size" => options.chunk_bytes = size()?,
         "celeborn.worker.shuffle.partitionSplit.enabled" => options.split_enabled = truth(&entry()?)?,
         "celeborn.worker.shuffle.partitionSplit.max" => options.split_bytes_max = size()?,
-        "celeborn.worker.monitor.disk.check.interval" => options.probe_interval = time(&entry()?)?,
-        "celeborn.worker.monitor.disk.check.timeout" => options.probe_timeout = time(&entry()?)?,
+        "celeborn.worker.monitor.disk.check.interval" => {
+            options.probe_interval = time_from(PROBE_MIN, &entry()?)?
+        }
+        "celeborn.worker.monitor.disk.check.timeout" => {
+            options.probe_timeout = time_from(PROBE_MIN, &entry()?)?
+        }
         "celeborn.worker.decommission.forceExitTimeout" => options.decommission_timeout = time(&entry()?)?,
         "celeborn.worker.graceful.shutdown.checkSlotsFinished.timeout" => {
             options.stop_timeout = time(&entry()?)?
@@ -292,6 +300,26 @@ fn time(entry: &Entry) -> Result<Duration> {
     parse(entry, "a time such as 120s", value::duration)
 }
 
+/// The shortest silence that a file may take for an end. Drivers and workers send a heartbeat every 5 to 10 s, and what is
+/// taken for over is deleted.
+const SILENCE_MIN: Duration = Duration::from_secs(30);
+
+/// The shortest interval and time for probes of a directory: with none a worker would write probes without a pause, or take
+/// every disk for one that has failed.
+const PROBE_MIN: Duration = Duration::from_secs(1);
+
+/// A time that must not be shorter than `least`.
+fn time_from(least: Duration, entry: &Entry) -> Result<Duration> {
+    let given = time(entry)?;
+    if given >= least {
+        return Ok(given);
+    }
+    let Entry { key, value, line } = entry;
+    let text = format!("line {line}: {key} = {value:.80}: expected at least {}s", least.as_secs());
+    Err(Error::new(Kind::Invalid, text)
+        .with_hint("give the time with its unit, such as 120s: a bare number is of milliseconds"))
+}
+
 fn truth(entry: &Entry) -> Result<bool> {
     parse(entry, "true or false", |text| text.to_ascii_lowercase().parse().ok())
 }
@@ -331,11 +359,11 @@ mod tests {
     #[test]
     fn deprecated_names_do_what_the_present_ones_do() {
         let mut master = master::Options::default();
-        let text = "celeborn.application.heartbeat.timeout 7s\nceleborn.slots.assign.policy ROUNDROBIN\n\
+        let text = "celeborn.application.heartbeat.timeout 70s\nceleborn.slots.assign.policy ROUNDROBIN\n\
             celeborn.metrics.master.prometheus.port 9\nceleborn.ha.master.ratis.raft.server.storage.dir /j\n\
             celeborn.metrics.master.prometheus.host m\n";
         assert!(to_master(&file::parse(text), &bare, &mut master).unwrap().is_empty());
-        assert_eq!(master.limits.application_timeout, Duration::from_secs(7));
+        assert_eq!(master.limits.application_timeout, Duration::from_secs(70));
         assert_eq!(master.limits.slots.balance, Balance::Even);
         assert_eq!((master.http_port, master.http_host), (Some(9), Some("m".to_owned())));
         assert_eq!(master.dir, Some(PathBuf::from("/j")));
@@ -481,10 +509,38 @@ mod tests {
         }
     }
 
+    #[test]
+    fn times_too_short_to_work_with_are_refused() {
+        let master_of = |text: &str| {
+            let mut options = master::Options::default();
+            to_master(&file::parse(text), &bare, &mut options).map(|_| options)
+        };
+        let refused = master_of("\nceleborn.master.heartbeat.application.timeout 300").unwrap_err();
+        let said = "line 2: celeborn.master.heartbeat.application.timeout = 300: expected at least 30s";
+        assert_eq!((refused.kind(), refused.to_string().as_str()), (Kind::Invalid, said));
+        assert!(refused.hint().unwrap().contains("a bare number is of milliseconds"));
+        let said = "line 1: celeborn.application.heartbeat.timeout = 0: expected at least 30s";
+        assert_eq!(master_of("celeborn.application.heartbeat.timeout 0").unwrap_err().to_string(), said);
+        assert!(master_of("celeborn.master.heartbeat.worker.timeout 29999ms").is_err());
+        let least = master_of(
+            "celeborn.master.heartbeat.worker.timeout 30s\nceleborn.master.heartbeat.application.timeout 30000",
+        );
+        let limits = least.unwrap().limits;
+        assert_eq!([limits.worker_timeout, limits.application_timeout], [Duration::from_secs(30); 2]);
+        for key in ["celeborn.worker.monitor.disk.check.interval", "celeborn.worker.monitor.disk.check.timeout"] {
+            for short in ["0", "30", "999ms"] {
+                let refused = worker_of(&format!("{key} {short}")).unwrap_err();
+                let said = format!("line 1: {key} = {short}: expected at least 1s");
+                assert_eq!((refused.kind(), refused.to_string()), (Kind::Invalid, said));
+            }
+            assert!(worker_of(&format!("{key} 1s")).is_ok());
+        }
+    }
+
     /// A key that the page calls honoured and that belongs to a server must change that server's options.
     #[test]
     fn every_honoured_key_of_a_server_does_something() {
-        let values = ["17", "17s", "9m", "false", "LOADAWARE", "ROUNDROBIN", "/somewhere", "somewhere:1"];
+        let values = ["17", "47s", "9m", "false", "LOADAWARE", "ROUNDROBIN", "/somewhere", "somewhere:1"];
         for setting in table().iter().filter(|setting| setting.level == Level::Honoured) {
             let is_of_clients = matches!(setting.group, Group::Client | Group::Network);
             if is_of_clients || setting.key.starts_with("celeborn.quota.identity.") {
