@@ -373,6 +373,29 @@ async fn the_http_api_shows_and_changes_what_celeborns_does() {
 }
 
 #[tokio::test]
+async fn an_application_that_no_worker_could_store_is_refused_by_status() {
+    let master = master().await;
+    let peer = Peer::of(master.address());
+    peer.register(1).await;
+    for (id, status) in [("a".repeat(200), 0), ("a".repeat(201), 2), ("a".repeat(1024), 2)] {
+        let request = proto::RequestSlots {
+            application_id: id.clone(),
+            partition_id_list: vec![0],
+            ..Default::default()
+        };
+        let response: proto::RequestSlotsResponse = peer.ask(&request).await;
+        assert_eq!(response.status, status, "{} bytes", id.len());
+        let pulse =
+            proto::HeartbeatFromApplication { app_id: id, should_response: true, ..Default::default() };
+        let health: proto::HeartbeatFromApplicationResponse = peer.ask(&pulse).await;
+        assert_eq!(health.status, status);
+    }
+    let lost = proto::ReviseLostShuffles { app_id: "é".repeat(34), ..Default::default() };
+    let revised: proto::ReviseLostShufflesResponse = peer.ask(&lost).await;
+    assert!(!revised.success && revised.message.contains("1 to 200 bytes"), "{}", revised.message);
+}
+
+#[tokio::test]
 async fn a_client_that_asks_for_tags_is_told_that_no_worker_will_do() {
     let master = master().await;
     let peer = Peer::of(master.address());

@@ -10,7 +10,7 @@ use crate::wire::lists::{Messages, Numbers, exactly};
 use crate::wire::packed::Location;
 use crate::wire::{DecodeError, Problem, Received, Status, WORKER_SHUFFLES_MAX, internal, proto, received};
 
-/// The longest application id: the master keeps it, and every push frame contains it.
+/// The longest application id that is read, so that one that is not taken can be refused by its name.
 const APPLICATION_ID_LEN_MAX: usize = 1024;
 /// The longest rack and version that a worker may name.
 const WORKER_TEXT_LEN_MAX: usize = 1024;

@@ -91,12 +91,8 @@ impl MasterPages {
         let (application, shuffles) = application_shuffles(body)?;
         let revised =
             self.shared.decide(|state, now| state.revise_shuffles(now, &application, &shuffles)).await;
-        let message = if revised {
-            format!("registered {}", list(&shuffles))
-        } else {
-            "the limit is reached".to_owned()
-        };
-        Ok(handled(revised, message))
+        revised.map_err(|refusal| refused(refusal.to_string()))?;
+        Ok(handled(true, format!("registered {}", list(&shuffles))))
     }
 
     async fn unregister(&self, body: &[u8]) -> Result<Response, Response> {

@@ -89,8 +89,8 @@ impl MasterService {
                 let registered = shared
                     .decide(|state, now| state.register_application(now, &application, user, properties))
                     .await;
-                if !registered {
-                    tracing::warn!(%application, "refused an application: the limit on applications is reached");
+                if let Err(refusal) = registered {
+                    tracing::warn!(%application, %refusal, "an application is not taken");
                 }
                 Message::ONE_WAY_RESPONSE.into()
             }
@@ -98,10 +98,10 @@ impl MasterService {
                 let request = message.parse::<received::ReviseLostShuffles>()?;
                 let application = messages::application_id(&request.app_id)?;
                 let shuffles = messages::shuffle_ids(&request, received::ReviseLostShuffles::LOST_SHUFFLES)?;
-                let success =
+                let revised =
                     shared.decide(|state, now| state.revise_shuffles(now, &application, &shuffles)).await;
-                let message = if success { "" } else { "the master's limit is reached" }.to_owned();
-                Answer::of(&proto::ReviseLostShufflesResponse { success, message })
+                let message = revised.err().map_or_else(String::new, |refusal| refusal.to_string());
+                Answer::of(&proto::ReviseLostShufflesResponse { success: revised.is_ok(), message })
             }
             // Clients before 0.3 returned slots one by one; we do not count slots.
             MessageType::RELEASE_SLOTS => {
@@ -144,7 +144,7 @@ impl MasterService {
                 let status = match refusal {
                     SlotRefusal::NoWorker | SlotRefusal::NoTags => Status::WorkerExcluded,
                     SlotRefusal::TooFewWorkers => Status::SlotNotAvailable,
-                    SlotRefusal::Full => Status::RequestFailed,
+                    SlotRefusal::Refused(_) => Status::RequestFailed,
                 };
                 proto::RequestSlotsResponse {
                     status: status.code(),

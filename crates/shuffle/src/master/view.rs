@@ -251,7 +251,7 @@ mod tests {
         let mut state = state_of(0);
         for (application, name) in [("first", "a"), ("second", "b"), ("third", "a"), ("fourth", "c")] {
             let user = User { tenant: "t".to_owned(), name: name.to_owned() };
-            assert!(state.register_application(at(0), &application.into(), user, vec![]).reply);
+            assert!(state.register_application(at(0), &application.into(), user, vec![]).reply.is_ok());
         }
         report(&mut state, 0, &[("first", 2, 20), ("second", 3, 30), ("nobody's", 4, 40)]);
         report(&mut state, 1, &[("first", 5, 50), ("third", 6, 60)]);

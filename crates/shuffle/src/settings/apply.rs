@@ -527,7 +527,9 @@ mod tests {
         );
         let limits = least.unwrap().limits;
         assert_eq!([limits.worker_timeout, limits.application_timeout], [Duration::from_secs(30); 2]);
-        for key in ["celeborn.worker.monitor.disk.check.interval", "celeborn.worker.monitor.disk.check.timeout"] {
+        for key in
+            ["celeborn.worker.monitor.disk.check.interval", "celeborn.worker.monitor.disk.check.timeout"]
+        {
             for short in ["0", "30", "999ms"] {
                 let refused = worker_of(&format!("{key} {short}")).unwrap_err();
                 let said = format!("line 1: {key} = {short}: expected at least 1s");

@@ -11,7 +11,6 @@ use super::index::Index;
 use super::memory::Party;
 use super::node::Node;
 use super::state::{Commit, CommitOutcome, Reservation, ReserveRefusal, Slot, SplitPolicy};
-use super::store::segment;
 use super::store::shuffle::{Contents, SLOT_BYTES, Shuffle};
 use crate::error::{Error, Kind, Result};
 use crate::ids::{AttemptId, FileName, LocationId, Mode, ShuffleKey, SplitMode};
@@ -81,9 +80,11 @@ impl ControlService {
             status: status.code(),
             reason: reason.to_owned(),
         };
-        if !segment::is_storable(&key) {
-            let reason = "an application's name has at most 200 bytes, and a shuffle is not negative";
-            return Ok(refuse(Status::ReserveSlotsFailed, reason));
+        if let Err(error) = key.application.check_storable() {
+            return Ok(refuse(Status::ReserveSlotsFailed, &error.to_string()));
+        }
+        if key.shuffle.0 < 0 {
+            return Ok(refuse(Status::ReserveSlotsFailed, "a shuffle's number is not negative"));
         }
         if request.partition_type != PARTITION_TYPE_REDUCE {
             return Ok(refuse(Status::ReserveSlotsFailed, "map partitions (Flink) are not served"));
@@ -436,6 +437,28 @@ mod tests {
         assert_eq!(reserve(), Status::ReserveSlotsFailed.code());
         store.delete(removed);
         assert_eq!(reserve(), Status::Success.code(), "there were no files");
+    }
+
+    #[tokio::test]
+    async fn what_no_disk_could_name_is_refused_with_its_reason() {
+        let place = tempfile::tempdir().unwrap();
+        let control = ControlService::new(node(&place));
+        let reserve = |application_id: &str, shuffle_id| {
+            let application_id = application_id.to_owned();
+            let request =
+                proto::ReserveSlots { application_id, shuffle_id, ..proto::ReserveSlots::default() };
+            let response = control.reserve(&Message::of(&request).parse().unwrap()).unwrap();
+            (response.status, response.reason)
+        };
+        let failed = Status::ReserveSlotsFailed.code();
+        for long in [&"a".repeat(201), &"é".repeat(34), ""] {
+            let (status, reason) = reserve(long, 0);
+            assert!(status == failed && reason.contains("1 to 200 bytes"), "{reason}");
+        }
+        assert_eq!(reserve("app", -1), (failed, "a shuffle's number is not negative".to_owned()));
+        for (at, short) in (0..).zip(["a".repeat(200), "é".repeat(33)]) {
+            assert_eq!(reserve(&short, at).0, Status::Success.code(), "{short}");
+        }
     }
 
     #[tokio::test]

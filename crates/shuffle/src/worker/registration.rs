@@ -286,6 +286,7 @@ mod tests {
     use tokio::sync::mpsc;
 
     use super::*;
+    use crate::ids::ApplicationId;
     use crate::net::{self, Body, Listener, Reply, Service};
     use crate::wire::internal::{self, WorkerRegistered};
     use crate::wire::message::MessageType;
@@ -293,7 +294,7 @@ mod tests {
     use crate::wire::{Head, Limits};
     use crate::worker::node::tests::{node, node_with, options};
     use crate::worker::options::Options;
-    use crate::worker::store::segment::{FOLDER_LEN_MAX, Segment};
+    use crate::worker::store::segment::Segment;
 
     const WITHIN: Duration = Duration::from_secs(20);
 
@@ -428,7 +429,7 @@ mod tests {
 
     #[test]
     fn a_report_has_room_for_all_shuffles_that_a_worker_may_hold() {
-        let application = "a".repeat(FOLDER_LEN_MAX);
+        let application = "a".repeat(ApplicationId::FILE_NAME_LEN_MAX);
         let held = HeldShuffle {
             name: Some(ShuffleName { application, shuffle: i32::MAX }),
             locations: i64::MAX,

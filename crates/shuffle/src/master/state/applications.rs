@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::super::record::{PROPERTIES_MAX, Record, SHUFFLES_REMOVED_MAX, User};
 use super::{Application, Decision, Link, Now, Silent, Standing, State, Worker};
-use crate::ids::{ApplicationId, ShuffleId, ShuffleKey, WorkerId};
+use crate::ids::{ApplicationId, NotStorable, ShuffleId, ShuffleKey, WorkerId};
 
 /// The longest key, and the longest value, of a property that is kept, in bytes.
 const PROPERTY_BYTES_MAX: usize = 4096;
@@ -31,6 +31,17 @@ pub struct ApplicationHealth {
     pub shuffles: Vec<ShuffleId>,
 }
 
+/// Why an application, or a shuffle of it, is not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// A limit on applications or shuffles is reached.
+    #[error("the master's limit on applications or shuffles is reached")]
+    Full,
+    /// No worker could store its shuffles.
+    #[error(transparent)]
+    NotStorable(#[from] NotStorable),
+}
+
 impl State {
     /// An application's heartbeat. An unknown application becomes known: the journal's tail may have been lost in a restart,
     /// or the client never registers, as the JVM's.
@@ -40,7 +51,7 @@ impl State {
         pulse: ApplicationPulse,
     ) -> Decision<Option<ApplicationHealth>> {
         let mut decision = Decision::of(None);
-        let Some(application) = self.hear(now, &pulse.application, &mut decision) else { return decision };
+        let Ok(application) = self.hear(now, &pulse.application, &mut decision) else { return decision };
         let shuffles = application.shuffles.keys().copied().collect();
         let mut health = ApplicationHealth { shuffles, ..ApplicationHealth::default() };
         // A driver never uses a worker that is listed as excluded; with too few others its tasks would fail. Then it is not
@@ -61,19 +72,18 @@ impl State {
         decision
     }
 
-    /// An application registers. Returns whether there is room for it.
+    /// An application registers.
     pub fn register_application(
         &mut self,
         now: Now,
         application: &ApplicationId,
         user: User,
         mut properties: Vec<(String, String)>,
-    ) -> Decision<bool> {
-        let mut decision = Decision::of(true);
+    ) -> Decision<Result<(), Refusal>> {
+        let mut decision = Decision::of(Ok(()));
         let fits = |text: &String| text.len() <= PROPERTY_BYTES_MAX;
         properties.retain(|(key, value)| fits(key) && fits(value));
         properties.truncate(PROPERTIES_MAX);
-        let room = self.applications.len() < self.limits.applications_max;
         let heard = self.listened_by(now);
         match self.applications.get_mut(application) {
             Some(held) => {
@@ -83,11 +93,12 @@ impl State {
                     return decision;
                 }
             }
-            None if !room => {
-                decision.reply = false;
-                return decision;
+            None => {
+                decision.reply = self.check_new(application);
+                if decision.reply.is_err() {
+                    return decision;
+                }
             }
-            None => {}
         }
         let application = application.clone();
         let record = Record::ApplicationRegistered { application, user, properties, at_unix_ms: now.unix_ms };
@@ -132,27 +143,32 @@ impl State {
         decision
     }
 
-    /// An application lists shuffles that the master has lost: they are registered again. Returns whether there was room.
+    /// An application lists shuffles that the master has lost: as many are registered again as there is room for.
     pub fn revise_shuffles(
         &mut self,
         now: Now,
         application: &ApplicationId,
         shuffles: &[ShuffleId],
-    ) -> Decision<bool> {
-        let mut decision = Decision::of(true);
+    ) -> Decision<Result<(), Refusal>> {
+        let mut decision = Decision::of(Ok(()));
         // It counts as a sign of life: a client of 0.6.0 to 0.6.3 cannot read the answer and asks for minutes, and sends no
         // heartbeat meanwhile.
-        let Some(held) = self.hear(now, application, &mut decision) else {
-            decision.reply = false;
-            return decision;
+        let held = match self.hear(now, application, &mut decision) {
+            Ok(held) => held,
+            Err(refusal) => {
+                decision.reply = Err(refusal);
+                return decision;
+            }
         };
         let known = &held.shuffles;
         let lost: BTreeSet<&ShuffleId> = shuffles.iter().filter(|id| !known.contains_key(id)).collect();
         let key = |id: &ShuffleId| ShuffleKey { application: application.clone(), shuffle: *id };
         let mut lost: Vec<ShuffleKey> = lost.into_iter().map(key).collect();
         let room = self.limits.shuffles_max.saturating_sub(self.shuffle_count);
-        decision.reply = lost.len() <= room;
-        lost.truncate(room);
+        if lost.len() > room {
+            decision.reply = Err(Refusal::Full);
+            lost.truncate(room);
+        }
         self.take_back_deletions(&lost);
         for shuffle in lost {
             let record = Record::ShuffleRegistered { shuffle, at_unix_ms: now.unix_ms };
@@ -176,21 +192,37 @@ impl State {
         decision.reply.applications = silent;
     }
 
-    /// An application was heard; if unknown it becomes known. `None` if there is no room for it.
+    /// An application was heard; if unknown it becomes known.
+    ///
+    /// # Errors
+    /// It is unknown and not taken.
     pub(super) fn hear<T>(
         &mut self,
         now: Now,
         application: &ApplicationId,
         decision: &mut Decision<T>,
-    ) -> Option<&mut Application> {
-        if !self.ensure_application(now, application, decision) {
-            return None;
+    ) -> Result<&mut Application, Refusal> {
+        if !self.applications.contains_key(application) {
+            self.check_new(application)?;
+            let record = Record::ApplicationRegistered {
+                application: application.clone(),
+                user: User::default(),
+                properties: Vec::new(),
+                at_unix_ms: now.unix_ms,
+            };
+            self.commit(now, decision, record);
         }
         let heard = self.listened_by(now);
-        let held = self.applications.get_mut(application)?;
+        let held = self.applications.get_mut(application).expect("it is registered");
         held.heard = heard;
         held.heartbeat_unix_ms = now.unix_ms;
-        Some(held)
+        Ok(held)
+    }
+
+    /// Whether an unknown application may become known.
+    fn check_new(&self, application: &ApplicationId) -> Result<(), Refusal> {
+        application.check_storable()?;
+        if self.applications.len() < self.limits.applications_max { Ok(()) } else { Err(Refusal::Full) }
     }
 
     /// Sets the user of a known application, unless it has one already.
@@ -208,29 +240,6 @@ impl State {
             let record = Record::ApplicationRegistered { application, user, properties, at_unix_ms };
             self.commit(now, decision, record);
         }
-    }
-
-    /// Registers an application if it is unknown. Returns whether there was room.
-    fn ensure_application<T>(
-        &mut self,
-        now: Now,
-        application: &ApplicationId,
-        decision: &mut Decision<T>,
-    ) -> bool {
-        if self.applications.contains_key(application) {
-            return true;
-        }
-        if self.applications.len() >= self.limits.applications_max {
-            return false;
-        }
-        let record = Record::ApplicationRegistered {
-            application: application.clone(),
-            user: User::default(),
-            properties: Vec::new(),
-            at_unix_ms: now.unix_ms,
-        };
-        self.commit(now, decision, record);
-        true
     }
 
     /// Cancels orders to delete shuffles that turn out to be needed.
@@ -300,7 +309,7 @@ mod tests {
         Logged, NEWEST, at, delete, deletions_of, grant, holding, id, pulse, registration, request,
         restarted, run, state_of,
     };
-    use super::super::{Limits, NAMED_MAX, SlotRequest};
+    use super::super::{Limits, NAMED_MAX, SlotRefusal, SlotRequest};
     use super::*;
     use crate::report::{HeldShuffle, Registration, Report};
 
@@ -333,7 +342,7 @@ mod tests {
         assert_eq!(state.applications()[&app].heartbeat_unix_ms, now.unix_ms, "it was heard");
         assert_eq!([user("a"), User::default(), user("b")].map(|user| ask(&mut state, user)), [1, 0, 0]);
         let properties = vec![("key".to_owned(), "value".to_owned())];
-        assert!(state.register_application(now, &app, user("a"), properties.clone()).reply);
+        assert!(state.register_application(now, &app, user("a"), properties.clone()).reply.is_ok());
         assert_eq!(restarted(&state, now).applications()[&app].properties, properties);
         assert_eq!(state.applications()[&app].user, user("a"));
     }
@@ -564,11 +573,36 @@ mod tests {
             let revised = state.revise_shuffles(at(2), &application, &shuffles.map(ShuffleId));
             (revised.reply, revised.records.len())
         };
-        assert_eq!(revise([1, 0, 1]), (true, 2));
-        assert_eq!(revise([1, 0, 2]), (false, 0), "there is no room");
-        assert_eq!(revise([1, 0, 1]), (true, 0), "nothing is lost");
+        assert_eq!(revise([1, 0, 1]), (Ok(()), 2));
+        assert_eq!(revise([1, 0, 2]), (Err(Refusal::Full), 0), "there is no room");
+        assert_eq!(revise([1, 0, 1]), (Ok(()), 0), "nothing is lost");
         assert_eq!(state.worker_orders(NEWEST, &id(0), 0, 0), Ok(None));
         assert_eq!(restarted(&state, at(2)).shuffle_count(), 2);
+    }
+
+    #[test]
+    fn an_application_that_no_worker_could_store_is_not_taken() {
+        let mut state = state_of(1);
+        for (id, taken) in [
+            ("a".repeat(200), true),
+            ("a".repeat(201), false),
+            ("é".repeat(33), true),
+            ("é".repeat(34), false),
+        ] {
+            let application = ApplicationId::from(id);
+            let expected = application.check_storable().map_err(Refusal::from);
+            assert_eq!(expected.is_ok(), taken);
+            let asked = SlotRequest { application: application.clone(), ..request([].into()) };
+            let granted = state.request_slots(at(0), 5, asked).reply;
+            assert_eq!(granted.map(drop), expected.map_err(SlotRefusal::from));
+            assert_eq!(state.revise_shuffles(at(0), &application, &[ShuffleId(1)]).reply, expected);
+            let registered = state.register_application(at(0), &application, User::default(), vec![]);
+            assert_eq!(registered.reply, expected);
+            let pulse = ApplicationPulse { application: application.clone(), workers: vec![] };
+            assert_eq!(state.application_heartbeat(at(0), pulse).reply.is_some(), taken);
+            assert_eq!(state.applications().contains_key(&application), taken);
+        }
+        assert_eq!(state.applications().len(), 2);
     }
 
     #[test]
@@ -579,7 +613,7 @@ mod tests {
         let timeout = state.limits.application_timeout.as_secs();
         for second in (0..3 * timeout).step_by(5) {
             if second % (timeout / 2) == 0 {
-                assert!(state.revise_shuffles(at(second), &application, &[ShuffleId(0)]).reply);
+                assert_eq!(state.revise_shuffles(at(second), &application, &[ShuffleId(0)]).reply, Ok(()));
                 assert_eq!(state.applications()[&application].heartbeat_unix_ms, at(second).unix_ms);
             }
             assert_eq!(beat(&mut state, second, 0, 0, holding()), []);

@@ -42,7 +42,7 @@ use super::slots::SlotPolicy;
 use crate::ids::{ApplicationId, ShuffleId, ShuffleKey, WorkerId};
 use crate::report::Report;
 
-pub use self::applications::{ApplicationHealth, ApplicationPulse};
+pub use self::applications::{ApplicationHealth, ApplicationPulse, Refusal};
 pub use self::listening::Silent;
 pub use self::orders::OrderBatch;
 pub use self::shuffles::{SlotGrant, SlotRefusal, SlotRequest};

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::by_hand::ListFull;
 use super::{
-    ApplicationHealth, ApplicationPulse, Decision, Limits, Now, Silent, SlotGrant, SlotRefusal, SlotRequest,
-    State, Unregistered,
+    ApplicationHealth, ApplicationPulse, Decision, Limits, Now, Refusal, Silent, SlotGrant, SlotRefusal,
+    SlotRequest, State, Unregistered,
 };
 use crate::ids::{ApplicationId, PartitionId, ShuffleId, ShuffleKey, WorkerId};
 use crate::master::record::{Record, User};
@@ -57,10 +57,10 @@ decisions! {
     application_heartbeat(pulse: ApplicationPulse) -> Option<ApplicationHealth>;
     register_application(
         application: &ApplicationId, user: User, properties: Vec<(String, String)>
-    ) -> bool;
+    ) -> Result<(), Refusal>;
     remove_application(application: &ApplicationId) -> ();
     unregister_shuffles(application: &ApplicationId, shuffles: &[ShuffleId]) -> ();
-    revise_shuffles(application: &ApplicationId, shuffles: &[ShuffleId]) -> bool;
+    revise_shuffles(application: &ApplicationId, shuffles: &[ShuffleId]) -> Result<(), Refusal>;
     request_slots(random: u64, request: SlotRequest) -> Result<SlotGrant, SlotRefusal>;
     register_worker(connection: u64, registration: Registration) -> bool;
     worker_heartbeat(

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::super::record::{Record, User};
 use super::super::slots::{Candidate, Demand, allocate};
-use super::{Decision, Now, Shuffle, Standing, State, Worker};
+use super::{Decision, Now, Refusal, Shuffle, Standing, State, Worker};
 use crate::ids::{ApplicationId, PartitionId, ShuffleId, ShuffleKey, WorkerId};
 
 /// A request for partition locations. A client may ask repeatedly for the same shuffle and even the same partitions (as
@@ -55,9 +55,9 @@ pub enum SlotRefusal {
     /// The client wants workers with tags, and none has any (status 27, as a master of Celeborn's whose workers have none).
     #[error("the client asks for workers with tags by celeborn.tags.tagsExpr, and no worker has any")]
     NoTags,
-    /// A limit on applications or shuffles is reached (status 2).
-    #[error("the master's limit on applications or shuffles is reached")]
-    Full,
+    /// The application or its shuffle is not taken (status 2).
+    #[error(transparent)]
+    Refused(#[from] Refusal),
 }
 
 impl State {
@@ -68,7 +68,7 @@ impl State {
         random: u64,
         request: SlotRequest,
     ) -> Decision<Result<SlotGrant, SlotRefusal>> {
-        let mut decision = Decision::of(Err(SlotRefusal::Full));
+        let mut decision = Decision::of(Err(Refusal::Full.into()));
         let replicate = request.replicate;
         let grant = match self.grant(&request, random) {
             Ok(grant) => grant,
@@ -77,7 +77,13 @@ impl State {
                 return decision;
             }
         };
-        let Some(application) = self.hear(now, &request.application, &mut decision) else { return decision };
+        let application = match self.hear(now, &request.application, &mut decision) {
+            Ok(application) => application,
+            Err(refusal) => {
+                decision.reply = Err(refusal.into());
+                return decision;
+            }
+        };
         application.workers_min = workers_min(replicate);
         let is_registered = application.shuffles.contains_key(&request.shuffle);
         self.name_user(now, &request.application, request.user, &mut decision);

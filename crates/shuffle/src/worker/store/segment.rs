@@ -409,12 +409,9 @@ impl Writer<'_> {
     }
 }
 
-/// The longest name of an application's folder, in bytes; file systems take 255.
-pub(in crate::worker) const FOLDER_LEN_MAX: usize = 200;
-
 /// Whether a shuffle's files can be named.
 pub fn is_storable(key: &ShuffleKey) -> bool {
-    key.shuffle.0 >= 0 && !key.application.as_str().is_empty() && folder_name(key).len() <= FOLDER_LEN_MAX
+    key.shuffle.0 >= 0 && key.application.check_storable().is_ok()
 }
 
 /// The folder of a shuffle's files. An application's name is arbitrary text: other characters are written as `%XX`, so that
@@ -425,17 +422,10 @@ pub fn folder(directory: &Directory, key: &ShuffleKey) -> PathBuf {
 
 fn folder_name(key: &ShuffleKey) -> String {
     let application = key.application.as_str();
-    let is_taken = OWN_FILES.contains(&application);
-    let mut name = String::new();
-    for (at, byte) in application.bytes().enumerate() {
-        let plain = byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-' || (byte == b'.' && at > 0);
-        if plain && !is_taken {
-            name.push(char::from(byte));
-        } else {
-            name.push_str(&format!("%{byte:02X}"));
-        }
+    if OWN_FILES.contains(&application) {
+        return application.bytes().map(|byte| format!("%{byte:02X}")).collect();
     }
-    name
+    key.application.file_name()
 }
 
 /// The application that a folder's name stands for, if [`folder`] created it.
