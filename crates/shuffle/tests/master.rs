@@ -362,8 +362,36 @@ async fn the_http_api_shows_and_changes_what_celeborns_does() {
         assert_eq!(http(address, "POST /api/v1/applications/delete_apps", &delete).await.0, 400);
     }
     assert_eq!(get("/api/v1/shuffles").await["shuffleIds"].as_array().unwrap().len(), 2, "nothing was done");
-    let delete = "{\"apps\":[\"app-1\"]}";
-    assert_eq!(http(address, "POST /api/v1/applications/delete_apps", delete).await.0, 200);
+    for (path, body, expected, why) in [
+        (
+            "shuffles/unregister",
+            r#"{"appId":"app-1","shuffleIds":[5,77]}"#.to_owned(),
+            (200, true),
+            "unregistered 5; not known: 77\"",
+        ),
+        (
+            "shuffles/unregister",
+            r#"{"appId":"app-9","shuffleIds":[6]}"#.to_owned(),
+            (200, true),
+            "unregistered nothing; not known: 6\"",
+        ),
+        (
+            "applications/revise_lost_shuffles",
+            format!(r#"{{"appId":"{}","shuffleIds":[1]}}"#, "a".repeat(201)),
+            (400, false),
+            "1 to 200 bytes",
+        ),
+        (
+            "applications/delete_apps",
+            r#"{"apps":["app-1","app-9"]}"#.to_owned(),
+            (200, true),
+            "deleted app-1; not known: app-9\"",
+        ),
+    ] {
+        let (status, answer) = http(address, &format!("POST /api/v1/{path}"), &body).await;
+        assert_eq!((status, answer.contains("\"success\":true")), expected, "{path} {answer}");
+        assert!(answer.contains(why), "{path} {answer}");
+    }
     assert_eq!(get("/api/v1/shuffles").await["shuffleIds"], serde_json::json!([]));
     assert_eq!(get("/api/v1/masters").await["groupId"], "yeoul");
     let names = get("/api/v1/conf").await;

@@ -35,7 +35,7 @@ impl MasterPages {
         let mut unknown = [&add[..], &remove[..]].concat();
         self.shared.read(|state| unknown.retain(|worker| !state.is_registered(worker)));
         let message = format!("excluded {}, put back {}", list(&add), list(&remove));
-        Ok(handled(true, message + &not_registered(&unknown)))
+        Ok(handled(true, message + &but("not registered", &unknown)))
     }
 
     async fn forget(&self, body: &[u8]) -> Result<Response, Response> {
@@ -74,17 +74,20 @@ impl MasterPages {
         if told.is_empty() {
             return Err(refused(format!("none of them is registered: {}", list(&unknown))));
         }
-        Ok(handled(true, format!("told {} to {event_type}", list(&told)) + &not_registered(&unknown)))
+        Ok(handled(true, format!("told {} to {event_type}", list(&told)) + &but("not registered", &unknown)))
     }
 
     async fn delete_applications(&self, body: &[u8]) -> Result<Response, Response> {
         let Applications { apps } = parse(body)?;
         at_most(&apps)?;
         let applications: Result<Vec<_>, _> = apps.iter().map(|text| application_id(text)).collect();
-        for application in applications? {
-            self.shared.decide(|state, now| state.remove_application(now, &application)).await;
+        let applications = applications?;
+        let (known, unknown): (Vec<&ApplicationId>, Vec<&ApplicationId>) =
+            self.shared.read(|state| applications.iter().partition(|application| state.knows(application)));
+        for application in &applications {
+            self.shared.decide(|state, now| state.remove_application(now, application)).await;
         }
-        Ok(handled(true, format!("deleted {}", list(&apps))))
+        Ok(handled(true, format!("deleted {}", list(&known)) + &but("not known", &unknown)))
     }
 
     async fn revise(&self, body: &[u8]) -> Result<Response, Response> {
@@ -97,8 +100,13 @@ impl MasterPages {
 
     async fn unregister(&self, body: &[u8]) -> Result<Response, Response> {
         let (application, shuffles) = application_shuffles(body)?;
+        let (known, unknown): (Vec<&ShuffleId>, Vec<&ShuffleId>) = self.shared.read(|state| {
+            let registered = state.applications().get(&application).map(|held| &held.shuffles);
+            shuffles.iter().partition(|id| registered.is_some_and(|registered| registered.contains_key(id)))
+        });
+        // The unknown ones, too: a worker that reports one later is told to delete it.
         self.shared.decide(|state, now| state.unregister_shuffles(now, &application, &shuffles)).await;
-        Ok(handled(true, format!("unregistered {}", list(&shuffles))))
+        Ok(handled(true, format!("unregistered {}", list(&known)) + &but("not known", &unknown)))
     }
 
     fn metrics(&self) -> String {
@@ -261,9 +269,9 @@ fn refused(why: String) -> Response {
     handled_with(400, false, why)
 }
 
-/// Added to the answer if some of the workers are not registered.
-fn not_registered(unknown: &[WorkerId]) -> String {
-    if unknown.is_empty() { String::new() } else { format!("; not registered: {}", list(unknown)) }
+/// Added to an answer if something that was named is not there.
+fn but<T: ToString>(what: &str, unknown: &[T]) -> String {
+    if unknown.is_empty() { String::new() } else { format!("; {what}: {}", list(unknown)) }
 }
 
 fn list<T: ToString>(items: &[T]) -> String {

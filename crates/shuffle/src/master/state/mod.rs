@@ -271,6 +271,11 @@ impl State {
         decision.records.push(record);
     }
 
+    /// Whether an application is registered, or was silent for too long and may still come back.
+    pub fn knows(&self, application: &ApplicationId) -> bool {
+        self.applications.contains_key(application) || self.tombstones.let_go_of(application).next().is_some()
+    }
+
     /// All applications.
     pub fn applications(&self) -> &BTreeMap<ApplicationId, Application> {
         &self.applications
