@@ -81,51 +81,15 @@ impl MasterService {
                 shared.change(|state| state.workers_reported_failed(&workers));
                 Message::ONE_WAY_RESPONSE.into()
             }
-            MessageType::REGISTER_APPLICATION_INFO => {
-                let request = message.parse::<received::RegisterApplicationInfo>()?;
-                let application = messages::application_id(&request.app_id)?;
-                let user = messages::user(request.user_identifier.as_ref());
-                let properties = messages::properties(&request)?;
-                let registered = shared
-                    .decide(|state, now| state.register_application(now, &application, user, properties))
-                    .await;
-                if let Err(refusal) = registered {
-                    tracing::warn!(%application, %refusal, "an application is not taken");
-                }
-                Message::ONE_WAY_RESPONSE.into()
-            }
-            MessageType::REVISE_LOST_SHUFFLES => {
-                let request = message.parse::<received::ReviseLostShuffles>()?;
-                let application = messages::application_id(&request.app_id)?;
-                let shuffles = messages::shuffle_ids(&request, received::ReviseLostShuffles::LOST_SHUFFLES)?;
-                let revised =
-                    shared.decide(|state, now| state.revise_shuffles(now, &application, &shuffles)).await;
-                let message = revised.err().map_or_else(String::new, |refusal| refusal.to_string());
-                Answer::of(&proto::ReviseLostShufflesResponse { success: revised.is_ok(), message })
-            }
+            MessageType::REGISTER_APPLICATION_INFO => self.register_application(&message.parse()?).await?,
+            MessageType::REVISE_LOST_SHUFFLES => self.revise_shuffles(&message.parse()?).await?,
             // Clients before 0.3 returned slots one by one; we do not count slots.
             MessageType::RELEASE_SLOTS => {
                 Answer::of(&proto::ReleaseSlotsResponse { status: Status::Success.code() })
             }
             MessageType::WORKER_REGISTER => self.register_worker(connection, &message.parse()?).await?,
             MessageType::WORKER_HEARTBEAT => self.worker_heartbeat(connection, &message.parse()?).await?,
-            MessageType::WORKER_LEAVE => {
-                let request = message.parse::<received::WorkerLeave>()?;
-                let worker = messages::worker(request.worker.as_ref())?;
-                let phase = Phase::from(request.phase());
-                let (incarnation, gone) = (request.incarnation, request.gone);
-                let left = shared
-                    .decide(|state, now| state.worker_leaves(now, &worker, incarnation, phase, gone))
-                    .await;
-                let what = match (phase, gone) {
-                    (Phase::Decommissioning, false) => "is decommissioned: it takes nothing new",
-                    (Phase::Decommissioning, true) => "has left for good",
-                    (_, false) => "is stopping",
-                    (_, true) => "has stopped",
-                };
-                tracing::info!(%worker, "a worker {what}");
-                Answer::of(&internal::WorkerLeaveReply { status: status(left).code() })
-            }
+            MessageType::WORKER_LEAVE => self.worker_leaves(&message.parse()?).await?,
             kind => return Err(unknown(kind)),
         })
     }
@@ -159,6 +123,35 @@ impl MasterService {
         let application = messages::application_id(application)?;
         self.shared.decide(|state, now| state.unregister_shuffles(now, &application, &shuffles)).await;
         Ok(())
+    }
+
+    async fn register_application(
+        &self,
+        request: &Received<received::RegisterApplicationInfo>,
+    ) -> Result<Answer, DecodeError> {
+        let application = messages::application_id(&request.app_id)?;
+        let user = messages::user(request.user_identifier.as_ref());
+        let properties = messages::properties(request)?;
+        let registered = self
+            .shared
+            .decide(|state, now| state.register_application(now, &application, user, properties))
+            .await;
+        if let Err(refusal) = registered {
+            tracing::warn!(%application, %refusal, "an application is not taken");
+        }
+        Ok(Message::ONE_WAY_RESPONSE.into())
+    }
+
+    async fn revise_shuffles(
+        &self,
+        request: &Received<received::ReviseLostShuffles>,
+    ) -> Result<Answer, DecodeError> {
+        let application = messages::application_id(&request.app_id)?;
+        let shuffles = messages::shuffle_ids(request, received::ReviseLostShuffles::LOST_SHUFFLES)?;
+        let revised =
+            self.shared.decide(|state, now| state.revise_shuffles(now, &application, &shuffles)).await;
+        let message = revised.err().map_or_else(String::new, |refusal| refusal.to_string());
+        Ok(Answer::of(&proto::ReviseLostShufflesResponse { success: revised.is_ok(), message }))
     }
 
     async fn register_worker(
@@ -202,6 +195,24 @@ impl MasterService {
             })
             .await;
         Ok(Answer::of(&internal::WorkerHeartbeatReply { status: status(heard).code() }))
+    }
+
+    async fn worker_leaves(&self, request: &Received<received::WorkerLeave>) -> Result<Answer, DecodeError> {
+        let worker = messages::worker(request.worker.as_ref())?;
+        let phase = Phase::from(request.phase());
+        let (incarnation, gone) = (request.incarnation, request.gone);
+        let left = self
+            .shared
+            .decide(|state, now| state.worker_leaves(now, &worker, incarnation, phase, gone))
+            .await;
+        let what = match (phase, gone) {
+            (Phase::Decommissioning, false) => "is decommissioned: it takes nothing new",
+            (Phase::Decommissioning, true) => "has left for good",
+            (_, false) => "is stopping",
+            (_, true) => "has stopped",
+        };
+        tracing::info!(%worker, "a worker {what}");
+        Ok(Answer::of(&internal::WorkerLeaveReply { status: status(left).code() }))
     }
 }
 

@@ -89,12 +89,6 @@ impl ControlService {
         if request.partition_type != PARTITION_TYPE_REDUCE {
             return Ok(refuse(Status::ReserveSlotsFailed, "map partitions (Flink) are not served"));
         }
-        let split = SplitPolicy {
-            enabled: request.partition_split_enabled && self.node.options.split_enabled,
-            threshold_bytes: u64::try_from(request.split_threshold).unwrap_or(0),
-            mode: SplitMode::from_wire(request.split_mode),
-            hard_bytes: self.node.options.split_bytes_max,
-        };
         let too_many =
             || refuse(Status::ReserveSlotsFailed, "the shuffle has too many locations on this worker");
         // Before they are made, because a reservation takes far more than its bytes in the request.
@@ -106,24 +100,7 @@ impl ControlService {
         if !has_room(count) && !has_room(count.saturating_sub(self.count_here(&key, request)?)) {
             return Ok(refuse(Status::NoAvailableWorkingDir, NO_SPACE));
         }
-        let mut reservations = Vec::with_capacity(count);
-        // Thousands of locations have a handful of peers.
-        let mut peers: HashSet<Arc<str>> = HashSet::new();
-        let mut shared = |address: String| match peers.get(address.as_str()) {
-            Some(peer) => Arc::clone(peer),
-            None => {
-                let peer: Arc<str> = address.into();
-                peers.insert(Arc::clone(&peer));
-                peer
-            }
-        };
-        let mut foreign = None;
-        request.locations(|Location { id, mode, worker, peer }| {
-            foreign = foreign.or(Some(worker.push_port).filter(|port| !self.node.has_push_port(*port)));
-            let peer = peer.filter(|_| mode == Mode::Primary);
-            let peer = peer.map(|peer| shared(peer.address(peer.replicate_port)));
-            reservations.push(Reservation { file: FileName { location: id, mode }, peer, split });
-        })?;
+        let (reservations, foreign) = self.wanted(request, count)?;
         // From before a restart: an executor would try three times to connect, and wait 5 s before each.
         if let Some(port) = foreign {
             let reason =
@@ -168,6 +145,39 @@ impl ControlService {
                 refuse(Status::ReserveSlotsFailed, &reason)
             }
         })
+    }
+
+    /// The `count` locations that a request wants, and a port for pushes among them that this worker does not have.
+    fn wanted(
+        &self,
+        request: &Received<received::ReserveSlots>,
+        count: usize,
+    ) -> Result<(Vec<Reservation>, Option<u16>)> {
+        let split = SplitPolicy {
+            enabled: request.partition_split_enabled && self.node.options.split_enabled,
+            threshold_bytes: u64::try_from(request.split_threshold).unwrap_or(0),
+            mode: SplitMode::from_wire(request.split_mode),
+            hard_bytes: self.node.options.split_bytes_max,
+        };
+        let mut reservations = Vec::with_capacity(count);
+        // Thousands of locations have a handful of peers.
+        let mut peers: HashSet<Arc<str>> = HashSet::new();
+        let mut shared = |address: String| match peers.get(address.as_str()) {
+            Some(peer) => Arc::clone(peer),
+            None => {
+                let peer: Arc<str> = address.into();
+                peers.insert(Arc::clone(&peer));
+                peer
+            }
+        };
+        let mut foreign = None;
+        request.locations(|Location { id, mode, worker, peer }| {
+            foreign = foreign.or(Some(worker.push_port).filter(|port| !self.node.has_push_port(*port)));
+            let peer = peer.filter(|_| mode == Mode::Primary);
+            let peer = peer.map(|peer| shared(peer.address(peer.replicate_port)));
+            reservations.push(Reservation { file: FileName { location: id, mode }, peer, split });
+        })?;
+        Ok((reservations, foreign))
     }
 
     /// How many locations of a request are here already: who had no answer asks again.

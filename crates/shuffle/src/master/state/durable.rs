@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::orders::Orders;
 use super::{Application, Departure, LISTED_MAX, Link, Now, Shuffle, State, Worker};
-use crate::ids::ShuffleKey;
-use crate::master::record::Record;
+use crate::ids::{ApplicationId, ShuffleId, ShuffleKey, WorkerId};
+use crate::master::record::{Record, User};
 use crate::report::Report;
 
 /// The workers that an application is assumed to need before its first request for slots to this process: two, for replicas.
@@ -17,88 +17,22 @@ impl State {
     pub fn apply(&mut self, now: Now, record: &Record) {
         match record {
             Record::ApplicationRegistered { application, user, properties, at_unix_ms } => {
-                self.tombstones.revive(application);
-                let heard = self.listened_by(now);
-                let entry = self.applications.entry(application.clone()).or_insert_with(|| Application {
-                    user: user.clone(),
-                    properties: Vec::new(),
-                    registered_unix_ms: *at_unix_ms,
-                    heartbeat_unix_ms: 0,
-                    shuffles: BTreeMap::new(),
-                    heard,
-                    location_bytes: None,
-                    workers_min: WORKERS_MIN_UNKNOWN,
-                });
-                entry.user = user.clone();
-                entry.properties.clone_from(properties);
+                self.application_registered(now, application, user, properties, *at_unix_ms);
             }
             Record::ApplicationRemoved { application, silent, .. } => {
-                let removed = self.applications.remove(application).map(|removed| removed.shuffles);
-                let removed = removed.unwrap_or_default();
-                self.shuffle_count -= removed.len();
-                // Silence is not an end: this master may have been cut off, and what workers report later waits for the
-                // application, like everything unknown.
-                if *silent {
-                    self.tombstones.let_go(now.monotonic, application, removed.into_keys());
-                } else {
-                    self.tombstones.bury_application(now.monotonic, application);
-                }
+                self.application_removed(now, application, *silent);
             }
             Record::ShuffleRegistered { shuffle, at_unix_ms } => {
-                let Some(application) = self.applications.get_mut(&shuffle.application) else { return };
-                let is_again = self.tombstones.has_shuffle(shuffle);
-                self.tombstones.unbury(shuffle);
-                application.shuffles.entry(shuffle.shuffle).or_insert_with(|| {
-                    self.shuffle_count += 1;
-                    Shuffle { registered_unix_ms: *at_unix_ms, driver: None, workers: None, is_again }
-                });
+                self.shuffle_registered(shuffle, *at_unix_ms);
             }
             Record::ShufflesRemoved { application, shuffles, .. } => {
-                for id in shuffles {
-                    let held = self.applications.get_mut(application);
-                    if held.is_some_and(|held| held.shuffles.remove(id).is_some()) {
-                        self.shuffle_count -= 1;
-                    }
-                    let shuffle = ShuffleKey { application: application.clone(), shuffle: *id };
-                    self.tombstones.bury_shuffle(now.monotonic, &shuffle);
-                }
+                self.shuffles_removed(now, application, shuffles);
             }
             Record::WorkerRegistered { worker, http_port, network_location } => {
-                self.departed.remove(worker);
-                self.lost.remove(&worker.host);
-                let entry = self.workers.entry(worker.clone()).or_insert_with(|| Worker {
-                    http_port: *http_port,
-                    network_location: String::new(),
-                    version: String::new(),
-                    report: Report::default(),
-                    heartbeat_unix_ms: 0,
-                    link: Link::Unconfirmed,
-                    locations_granted: 0,
-                    push_ports: Vec::new(),
-                    incarnation: None,
-                    heard: now.monotonic,
-                    orders: Orders::default(),
-                    unknown: BTreeMap::new(),
-                    held: BTreeMap::new(),
-                });
-                entry.http_port = *http_port;
-                entry.network_location.clone_from(network_location);
+                self.worker_registered(now, worker, *http_port, network_location);
             }
             Record::WorkerRemoved { worker, at_unix_ms, left } => {
-                if *left {
-                    self.leaving_by_hand.remove(worker);
-                    self.staying_by_hand.remove(worker);
-                }
-                if self.workers.remove(worker).is_none() {
-                    return;
-                }
-                if !left && self.lost.len() < LISTED_MAX {
-                    self.lost.insert(worker.host.clone(), now.monotonic);
-                }
-                if self.departed.len() < LISTED_MAX {
-                    let departure = Departure { at_unix_ms: *at_unix_ms, left: *left, seen: now.monotonic };
-                    self.departed.insert(worker.clone(), departure);
-                }
+                self.worker_removed(now, worker, *at_unix_ms, *left);
             }
             Record::WorkerExcluded { worker } => {
                 if self.excluded_by_hand.len() < LISTED_MAX {
@@ -126,6 +60,103 @@ impl State {
             Record::WorkerForgotten { worker } => {
                 self.departed.remove(worker);
             }
+        }
+    }
+
+    fn application_registered(
+        &mut self,
+        now: Now,
+        application: &ApplicationId,
+        user: &User,
+        properties: &[(String, String)],
+        at_unix_ms: u64,
+    ) {
+        self.tombstones.revive(application);
+        let heard = self.listened_by(now);
+        let entry = self.applications.entry(application.clone()).or_insert_with(|| Application {
+            user: user.clone(),
+            properties: Vec::new(),
+            registered_unix_ms: at_unix_ms,
+            heartbeat_unix_ms: 0,
+            shuffles: BTreeMap::new(),
+            heard,
+            location_bytes: None,
+            workers_min: WORKERS_MIN_UNKNOWN,
+        });
+        entry.user = user.clone();
+        entry.properties = properties.to_vec();
+    }
+
+    fn application_removed(&mut self, now: Now, application: &ApplicationId, silent: bool) {
+        let removed = self.applications.remove(application).map(|removed| removed.shuffles);
+        let removed = removed.unwrap_or_default();
+        self.shuffle_count -= removed.len();
+        // Silence is not an end: this master may have been cut off, and what workers report later waits for the
+        // application, like everything unknown.
+        if silent {
+            self.tombstones.let_go(now.monotonic, application, removed.into_keys());
+        } else {
+            self.tombstones.bury_application(now.monotonic, application);
+        }
+    }
+
+    fn shuffle_registered(&mut self, shuffle: &ShuffleKey, at_unix_ms: u64) {
+        let Some(application) = self.applications.get_mut(&shuffle.application) else { return };
+        let is_again = self.tombstones.has_shuffle(shuffle);
+        self.tombstones.unbury(shuffle);
+        application.shuffles.entry(shuffle.shuffle).or_insert_with(|| {
+            self.shuffle_count += 1;
+            Shuffle { registered_unix_ms: at_unix_ms, driver: None, workers: None, is_again }
+        });
+    }
+
+    fn shuffles_removed(&mut self, now: Now, application: &ApplicationId, shuffles: &[ShuffleId]) {
+        for id in shuffles {
+            let held = self.applications.get_mut(application);
+            if held.is_some_and(|held| held.shuffles.remove(id).is_some()) {
+                self.shuffle_count -= 1;
+            }
+            let shuffle = ShuffleKey { application: application.clone(), shuffle: *id };
+            self.tombstones.bury_shuffle(now.monotonic, &shuffle);
+        }
+    }
+
+    fn worker_registered(&mut self, now: Now, worker: &WorkerId, http_port: u16, network_location: &str) {
+        self.departed.remove(worker);
+        self.lost.remove(&worker.host);
+        let entry = self.workers.entry(worker.clone()).or_insert_with(|| Worker {
+            http_port,
+            network_location: String::new(),
+            version: String::new(),
+            report: Report::default(),
+            heartbeat_unix_ms: 0,
+            link: Link::Unconfirmed,
+            locations_granted: 0,
+            push_ports: Vec::new(),
+            incarnation: None,
+            heard: now.monotonic,
+            orders: Orders::default(),
+            unknown: BTreeMap::new(),
+            held: BTreeMap::new(),
+        });
+        entry.http_port = http_port;
+        entry.network_location = network_location.to_owned();
+    }
+
+    fn worker_removed(&mut self, now: Now, worker: &WorkerId, at_unix_ms: u64, left: bool) {
+        if left {
+            self.leaving_by_hand.remove(worker);
+            self.staying_by_hand.remove(worker);
+        }
+        if self.workers.remove(worker).is_none() {
+            return;
+        }
+        if !left && self.lost.len() < LISTED_MAX {
+            self.lost.insert(worker.host.clone(), now.monotonic);
+        }
+        if self.departed.len() < LISTED_MAX {
+            let departure = Departure { at_unix_ms, left, seen: now.monotonic };
+            self.departed.insert(worker.clone(), departure);
         }
     }
 
