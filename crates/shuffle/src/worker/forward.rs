@@ -13,7 +13,6 @@ use tokio::task::JoinHandle;
 use super::memory::Charge;
 use super::node::Node;
 use super::replicate::{self, Copied};
-use crate::ids::ShuffleKey;
 use crate::net::{Payload, PieceFuture, PieceSource};
 use crate::wire::{Header, Status};
 
@@ -69,7 +68,6 @@ impl Forward {
     pub fn begin(
         node: &Arc<Node>,
         (peer, within): (Arc<str>, Duration),
-        shuffle: &ShuffleKey,
         header: Header,
         len: usize,
         charge: Charge,
@@ -78,12 +76,12 @@ impl Forward {
         let (rest, last) = oneshot::channel();
         let source = Pieces { pieces: waiting, rest: Some(last) };
         let body = Payload::pull(len, Box::new(source)).with_guard(charge);
-        let (node, application) = (Arc::clone(node), shuffle.application.clone());
+        let node = Arc::clone(node);
         let copied = tokio::spawn(async move {
-            let client = node.peers.lend(&application);
+            let client = node.peers.lend(&peer);
             let copied = replicate::send(&client, &peer, header, body, within).await;
             if matches!(copied, Copied::Status(_)) {
-                node.peers.take_back(&application, client);
+                node.peers.take_back(peer, client);
             }
             copied
         });

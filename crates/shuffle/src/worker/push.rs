@@ -104,7 +104,7 @@ impl PushService {
         };
         let mut copy = peer.map(|peer| {
             let charge = charge.split(forward::COST_BYTES);
-            Forward::begin(&self.node, peer, &push.shuffle, push.copy_header(), len, charge)
+            Forward::begin(&self.node, peer, push.copy_header(), len, charge)
         });
         let store = &self.node.store;
         let mut buffer = store.buffers().take_charged(len, charge, store.memory());
