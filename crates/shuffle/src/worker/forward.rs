@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use super::memory::Charge;
 use super::node::Node;
 use super::replicate::{self, Copied};
-use crate::net::{Payload, PieceFuture, PieceSource};
+use crate::net::{Client, Payload, PieceFuture, PieceSource};
 use crate::wire::{Header, Status};
 
 /// A body above this is sent on while it arrives. The stock client sends 64 KiB, and more only for a large row; Sail sends
@@ -40,7 +40,10 @@ pub struct Forward {
     pieces: mpsc::Sender<Bytes>,
     rest: oneshot::Sender<Bytes>,
     sent: usize,
-    copied: JoinHandle<Copied>,
+    /// The answer, and its connection.
+    copied: JoinHandle<(Copied, Client)>,
+    node: Arc<Node>,
+    peer: Arc<str>,
 }
 
 /// The pieces, and after them the rest.
@@ -76,16 +79,12 @@ impl Forward {
         let (rest, last) = oneshot::channel();
         let source = Pieces { pieces: waiting, rest: Some(last) };
         let body = Payload::pull(len, Box::new(source)).with_guard(charge);
-        let node = Arc::clone(node);
+        let (client, address) = (node.peers.lend(&peer), Arc::clone(&peer));
         let copied = tokio::spawn(async move {
-            let client = node.peers.lend(&peer);
-            let copied = replicate::send(&client, &peer, header, body, within).await;
-            if matches!(copied, Copied::Status(_)) {
-                node.peers.take_back(peer, client);
-            }
-            copied
+            let copied = replicate::send(&client, &address, header, body, within).await;
+            (copied, client)
         });
-        Self { pieces, rest, sent: 0, copied }
+        Self { pieces, rest, sent: 0, copied, node: Arc::clone(node), peer }
     }
 
     /// Sends on what has arrived of the body, as far as the connection keeps up.
@@ -100,12 +99,20 @@ impl Forward {
 
     /// Sends the rest of the body, and waits for the answer.
     pub async fn finish(self, body: Bytes) -> Copied {
-        let Self { pieces, rest, sent, copied } = self;
+        let Self { pieces, rest, sent, copied, node, peer } = self;
         // The other worker may be gone: then its answer says so.
-        let _ = rest.send(body.slice(sent..));
+        let is_sent = rest.send(body.slice(sent..)).is_ok();
         drop(pieces);
-        copied.await.unwrap_or_else(|panic| {
-            Copied::Failed(Status::PushDataFailNonCriticalCauseReplica, panic.to_string())
-        })
+        match copied.await {
+            Ok((copied, client)) => {
+                // Not before the connection has all of the body, however early the answer is: the next copy would wait
+                // behind this one, and end with it if it breaks off.
+                if is_sent && matches!(copied, Copied::Status(_)) {
+                    node.peers.take_back(peer, client);
+                }
+                copied
+            }
+            Err(panic) => Copied::Failed(Status::PushDataFailNonCriticalCauseReplica, panic.to_string()),
+        }
     }
 }
