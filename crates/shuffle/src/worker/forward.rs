@@ -27,8 +27,9 @@ pub const PIECE_BYTES: usize = 128 << 10;
 /// up the client's other pushes.
 const PIECES_WAITING: usize = 2;
 
-/// Bytes of memory that a copy needs besides the body: the pieces that wait, and the one that is being sent.
-pub const COST_BYTES: u64 = (PIECE_BYTES * (PIECES_WAITING + 1)) as u64;
+/// Bytes of memory that a copy needs besides the body: the pieces that wait, the one that is being sent, and the next one,
+/// which the connection asks for meanwhile.
+pub const COST_BYTES: u64 = (PIECE_BYTES * (PIECES_WAITING + 2)) as u64;
 
 /// Whether a body of this length is worth it.
 pub fn is_worth_it(len: usize) -> bool {
@@ -114,5 +115,31 @@ impl Forward {
             }
             Err(panic) => Copied::Failed(Status::PushDataFailNonCriticalCauseReplica, panic.to_string()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::worker::node::tests::node;
+
+    /// A connection holds two pieces, see [`PieceSource`].
+    #[tokio::test]
+    async fn what_a_copy_holds_besides_the_body_is_charged() {
+        let place = tempfile::tempdir().unwrap();
+        let (pieces, waiting) = mpsc::channel(PIECES_WAITING);
+        let (rest, last) = oneshot::channel();
+        let copied = tokio::spawn(std::future::pending());
+        let mut forward =
+            Forward { pieces, rest, sent: 0, copied, node: node(&place), peer: "peer:1".into() };
+        let mut connection = Pieces { pieces: waiting, rest: Some(last) };
+        let body = vec![7; 10 * PIECE_BYTES];
+        let mut held = Vec::new();
+        for _ in 0..2 {
+            forward.arrived(&body);
+            held.push(connection.next().await.unwrap().expect("there is more"));
+        }
+        forward.arrived(&body);
+        assert_eq!(forward.sent as u64, COST_BYTES, "it is all that was copied");
     }
 }
