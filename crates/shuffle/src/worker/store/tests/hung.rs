@@ -37,6 +37,10 @@ async fn push_merged(store: &Store, shuffle: &Arc<Shuffle>, map: i32) {
     }
 }
 
+async fn in_time<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(WITHIN, future).await.expect("in time")
+}
+
 fn is_hung(directory: &Directory) -> bool {
     !directory.is_to_hang() && !directory.is_idle()
 }
@@ -70,12 +74,11 @@ fn what_a_disk_that_hangs_was_given_goes_to_another() {
         assert_eq!(well.written(), 0);
         hung.hangs();
         for _ in 0..100 {
-            let pushed = tokio::time::timeout(WITHIN, push_merged(&store, &shuffle, map));
-            pushed.await.expect("the other disk makes room");
+            in_time(push_merged(&store, &shuffle, map)).await; // the other disk makes room
             map += 1;
         }
         commit(&shuffle, PARTITIONS);
-        let failed = tokio::time::timeout(WITHIN, store.flush()).await.expect("it ends");
+        let failed = in_time(store.flush()).await;
         assert_eq!((failed.len(), shuffle.resident(), hung.written()), (0, 0, 0));
         assert!(well.written() > map as u64 * FRAME && hung.health() == Health::Failed);
 
@@ -102,7 +105,7 @@ fn what_comes_of_a_write_after_it_was_given_up_changes_nothing() {
         let given_up = spill(&store, 0);
         until(|| is_hung(&hung)).await;
         hung.hangs();
-        assert!(!given_up.await.unwrap());
+        assert!(!in_time(given_up).await.unwrap());
         // More comes to one location, and both go to the other disk, in other runs.
         batches.push(batch(7, 0, 1, 3000));
         assert!(append(&store, &shuffle, 0, &batches[2]));
@@ -140,8 +143,8 @@ fn a_flush_writes_elsewhere_what_a_disk_keeps_that_hangs() {
         let flushed = tokio::spawn(async move { flushing.flush_in_steps(WITHIN).await.len() });
         tokio::time::sleep(Duration::from_millis(20)).await;
         hung.hangs();
-        let failed = tokio::time::timeout(WITHIN, flushed).await.expect("it ends").unwrap();
-        assert_eq!((failed, shuffle.resident(), given_up.await.unwrap()), (0, 0, false));
+        let failed = in_time(flushed).await.unwrap();
+        assert_eq!((failed, shuffle.resident(), in_time(given_up).await.unwrap()), (0, 0, false));
         drop(goes_on);
         until(|| hung.is_idle()).await;
         drop(hung);
