@@ -7,9 +7,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use tokio::task::JoinSet;
 use yeoul_shuffle::client::{Application, Options, Shuffle, Writer};
 use yeoul_shuffle::ids::{AttemptId, MapId, PartitionId, ShuffleId, SplitMode, WorkerId};
+use yeoul_shuffle::net::Client;
+use yeoul_shuffle::wire::message::{Message, Typed};
+use yeoul_shuffle::wire::{Header, proto};
 use yeoul_shuffle::{Kind, master, worker};
 
 struct Cluster {
@@ -112,6 +116,59 @@ async fn verify(shuffle: &Shuffle, partition: i32, maps: std::ops::Range<i32>, b
     }
     let expected = maps.flat_map(|map| (0..batches).map(move |sequence| ((map, sequence), 1)));
     assert_eq!(seen, expected.collect());
+}
+
+fn decoded<A: Typed>(answer: Bytes) -> A {
+    A::decode(Message::decode_bare(answer).unwrap().payload.unwrap_or_default()).unwrap()
+}
+
+/// Somebody else has so many streams open that a small worker opens no more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_opens_no_more_streams_has_lost_nothing() {
+    let mut cluster = Cluster::start(0).await;
+    cluster.places.push(tempfile::tempdir().unwrap());
+    let options =
+        worker::Options { memory_bytes: 48 << 20, ..cluster.worker_options(0, Duration::from_secs(1)) };
+    let worker = worker::Server::start(options).await.unwrap();
+    cluster.master.wait_for_workers(1, Duration::from_secs(20)).await.unwrap();
+    let application = Application::start(cluster.options()).await.unwrap();
+    let shuffle = application.register(ShuffleId(0), 1, 1).await.unwrap();
+    write(&shuffle, 0, 0, 1, 10, 100).await;
+    shuffle.commit().await.unwrap();
+
+    let (client, fetch) = (Client::default(), worker.id().address(worker.id().fetch_port));
+    let (header, within) = (Header::RpcRequest { request_id: 0 }, Duration::from_secs(20));
+    let list = proto::OpenStreamList {
+        shuffle_key: format!("{}-0", application.id()),
+        file_name: vec!["0-0-0".to_owned(); 10_000],
+        ..Default::default()
+    };
+    let mut open = Vec::new();
+    let refused = loop {
+        let body = Message::of(&list).to_bare();
+        let answer = client.request(&fetch, header.clone(), body, within).await.unwrap();
+        let answer: proto::OpenStreamListResponse = decoded(answer);
+        let mut refused = String::new();
+        for stream in answer.stream_handler_opt {
+            match stream.stream_handler {
+                Some(handler) => open.push(handler.stream_id),
+                None => refused = stream.error_msg,
+            }
+        }
+        if !refused.is_empty() {
+            break refused;
+        }
+    };
+    assert!(refused.contains("streams are open"), "{refused}");
+    let mut reader = shuffle.reader(PartitionId(0), ..).unwrap();
+    let error = reader.next().await.expect_err("it opens no more");
+    assert_eq!(error.kind(), Kind::Unavailable, "{error}");
+
+    for stream_id in open {
+        let end = Message::of(&proto::BufferStreamEnd { stream_type: 0, stream_id }).to_bare();
+        client.send(&fetch, header.clone(), end).await.unwrap();
+    }
+    verify(&shuffle, 0, 0..1, 10, 100).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

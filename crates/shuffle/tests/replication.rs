@@ -161,6 +161,33 @@ async fn what_the_primary_does_not_take_the_replica_does_not_have() {
     assert!(copying.until_end().await < LEN);
 }
 
+/// The other worker may refuse a copy by its head. Its answer is then there before the client has sent the end.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_whose_body_is_still_sent_is_not_used_for_another() {
+    let pair = Pair::start(LEN).await;
+    let first = pair.client().await;
+    let mut copying = pair.copying(LEN / 8).await;
+    let mut early = BytesMut::new();
+    Header::RpcResponse { request_id: copying.request_id }.encode(1, &mut early);
+    early.extend_from_slice(&[Status::HardSplit.code() as u8]);
+    copying.socket.write_all(&early).await.unwrap();
+    // Long enough for the worker to have read it.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let mut second = pair.client().await;
+    let mut other = pair.copying(LEN / 8).await;
+    drop(first);
+    assert!(copying.until_end().await < LEN);
+    second.write_all(&pair.body[LEN - 1000..]).await.unwrap();
+    while other.buffer.len() < LEN {
+        assert!(other.read().await > 0, "it ended with the first one");
+    }
+    let mut reply = BytesMut::new();
+    Header::RpcResponse { request_id: other.request_id }.encode(1, &mut reply);
+    reply.extend_from_slice(&[0]);
+    other.socket.write_all(&reply).await.unwrap();
+    assert_eq!(answer(&mut second).await.1, Some(Status::Success));
+}
+
 /// A row of its own kind: it is too large to be held until it is whole.
 #[tokio::test(flavor = "multi_thread")]
 async fn of_a_row_that_the_primary_does_not_take_the_replica_does_not_have_the_end() {

@@ -217,7 +217,7 @@ impl Inner {
 
     /// The location for a batch of the partition, and a permit of its worker's window. The wait for it may be long if
     /// the worker is silent; by then the partition may have moved on, or had better move on without a try.
-    async fn place(&self, partition: PartitionId) -> Result<(Location, OwnedSemaphorePermit)> {
+    async fn place(self: &Arc<Self>, partition: PartitionId) -> Result<(Location, OwnedSemaphorePermit)> {
         loop {
             let location = self.state().routes.current(partition).clone();
             let place =
@@ -272,7 +272,7 @@ impl Inner {
 
     /// Makes new locations for those that were tried together on a worker to avoid: otherwise the batches would wait
     /// for that worker again, one after the other.
-    async fn move_away(&self, ids: &[LocationId], avoid: &[WorkerId]) {
+    async fn move_away(self: &Arc<Self>, ids: &[LocationId], avoid: &[WorkerId]) {
         for id in ids {
             if self.revive(id.partition, id.epoch, avoid).await.is_err() {
                 // There is no other worker, but this one may take the batches yet; their own pushes find out.

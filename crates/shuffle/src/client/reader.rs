@@ -18,7 +18,7 @@ use crate::error::{Error, Kind, Result};
 use crate::ids::{FileName, PartitionId, WorkerId};
 use crate::wire::batch::{Batch, BatchHeader, Batches, ByteOrder};
 use crate::wire::message::Message;
-use crate::wire::{ChunkSlice, Header, Received, proto, received};
+use crate::wire::{ChunkSlice, Header, Received, proto, received, refusal};
 
 /// Reads the batches of a partition: each once, and only those of winning attempts.
 pub struct Reader {
@@ -46,6 +46,18 @@ struct Failure {
     error: Error,
     /// Whether it may be readable later.
     is_passing: bool,
+}
+
+impl Failure {
+    /// Whether the worker says that it does not have the copy, or has it damaged. Whatever else it refuses may pass: it
+    /// may have too many streams open.
+    fn is_loss(error: &Error) -> bool {
+        match error.kind() {
+            Kind::Corrupt | Kind::DataLoss => true,
+            Kind::Conflict => refusal::is_final(&error.to_string()),
+            _ => false,
+        }
+    }
 }
 
 /// An open stream of one copy of one location. When it is dropped, its worker is told that it has ended.
@@ -110,8 +122,8 @@ impl Reader {
     /// The next batch, or `None` after the last. If it is cancelled, the next call goes on where it was.
     ///
     /// # Errors
-    /// `Unavailable` if no copy of a location can be reached, after several attempts; `DataLoss` if all can be and none can
-    /// be read; `Corrupt` if what was read is no batch; `Conflict` if the shuffle was unregistered. Each further call gives the same error.
+    /// `Unavailable` if no copy of a location can be reached or opened, after several attempts; `DataLoss` if all are lost or
+    /// damaged; `Corrupt` if what was read is no batch; `Conflict` if the shuffle was unregistered. Each further call gives the same error.
     pub async fn next(&mut self) -> Result<Option<Batch>> {
         if let Some(error) = &self.broken {
             return Err(error.clone());
@@ -188,8 +200,8 @@ impl Reader {
             }
             Err(error) => {
                 debug!(shuffle = %self.inner.key, %worker, %name, ?error, "cannot open a copy");
-                let is_passing = error.kind() == Kind::Unavailable;
-                session.reached(&worker, !is_passing);
+                session.reached(&worker, error.kind() != Kind::Unavailable);
+                let is_passing = !Failure::is_loss(&error);
                 self.failed.push(Failure { worker, error, is_passing });
             }
         }
@@ -207,8 +219,8 @@ impl Reader {
     }
 
     fn unreadable(&self) -> Error {
-        let is_unreached = self.failed.iter().any(|failure| failure.error.kind() == Kind::Unavailable);
-        let kind = if is_unreached { Kind::Unavailable } else { Kind::DataLoss };
+        let is_lost = self.failed.iter().all(|failure| Failure::is_loss(&failure.error));
+        let kind = if is_lost { Kind::DataLoss } else { Kind::Unavailable };
         let reasons = self.failed.iter().map(|failure| format!("{}: {}", failure.worker, failure.error));
         let text = format!(
             "location {} of shuffle {} cannot be read: {}",

@@ -12,6 +12,7 @@ use crate::ids::{FileName, LocationId, Mode, WorkerId};
 use crate::net::{self, Body, Listener, ListenerHandle, Reply, Service};
 use crate::wire::message::{Message, MessageType};
 use crate::wire::packed::Location;
+use crate::wire::refusal::NOT_HERE;
 use crate::wire::rpc::{Answer, Call, Request};
 use crate::wire::{Head, Header, Limits, Status, proto, received};
 
@@ -36,6 +37,8 @@ pub(super) enum Fault {
     Say(Status),
     /// Answers with a chunk that ends before its batch does.
     Cut,
+    /// Answers that it does not have what is to be opened.
+    Lose,
     /// Does the same, and answers only when it is released.
     Late(&'static Fault),
 }
@@ -253,6 +256,9 @@ impl State {
                     self.batches.entry(*location).or_default().push(batch);
                 }
                 Box::new(|reply| reply.push(Status::Success))
+            }
+            (_, Some(_)) if fault == Some(Fault::Lose) => {
+                Box::new(|reply| reply.fail(format!("location 0-0-0 {NOT_HERE}")))
             }
             (_, Some((message, is_bare))) => match self.answer(at, &message, fault) {
                 Some(answer) if is_bare => Box::new(move |reply| reply.message(&answer)),

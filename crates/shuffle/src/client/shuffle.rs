@@ -48,7 +48,7 @@ struct Reviving {
     failures: AtomicUsize,
     /// The error of the last attempt that failed. Locked during an attempt, so that the partition's batches wait for
     /// one and not for many.
-    failure: tokio::sync::Mutex<Option<Error>>,
+    failure: Arc<tokio::sync::Mutex<Option<Error>>>,
 }
 
 /// Whether this registration still owns its shuffle id. The next one may reuse it, and then names the same locations on
@@ -539,10 +539,15 @@ impl Inner {
     ///
     /// # Errors
     /// `Unavailable` if there is no worker for it; `Conflict` if the shuffle's commit has begun or it was unregistered.
-    pub async fn revive(&self, partition: PartitionId, epoch: Epoch, avoid: &[WorkerId]) -> Result<bool> {
+    pub async fn revive(
+        self: &Arc<Self>,
+        partition: PartitionId,
+        epoch: Epoch,
+        avoid: &[WorkerId],
+    ) -> Result<bool> {
         let reviving = self.reviving(partition);
         let failures = reviving.failures.load(Ordering::Relaxed);
-        let mut failure = reviving.failure.lock().await;
+        let mut failure = Arc::clone(&reviving.failure).lock_owned().await;
         if self.state().routes.newer_than(partition, epoch).is_some() {
             return Ok(false);
         }
@@ -552,11 +557,21 @@ impl Inner {
             // Batches that waited for an attempt share its failure, so that they do not try one by one.
             return Err(failure.clone());
         }
-        let made = self.make_location(partition, avoid).await;
-        if let Err(error) = &made {
-            *failure = Some(error.clone());
-            reviving.failures.fetch_add(1, Ordering::Relaxed);
-        }
+        // In a task of its own: its push may be given up meanwhile, and what a worker has reserved by then is taken into use
+        // or destroyed. Otherwise the worker would wait for its commit before it stops.
+        let (inner, avoid, in_use) = (Arc::clone(self), avoid.to_vec(), self.enter()?);
+        let making = tokio::spawn(async move {
+            let made = inner.make_location(partition, &avoid).await;
+            if let Err(error) = &made {
+                *failure = Some(error.clone());
+                inner.reviving(partition).failures.fetch_add(1, Ordering::Relaxed);
+            }
+            drop(in_use);
+            made
+        });
+        let made = making.await.unwrap_or_else(|error| {
+            Err(Error::new(Kind::Internal, "a new location was not made to the end").with_source(error))
+        });
         made.map(|()| true)
     }
 

@@ -184,6 +184,24 @@ impl Client {
         self.inner.links.lock().unwrap_or_else(PoisonError::into_inner).remove(address);
     }
 
+    /// Closes connections that carried nothing for so long and that no request uses.
+    pub fn close_idle(&self, idle: Duration) {
+        let mut closed = Vec::new();
+        let mut links = self.inner.links.lock().unwrap_or_else(PoisonError::into_inner);
+        links.retain(|_, slots| {
+            // Where the lock is taken, one is being made.
+            for mut made in slots.all.iter().filter_map(|slot| slot.made.try_lock().ok()) {
+                closed.extend(made.link.take_if(|link| link.is_idle(idle)));
+            }
+            let is_used = |slot: &Arc<Slot>| {
+                Arc::strong_count(slot) > 1 || slot.made.try_lock().map_or(true, |made| made.link.is_some())
+            };
+            slots.all.iter().any(is_used)
+        });
+        drop(links);
+        drop(closed); // outside the lock
+    }
+
     /// Numbers the request, and returns the key by which its answer is found.
     fn key(&self, header: &mut Header) -> Key {
         match header {
@@ -216,6 +234,7 @@ impl Client {
         let mut made = slot.made.lock().await;
         // A connection that is of no use is dropped before the attempt, however that ends.
         if let Some(link) = made.link.take().filter(|link| link.is_of_use()) {
+            link.state().used = Instant::now();
             return Ok(made.link.insert(link).clone());
         }
         if slot.failures.load(Ordering::Relaxed) != failures
@@ -270,6 +289,8 @@ struct State {
     /// A request timed out while no answer came at all: the server's machine may be gone, which the kernel notices
     /// late. Requests in flight may still be answered; new ones are not added.
     in_doubt: bool,
+    /// When a request last began or ended.
+    used: Instant,
     ended: Option<Arc<str>>,
 }
 
@@ -277,11 +298,13 @@ impl Link {
     fn start(address: &str, stream: TcpStream, options: &ClientOptions) -> Arc<Self> {
         let (read, write) = stream.into_split();
         let (queue, outgoing) = mpsc::unbounded_channel();
+        let used = Instant::now();
+        let state = State { waiting: HashMap::new(), delivered: 0, in_doubt: false, used, ended: None };
         let link = Arc::new(Self {
             address: address.to_owned(),
             queue,
             in_flight: Arc::new(Semaphore::new(options.requests_max)),
-            state: Mutex::new(State { waiting: HashMap::new(), delivered: 0, in_doubt: false, ended: None }),
+            state: Mutex::new(state),
             tasks: Mutex::default(),
         });
         let idle_max = options.idle_max;
@@ -327,6 +350,11 @@ impl Link {
         let state = self.state();
         // The writer ends silently when the runtime on which the connection was made ends.
         state.ended.is_none() && !state.in_doubt && !self.queue.is_closed()
+    }
+
+    /// Whether no request has used it for so long, nor uses it now: each holds it until it ends.
+    fn is_idle(self: &Arc<Self>, idle: Duration) -> bool {
+        Arc::strong_count(self) == 1 && self.state().used.elapsed() >= idle
     }
 
     /// Registers a waiting request, and returns how many answers have come so far.
@@ -389,7 +417,9 @@ struct Pending<'a> {
 
 impl Drop for Pending<'_> {
     fn drop(&mut self) {
-        self.link.state().waiting.remove(&self.key);
+        let mut state = self.link.state();
+        state.waiting.remove(&self.key);
+        state.used = Instant::now();
     }
 }
 

@@ -27,6 +27,7 @@ pub use listener::{
 };
 pub use payload::{Payload, PieceFuture, PieceSource};
 pub use reply::Reply;
+pub(crate) use reply::cut;
 pub use service::{ConnectionId, Service};
 
 #[cfg(test)]

@@ -107,7 +107,8 @@ impl Reply {
     }
 }
 
-fn cut(mut text: String) -> String {
+/// Cuts an error text to the longest that is sent.
+pub(crate) fn cut(mut text: String) -> String {
     let mut end = text.len().min(ERROR_LEN_MAX);
     while !text.is_char_boundary(end) {
         end -= 1;

@@ -14,6 +14,7 @@ pub mod message;
 pub mod packed;
 #[cfg(test)]
 mod properties;
+pub mod refusal;
 pub mod rpc;
 mod status;
 

@@ -244,7 +244,13 @@ fn files(locations: Vec<LocationId>, mode: Mode) -> impl Iterator<Item = FileNam
 }
 
 fn locations<M>(request: &Received<M>, list: Texts<M>) -> Result<Vec<LocationId>> {
-    exactly(request.texts(list).count(), request.texts(list).map(|id| Ok(id?.parse()?)))
+    let count = request.texts(list).count();
+    if count > LOCATIONS_MAX {
+        // The answer for an unknown shuffle names them all.
+        let text = format!("a request for {count} locations, expected at most {LOCATIONS_MAX}");
+        return Err(Error::new(Kind::Invalid, text));
+    }
+    exactly(count, request.texts(list).map(|id| Ok(id?.parse()?)))
 }
 
 fn destroy(shuffle: &Shuffle, files: impl Iterator<Item = FileName>) {
@@ -359,6 +365,20 @@ mod tests {
     use crate::worker::node::tests::{append, id, node, node_with, options, reserved};
     use crate::worker::options::{MEMORY_BYTES_MIN, Options};
     use crate::worker::state::{Pressure, PushKind, Refusal};
+
+    #[test]
+    fn a_commit_of_more_locations_than_a_shuffle_may_have_is_refused() {
+        let place = tempfile::tempdir().unwrap();
+        let control = ControlService::new(node(&place));
+        let commit = |count: usize| {
+            let primary_ids = vec!["0-0".to_owned(); count];
+            let request = proto::CommitFiles { primary_ids, ..Default::default() };
+            control.commit(&Message::of(&request).parse().unwrap())
+        };
+        assert_eq!(commit(LOCATIONS_MAX).unwrap().failed_primary_ids.len(), LOCATIONS_MAX);
+        let error = commit(LOCATIONS_MAX + 1).unwrap_err();
+        assert!(error.to_string().ends_with("expected at most 1048576"), "{error}");
+    }
 
     #[tokio::test]
     async fn a_commit_that_is_repeated_after_a_restart_says_which_maps_wrote() {

@@ -7,14 +7,19 @@ use std::time::Instant;
 use super::index::MapRange;
 use super::node::Node;
 use super::store::read::{ChunkReader, Stream};
+use super::store::segment::is_storable;
 use crate::error::{Error, Kind, Result};
 use crate::ids::{FileName, ShuffleKey};
-use crate::net::{Body, Payload, PieceFuture, PieceSource, Reply, Service};
+use crate::net::{Body, Payload, PieceFuture, PieceSource, Reply, Service, cut};
 use crate::wire::message::{Message, MessageType};
+use crate::wire::refusal::NOT_HERE;
 use crate::wire::{ChunkSlice, Head, Header, Received, Status, proto, received, rpc};
 
 /// Streams that are opened before the other connections get their turn.
 const OPENED_IN_A_ROW: usize = 16;
+
+/// Streams that one request opens at most: its answer is larger than itself.
+const OPENED_MAX: usize = 1 << 16;
 
 /// Answers readers.
 pub struct FetchService {
@@ -71,9 +76,10 @@ impl FetchService {
     }
 
     fn open_uncounted(&self, key: &str, file: &str, range: MapRange) -> Result<proto::StreamHandler> {
-        let key: ShuffleKey = key.parse()?;
+        let key = storable(key)?;
         let file: FileName = file.parse()?;
-        let lost = || Error::new(Kind::NotFound, format!("shuffle {key} is not here"));
+        // The key is not quoted: one request may ask for thousands of files.
+        let lost = || Error::new(Kind::NotFound, format!("the shuffle {NOT_HERE}"));
         let shuffle = self.node.store.find(&key).ok_or_else(lost)?;
         let stream = self.node.store.open_stream(&shuffle, file, range, self.node.options.chunk_bytes)?;
         let num_chunks =
@@ -94,7 +100,13 @@ impl FetchService {
         request: &Received<received::OpenStreamList>,
     ) -> Result<proto::OpenStreamListResponse> {
         type Request = received::OpenStreamList;
-        let mut opened = Vec::with_capacity(request.texts(Request::FILE_NAME).count());
+        let count = request.texts(Request::FILE_NAME).count();
+        if count > OPENED_MAX {
+            let text = format!("a request for {count} streams, expected at most {OPENED_MAX}");
+            return Err(Error::new(Kind::Invalid, text));
+        }
+        storable(&request.shuffle_key)?;
+        let mut opened = Vec::with_capacity(count);
         let mut starts = request.numbers(Request::START_INDEX);
         let mut ends = request.numbers(Request::END_INDEX);
         for (at, file) in request.texts(Request::FILE_NAME).enumerate() {
@@ -109,7 +121,7 @@ impl FetchService {
                 Err(error) => proto::StreamHandlerOpt {
                     status: Status::OpenStreamFailed.code(),
                     stream_handler: None,
-                    error_msg: error.to_string(),
+                    error_msg: cut(error.to_string()),
                 },
             });
             if at % OPENED_IN_A_ROW == OPENED_IN_A_ROW - 1 {
@@ -151,6 +163,14 @@ impl FetchService {
         let (node, has_begun) = (Arc::clone(&self.node), false);
         Ok(ChunkSource { slice: *slice, stream, reader, node, begun, has_begun })
     }
+}
+
+/// The key of a shuffle that may be here.
+fn storable(key: &str) -> Result<ShuffleKey> {
+    let key: ShuffleKey = key.parse()?;
+    let invalid =
+        || Error::new(Kind::Invalid, "no shuffle has a key with an application's name of this length");
+    Some(key).filter(is_storable).ok_or_else(invalid)
 }
 
 /// A chunk that is read while it is sent.
@@ -247,7 +267,7 @@ mod tests {
         let listener = Listener::bind("127.0.0.1:0", NetOptions::new(Limits::FETCH)).await.unwrap();
         let fetching = listener.serve(Arc::new(service));
         let (client, address) = (Client::default(), fetching.address().to_string());
-        let damaged = "does not match its checksum";
+        let damaged = crate::wire::refusal::DAMAGED;
         for (stream_id, why, counted) in [
             (stream, damaged, (1, 1)),
             (stream, damaged, (2, 2)), // it is known
@@ -265,6 +285,43 @@ mod tests {
         view::metrics(&node, 0, &mut exposition);
         let shown = exposition.finish();
         assert!(shown.contains("metrics_FetchChunkCorruptCount_Count{role=\"Worker\"} 2\n"), "{shown}");
+    }
+
+    /// The answer to a request must not grow with the product of what is in it.
+    #[tokio::test]
+    async fn many_streams_that_are_not_there_are_refused_in_few_bytes() {
+        let place = tempfile::tempdir().unwrap();
+        let node = node(&place);
+        let file = FileName { location: LocationId::new(0, 0), mode: Mode::Primary };
+        committed(&node, &ShuffleKey::new("app", 1), file);
+        let listener = Listener::bind("127.0.0.1:0", NetOptions::new(Limits::FETCH)).await.unwrap();
+        let fetching = listener.serve(Arc::new(FetchService::new(Arc::clone(&node))));
+        let (client, address) = (Client::default(), fetching.address().to_string());
+        let ask = async |application: String, names: usize, name: &str| {
+            let shuffle_key = ShuffleKey::new(application.as_str(), 1).to_string();
+            let file_name = vec![name.to_owned(); names];
+            let list = proto::OpenStreamList { shuffle_key, file_name, ..Default::default() };
+            let (header, body) = (Header::RpcRequest { request_id: 0 }, Message::of(&list).to_bare());
+            client.request(&address, header, body, Duration::from_secs(20)).await
+        };
+        let (long, longest) = ("a".repeat(100 << 10), "a".repeat(200));
+        match ask(long.clone(), 1000, "0-0-0").await {
+            Err(RequestError::Failed { text, .. }) => {
+                assert!(text.contains("no shuffle has a key"), "{text}")
+            }
+            other => panic!("{:?}", other.map(|answer| answer.len())),
+        }
+        for (application, name) in
+            [(&longest, "0-0-0"), (&"app".to_owned(), "7-0-0"), (&longest, &"9".repeat(8 << 10))]
+        {
+            let answer = ask(application.clone(), 1000, name).await.unwrap();
+            assert!(answer.len() < 1 << 20, "{} bytes", answer.len());
+        }
+        match ask("app".to_owned(), OPENED_MAX + 1, "7-0-0").await {
+            Err(RequestError::Failed { text, .. }) => assert!(text.contains("at most 65536"), "{text}"),
+            other => panic!("{:?}", other.map(|answer| answer.len())),
+        }
+        assert!(ask("app".to_owned(), OPENED_MAX, "7-0-0").await.unwrap().len() > OPENED_MAX);
     }
 
     /// The stock client opens all locations of a range and never closes those of which it knows that none of its maps is there.

@@ -13,8 +13,7 @@ use tokio::task::JoinHandle;
 use super::memory::Charge;
 use super::node::Node;
 use super::replicate::{self, Copied};
-use crate::ids::ShuffleKey;
-use crate::net::{Payload, PieceFuture, PieceSource};
+use crate::net::{Client, Payload, PieceFuture, PieceSource};
 use crate::wire::{Header, Status};
 
 /// A body above this is sent on while it arrives. The stock client sends 64 KiB, and more only for a large row; Sail sends
@@ -28,8 +27,9 @@ pub const PIECE_BYTES: usize = 128 << 10;
 /// up the client's other pushes.
 const PIECES_WAITING: usize = 2;
 
-/// Bytes of memory that a copy needs besides the body: the pieces that wait, and the one that is being sent.
-pub const COST_BYTES: u64 = (PIECE_BYTES * (PIECES_WAITING + 1)) as u64;
+/// Bytes of memory that a copy needs besides the body: the pieces that wait, the one that is being sent, and the next one,
+/// which the connection asks for meanwhile.
+pub const COST_BYTES: u64 = (PIECE_BYTES * (PIECES_WAITING + 2)) as u64;
 
 /// Whether a body of this length is worth it.
 pub fn is_worth_it(len: usize) -> bool {
@@ -41,7 +41,10 @@ pub struct Forward {
     pieces: mpsc::Sender<Bytes>,
     rest: oneshot::Sender<Bytes>,
     sent: usize,
-    copied: JoinHandle<Copied>,
+    /// The answer, and its connection.
+    copied: JoinHandle<(Copied, Client)>,
+    node: Arc<Node>,
+    peer: Arc<str>,
 }
 
 /// The pieces, and after them the rest.
@@ -69,7 +72,6 @@ impl Forward {
     pub fn begin(
         node: &Arc<Node>,
         (peer, within): (Arc<str>, Duration),
-        shuffle: &ShuffleKey,
         header: Header,
         len: usize,
         charge: Charge,
@@ -78,16 +80,12 @@ impl Forward {
         let (rest, last) = oneshot::channel();
         let source = Pieces { pieces: waiting, rest: Some(last) };
         let body = Payload::pull(len, Box::new(source)).with_guard(charge);
-        let (node, application) = (Arc::clone(node), shuffle.application.clone());
+        let (client, address) = (node.peers.lend(&peer), Arc::clone(&peer));
         let copied = tokio::spawn(async move {
-            let client = node.peers.lend(&application);
-            let copied = replicate::send(&client, &peer, header, body, within).await;
-            if matches!(copied, Copied::Status(_)) {
-                node.peers.take_back(&application, client);
-            }
-            copied
+            let copied = replicate::send(&client, &address, header, body, within).await;
+            (copied, client)
         });
-        Self { pieces, rest, sent: 0, copied }
+        Self { pieces, rest, sent: 0, copied, node: Arc::clone(node), peer }
     }
 
     /// Sends on what has arrived of the body, as far as the connection keeps up.
@@ -102,12 +100,46 @@ impl Forward {
 
     /// Sends the rest of the body, and waits for the answer.
     pub async fn finish(self, body: Bytes) -> Copied {
-        let Self { pieces, rest, sent, copied } = self;
+        let Self { pieces, rest, sent, copied, node, peer } = self;
         // The other worker may be gone: then its answer says so.
-        let _ = rest.send(body.slice(sent..));
+        let is_sent = rest.send(body.slice(sent..)).is_ok();
         drop(pieces);
-        copied.await.unwrap_or_else(|panic| {
-            Copied::Failed(Status::PushDataFailNonCriticalCauseReplica, panic.to_string())
-        })
+        match copied.await {
+            Ok((copied, client)) => {
+                // Not before the connection has all of the body, however early the answer is: the next copy would wait
+                // behind this one, and end with it if it breaks off.
+                if is_sent && matches!(copied, Copied::Status(_)) {
+                    node.peers.take_back(peer, client);
+                }
+                copied
+            }
+            Err(panic) => Copied::Failed(Status::PushDataFailNonCriticalCauseReplica, panic.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::worker::node::tests::node;
+
+    /// A connection holds two pieces, see [`PieceSource`].
+    #[tokio::test]
+    async fn what_a_copy_holds_besides_the_body_is_charged() {
+        let place = tempfile::tempdir().unwrap();
+        let (pieces, waiting) = mpsc::channel(PIECES_WAITING);
+        let (rest, last) = oneshot::channel();
+        let copied = tokio::spawn(std::future::pending());
+        let mut forward =
+            Forward { pieces, rest, sent: 0, copied, node: node(&place), peer: "peer:1".into() };
+        let mut connection = Pieces { pieces: waiting, rest: Some(last) };
+        let body = vec![7; 10 * PIECE_BYTES];
+        let mut held = Vec::new();
+        for _ in 0..2 {
+            forward.arrived(&body);
+            held.push(connection.next().await.unwrap().expect("there is more"));
+        }
+        forward.arrived(&body);
+        assert_eq!(forward.sent as u64, COST_BYTES, "it is all that was copied");
     }
 }

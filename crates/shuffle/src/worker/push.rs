@@ -24,7 +24,7 @@ use super::state::{PushKind, Refusal};
 use super::store::shuffle::{Contents, Shuffle};
 use super::{buffers, large};
 use crate::ids::{FileName, LocationId, MapId, Mode, ShuffleKey};
-use crate::net::{Body, Reply, Service};
+use crate::net::{Body, Client, Reply, Service};
 use crate::wire::batch::{BATCH_HEADER_LEN, BatchHeader, ByteOrder};
 use crate::wire::{Head, Header, Status};
 
@@ -64,8 +64,8 @@ pub(super) enum Rejection {
 /// What an appended push still needs.
 struct Appended {
     soft_split: bool,
-    /// Where the other copies go, and how long that may take.
-    peer: Option<(Arc<str>, Duration)>,
+    /// Where the other copies go, how long that may take, and the connections of the application.
+    peer: Option<(Arc<str>, Duration, Client)>,
 }
 
 /// The status for the client of an appended push.
@@ -104,7 +104,7 @@ impl PushService {
         };
         let mut copy = peer.map(|peer| {
             let charge = charge.split(forward::COST_BYTES);
-            Forward::begin(&self.node, peer, &push.shuffle, push.copy_header(), len, charge)
+            Forward::begin(&self.node, peer, push.copy_header(), len, charge)
         });
         let store = &self.node.store;
         let mut buffer = store.buffers().take_charged(len, charge, store.memory());
@@ -121,9 +121,8 @@ impl PushService {
         match self.append(&shuffle, &push, &body) {
             Err(rejection) => rejection.answer(reply),
             Ok(Appended { soft_split, peer: None }) => reply.status(status_of(soft_split)),
-            Ok(Appended { soft_split, peer: Some((peer, within)) }) => {
+            Ok(Appended { soft_split, peer: Some((peer, within, peers)) }) => {
                 let own = status_of(soft_split);
-                let peers = self.node.peers.of(&push.shuffle.application);
                 tokio::spawn(async move {
                     let copied = match copy {
                         Some(copy) => copy.finish(body).await,
@@ -194,7 +193,9 @@ impl PushService {
             soft_split |= admission.soft_split;
             batches.push((file, admission.slot, header, batch));
         }
-        let peer = self.peer_of(&contents, push);
+        // Under the lock: asked for later, they would bring back an application that has left.
+        let peers = || self.node.peers.of(&push.shuffle.application);
+        let peer = self.peer_of(&contents, push).map(|(peer, within)| (peer, within, peers()));
         for (file, slot, header, batch) in batches {
             contents.state.appended(file, batch.len() as u64);
             contents.copy_mut(slot, file).append(&header, batch);
@@ -343,9 +344,36 @@ impl Service for PushService {
 mod tests {
     use super::*;
     use crate::ids::{AttemptId, BatchId};
-    use crate::net::{Client, Listener, Options as NetOptions, RequestError};
+    use crate::net::{Listener, Options as NetOptions, RequestError};
     use crate::wire::Limits;
     use crate::worker::node::tests::{node, reserved};
+    use crate::worker::state::{Pressure, Reservation, SplitPolicy};
+
+    #[test]
+    fn a_push_does_not_bring_back_the_connections_of_an_application_that_has_left() {
+        let place = tempfile::tempdir().unwrap();
+        let node = node(&place);
+        let (key, location) = (ShuffleKey::new("app", 1), LocationId::new(0, 0));
+        let file = FileName { location, mode: Mode::Primary };
+        let shuffle = reserved(&node, &key, &[]);
+        let wanted = [Reservation { file, peer: Some("other:4".into()), split: SplitPolicy::default() }];
+        shuffle.lock().state.reserve(&wanted, Pressure::default(), 1).unwrap();
+        let service = PushService::new(Arc::clone(&node), Mode::Primary);
+        let push = |map: i32| {
+            let mut batch = bytes::BytesMut::new();
+            let header = BatchHeader { map: MapId(map), attempt: AttemptId(0), batch: BatchId(1), len: 4 };
+            header.encode(ByteOrder::Little, &mut batch);
+            batch.extend_from_slice(b"1234");
+            let (kind, locations) = (PushKind::Single, vec![location]);
+            let push = Push { shuffle: key.clone(), mode: Mode::Primary, kind, locations, offsets: vec![0] };
+            service.append(&shuffle, &push, &batch.freeze())
+        };
+        // It has all that it needs for the other copy before the application can leave.
+        let (peer, ..) = push(0).expect("it is taken").peer.expect("there is another copy");
+        assert!(*peer == *"other:4" && node.peers.has(&key.application));
+        node.expire_all([key.clone()]);
+        assert!(push(1).is_err() && !node.peers.has(&key.application));
+    }
 
     /// A client that merges batches merges them up to the size of a buffer, of which the last may be any row.
     #[tokio::test]

@@ -32,6 +32,9 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 /// there is room, it stays until its shuffle goes.
 const STREAM_IDLE_MAX: Duration = Duration::from_secs(3600);
 
+/// How long a connection to another worker is kept that nothing is sent over.
+const PEER_IDLE_MAX: Duration = Duration::from_secs(60);
+
 /// A worker.
 #[derive(Debug)]
 pub struct Server;
@@ -253,6 +256,7 @@ async fn sweep(node: Arc<Node>) {
     loop {
         tokio::time::sleep(SWEEP_INTERVAL).await;
         node.streams.make_room(node.store.now_ms().saturating_sub(idle_ms), node.store.memory());
+        node.peers.close_idle(PEER_IDLE_MAX);
     }
 }
 

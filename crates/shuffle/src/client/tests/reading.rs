@@ -90,12 +90,12 @@ async fn a_reader_that_has_failed_does_not_end_as_if_all_were_read() {
     let cluster = Scripted::start(1).await;
     let shuffle = shuffle(Options { merge_len: 0, ..cluster.options() }, 1).await;
     write_one(&shuffle).await;
-    cluster.fail(0, Point::Message(MessageType::OPEN_STREAM), &[Fault::Fail]);
+    cluster.fail(0, Point::Message(MessageType::OPEN_STREAM), &[Fault::Lose]);
     let mut reader = shuffle.reader(PartitionId(0), ..).unwrap();
     for _ in 0..3 {
         let error = reader.next().await.expect_err("the only copy cannot be read");
         assert_eq!(error.kind(), Kind::DataLoss, "{error}");
-        assert!(error.to_string().contains("told to"), "{error}");
+        assert!(error.to_string().contains("is not here"), "{error}");
     }
 }
 
@@ -157,7 +157,7 @@ async fn a_connection_that_ends_is_made_again_before_data_is_called_lost() {
 }
 
 #[tokio::test]
-async fn a_worker_that_is_not_reached_is_unavailable_and_one_that_refuses_has_lost() {
+async fn a_worker_that_is_not_reached_is_unavailable_and_one_that_says_so_has_lost() {
     let cluster = Scripted::start(1).await;
     let shuffle = shuffle(Options { merge_len: 0, ..cluster.options() }, 1).await;
     let commit = Point::Message(MessageType::COMMIT_FILES);
@@ -175,10 +175,32 @@ async fn a_worker_that_is_not_reached_is_unavailable_and_one_that_refuses_has_lo
     cluster.fail(0, opening, &[Fault::Close; 4]);
     let error = read(&shuffle, 0).await.expect_err("no answer");
     assert_eq!((error.kind(), cluster.asked(0, opening)), (Kind::Unavailable, 4), "{error}");
-    cluster.fail(0, opening, &[Fault::Fail]);
-    let error = read(&shuffle, 0).await.expect_err("refused");
+    cluster.fail(0, opening, &[Fault::Lose]);
+    let error = read(&shuffle, 0).await.expect_err("lost");
     assert_eq!((error.kind(), cluster.asked(0, opening)), (Kind::DataLoss, 5), "{error}");
+    // Whatever else it says may pass.
+    cluster.fail(0, opening, &[Fault::Fail; 4]);
+    let error = read(&shuffle, 0).await.expect_err("refused");
+    assert_eq!((error.kind(), cluster.asked(0, opening)), (Kind::Unavailable, 9), "{error}");
+    assert!(error.to_string().contains("told to"), "{error}");
+    cluster.fail(0, opening, &[Fault::Fail]);
     assert_eq!(read(&shuffle, 0).await.unwrap(), ["one"]);
+    assert_eq!(cluster.asked(0, opening), 11);
+}
+
+#[tokio::test]
+async fn data_is_lost_when_the_last_copy_is_and_not_before() {
+    let cluster = Scripted::start(2).await;
+    let shuffle = shuffle(Options { replicate: true, merge_len: 0, ..cluster.options() }, 1).await;
+    write_one(&shuffle).await;
+    let opening = Point::Message(MessageType::OPEN_STREAM);
+    for (fault, kind) in [(Fault::Fail, Kind::Unavailable), (Fault::Lose, Kind::DataLoss)] {
+        cluster.fail(0, opening, &[Fault::Lose]);
+        cluster.fail(1, opening, &[fault; 4]);
+        let error = read(&shuffle, 0).await.expect_err("no copy can be opened");
+        assert_eq!(error.kind(), kind, "{error}");
+        cluster.clear_faults();
+    }
 }
 
 #[tokio::test]

@@ -259,6 +259,29 @@ async fn a_writer_that_has_failed_waits_for_nothing_more() {
 }
 
 #[tokio::test]
+async fn a_location_that_is_made_for_a_push_that_is_given_up_is_not_left_behind() {
+    let cluster = Scripted::start(2).await;
+    let shuffle = shuffle(Options { merge_len: 0, ..cluster.options() }, 1).await;
+    let reserve = Point::Message(MessageType::RESERVE_SLOTS);
+    cluster.fail(0, Point::Push, &[Fault::Fail]);
+    // Whichever worker is asked.
+    cluster.fail(0, reserve, &[Fault::Hang]);
+    cluster.fail(1, reserve, &[Fault::Hang]);
+    let mut writer = writer(&shuffle);
+    writer.push(PartitionId(0), &b"given up"[..]).await.unwrap();
+    until(|| cluster.faults_left() == 1).await;
+    drop(writer);
+    cluster.clear_faults();
+    // The push has ended before the worker answers.
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    cluster.release();
+    let unused = "0-1-0".parse().unwrap();
+    let is_destroyed = || cluster.destroyed().iter().any(|(_, file)| *file == unused);
+    until(|| shuffle.locations(PartitionId(0)) == 2 || is_destroyed()).await;
+    until(|| !shuffle.inner.is_reviving(PartitionId(0))).await;
+}
+
+#[tokio::test]
 async fn a_push_that_fails_says_why_it_went_elsewhere() {
     let cluster = Scripted::start(1).await;
     let options = Options { merge_len: 0, revives_max: 1, ..cluster.options() };

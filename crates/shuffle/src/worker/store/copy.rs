@@ -245,15 +245,16 @@ impl LocationCopy {
         Place::Disk { segment: Arc::clone(&run.segment), at, checksum }
     }
 
-    /// The batches to spill next: from the front, until they and their cost come to `bytes_max` or one is on disk already;
-    /// and how much that is. They stay readable until [`LocationCopy::spilled`].
-    pub fn begin_spill(&mut self, bytes_max: u64) -> Option<(RunToWrite, u64)> {
+    /// Adds the batches to spill next to those of other locations: from the front, until they and their cost come to
+    /// `bytes_max` or one is on disk already. Returns what they are, and how much that is. They stay readable until
+    /// [`LocationCopy::spilled`].
+    pub fn begin_spill(&mut self, bytes_max: u64, batches: &mut Vec<Bytes>) -> Option<(RunToWrite, u64)> {
         if self.spilling {
             return None;
         }
         self.absorb_disk_prefix();
         let first = self.held_from();
-        let (mut rows, mut batches, mut bytes) = (Vec::new(), Vec::new(), 0);
+        let (mut rows, mut bytes) = (Vec::new(), 0);
         for (held, entry) in self.held.iter().zip(&self.index.entries()[first as usize..]) {
             let Held::Memory(batch) = held else { break };
             if bytes >= bytes_max {
@@ -269,11 +270,11 @@ impl LocationCopy {
             });
             batches.push(batch.clone());
         }
-        if batches.is_empty() {
+        if rows.is_empty() {
             return None;
         }
         self.spilling = true;
-        Some((RunToWrite { file: self.file, life: self.life, first, rows, batches }, bytes))
+        Some((RunToWrite { file: self.file, life: self.life, first, rows }, bytes))
     }
 
     fn absorb_disk_prefix(&mut self) {
@@ -304,7 +305,7 @@ impl LocationCopy {
         self.spilling = false;
     }
 
-    /// The run could not be written: the batches stay in memory.
+    /// The run could not be written, or is given up: the batches stay in memory.
     pub fn spill_failed(&mut self) {
         self.spilling = false;
     }

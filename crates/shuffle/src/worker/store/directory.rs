@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use rustix::io::Errno;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use yeoul_base::ByteSize;
 
 use crate::error::{Error, Kind, Result};
@@ -76,6 +76,8 @@ pub struct Directory {
     used_since: SystemTime,
     reserve_bytes: u64,
     health: Mutex<Health>,
+    /// Wakes who waits until it fails.
+    failing: Notify,
     written: AtomicU64,
     total: AtomicU64,
     usable: AtomicU64,
@@ -98,6 +100,9 @@ pub struct Directory {
     /// How many more attempts to open a file the test makes fail.
     #[cfg(test)]
     pub(super) unopened: AtomicU64,
+    /// What the next write to a segment waits for.
+    #[cfg(test)]
+    pub(super) hold: Mutex<Option<std::sync::mpsc::Receiver<()>>>,
     /// Held for as long as the process lives: two workers in one directory would delete each other's files.
     _lock: File,
 }
@@ -158,6 +163,7 @@ impl Directory {
             used_since,
             reserve_bytes,
             health: Mutex::new(Health::Healthy),
+            failing: Notify::new(),
             written: AtomicU64::new(0),
             total: AtomicU64::new(total),
             usable: AtomicU64::new(0),
@@ -172,6 +178,8 @@ impl Directory {
             large_writes: Arc::new(Semaphore::new(LARGE_WRITES_MAX)),
             #[cfg(test)]
             unopened: AtomicU64::new(0),
+            #[cfg(test)]
+            hold: Mutex::default(),
             _lock: lock,
         };
         directory.measure().map_err(about)?;
@@ -203,7 +211,19 @@ impl Directory {
         let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
         let before = *health;
         *health = change(before);
+        if *health == Health::Failed && before != Health::Failed {
+            self.failing.notify_waiters();
+        }
         before
+    }
+
+    /// Returns when it has failed.
+    pub(super) async fn until_failed(&self) {
+        // It hears of a failure from here on, so that none is missed after the look.
+        let failing = self.failing.notified();
+        if self.health() != Health::Failed {
+            failing.await;
+        }
     }
 
     /// Bytes of the file system.
@@ -363,6 +383,27 @@ impl Directory {
     #[cfg(test)]
     pub(in crate::worker) async fn keep_files(&self) -> impl Sized + '_ {
         self.deletions.acquire().await.expect("the semaphore is never closed")
+    }
+
+    /// A disk that hangs in its next write to a segment, until the result is dropped; probes and reads go on.
+    #[cfg(test)]
+    pub(super) fn hang_in_write(&self) -> std::sync::mpsc::Sender<()> {
+        let (goes_on, hold) = std::sync::mpsc::channel();
+        *self.hold.lock().unwrap_or_else(PoisonError::into_inner) = Some(hold);
+        goes_on
+    }
+
+    /// Whether no write hangs yet that is to.
+    #[cfg(test)]
+    pub(super) fn is_to_hang(&self) -> bool {
+        self.hold.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// Waits where the test wants a write to hang.
+    #[cfg(test)]
+    pub(super) fn hang_if_told(&self) {
+        let hold = self.hold.lock().unwrap_or_else(PoisonError::into_inner).take();
+        hold.into_iter().for_each(|hold| _ = hold.recv()); // until its sender is gone
     }
 
     /// The error that a test asks for.

@@ -16,7 +16,7 @@ const JOB_POLL: Duration = Duration::from_millis(5);
 /// How often to check whether files can be created again.
 const OPEN_POLL: Duration = Duration::from_millis(50);
 
-/// How long a job may take to return from a failed directory: at once if its write failed, never if the disk hangs.
+/// How long the jobs of a directory that has failed may take to be given up.
 const JOB_LATE_MAX: Duration = Duration::from_secs(1);
 
 impl Store {
@@ -68,7 +68,7 @@ impl Store {
             let bytes = job.bytes();
             let may_take = |directory: &Directory| directory.may_take(bytes);
             let Some(directory) = self.directory_for(shuffle, may_take) else {
-                job.abandon();
+                job.give_up();
                 if self.may_open_files_soon(may_take, patience).await {
                     continue;
                 }

@@ -20,6 +20,7 @@ use super::shuffle::{Contents, Shuffle};
 use crate::error::{Error, Kind, Result};
 use crate::ids::{FileName, Mode};
 use crate::wire::batch::ByteOrder;
+use crate::wire::refusal::{DAMAGED, NOT_HERE};
 use crate::worker::buffers::{Buffer, Buffers};
 use crate::worker::index::{Chunk, MapRange, Selection};
 use crate::worker::memory::{Memory, Party};
@@ -66,7 +67,7 @@ impl Store {
         chunk_bytes: u64,
     ) -> Result<Stream> {
         let mut contents = shuffle.lock();
-        let lost = || Error::new(Kind::NotFound, format!("location {file} of {} is not here", shuffle.key()));
+        let lost = || Error::new(Kind::NotFound, format!("location {file} {NOT_HERE}"));
         let slot = contents.state.find(file).filter(|_| !contents.gone).ok_or_else(lost)?;
         if !contents.state.is_sealed(file) {
             let text = format!("location {file} of {} is not committed yet", shuffle.key());
@@ -564,7 +565,7 @@ fn split_checked(batches: &[(Place, u64)], buffer: Buffer) -> io::Result<Vec<Byt
 }
 
 fn rotten(segment: &Segment, at: u64) -> io::Error {
-    let text = format!("the batch at {at} of {} does not match its checksum", segment.path().display());
+    let text = format!("the batch at {at} of {} {DAMAGED}", segment.path().display());
     io::Error::new(io::ErrorKind::InvalidData, text)
 }
 

@@ -6,7 +6,7 @@ use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -39,8 +39,38 @@ pub struct RunToWrite {
     pub first: u32,
     /// The index data of each batch; the write fills in the checksums.
     pub rows: Vec<RunRow>,
-    /// The batches.
-    pub batches: Vec<Bytes>,
+}
+
+/// The batches of all runs of a write, in order, until it is given up: then a disk that hangs keeps the batch that it is
+/// writing and no others. A small one may be part of a large buffer, which would stay in memory with it.
+#[derive(Debug, Clone)]
+pub struct Batches(Arc<Mutex<Option<Vec<Bytes>>>>);
+
+/// The cause of the error of a write that was given up, which is not the disk's.
+#[derive(Debug, thiserror::Error)]
+#[error("it took so long that the batches went elsewhere")]
+struct GivenUp;
+
+impl Batches {
+    /// Batches that are to be written.
+    pub fn new(batches: Vec<Bytes>) -> Self {
+        Self(Arc::new(Mutex::new(Some(batches))))
+    }
+
+    /// Takes the batches away from whoever still writes them.
+    pub fn give_up(&self) {
+        let batches = self.lock().take();
+        drop(batches); // outside the lock: it frees memory
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Vec<Bytes>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn get(&self, number: usize) -> io::Result<Bytes> {
+        let batch = self.lock().as_ref().map(|batches| batches[number].clone());
+        batch.ok_or_else(|| io::Error::other(GivenUp))
+    }
 }
 
 /// Where a run was written.
@@ -217,18 +247,21 @@ impl Segment {
     /// Appends runs, all or none, and returns where they are. Blocks.
     ///
     /// # Errors
-    /// As the file system reports; the directory is told, and the file is cut back to its last whole record.
-    pub fn append(&self, runs: &mut [RunToWrite]) -> io::Result<Vec<WrittenRun>> {
+    /// As the file system reports, of which the directory is told; or that the batches were given up. The file is cut back to
+    /// its last whole record.
+    pub fn append(&self, runs: &mut [RunToWrite], batches: &Batches) -> io::Result<Vec<WrittenRun>> {
         self.write(|writer| {
-            let mut written = Vec::with_capacity(runs.len());
+            let (mut written, mut next) = (Vec::with_capacity(runs.len()), 0);
             for run in runs {
-                for (row, batch) in run.rows.iter_mut().zip(&run.batches) {
-                    row.checksum = crc32fast::hash(batch);
+                let first = next;
+                next += run.rows.len();
+                for (row, number) in run.rows.iter_mut().zip(first..) {
+                    row.checksum = crc32fast::hash(&batches.get(number)?);
                 }
                 record::encode_run(run.file, run.life, run.first, &run.rows, &mut writer.gathered);
                 let at = writer.position();
-                for batch in &run.batches {
-                    writer.put(batch)?;
+                for number in first..next {
+                    writer.put(batches.get(number)?)?;
                 }
                 written.push(WrittenRun { at, checksums: run.rows.iter().map(|row| row.checksum).collect() });
             }
@@ -259,7 +292,7 @@ impl Segment {
         if !self.is_writable() {
             return Err(io::Error::other("an earlier write to this segment failed"));
         }
-        let mut writer = Writer { file: &self.file, at: *tail, gathered: Vec::with_capacity(GATHER_BYTES) };
+        let mut writer = Writer { segment: self, at: *tail, gathered: Vec::with_capacity(GATHER_BYTES) };
         let outcome = fill(&mut writer).and_then(|value| writer.flush().map(|()| value));
         match outcome {
             Ok(value) => {
@@ -275,7 +308,9 @@ impl Segment {
                 if let Err(cut) = self.file.set_len(*tail) {
                     tracing::debug!(path = %self.path.display(), error = %cut, "cannot cut a torn segment");
                 }
-                self.directory.failed(&error);
+                if !error.get_ref().is_some_and(|cause| cause.is::<GivenUp>()) {
+                    self.directory.failed(&error);
+                }
                 Err(error)
             }
         }
@@ -374,7 +409,7 @@ fn unless_missing(removed: io::Result<()>) -> io::Result<()> {
 
 /// Gathers small pieces into large writes.
 struct Writer<'a> {
-    file: &'a File,
+    segment: &'a Segment,
     /// The file offset of the first gathered byte.
     at: u64,
     gathered: Vec<u8>,
@@ -385,14 +420,13 @@ impl Writer<'_> {
         self.at + self.gathered.len() as u64
     }
 
-    fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
-        if bytes.len() >= GATHER_BYTES / 4 {
+    fn put(&mut self, batch: Bytes) -> io::Result<()> {
+        if batch.len() >= GATHER_BYTES / 4 {
             self.flush()?;
-            self.file.write_all_at(bytes, self.at)?;
-            self.at += bytes.len() as u64;
-            return Ok(());
+            return self.write(&batch);
         }
-        self.gathered.extend_from_slice(bytes);
+        self.gathered.extend_from_slice(&batch);
+        drop(batch); // it need not be there for as long as the disk takes
         self.flush_if_full()
     }
 
@@ -402,9 +436,18 @@ impl Writer<'_> {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.file.write_all_at(&self.gathered, self.at)?;
-        self.at += self.gathered.len() as u64;
-        self.gathered.clear();
+        let mut gathered = std::mem::take(&mut self.gathered);
+        self.write(&gathered)?;
+        gathered.clear();
+        self.gathered = gathered;
+        Ok(())
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        #[cfg(test)]
+        self.segment.directory.hang_if_told();
+        self.segment.file.write_all_at(bytes, self.at)?;
+        self.at += bytes.len() as u64;
         Ok(())
     }
 }
@@ -450,7 +493,7 @@ mod tests {
     use super::*;
     use crate::ids::{BatchId, LocationId, MapId, Mode};
 
-    fn run(partition: i32, first: u32, sizes: &[usize]) -> RunToWrite {
+    fn run(partition: i32, first: u32, sizes: &[usize]) -> (RunToWrite, Vec<Bytes>) {
         let batches: Vec<Bytes> = sizes
             .iter()
             .enumerate()
@@ -466,7 +509,7 @@ mod tests {
             checksum: 0,
         });
         let file = FileName { location: LocationId::new(partition, 0), mode: Mode::Primary };
-        RunToWrite { file, life: 1, first, rows: rows.collect(), batches }
+        (RunToWrite { file, life: 1, first, rows: rows.collect() }, batches)
     }
 
     #[test]
@@ -474,15 +517,17 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let directory = Arc::new(Directory::open(place.path(), Some(0)).unwrap());
         let segment = Segment::create(&directory, &ShuffleKey::new("app/../x", 3), 0).unwrap();
-        let mut runs = [
+        let (mut runs, batches): (Vec<_>, Vec<_>) = [
             run(0, 0, &[1, 40, 0, GATHER_BYTES / 4, 3]),
             run(1, 0, &[GATHER_BYTES / 4 - 1; 9]),
             run(2, 5, &[3 * GATHER_BYTES, 17]),
-        ];
-        let written = segment.append(&mut runs).unwrap();
-        for (run, written) in runs.iter().zip(&written) {
+        ]
+        .into_iter()
+        .unzip();
+        let written = segment.append(&mut runs, &Batches::new(batches.concat())).unwrap();
+        for (batches, written) in batches.iter().zip(&written) {
             let mut at = written.at;
-            for (batch, checksum) in run.batches.iter().zip(&written.checksums) {
+            for (batch, checksum) in batches.iter().zip(&written.checksums) {
                 let found = segment.read(at, batch.len()).unwrap();
                 assert_eq!(found, *batch);
                 assert_eq!(crc32fast::hash(&found), *checksum);

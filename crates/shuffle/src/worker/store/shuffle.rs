@@ -217,6 +217,14 @@ impl Contents {
         }
     }
 
+    /// Adds a file, unless the shuffle is deleted, which is returned.
+    pub fn adopt_unless_gone(&mut self, segment: &Arc<Segment>) -> bool {
+        if !self.gone {
+            self.adopt(segment);
+        }
+        self.gone
+    }
+
     /// Bytes of all batches, in memory and on disk.
     pub fn bytes(&self) -> u64 {
         self.copies.values().map(|copy| copy.index().bytes()).sum()

@@ -7,12 +7,12 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::task::JoinSet;
 
 use super::Store;
-use super::directory::{Directory, Health, JOB_BYTES, OPEN_PAUSE, with_turn};
-use super::segment::RunToWrite;
+use super::directory::{Directory, Health, JOB_BYTES, OPEN_PAUSE, turn_of, with_turn};
+use super::segment::{Batches, RunToWrite, Segment, WrittenRun};
 use super::shuffle::Shuffle;
 use crate::ids::ApplicationId;
 use crate::wire::batch::ByteOrder;
@@ -27,6 +27,7 @@ pub struct SpillJob {
     shuffle: Arc<Shuffle>,
     slots: Vec<Slot>,
     runs: Vec<RunToWrite>,
+    batches: Batches,
 }
 
 impl Store {
@@ -152,21 +153,50 @@ impl Store {
         applications.into_iter().find_map(|(_, shuffles)| plan_among(shuffles, bytes_max))
     }
 
-    /// Writes a job's runs to a directory and frees their memory. If the write fails the batches stay in memory. Returns
-    /// whether they were written.
+    /// Writes a job's runs to a directory and frees their memory. If the write fails, or the directory while it hangs, the
+    /// batches stay in memory, from where they can go to another one. Returns whether they were written.
     pub async fn spill(self: &Arc<Self>, job: SpillJob, directory: Arc<Directory>) -> bool {
-        let turn = Arc::clone(&directory.writes).acquire_owned().await.expect("it is never closed");
-        self.spill_in_turn(job, directory, turn).await
+        let turn = tokio::select! {
+            biased;
+            () = directory.until_failed() => None,
+            turn = turn_of(&directory.writes) => Some(turn),
+        };
+        match turn {
+            Some(turn) => self.spill_in_turn(job, directory, turn).await,
+            None => {
+                job.give_up();
+                false
+            }
+        }
     }
 
     async fn spill_in_turn(
         self: &Arc<Self>,
         job: SpillJob,
         directory: Arc<Directory>,
+        turn: OwnedSemaphorePermit,
+    ) -> bool {
+        let (tell, given_up) = oneshot::channel();
+        // A task of its own: whenever the disk answers, that is recorded.
+        let mut writing = tokio::spawn(Arc::clone(self).write_job(job, directory, turn, tell));
+        tokio::select! {
+            biased;
+            written = &mut writing => written.unwrap_or(false),
+            Ok(()) = given_up => false,
+        }
+    }
+
+    /// Writes a job. If its directory fails meanwhile, it is given up, which is told at once; what comes of the write later
+    /// only has to be cleaned up. Returns whether it was written and not given up.
+    async fn write_job(
+        self: Arc<Self>,
+        mut job: SpillJob,
+        directory: Arc<Directory>,
         _turn: OwnedSemaphorePermit,
+        tell: oneshot::Sender<()>,
     ) -> bool {
         let bytes = job.bytes();
-        let SpillJob { shuffle, slots, mut runs } = job;
+        let shuffle = Arc::clone(&job.shuffle);
         let (target, lease) = {
             let contents = shuffle.lock();
             if contents.gone {
@@ -174,60 +204,55 @@ impl Store {
             }
             (contents.target(&directory), contents.lease.clone())
         };
-        let key = shuffle.key().clone();
-        let place = Arc::clone(&directory);
-        let begun = Instant::now();
-        let written = tokio::task::spawn_blocking(move || {
+        let (mut runs, batches) = (std::mem::take(&mut job.runs), job.batches.clone());
+        let (key, place, begun) = (shuffle.key().clone(), Arc::clone(&directory), Instant::now());
+        let mut writing = tokio::task::spawn_blocking(move || {
             if bytes > place.usable() {
                 place.measure()?;
                 if bytes > place.usable() {
                     return Err(place.lacks_room().into());
                 }
             }
-            let written = target.write(&place, &key, |segment| segment.append(&mut runs));
-            drop(runs); // the batches' handles: their memory is freed when the shuffle drops its own
-            written
-        })
-        .await
-        .unwrap_or_else(|panic| Err(io::Error::other(panic).into()))
-        .map_err(|unwritten| self.delete_left(unwritten, &lease));
-        if written.is_ok() {
-            self.spills.record(begun.elapsed());
-            self.spilled_bytes.add(bytes);
-        }
-        let mut contents = shuffle.lock();
+            target.write(&place, &key, |segment| segment.append(&mut runs, &batches))
+        });
+        let written = tokio::select! {
+            biased;
+            written = &mut writing => Some(written),
+            () = directory.until_failed() => None,
+        };
+        let is_given_up = written.is_none();
+        let written = match written {
+            Some(written) => written,
+            None => {
+                job.give_up();
+                let _ = tell.send(()); // nobody waits for it if the worker ends
+                writing.await
+            }
+        };
+        let written = written.unwrap_or_else(|panic| Err(io::Error::other(panic).into()));
+        let written = written.map_err(|unwritten| self.delete_left(unwritten, &lease));
         match written {
-            Ok((segment, _)) if contents.gone => {
-                drop(contents);
-                self.delete_file(segment, lease);
-                true
-            }
             Ok((segment, written)) => {
-                contents.adopt(&segment);
-                for (slot, written) in slots.iter().zip(written) {
-                    if let Some(copy) = contents.copies.get_mut(slot) {
-                        let before = copy.resident();
-                        copy.spilled(&segment, written);
-                        shuffle.shrank(before - copy.resident());
+                let is_gone = shuffle.lock().adopt_unless_gone(&segment);
+                if is_gone {
+                    self.delete_file(segment, lease);
+                } else if !is_given_up {
+                    self.spills.record(begun.elapsed());
+                    self.spilled_bytes.add(bytes);
+                    if job.spilled(&segment, written) {
+                        self.seal_later(&shuffle);
                     }
-                }
-                let wants_seals = contents.has_unsealed();
-                drop(contents);
-                if wants_seals {
-                    self.seal_later(&shuffle);
-                }
-                true
+                } // else they may be on disk twice, which recovery knows
+                !is_given_up
             }
-            Err(_) if contents.gone => true, // its file was deleted meanwhile
+            Err(_) if shuffle.lock().gone => !is_given_up, // its file was deleted meanwhile
             Err(error) => {
                 tracing::warn!(shuffle = %shuffle.key(), directory = %directory.root().display(), %error, "cannot spill");
-                if directory.may_take(bytes) {
-                    directory.refused(&error); // whatever the error, the next job must not run into it at once
-                }
-                for slot in &slots {
-                    if let Some(copy) = contents.copies.get_mut(slot) {
-                        copy.spill_failed();
+                if !is_given_up {
+                    if directory.may_take(bytes) {
+                        directory.refused(&error); // whatever the error, the next job must not run into it at once
                     }
+                    job.give_up();
                 }
                 false
             }
@@ -276,13 +301,14 @@ pub(super) fn plan_of(shuffle: Arc<Shuffle>, bytes_max: u64) -> Option<SpillJob>
         .filter(|(bytes, _)| *bytes > 0)
         .collect();
     candidates.sort_unstable_by_key(|(bytes, _)| Reverse(*bytes));
-    let (mut slots, mut runs, mut planned) = (Vec::new(), Vec::new(), 0);
+    let (mut slots, mut runs, mut batches, mut planned) = (Vec::new(), Vec::new(), Vec::new(), 0);
     for (_, slot) in candidates {
         if planned >= bytes_max {
             break;
         }
         let left = bytes_max - planned;
-        if let Some((run, bytes)) = contents.copies.get_mut(&slot).and_then(|copy| copy.begin_spill(left)) {
+        let copy = contents.copies.get_mut(&slot);
+        if let Some((run, bytes)) = copy.and_then(|copy| copy.begin_spill(left, &mut batches)) {
             planned += bytes;
             slots.push(slot);
             runs.push(run);
@@ -296,22 +322,37 @@ pub(super) fn plan_of(shuffle: Arc<Shuffle>, bytes_max: u64) -> Option<SpillJob>
         contents.order = Some(ByteOrder::Little);
     }
     drop(contents);
-    Some(SpillJob { shuffle, slots, runs })
+    Some(SpillJob { shuffle, slots, runs, batches: Batches::new(batches) })
 }
 
 impl SpillJob {
     pub(super) fn bytes(&self) -> u64 {
-        self.runs.iter().flat_map(|run| &run.batches).map(|batch| batch.len() as u64).sum()
+        self.runs.iter().flat_map(|run| &run.rows).map(|row| u64::from(row.len)).sum()
     }
 
-    /// Gives up a job before anything is written.
-    pub(super) fn abandon(self) {
+    /// Gives up a job: its batches stay in memory, to be planned again, and who is writing them loses them.
+    pub(super) fn give_up(&self) {
+        self.batches.give_up();
         let mut contents = self.shuffle.lock();
         for slot in &self.slots {
             if let Some(copy) = contents.copies.get_mut(slot) {
                 copy.spill_failed();
             }
         }
+    }
+
+    /// Drops from memory what was written. Returns whether there is something to seal.
+    fn spilled(self, segment: &Arc<Segment>, written: Vec<WrittenRun>) -> bool {
+        drop(self.batches); // memory is freed when the shuffle drops its own handles
+        let mut contents = self.shuffle.lock();
+        for (slot, written) in self.slots.iter().zip(written) {
+            if let Some(copy) = contents.copies.get_mut(slot) {
+                let before = copy.resident();
+                copy.spilled(segment, written);
+                self.shuffle.shrank(before - copy.resident());
+            }
+        }
+        !contents.gone && contents.has_unsealed()
     }
 }
 
@@ -382,12 +423,8 @@ mod tests {
         let store = open(&place);
         let shuffle = pushed(&store, 0, 50);
         let job = store.plan(&store.directories()[0], 1000).expect("there is something to spill");
-        assert_eq!(
-            job.runs.iter().map(|run| run.batches.len()).collect::<Vec<_>>(),
-            [5],
-            "of 100 bytes each"
-        );
-        job.abandon();
+        assert_eq!(job.runs.iter().map(|run| run.rows.len()).collect::<Vec<_>>(), [5], "of 100 bytes each");
+        job.give_up();
         assert_eq!(shuffle.resident(), 5000);
         // With as many locations, too.
         drop(store.remove(shuffle.key()));

@@ -1,6 +1,7 @@
 //! Tests of a store as a whole, with real files. What they share is here.
 
 mod disks;
+mod hung;
 mod model;
 mod open_files;
 mod restarts;

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use super::super::directory::{Health, STEP_MAX};
 use super::super::record::{RunRow, Seal};
-use super::super::segment::{self, RunToWrite, Segment};
+use super::super::segment::{self, Batches, RunToWrite, Segment};
 use super::super::shuffle::Shuffle;
 use super::super::target::Target;
 use super::super::{NEW_FOR, NEWER_BY, Store};
@@ -417,14 +417,14 @@ fn what_was_written_twice_is_found_whichever_is_read_last() {
                     checksum: 0,
                 })
                 .collect(),
-            batches: batches[first..end].to_vec(),
         };
         let mut store = store;
         // The first of each alone leads to the end, or together with another one, or not at all.
         for runs in [[(0, 2), (0, 3), (1, 2)], [(0, 3), (0, 2), (1, 2)], [(2, 3), (0, 2), (0, 1)]] {
             for (number, (first, end)) in runs.into_iter().enumerate() {
                 let segment = Segment::create(&store.directories()[0], &key, number as u32).unwrap();
-                segment.append(&mut [run(first, end)]).unwrap();
+                let batches = Batches::new(batches[first..end].to_vec());
+                segment.append(&mut [run(first, end)], &batches).unwrap();
                 let seal = Seal {
                     file: file(0),
                     life: 7,

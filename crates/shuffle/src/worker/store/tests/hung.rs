@@ -1,0 +1,153 @@
+//! Goal: a disk that hangs in the middle of a write, and never answers, costs the time until that is noticed; what it was
+//! given goes to another disk. Method: a write that really hangs, on a thread for files, for as long as the test wants.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::super::Store;
+use super::super::directory::{Directory, Health};
+use super::super::shuffle::Shuffle;
+use super::{
+    WITHIN, append, batch, commit, pushed, read_all, reserve, restart, runtime, segments_below, spill, until,
+    with_store,
+};
+use crate::ids::{ApplicationId, ShuffleKey};
+use crate::worker::index::MapRange;
+use crate::worker::memory::Party;
+
+const PARTITIONS: i32 = 64;
+const SLICE: usize = 16 << 10;
+const FRAME: u64 = PARTITIONS as u64 * SLICE as u64;
+
+/// Appends a merged push: a batch for each partition, all of them in one buffer. It waits for memory as a push does.
+async fn push_merged(store: &Store, shuffle: &Arc<Shuffle>, map: i32) {
+    let party = Party::pushes(&ApplicationId::from("app"));
+    let len = FRAME as usize;
+    let mut buffer = store.buffers().take(len, store.memory(), &party).await;
+    for _ in 0..PARTITIONS {
+        buffer.bytes_mut().extend_from_slice(&batch(map, 0, 1, SLICE));
+    }
+    let frame = buffer.share();
+    assert_eq!(frame.len() as u64, FRAME);
+    for partition in 0..PARTITIONS {
+        let at = partition as usize * SLICE;
+        assert!(append(store, shuffle, partition, &frame.slice(at..at + SLICE)));
+    }
+}
+
+async fn in_time<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(WITHIN, future).await.expect("in time")
+}
+
+fn is_hung(directory: &Directory) -> bool {
+    !directory.is_to_hang() && !directory.is_idle()
+}
+
+#[test]
+fn what_a_disk_that_hangs_was_given_goes_to_another() {
+    runtime().block_on(async {
+        let place = tempfile::tempdir().unwrap();
+        let paths = [place.path().join("a"), place.path().join("b")];
+        let store = Arc::new(Store::open(&paths, 32 << 20, Some(0)).unwrap());
+        let [hung, well] = [0, 1].map(|at| Arc::clone(&store.directories()[at]));
+        well.limit(1 << 30); // the one with more room comes first
+        let key = ShuffleKey::new("app", 1);
+        let shuffle = store.find_or_insert(&key).unwrap();
+        reserve(&shuffle, 0..PARTITIONS);
+        let goes_on = hung.hang_in_write();
+        let spiller = tokio::spawn(Arc::clone(&store).run_spiller());
+        let mut map = 0;
+        while !is_hung(&hung) {
+            push_merged(&store, &shuffle, map).await;
+            map += 1;
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        // Nobody knows yet: the memory fills up.
+        while tokio::time::timeout(Duration::from_millis(200), push_merged(&store, &shuffle, map))
+            .await
+            .is_ok()
+        {
+            map += 1;
+        }
+        assert_eq!(well.written(), 0);
+        hung.hangs();
+        for _ in 0..100 {
+            in_time(push_merged(&store, &shuffle, map)).await; // the other disk makes room
+            map += 1;
+        }
+        commit(&shuffle, PARTITIONS);
+        let failed = in_time(store.flush()).await;
+        assert_eq!((failed.len(), shuffle.resident(), hung.written()), (0, 0, 0));
+        assert!(well.written() > map as u64 * FRAME && hung.health() == Health::Failed);
+
+        // The thread that hangs keeps nothing of a shuffle that goes.
+        store.delete(store.remove(&key).unwrap());
+        drop(shuffle);
+        until(|| store.memory().used() < SLICE as u64).await;
+        assert!(store.find_or_insert(&key).is_none(), "it may still write a file of that number");
+        drop(goes_on);
+        until(|| store.find_or_insert(&key).is_some()).await;
+        assert!(segments_below(place.path()).is_empty());
+        hung.probe().unwrap();
+        assert!(hung.is_idle() && hung.health() == Health::Healthy, "it is not blamed for what was given up");
+        spiller.abort();
+    });
+}
+
+#[test]
+fn what_comes_of_a_write_after_it_was_given_up_changes_nothing() {
+    with_store(async |place, store| {
+        let (shuffle, mut batches) = pushed(&store, "app", &[1000, 2000]);
+        let hung = Arc::clone(&store.directories()[0]);
+        let goes_on = hung.hang_in_write();
+        let given_up = spill(&store, 0);
+        until(|| is_hung(&hung)).await;
+        hung.hangs();
+        assert!(!in_time(given_up).await.unwrap());
+        // More comes to one location, and both go to the other disk, in other runs.
+        batches.push(batch(7, 0, 1, 3000));
+        assert!(append(&store, &shuffle, 0, &batches[2]));
+        assert!(spill(&store, 1).await.unwrap());
+        assert_eq!((shuffle.resident(), store.spills().count()), (0, 1));
+        hung.probe().unwrap();
+        drop(goes_on);
+        until(|| hung.is_idle()).await;
+        assert_eq!((store.spills().count(), segments_below(place.path()).len()), (1, 2));
+        assert_eq!(shuffle.lock().segments.len(), 2, "it goes with its shuffle");
+        commit(&shuffle, 2);
+        assert!(store.flush().await.is_empty());
+        drop(hung);
+        let (store, locations) = restart(&place, store, shuffle);
+        assert_eq!(locations, 2);
+        let shuffle = store.find(&ShuffleKey::new("app", 1)).unwrap();
+        let expected: [&[Bytes]; 2] = [&[batches[0].clone(), batches[2].clone()], &batches[1..2]];
+        for (partition, expected) in expected.into_iter().enumerate() {
+            let found = read_all(&store, &shuffle, partition as i32, MapRange::Whole).await.unwrap();
+            assert_eq!(found, expected);
+        }
+    });
+}
+
+#[test]
+fn a_flush_writes_elsewhere_what_a_disk_keeps_that_hangs() {
+    with_store(async |place, store| {
+        let (shuffle, _) = pushed(&store, "app", &[1000, 70_000]);
+        commit(&shuffle, 2);
+        let hung = Arc::clone(&store.directories()[0]);
+        let goes_on = hung.hang_in_write();
+        let given_up = spill(&store, 0);
+        until(|| is_hung(&hung)).await;
+        let flushing = Arc::clone(&store);
+        let flushed = tokio::spawn(async move { flushing.flush_in_steps(WITHIN).await.len() });
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        hung.hangs();
+        let failed = in_time(flushed).await.unwrap();
+        assert_eq!((failed, shuffle.resident(), in_time(given_up).await.unwrap()), (0, 0, false));
+        drop(goes_on);
+        until(|| hung.is_idle()).await;
+        drop(hung);
+        assert_eq!(restart(&place, store, shuffle).1, 2);
+    });
+}
