@@ -22,7 +22,7 @@
 //!   replacement fails.
 //! - `identity`: functions that give what they are given, and hide it from the optimizer.
 //! - `memory`: the promise: policy (decision), pool and process (drivers), spill directory.
-//! - `column_names`: headings of an answer's columns that have no name.
+//! - `column_names`: headings of an answer's columns that have no name; `cast_names`: casts within aggregates, as names tell them apart.
 //! - `catalog`: files, globs, directories and addresses as tables; the stores behind them.
 //! - `copy`: `COPY … TO`, whole or not at all; `owned_folder`: a folder that goes even if its process is killed.
 //! - `operators`, `optimizer`: what DataFusion lacks.
@@ -30,6 +30,7 @@
 //! - [`shell`]: scripts and the interactive shell, over any engine.
 
 mod answer;
+mod cast_names;
 mod catalog;
 mod column_names;
 mod copy;

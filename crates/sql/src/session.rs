@@ -6,19 +6,21 @@ use datafusion::common::TableReference;
 use datafusion::datasource::file_format::csv::CsvFormat;
 use datafusion::datasource::file_format::json::JsonFormat;
 use datafusion::datasource::file_format::parquet::ParquetFormat;
-use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::cache::cache_manager::{
     CacheManagerConfig, DEFAULT_METADATA_CACHE_LIMIT, FileMetadataCache,
 };
 use datafusion::execution::cache::default_cache::DefaultCache;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
-use datafusion::logical_expr::{DdlStatement, LogicalPlan, Statement};
+use datafusion::execution::{FunctionRegistry, SessionState, SessionStateBuilder};
+use datafusion::logical_expr::{DdlStatement, LogicalPlan, Statement as Setting};
 use datafusion::prelude::SessionContext;
+use datafusion::sql::parser::Statement;
 use tracing::debug;
 use yeoul_base::{ByteSize, ErrorKind, raise_file_limit};
 
 use crate::answer::{Answer, Limits, Query};
+use crate::cast_names::CastNames;
 use crate::catalog::address::check_address;
 use crate::catalog::external_tables::check_there;
 use crate::catalog::files::FileTables;
@@ -34,10 +36,13 @@ use crate::memory::spill_dir::SpillDir;
 use crate::optimizer::correlated_subqueries::CorrelatedSubqueries;
 use crate::optimizer::empty_subqueries::EmptySubqueries;
 use crate::optimizer::fenced_limits::FencedLimits;
+use crate::optimizer::grand_totals::GrandTotals;
 use crate::optimizer::in_subqueries::InSubqueries;
 use crate::optimizer::late_materialization::LateMaterialization;
+use crate::optimizer::limited_groups::LimitedGroups;
 use crate::optimizer::null_equal_joins::NullEqualJoins;
 use crate::optimizer::parts_apart::PartsApart;
+use crate::optimizer::set_operations::SetOperations;
 use crate::optimizer::unbounded_floats::UnboundedFloats;
 use crate::replaced_table::ReplacedTable;
 use crate::settings::{check_set, session_config};
@@ -68,6 +73,8 @@ pub struct MemoryReport {
     pub spilled: (ByteSize, ByteSize),
 }
 
+/// The most columns beside a `*` that are given another name because that brings them, too.
+const NAMED_APART_MAX: usize = 16;
 /// The most names of tables in a list.
 const TABLES_MAX: usize = 10_000;
 
@@ -124,10 +131,10 @@ impl Session {
         let state = self.context.state();
         let statement = reading::read(sql, &state)?;
         let texts = ColumnTexts::of(&statement);
-        let logical = state.statement_to_plan(statement).await?;
+        let logical = planned(statement, &state).await?;
         match &logical {
-            LogicalPlan::Statement(Statement::SetVariable(set)) => check_set(&set.variable, &self.options)?,
-            LogicalPlan::Statement(Statement::ResetVariable(reset)) => {
+            LogicalPlan::Statement(Setting::SetVariable(set)) => check_set(&set.variable, &self.options)?,
+            LogicalPlan::Statement(Setting::ResetVariable(reset)) => {
                 check_set(&reset.variable, &self.options)?;
             }
             LogicalPlan::Ddl(DdlStatement::CreateExternalTable(table)) => {
@@ -282,6 +289,23 @@ impl std::fmt::Debug for Session {
     }
 }
 
+/// Plans a statement. Columns of one `SELECT` that DataFusion would call the same, and refuse, get names of their own.
+async fn planned(mut statement: Statement, state: &SessionState) -> Result<LogicalPlan> {
+    let mut outcome = state.statement_to_plan(statement.clone()).await;
+    let mut first_error = None;
+    for _ in 0..NAMED_APART_MAX {
+        match outcome {
+            Err(error) if reading::name_apart(&mut statement, &error) => {
+                first_error.get_or_insert(error);
+                outcome = state.statement_to_plan(statement.clone()).await;
+            }
+            _ => break,
+        }
+    }
+    // What is said of a statement is about the one that was written.
+    Ok(outcome.map_err(|error| first_error.unwrap_or(error))?)
+}
+
 /// The name in DataFusion's "table 'datafusion.public.x' not found" and "No table named 'x'".
 fn missing_table(message: &str) -> Option<String> {
     let quoted = message
@@ -321,14 +345,17 @@ fn context(options: &Options, runtime: Arc<RuntimeEnv>) -> Result<(SessionContex
         .with_runtime_env(runtime)
         .with_default_features()
         .with_analyzer_rule(Arc::new(EmptySubqueries))
+        .with_analyzer_rule(Arc::new(SetOperations))
         .with_physical_optimizer_rule(Arc::new(UnboundedFloats))
         .with_physical_optimizer_rule(Arc::new(LateMaterialization))
+        .with_physical_optimizer_rule(Arc::new(LimitedGroups))
         .build();
+    state.register_expr_planner(Arc::new(CastNames))?;
     state.register_file_format(Arc::new(OwnFormatFactory::<CsvFormat>::new()), true)?;
     state.register_file_format(Arc::new(OwnFormatFactory::<JsonFormat>::new()), true)?;
     state.register_file_format(Arc::new(OwnFormatFactory::<ParquetFormat>::new()), true)?;
     let state = CorrelatedSubqueries::add_to(InSubqueries::add_to(NullEqualJoins::add_to(state)));
-    let state = PartsApart::add_to(FencedLimits::add_to(state));
+    let state = PartsApart::add_to(FencedLimits::add_to(GrandTotals::add_to(state)));
     let files = Arc::new(FileTables::default());
     let catalogs = DynamicFileCatalog::new(
         Arc::clone(state.catalog_list()),

@@ -3,6 +3,7 @@
 mod answers;
 mod external_tables;
 mod floats;
+mod names;
 mod orders;
 mod parquet_folders;
 mod subqueries;

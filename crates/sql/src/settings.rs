@@ -23,6 +23,9 @@ pub(crate) fn session_config(options: &Options) -> Result<SessionConfig> {
     engine.sql_parser.collect_spans = true;
     // Large CSV files are not split between threads: a split at a line break within quotes would cut a value in two.
     engine.catalog.newlines_in_values = true;
+    // DataFusion checks that an aggregate's input may be null where the plan says so, and refuses `DISTINCT x IS TRUE`, which never
+    // is: the operator that it makes of it may be.
+    engine.execution.skip_physical_aggregate_schema_check = true;
     // Up to this many keys, a join pushes down a list of them, from which a scan can estimate how few rows it keeps.
     engine.optimizer.hash_join_inlist_pushdown_max_distinct_values = 1000;
     if let Some(memory) = options.memory {

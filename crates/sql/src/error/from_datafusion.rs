@@ -62,10 +62,8 @@ impl Error {
         match error {
             DataFusionError::SQL(parser, _) => Self::from_parser(parser),
             DataFusionError::SchemaError(schema, _) => Self::from_schema(schema),
-            DataFusionError::Plan(message) => {
-                let message = no_signature(message);
-                Self::from_message(ErrorKind::Invalid, &message)
-            }
+            DataFusionError::Plan(message) => Self::misplaced_subquery(message)
+                .unwrap_or_else(|| Self::from_message(ErrorKind::Invalid, &no_signature(message))),
             DataFusionError::Configuration(message) => {
                 Self::from_message(ErrorKind::Invalid, message).with_hint("SHOW ALL lists every setting")
             }
@@ -90,7 +88,10 @@ impl Error {
             }
             DataFusionError::Context(context, source) => {
                 let inner = Self::describe(source);
-                if inner.kind != ErrorKind::Internal && context.starts_with("Optimizer rule ") {
+                let tells_who_found_it = ["Optimizer rule ", "Invalid (non-executable) plan after "];
+                if inner.kind != ErrorKind::Internal
+                    && tells_who_found_it.iter().any(|start| context.starts_with(start))
+                {
                     return inner; // which rule came upon it says nothing to whoever wrote the statement
                 }
                 // What DataFusion advises are settings of its own, which a memory limit does not let change.
@@ -105,6 +106,17 @@ impl Error {
             DataFusionError::Collection(errors) if !errors.is_empty() => Self::describe(&errors[0]),
             other => Self::from_message(ErrorKind::Internal, &other.strip_backtrace()),
         }
+    }
+
+    /// A message of DataFusion's about a subquery for which it has no join where that stands.
+    fn misplaced_subquery(message: &str) -> Option<Self> {
+        const ONLY_THERE: &str =
+            "Correlated scalar subquery can only be used in Projection, Filter, Aggregate plan nodes";
+        let what = "not supported: a subquery that names a column of the query around it, in a window function, JOIN … ON or ORDER BY";
+        message.contains(ONLY_THERE).then(|| {
+            Self::new(ErrorKind::Invalid, what)
+                .with_hint("compute it as a column of a subquery in FROM, and use that column")
+        })
     }
 
     /// A message of DataFusion's disk manager, which names a setting of its own.

@@ -121,7 +121,7 @@ fn above_inner_join(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 }
 
 /// Mends the subqueries in a node's expressions.
-fn in_expressions(node: LogicalPlan, names: &AliasGenerator) -> Result<Transformed<LogicalPlan>> {
+pub(super) fn in_expressions(node: LogicalPlan, names: &AliasGenerator) -> Result<Transformed<LogicalPlan>> {
     if !has_subqueries(&node)? {
         return Ok(Transformed::no(node));
     }

@@ -1,11 +1,11 @@
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::AnalyzerRule;
 
 use super::in_subqueries::gives_one_row;
+use super::kept_names::map_expressions;
 use crate::identity::Identity;
 
 /// A subquery that stands for a value may be null: without a row it is.
@@ -28,17 +28,14 @@ impl AnalyzerRule for EmptySubqueries {
             return Ok(plan);
         }
         let plan = plan.transform_up_with_subqueries(|node| {
-            let names = NamePreserver::new(&node);
-            let node = node.map_expressions(|expr| {
-                let name = names.save(&expr);
-                let expr = expr.transform_up(|expr| {
+            let node = map_expressions(node, |expr| {
+                expr.transform_up(|expr| {
                     Ok(if is_mistaken(&expr) {
                         Transformed::yes(Identity::Nullable.call(expr))
                     } else {
                         Transformed::no(expr)
                     })
-                })?;
-                Ok(expr.update_data(|expr| name.restore(expr)))
+                })
             })?;
             // What stands above computes with it, and may be null too.
             node.map_data(LogicalPlan::recompute_schema)

@@ -18,6 +18,7 @@ use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 use yeoul_base::ErrorKind;
 
 use super::correlated_subqueries::{has_subqueries, has_subquery};
+use super::value_subqueries::as_columns;
 use crate::Error;
 
 /// The name of what a subquery gives, beside the columns of the query that it is in, which may have the same name.
@@ -32,8 +33,8 @@ const MEMBER: &str = "__member";
 /// To DataFusion, an outer column and one of the subquery are the same if they have the same name (datafusion#25258). What a
 /// subquery gives is therefore renamed, and a value that may be confused with its columns is computed before the filter.
 ///
-/// Only filters have such joins. DataFusion's own rules make a filter of what stands elsewhere, such as the `ON` of a join: so
-/// this is among the first rules of each of their rounds.
+/// Only filters have such joins; for other places see `value_subqueries`. DataFusion's own rules make a filter of the `ON` of a join:
+/// so this is among the first rules of each of their rounds.
 #[derive(Debug)]
 pub(crate) struct InSubqueries;
 
@@ -51,11 +52,13 @@ impl OptimizerRule for InSubqueries {
         plan.transform_up_with_subqueries(|node| match node {
             node if !has_subqueries(&node)? => Ok(Transformed::no(node)),
             LogicalPlan::Filter(filter) => in_filter(filter, config.alias_generator()),
-            // DataFusion makes EXISTS of ANY and ALL wherever they stand.
-            other => other.map_expressions(|expr| {
-                expr.transform_up(|expr| match expr {
-                    Expr::SetComparison(comparison) => with_member(comparison).map(Transformed::yes),
-                    other => Ok(Transformed::no(other)),
+            other => as_columns(other, config.alias_generator())?.transform_data(|node| {
+                // DataFusion makes EXISTS of ANY and ALL wherever they stand.
+                node.map_expressions(|expr| {
+                    expr.transform_up(|expr| match expr {
+                        Expr::SetComparison(comparison) => with_member(comparison).map(Transformed::yes),
+                        other => Ok(Transformed::no(other)),
+                    })
                 })
             }),
         })
@@ -78,6 +81,24 @@ fn in_filter(mut filter: Filter, names: &AliasGenerator) -> Result<Transformed<L
     let values = columns.iter().cloned().chain(rewriter.values);
     let input = LogicalPlanBuilder::from(filter.input).project(values)?;
     Ok(Transformed::yes(input.filter(predicate.data)?.project(columns)?.build()?))
+}
+
+/// Values with `IN`, `ANY` and `ALL` in them, and what they are computed of: `input`, with more columns where they need them.
+pub(super) fn three_valued(
+    values: Vec<Expr>,
+    input: LogicalPlan,
+    names: &AliasGenerator,
+) -> Result<(Vec<Expr>, LogicalPlan)> {
+    let columns: Vec<Expr> = input.schema().columns().into_iter().map(Expr::Column).collect();
+    let schema = Arc::clone(input.schema());
+    let mut rewriter = ThreeValued { schema, unknowns: vec![None], names, values: Vec::new() };
+    let values =
+        values.into_iter().map(|value| value.rewrite(&mut rewriter).data()).collect::<Result<_>>()?;
+    if rewriter.values.is_empty() {
+        return Ok((values, input));
+    }
+    let below = LogicalPlanBuilder::from(input).project(columns.into_iter().chain(rewriter.values))?;
+    Ok((values, below.build()?))
 }
 
 /// A comparison whose subquery gives [`MEMBER`].

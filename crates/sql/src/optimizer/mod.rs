@@ -3,19 +3,29 @@
 //! - [`correlated_subqueries`]: refuses subqueries of which DataFusion's joins would make something else;
 //! - [`empty_subqueries`]: a subquery without rows is null, whatever its column may be;
 //! - [`fenced_limits`]: keeps dynamic filters above a limit;
+//! - [`grand_totals`]: keeps filters without columns above an aggregate that always has a row;
 //! - [`in_subqueries`]: `IN` with subqueries, which is unknown where nulls make it neither true nor false;
+//! - [`kept_names`]: how rules rewrite expressions without renaming columns;
 //! - [`late_materialization`]: lets a scan that a join filters do so before it decodes all columns;
+//! - [`limited_groups`]: lets an aggregate forget a limit that it would take for that of a top-k;
 //! - [`null_equal_joins`]: keeps join trees with `IS NOT DISTINCT FROM` as they are;
 //! - [`parts_apart`]: runs rules on each side of a node separately, where across it they would be wrong;
+//! - [`set_operations`]: `INTERSECT ALL` and `EXCEPT ALL`, which count, and the names of a `UNION`'s inputs;
 //! - [`spilling_joins`]: replaces hash joins with joins that spill, once memory has run out;
-//! - [`unbounded_floats`]: prunes nothing by Parquet's ranges of floats, which leave out NaN.
+//! - [`unbounded_floats`]: prunes nothing by Parquet's ranges of floats, which leave out NaN;
+//! - [`value_subqueries`]: `IN`, `EXISTS`, `ANY` and `ALL` as values, outside filters.
 
 pub(crate) mod correlated_subqueries;
 pub(crate) mod empty_subqueries;
 pub(crate) mod fenced_limits;
+pub(crate) mod grand_totals;
 pub(crate) mod in_subqueries;
+mod kept_names;
 pub(crate) mod late_materialization;
+pub(crate) mod limited_groups;
 pub(crate) mod null_equal_joins;
 pub(crate) mod parts_apart;
+pub(crate) mod set_operations;
 pub(crate) mod spilling_joins;
 pub(crate) mod unbounded_floats;
+mod value_subqueries;

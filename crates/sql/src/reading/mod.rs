@@ -3,16 +3,19 @@
 //! - [`chains`]: thousands of operators in a row;
 //! - [`from_first`]: `FROM 'file'` alone;
 //! - [`numbers`]: words directly after a number;
-//! - [`precedence`]: the operands of `IS [NOT] DISTINCT FROM`.
+//! - [`precedence`]: the operands of `IS [NOT] DISTINCT FROM`;
+//! - [`same_names`]: columns of one `SELECT` that DataFusion would call the same.
 
 mod chains;
 mod from_first;
 mod numbers;
 mod precedence;
+mod same_names;
 
 use std::convert::Infallible;
 use std::ops::ControlFlow;
 
+use datafusion::common::DataFusionError;
 use datafusion::execution::SessionState;
 use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::sqlparser::ast::{Expr, Select, VisitMut, VisitorMut};
@@ -34,7 +37,7 @@ pub(crate) fn read(sql: &str, state: &SessionState) -> Result<Statement> {
     chains::check(&tokens)?;
     let mut statement = state.sql_to_statement(sql, name)?;
     numbers::check(&tokens)?;
-    correct(&mut statement);
+    visit(&mut statement, &mut Corrections);
     Ok(statement)
 }
 
@@ -44,15 +47,25 @@ fn span_of(token: &TokenWithSpan) -> Span {
     Span { place: Place { line, column }, chars: token.token.to_string().chars().count() as u64 }
 }
 
-fn correct(statement: &mut Statement) {
+/// Gives columns of one `SELECT` names of their own, if planning failed because they had the same. False if there is nothing to
+/// change.
+pub(crate) fn name_apart(statement: &mut Statement, error: &DataFusionError) -> bool {
+    same_names::Apart::after(error).is_some_and(|mut apart| {
+        visit(statement, &mut apart);
+        apart.is_changed
+    })
+}
+
+/// Visits the SQL of a statement, whichever it is.
+fn visit(statement: &mut Statement, visitor: &mut impl VisitorMut<Break = Infallible>) {
     let ControlFlow::Continue(()) = match statement {
-        Statement::Statement(statement) => statement.visit(&mut Corrections),
+        Statement::Statement(statement) => statement.visit(visitor),
         Statement::CopyTo(copy) => match &mut copy.source {
-            CopyToSource::Query(query) => query.visit(&mut Corrections),
+            CopyToSource::Query(query) => query.visit(visitor),
             CopyToSource::Relation(_) => ControlFlow::Continue(()),
         },
         Statement::Explain(explain) => {
-            correct(&mut explain.statement);
+            visit(&mut explain.statement, visitor);
             ControlFlow::Continue(())
         }
         Statement::CreateExternalTable(_) | Statement::Reset(_) => ControlFlow::Continue(()),
@@ -84,7 +97,7 @@ mod tests {
     /// The statement that a text is parsed as.
     pub(super) fn meant(written: &str) -> String {
         let mut statement = DFParser::parse_sql(written).unwrap().pop_front().unwrap();
-        correct(&mut statement);
+        visit(&mut statement, &mut Corrections);
         statement.to_string()
     }
 }

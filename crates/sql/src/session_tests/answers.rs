@@ -371,3 +371,94 @@ fn a_comparison_ends_where_and_begins() {
         assert_answers(&bench, &[(sql, &[expected])]);
     }
 }
+
+#[test]
+fn intersect_all_and_except_all_count_equal_rows() {
+    for bench in benches() {
+        bench.sql("CREATE TABLE l AS SELECT column1 AS a, column2 AS b FROM (VALUES (1, 'x'), (1, 'x'), (1, 'x'), (2, 'y'), (NULL, NULL), (NULL, NULL))");
+        bench.sql("CREATE TABLE r AS SELECT column1 AS c, column2 AS d FROM (VALUES (1, 'x'), (1, 'x'), (NULL, NULL), (3, 'z'))");
+        let cases: [(&str, &[&str]); 8] = [
+            ("SELECT a FROM (SELECT * FROM l INTERSECT ALL SELECT * FROM r) ORDER BY a", &["1", "1", ""]),
+            ("SELECT a FROM (SELECT * FROM l EXCEPT ALL SELECT * FROM r) ORDER BY a", &["1", "2", ""]),
+            ("SELECT c FROM (SELECT * FROM r EXCEPT ALL SELECT * FROM l) ORDER BY c", &["3"]),
+            ("SELECT a FROM (SELECT * FROM l INTERSECT SELECT * FROM r) ORDER BY a", &["1", ""]),
+            ("SELECT a FROM (SELECT * FROM l EXCEPT SELECT * FROM r) ORDER BY a", &["2"]),
+            // Twice, and with the same table on both sides.
+            (
+                "SELECT a FROM (SELECT a FROM l EXCEPT ALL SELECT c FROM r EXCEPT ALL SELECT a FROM l WHERE a = 2) ORDER BY a",
+                &["1", ""],
+            ),
+            ("SELECT count(*) FROM (SELECT * FROM l INTERSECT ALL SELECT * FROM l)", &["6"]),
+            // Types that differ.
+            ("SELECT a FROM (SELECT a FROM l EXCEPT ALL SELECT 1.0) ORDER BY a", &["1", "1", "2", "", ""]),
+        ];
+        assert_answers(&bench, &cases);
+        bench.sql("CREATE VIEW v AS SELECT a FROM l INTERSECT ALL SELECT c FROM r");
+        assert_answers(&bench, &[("SELECT count(*) FROM v", &["3"])]);
+    }
+}
+
+#[test]
+fn a_filter_without_columns_is_asked_of_the_total_and_not_of_its_rows() {
+    for bench in benches() {
+        bench.sql("CREATE TABLE t AS SELECT column1 AS a FROM (VALUES (1), (2), (NULL))");
+        let cases: [(&str, &[&str]); 7] = [
+            ("SELECT count(*) FROM t HAVING (SELECT max(a) FROM t) > 5", &[]),
+            ("SELECT count(*) FROM t HAVING (SELECT max(a) FROM t) > 1", &["3"]),
+            ("SELECT count(*) FROM t HAVING random() > 2", &[]),
+            ("SELECT n FROM (SELECT count(*) AS n FROM t) AS q WHERE (SELECT max(a) FROM t) > 5", &[]),
+            (
+                "SELECT n FROM (SELECT count(*) AS n FROM t) AS q WHERE n > 0 AND (SELECT max(a) FROM t) > 5",
+                &[],
+            ),
+            ("SELECT count(*) FROM t GROUP BY ROLLUP (a) HAVING (SELECT max(a) FROM t) > 5", &[]),
+            ("SELECT count(*) FROM t GROUP BY a HAVING (SELECT max(a) FROM t) > 5", &[]),
+        ];
+        assert_answers(&bench, &cases);
+    }
+}
+
+#[test]
+fn what_is_never_null_can_be_grouped_by() {
+    for bench in benches() {
+        bench.sql(
+            "CREATE TABLE t AS SELECT column1 AS a, column1 > 1 AS b FROM (VALUES (1), (2), (2), (NULL))",
+        );
+        let cases: [(&str, &[&str]); 8] = [
+            ("SELECT DISTINCT b IS TRUE FROM t ORDER BY 1", &["false", "true"]),
+            ("SELECT DISTINCT b IS NOT TRUE FROM t ORDER BY 1", &["false", "true"]),
+            ("SELECT count(*) FROM t GROUP BY b IS FALSE ORDER BY 1", &["1", "3"]),
+            ("SELECT count(*) FROM t GROUP BY b IS NOT FALSE ORDER BY 1", &["1", "3"]),
+            ("SELECT a FROM t WHERE b IS TRUE", &["2", "2"]),
+            ("SELECT a FROM t WHERE b IS NOT TRUE ORDER BY a", &["1", ""]),
+            (
+                "SELECT count(*) FROM t GROUP BY ROLLUP (b IS TRUE, a) ORDER BY 1",
+                &["1", "1", "2", "2", "2", "4"],
+            ),
+            ("SELECT b IS NOT FALSE FROM t UNION SELECT NULL IS TRUE ORDER BY 1", &["false", "true"]),
+        ];
+        assert_answers(&bench, &cases);
+    }
+}
+
+#[test]
+fn inputs_of_a_union_may_have_other_names_than_the_union() {
+    for bench in benches() {
+        let empty = "SELECT DISTINCT 1 AS a, 'x' AS b FROM (VALUES (1)) WHERE 'y' LIKE ''";
+        let sql = format!(
+            "SELECT b FROM (({empty}) UNION ALL (SELECT column1 AS c, 'z' AS d FROM (VALUES (2)))) AS u"
+        );
+        assert_answers(&bench, &[(&sql, &["z"])]);
+    }
+}
+
+#[test]
+fn a_limit_of_groups_of_which_one_is_left_is_no_top_k() {
+    for bench in benches() {
+        bench.sql("COPY (SELECT column1 AS a FROM (VALUES ('x'), ('y'), (NULL))) TO '~/t.parquet'");
+        let sql = "SELECT count(*) FROM (SELECT DISTINCT a FROM '~/t.parquet' WHERE a = 'y' LIMIT 1)";
+        assert_answers(&bench, &[(sql, &["1"])]);
+        let sql = "SELECT count(*) FROM '~/t.parquet' WHERE 'y' NOT IN (SELECT DISTINCT nullif('', a) FROM '~/t.parquet')";
+        assert_answers(&bench, &[(sql, &["3"])]);
+    }
+}

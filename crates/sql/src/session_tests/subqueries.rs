@@ -421,3 +421,46 @@ fn a_column_two_queries_out_is_refused() {
         assert!(error.hint().is_some(), "{error}");
     }
 }
+
+#[test]
+fn a_subquery_may_be_a_truth_outside_where() {
+    for bench in benches() {
+        make_both(&bench);
+        assert_answers(
+            &bench,
+            &[
+                (
+                    "SELECT EXISTS (SELECT * FROM s WHERE s.k = t.k) FROM t ORDER BY k",
+                    &["true", "true", "false"],
+                ),
+                ("SELECT NOT EXISTS (SELECT * FROM s WHERE m > 5) FROM t", &["true", "true", "true"]),
+                ("SELECT k IN (SELECT k FROM s) FROM t ORDER BY t.k", &["true", "true", "false"]),
+                ("SELECT v > ALL (SELECT m FROM s) FROM t ORDER BY k", &["true", "false", "true"]),
+                // Unknown where a null may be equal.
+                (
+                    "SELECT v IN (SELECT nullif(m, 1) FROM s WHERE s.k = t.k) FROM t ORDER BY k",
+                    &["", "", "false"],
+                ),
+                (
+                    "SELECT v NOT IN (SELECT nullif(m, 1) FROM s WHERE s.k = t.k) FROM t ORDER BY k",
+                    &["", "", "true"],
+                ),
+                (
+                    "SELECT CASE WHEN EXISTS (SELECT * FROM s WHERE s.k = t.k AND m > 1) THEN 'many' ELSE 'few' END FROM t ORDER BY k",
+                    &["many", "few", "few"],
+                ),
+                ("SELECT count(*) FILTER (WHERE EXISTS (SELECT * FROM s WHERE s.k = t.k)) FROM t", &["2"]),
+                ("SELECT sum(CASE WHEN k IN (SELECT k FROM s) THEN v ELSE 0 END) FROM t", &["11"]),
+                (
+                    "SELECT count(*) FROM t GROUP BY EXISTS (SELECT * FROM s WHERE s.k = t.k) ORDER BY 1",
+                    &["1", "2"],
+                ),
+                ("SELECT k FROM t ORDER BY k IN (SELECT k FROM s), k DESC", &["3", "2", "1"]),
+                (
+                    "SELECT sum(v) OVER (PARTITION BY k IN (SELECT k FROM s)) FROM t ORDER BY 1",
+                    &["7", "11", "11"],
+                ),
+            ],
+        );
+    }
+}

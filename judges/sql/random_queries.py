@@ -1,0 +1,427 @@
+"""Random queries over small tables full of nulls and repeated values, each answered by ours and by DuckDB.
+
+Usage: random_queries.py [--count N] [--seed S] [--show]    exits 1 if an answer differs, or if ours fails in an unknown way
+       random_queries.py --seed S --count 1 --show          shows one query again
+
+Each query has a seed of its own, from which its tables, its text and our settings follow. Ours may refuse what it does
+not support (REFUSALS), and a query that DuckDB cannot answer is not counted.
+"""
+
+import argparse
+import collections
+import datetime
+import decimal
+import json
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from harness import venv  # noqa: E402
+
+# The version with which the benchmarks compare.
+DUCKDB = ["duckdb==2.0.0"]
+TARGET = os.environ.get("CARGO_TARGET_DIR", pathlib.Path.home() / ".cache" / "yeoul" / "target")
+YEOUL = os.environ.get("YEOUL", f"{TARGET}/release/yeoul")
+ANSWER_SECONDS_MAX = 60
+
+# What ours says of a query that it does not support, and of one in some hundred for which DataFusion loses track of columns: of a
+# LATERAL join below a FULL one, of a subquery that is joined twice, of a window ordered by what a filter makes constant. Everything
+# else that it says is a finding.
+REFUSALS = [
+    "error: not supported: ",
+    "error: there is no column '",
+    "error: projections require unique expression names",
+    "error: SanityCheckPlan",
+]
+
+# Each of these is as likely as the next; the last ones make batches end in the middle of everything.
+SETTINGS = [
+    [],
+    ["datafusion.execution.target_partitions=4"],
+    ["datafusion.optimizer.prefer_hash_join=false"],
+    ["datafusion.execution.batch_size=2", "datafusion.execution.target_partitions=3"],
+    ["datafusion.execution.batch_size=1", "datafusion.optimizer.prefer_hash_join=false"],
+    ["datafusion.optimizer.repartition_joins=false", "datafusion.execution.batch_size=3"],
+]
+
+COLUMNS = {"a": "int", "b": "int", "c": "text", "d": "date", "e": "bool", "f": "dec"}
+SQL_TYPES = {"int": "BIGINT", "text": "VARCHAR", "date": "DATE", "bool": "BOOLEAN", "dec": "DECIMAL(9,2)"}
+TABLES = ["t0", "t1", "t2", "t3"]
+
+
+def literal(rng: random.Random, kind: str) -> str:
+    if rng.random() < 0.04:
+        return f"CAST(NULL AS {SQL_TYPES[kind]})"
+    return {
+        "int": lambda: str(rng.randint(-1, 4)),
+        "text": lambda: rng.choice(["''", "'x'", "'xy'", "'yx'", "'Zz'"]),
+        "date": lambda: f"DATE '2024-0{rng.randint(1, 3)}-01'",
+        "bool": lambda: rng.choice(["TRUE", "FALSE"]),
+        "dec": lambda: rng.choice(["0.00", "1.50", "-2.25", "3.00"]),
+    }[kind]()
+
+
+def tables(rng: random.Random) -> dict[str, str]:
+    """The tables' contents as queries. Sometimes one is empty."""
+    found = {}
+    for table in TABLES:
+        rows = []
+        for _ in range(rng.choice([0, 1, 3, 8, 8, 15])):
+            rows.append("(" + ", ".join("NULL" if rng.random() < 0.25 else literal(rng, kind) for kind in COLUMNS.values()) + ")")
+        casts = ", ".join(f"CAST({name} AS {SQL_TYPES[kind]}) AS {name}" for name, kind in COLUMNS.items())
+        names = ", ".join(COLUMNS)
+        nulls = "(" + ", ".join(["NULL"] * len(COLUMNS)) + ")"
+        found[table] = f"SELECT {casts} FROM (VALUES {', '.join(rows or [nulls])}) AS v({names})" + ("" if rows else " WHERE false")
+    return found
+
+
+class Query:
+    """Makes the text of one query. A scope is a list of (column, kind); `outer` are those of the queries around it."""
+
+    def __init__(self, rng: random.Random):
+        self.rng = rng
+        self.names = 0
+
+    def name(self, prefix: str) -> str:
+        self.names += 1
+        return f"{prefix}{self.names}"
+
+    def maybe(self, chance: float) -> bool:
+        return self.rng.random() < chance
+
+    def column(self, kind: str, scope: list, outer: list) -> str | None:
+        own = [name for name, of in scope if of == kind]
+        others = [name for name, of in outer if of == kind]
+        if others and (not own or self.maybe(0.3)):
+            return self.rng.choice(others)
+        return self.rng.choice(own) if own else None
+
+    def value(self, kind: str, scope: list, outer: list, depth: int) -> str:
+        """An expression of this kind."""
+        column = self.column(kind, scope, outer)
+        if column and self.maybe(0.75 if depth <= 0 else 0.5):
+            return column
+        if depth <= 0 or self.maybe(0.15):
+            return literal(self.rng, kind)
+        another = lambda of=kind: self.value(of, scope, outer, depth - 1)  # noqa: E731
+        common = [
+            lambda: f"CASE WHEN {self.condition(scope, outer, depth - 1)} THEN {another()} ELSE {another()} END",
+            lambda: f"CASE WHEN {self.condition(scope, outer, depth - 1)} THEN {another()} END",
+            lambda: f"coalesce({another()}, {another()})",
+            lambda: f"nullif({another()}, {another()})",
+            lambda: self.scalar_subquery(kind, scope, outer, depth - 1),
+        ]
+        own = {
+            "int": [
+                lambda: f"({another()} {self.rng.choice('+-*')} {another()})",
+                lambda: f"abs({another()})",
+                lambda: f"CAST(length({another('text')}) AS BIGINT)",
+                lambda: f"CAST(extract(month FROM {another('date')}) AS BIGINT)",
+                lambda: f"CAST({another('bool')} AS BIGINT)",
+                lambda: f"greatest({another()}, {another()})",
+            ],
+            "text": [
+                lambda: f"({another()} || {another()})",
+                lambda: f"upper({another()})",
+                lambda: f"substring({another()}, 1, 1)",
+                lambda: f"CAST({another('int')} AS VARCHAR)",
+            ],
+            "date": [lambda: f"least({another()}, {another()})"],
+            "bool": [lambda: f"({self.condition(scope, outer, depth - 1)})"],
+            "dec": [lambda: f"CAST({another('int')} AS DECIMAL(9,2))", lambda: f"CAST({another()} + {another()} AS DECIMAL(9,2))"],
+        }
+        return self.rng.choice(common + own[kind] * 2)()
+
+    def condition(self, scope: list, outer: list, depth: int) -> str:
+        kind = self.rng.choice(["int", "int", "int", "text", "date", "dec"])
+        value = lambda of=kind: self.value(of, scope, outer, depth - 1)  # noqa: E731
+        simple = [
+            lambda: f"{value()} {self.rng.choice(['=', '=', '<>', '<', '<=', '>', '>='])} {value()}",
+            lambda: f"{value()} IS {self.rng.choice(['', 'NOT '])}NULL",
+            lambda: f"{value()} IS {self.rng.choice(['', 'NOT '])}DISTINCT FROM {value()}",
+            lambda: f"{value()} {self.rng.choice(['', 'NOT '])}BETWEEN {value()} AND {value()}",
+            # A list that begins with a subquery is a syntax error in ours.
+            lambda: f"{value()} {self.rng.choice(['', 'NOT '])}IN ({literal(self.rng, kind)}, {value()}, {value()})",
+            lambda: f"{value('text')} {self.rng.choice(['', 'NOT '])}LIKE {self.rng.choice(['%x%', '_', 'x%', ''])!r}",
+            lambda: value("bool"),
+            lambda: f"{value('bool')} IS {self.rng.choice(['TRUE', 'NOT TRUE', 'FALSE', 'NOT FALSE'])}",
+        ]
+        if depth <= 0:
+            return self.rng.choice(simple)()
+        nested = lambda: self.condition(scope, outer, depth - 1)  # noqa: E731
+        subquery = lambda: self.one_column(kind, scope + outer, depth - 1)  # noqa: E731
+        compound = [
+            lambda: f"({nested()} AND {nested()})",
+            lambda: f"({nested()} OR {nested()})",
+            lambda: f"NOT ({nested()})",
+            lambda: f"{self.rng.choice(['', 'NOT '])}EXISTS ({subquery()})",
+            lambda: f"{value()} {self.rng.choice(['', 'NOT '])}IN ({subquery()})",
+            lambda: f"{value()} {self.rng.choice(['=', '<>', '<', '>='])} {self.rng.choice(['ANY', 'ALL'])} ({subquery()})",
+        ]
+        return self.rng.choice(simple + compound)()
+
+    def aggregate(self, kind: str, scope: list, outer: list, depth: int) -> str:
+        """An aggregate of this kind; its argument is of the query's own columns only."""
+        value = lambda of=kind: self.value(of, scope, [], min(depth, 1))  # noqa: E731
+        filtered = f" FILTER (WHERE {self.condition(scope, [], 0)})" if self.maybe(0.2) else ""
+        choices = {
+            "int": [
+                lambda: "count(*)",
+                lambda: f"count({value(self.rng.choice(list(SQL_TYPES)))})",
+                lambda: f"count(DISTINCT {value(self.rng.choice(list(SQL_TYPES)))})",
+                lambda: f"CAST(sum({self.rng.choice(['', 'DISTINCT '])}{value()}) AS BIGINT)",
+                lambda: f"{self.rng.choice(['min', 'max'])}({value()})",
+            ],
+            "text": [
+                lambda: f"{self.rng.choice(['min', 'max'])}({value()})",
+                lambda: (lambda v: f"string_agg({v}, '-' ORDER BY {v})")(value()),
+            ],
+            "date": [lambda: f"{self.rng.choice(['min', 'max'])}({value()})"],
+            "bool": [lambda: f"{self.rng.choice(['bool_and', 'bool_or'])}({value()})"],
+            "dec": [lambda: f"{self.rng.choice(['min', 'max'])}({value()})", lambda: f"CAST(sum({value()}) AS DECIMAL(9,2))"],
+        }[kind]
+        made = self.rng.choice(choices)()
+        if made.startswith("CAST(sum"):
+            return made
+        return made + filtered
+
+    def scalar_subquery(self, kind: str, scope: list, outer: list, depth: int) -> str:
+        """An aggregate without groups, so that it has exactly one row."""
+        around = scope + outer if self.maybe(0.7) else []
+        source, inner = self.source(around, depth - 1)
+        return f"(SELECT {self.aggregate(kind, inner, around, depth)} FROM {source}{self.where(inner, around, depth)})"
+
+    def one_column(self, kind: str, around: list, depth: int) -> str:
+        around = around if self.maybe(0.7) else []
+        if self.maybe(0.15):
+            return self.grouped([kind], around, depth)[0]
+        source, inner = self.source(around, depth - 1)
+        distinct = "DISTINCT " if self.maybe(0.1) else ""
+        return f"SELECT {distinct}{self.value(kind, inner, [], 1)} AS {self.name('v')} FROM {source}{self.where(inner, around, depth)}"
+
+    def where(self, scope: list, outer: list, depth: int) -> str:
+        return f" WHERE {self.condition(scope, outer, depth)}" if self.maybe(0.65) else ""
+
+    def source(self, around: list, depth: int) -> tuple[str, list]:
+        """What stands behind FROM, and its columns."""
+        if depth <= 0 or self.maybe(0.45):
+            return self.relation(around, depth)
+        left, columns = self.relation(around, depth - 1)
+        for _ in range(self.rng.choice([1, 1, 2])):
+            kind = self.rng.choice(["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "CROSS JOIN", "LATERAL", "LEFT LATERAL"])
+            if kind.endswith("LATERAL"):
+                text, more = self.derived(columns, depth - 1)
+                join = "LEFT JOIN" if kind.startswith("LEFT") else "JOIN"
+                left, columns = f"{left} {join} LATERAL {text} ON TRUE", columns + more
+                continue
+            right, more = self.relation([], depth - 1)
+            columns = columns + more
+            on = f" ON {self.join_condition(columns, more, depth)}" if kind != "CROSS JOIN" else ""
+            left = f"{left} {kind} {right}{on}"
+        return left, columns
+
+    def join_condition(self, columns: list, right: list, depth: int) -> str:
+        pairs = [(a, b) for a, of in columns for b, other in right if of == other and a.split(".")[0] != b.split(".")[0]]
+        if not pairs:
+            return "TRUE"
+        equal = " = ".join(self.rng.choice(pairs))
+        if self.maybe(0.5):
+            return equal
+        if self.maybe(0.5):
+            return f"{equal} AND {self.condition(columns, [], 1)}"
+        return self.condition(columns, [], 1)
+
+    def relation(self, around: list, depth: int) -> tuple[str, list]:
+        if depth > 0 and self.maybe(0.3):
+            return self.derived([], depth - 1)
+        alias = self.name("r")
+        return f"{self.rng.choice(TABLES)} AS {alias}", [(f"{alias}.{name}", kind) for name, kind in COLUMNS.items()]
+
+    def derived(self, around: list, depth: int) -> tuple[str, list]:
+        alias = self.name("q")
+        kinds = [self.rng.choice(list(SQL_TYPES)) for _ in range(self.rng.randint(1, 3))]
+        text, names = self.select(kinds, around, depth)
+        return f"({text}) AS {alias}", [(f"{alias}.{name}", kind) for name, kind in zip(names, kinds)]
+
+    def grouped(self, kinds: list, around: list, depth: int) -> tuple[str, list]:
+        source, scope = self.source(around, depth - 1)
+        keys = [self.value(self.rng.choice(list(SQL_TYPES)), scope, [], 1) for _ in range(self.rng.randint(0, 2))]
+        # A key must be an expression over columns: a bare literal or number would mean something else.
+        keys = [key for key in keys if any(name in key for name, _ in scope) and "SELECT" not in key]
+        by_key = {}
+        for key in keys:
+            for name, kind in scope:
+                if name == key:
+                    by_key[key] = kind
+        names, items = [], []
+        for kind in kinds:
+            names.append(self.name("v"))
+            fitting = [key for key, of in by_key.items() if of == kind]
+            item = self.rng.choice(fitting) if fitting and self.maybe(0.5) else self.aggregate(kind, scope, around, depth)
+            items.append(f"{item} AS {names[-1]}")
+        text = f"SELECT {', '.join(items)} FROM {source}{self.where(scope, around, depth)}"
+        if keys:
+            form = self.rng.choice(["{}", "{}", "{}", "ROLLUP ({})", "CUBE ({})"]) if not around else "{}"
+            text += " GROUP BY " + form.format(", ".join(dict.fromkeys(keys)))
+        if keys and self.maybe(0.3):
+            text += f" HAVING {self.aggregate('int', scope, [], 1)} {self.rng.choice(['<', '>=', '<>'])} {literal(self.rng, 'int')}"
+        return text, names
+
+    def windowed(self, kinds: list, around: list, depth: int) -> tuple[str, list]:
+        source, scope = self.source(around, depth - 1)
+        everything = ", ".join(f"{name} {self.order()}" for name, _ in self.rng.sample(scope, len(scope)))
+        some = self.rng.sample(scope, min(len(scope), self.rng.randint(0, 2)))
+        partition = f"PARTITION BY {', '.join(name for name, _ in some)} " if some else ""
+        names, items = [], []
+        for kind in kinds:
+            names.append(self.name("v"))
+            value = self.value(kind, scope, [], 1)
+            frame = self.rng.choice(["", " ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING", " ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING"])
+            over = f"OVER ({partition}ORDER BY {everything}{frame})"
+            unframed = f"OVER ({partition}ORDER BY {everything})"
+            choices = [
+                lambda: value,
+                lambda: f"lag({value}) {unframed}",
+                lambda: f"lead({value}, 2) {unframed}",
+                lambda: f"first_value({value}) {over}",
+                lambda: f"last_value({value}) {over}",
+                lambda: f"max({value}) {over}" if kind != "bool" else f"bool_or({value}) {over}",
+            ]
+            if kind == "int":
+                peers = self.rng.choice(scope)[0]
+                choices += [
+                    lambda: f"row_number() {unframed}",
+                    lambda: f"CAST({self.rng.choice(['rank', 'dense_rank'])}() OVER ({partition}ORDER BY {peers} {self.order()}) AS BIGINT)",
+                    lambda: f"CAST(sum({value}) {over} AS BIGINT)",
+                    lambda: f"CAST(sum({value}) OVER ({partition}ORDER BY {peers} {self.order()}) AS BIGINT)",
+                    lambda: f"count({value}) {over}",
+                ]
+            items.append(f"{self.rng.choice(choices)()} AS {names[-1]}")
+        return f"SELECT {', '.join(items)} FROM {source}{self.where(scope, around, depth)}", names
+
+    def order(self) -> str:
+        return self.rng.choice(["ASC", "DESC"]) + " NULLS " + self.rng.choice(["FIRST", "LAST"])
+
+    def select(self, kinds: list, around: list, depth: int) -> tuple[str, list]:
+        """A query with columns of these kinds, and their names."""
+        shape = self.rng.random()
+        if depth > 0 and shape < 0.12:
+            left, names = self.select(kinds, around, depth - 1)
+            right, _ = self.select(kinds, around, depth - 1)
+            operation = self.rng.choice(["UNION", "UNION ALL", "INTERSECT", "EXCEPT", "INTERSECT ALL", "EXCEPT ALL"])
+            text = f"({left}) {operation} ({right})"
+        elif shape < 0.35:
+            text, names = self.grouped(kinds, around, depth)
+        elif shape < 0.5 and not around:
+            text, names = self.windowed(kinds, around, depth)
+        else:
+            source, scope = self.source(around, depth - 1)
+            names = [self.name("v") for _ in kinds]
+            items = [f"{self.value(kind, scope, around, depth)} AS {name}" for kind, name in zip(kinds, names)]
+            distinct = "DISTINCT " if self.maybe(0.15) else ""
+            text = f"SELECT {distinct}{', '.join(items)} FROM {source}{self.where(scope, around, depth)}"
+        if self.maybe(0.12):
+            # By all columns, so that equal rows are the only ties.
+            order = ", ".join(f"{name} {self.order()}" for name in names)
+            text = f"SELECT {', '.join(names)} FROM ({text}) AS {self.name('o')} ORDER BY {order} LIMIT {self.rng.randint(0, 5)}"
+            text += f" OFFSET {self.rng.randint(0, 2)}" if self.maybe(0.3) else ""
+        return text, names
+
+    def statement(self) -> str:
+        kinds = [self.rng.choice(list(SQL_TYPES)) for _ in range(self.rng.randint(1, 4))]
+        depth = self.rng.choice([1, 2, 2, 3, 3, 4])
+        if not self.maybe(0.15):
+            return self.select(kinds, [], depth)[0]
+        # A common table expression that is used twice.
+        inner, names = self.select(kinds, [], depth - 1)
+        table, on = self.name("w"), self.rng.randrange(len(kinds))
+        columns = ", ".join(f"{side}.{name} AS {side}_{name}" for side in ["x", "y"] for name in names)
+        join = self.rng.choice(["JOIN", "LEFT JOIN", "FULL JOIN"])
+        return f"WITH {table} AS ({inner}) SELECT {columns} FROM {table} AS x {join} {table} AS y ON x.{names[on]} = y.{names[on]}"
+
+
+def plain(value):
+    """A value as both sides write it."""
+    if isinstance(value, (int, float, decimal.Decimal)) and not isinstance(value, bool):
+        return str(decimal.Decimal(str(value)).normalize() + 0)
+    return str(value) if isinstance(value, (datetime.date, datetime.datetime)) else value
+
+
+def in_order(rows: list) -> list:
+    return sorted(rows, key=lambda row: json.dumps(row))
+
+
+def theirs(connection, text: str) -> tuple[list | None, str]:
+    import duckdb
+
+    try:
+        rows = connection.sql(text)
+        rows = rows.fetchall() if rows is not None else []
+    except duckdb.Error as error:
+        return None, str(error)
+    return in_order([[plain(value) for value in row] for row in rows]), ""
+
+
+def ours(folder: str, settings: list[str], text: str) -> tuple[list | None, str]:
+    views = "; ".join(f"CREATE VIEW {table} AS SELECT * FROM '{folder}/{table}.parquet'" for table in TABLES)
+    command = [YEOUL, "sql", "-q", "--format", "json"]
+    for setting in settings:
+        command += ["--set", setting]
+    try:
+        ended = subprocess.run([*command, "-c", f"{views}; {text}"], capture_output=True, text=True, timeout=ANSWER_SECONDS_MAX)
+    except subprocess.TimeoutExpired:
+        return None, f"no answer within {ANSWER_SECONDS_MAX} s"
+    if ended.returncode != 0:
+        return None, ended.stderr or f"exit {ended.returncode}"
+    rows = [list(json.loads(line, parse_float=decimal.Decimal).values()) for line in ended.stdout.splitlines()]
+    return in_order([[plain(value) for value in row] for row in rows]), ""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--show", action="store_true", help="show each query and its answers")
+    options = parser.parse_args()
+    try:
+        import duckdb
+    except ImportError:
+        python = venv("duckdb", DUCKDB) / "python"
+        os.execv(python, [python, __file__, *sys.argv[1:]])
+    counted = collections.Counter()
+    for seed in range(options.seed, options.seed + options.count):
+        rng = random.Random(seed)
+        with tempfile.TemporaryDirectory() as folder, duckdb.connect() as connection:
+            made = tables(rng)
+            for table, text in made.items():
+                connection.sql(f"COPY ({text}) TO '{folder}/{table}.parquet'")
+                connection.sql(f"CREATE VIEW {table} AS SELECT * FROM '{folder}/{table}.parquet'")
+            settings = rng.choice(SETTINGS)
+            query = Query(rng).statement()
+            expected, their_error = theirs(connection, query)
+            answer, error = ours(folder, settings, query)
+        if options.show:
+            print(f"{query}\nsettings: {settings}\ntables: {json.dumps(made, indent=1)}\nDuckDB: {expected} {their_error}\nours:   {answer} {error}")
+        if expected is None:
+            counted["not counted: DuckDB fails"] += 1
+        elif answer is None:
+            refusal = next((refusal for refusal in REFUSALS if refusal in error), None)
+            counted["refused" if refusal else "FAILED"] += 1
+            if not refusal:
+                print(f"FAIL seed {seed}: {' '.join(error.split())[:400]}", flush=True)
+        elif answer != expected:
+            counted["DIFFERENT"] += 1
+            print(f"FAIL seed {seed}: {len(expected)} rows in DuckDB, {len(answer)} in ours: {query[:300]}", flush=True)
+        else:
+            counted["equal"] += 1
+            counted["equal, with rows"] += bool(expected)
+    print(", ".join(f"{what}: {times}" for what, times in sorted(counted.items())))
+    return 1 if counted["FAILED"] or counted["DIFFERENT"] or not counted["equal, with rows"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
