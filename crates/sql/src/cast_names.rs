@@ -22,8 +22,6 @@ impl ExprPlanner for CastNames {
     fn plan_window(&self, mut call: RawWindowExpr) -> Result<PlannerResult<RawWindowExpr>> {
         call.args = all_named(call.args)?;
         call.filter = call.filter.map(boxed_named).transpose()?;
-        call.partition_by = all_named(call.partition_by)?;
-        call.order_by = sorts_named(call.order_by)?;
         Ok(PlannerResult::Original(call))
     }
 }

@@ -209,7 +209,7 @@ impl Error {
                 let what =
                     "not supported: a subquery here, or one that names a column of the query around it so";
                 return Self::new(ErrorKind::Invalid, what).with_hint(
-                    "IN, EXISTS, ANY and ALL stand in WHERE; compare with columns of the query around by = in the subquery's WHERE, or join",
+                    "ANY and ALL stand in WHERE; compare with columns of the query around by = in the subquery's WHERE, or join",
                 );
             }
         }

@@ -11,12 +11,12 @@ use super::correlated_subqueries::in_expressions;
 use super::in_subqueries::three_valued;
 use super::kept_names::map_expressions;
 
-/// `IN`, `EXISTS`, `ANY` and `ALL` with subqueries as values, in `SELECT`, `GROUP BY`, `ORDER BY`, aggregates and window functions.
+/// `IN`, `EXISTS`, `ANY` and `ALL` with subqueries as values, in `SELECT`, `GROUP BY`, aggregates and window functions.
 ///
 /// DataFusion has joins for such a subquery in a filter only. Here it becomes a column that is computed below the node: of whether
 /// the subquery's rows number more than none, which is a subquery of the kind that DataFusion joins anywhere.
 pub(super) fn as_columns(node: LogicalPlan, names: &AliasGenerator) -> Result<Transformed<LogicalPlan>> {
-    let passes_rows_on = matches!(node, LogicalPlan::Window(_) | LogicalPlan::Sort(_));
+    let passes_rows_on = matches!(node, LogicalPlan::Window(_));
     if !(passes_rows_on || matches!(node, LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_))) {
         return Ok(Transformed::no(node));
     }

@@ -56,8 +56,8 @@ fn aggregates_and_windows_that_differ_by_a_cast_are_two() {
             ("SELECT sum(a) > sum(a::int) FROM t", &["true"]),
             ("SELECT min(a) FROM t HAVING sum(a::int) > 3", &["1.2"]),
             (
-                "SELECT x + y FROM (SELECT count(*) OVER (PARTITION BY a) AS x, count(*) OVER (PARTITION BY a::int) AS y FROM t) ORDER BY 1",
-                &["2", "3", "3"],
+                "SELECT x + y FROM (SELECT max(a) OVER () AS x, max(a::int) OVER () AS y FROM t) LIMIT 1",
+                &["4.6"],
             ),
             ("SELECT count(DISTINCT a) * 10 + count(DISTINCT a::int) FROM t", &["32"]),
             ("SELECT sum(a::int) FROM t GROUP BY a::int ORDER BY sum(a::int)", &["2", "2"]),
