@@ -14,14 +14,14 @@ pub(crate) struct CastNames;
 impl ExprPlanner for CastNames {
     fn plan_aggregate(&self, mut call: RawAggregateExpr) -> Result<PlannerResult<RawAggregateExpr>> {
         call.args = all_named(call.args)?;
-        call.filter = call.filter.map(boxed_named).transpose()?;
+        call.filter = call.filter.map(|filter| named(*filter).map(Box::new)).transpose()?;
         call.order_by = sorts_named(call.order_by)?;
         Ok(PlannerResult::Original(call))
     }
 
     fn plan_window(&self, mut call: RawWindowExpr) -> Result<PlannerResult<RawWindowExpr>> {
         call.args = all_named(call.args)?;
-        call.filter = call.filter.map(boxed_named).transpose()?;
+        call.filter = call.filter.map(|filter| named(*filter).map(Box::new)).transpose()?;
         Ok(PlannerResult::Original(call))
     }
 }
@@ -41,10 +41,6 @@ fn named(expr: Expr) -> Result<Expr> {
 
 fn all_named(exprs: Vec<Expr>) -> Result<Vec<Expr>> {
     exprs.into_iter().map(named).collect()
-}
-
-fn boxed_named(expr: Box<Expr>) -> Result<Box<Expr>> {
-    named(*expr).map(Box::new)
 }
 
 fn sorts_named(sorts: Vec<Sort>) -> Result<Vec<Sort>> {
