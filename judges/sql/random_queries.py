@@ -90,6 +90,11 @@ class Query:
         self.names += 1
         return f"{prefix}{self.names}"
 
+    def column_names(self, count: int) -> list[str]:
+        """Names for the columns of a query: often those of other tables' columns."""
+        letters = self.rng.sample(list(COLUMNS), len(COLUMNS))
+        return [letters.pop() if letters and self.maybe(0.4) else self.name("v") for _ in range(count)]
+
     def maybe(self, chance: float) -> bool:
         return self.rng.random() < chance
 
@@ -190,9 +195,12 @@ class Query:
         return made + filtered
 
     def scalar_subquery(self, kind: str, scope: list, outer: list, depth: int) -> str:
-        """An aggregate without groups, so that it has exactly one row."""
+        """An aggregate without groups, which has one row, or the first of several rows."""
         around = scope + outer if self.maybe(0.7) else []
         source, inner = self.source(around, depth - 1)
+        if self.maybe(0.3):
+            value = self.value(kind, inner, [], 1)
+            return f"(SELECT {value} FROM {source}{self.where(inner, around, depth)} ORDER BY {value} {self.order()} LIMIT 1)"
         return f"(SELECT {self.aggregate(kind, inner, around, depth)} FROM {source}{self.where(inner, around, depth)})"
 
     def one_column(self, kind: str, around: list, depth: int) -> str:
@@ -201,10 +209,17 @@ class Query:
             return self.grouped([kind], around, depth)[0]
         source, inner = self.source(around, depth - 1)
         distinct = "DISTINCT " if self.maybe(0.1) else ""
-        return f"SELECT {distinct}{self.value(kind, inner, [], 1)} AS {self.name('v')} FROM {source}{self.where(inner, around, depth)}"
+        value = self.value(kind, inner, [], 1)
+        alias = "" if self.maybe(0.3) else f" AS {self.column_names(1)[0]}"
+        return f"SELECT {distinct}{value}{alias} FROM {source}{self.where(inner, around, depth)}"
 
     def where(self, scope: list, outer: list, depth: int) -> str:
-        return f" WHERE {self.condition(scope, outer, depth)}" if self.maybe(0.65) else ""
+        conditions = [self.condition(scope, outer, depth)] if self.maybe(0.65) else []
+        pairs = [(own, other) for own, kind in scope for other, of in outer if kind == of]
+        while pairs and self.maybe(0.4):
+            own, other = self.rng.choice(pairs)
+            conditions.append(f"{own} {self.rng.choice(['=', '=', '=', '<>', '<', '>='])} {other}")
+        return f" WHERE {' AND '.join(conditions)}" if conditions else ""
 
     def source(self, around: list, depth: int) -> tuple[str, list]:
         """What stands behind FROM, and its columns."""
@@ -257,12 +272,11 @@ class Query:
             for name, kind in scope:
                 if name == key:
                     by_key[key] = kind
-        names, items = [], []
-        for kind in kinds:
-            names.append(self.name("v"))
+        names, items = self.column_names(len(kinds)), []
+        for name, kind in zip(names, kinds):
             fitting = [key for key, of in by_key.items() if of == kind]
             item = self.rng.choice(fitting) if fitting and self.maybe(0.5) else self.aggregate(kind, scope, around, depth)
-            items.append(f"{item} AS {names[-1]}")
+            items.append(f"{item} AS {name}")
         text = f"SELECT {', '.join(items)} FROM {source}{self.where(scope, around, depth)}"
         if keys:
             form = self.rng.choice(["{}", "{}", "{}", "ROLLUP ({})", "CUBE ({})"]) if not around else "{}"
@@ -276,9 +290,8 @@ class Query:
         everything = ", ".join(f"{name} {self.order()}" for name, _ in self.rng.sample(scope, len(scope)))
         some = self.rng.sample(scope, min(len(scope), self.rng.randint(0, 2)))
         partition = f"PARTITION BY {', '.join(name for name, _ in some)} " if some else ""
-        names, items = [], []
-        for kind in kinds:
-            names.append(self.name("v"))
+        names, items = self.column_names(len(kinds)), []
+        for name, kind in zip(names, kinds):
             value = self.value(kind, scope, [], 1)
             frame = self.rng.choice(["", " ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING", " ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING"])
             over = f"OVER ({partition}ORDER BY {everything}{frame})"
@@ -300,7 +313,7 @@ class Query:
                     lambda: f"CAST(sum({value}) OVER ({partition}ORDER BY {peers} {self.order()}) AS BIGINT)",
                     lambda: f"count({value}) {over}",
                 ]
-            items.append(f"{self.rng.choice(choices)()} AS {names[-1]}")
+            items.append(f"{self.rng.choice(choices)()} AS {name}")
         return f"SELECT {', '.join(items)} FROM {source}{self.where(scope, around, depth)}", names
 
     def order(self) -> str:
@@ -320,7 +333,7 @@ class Query:
             text, names = self.windowed(kinds, around, depth)
         else:
             source, scope = self.source(around, depth - 1)
-            names = [self.name("v") for _ in kinds]
+            names = self.column_names(len(kinds))
             items = [f"{self.value(kind, scope, around, depth)} AS {name}" for kind, name in zip(kinds, names)]
             distinct = "DISTINCT " if self.maybe(0.15) else ""
             text = f"SELECT {distinct}{', '.join(items)} FROM {source}{self.where(scope, around, depth)}"
@@ -334,6 +347,11 @@ class Query:
     def statement(self) -> str:
         kinds = [self.rng.choice(list(SQL_TYPES)) for _ in range(self.rng.randint(1, 4))]
         depth = self.rng.choice([1, 2, 2, 3, 3, 4])
+        if self.maybe(0.1):
+            # With columns of the same name, which both may call as they like.
+            source, scope = self.source([], depth - 1)
+            (name,) = self.column_names(1)
+            return f"SELECT *, {self.value(kinds[0], scope, [], depth)} AS {name} FROM {source}{self.where(scope, [], depth)}"
         if not self.maybe(0.15):
             return self.select(kinds, [], depth)[0]
         # A common table expression that is used twice.

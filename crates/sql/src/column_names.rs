@@ -64,7 +64,7 @@ impl ColumnTexts {
 }
 
 /// The `SELECT` that names the columns of a query: of several, the first.
-fn select_of(query: &Query) -> Option<&Select> {
+pub(crate) fn select_of(query: &Query) -> Option<&Select> {
     if !query.pipe_operators.is_empty() {
         return None;
     }

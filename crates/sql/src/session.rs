@@ -37,11 +37,13 @@ use crate::optimizer::correlated_subqueries::CorrelatedSubqueries;
 use crate::optimizer::empty_subqueries::EmptySubqueries;
 use crate::optimizer::fenced_limits::FencedLimits;
 use crate::optimizer::grand_totals::GrandTotals;
+use crate::optimizer::grouping_sets::GroupingSets;
 use crate::optimizer::in_subqueries::InSubqueries;
 use crate::optimizer::late_materialization::LateMaterialization;
 use crate::optimizer::limited_groups::LimitedGroups;
 use crate::optimizer::null_equal_joins::NullEqualJoins;
 use crate::optimizer::parts_apart::PartsApart;
+use crate::optimizer::scalar_subqueries::ScalarSubqueries;
 use crate::optimizer::set_operations::SetOperations;
 use crate::optimizer::unbounded_floats::UnboundedFloats;
 use crate::replaced_table::ReplacedTable;
@@ -344,6 +346,7 @@ fn context(options: &Options, runtime: Arc<RuntimeEnv>) -> Result<(SessionContex
         .with_config(session_config(options)?)
         .with_runtime_env(runtime)
         .with_default_features()
+        .with_analyzer_rule(Arc::new(ScalarSubqueries))
         .with_analyzer_rule(Arc::new(EmptySubqueries))
         .with_analyzer_rule(Arc::new(SetOperations))
         .with_physical_optimizer_rule(Arc::new(UnboundedFloats))
@@ -356,6 +359,7 @@ fn context(options: &Options, runtime: Arc<RuntimeEnv>) -> Result<(SessionContex
     state.register_file_format(Arc::new(OwnFormatFactory::<ParquetFormat>::new()), true)?;
     let state = CorrelatedSubqueries::add_to(InSubqueries::add_to(NullEqualJoins::add_to(state)));
     let state = PartsApart::add_to(FencedLimits::add_to(GrandTotals::add_to(state)));
+    let state = GroupingSets::add_to(state);
     let files = Arc::new(FileTables::default());
     let catalogs = DynamicFileCatalog::new(
         Arc::clone(state.catalog_list()),

@@ -70,6 +70,7 @@ impl Error {
             DataFusionError::NotImplemented(message) => Self::not_supported(message),
             DataFusionError::Execution(message) => Self::write_failure(message)
                 .or_else(|| Self::refused_null(message))
+                .or_else(|| Self::several_values(message))
                 .unwrap_or_else(|| Self::from_message(ErrorKind::Invalid, message)),
             DataFusionError::Internal(message) => Self::write_failure(message)
                 .unwrap_or_else(|| Self::from_message(ErrorKind::Internal, &error.strip_backtrace())),
@@ -116,6 +117,14 @@ impl Error {
         message.contains(ONLY_THERE).then(|| {
             Self::new(ErrorKind::Invalid, what)
                 .with_hint("compute it as a column of a subquery in FROM, and use that column")
+        })
+    }
+
+    /// What DataFusion, and `optimizer/scalar_subqueries`, say of a subquery with more rows than a value has.
+    fn several_values(message: &str) -> Option<Self> {
+        message.contains("Scalar subquery returned more than one row").then(|| {
+            Self::new(ErrorKind::Invalid, "a subquery that stands for a value has more than one row")
+                .with_hint("take one of them: max(…), or ORDER BY … LIMIT 1")
         })
     }
 

@@ -8,13 +8,14 @@ use datafusion::execution::SessionState;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::utils::{conjunction, merge_schema, split_conjunction};
 use datafusion::logical_expr::{
-    BinaryExpr, Cast, Distinct, Expr, ExprSchemable, Filter, Join, JoinType, LogicalPlan, LogicalPlanBuilder,
-    Operator, Subquery, SubqueryAlias, Window,
+    BinaryExpr, Cast, Distinct, Expr, ExprSchemable, Filter, Join, JoinType, LogicalPlan, Operator, Subquery,
+    SubqueryAlias, Window,
 };
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 use yeoul_base::ErrorKind;
 
 use super::in_subqueries::gives_one_row;
+use super::lifted_columns::{namesakes, with_keys, with_own_names};
 use crate::Error;
 
 /// Subqueries that name a column of the query around them: correlated ones.
@@ -24,8 +25,7 @@ use crate::Error;
 /// rows at once: a window, an outer join, an aggregate (datafusion#25507, #25519). This rule refuses such subqueries, and says
 /// what to write instead.
 ///
-/// Where such a condition lies below an aggregate, DataFusion groups by its column. In `CAST(ts AS DATE) = outer.day` that is
-/// `ts`, and a day would have many groups. Here such an expression becomes a column of its own.
+/// Columns in the conditions are looked up by name: [`lifted_columns`](super::lifted_columns) gives them one where they need it.
 ///
 /// DataFusion's other rules move conditions about, so this is the first rule of each of their rounds.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ impl OptimizerRule for CorrelatedSubqueries {
 
 /// Where a subquery stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+pub(super) enum Place {
     /// A value: that of its one row, or null without one.
     Value,
     /// `IN`, `ANY` or `ALL`.
@@ -69,7 +69,7 @@ enum Place {
 }
 
 impl Place {
-    fn is_lateral(self) -> bool {
+    pub(super) fn is_lateral(self) -> bool {
         matches!(self, Self::InnerLateral | Self::LeftLateral)
     }
 }
@@ -178,8 +178,12 @@ fn mend(subquery: &mut Subquery, place: Place, names: &AliasGenerator) -> Result
     if outer.is_empty() {
         return Ok(false);
     }
-    let plan = with_keys(subquery.subquery.as_ref().clone(), place, false, names)?;
-    Check { place, outer: &outer }.check(&plan.data)?;
+    let check = Check { place, outer: &outer };
+    let plan = with_keys(subquery.subquery.as_ref().clone(), place, names)?.transform_data(|plan| {
+        let lifted = check.check(&plan)?;
+        with_own_names(plan, &lifted, names)
+    })?;
+    check.check_namesakes(&plan.data)?;
     if plan.transformed {
         subquery.subquery = Arc::new(plan.data);
     }
@@ -225,7 +229,7 @@ fn refused(what: impl std::fmt::Display, hint: &str) -> DataFusionError {
 }
 
 /// The two sides of a condition `expression of the subquery = expression of the query around it`.
-fn sides(condition: &Expr) -> Option<(&Expr, &Expr)> {
+pub(super) fn sides(condition: &Expr) -> Option<(&Expr, &Expr)> {
     let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) = condition else { return None };
     let is_inner = |expr: &Expr| expr.any_column_refs() && !expr.contains_outer();
     let is_outer = |expr: &Expr| expr.contains_outer() && !expr.any_column_refs();
@@ -236,7 +240,7 @@ fn sides(condition: &Expr) -> Option<(&Expr, &Expr)> {
 }
 
 /// The column of which a condition lets one value through for each outer row, as DataFusion sees it.
-fn key_column<'a>(condition: &'a Expr, schema: &DFSchema) -> Result<Option<&'a Column>> {
+pub(super) fn key_column<'a>(condition: &'a Expr, schema: &DFSchema) -> Result<Option<&'a Column>> {
     let Some((inner, _)) = sides(condition) else { return Ok(None) };
     Ok(match inner {
         Expr::Column(column) => Some(column),
@@ -266,59 +270,6 @@ fn is_widening(from: &DataType, to: &DataType) -> bool {
         }
         (from, to) => from == to || is_text(from) && is_text(to),
     }
-}
-
-/// Makes columns of the expressions in conditions `expression = outer column` over which DataFusion groups.
-fn with_keys(
-    plan: LogicalPlan,
-    place: Place,
-    is_below: bool,
-    names: &AliasGenerator,
-) -> Result<Transformed<LogicalPlan>> {
-    if matches!(plan, LogicalPlan::Subquery(_)) {
-        return Ok(Transformed::no(plan));
-    }
-    let groups = match &plan {
-        LogicalPlan::Aggregate(aggregate) if !aggregate.aggr_expr.is_empty() => true,
-        LogicalPlan::Distinct(Distinct::On(_)) => true,
-        // Other joins do not mind if a row is there twice.
-        LogicalPlan::Aggregate(_) | LogicalPlan::Distinct(_) => place.is_lateral(),
-        _ => false,
-    };
-    let plan = plan.map_children(|input| with_keys(input, place, is_below || groups, names))?;
-    plan.transform_data(|plan| match plan {
-        LogicalPlan::Filter(filter) if is_below => with_keys_in(filter, names),
-        other => Ok(Transformed::no(other)),
-    })
-}
-
-fn with_keys_in(filter: Filter, names: &AliasGenerator) -> Result<Transformed<LogicalPlan>> {
-    let schema = filter.input.schema();
-    let columns: Vec<Expr> = schema.columns().into_iter().map(Expr::Column).collect();
-    let mut projected = columns.clone();
-    let mut conditions = Vec::new();
-    for condition in split_conjunction(&filter.predicate) {
-        conditions.push(match sides(condition) {
-            Some((inner, outer))
-                if key_column(condition, schema)?.is_none()
-                    && !(inner.is_volatile() || has_subquery(inner)?) =>
-            {
-                let name = names.next("__key");
-                projected.push(inner.clone().alias(name.clone()));
-                Expr::Column(Column::new_unqualified(name)).eq(outer.clone())
-            }
-            _ => condition.clone(),
-        });
-    }
-    if projected.len() == columns.len() {
-        return Ok(Transformed::no(LogicalPlan::Filter(filter)));
-    }
-    let Some(predicate) = conjunction(conditions) else {
-        return Ok(Transformed::no(LogicalPlan::Filter(filter)));
-    };
-    let plan =
-        LogicalPlanBuilder::from(filter.input).project(projected)?.filter(predicate)?.project(columns)?;
-    Ok(Transformed::yes(plan.build()?))
 }
 
 /// What DataFusion lifts out of a part of a subquery.
@@ -360,14 +311,31 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
+    /// The subquery's own columns in its conditions on outer ones.
+    ///
     /// # Errors
     /// `Invalid` if DataFusion would make something else of the subquery.
-    fn check(&self, plan: &LogicalPlan) -> Result<()> {
-        self.lifted(plan)?;
+    fn check(&self, plan: &LogicalPlan) -> Result<Vec<Column>> {
+        let lifted = self.lifted(plan)?;
         match self.place {
             Place::Members | Place::Exists => self.check_limits(plan),
             Place::Value => self.check_groups(plan),
             Place::InnerLateral | Place::LeftLateral => self.check_names(plan.schema().columns().iter()),
+        }?;
+        Ok(lifted.columns)
+    }
+
+    /// What [`with_own_names`] leaves: a name that is not a column's own, but another's of the same name, is an error to DataFusion.
+    fn check_namesakes(&self, plan: &LogicalPlan) -> Result<()> {
+        let lifted = self.lifted(plan)?.columns;
+        let mut columns = plan.schema().columns();
+        columns.retain(|column| column.relation.is_some());
+        match namesakes(&lifted, &columns).into_iter().next() {
+            Some(name) => Err(refused(
+                format_args!("with several columns '{name}' in FROM"),
+                "give them different names in the subqueries of FROM: SELECT c AS c2",
+            )),
+            None => Ok(()),
         }
     }
 
@@ -432,6 +400,12 @@ impl Check<'_> {
             _ => {}
         }
         match plan {
+            LogicalPlan::Aggregate(aggregate) if below.has_others && !aggregate.aggr_expr.is_empty() => {
+                Err(refused(
+                    "by another comparison than =, below an aggregate",
+                    "join and group in FROM: … FROM a LEFT JOIN b ON b.day < a.day GROUP BY a.id",
+                ))
+            }
             LogicalPlan::Aggregate(aggregate) if aggregate.group_expr.is_empty() => self.over_one_row(below),
             LogicalPlan::Aggregate(aggregate)
                 if matches!(aggregate.group_expr.as_slice(), [Expr::GroupingSet(_)]) =>

@@ -18,6 +18,7 @@ use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 use yeoul_base::ErrorKind;
 
 use super::correlated_subqueries::{has_subqueries, has_subquery};
+use super::kept_names::columns_of;
 use super::value_subqueries::as_columns;
 use crate::Error;
 
@@ -70,7 +71,7 @@ impl OptimizerRule for InSubqueries {
 }
 
 fn in_filter(mut filter: Filter, names: &AliasGenerator) -> Result<Transformed<LogicalPlan>> {
-    let columns: Vec<Expr> = filter.input.schema().columns().into_iter().map(Expr::Column).collect();
+    let columns = columns_of(&filter.input);
     let schema = Arc::clone(filter.input.schema());
     let mut rewriter = ThreeValued { schema, unknowns: vec![Some(false)], names, values: Vec::new() };
     let predicate = filter.predicate.rewrite(&mut rewriter)?;
@@ -89,7 +90,7 @@ pub(super) fn three_valued(
     input: LogicalPlan,
     names: &AliasGenerator,
 ) -> Result<(Vec<Expr>, LogicalPlan)> {
-    let columns: Vec<Expr> = input.schema().columns().into_iter().map(Expr::Column).collect();
+    let columns = columns_of(&input);
     let schema = Arc::clone(input.schema());
     let mut rewriter = ThreeValued { schema, unknowns: vec![None], names, values: Vec::new() };
     let values =
@@ -173,7 +174,7 @@ impl ThreeValued<'_> {
     }
 
     /// `value [NOT] IN (rows)`.
-    fn is_in(&mut self, value: Expr, rows: Subquery, negated: bool) -> Result<Expr> {
+    fn is_in(&mut self, value: Expr, mut rows: Subquery, negated: bool) -> Result<Expr> {
         if gives_one_row(&rows.subquery) {
             let op = if negated { Operator::NotEq } else { Operator::Eq };
             return Ok(binary_expr(value, op, Expr::ScalarSubquery(rows)));
@@ -182,6 +183,10 @@ impl ThreeValued<'_> {
         let is_in = if unknown == Some(false) {
             let is_key = !has_subquery(&value)? && !value.is_volatile();
             let value = if is_key { value } else { self.unmistakable(value, &rows)? };
+            if rows.subquery.head_output_expr()?.is_none() {
+                // DataFusion does not find the column of VALUES, nor of what it has found to be empty.
+                rows.subquery = Arc::new(members(rows.subquery)?.build()?);
+            }
             Expr::InSubquery(InSubquery::new(Box::new(value), rows, false))
         } else {
             is_in(self.unmistakable(value, &rows)?, rows, &self.schema, unknown)?

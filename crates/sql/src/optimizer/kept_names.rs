@@ -19,3 +19,8 @@ pub(super) fn map_expressions(
         other => rewrite(other),
     })
 }
+
+/// A plan's columns as they are.
+pub(super) fn columns_of(plan: &LogicalPlan) -> Vec<Expr> {
+    plan.schema().columns().into_iter().map(Expr::Column).collect()
+}

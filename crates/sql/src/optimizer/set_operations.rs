@@ -5,9 +5,11 @@ use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{NullEquality, Result};
 use datafusion::functions_window::expr_fn::row_number;
 use datafusion::logical_expr::{
-    Expr, ExprFunctionExt, Join, JoinType, LogicalPlan, LogicalPlanBuilder, Union, ident,
+    ExprFunctionExt, Join, JoinType, LogicalPlan, LogicalPlanBuilder, Union, ident,
 };
 use datafusion::optimizer::AnalyzerRule;
+
+use super::kept_names::columns_of;
 
 /// The number of a row among its equals, on either side of `INTERSECT ALL` and `EXCEPT ALL`.
 const COPY: [&str; 2] = ["__left_copy", "__right_copy"];
@@ -63,10 +65,6 @@ fn counted(mut join: Join) -> Result<LogicalPlan> {
         join.null_aware,
     )?;
     LogicalPlanBuilder::from(LogicalPlan::Join(join)).project(columns)?.build()
-}
-
-fn columns_of(plan: &LogicalPlan) -> Vec<Expr> {
-    plan.schema().columns().into_iter().map(Expr::Column).collect()
 }
 
 fn named_alike(mut union: Union) -> Result<Transformed<LogicalPlan>> {

@@ -9,7 +9,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Subquery, 
 
 use super::correlated_subqueries::in_expressions;
 use super::in_subqueries::three_valued;
-use super::kept_names::map_expressions;
+use super::kept_names::{columns_of, map_expressions};
 
 /// `IN`, `EXISTS`, `ANY` and `ALL` with subqueries as values, in `SELECT`, `GROUP BY`, aggregates and window functions.
 ///
@@ -44,10 +44,6 @@ pub(super) fn as_columns(node: LogicalPlan, names: &AliasGenerator) -> Result<Tr
     let node = node.data.with_new_exprs(node.data.expressions(), vec![input])?;
     let node = LogicalPlanBuilder::from(node);
     Ok(Transformed::yes(if passes_rows_on { node.project(outer)?.build()? } else { node.build()? }))
-}
-
-fn columns_of(plan: &LogicalPlan) -> Vec<Expr> {
-    plan.schema().columns().into_iter().map(Expr::Column).collect()
 }
 
 /// `EXISTS` as a number of rows.

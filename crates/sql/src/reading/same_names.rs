@@ -1,38 +1,53 @@
 //! Columns of one `SELECT` that DataFusion would call the same, which it refuses: `SELECT a, a`, `SELECT a, a::text` (it leaves
-//! casts out of names) and `SELECT *, a`. All but one of them get an alias: `a_1`.
+//! casts out of names), `SELECT *, a` and `SELECT t.*, 1 AS a`. All but one of them get an alias: `a_1`.
 
 use std::collections::HashSet;
 use std::convert::Infallible;
 use std::mem;
 use std::ops::ControlFlow;
 
-use datafusion::common::DataFusionError;
-use datafusion::sql::sqlparser::ast::{Expr, Ident, Select, SelectItem, Value, VisitMut, VisitorMut};
+use datafusion::common::{DataFusionError, SchemaError};
+use datafusion::sql::sqlparser::ast::{
+    Expr, Ident, Select, SelectItem, TableFactor, TableWithJoins, Value, VisitMut, VisitorMut,
+};
+
+use crate::column_names::select_of;
 
 /// Names such columns apart, if that is what planning failed with. True if something was changed, and planning may succeed now.
 pub(super) struct Apart {
-    /// The name that two columns had, which a `*` may bring.
+    /// The name that two columns had.
     name: String,
+    /// The table that it is of, as it is written: one whose `*` may bring it.
+    table: Option<String>,
     pub(super) is_changed: bool,
 }
 
 impl Apart {
     pub(super) fn after(error: &DataFusionError) -> Option<Self> {
-        let DataFusionError::Plan(message) = error.find_root() else { return None };
+        let message = match error.find_root() {
+            DataFusionError::Plan(message) => message,
+            // Of a table's column and a computed one: `SELECT *, 1 AS a`.
+            DataFusionError::SchemaError(error, _) => {
+                let SchemaError::AmbiguousReference { field } = error.as_ref() else { return None };
+                let table = field.relation.as_ref().map(|table| table.table().to_owned());
+                return Some(Self { name: field.name.clone(), table, is_changed: false });
+            }
+            _ => return None,
+        };
         let (_, rest) =
             message.split_once("Projections require unique expression names but the expression \"")?;
         // "X" at position 0 and "Y" at position 1 have the same name
         let (_, rest) = rest.split_once("\" at position ")?;
         let (second, _) = rest.split_once(" and \"")?.1.split_once("\" at position ")?;
-        Some(Self { name: name_in(second), is_changed: false })
+        let (table, name) = name_in(second);
+        Some(Self { name, table, is_changed: false })
     }
 
     fn in_select(&mut self, select: &mut Select) {
         let names: Vec<Option<String>> = select.projection.iter().map(name_of).collect();
         let mut taken: HashSet<String> = names.iter().flatten().cloned().collect();
-        let has_wildcard = names.iter().any(Option::is_none);
         let mut seen = HashSet::new();
-        if has_wildcard {
+        if names.iter().any(Option::is_none) && self.may_come_from(&select.from) {
             seen.insert(self.name.clone());
         }
         // A column keeps its name before what is computed of it.
@@ -57,6 +72,25 @@ impl Apart {
             self.is_changed = true;
         }
     }
+
+    /// Whether a `*` over these tables may bring the column. One that does not keeps the name of what stands beside it, by which the
+    /// query around knows that.
+    fn may_come_from(&self, tables: &[TableWithJoins]) -> bool {
+        let mut tables = tables.iter().flat_map(|table| {
+            [&table.relation].into_iter().chain(table.joins.iter().map(|join| &join.relation))
+        });
+        tables.any(|table| match table {
+            TableFactor::Table { alias: Some(alias), .. }
+            | TableFactor::Derived { alias: Some(alias), .. } => {
+                self.table.as_deref() == Some(&normalized(&alias.name))
+            }
+            TableFactor::Table { name, .. } => {
+                let name = name.0.last().and_then(|part| part.as_ident()).map(normalized);
+                self.table == name
+            }
+            _ => true,
+        })
+    }
 }
 
 impl VisitorMut for Apart {
@@ -68,8 +102,8 @@ impl VisitorMut for Apart {
     }
 }
 
-/// The name of a column as DataFusion writes it in an error: `t.a`, `CAST(t.a AS Utf8)` or `Int64(1) AS a`.
-fn name_in(written: &str) -> String {
+/// The table and the name of a column as DataFusion writes it in an error: `t.a`, `CAST(t.a AS Utf8)` or `Int64(1) AS a`.
+fn name_in(written: &str) -> (Option<String>, String) {
     let mut inner = written;
     while let Some((cast, _)) = inner
         .strip_prefix("CAST(")
@@ -78,11 +112,12 @@ fn name_in(written: &str) -> String {
     {
         inner = cast;
     }
-    let name = match inner.rsplit_once(" AS ") {
-        Some((_, alias)) => alias,
-        None => inner.rsplit('.').next().unwrap_or(inner),
+    let (table, name) = match inner.rsplit_once(" AS ") {
+        Some((_, alias)) => (None, alias),
+        None => inner.rsplit_once('.').map_or((None, inner), |(table, name)| (Some(table), name)),
     };
-    name.trim_matches('"').to_owned()
+    let bare = |name: &str| name.trim_matches('"').to_owned();
+    (table.map(bare), bare(name))
 }
 
 /// What DataFusion calls an item, as far as its text tells. `None` is for a `*`.
@@ -95,6 +130,11 @@ fn name_of(item: &SelectItem) -> Option<String> {
             Some(match &expr {
                 Expr::Identifier(name) => normalized(name),
                 Expr::CompoundIdentifier(parts) => parts.last().map(normalized).unwrap_or_default(),
+                // It has the name of its column.
+                Expr::Subquery(query) => {
+                    let item = select_of(query).and_then(|select| select.projection.first());
+                    item.and_then(name_of).unwrap_or_else(|| expr.to_string())
+                }
                 other => other.to_string(),
             })
         }
@@ -132,6 +172,7 @@ fn take(expr: &mut Expr) -> Expr {
 
 #[cfg(test)]
 mod tests {
+    use datafusion::common::Column;
     use datafusion::sql::parser::DFParser;
 
     use super::super::visit;
@@ -171,7 +212,11 @@ mod tests {
             ),
             ("SELECT *, a FROM t", "t.a", "SELECT *, a AS \"a_1\" FROM t"),
             ("SELECT *, b, a::DATE FROM t", "CAST(t.a AS Date32)", "SELECT *, b, a::DATE AS \"a_1\" FROM t"),
-            ("SELECT t.*, 1 AS a FROM t", "Int64(1) AS a", "SELECT t.*, 1 AS \"a_1\" FROM t"),
+            (
+                "SELECT q.*, 1 AS a FROM (SELECT b AS a) AS q, (SELECT a)",
+                "Int64(1) AS a",
+                "SELECT q.*, 1 AS \"a_1\" FROM (SELECT b AS a) AS q, (SELECT a)",
+            ),
             (
                 "SELECT * FROM (SELECT a, a FROM t) AS q",
                 "t.a",
@@ -180,6 +225,26 @@ mod tests {
             ("SELECT a, b FROM t", "t.a", "SELECT a, b FROM t"),
         ] {
             assert_eq!(apart(sql, second), expected, "{sql}");
+        }
+    }
+
+    #[test]
+    fn a_name_beside_a_wildcard_is_another_if_that_brings_it() {
+        let field = Box::new(Column::new(Some("t"), "a"));
+        let error = SchemaError::AmbiguousReference { field };
+        let error = DataFusionError::SchemaError(Box::new(error), Box::new(None));
+        for (sql, expected) in [
+            ("SELECT *, 1 AS a FROM t", "SELECT *, 1 AS \"a_1\" FROM t"),
+            ("SELECT x.*, 1 AS a FROM y JOIN x AS t", "SELECT x.*, 1 AS \"a_1\" FROM y JOIN x AS t"),
+            ("SELECT t.a, (SELECT 1 AS a) FROM t", "SELECT t.a, (SELECT 1 AS a) AS \"a_1\" FROM t"),
+            (
+                "SELECT *, a + 1 AS a FROM (SELECT *, 1 AS a FROM s) AS t",
+                "SELECT *, a + 1 AS \"a_1\" FROM (SELECT *, 1 AS a FROM s) AS t",
+            ),
+        ] {
+            let mut statement = DFParser::parse_sql(sql).unwrap().pop_front().unwrap();
+            visit(&mut statement, &mut Apart::after(&error).unwrap());
+            assert_eq!(statement.to_string(), expected);
         }
     }
 

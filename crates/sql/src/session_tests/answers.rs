@@ -21,6 +21,36 @@ pub(super) fn assert_answers(bench: &Bench, cases: &[(&str, &[&str])]) {
 }
 
 #[test]
+fn groups_of_grouping_sets_over_a_constant_key_come_once() {
+    for bench in benches() {
+        bench.sql("SET datafusion.execution.batch_size = 2");
+        bench.sql("CREATE TABLE t AS SELECT 'x' AS a, column1 % 3 AS b FROM (VALUES (1), (2), (3), (4), (5), (6), (7), (8))");
+        bench.sql("COPY t TO '~/t.parquet'");
+        let rows = "b || ' ' || count(*) AS r FROM '~/t.parquet'";
+        let cube = ["0 2", "0 2", "1 3", "1 3", "2 3", "2 3"];
+        let ordered = "coalesce(a, '-') AS r FROM '~/t.parquet' WHERE a = 'x'";
+        assert_answers(
+            &bench,
+            &[
+                (
+                    &format!("SELECT {rows} WHERE a = 'x' GROUP BY CUBE (a, b) HAVING b >= 0 ORDER BY r"),
+                    &cube,
+                ),
+                (&format!("SELECT {rows} GROUP BY CUBE (1, b) HAVING b >= 0 ORDER BY r"), &cube),
+                (
+                    &format!("SELECT {rows} WHERE a = 'x' GROUP BY ROLLUP (a, b) HAVING b >= 0 ORDER BY r"),
+                    &["0 2", "1 3", "2 3"],
+                ),
+                (
+                    &format!("SELECT {ordered} GROUP BY CUBE (a, b) ORDER BY a, b"),
+                    &["x", "x", "x", "x", "-", "-", "-", "-"],
+                ),
+            ],
+        );
+    }
+}
+
+#[test]
 fn a_sort_of_what_an_offset_leaves_is_of_just_that() {
     for bench in benches() {
         bench.sql("CREATE TABLE t AS SELECT column1 AS a FROM (VALUES (4), (2), (1), (3), (5)) AS v");
