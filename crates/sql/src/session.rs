@@ -55,7 +55,7 @@ pub struct Session {
     files: Arc<FileTables>,
     limits: Limits,
     /// Holds what operators spill; removed with the session.
-    _spill_dir: SpillDir,
+    spill_dir: SpillDir,
 }
 
 /// What a session and its process hold, for people: the shell's `.memory`.
@@ -101,7 +101,7 @@ impl Session {
         let spill_dir = SpillDir::create(&spill_parent)?;
         let runtime = runtime_env(&options, &spill_dir, pool.clone())?;
         let (context, files) = context(&options, runtime)?;
-        Ok(Self { options, context, files, limits: Limits { process, pool }, _spill_dir: spill_dir })
+        Ok(Self { options, context, files, limits: Limits { process, pool }, spill_dir })
     }
 
     /// Runs one statement; its rows come from the answer.
@@ -253,6 +253,16 @@ impl Session {
             }),
             spilled: (ByteSize::from_bytes(disk.used_disk_space()), self.options.spill_limit),
         }
+    }
+
+    /// What the person should know before the first statement, if there is something: that spilled data stays in memory, which
+    /// the promise does not count.
+    pub fn notice(&self) -> Option<String> {
+        let parent = self.options.memory.and_then(|_| self.spill_dir.parent_in_memory())?;
+        Some(format!(
+            "spilled data stays in memory, beyond --memory, because {} is on a tmpfs; name a directory on a disk with --spill-dir",
+            parent.display()
+        ))
     }
 
     /// The options that the session was started with.

@@ -216,6 +216,9 @@ fn run_to_end(args: &SqlArgs) -> Result<Ended, Refusal> {
     let (outcome, asked, binary_answers) = {
         let _inside = runtime.enter();
         let session = Arc::new(Session::new(options)?);
+        if let Some(notice) = session.notice().filter(|_| !args.quiet) {
+            let _ = writeln!(io::stderr(), "notice: {notice}");
+        }
         let (interrupts, asked) = interrupts(args)?;
         let mut shell = Shell::new(session, settings(args), interrupts);
         let (mut stdout, mut stderr) = (io::stdout(), io::stderr());
