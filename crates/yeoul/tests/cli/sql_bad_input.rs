@@ -302,7 +302,7 @@ fn an_output_file_that_fails_leaves_nothing_new_and_what_was_there() {
     folder
         .sql("SELECT 1")
         .with(["-o", "no/out.csv"])
-        .shows("exit 1\n-- stderr\nerror: cannot write 'no/out.csv': No such file or directory (os error 2)");
+        .shows("exit 1\n-- stderr\nerror: cannot write 'no/out.csv': No such file or directory (os error 2)\nhint: there is no folder 'no': make it first");
 }
 
 #[test]
