@@ -323,6 +323,20 @@ fn a_binary_output_file_is_one_answer_or_is_not_there() {
 }
 
 #[test]
+fn a_table_that_does_not_fit_into_memory_is_said_to_be_kept_there() {
+    let folder = Folder::new();
+    let sql = "CREATE TABLE t AS SELECT value AS a, value AS b FROM generate_series(1, 100000000)";
+    folder.sql(sql).with(["--memory", "128MiB"]).shows(
+        "
+exit 1
+-- stderr
+error: the statement was stopped: the process reached its memory limit
+hint: CREATE TABLE … AS keeps its rows in memory; COPY (…) TO 'file.parquet' does not
+",
+    );
+}
+
+#[test]
 fn a_full_disk_behind_stdout_is_an_error() {
     let folder = Folder::new();
     let mut run = folder.sql("SELECT 1 AS n");
