@@ -28,7 +28,10 @@ test: .prerequisites
 	$(CARGO) test --release --locked --workspace --no-fail-fast
 	$(CARGO) check --release --locked -p yeoul --no-default-features --features shuffle
 
-judge: build
+# What the judges need is looked for before the build, which takes long.
+judge: .prerequisites
+	judges/prepare
+	$(MAKE) build
 	YEOUL=$(YEOUL) judges/run $(ARGS)
 
 bench: build
