@@ -14,7 +14,7 @@ help:
 	@echo 'make test    every test that needs no outside client'
 	@echo 'make judge   outside clients and engines against ours (fetches them from the package registries)'
 	@echo 'make bench   TPC-H at scale 1 against DuckDB, DataFusion and Spark; ARGS="tpcds --scale 1 ..." for another'
-	@echo 'make lint    rustfmt, clippy, and cargo-deny where it is installed'
+	@echo 'make lint    rustfmt, clippy (of the fuzz targets, too), and cargo-deny where it is installed'
 	@echo 'make clean   delete what was built'
 
 build: .prerequisites
@@ -28,7 +28,10 @@ test: .prerequisites
 	$(CARGO) test --release --locked --workspace --no-fail-fast
 	$(CARGO) check --release --locked -p yeoul --no-default-features --features shuffle
 
-judge: build
+# What the judges need is looked for before the build, which takes long.
+judge: .prerequisites
+	judges/prepare
+	$(MAKE) build
 	YEOUL=$(YEOUL) judges/run $(ARGS)
 
 bench: build
@@ -38,6 +41,8 @@ lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --release --locked --workspace --all-targets -- -D warnings
 	$(CARGO) clippy --release --locked -p yeoul --no-default-features --features shuffle -- -D warnings
+	cd fuzz && $(CARGO) fmt --check
+	cd fuzz && CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/fuzz $(CARGO) clippy --locked --all-targets -- -D warnings
 	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny check; else echo 'cargo-deny is not installed: skipped'; fi
 
 clean:

@@ -1,10 +1,11 @@
-"""What judges share: the cache of clients, virtual environments, free ports, and cleaning up when a judge ends."""
+"""What judges share: the binary, the cache of clients, virtual environments, free ports, and cleaning up when a judge ends."""
 
 import collections.abc
 import contextlib
 import os
 import pathlib
 import random
+import shutil
 import signal
 import socket
 import subprocess
@@ -15,6 +16,15 @@ import time
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 
 CACHE = pathlib.Path(os.environ.get("YEOUL_JUDGE_CACHE", pathlib.Path.home() / ".cache" / "yeoul"))
+
+
+def binary() -> str:
+    """$YEOUL, or the one that `make` built."""
+    target = os.environ.get("CARGO_TARGET_DIR", f"{pathlib.Path.home()}/.cache/yeoul/target")
+    path = os.environ.get("YEOUL", f"{target}/release/yeoul")
+    if shutil.which(path) is None:
+        raise SystemExit(f"error: no binary at {path}\nhint: build it with 'make build', or name another one in $YEOUL")
+    return path
 
 
 def venv(name: str, packages: list[str]) -> pathlib.Path:

@@ -4,7 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use bytes::{BufMut, BytesMut};
-use yeoul_shuffle::ids::{AttemptId, BatchId, FileName, LocationId, MapId, Mode, ShuffleId, ShuffleKey, WorkerId};
+use yeoul_shuffle::ids::{
+    AttemptId, BatchId, FileName, LocationId, MapId, Mode, ShuffleId, ShuffleKey, WorkerId,
+};
 use yeoul_shuffle::master::journal::layout::{self, Entry};
 use yeoul_shuffle::master::record::{Record, User};
 use yeoul_shuffle::wire::batch::{BatchHeader, ByteOrder};

@@ -57,8 +57,6 @@ fn read(message: &Message) -> Result<(), DecodeError> {
         }
         Type::WORKER_REGISTER => report(message.parse::<WorkerRegister>()?.part(WorkerRegister::REPORT)?),
         Type::WORKER_HEARTBEAT => report(message.parse::<WorkerHeartbeat>()?.part(WorkerHeartbeat::REPORT)?),
-        Type::WORKER_REGISTERED => messages(&message.parse()?, WorkerRegistered::EXPIRED),
-        Type::WORKER_HEARTBEAT_REPLY => messages(&message.parse()?, WorkerHeartbeatReply::EXPIRED),
         Type::WORKER_ORDERS => messages(&message.parse()?, WorkerOrders::EXPIRED),
         Type::REQUEST_SLOTS_RESPONSE => {
             let answer = message.parse::<RequestSlotsResponse>()?;
@@ -82,6 +80,8 @@ fn read(message: &Message) -> Result<(), DecodeError> {
         Type::UNREGISTER_SHUFFLE => fields::<UnregisterShuffle>(message)?,
         Type::APPLICATION_LOST => fields::<ApplicationLost>(message)?,
         Type::CHECK_QUOTA => fields::<CheckQuota>(message)?,
+        Type::WORKER_REGISTERED => fields::<WorkerRegistered>(message)?,
+        Type::WORKER_HEARTBEAT_REPLY => fields::<WorkerHeartbeatReply>(message)?,
         Type::WORKER_WATCH => fields::<WorkerWatch>(message)?,
         Type::WORKER_LEAVE => fields::<WorkerLeave>(message)?,
         Type::RESERVE_SLOTS_RESPONSE => fields::<ReserveSlotsResponse>(message)?,

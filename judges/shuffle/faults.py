@@ -142,7 +142,7 @@ class Run:
 
 def shuffles_of(worker: Process) -> set[str]:
     """The shuffles of which a worker holds something."""
-    return set(json.loads(page(worker.option("--http-port"), "/api/v1/shuffles"))["shuffleIds"])
+    return set(json.loads(page(worker.http_port, "/api/v1/shuffles"))["shuffleIds"])
 
 
 def a_victim(cluster: Cluster, chance: random.Random) -> Process:

@@ -1,5 +1,6 @@
 """The outside clients, at pinned versions, fetched by name through Maven and pip into a cache."""
 
+import hashlib
 import pathlib
 import shutil
 import subprocess
@@ -17,13 +18,15 @@ JARS = [
     "org.lz4:lz4-java:1.8.0",
     "com.github.luben:zstd-jni:1.5.5-4",
 ]
+# Folders with what is made of these jars have it in their names: with other versions, no jar or class of the old ones is used.
+VERSIONS = hashlib.sha256("\n".join(JARS).encode()).hexdigest()[:12]
 SPARK = ["pyspark==3.5.9", "tpchgen-cli==4.0.0"]
 SAIL = ["pysail==0.7.2", "pyspark-client==4.2.0", "tpchgen-cli==4.0.0"]
 
 
 def jars() -> pathlib.Path:
     """The folder with the jars of the stock client and of its dependencies."""
-    folder = CACHE / "jars-celeborn"
+    folder = CACHE / f"jars-celeborn-{VERSIONS}"
     for jar in JARS:
         _, artifact, version = jar.split(":")
         if not (folder / f"{artifact}-{version}.jar").exists():
@@ -40,7 +43,7 @@ def client_jar() -> pathlib.Path:
 
 def compiled(source: pathlib.Path) -> pathlib.Path:
     """The folder with the classes of a Java judge, compiled against the client."""
-    folder = CACHE / "classes-celeborn"
+    folder = CACHE / f"classes-celeborn-{VERSIONS}"
     target = folder / f"{source.stem}.class"
     if not target.exists() or target.stat().st_mtime < source.stat().st_mtime:
         subprocess.run(["javac", "-cp", f"{jars()}/*", "-d", folder, source], check=True)

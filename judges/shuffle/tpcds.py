@@ -25,8 +25,8 @@ import time
 
 import fetch
 import stock_spark
-from cluster import Cluster, Servers, binary
-from harness import end
+from cluster import Cluster, Servers
+from harness import binary, end
 from peer import Peer
 
 CLIENTS = {

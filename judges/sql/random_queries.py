@@ -20,12 +20,10 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from harness import venv  # noqa: E402
+from harness import binary, venv  # noqa: E402
 
 # The version with which the benchmarks compare.
 DUCKDB = ["duckdb==2.0.0"]
-TARGET = os.environ.get("CARGO_TARGET_DIR", pathlib.Path.home() / ".cache" / "yeoul" / "target")
-YEOUL = os.environ.get("YEOUL", f"{TARGET}/release/yeoul")
 ANSWER_SECONDS_MAX = 60
 
 # What ours says of a query that it does not support, and of one in some hundred for which DataFusion loses track of columns: of a
@@ -386,7 +384,7 @@ def theirs(connection, text: str) -> tuple[list | None, str]:
 
 def ours(folder: str, settings: list[str], text: str) -> tuple[list | None, str]:
     views = "; ".join(f"CREATE VIEW {table} AS SELECT * FROM '{folder}/{table}.parquet'" for table in TABLES)
-    command = [YEOUL, "sql", "-q", "--format", "json"]
+    command = [binary(), "sql", "-q", "--format", "json"]
     for setting in settings:
         command += ["--set", setting]
     try:

@@ -13,11 +13,8 @@ import tempfile
 import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from harness import CACHE, free_ports, venv, wait_until  # noqa: E402
+from harness import CACHE, binary, free_ports, venv, wait_until  # noqa: E402
 
-# $YEOUL, or the one that `make` built.
-TARGET = os.environ.get("CARGO_TARGET_DIR", pathlib.Path.home() / ".cache" / "yeoul" / "target")
-YEOUL = os.environ.get("YEOUL", f"{TARGET}/release/yeoul")
 MOTO = ["moto[server]==5.1.0"]
 HADOOP = "3.4.2"
 # HDFS starts within some ten seconds.
@@ -25,7 +22,7 @@ READY_SECONDS_MAX = 300
 
 
 def sql(text: str, environment: dict) -> subprocess.CompletedProcess:
-    command = [YEOUL, "sql", "--format", "json", "-c", text]
+    command = [binary(), "sql", "--format", "json", "-c", text]
     return subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, timeout=120)
 
 

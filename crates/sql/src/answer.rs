@@ -256,23 +256,60 @@ impl Run {
         if error.shortage() != Some(Shortage::Memory) || error.hint().is_some() {
             return error;
         }
-        let enough = pool.enough_for_last_refusal(promise).max(promise + promise / 4);
-        let enough = ByteSize::from_mib((enough as u64 >> 20).next_multiple_of(64));
-        error.with_hint(format!(
-            "--memory {} would be enough for this step",
-            enough.to_string().replace(' ', "")
-        ))
+        let enough = pool.enough_for_last_refusal(promise).max(somewhat_more(promise));
+        error.with_hint(format!("{} would be enough for this step", memory_flag(enough)))
+    }
+}
+
+/// A larger promise to try where it is not known what would be enough.
+pub(crate) fn somewhat_more(promise: usize) -> usize {
+    promise.saturating_add(promise / 4)
+}
+
+/// How a person gives a promise of at least `bytes`, in steps of 64 MiB. It is in whole units: a size for people may be rounded to
+/// less.
+pub(crate) fn memory_flag(bytes: usize) -> String {
+    let mib = (bytes as u64).div_ceil(1 << 20).next_multiple_of(64);
+    if mib.is_multiple_of(1024) {
+        format!("--memory {}GiB", mib / 1024)
+    } else {
+        format!("--memory {mib}MiB")
     }
 }
 
 fn process_full(process: &ProcessMemory) -> Error {
     let size = |bytes: usize| ByteSize::from_bytes(bytes as u64);
+    let promise = process.promise().unwrap_or(usize::MAX);
     Error::new(
         ErrorKind::ResourceExhausted,
         format!(
             "the query was stopped: the process uses {} of the {} it may",
             size(process.sample()),
-            size(process.promise().unwrap_or(usize::MAX)),
+            size(promise),
         ),
     )
+    .with_hint(format!("{} may be enough", memory_flag(somewhat_more(promise))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_promise_to_try_is_never_less_than_what_is_enough() {
+        const MIB: usize = 1 << 20;
+        for (bytes, flag) in [
+            (128 * MIB, "--memory 128MiB"),
+            (128 * MIB + 1, "--memory 192MiB"),
+            (1000 * MIB, "--memory 1GiB"),
+            (1024 * MIB + 1, "--memory 1088MiB"),
+            (1150 * MIB, "--memory 1152MiB"),
+            (5 << 30, "--memory 5GiB"),
+        ] {
+            let given = memory_flag(bytes);
+            assert_eq!(given, flag);
+            let read: ByteSize = given["--memory ".len()..].parse().unwrap();
+            assert!(read.as_usize() >= bytes, "{given} for {bytes}");
+        }
+    }
 }

@@ -1,5 +1,6 @@
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use datafusion::catalog::{DynamicFileCatalog, SchemaProvider, UrlTableFactory};
 use datafusion::common::TableReference;
@@ -19,7 +20,7 @@ use datafusion::sql::parser::Statement;
 use tracing::debug;
 use yeoul_base::{ByteSize, ErrorKind, raise_file_limit};
 
-use crate::answer::{Answer, Limits, Query};
+use crate::answer::{Answer, Limits, Query, memory_flag, somewhat_more};
 use crate::cast_names::CastNames;
 use crate::catalog::address::check_address;
 use crate::catalog::external_tables::check_there;
@@ -57,7 +58,7 @@ pub struct Session {
     files: Arc<FileTables>,
     limits: Limits,
     /// Holds what operators spill; removed with the session.
-    _spill_dir: SpillDir,
+    spill_dir: SpillDir,
 }
 
 /// What a session and its process hold, for people: the shell's `.memory`.
@@ -103,7 +104,7 @@ impl Session {
         let spill_dir = SpillDir::create(&spill_parent)?;
         let runtime = runtime_env(&options, &spill_dir, pool.clone())?;
         let (context, files) = context(&options, runtime)?;
-        Ok(Self { options, context, files, limits: Limits { process, pool }, _spill_dir: spill_dir })
+        Ok(Self { options, context, files, limits: Limits { process, pool }, spill_dir })
     }
 
     /// Runs one statement; its rows come from the answer.
@@ -117,18 +118,32 @@ impl Session {
             // A query was stopped a moment ago: what it held is on its way back to the system.
             process.settle().await;
         }
+        let keeps_rows = AtomicBool::new(false);
         tokio::select! {
             biased;
-            // Some statements do their work before they answer: CREATE TABLE … AS holds its rows in memory.
-            () = process.exceeded(), if process.promise().is_some() => Err(
-                Error::new(ErrorKind::ResourceExhausted, "the statement was stopped: the process reached its memory limit")
-                    .with_hint("CREATE TABLE … AS keeps its rows in memory; COPY (…) TO 'file.parquet' does not")
-            ),
-            answer = self.start(sql) => answer.map_err(|error| self.with_near_table(error)),
+            () = process.exceeded(), if process.promise().is_some() => {
+                Err(self.stopped_before_its_answer(keeps_rows.load(Ordering::Relaxed)))
+            }
+            answer = self.start(sql, &keeps_rows) => answer.map_err(|error| self.with_near_table(error)),
         }
     }
 
-    async fn start(&self, sql: &str) -> Result<Answer> {
+    /// The error of a statement that reached the memory limit before it answered. Most are still planned then; a
+    /// `CREATE TABLE … AS` does its work then, and `keeps_rows` in memory.
+    fn stopped_before_its_answer(&self, keeps_rows: bool) -> Error {
+        let error = |text: &str| Error::new(ErrorKind::ResourceExhausted, text);
+        if keeps_rows {
+            return error("the statement was stopped: the process reached its memory limit").with_hint(
+                "CREATE TABLE … AS keeps its rows in memory; COPY (…) TO 'file.parquet' does not",
+            );
+        }
+        let promise = self.options.memory.map_or(0, ByteSize::as_usize);
+        error("the statement was stopped while it was planned: the process reached its memory limit")
+            .with_hint(format!("{} may be enough", memory_flag(somewhat_more(promise))))
+    }
+
+    /// Plans a statement and starts it. It sets `keeps_rows` before it reads rows into memory.
+    async fn start(&self, sql: &str, keeps_rows: &AtomicBool) -> Result<Answer> {
         self.files.begin_statement();
         let state = self.context.state();
         let statement = reading::read(sql, &state)?;
@@ -144,7 +159,8 @@ impl Session {
             }
             // It is read before it answers.
             LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(table)) => {
-                check_there(&table.input, &state).await?
+                check_there(&table.input, &state).await?;
+                keeps_rows.store(true, Ordering::Relaxed);
             }
             _ => {}
         }
@@ -255,6 +271,16 @@ impl Session {
             }),
             spilled: (ByteSize::from_bytes(disk.used_disk_space()), self.options.spill_limit),
         }
+    }
+
+    /// What the person should know before the first statement, if there is something: that spilled data stays in memory, which
+    /// the promise does not count.
+    pub fn notice(&self) -> Option<String> {
+        let parent = self.options.memory.and_then(|_| self.spill_dir.parent_in_memory())?;
+        Some(format!(
+            "spilled data stays in memory, beyond --memory, because {} is on a tmpfs; name a directory on a disk with --spill-dir",
+            parent.display()
+        ))
     }
 
     /// The options that the session was started with.
@@ -369,4 +395,25 @@ fn context(options: &Options, runtime: Arc<RuntimeEnv>) -> Result<(SessionContex
     let context = SessionContext::new_with_state(state);
     files.serve(&context);
     Ok((context, files))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_of_a_stopped_statement_is_about_that_statement() {
+        let options = Options { memory: Some(Options::MEMORY_MIN), ..Options::default() };
+        let runtime = crate::runtime(&options).unwrap();
+        let _inside = runtime.enter();
+        let mut session = Session::new(options).unwrap();
+        // Any process is larger.
+        session.limits.process = ProcessMemory::watch(Some(1 << 20)).unwrap();
+        let error = runtime.block_on(session.sql("SELECT 1")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ResourceExhausted);
+        assert!(error.to_string().contains("while it was planned"), "{error}");
+        assert_eq!(error.hint(), Some("--memory 192MiB may be enough"));
+        let error = session.stopped_before_its_answer(true);
+        assert!(error.hint().is_some_and(|hint| hint.contains("CREATE TABLE")), "{error}");
+    }
 }

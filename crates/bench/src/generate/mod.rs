@@ -236,6 +236,7 @@ fn start_manifest(options: &Options, tables: &[Table]) -> Result<Manifest> {
         let _ = fs::remove_file(temporary_path(&file_of(out, table.name)));
     }
     if force {
+        remove_others(out, tables)?;
         // The manifest is removed first, so that it never lists a replaced table with the old one's size.
         let path = Manifest::path(out);
         match fs::remove_file(&path) {
@@ -262,6 +263,24 @@ fn start_manifest(options: &Options, tables: &[Table]) -> Result<Manifest> {
             None => Ok(Manifest::new(suite, scale)),
         },
     }
+}
+
+/// Removes the tables in the directory that its manifest lists and that are none of `tables`: those of another suite, which
+/// would be tables of a benchmark on that directory. It comes before the manifest goes, without which nobody knows them.
+fn remove_others(out: &Path, tables: &[Table]) -> Result<()> {
+    // What a manifest that cannot be understood has listed stays.
+    let Ok(Some(old)) = Manifest::read(out) else { return Ok(()) };
+    let is_other = |name: &&String| tables.iter().all(|table| table.name != name.as_str());
+    // Whoever wrote that file, nothing outside of the directory goes.
+    let is_plain = |name: &&String| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+    for name in old.tables.keys().filter(is_other).filter(is_plain) {
+        let path = file_of(out, name);
+        match fs::remove_file(&path) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(Error::io("remove", &path, e)),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Keeps a second `generate` out of the directory; the operating system releases the lock if this process dies.

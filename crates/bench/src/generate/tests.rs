@@ -144,6 +144,25 @@ fn other_tables_are_refused_and_left_alone() {
 }
 
 #[test]
+fn force_replaces_the_tables_of_another_suite_and_nothing_else() {
+    let parent = TempDir::new().unwrap();
+    let out = parent.path().join("data");
+    run(&options(Suite::TpcDs, &out)).unwrap();
+    let own = [parent.path().join("own.parquet"), out.join("own.parquet")];
+    own.iter().for_each(|path| fs::write(path, "someone's own").unwrap());
+    let mut manifest = Manifest::read(&out).unwrap().unwrap();
+    manifest.tables.insert("../own".to_owned(), Entry { rows: 1, bytes: 13 });
+    manifest.write(&out).unwrap();
+
+    let forced = run(&Options { force: true, ..options(Suite::TpcH, &out) }).unwrap();
+    let mut expected: Vec<_> = forced.tables.iter().map(|table| format!("{}.parquet", table.name)).collect();
+    expected.extend([".yeoul-generate.lock", "_yeoul-generate.json", "own.parquet"].map(str::to_owned));
+    expected.sort();
+    assert_eq!(names(&out), expected);
+    own.iter().for_each(|path| assert_eq!(fs::read(path).unwrap(), b"someone's own"));
+}
+
+#[test]
 fn an_interrupted_run_leaves_only_whole_tables() {
     let out = TempDir::new().unwrap();
     let options = options(Suite::TpcDs, out.path());

@@ -33,7 +33,7 @@ pub struct TpcArgs {
     #[arg(long, value_name = "N", value_parser = parse_threads, allow_negative_numbers = true)]
     pub(super) threads: Option<usize>,
 
-    /// With whom to compare: duckdb, datafusion, spark
+    /// With whom to compare: duckdb, datafusion, spark [default: nobody; answers are compared with DuckDB's in any case]
     #[arg(long, value_name = "PEER[,PEER...]", value_delimiter = ',')]
     pub(super) against: Vec<Peer>,
 

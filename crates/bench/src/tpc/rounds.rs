@@ -70,7 +70,8 @@ impl Seat<'_> {
 /// Runs a round. All contestants are open at the same time; only one works at a time.
 ///
 /// # Errors
-/// If a contestant does not start, the oracle does not answer, or the run was stopped. How a query ends is an outcome.
+/// If the first contestant, which is ours, does not start, or the run was stopped. How a query ends is an outcome, also of a
+/// peer that does not start, and of an answer that the oracle does not judge.
 pub(super) fn play(
     rules: &Rules<'_>,
     memory: Option<ByteSize>,

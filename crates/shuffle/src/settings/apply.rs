@@ -244,9 +244,11 @@ fn set_worker(name: &str, entry: &Resolve<'_>, options: &mut worker::Options) ->
         "celeborn.worker.monitor.disk.check.timeout" => {
             options.probe_timeout = time_from(PROBE_MIN, &entry()?)?
         }
-        "celeborn.worker.decommission.forceExitTimeout" => options.decommission_timeout = time(&entry()?)?,
+        "celeborn.worker.decommission.forceExitTimeout" => {
+            options.decommission_timeout = time_from(FORCED_EXIT_MIN, &entry()?)?
+        }
         "celeborn.worker.graceful.shutdown.checkSlotsFinished.timeout" => {
-            options.stop_timeout = time(&entry()?)?
+            options.stop_timeout = time_from(STOP_MIN, &entry()?)?
         }
         "celeborn.worker.activeConnection.max" => options.active_connections_max = Some(count(&entry()?)?),
         "celeborn.storage.availableTypes" => storage_types(&entry()?)?,
@@ -307,6 +309,14 @@ const SILENCE_MIN: Duration = Duration::from_secs(30);
 /// The shortest interval and time for probes of a directory: with none a worker would write probes without a pause, or take
 /// every disk for one that has failed.
 const PROBE_MIN: Duration = Duration::from_secs(1);
+
+/// The shortest time after which a decommissioned worker may leave with what it holds, which is then lost. Shorter ones are
+/// hours or seconds without their unit: Celeborn's default of 6 h as a bare 21600 would be 21.6 s.
+const FORCED_EXIT_MIN: Duration = Duration::from_secs(30);
+
+/// The shortest wait of a graceful stop for open locations. Drivers need some time to move them, and the default of 480 s as
+/// a bare 480 would be no wait.
+const STOP_MIN: Duration = Duration::from_secs(1);
 
 /// A time that must not be shorter than `least`.
 fn time_from(least: Duration, entry: &Entry) -> Result<Duration> {
@@ -527,15 +537,18 @@ mod tests {
         );
         let limits = least.unwrap().limits;
         assert_eq!([limits.worker_timeout, limits.application_timeout], [Duration::from_secs(30); 2]);
-        for key in
-            ["celeborn.worker.monitor.disk.check.interval", "celeborn.worker.monitor.disk.check.timeout"]
-        {
-            for short in ["0", "30", "999ms"] {
+        for (key, shorts, least) in [
+            ("celeborn.worker.monitor.disk.check.interval", ["0", "30", "999ms"], "1s"),
+            ("celeborn.worker.monitor.disk.check.timeout", ["0", "30", "999ms"], "1s"),
+            ("celeborn.worker.graceful.shutdown.checkSlotsFinished.timeout", ["0", "480", "999ms"], "1s"),
+            ("celeborn.worker.decommission.forceExitTimeout", ["0", "21600", "29s"], "30s"),
+        ] {
+            for short in shorts {
                 let refused = worker_of(&format!("{key} {short}")).unwrap_err();
-                let said = format!("line 1: {key} = {short}: expected at least 1s");
+                let said = format!("line 1: {key} = {short}: expected at least {least}");
                 assert_eq!((refused.kind(), refused.to_string()), (Kind::Invalid, said));
             }
-            assert!(worker_of(&format!("{key} 1s")).is_ok());
+            assert!(worker_of(&format!("{key} {least}")).is_ok());
         }
     }
 

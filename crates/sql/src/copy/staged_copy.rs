@@ -135,7 +135,7 @@ impl StagedCopy {
     /// Discards what was written, and redirects `plan`, the `COPY` that was staged, to a new folder. What a stopped run
     /// still writes goes to the old folder, as long as it exists, and does not mix with what the next run writes.
     ///
-    /// If nothing can be written where the target will be.
+    /// # Errors
     /// When nothing can be written where the target will be.
     pub(crate) fn start_over(&mut self, plan: &mut LogicalPlan) -> Result<()> {
         self.folder.give_up();

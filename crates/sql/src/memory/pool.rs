@@ -62,9 +62,9 @@ impl PromisePool {
 
     /// The promise under which the last refusal would have been granted, if the pool keeps its share of the promise.
     pub(crate) fn enough_for_last_refusal(&self, promise: usize) -> usize {
-        let capacity = self.ledger().capacity().max(1);
-        let wanted = self.wanted_capacity.load(Ordering::Relaxed);
-        (promise as f64 * (wanted as f64 / capacity as f64)) as usize
+        let capacity = self.ledger().capacity().max(1) as u128;
+        let wanted = self.wanted_capacity.load(Ordering::Relaxed) as u128;
+        usize::try_from((promise as u128 * wanted).div_ceil(capacity)).unwrap_or(usize::MAX)
     }
 
     /// A panic elsewhere leaves the books whole: every change of them is a single call that does not unwind.
@@ -167,5 +167,16 @@ mod tests {
         }
         drop((sort, join));
         assert_eq!(pool.reserved(), 0);
+    }
+
+    #[test]
+    fn what_would_be_enough_is_not_rounded_down() {
+        let bounds = Bounds { capacity: 3, headroom: 0, floor: 0 };
+        let pool = Arc::new(PromisePool::new(Ledger::new(bounds), ProcessMemory::watch(None).unwrap()));
+        let shared: Arc<dyn MemoryPool> = Arc::clone(&pool) as _;
+        MemoryConsumer::new("HashJoinInput[0]").register(&shared).try_grow(4).unwrap_err();
+        // From 13 ⅓, and from 4 × 2^50 + 1 ⅓.
+        assert_eq!(pool.enough_for_last_refusal(10), 14);
+        assert_eq!(pool.enough_for_last_refusal((3 << 50) + 1), (4 << 50) + 2);
     }
 }

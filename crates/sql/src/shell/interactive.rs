@@ -1,4 +1,5 @@
 use std::env;
+use std::io::Cursor;
 use std::path::PathBuf;
 
 use rustyline::error::ReadlineError;
@@ -7,8 +8,7 @@ use super::command::is_command;
 use super::editor::{LineEditor, line_editor};
 use super::engine::Engine;
 use super::history;
-use super::names::{Names, may_change_names};
-use super::script::{Script, Step};
+use super::names::Names;
 use super::steps::{Console, Outcome, Shell, tell, terminal_width};
 use crate::Place;
 
@@ -31,9 +31,8 @@ impl<E: Engine> Shell<E> {
         self.settings.interactive = true;
         let mut editor = line_editor().map_err(ShellError::Terminal)?;
         let history = open_history(&mut editor, console);
-        let mut names_are_old = true;
         loop {
-            if std::mem::take(&mut names_are_old)
+            if std::mem::take(&mut self.names_are_old)
                 && let Some(assistant) = editor.helper_mut()
             {
                 assistant.names = Names::read(&self.engine).await;
@@ -48,7 +47,7 @@ impl<E: Engine> Shell<E> {
             remember(&mut editor, history.as_ref(), &line);
             self.settings.output.width = Some(terminal_width());
             self.interrupts.forget();
-            match self.run_line(&line, &mut names_are_old, console).await {
+            match self.run_line(line, console).await {
                 Outcome::Quit => return Ok(Outcome::Quit),
                 Outcome::ReaderGone => return Ok(Outcome::ReaderGone),
                 Outcome::Done | Outcome::Failed | Outcome::Interrupted => {}
@@ -57,31 +56,11 @@ impl<E: Engine> Shell<E> {
     }
 
     /// Runs what was typed: a command, or statements up to the first that fails.
-    async fn run_line(&mut self, line: &str, names_are_old: &mut bool, console: &mut Console<'_>) -> Outcome {
-        if is_command(line) {
-            *names_are_old = true;
-            return self.run_command(line, None, Place::START, 0, console).await;
+    async fn run_line(&mut self, line: String, console: &mut Console<'_>) -> Outcome {
+        if is_command(&line) {
+            return self.run_command(&line, None, Place::START, 0, console).await;
         }
-        let mut script = Script::new(line.as_bytes());
-        loop {
-            let outcome = match script.next_step() {
-                Ok(None) => return Outcome::Done,
-                Ok(Some(Step::Statement(statement))) => {
-                    *names_are_old |= may_change_names(&statement.text);
-                    self.run_statement(&statement, None, console).await
-                }
-                Ok(Some(Step::Command { text, place })) => {
-                    self.run_command(&text, None, place, 0, console).await
-                }
-                Err(error) => {
-                    tell(console, &yeoul_base::Report::from_error(&error).text());
-                    Outcome::Failed
-                }
-            };
-            if outcome != Outcome::Done {
-                return outcome;
-            }
-        }
+        self.run_steps(Box::new(|| Ok(Cursor::new(line))), None, 0, console).await
     }
 }
 

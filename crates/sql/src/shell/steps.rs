@@ -11,6 +11,7 @@ use yeoul_base::Report;
 use super::command::{Action, find, help, help_for, parse};
 use super::engine::{Answer, Diagnose, Engine};
 use super::interrupt::{Interrupts, or_interrupt};
+use super::names::may_change_names;
 use super::script::{Opener, Step, Steps, open};
 use super::statement::Statement;
 use crate::Place;
@@ -104,12 +105,14 @@ pub struct Shell<E> {
     pub(super) interrupts: Box<dyn Interrupts>,
     /// Answers written so far in a binary format. A file holds only one.
     binary_answers: usize,
+    /// Whether tables or views may have come or gone since the names for completion were last read.
+    pub(super) names_are_old: bool,
 }
 
 impl<E: Engine> Shell<E> {
     /// A shell over `engine`.
     pub fn new(engine: E, settings: Settings, interrupts: Box<dyn Interrupts>) -> Self {
-        Self { engine, settings, interrupts, binary_answers: 0 }
+        Self { engine, settings, interrupts, binary_answers: 0, names_are_old: true }
     }
 
     /// How many answers were written in a binary format. A file holds only one.
@@ -135,7 +138,7 @@ impl<E: Engine> Shell<E> {
         self.run_steps(file(path), Some(&name), 0, console).await
     }
 
-    async fn run_steps<R: BufRead + 'static>(
+    pub(super) async fn run_steps<R: BufRead + 'static>(
         &mut self,
         script: Opener<R>,
         name: Option<&str>,
@@ -171,13 +174,14 @@ impl<E: Engine> Shell<E> {
     }
 
     /// Runs one statement of the script `name`, until it is done or interrupted.
-    pub(super) async fn run_statement(
+    async fn run_statement(
         &mut self,
         statement: &Statement,
         name: Option<&str>,
         console: &mut Console<'_>,
     ) -> Outcome {
         let started = Instant::now();
+        self.names_are_old |= may_change_names(&statement.text);
         let run =
             run_to_end(&self.engine, &self.settings, &mut self.binary_answers, &statement.text, console);
         match or_interrupt(self.interrupts.as_mut(), run).await {

@@ -168,7 +168,8 @@ impl Refusal {
 
     fn io(what: &str, path: &Path, error: &io::Error) -> Self {
         let report = Report::new(format!("cannot {what} '{}': {error}", path.display()));
-        Self::new(ErrorKind::Unavailable, report.hint(full_disk_hint(error).map(str::to_owned)))
+        let hint = full_disk_hint(error).map(str::to_owned).or_else(|| missing_folder(path));
+        Self::new(ErrorKind::Unavailable, report.hint(hint))
     }
 }
 
@@ -177,6 +178,12 @@ impl From<Error> for Refusal {
         let report = Report::new(error.to_string()).hint(error.hint().map(str::to_owned));
         Self::new(error.kind(), report)
     }
+}
+
+/// What to do where a file cannot be written because its folder is not there.
+fn missing_folder(file: &Path) -> Option<String> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists())?;
+    Some(format!("there is no folder '{}': make it first", folder.display()))
 }
 
 /// Runs the input on a thread whose stack is large enough to plan any statement.
@@ -216,6 +223,9 @@ fn run_to_end(args: &SqlArgs) -> Result<Ended, Refusal> {
     let (outcome, asked, binary_answers) = {
         let _inside = runtime.enter();
         let session = Arc::new(Session::new(options)?);
+        if let Some(notice) = session.notice().filter(|_| !args.quiet) {
+            let _ = writeln!(io::stderr(), "notice: {notice}");
+        }
         let (interrupts, asked) = interrupts(args)?;
         let mut shell = Shell::new(session, settings(args), interrupts);
         let (mut stdout, mut stderr) = (io::stdout(), io::stderr());

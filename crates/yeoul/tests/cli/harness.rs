@@ -44,12 +44,8 @@ impl Folder {
 
     /// `yeoul ARGS` in this folder.
     pub fn yeoul<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> Run {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_yeoul"));
+        let mut command = binary();
         command.args(args).current_dir(self.path());
-        // Nothing of the machine that runs the tests shows in what they see.
-        for name in ["NO_COLOR", "COLUMNS", "LINES", "RUST_LOG", "RUST_BACKTRACE"] {
-            command.env_remove(name);
-        }
         command.env("XDG_STATE_HOME", self.path().join(".state"));
         Run { command, stdin: Vec::new(), folder: self.path().to_owned() }
     }
@@ -64,6 +60,21 @@ impl Folder {
         let seen = self.yeoul(["sql", "--quiet", "-c", sql]).done();
         assert!(seen.starts_with("exit 0\n"), "cannot prepare: {seen}");
     }
+}
+
+/// The binary, in an environment in which nothing of the machine that runs the tests shows.
+pub fn binary() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_yeoul"));
+    for name in ["NO_COLOR", "COLUMNS", "LINES", "RUST_LOG", "RUST_BACKTRACE", "CELEBORN_CONF_DIR"] {
+        command.env_remove(name);
+    }
+    let settings = std::env::vars_os().map(|(name, _)| name);
+    for name in settings.filter(|name| name.as_encoded_bytes().starts_with(b"YEOUL_")) {
+        command.env_remove(name);
+    }
+    // The system's may be a tmpfs, of which the binary has something to say.
+    command.env("TMPDIR", env!("CARGO_TARGET_TMPDIR"));
+    command
 }
 
 /// One run of the binary, before it starts.

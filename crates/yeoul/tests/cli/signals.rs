@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::harness::Folder;
+use crate::harness::{Folder, binary};
 
 /// How long a test waits for what should happen.
 const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -21,7 +21,7 @@ const LEAVE_MAX: Duration = Duration::from_secs(20);
 /// directory there, and returns the exit code. Every verb says the same of it.
 #[track_caller]
 fn ended_by(signal: Signal, folder: &Folder, args: &[&str], sign: &str) -> Option<i32> {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_yeoul"))
+    let mut child = binary()
         .args(args)
         .env("TMPDIR", folder.path())
         .stdin(Stdio::null())
@@ -103,11 +103,10 @@ fn a_benchmark_ends_with_its_worker() {
 fn start_worker(folder: &Folder, args: &[&str]) -> Child {
     use std::io::Read;
     let said = fs::File::create(folder.path().join("said")).unwrap();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_yeoul"))
+    let mut child = binary()
         .args(["shuffle", "worker", "--dir", "data"])
         .args(args)
         .current_dir(folder.path())
-        .env_remove("YEOUL_LOG")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(said)
@@ -175,7 +174,7 @@ fn a_generator_leaves_no_half_of_a_table() {
 #[test]
 fn sql_ends_while_it_waits_for_its_script() {
     let folder = Folder::new();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_yeoul"))
+    let mut child = binary()
         .args(["sql", "--format", "csv"])
         .env("TMPDIR", folder.path())
         .stdin(Stdio::piped())
@@ -200,7 +199,7 @@ fn sql_ends_while_it_waits_for_its_script() {
 
 /// Starts `yeoul sql ARGS` in the folder with nothing to read, and what it writes to be read by the test.
 fn start_sql(folder: &Folder, args: &[&str]) -> Child {
-    Command::new(env!("CARGO_BIN_EXE_yeoul"))
+    binary()
         .arg("sql")
         .args(args)
         .current_dir(folder.path())

@@ -302,7 +302,7 @@ fn an_output_file_that_fails_leaves_nothing_new_and_what_was_there() {
     folder
         .sql("SELECT 1")
         .with(["-o", "no/out.csv"])
-        .shows("exit 1\n-- stderr\nerror: cannot write 'no/out.csv': No such file or directory (os error 2)");
+        .shows("exit 1\n-- stderr\nerror: cannot write 'no/out.csv': No such file or directory (os error 2)\nhint: there is no folder 'no': make it first");
 }
 
 #[test]
@@ -320,6 +320,20 @@ fn a_binary_output_file_is_one_answer_or_is_not_there() {
         folder.yeoul(["sql", "--format", "parquet", "-o", "out.parquet"]).stdin(script).output();
     assert!(status.success() && out.is_empty());
     folder.sql("SELECT n FROM 'out.parquet'").with(["--format", "csv"]).shows("exit 0\nn\n7");
+}
+
+#[test]
+fn a_table_that_does_not_fit_into_memory_is_said_to_be_kept_there() {
+    let folder = Folder::new();
+    let sql = "CREATE TABLE t AS SELECT value AS a, value AS b FROM generate_series(1, 100000000)";
+    folder.sql(sql).with(["--memory", "128MiB"]).shows(
+        "
+exit 1
+-- stderr
+error: the statement was stopped: the process reached its memory limit
+hint: CREATE TABLE … AS keeps its rows in memory; COPY (…) TO 'file.parquet' does not
+",
+    );
 }
 
 #[test]

@@ -79,6 +79,23 @@ hint: --memory takes [SIZE] and more
 }
 
 #[test]
+fn a_limit_that_does_not_count_what_is_spilled_says_so() {
+    let folder = Folder::new();
+    let run = || folder.sql("SELECT 7 AS n").with(["--format", "csv", "--spill-dir", "/dev/shm"]);
+    run().shows("exit 0\nn\n7");
+    run().with(["--memory", "256MiB"]).shows(
+        "
+exit 0
+n
+7
+-- stderr
+notice: spilled data stays in memory, beyond --memory, because /dev/shm is on a tmpfs; name a directory on a disk with --spill-dir
+",
+    );
+    run().with(["--memory", "256MiB", "--quiet"]).shows("exit 0\nn\n7");
+}
+
+#[test]
 fn an_unknown_setting_is_refused() {
     Folder::new().sql("SELECT 1").with(["--set", "datafusion.nonsense=1"]).shows(
         "

@@ -1,21 +1,10 @@
 //! Exit codes that every verb shares: 2 for what is asked wrongly, 1 for what fails, before anything is started.
 
-use crate::harness::{Folder, Run};
-
-/// `yeoul ARGS`, whatever the machine that runs the tests sets for its own workers.
-fn yeoul<'a>(folder: &Folder, args: impl IntoIterator<Item = &'a str>) -> Run {
-    let mut run = folder.yeoul(args);
-    let settings = std::env::vars_os().map(|(name, _)| name);
-    for name in settings.filter(|name| name.as_encoded_bytes().starts_with(b"YEOUL_")) {
-        run.command.env_remove(name);
-    }
-    run.command.env_remove("CELEBORN_CONF_DIR");
-    run
-}
+use crate::harness::Folder;
 
 #[test]
 fn a_worker_without_a_directory_is_used_wrongly() {
-    yeoul(&Folder::new(), ["shuffle", "worker"]).shows(
+    Folder::new().yeoul(["shuffle", "worker"]).shows(
         "
 exit 2
 -- stderr
@@ -30,7 +19,7 @@ fn a_query_that_a_suite_does_not_have_is_refused_before_anything_is_fetched() {
     for (suite, query, last) in [("tpch", "99", 22), ("tpch", "0", 22), ("tpcds", "100", 99)] {
         let folder = Folder::new();
         let expected = format!("exit 2\n-- stderr\nerror: there is no query {query}: they are 1 to {last}");
-        yeoul(&folder, ["bench", suite, "--queries", query, "--json", "report.json"]).shows(&expected);
+        folder.yeoul(["bench", suite, "--queries", query, "--json", "report.json"]).shows(&expected);
         assert!(folder.names().is_empty(), "{:?}", folder.names());
     }
 }
@@ -38,7 +27,7 @@ fn a_query_that_a_suite_does_not_have_is_refused_before_anything_is_fetched() {
 #[test]
 fn a_limit_that_nobody_can_keep_is_refused_before_anything_is_fetched() {
     let folder = Folder::new();
-    yeoul(&folder, ["bench", "tpch", "--memory", "1GiB,1MiB", "--json", "report.json"]).shows(
+    folder.yeoul(["bench", "tpch", "--memory", "1GiB,1MiB", "--json", "report.json"]).shows(
         "
 exit 2
 -- stderr
@@ -46,7 +35,7 @@ error: a memory limit of [SIZE] is too small to start
 hint: --memory takes [SIZE] and more
 ",
     );
-    yeoul(&folder, ["bench", "tpch", "--data", "none", "--html", "report.html"]).shows(
+    folder.yeoul(["bench", "tpch", "--data", "none", "--html", "report.html"]).shows(
         "
 exit 1
 -- stderr
@@ -59,7 +48,7 @@ error: cannot read none: No such file or directory (os error 2)
 #[test]
 fn a_disk_that_is_not_there_is_named() {
     let folder = Folder::new();
-    yeoul(&folder, ["bench", "shuffle", "--dir", "none", "--json", "report.json"]).shows(
+    folder.yeoul(["bench", "shuffle", "--dir", "none", "--json", "report.json"]).shows(
         "
 exit 1
 -- stderr
@@ -74,7 +63,7 @@ hint: --dir names a directory that exists
 #[test]
 fn what_does_not_fit_on_the_disk_is_not_begun() {
     let folder = Folder::new();
-    let seen = yeoul(&folder, ["bench", "shuffle", "--dir", ".", "--bytes", "1000000TiB"]).done();
+    let seen = folder.yeoul(["bench", "shuffle", "--dir", ".", "--bytes", "1000000TiB"]).done();
     let told = "error: 1000000 TiB for each measurement on the disk need 1062500 TiB in ., which has ";
     let hint = " free\nhint: measure fewer --bytes, or on another disk with --dir\n";
     assert!(seen.starts_with(&format!("exit 1\n-- stderr\n{told}")) && seen.ends_with(hint), "{seen}");
@@ -84,7 +73,7 @@ fn what_does_not_fit_on_the_disk_is_not_begun() {
 #[test]
 fn a_number_that_is_none_is_refused_in_our_words() {
     let folder = Folder::new();
-    let master = || yeoul(&folder, ["shuffle", "master"]);
+    let master = || folder.yeoul(["shuffle", "master"]);
     let message = "expected a port, a number from 0 to 65535";
     for port in ["abc", "-1", "65536"] {
         let expected = format!(
@@ -101,7 +90,7 @@ fn a_number_that_is_none_is_refused_in_our_words() {
          For more information, try '--help'.\n"
     );
     run.shows(&expected);
-    let seen = yeoul(&folder, ["generate", "tpch", "--out", "data", "--scale", "-1"]).done();
+    let seen = folder.yeoul(["generate", "tpch", "--out", "data", "--scale", "-1"]).done();
     assert!(seen.starts_with("exit 2\n") && seen.contains("a scale is a number from 0.001"), "{seen}");
 }
 
@@ -114,7 +103,7 @@ fn the_help_tells_what_there_is() {
         (vec!["sql", "--help"], "http(s)://"),
         (vec!["sql", "--help"], "[default: 100GiB]"),
     ] {
-        let seen = yeoul(&folder, args).done();
+        let seen = folder.yeoul(args).done();
         assert!(seen.starts_with("exit 0\n") && seen.contains(told), "{seen}");
     }
 }
@@ -122,7 +111,7 @@ fn the_help_tells_what_there_is() {
 #[test]
 fn what_was_generated_is_read_by_the_name_of_its_directory() {
     let folder = Folder::new();
-    let made = yeoul(&folder, ["generate", "tpch", "--scale", "0.001", "--out", "data", "--json"]).done();
+    let made = folder.yeoul(["generate", "tpch", "--scale", "0.001", "--out", "data", "--json"]).done();
     assert!(made.starts_with("exit 0\n"), "{made}");
     for name in ["customer", "lineitem", "nation", "orders", "part", "partsupp", "supplier"] {
         std::fs::remove_file(folder.path().join(format!("data/{name}.parquet"))).unwrap();
@@ -132,7 +121,7 @@ fn what_was_generated_is_read_by_the_name_of_its_directory() {
 
 #[test]
 fn a_master_that_is_no_address_is_refused() {
-    yeoul(&Folder::new(), ["shuffle", "worker", "--dir", "data", "--master", "celeborn://m1:70000"]).shows(
+    Folder::new().yeoul(["shuffle", "worker", "--dir", "data", "--master", "celeborn://m1:70000"]).shows(
         "
 exit 2
 -- stderr
@@ -144,14 +133,14 @@ hint: give it as HOST:PORT, such as 10.0.0.1:9097 or [fd00::7]:9097
 
 #[test]
 fn a_report_that_cannot_be_written_is_not_measured_first() {
-    yeoul(&Folder::new(), ["bench", "shuffle", "--json", "none/report.json"]).shows(
+    Folder::new().yeoul(["bench", "shuffle", "--json", "none/report.json"]).shows(
         "
 exit 1
 -- stderr
 error: cannot write none/report.json: No such file or directory (os error 2)
 ",
     );
-    let seen = yeoul(&Folder::new(), ["bench", "tpch", "--html", "-"]).done();
+    let seen = Folder::new().yeoul(["bench", "tpch", "--html", "-"]).done();
     assert!(seen.starts_with("exit 2\n") && seen.contains("expected the name of a file"), "{seen}");
 }
 
@@ -159,7 +148,7 @@ error: cannot write none/report.json: No such file or directory (os error 2)
 fn what_cannot_be_given_to_a_server_is_named() {
     let folder = Folder::new();
     folder.write("file", "");
-    yeoul(&folder, ["shuffle", "worker", "--dir", "w,x,./w"]).shows(
+    folder.yeoul(["shuffle", "worker", "--dir", "w,x,./w"]).shows(
         "
 exit 2
 -- stderr
@@ -167,7 +156,7 @@ error: './w' is named twice among the directories
 hint: name each once, in --dir or in celeborn.worker.storage.dirs
 ",
     );
-    yeoul(&folder, ["shuffle", "worker", "--dir", "w", "--rpc-port", "7", "--push-port", "0,0,7"]).shows(
+    folder.yeoul(["shuffle", "worker", "--dir", "w", "--rpc-port", "7", "--push-port", "0,0,7"]).shows(
         "
 exit 2
 -- stderr
@@ -181,9 +170,10 @@ hint: give each of --push-port, --rpc-port, --fetch-port, --replicate-port and -
              hint: --dir names a directory that may be written, and that is made if need be"
         )
     };
-    yeoul(&folder, ["shuffle", "master", "--port", "0", "--http-port", "0", "--dir", "file"])
+    folder
+        .yeoul(["shuffle", "master", "--port", "0", "--http-port", "0", "--dir", "file"])
         .shows(&expected("the journal"));
-    yeoul(&folder, ["shuffle", "worker", "--dir", "file"]).shows(&expected("batches"));
+    folder.yeoul(["shuffle", "worker", "--dir", "file"]).shows(&expected("batches"));
     assert_eq!(folder.names(), ["file"]);
 }
 
@@ -201,7 +191,7 @@ fn a_limit_beyond_what_the_machine_has_is_taken_and_named() {
 #[test]
 fn a_size_means_the_same_to_every_verb() {
     let folder = Folder::new();
-    yeoul(&folder, ["shuffle", "worker", "--dir", "data", "--memory", "50MB"]).shows(
+    folder.yeoul(["shuffle", "worker", "--dir", "data", "--memory", "50MB"]).shows(
         "
 exit 2
 -- stderr
@@ -209,7 +199,7 @@ error: memory of [SIZE], expected at least [SIZE]
 hint: give at least --memory 48MiB
 ",
     );
-    yeoul(&folder, ["shuffle", "worker", "--dir", "data", "--disk-reserve", "lots"]).shows(
+    folder.yeoul(["shuffle", "worker", "--dir", "data", "--disk-reserve", "lots"]).shows(
         "
 exit 2
 -- stderr

@@ -86,7 +86,8 @@ pub fn corrupt(path: &Path, offset: usize) -> Error {
 
 pub fn foreign(path: &Path, offset: usize) -> Error {
     let message = format!("{} holds a record of a newer version at byte {offset}", path.display());
-    Error::new(Kind::Invalid, message).with_hint("start the version that wrote it")
+    Error::new(Kind::Conflict, message)
+        .with_hint("start the version that wrote it, or give this one an empty directory with --dir")
 }
 
 /// Names the file that an I/O error is about.

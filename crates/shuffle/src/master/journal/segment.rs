@@ -136,7 +136,7 @@ pub struct Contents {
 /// kernel's memory only. `synced_behind` gives the highest [`Entry::Synced`] in later segments.
 ///
 /// # Errors
-/// `Corrupt` if it is damaged in a part that had been synced.
+/// `Corrupt` if it is damaged in a part that had been synced, `Conflict` if a newer version has written to it.
 pub fn read(path: &Path, first: u64, synced_behind: impl FnOnce() -> Result<u64>) -> Result<Contents> {
     let bytes = read_file(path)?;
     let Parsed { records, next, len, stop } = parse(&bytes, first);

@@ -90,7 +90,7 @@ pub fn sync_dir(dir: &Path) -> Result<(), SnapshotError> {
 /// Reads the records of a snapshot.
 ///
 /// # Errors
-/// `Corrupt` if it is not complete.
+/// `Corrupt` if it is not complete, `Conflict` if a newer version has written it.
 pub fn read(path: &Path) -> Result<Vec<Record>> {
     let bytes = read_file(path)?;
     let (mut records, mut at) = (Vec::new(), 0);

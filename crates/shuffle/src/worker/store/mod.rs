@@ -88,8 +88,8 @@ fn newer(directories: &[Arc<Directory>], now: SystemTime) -> impl Iterator<Item 
 impl Store {
     /// Opens and locks the directories. `memory_bytes` is for batches, indexes and read buffers together.
     ///
-    /// If a directory belongs to another worker, or none can be used (the first one's error).
-    /// A directory that belongs to another worker, or, if none can be used, the first one, by name.
+    /// # Errors
+    /// `Conflict` if a directory belongs to another worker, by its name; if none can be used, what the first one says.
     pub fn open(paths: &[PathBuf], memory_bytes: u64, reserve_bytes: Option<u64>) -> Result<Self> {
         let mut directories = Vec::with_capacity(paths.len());
         let mut failed = Vec::new();

@@ -6,11 +6,12 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::task::{Context, Poll, Waker};
 
+use bytes::BytesMut;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 
 use super::super::directory::snapshot_path;
 use super::super::health::{RETRY_MAX, RETRY_MIN};
-use super::super::layout::{Frame, decode};
+use super::super::layout::{Frame, decode, frame};
 use super::super::queue::WAITING_MAX_BYTES;
 use super::*;
 use crate::ids::ShuffleKey;
@@ -305,6 +306,26 @@ fn an_unfinished_snapshot_is_nothing_and_a_rotten_one_an_error() {
     fs::write(&path, &whole[..whole.len() - 40]).unwrap();
     let error = FileJournal::open(options(dir.path())).err().unwrap();
     assert_eq!(error.kind(), Kind::Corrupt);
+}
+
+#[test]
+fn what_a_newer_version_wrote_is_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut journal, _) = open(dir.path());
+    append(&mut journal, 0..3);
+    let next = with_writer(&journal, |writer| writer.next);
+    drop(journal);
+    // Field 100 of a record, with the number 1.
+    let mut newer = BytesMut::new();
+    frame(next, &[0xa0, 0x06, 1], &mut newer);
+    let path = last_file(dir.path());
+    let whole = [fs::read(&path).unwrap(), newer.to_vec()].concat();
+    fs::write(&path, &whole).unwrap();
+    let error = FileJournal::open(options(dir.path())).err().unwrap();
+    // Not `Invalid`: the command line is right.
+    assert_eq!(error.kind(), Kind::Conflict, "{error}");
+    assert!(error.hint().is_some_and(|hint| hint.contains("the version that wrote it")));
+    assert_eq!(fs::read(&path).unwrap(), whole);
 }
 
 #[test]
