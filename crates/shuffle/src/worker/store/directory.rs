@@ -387,7 +387,7 @@ impl Directory {
 
     /// A disk that hangs in its next write to a segment, until the result is dropped; probes and reads go on.
     #[cfg(test)]
-    pub(super) fn hang_in_write(&self) -> std::sync::mpsc::Sender<()> {
+    pub(in crate::worker) fn hang_in_write(&self) -> std::sync::mpsc::Sender<()> {
         let (goes_on, hold) = std::sync::mpsc::channel();
         *self.hold.lock().unwrap_or_else(PoisonError::into_inner) = Some(hold);
         goes_on
@@ -395,7 +395,7 @@ impl Directory {
 
     /// Whether no write hangs yet that is to.
     #[cfg(test)]
-    pub(super) fn is_to_hang(&self) -> bool {
+    pub(in crate::worker) fn is_to_hang(&self) -> bool {
         self.hold.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 

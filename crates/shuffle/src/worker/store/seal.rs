@@ -141,8 +141,13 @@ impl Contents {
         !self.gone && (has_files || self.stopping) && (has_news() || self.has_unsealed())
     }
 
+    /// Whether a write may have left something to seal.
+    pub(super) fn may_be_sealed(&self) -> bool {
+        !self.gone && self.has_unsealed()
+    }
+
     /// Whether a committed location is completely on disk, or empty, and has no seal.
-    pub(super) fn has_unsealed(&self) -> bool {
+    fn has_unsealed(&self) -> bool {
         self.sealed_slots().any(|(_, slot)| self.copies.get(&slot).is_none_or(LocationCopy::wants_seal))
     }
 

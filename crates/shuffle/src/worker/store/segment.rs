@@ -42,13 +42,14 @@ pub struct RunToWrite {
 }
 
 /// The batches of all runs of a write, in order, until it is given up: then a disk that hangs keeps the batch that it is
-/// writing and no others. A small one may be part of a large buffer, which would stay in memory with it.
+/// writing and no others. A small one may be part of a large buffer, which would stay in memory with it. Clones are the same
+/// batches.
 #[derive(Debug, Clone)]
 pub struct Batches(Arc<Mutex<Option<Vec<Bytes>>>>);
 
 /// The cause of the error of a write that was given up, which is not the disk's.
 #[derive(Debug, thiserror::Error)]
-#[error("it took so long that the batches went elsewhere")]
+#[error("its batches are gone, or were written elsewhere meanwhile")]
 struct GivenUp;
 
 impl Batches {
@@ -61,6 +62,11 @@ impl Batches {
     pub fn give_up(&self) {
         let batches = self.lock().take();
         drop(batches); // outside the lock: it frees memory
+    }
+
+    /// Whether both are those of the same write.
+    pub fn are(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Vec<Bytes>>> {
