@@ -65,7 +65,12 @@ impl Store {
             let mut sealed = tokio::spawn(store.write_seals_to(Arc::clone(&directory), Arc::clone(shuffle)));
             let mut bytes = directory.written();
             loop {
-                match timeout(within, &mut sealed).await {
+                let ended = tokio::select! {
+                    biased;
+                    ended = timeout(within, &mut sealed) => ended,
+                    () = directory.until_failed() => break,
+                };
+                match ended {
                     Ok(Ok(())) => break,
                     // Queued after much other data, they wait long even on a disk that works.
                     Err(_) if std::mem::replace(&mut bytes, directory.written()) != directory.written() => {}

@@ -280,6 +280,26 @@ fn seals_do_not_wait_for_a_disk_that_hangs() {
 }
 
 #[test]
+fn seals_go_elsewhere_as_soon_as_their_disk_has_failed() {
+    with_store(async |place, store| {
+        let shuffle = without_seal(&store).await;
+        let [first, second] = [0, 1].map(|at| Arc::clone(&store.directories()[at]));
+        second.hangs();
+        let still = first.stand_still().await;
+        let (sealing, unsealed) = (Arc::clone(&store), Arc::clone(&shuffle));
+        let sealed = tokio::spawn(async move { sealing.write_seals(&unsealed, STEP_MAX).await });
+        settle().await;
+        second.probe().unwrap();
+        first.hangs();
+        assert!(tokio::time::timeout(WITHIN, sealed).await.expect("it does not wait for the first").unwrap());
+        drop(still);
+        settle().await; // the late attempt finds nothing to do
+        drop((first, second));
+        assert_eq!(restart(&place, store, shuffle).1, 1);
+    });
+}
+
+#[test]
 fn seals_wait_in_line_on_a_disk_that_is_busy() {
     with_store(async |_place, store| {
         let shuffle = without_seal(&store).await;
