@@ -109,9 +109,7 @@ impl State {
     /// An application ended: all its shuffles, also those from before a silence, may be deleted at once, and do not come
     /// back with another application of its name.
     pub fn remove_application(&mut self, now: Now, application: &ApplicationId) -> Decision<()> {
-        let known = self.applications.get(application).into_iter();
-        let known = known.flat_map(|held| held.shuffles.keys().copied());
-        let shuffles: Vec<ShuffleId> = known.chain(self.tombstones.let_go_of(application)).collect();
+        let shuffles: Vec<ShuffleId> = self.known_shuffles(application).into_iter().collect();
         let mut decision = self.unregister_shuffles(now, application, &shuffles);
         self.let_go(now, application, false, &mut decision);
         decision
