@@ -81,11 +81,8 @@ impl ControlService {
             status: status.code(),
             reason: reason.to_owned(),
         };
-        if let Err(error) = key.application.check_storable() {
+        if let Err(error) = key.check_storable() {
             return Ok(refuse(Status::ReserveSlotsFailed, &error.to_string()));
-        }
-        if key.shuffle.0 < 0 {
-            return Ok(refuse(Status::ReserveSlotsFailed, "a shuffle's number is not negative"));
         }
         if request.partition_type != PARTITION_TYPE_REDUCE {
             return Ok(refuse(Status::ReserveSlotsFailed, "map partitions (Flink) are not served"));

@@ -7,7 +7,6 @@ use std::time::Instant;
 use super::index::MapRange;
 use super::node::Node;
 use super::store::read::{ChunkReader, Stream};
-use super::store::segment::is_storable;
 use crate::error::{Error, Kind, Result};
 use crate::ids::{FileName, ShuffleKey};
 use crate::net::{Body, Payload, PieceFuture, PieceSource, Reply, Service, cut};
@@ -37,7 +36,8 @@ impl FetchService {
             MessageType::OPEN_STREAM => {
                 let request = message.parse::<received::OpenStream>()?;
                 let range = MapRange::from_wire(request.start_index, request.end_index);
-                match self.open(&request.shuffle_key, &request.file_name, range) {
+                let opened = storable(&request.shuffle_key);
+                match opened.and_then(|key| self.open(&key, &request.file_name, range)) {
                     Ok(handler) => reply.message(&Message::of(&handler)),
                     Err(error) => reply.fail(error.to_string()),
                 }
@@ -64,7 +64,7 @@ impl FetchService {
         Ok(())
     }
 
-    fn open(&self, key: &str, file: &str, range: MapRange) -> Result<proto::StreamHandler> {
+    fn open(&self, key: &ShuffleKey, file: &str, range: MapRange) -> Result<proto::StreamHandler> {
         let begun = Instant::now();
         let opened = self.open_uncounted(key, file, range);
         let meters = &self.node.meters;
@@ -75,12 +75,11 @@ impl FetchService {
         opened
     }
 
-    fn open_uncounted(&self, key: &str, file: &str, range: MapRange) -> Result<proto::StreamHandler> {
-        let key = storable(key)?;
+    fn open_uncounted(&self, key: &ShuffleKey, file: &str, range: MapRange) -> Result<proto::StreamHandler> {
         let file: FileName = file.parse()?;
         // The key is not quoted: one request may ask for thousands of files.
         let lost = || Error::new(Kind::NotFound, format!("the shuffle {NOT_HERE}"));
-        let shuffle = self.node.store.find(&key).ok_or_else(lost)?;
+        let shuffle = self.node.store.find(key).ok_or_else(lost)?;
         let stream = self.node.store.open_stream(&shuffle, file, range, self.node.options.chunk_bytes)?;
         let num_chunks =
             i32::try_from(stream.chunks().len()).expect("a stream of 2^31 chunks has no place here");
@@ -105,14 +104,14 @@ impl FetchService {
             let text = format!("a request for {count} streams, expected at most {OPENED_MAX}");
             return Err(Error::new(Kind::Invalid, text));
         }
-        storable(&request.shuffle_key)?;
+        let key = storable(&request.shuffle_key)?;
         let mut opened = Vec::with_capacity(count);
         let mut starts = request.numbers(Request::START_INDEX);
         let mut ends = request.numbers(Request::END_INDEX);
         for (at, file) in request.texts(Request::FILE_NAME).enumerate() {
             let (start, end) = (starts.next().transpose()?, ends.next().transpose()?);
             let range = MapRange::from_wire(start.unwrap_or(0), end.unwrap_or(i32::MAX));
-            opened.push(match self.open(&request.shuffle_key, file?, range) {
+            opened.push(match self.open(&key, file?, range) {
                 Ok(handler) => proto::StreamHandlerOpt {
                     status: Status::Success.code(),
                     stream_handler: Some(handler),
@@ -168,9 +167,10 @@ impl FetchService {
 /// The key of a shuffle that may be here.
 fn storable(key: &str) -> Result<ShuffleKey> {
     let key: ShuffleKey = key.parse()?;
-    let invalid =
-        || Error::new(Kind::Invalid, "no shuffle has a key with an application's name of this length");
-    Some(key).filter(is_storable).ok_or_else(invalid)
+    match key.check_storable() {
+        Ok(()) => Ok(key),
+        Err(error) => Err(Error::new(Kind::Invalid, error.to_string())),
+    }
 }
 
 /// A chunk that is read while it is sent.
@@ -263,7 +263,7 @@ mod tests {
         std::fs::write(&path, &rotten).unwrap();
 
         let service = FetchService::new(Arc::clone(&node));
-        let stream = service.open(&key.to_string(), &file.to_string(), MapRange::Whole).unwrap().stream_id;
+        let stream = service.open(&key, &file.to_string(), MapRange::Whole).unwrap().stream_id;
         let listener = Listener::bind("127.0.0.1:0", NetOptions::new(Limits::FETCH)).await.unwrap();
         let fetching = listener.serve(Arc::new(service));
         let (client, address) = (Client::default(), fetching.address().to_string());
@@ -307,7 +307,7 @@ mod tests {
         let (long, longest) = ("a".repeat(100 << 10), "a".repeat(200));
         match ask(long.clone(), 1000, "0-0-0").await {
             Err(RequestError::Failed { text, .. }) => {
-                assert!(text.contains("no shuffle has a key"), "{text}")
+                assert!(text.contains("1 to 200 bytes"), "{text}")
             }
             other => panic!("{:?}", other.map(|answer| answer.len())),
         }

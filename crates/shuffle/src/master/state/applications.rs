@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use super::super::record::{PROPERTIES_MAX, Record, SHUFFLES_REMOVED_MAX, User};
 use super::{Application, Decision, Link, Now, Silent, Standing, State, Worker};
-use crate::ids::{ApplicationId, NotStorable, ShuffleId, ShuffleKey, WorkerId};
+use crate::ids::{ApplicationId, ShuffleId, ShuffleKey, WorkerId};
+use crate::stored_name::NotStorable;
 
 /// The longest key, and the longest value, of a property that is kept, in bytes.
 const PROPERTY_BYTES_MAX: usize = 4096;

@@ -43,7 +43,7 @@ impl Store {
             let mut shuffles = self.shuffles_mut();
             let shuffle = shuffles.remove(key);
             if shuffle.is_none() {
-                let may_be_there = segment::is_storable(key) && self.unseen().may_be_of(key);
+                let may_be_there = key.check_storable().is_ok() && self.unseen().may_be_of(key);
                 if !may_be_there || self.deletions.has(key) {
                     return None;
                 }

@@ -14,6 +14,7 @@ use yeoul_base::ByteSize;
 
 use crate::error::{Error, Kind, Result};
 pub use crate::report::Health;
+use crate::stored_name::{LOCK, PROBE};
 
 /// Concurrent reads of one directory; the others wait without occupying a thread.
 const READS_MAX: usize = 8;
@@ -57,11 +58,6 @@ struct NoRoom;
 
 /// The subdirectory for shuffles, so that the directory can be shared with other programs.
 const HOME: &str = "yeoul-shuffle";
-
-/// The directory's own files: no application's folder has such a name.
-const LOCK: &str = "lock";
-const PROBE: &str = "probe";
-pub(super) const OWN_FILES: [&str; 2] = [LOCK, PROBE];
 
 /// How long to wait for the lock of a worker that has ended: a write that nobody waits for any more holds it until it is
 /// done.
