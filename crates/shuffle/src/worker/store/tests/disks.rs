@@ -148,7 +148,7 @@ fn a_flush_leaves_out_a_disk_that_hangs() {
         store.directories()[1].failed(&no_space());
         let still = directory.stand_still().await;
         let late = ["d", "e"].map(|name| pushed(&store, name, &[1000]).0);
-        let failed = tokio::time::timeout(WITHIN, store.flush_in_steps(SOON)).await.expect("it ends");
+        let failed = tokio::time::timeout(WITHIN, store.flush_in_steps(STEP)).await.expect("it ends");
         assert!(late.iter().all(|shuffle| failed.iter().any(|failed| Arc::ptr_eq(failed, shuffle))));
         assert_eq!(directory.health(), Health::Failed);
         drop(still);
