@@ -85,43 +85,7 @@ impl ApplicationId {
     pub fn as_str(&self) -> &str {
         &self.0
     }
-
-    /// The name for a worker's disk: an ASCII letter, a digit, `_`, `-` and a `.` that is not the first byte stand for
-    /// themselves, and any other byte is written as `%XX`.
-    pub fn file_name(&self) -> String {
-        let mut name = String::new();
-        for (at, byte) in self.0.bytes().enumerate() {
-            if byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-' || (byte == b'.' && at > 0) {
-                name.push(char::from(byte));
-            } else {
-                name.push_str(&format!("%{byte:02X}"));
-            }
-        }
-        name
-    }
-
-    /// The longest [`ApplicationId::file_name`] of an application that can be stored, in bytes; file systems take 255.
-    pub const FILE_NAME_LEN_MAX: usize = 200;
-
-    /// Checks that workers can store its shuffles.
-    ///
-    /// # Errors
-    /// Its [`ApplicationId::file_name`] is empty or too long.
-    pub fn check_storable(&self) -> Result<(), NotStorable> {
-        match self.file_name().len() {
-            1..=Self::FILE_NAME_LEN_MAX => Ok(()),
-            _ => Err(NotStorable),
-        }
-    }
 }
-
-/// An application whose shuffles no worker can store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "an application's id has 1 to {} bytes, where each that is no letter, digit, `_`, `-` or `.` counts as three",
-    ApplicationId::FILE_NAME_LEN_MAX
-)]
-pub struct NotStorable;
 
 impl From<&str> for ApplicationId {
     fn from(name: &str) -> Self {

@@ -11,8 +11,8 @@
 //! - [`demo`]: an act for `yeoul demo`, with a worker that dies.
 //! - [`measure`]: the measurements of `yeoul bench shuffle`.
 //! - inside: `report`, what workers tell the master and what it tells them to do; `http`, `api`, `metrics` and `process`,
-//!   pages and numbers for people, scripts and Prometheus; `split_mix`, numbers from a seed; `faults`, which simulates all
-//!   of it under crashes and lost messages.
+//!   pages and numbers for people, scripts and Prometheus; `stored_name`, what applications are called on a disk;
+//!   `split_mix`, numbers from a seed; `faults`, which simulates all of it under crashes and lost messages.
 
 pub(crate) mod api;
 pub mod client;
@@ -32,6 +32,7 @@ pub(crate) mod process;
 pub(crate) mod report;
 pub mod settings;
 mod split_mix;
+pub(crate) mod stored_name;
 pub mod wire;
 pub mod worker;
 

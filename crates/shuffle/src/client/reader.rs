@@ -16,6 +16,7 @@ use super::once::Once;
 use super::shuffle::{Inner, Shuffle, Stage};
 use crate::error::{Error, Kind, Result};
 use crate::ids::{FileName, PartitionId, WorkerId};
+use crate::net::RequestError;
 use crate::wire::batch::{Batch, BatchHeader, Batches, ByteOrder};
 use crate::wire::message::Message;
 use crate::wire::{ChunkSlice, Header, Received, proto, received, refusal};
@@ -52,11 +53,17 @@ impl Failure {
     /// Whether the worker says that it does not have the copy, or has it damaged. Whatever else it refuses may pass: it
     /// may have too many streams open.
     fn is_loss(error: &Error) -> bool {
-        match error.kind() {
-            Kind::Corrupt | Kind::DataLoss => true,
-            Kind::Conflict => refusal::is_final(&error.to_string()),
-            _ => false,
+        matches!(error.kind(), Kind::Corrupt | Kind::DataLoss)
+    }
+}
+
+/// Why a worker does not give what it is asked for. It says in its text whether that is lost.
+fn refused(error: RequestError) -> Error {
+    match &error {
+        RequestError::Failed { text, .. } if refusal::is_final(text) => {
+            Error::new(Kind::DataLoss, error.to_string()).with_source(error)
         }
+        _ => error.into(),
     }
 }
 
@@ -245,7 +252,8 @@ impl Stream {
         let body = Message::of(&request).to_bare();
         let header = Header::RpcRequest { request_id: 0 };
         let within = session.options.request_max;
-        let answer = session.client.request(&fetch_address(&worker), header, body, within).await?;
+        let answer = session.client.request(&fetch_address(&worker), header, body, within).await;
+        let answer = answer.map_err(refused)?;
         let handler: Received<received::StreamHandler> = Message::decode_bare(answer)?.parse()?;
         let (id, chunks, runtime) = (handler.stream_id, handler.num_chunks, Handle::current());
         Ok(Self { inner, runtime, worker, id, chunks, next: 0, ahead: VecDeque::new() })
@@ -261,7 +269,8 @@ impl Stream {
             self.ahead.push_back(tokio::spawn(async move {
                 let header = Header::ChunkFetchRequest(slice);
                 let within = inner.session.options.request_max;
-                Ok(inner.session.client.request(&address, header, Bytes::new(), within).await?)
+                let chunk = inner.session.client.request(&address, header, Bytes::new(), within).await;
+                chunk.map_err(refused)
             }));
         }
         let Some(chunk) = self.ahead.front_mut() else { return Ok(None) };

@@ -12,9 +12,8 @@ use crate::ids::{FileName, LocationId, Mode, WorkerId};
 use crate::net::{self, Body, Listener, ListenerHandle, Reply, Service};
 use crate::wire::message::{Message, MessageType};
 use crate::wire::packed::Location;
-use crate::wire::refusal::NOT_HERE;
 use crate::wire::rpc::{Answer, Call, Request};
-use crate::wire::{Head, Header, Limits, Status, proto, received};
+use crate::wire::{Head, Header, Limits, Status, proto, received, refusal};
 
 /// What a server is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -258,7 +257,8 @@ impl State {
                 Box::new(|reply| reply.push(Status::Success))
             }
             (_, Some(_)) if fault == Some(Fault::Lose) => {
-                Box::new(|reply| reply.fail(format!("location 0-0-0 {NOT_HERE}")))
+                let lost = crate::Error::new(crate::Kind::NotFound, "location 0-0-0 is not here");
+                Box::new(move |reply| reply.fail(refusal::text_of(&lost)))
             }
             (_, Some((message, is_bare))) => match self.answer(at, &message, fault) {
                 Some(answer) if is_bare => Box::new(move |reply| reply.message(&answer)),

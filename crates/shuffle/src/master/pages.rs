@@ -100,10 +100,9 @@ impl MasterPages {
 
     async fn unregister(&self, body: &[u8]) -> Result<Response, Response> {
         let (application, shuffles) = application_shuffles(body)?;
-        let (known, unknown): (Vec<&ShuffleId>, Vec<&ShuffleId>) = self.shared.read(|state| {
-            let registered = state.applications().get(&application).map(|held| &held.shuffles);
-            shuffles.iter().partition(|id| registered.is_some_and(|registered| registered.contains_key(id)))
-        });
+        let known = self.shared.read(|state| state.known_shuffles(&application));
+        let (known, unknown): (Vec<&ShuffleId>, Vec<&ShuffleId>) =
+            shuffles.iter().partition(|id| known.contains(id));
         // The unknown ones, too: a worker that reports one later is told to delete it.
         self.shared.decide(|state, now| state.unregister_shuffles(now, &application, &shuffles)).await;
         Ok(handled(true, format!("unregistered {}", list(&known)) + &but("not known", &unknown)))
@@ -277,4 +276,31 @@ fn but<T: ToString>(what: &str, unknown: &[T]) -> String {
 fn list<T: ToString>(items: &[T]) -> String {
     let items: Vec<String> = items.iter().map(T::to_string).collect();
     if items.is_empty() { "nothing".to_owned() } else { items.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::state::Limits;
+    use super::super::state::scene::{at, grant, holding, id, state_of};
+    use super::*;
+
+    #[tokio::test]
+    async fn shuffles_of_an_application_that_was_let_go_are_known_until_they_are_removed() {
+        let mut state = state_of(1);
+        let _ = grant(&mut state, Default::default()).unwrap();
+        for second in (0..=Limits::default().application_timeout.as_secs()).step_by(5) {
+            let heard = state.worker_heartbeat(at(second), 0, &id(0), 0, holding());
+            assert_eq!(heard.reply, Ok(()));
+            let _ = state.expire(at(second));
+        }
+        assert!(state.applications().is_empty());
+        let pages = MasterPages::new(Arc::new(Shared::of(state.into_state())));
+        for expected in ["unregistered 0; not known: 5", "unregistered nothing; not known: 0, 5"] {
+            let body = br#"{"appId":"app","shuffleIds":[0,5]}"#;
+            let answer =
+                pages.post("/api/v1/shuffles/unregister", body).await.expect("there is such a page").unwrap();
+            let text = String::from_utf8(answer.body.to_vec()).unwrap();
+            assert!(text.contains(&format!("\"{expected}\"")), "{text}");
+        }
+    }
 }

@@ -176,6 +176,13 @@ struct Core {
 }
 
 impl Shared {
+    /// For tests: a master with this state, which writes nothing and listens nowhere.
+    #[cfg(test)]
+    pub(super) fn of(state: State) -> Self {
+        let core = Core { state, journal: Box::new(NoJournal) };
+        Self::new(Options::embedded(), Instant::now(), SocketAddr::from(([127, 0, 0, 1], 9097)), core)
+    }
+
     fn new(options: Options, started: Instant, address: SocketAddr, core: Core) -> Self {
         Self {
             options,

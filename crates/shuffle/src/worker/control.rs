@@ -12,6 +12,7 @@ use super::memory::Party;
 use super::node::Node;
 use super::state::{Commit, CommitOutcome, Reservation, ReserveRefusal, Slot, SplitPolicy};
 use super::store::shuffle::{Contents, SLOT_BYTES, Shuffle};
+use super::store::spill::Write;
 use crate::error::{Error, Kind, Result};
 use crate::ids::{AttemptId, FileName, LocationId, Mode, ShuffleKey, SplitMode};
 use crate::net::{Body, Reply, Service};
@@ -80,11 +81,8 @@ impl ControlService {
             status: status.code(),
             reason: reason.to_owned(),
         };
-        if let Err(error) = key.application.check_storable() {
+        if let Err(error) = key.check_storable() {
             return Ok(refuse(Status::ReserveSlotsFailed, &error.to_string()));
-        }
-        if key.shuffle.0 < 0 {
-            return Ok(refuse(Status::ReserveSlotsFailed, "a shuffle's number is not negative"));
         }
         if request.partition_type != PARTITION_TYPE_REDUCE {
             return Ok(refuse(Status::ReserveSlotsFailed, "map partitions (Flink) are not served"));
@@ -261,8 +259,9 @@ fn destroy(shuffle: &Shuffle, files: impl Iterator<Item = FileName>) {
     let slots: Vec<Slot> = contents.state.destroy(files);
     let copies: Vec<_> = slots.iter().filter_map(|slot| contents.copies.remove(slot)).collect();
     shuffle.shrank(copies.iter().map(|copy| copy.resident()).sum());
-    let charge = contents.charge_slots();
+    let (charge, late) = (contents.charge_slots(), contents.take_late_writes());
     drop(contents);
+    late.iter().for_each(Write::give_up);
     drop((copies, charge)); // outside the lock: giving back memory wakes who waits for it
 }
 
@@ -365,6 +364,40 @@ mod tests {
     use crate::worker::node::tests::{append, id, node, node_with, options, reserved};
     use crate::worker::options::{MEMORY_BYTES_MIN, Options};
     use crate::worker::state::{Pressure, PushKind, Refusal};
+    use crate::worker::store::copy::Place;
+
+    /// The other locations of the job are in memory, and are written again.
+    #[tokio::test]
+    async fn a_disk_that_hangs_keeps_nothing_of_a_location_that_goes() {
+        let place = tempfile::tempdir().unwrap();
+        let node = node(&place);
+        let files = [0, 1].map(|at| FileName { location: LocationId::new(at, 0), mode: Mode::Primary });
+        let shuffle = reserved(&node, &ShuffleKey::new("app", 1), &files);
+        files.iter().for_each(|file| append(&shuffle, *file, MapId(3)));
+        let directory = Arc::clone(&node.store.directories()[0]);
+        let goes_on = directory.hang_in_write();
+        let job = node.store.plan(&directory, u64::MAX).expect("there is something to spill");
+        let spilled = tokio::spawn({
+            let (store, directory) = (Arc::clone(&node.store), Arc::clone(&directory));
+            async move { store.spill(job, directory).await }
+        });
+        while directory.is_to_hang() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        directory.hangs();
+        assert!(!spilled.await.unwrap());
+        let batch = {
+            let contents = shuffle.lock();
+            let place = contents.copies[&contents.state.find(files[0]).unwrap()].place(0);
+            let Place::Memory(batch) = place else { panic!("{place:?}") };
+            batch
+        };
+        assert!(!batch.is_unique());
+        destroy(&shuffle, files[..1].iter().copied());
+        assert!(batch.is_unique());
+        assert_eq!((shuffle.lock().writes.len(), shuffle.resident()), (0, 20));
+        drop(goes_on);
+    }
 
     #[test]
     fn a_commit_of_more_locations_than_a_shuffle_may_have_is_refused() {

@@ -6,14 +6,12 @@ use std::time::Instant;
 
 use super::index::MapRange;
 use super::node::Node;
-use super::store::read::{ChunkReader, Stream};
-use super::store::segment::is_storable;
+use super::store::read::{ChunkReader, Stream, not_here};
 use crate::error::{Error, Kind, Result};
 use crate::ids::{FileName, ShuffleKey};
 use crate::net::{Body, Payload, PieceFuture, PieceSource, Reply, Service, cut};
 use crate::wire::message::{Message, MessageType};
-use crate::wire::refusal::NOT_HERE;
-use crate::wire::{ChunkSlice, Head, Header, Received, Status, proto, received, rpc};
+use crate::wire::{ChunkSlice, Head, Header, Received, Status, proto, received, refusal, rpc};
 
 /// Streams that are opened before the other connections get their turn.
 const OPENED_IN_A_ROW: usize = 16;
@@ -37,16 +35,17 @@ impl FetchService {
             MessageType::OPEN_STREAM => {
                 let request = message.parse::<received::OpenStream>()?;
                 let range = MapRange::from_wire(request.start_index, request.end_index);
-                match self.open(&request.shuffle_key, &request.file_name, range) {
+                let opened = storable(&request.shuffle_key);
+                match opened.and_then(|key| self.open(&key, &request.file_name, range)) {
                     Ok(handler) => reply.message(&Message::of(&handler)),
-                    Err(error) => reply.fail(error.to_string()),
+                    Err(error) => reply.fail(refusal::text_of(&error)),
                 }
             }
             MessageType::BATCH_OPEN_STREAM => {
                 let request = message.parse()?;
                 match self.open_all(&request).await {
                     Ok(opened) => reply.message(&Message::of(&opened)),
-                    Err(error) => reply.fail(error.to_string()),
+                    Err(error) => reply.fail(refusal::text_of(&error)),
                 }
             }
             MessageType::CHUNK_FETCH_REQUEST => {
@@ -64,7 +63,7 @@ impl FetchService {
         Ok(())
     }
 
-    fn open(&self, key: &str, file: &str, range: MapRange) -> Result<proto::StreamHandler> {
+    fn open(&self, key: &ShuffleKey, file: &str, range: MapRange) -> Result<proto::StreamHandler> {
         let begun = Instant::now();
         let opened = self.open_uncounted(key, file, range);
         let meters = &self.node.meters;
@@ -75,12 +74,11 @@ impl FetchService {
         opened
     }
 
-    fn open_uncounted(&self, key: &str, file: &str, range: MapRange) -> Result<proto::StreamHandler> {
-        let key = storable(key)?;
+    fn open_uncounted(&self, key: &ShuffleKey, file: &str, range: MapRange) -> Result<proto::StreamHandler> {
         let file: FileName = file.parse()?;
         // The key is not quoted: one request may ask for thousands of files.
-        let lost = || Error::new(Kind::NotFound, format!("the shuffle {NOT_HERE}"));
-        let shuffle = self.node.store.find(&key).ok_or_else(lost)?;
+        let lost = || not_here("the shuffle", self.node.store.may_have_unseen(key));
+        let shuffle = self.node.store.find(key).ok_or_else(lost)?;
         let stream = self.node.store.open_stream(&shuffle, file, range, self.node.options.chunk_bytes)?;
         let num_chunks =
             i32::try_from(stream.chunks().len()).expect("a stream of 2^31 chunks has no place here");
@@ -89,7 +87,7 @@ impl FetchService {
         // Deleted meanwhile, it would keep what it reads until there is no room for it.
         if shuffle.lock().gone {
             self.node.streams.remove(stream_id);
-            return Err(lost());
+            return Err(not_here("the shuffle", false));
         }
         Ok(proto::StreamHandler { stream_id, num_chunks, ..Default::default() })
     }
@@ -105,14 +103,14 @@ impl FetchService {
             let text = format!("a request for {count} streams, expected at most {OPENED_MAX}");
             return Err(Error::new(Kind::Invalid, text));
         }
-        storable(&request.shuffle_key)?;
+        let key = storable(&request.shuffle_key)?;
         let mut opened = Vec::with_capacity(count);
         let mut starts = request.numbers(Request::START_INDEX);
         let mut ends = request.numbers(Request::END_INDEX);
         for (at, file) in request.texts(Request::FILE_NAME).enumerate() {
             let (start, end) = (starts.next().transpose()?, ends.next().transpose()?);
             let range = MapRange::from_wire(start.unwrap_or(0), end.unwrap_or(i32::MAX));
-            opened.push(match self.open(&request.shuffle_key, file?, range) {
+            opened.push(match self.open(&key, file?, range) {
                 Ok(handler) => proto::StreamHandlerOpt {
                     status: Status::Success.code(),
                     stream_handler: Some(handler),
@@ -121,7 +119,7 @@ impl FetchService {
                 Err(error) => proto::StreamHandlerOpt {
                     status: Status::OpenStreamFailed.code(),
                     stream_handler: None,
-                    error_msg: cut(error.to_string()),
+                    error_msg: cut(refusal::text_of(&error)),
                 },
             });
             if at % OPENED_IN_A_ROW == OPENED_IN_A_ROW - 1 {
@@ -140,7 +138,7 @@ impl FetchService {
             }
             Err(error) => {
                 self.node.meters.chunk_failed(error.kind());
-                reply.chunk_failure(slice, error.to_string());
+                reply.chunk_failure(slice, refusal::text_of(&error));
             }
         }
     }
@@ -168,9 +166,10 @@ impl FetchService {
 /// The key of a shuffle that may be here.
 fn storable(key: &str) -> Result<ShuffleKey> {
     let key: ShuffleKey = key.parse()?;
-    let invalid =
-        || Error::new(Kind::Invalid, "no shuffle has a key with an application's name of this length");
-    Some(key).filter(is_storable).ok_or_else(invalid)
+    match key.check_storable() {
+        Ok(()) => Ok(key),
+        Err(error) => Err(Error::new(Kind::Invalid, error.to_string())),
+    }
 }
 
 /// A chunk that is read while it is sent.
@@ -209,7 +208,7 @@ impl PieceSource for ChunkSource {
         let why = said.unwrap_or_else(|| Error::new(Kind::Unavailable, error.to_string()));
         self.node.meters.chunk_failed(why.kind());
         self.stream.broke(&why);
-        Some(Reply::no_chunk(self.slice, error.to_string()))
+        Some(Reply::no_chunk(self.slice, refusal::text_of(&why)))
     }
 }
 
@@ -244,47 +243,65 @@ mod tests {
     use crate::metrics::Exposition;
     use crate::net::{Client, Listener, Options as NetOptions, RequestError};
     use crate::wire::Limits;
-    use crate::worker::node::tests::{committed, node};
+    use crate::worker::node::tests::{committed, node, options};
     use crate::worker::view;
 
     #[tokio::test]
     async fn chunks_that_are_damaged_on_disk_are_counted_by_themselves() {
         let place = tempfile::tempdir().unwrap();
         let node = node(&place);
-        let key = ShuffleKey::new("app", 1);
         let file = FileName { location: LocationId::new(0, 0), mode: Mode::Primary };
-        let shuffle = committed(&node, &key, file);
-        let directory = &node.store.directories()[0];
-        let job = node.store.plan(directory, u64::MAX).expect("there is something to spill");
-        assert!(node.store.spill(job, Arc::clone(directory)).await);
-        let path = shuffle.lock().segments[0].path().to_owned();
-        let mut rotten = std::fs::read(&path).unwrap();
-        *rotten.last_mut().unwrap() ^= 1;
-        std::fs::write(&path, &rotten).unwrap();
-
-        let service = FetchService::new(Arc::clone(&node));
-        let stream = service.open(&key.to_string(), &file.to_string(), MapRange::Whole).unwrap().stream_id;
+        let service = Arc::new(FetchService::new(Arc::clone(&node)));
         let listener = Listener::bind("127.0.0.1:0", NetOptions::new(Limits::FETCH)).await.unwrap();
-        let fetching = listener.serve(Arc::new(service));
+        let fetching = listener.serve(Arc::clone(&service));
         let (client, address) = (Client::default(), fetching.address().to_string());
-        let damaged = crate::wire::refusal::DAMAGED;
-        for (stream_id, why, counted) in [
-            (stream, damaged, (1, 1)),
-            (stream, damaged, (2, 2)), // it is known
-            (stream + 1, "", (3, 2)),
-        ] {
-            let slice = ChunkSlice { stream_id, chunk_index: 0, offset: 0, len: ChunkSlice::TO_END };
-            let header = Header::ChunkFetchRequest(slice);
-            let fetched = client.request(&address, header, Bytes::new(), Duration::from_secs(20)).await;
-            let Err(RequestError::Failed { text, .. }) = fetched else { panic!("{fetched:?}") };
-            assert!(text.contains(why), "{text}");
-            let meters = &node.meters;
-            assert_eq!((meters.failed_chunks.get(), meters.corrupt_chunks.get()), counted);
+        let (rot, cut_short) =
+            (|bytes: &mut Vec<u8>| *bytes.last_mut().unwrap() ^= 1, |bytes: &mut Vec<u8>| _ = bytes.pop());
+        let mut counted = 0;
+        for (number, spoil) in [(1, &rot as &dyn Fn(&mut Vec<u8>)), (2, &cut_short)] {
+            let key = ShuffleKey::new("app", number);
+            let shuffle = committed(&node, &key, file);
+            let directory = &node.store.directories()[0];
+            let job = node.store.plan(directory, u64::MAX).expect("there is something to spill");
+            assert!(node.store.spill(job, Arc::clone(directory)).await);
+            let path = shuffle.lock().segments[0].path().to_owned();
+            let mut spoilt = std::fs::read(&path).unwrap();
+            spoil(&mut spoilt);
+            std::fs::write(&path, &spoilt).unwrap();
+
+            let stream = service.open(&key, &file.to_string(), MapRange::Whole).unwrap().stream_id;
+            // The second time it is known.
+            for (stream_id, is_damaged) in [(stream, true), (stream, true), (stream + 1, false)] {
+                let slice = ChunkSlice { stream_id, chunk_index: 0, offset: 0, len: ChunkSlice::TO_END };
+                let header = Header::ChunkFetchRequest(slice);
+                let fetched = client.request(&address, header, Bytes::new(), Duration::from_secs(20)).await;
+                let Err(RequestError::Failed { text, .. }) = fetched else { panic!("{fetched:?}") };
+                assert_eq!(refusal::is_final(&text), is_damaged, "{text}");
+                counted += u64::from(is_damaged);
+                assert_eq!(node.meters.corrupt_chunks.get(), counted);
+            }
         }
+        assert_eq!((node.meters.failed_chunks.get(), counted), (6, 4));
         let mut exposition = Exposition::new("Worker");
         view::metrics(&node, 0, &mut exposition);
         let shown = exposition.finish();
-        assert!(shown.contains("metrics_FetchChunkCorruptCount_Count{role=\"Worker\"} 2\n"), "{shown}");
+        assert!(shown.contains("metrics_FetchChunkCorruptCount_Count{role=\"Worker\"} 4\n"), "{shown}");
+    }
+
+    #[tokio::test]
+    async fn what_may_be_on_a_disk_that_is_left_out_is_not_called_lost() {
+        let place = tempfile::tempdir().unwrap();
+        let key = ShuffleKey::new("app", 1);
+        let said = || {
+            let service = FetchService::new(node(&place));
+            let error = service.open(&key, "0-0-0", MapRange::Whole).expect_err("there is no shuffle");
+            refusal::text_of(&error)
+        };
+        assert_eq!(said(), "lost: the shuffle is not here");
+        let far = &options(&place).directories[1];
+        std::fs::remove_dir_all(far).unwrap();
+        std::fs::write(far, "").unwrap();
+        assert!(!refusal::is_final(&said()), "{}", said());
     }
 
     /// The answer to a request must not grow with the product of what is in it.
@@ -307,7 +324,7 @@ mod tests {
         let (long, longest) = ("a".repeat(100 << 10), "a".repeat(200));
         match ask(long.clone(), 1000, "0-0-0").await {
             Err(RequestError::Failed { text, .. }) => {
-                assert!(text.contains("no shuffle has a key"), "{text}")
+                assert!(text.contains("1 to 200 bytes"), "{text}")
             }
             other => panic!("{:?}", other.map(|answer| answer.len())),
         }
@@ -354,7 +371,7 @@ mod tests {
         let slice =
             ChunkSlice { stream_id: empty.stream_id, chunk_index: 0, offset: 0, len: ChunkSlice::TO_END };
         let error = service.read(&slice).err().expect("there is no chunk");
-        assert_eq!(error.kind(), Kind::NotFound, "{error}");
+        assert_eq!(error.kind(), Kind::Conflict, "{error}");
         node.streams.remove(empty.stream_id);
 
         let whole = open(3, 4).await;

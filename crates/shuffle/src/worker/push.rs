@@ -64,8 +64,15 @@ pub(super) enum Rejection {
 /// What an appended push still needs.
 struct Appended {
     soft_split: bool,
-    /// Where the other copies go, how long that may take, and the connections of the application.
-    peer: Option<(Arc<str>, Duration, Client)>,
+    copy: Option<OtherCopy>,
+}
+
+/// How an appended push comes to the worker of the other copies.
+enum OtherCopy {
+    /// Most of it is there, by a connection of its own.
+    Begun(Forward),
+    /// Where it goes, how long that may take, and the connections of the application.
+    Whole(Arc<str>, Duration, Client),
 }
 
 /// The status for the client of an appended push.
@@ -118,15 +125,17 @@ impl PushService {
             return Err(io::ErrorKind::ConnectionAborted.into());
         }
         let body = buffer.share();
-        match self.append(&shuffle, &push, &body) {
+        match self.append(&shuffle, &push, &body, copy) {
             Err(rejection) => rejection.answer(reply),
-            Ok(Appended { soft_split, peer: None }) => reply.status(status_of(soft_split)),
-            Ok(Appended { soft_split, peer: Some((peer, within, peers)) }) => {
+            Ok(Appended { soft_split, copy: None }) => reply.status(status_of(soft_split)),
+            Ok(Appended { soft_split, copy: Some(copy) }) => {
                 let own = status_of(soft_split);
                 tokio::spawn(async move {
                     let copied = match copy {
-                        Some(copy) => copy.finish(body).await,
-                        None => replicate::send(&peers, &peer, push.copy_header(), body, within).await,
+                        OtherCopy::Begun(copy) => copy.finish(body).await,
+                        OtherCopy::Whole(peer, within, peers) => {
+                            replicate::send(&peers, &peer, push.copy_header(), body, within).await
+                        }
                     };
                     replicate::answer(reply, own, copied);
                 });
@@ -175,8 +184,14 @@ impl PushService {
         Ok(())
     }
 
-    /// Appends all batches of the push or none.
-    fn append(&self, shuffle: &Arc<Shuffle>, push: &Push, body: &Bytes) -> Result<Appended, Rejection> {
+    /// Appends all batches of the push or none, whose copy may be `begun`.
+    fn append(
+        &self,
+        shuffle: &Arc<Shuffle>,
+        push: &Push,
+        body: &Bytes,
+        begun: Option<Forward>,
+    ) -> Result<Appended, Rejection> {
         let pressure = self.node.pressure(&push.party());
         let mut contents = shuffle.lock();
         if contents.gone {
@@ -195,7 +210,10 @@ impl PushService {
         }
         // Under the lock: asked for later, they would bring back an application that has left.
         let peers = || self.node.peers.of(&push.shuffle.application);
-        let peer = self.peer_of(&contents, push).map(|(peer, within)| (peer, within, peers()));
+        let copy = self.peer_of(&contents, push).map(|(peer, within)| match begun {
+            Some(begun) => OtherCopy::Begun(begun),
+            None => OtherCopy::Whole(peer, within, peers()),
+        });
         for (file, slot, header, batch) in batches {
             contents.state.appended(file, batch.len() as u64);
             contents.copy_mut(slot, file).append(&header, batch);
@@ -205,7 +223,7 @@ impl PushService {
         shuffle.grew(bytes, self.node.store.now_ms());
         drop(contents);
         self.node.count_appended(bytes);
-        Ok(Appended { soft_split, peer })
+        Ok(Appended { soft_split, copy })
     }
 }
 
@@ -349,8 +367,8 @@ mod tests {
     use crate::worker::node::tests::{node, reserved};
     use crate::worker::state::{Pressure, Reservation, SplitPolicy};
 
-    #[test]
-    fn a_push_does_not_bring_back_the_connections_of_an_application_that_has_left() {
+    #[tokio::test]
+    async fn a_push_does_not_bring_back_the_connections_of_an_application_that_has_left() {
         let place = tempfile::tempdir().unwrap();
         let node = node(&place);
         let (key, location) = (ShuffleKey::new("app", 1), LocationId::new(0, 0));
@@ -359,20 +377,27 @@ mod tests {
         let wanted = [Reservation { file, peer: Some("other:4".into()), split: SplitPolicy::default() }];
         shuffle.lock().state.reserve(&wanted, Pressure::default(), 1).unwrap();
         let service = PushService::new(Arc::clone(&node), Mode::Primary);
-        let push = |map: i32| {
+        let push = |map: i32, is_begun: bool| {
             let mut batch = bytes::BytesMut::new();
             let header = BatchHeader { map: MapId(map), attempt: AttemptId(0), batch: BatchId(1), len: 4 };
             header.encode(ByteOrder::Little, &mut batch);
             batch.extend_from_slice(b"1234");
             let (kind, locations) = (PushKind::Single, vec![location]);
             let push = Push { shuffle: key.clone(), mode: Mode::Primary, kind, locations, offsets: vec![0] };
-            service.append(&shuffle, &push, &batch.freeze())
+            let batch = batch.freeze();
+            let begun = is_begun.then(|| {
+                let (peer, charge) = (("other:4".into(), Duration::ZERO), node.store.memory().charge(0));
+                Forward::begin(&node, peer, push.copy_header(), batch.len(), charge)
+            });
+            service.append(&shuffle, &push, &batch, begun).map(|appended| appended.copy)
         };
-        // It has all that it needs for the other copy before the application can leave.
-        let (peer, ..) = push(0).expect("it is taken").peer.expect("there is another copy");
+        // A copy that is on its way has its own.
+        assert!(matches!(push(0, true), Ok(Some(OtherCopy::Begun(_)))) && !node.peers.has(&key.application));
+        // Another one has all that it needs before the application can leave.
+        let Ok(Some(OtherCopy::Whole(peer, ..))) = push(1, false) else { panic!("there is another copy") };
         assert!(*peer == *"other:4" && node.peers.has(&key.application));
         node.expire_all([key.clone()]);
-        assert!(push(1).is_err() && !node.peers.has(&key.application));
+        assert!(push(2, false).is_err() && !node.peers.has(&key.application));
     }
 
     /// A client that merges batches merges them up to the size of a buffer, of which the last may be any row.

@@ -286,8 +286,8 @@ mod tests {
     use tokio::sync::mpsc;
 
     use super::*;
-    use crate::ids::ApplicationId;
     use crate::net::{self, Body, Listener, Reply, Service};
+    use crate::stored_name;
     use crate::wire::internal::{self, WorkerRegistered};
     use crate::wire::message::MessageType;
     use crate::wire::rpc::Call;
@@ -429,7 +429,7 @@ mod tests {
 
     #[test]
     fn a_report_has_room_for_all_shuffles_that_a_worker_may_hold() {
-        let application = "a".repeat(ApplicationId::FILE_NAME_LEN_MAX);
+        let application = "a".repeat(stored_name::LEN_MAX);
         let held = HeldShuffle {
             name: Some(ShuffleName { application, shuffle: i32::MAX }),
             locations: i64::MAX,

@@ -122,7 +122,7 @@ impl Streams {
     /// A stream that is read now; it counts as used.
     ///
     /// # Errors
-    /// `NotFound` if it is not open.
+    /// `Conflict` if it is not open: what it was opened for may still be here.
     pub fn get(&self, number: i64, now_ms: u64) -> Result<Arc<Stream>> {
         let mut table = self.table();
         match table.open.get_mut(&number) {
@@ -130,7 +130,7 @@ impl Streams {
                 open.used_ms = now_ms;
                 Ok(Arc::clone(&open.stream))
             }
-            None => Err(Error::new(Kind::NotFound, format!("stream {number} is not open"))),
+            None => Err(Error::new(Kind::Conflict, format!("stream {number} is not open"))),
         }
     }
 

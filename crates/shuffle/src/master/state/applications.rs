@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use super::super::record::{PROPERTIES_MAX, Record, SHUFFLES_REMOVED_MAX, User};
 use super::{Application, Decision, Link, Now, Silent, Standing, State, Worker};
-use crate::ids::{ApplicationId, NotStorable, ShuffleId, ShuffleKey, WorkerId};
+use crate::ids::{ApplicationId, ShuffleId, ShuffleKey, WorkerId};
+use crate::stored_name::NotStorable;
 
 /// The longest key, and the longest value, of a property that is kept, in bytes.
 const PROPERTY_BYTES_MAX: usize = 4096;
@@ -109,9 +110,7 @@ impl State {
     /// An application ended: all its shuffles, also those from before a silence, may be deleted at once, and do not come
     /// back with another application of its name.
     pub fn remove_application(&mut self, now: Now, application: &ApplicationId) -> Decision<()> {
-        let known = self.applications.get(application).into_iter();
-        let known = known.flat_map(|held| held.shuffles.keys().copied());
-        let shuffles: Vec<ShuffleId> = known.chain(self.tombstones.let_go_of(application)).collect();
+        let shuffles: Vec<ShuffleId> = self.known_shuffles(application).into_iter().collect();
         let mut decision = self.unregister_shuffles(now, application, &shuffles);
         self.let_go(now, application, false, &mut decision);
         decision

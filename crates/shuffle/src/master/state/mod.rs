@@ -276,6 +276,14 @@ impl State {
         self.applications.contains_key(application) || self.tombstones.let_go_of(application).next().is_some()
     }
 
+    /// The shuffles of an application that are registered, or were let go when it was silent for too long and may still come
+    /// back.
+    pub fn known_shuffles(&self, application: &ApplicationId) -> BTreeSet<ShuffleId> {
+        let registered = self.applications.get(application).into_iter();
+        let registered = registered.flat_map(|held| held.shuffles.keys().copied());
+        registered.chain(self.tombstones.let_go_of(application)).collect()
+    }
+
     /// All applications.
     pub fn applications(&self) -> &BTreeMap<ApplicationId, Application> {
         &self.applications

@@ -285,9 +285,12 @@ impl LocationCopy {
         }
     }
 
-    /// The run from [`LocationCopy::begin_spill`] is on disk: drops the batches from memory.
-    pub fn spilled(&mut self, segment: &Arc<Segment>, written: WrittenRun) {
-        let first = self.held_from();
+    /// The run from [`LocationCopy::begin_spill`] that begins with batch `first` is on disk: drops the batches from memory.
+    /// Returns false, and changes nothing, if they have left it already.
+    pub fn spilled(&mut self, first: u32, segment: &Arc<Segment>, written: WrittenRun) -> bool {
+        if first != self.held_from() {
+            return false;
+        }
         for held in self.held.drain(..written.checksums.len()) {
             if let Held::Memory(batch) = held {
                 self.resident -= batch.len() as u64;
@@ -303,11 +306,17 @@ impl LocationCopy {
         drop(self.overhead.split(HANDLE_BYTES * (self.handles - handles)));
         self.handles = handles;
         self.spilling = false;
+        true
     }
 
-    /// The run could not be written, or is given up: the batches stay in memory.
-    pub fn spill_failed(&mut self) {
-        self.spilling = false;
+    /// The run that begins with batch `first` could not be written, or may be written by others as well: its batches are in
+    /// memory, to be planned again. Returns whether they are; if they have left it, another run may be under way.
+    pub fn spill_failed(&mut self, first: u32) -> bool {
+        let is_held = first == self.held_from();
+        if is_held {
+            self.spilling = false;
+        }
+        is_held
     }
 
     /// Whether all batches, if there are any, are on disk where a restart finds them, and no seal says so yet.

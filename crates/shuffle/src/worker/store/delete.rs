@@ -8,6 +8,7 @@ use super::Store;
 use super::directory::{Directory, Health};
 use super::lease::Lease;
 use super::segment::{self, Segment};
+use super::spill::Write;
 use super::target::Unwritten;
 use crate::ids::ShuffleKey;
 
@@ -42,7 +43,7 @@ impl Store {
             let mut shuffles = self.shuffles_mut();
             let shuffle = shuffles.remove(key);
             if shuffle.is_none() {
-                let may_be_there = segment::is_storable(key) && self.unseen().may_be_of(key);
+                let may_be_there = key.check_storable().is_ok() && self.unseen().may_be_of(key);
                 if !may_be_there || self.deletions.has(key) {
                     return None;
                 }
@@ -55,17 +56,18 @@ impl Store {
             lease.end();
             return Some(Removed::new(Vec::new(), Some(lease), Some(key.clone())));
         };
-        let (memory, removed) = {
+        let (memory, writes, removed) = {
             let mut contents = shuffle.lock();
             contents.gone = true;
             shuffle.shrank(shuffle.resident());
             let (files, lease) = (std::mem::take(&mut contents.segments), contents.lease.take());
             let unseen = contents.has_unseen_files.then(|| key.clone());
             let memory = (std::mem::take(&mut contents.copies), contents.take_slots_charge());
-            (memory, Removed::new(files, lease, unseen))
+            (memory, std::mem::take(&mut contents.writes), Removed::new(files, lease, unseen))
         };
         removed.lease.iter().for_each(|lease| lease.end());
         self.unsealed().retain(|waiting| !Arc::ptr_eq(waiting, &shuffle));
+        writes.iter().for_each(Write::give_up);
         drop(memory); // outside the lock: freeing memory wakes waiters
         Some(removed)
     }

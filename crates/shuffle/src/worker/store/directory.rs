@@ -14,6 +14,7 @@ use yeoul_base::ByteSize;
 
 use crate::error::{Error, Kind, Result};
 pub use crate::report::Health;
+use crate::stored_name::{LOCK, PROBE};
 
 /// Concurrent reads of one directory; the others wait without occupying a thread.
 const READS_MAX: usize = 8;
@@ -57,11 +58,6 @@ struct NoRoom;
 
 /// The subdirectory for shuffles, so that the directory can be shared with other programs.
 const HOME: &str = "yeoul-shuffle";
-
-/// The directory's own files: no application's folder has such a name.
-const LOCK: &str = "lock";
-const PROBE: &str = "probe";
-pub(super) const OWN_FILES: [&str; 2] = [LOCK, PROBE];
 
 /// How long to wait for the lock of a worker that has ended: a write that nobody waits for any more holds it until it is
 /// done.
@@ -387,7 +383,7 @@ impl Directory {
 
     /// A disk that hangs in its next write to a segment, until the result is dropped; probes and reads go on.
     #[cfg(test)]
-    pub(super) fn hang_in_write(&self) -> std::sync::mpsc::Sender<()> {
+    pub(in crate::worker) fn hang_in_write(&self) -> std::sync::mpsc::Sender<()> {
         let (goes_on, hold) = std::sync::mpsc::channel();
         *self.hold.lock().unwrap_or_else(PoisonError::into_inner) = Some(hold);
         goes_on
@@ -395,7 +391,7 @@ impl Directory {
 
     /// Whether no write hangs yet that is to.
     #[cfg(test)]
-    pub(super) fn is_to_hang(&self) -> bool {
+    pub(in crate::worker) fn is_to_hang(&self) -> bool {
         self.hold.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 

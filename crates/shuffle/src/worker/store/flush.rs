@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout};
 use super::Store;
 use super::directory::{Directory, Health, JOB_BYTES, STEP_MAX};
 use super::shuffle::Shuffle;
-use super::spill::plan_of;
+use super::spill::{Write, plan_of};
 
 /// How often to check whether a job of the spiller has ended.
 const JOB_POLL: Duration = Duration::from_millis(5);
@@ -112,7 +112,8 @@ impl Store {
     }
 
     /// Waits for the jobs that hold batches of a shuffle, until they are unlikely to end. Returns whether there were any and
-    /// they have ended.
+    /// the batches that they have not written may be written again. A directory whose job takes longer than `step_max`
+    /// counts as failed.
     async fn jobs_end(&self, shuffle: &Shuffle, step_max: Duration) -> bool {
         let is_spilling = || shuffle.lock().copies.values().any(|copy| copy.is_spilling());
         if !is_spilling() {
@@ -127,7 +128,11 @@ impl Store {
             if self.directories().iter().any(is_written_to) {
                 hoped = Instant::now();
             }
-            if began.elapsed() >= step_max || hoped.elapsed() >= JOB_LATE_MAX {
+            let waited = began.elapsed();
+            if waited >= step_max {
+                shuffle.lock().writes.iter().for_each(Write::hangs);
+            }
+            if waited >= step_max + JOB_LATE_MAX || hoped.elapsed() >= JOB_LATE_MAX {
                 return false;
             }
             tokio::time::sleep(JOB_POLL).await;

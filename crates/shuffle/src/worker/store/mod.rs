@@ -260,6 +260,11 @@ impl Store {
         Pressure { leaving, memory_tight: level >= Level::Tight, exhausted }
     }
 
+    /// Whether a shuffle that is not known may be in what could not be read when the store was opened.
+    pub fn may_have_unseen(&self, key: &ShuffleKey) -> bool {
+        self.lacks_directories || self.unseen().may_be_of(key)
+    }
+
     fn unseen(&self) -> MutexGuard<'_, Unseen> {
         self.unseen.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -4,6 +4,7 @@
 //! whole chunk. Bytes from a segment are compared with their checksums before they are sent.
 
 use std::collections::HashSet;
+use std::fmt;
 use std::future;
 use std::io;
 use std::ops::Range;
@@ -20,7 +21,6 @@ use super::shuffle::{Contents, Shuffle};
 use crate::error::{Error, Kind, Result};
 use crate::ids::{FileName, Mode};
 use crate::wire::batch::ByteOrder;
-use crate::wire::refusal::{DAMAGED, NOT_HERE};
 use crate::worker::buffers::{Buffer, Buffers};
 use crate::worker::index::{Chunk, MapRange, Selection};
 use crate::worker::memory::{Memory, Party};
@@ -58,7 +58,8 @@ impl Store {
     /// Opens a committed location for a range of maps.
     ///
     /// # Errors
-    /// `NotFound` if it is not on this worker, `Conflict` if it is not committed yet.
+    /// `NotFound` if it is not on this worker, `Unavailable` if the next start may still find it, `Conflict` if it is not
+    /// committed yet.
     pub fn open_stream(
         &self,
         shuffle: &Arc<Shuffle>,
@@ -67,8 +68,11 @@ impl Store {
         chunk_bytes: u64,
     ) -> Result<Stream> {
         let mut contents = shuffle.lock();
-        let lost = || Error::new(Kind::NotFound, format!("location {file} {NOT_HERE}"));
-        let slot = contents.state.find(file).filter(|_| !contents.gone).ok_or_else(lost)?;
+        if contents.gone {
+            return Err(not_here(format_args!("location {file}"), false));
+        }
+        let lost = || not_here(format_args!("location {file}"), contents.has_unseen_files);
+        let slot = contents.state.find(file).ok_or_else(lost)?;
         if !contents.state.is_sealed(file) {
             let text = format!("location {file} of {} is not committed yet", shuffle.key());
             return Err(Error::new(Kind::Conflict, text));
@@ -222,11 +226,11 @@ impl ChunkReader {
     /// A reader of `len` bytes (or as many as there are) from `offset` in a chunk.
     ///
     /// # Errors
-    /// `NotFound` if the stream has no such chunk, `Invalid` if the offset is beyond its end.
+    /// `Invalid` if the stream has no such chunk, or the offset is beyond its end.
     pub fn new(stream: &Arc<Stream>, store: &Store, chunk: u32, offset: u64, len: u64) -> Result<Self> {
         let Some(found) = stream.chunks.get(chunk as usize) else {
             let text = format!("chunk {chunk} of a stream of {} chunks", stream.chunks.len());
-            return Err(Error::new(Kind::NotFound, text));
+            return Err(Error::new(Kind::Invalid, text));
         };
         let Some(rest) = found.bytes.checked_sub(offset) else {
             let text = format!("offset {offset} of a chunk of {} bytes", found.bytes);
@@ -500,6 +504,17 @@ impl ChunkReader {
     }
 }
 
+/// The error that a reader gets for what is not here: whether it may be in files that this start of the worker could not
+/// read, or on a disk that it left out.
+pub fn not_here(what: impl fmt::Display, may_be_unseen: bool) -> Error {
+    if may_be_unseen {
+        let text =
+            format!("{what} was not found, but the worker could not read all of its files when it started");
+        return Error::new(Kind::Unavailable, text);
+    }
+    Error::new(Kind::NotFound, format!("{what} is not here"))
+}
+
 /// Reads the batches that are on disk into the buffer, neighbours in one read. The buffer may contain their first bytes
 /// already, as it does after an error: what was read is not read again.
 fn fill(batches: &[(Place, u64)], buffer: &mut Buffer, wait: Wait) -> io::Result<()> {
@@ -565,7 +580,7 @@ fn split_checked(batches: &[(Place, u64)], buffer: Buffer) -> io::Result<Vec<Byt
 }
 
 fn rotten(segment: &Segment, at: u64) -> io::Error {
-    let text = format!("the batch at {at} of {} {DAMAGED}", segment.path().display());
+    let text = format!("the batch at {at} of {} does not match its checksum", segment.path().display());
     io::Error::new(io::ErrorKind::InvalidData, text)
 }
 

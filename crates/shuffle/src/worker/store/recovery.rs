@@ -10,8 +10,9 @@ use super::Store;
 use super::copy::{FoundRun, LocationCopy};
 use super::directory::Directory;
 use super::record::{self, Record, Seal};
-use super::segment::{self, Segment};
+use super::segment::Segment;
 use crate::ids::{ApplicationId, AttemptId, FileName, ShuffleKey};
+use crate::stored_name;
 
 /// The numbers of what recovery found and left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -316,16 +317,16 @@ impl Listing {
         let mut listing = Self::default();
         for application in folders(list(directory.home())?) {
             let Some(name) = application.file_name().and_then(|name| name.to_str()) else { continue };
-            let Some(name) = segment::application_of(name).filter(|name| !name.is_empty()) else { continue };
+            let Some(id) = stored_name::decode(name) else { continue };
             let Some(shuffles) = list_below(&application) else {
-                listing.unseen.applications.insert(name.into());
+                listing.unseen.applications.insert(id);
                 continue;
             };
             for shuffle in folders(shuffles) {
                 let number =
                     shuffle.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());
                 let Some(number) = number.filter(|number: &i32| *number >= 0) else { continue };
-                let key = ShuffleKey::new(name.as_str(), number);
+                let key = ShuffleKey::new(id.clone(), number);
                 match list_below(&shuffle) {
                     Some(entries) => listing.files.extend(entries.iter().filter_map(|entry| {
                         let path = entry.path();

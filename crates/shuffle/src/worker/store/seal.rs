@@ -65,7 +65,12 @@ impl Store {
             let mut sealed = tokio::spawn(store.write_seals_to(Arc::clone(&directory), Arc::clone(shuffle)));
             let mut bytes = directory.written();
             loop {
-                match timeout(within, &mut sealed).await {
+                let ended = tokio::select! {
+                    biased;
+                    ended = timeout(within, &mut sealed) => ended,
+                    () = directory.until_failed() => break,
+                };
+                match ended {
                     Ok(Ok(())) => break,
                     // Queued after much other data, they wait long even on a disk that works.
                     Err(_) if std::mem::replace(&mut bytes, directory.written()) != directory.written() => {}
@@ -141,8 +146,13 @@ impl Contents {
         !self.gone && (has_files || self.stopping) && (has_news() || self.has_unsealed())
     }
 
+    /// Whether a write may have left something to seal.
+    pub(super) fn may_be_sealed(&self) -> bool {
+        !self.gone && self.has_unsealed()
+    }
+
     /// Whether a committed location is completely on disk, or empty, and has no seal.
-    pub(super) fn has_unsealed(&self) -> bool {
+    fn has_unsealed(&self) -> bool {
         self.sealed_slots().any(|(_, slot)| self.copies.get(&slot).is_none_or(LocationCopy::wants_seal))
     }
 

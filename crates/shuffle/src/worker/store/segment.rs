@@ -14,9 +14,10 @@ use bytes::Bytes;
 use rustix::fs::{Advice, fadvise};
 use rustix::io::{ReadWriteFlags, preadv2};
 
-use super::directory::{Directory, OWN_FILES, is_want_of_files};
+use super::directory::{Directory, is_want_of_files};
 use super::record::{self, RunRow, Seal};
 use crate::ids::{AttemptId, FileName, ShuffleKey};
+use crate::stored_name;
 
 /// Bytes gathered before a write; larger batches are written directly.
 const GATHER_BYTES: usize = 1 << 20;
@@ -42,13 +43,14 @@ pub struct RunToWrite {
 }
 
 /// The batches of all runs of a write, in order, until it is given up: then a disk that hangs keeps the batch that it is
-/// writing and no others. A small one may be part of a large buffer, which would stay in memory with it.
+/// writing and no others. A small one may be part of a large buffer, which would stay in memory with it. Clones are the same
+/// batches.
 #[derive(Debug, Clone)]
 pub struct Batches(Arc<Mutex<Option<Vec<Bytes>>>>);
 
 /// The cause of the error of a write that was given up, which is not the disk's.
 #[derive(Debug, thiserror::Error)]
-#[error("it took so long that the batches went elsewhere")]
+#[error("its batches are gone, or were written elsewhere meanwhile")]
 struct GivenUp;
 
 impl Batches {
@@ -61,6 +63,11 @@ impl Batches {
     pub fn give_up(&self) {
         let batches = self.lock().take();
         drop(batches); // outside the lock: it frees memory
+    }
+
+    /// Whether both are those of the same write.
+    pub fn are(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Vec<Bytes>>> {
@@ -452,40 +459,9 @@ impl Writer<'_> {
     }
 }
 
-/// Whether a shuffle's files can be named.
-pub fn is_storable(key: &ShuffleKey) -> bool {
-    key.shuffle.0 >= 0 && key.application.check_storable().is_ok()
-}
-
-/// The folder of a shuffle's files. An application's name is arbitrary text: other characters are written as `%XX`, so that
-/// it can be decoded, stays within the directory, and differs from the directory's own files.
+/// The folder of a shuffle's files.
 pub fn folder(directory: &Directory, key: &ShuffleKey) -> PathBuf {
-    directory.home().join(folder_name(key)).join(key.shuffle.to_string())
-}
-
-fn folder_name(key: &ShuffleKey) -> String {
-    let application = key.application.as_str();
-    if OWN_FILES.contains(&application) {
-        return application.bytes().map(|byte| format!("%{byte:02X}")).collect();
-    }
-    key.application.file_name()
-}
-
-/// The application that a folder's name stands for, if [`folder`] created it.
-pub fn application_of(name: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(name.len());
-    let mut rest = name.as_bytes();
-    while let Some((byte, tail)) = rest.split_first() {
-        rest = tail;
-        if *byte == b'%' {
-            let (digits, tail) = rest.split_at_checked(2)?;
-            bytes.push(u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?);
-            rest = tail;
-        } else {
-            bytes.push(*byte);
-        }
-    }
-    String::from_utf8(bytes).ok()
+    directory.home().join(stored_name::encode(&key.application)).join(key.shuffle.to_string())
 }
 
 #[cfg(test)]
@@ -557,22 +533,16 @@ mod tests {
     }
 
     #[test]
-    fn application_names_survive_the_file_system() {
+    fn an_application_may_have_any_name() {
         let place = tempfile::tempdir().unwrap();
-        let directory = Directory::open(place.path(), Some(0)).unwrap();
+        let directory = Arc::new(Directory::open(place.path(), Some(0)).unwrap());
         for name in ["application_17_0001", "..", "a/b", "spark-é%2F", ".hidden", "a b", "lock", "probe"] {
-            let path = folder(&directory, &ShuffleKey::new(name, 0));
-            let folder = path.parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
-            assert_eq!(application_of(&folder).as_deref(), Some(name));
-            assert_eq!(path.parent().unwrap().parent().unwrap(), directory.home());
+            let segment = Segment::create(&directory, &ShuffleKey::new(name, 0), 0).unwrap();
+            let application = segment.path.parent().unwrap().parent().unwrap();
+            assert_eq!(application.parent().unwrap(), directory.home());
+            let folder = application.file_name().unwrap().to_str().unwrap();
+            assert_eq!(stored_name::decode(folder), Some(name.into()));
+            assert!(directory.probe().is_ok(), "{name}");
         }
-        // Two of them have names that are taken already.
-        let directory = Arc::new(directory);
-        for name in ["lock", "probe"] {
-            let created = Segment::create(&directory, &ShuffleKey::new(name, 0), 0);
-            assert!(created.is_ok() && directory.probe().is_ok(), "{name}");
-        }
-        assert_eq!(application_of("a%"), None);
-        assert_eq!(application_of("a%zz"), None);
     }
 }

@@ -9,6 +9,7 @@ use super::copy::LocationCopy;
 use super::directory::Directory;
 use super::lease::Lease;
 use super::segment::Segment;
+use super::spill::Write;
 use super::target::Target;
 use crate::ids::ShuffleKey;
 use crate::wire::batch::ByteOrder;
@@ -56,6 +57,8 @@ pub struct Contents {
     pub has_unseen_files: bool,
     /// Files, the newest of each directory last.
     pub segments: Vec<Arc<Segment>>,
+    /// The jobs that write its batches now: at most one in each directory, and those that wait for its turn.
+    pub writes: Vec<Write>,
     /// The winners as the files have them.
     pub winners_on_disk: Winners,
     /// The memory charged for its locations besides their batches.
@@ -126,6 +129,7 @@ impl Shuffle {
             is_unread: false,
             has_unseen_files: false,
             segments: Vec::new(),
+            writes: Vec::new(),
             winners_on_disk: Winners::default(),
             slots_charge: memory.charge_fixed(0),
             memory,

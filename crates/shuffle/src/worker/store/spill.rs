@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use super::Store;
 use super::directory::{Directory, Health, JOB_BYTES, OPEN_PAUSE, turn_of, with_turn};
 use super::segment::{Batches, RunToWrite, Segment, WrittenRun};
-use super::shuffle::Shuffle;
+use super::shuffle::{Contents, Shuffle};
 use crate::ids::ApplicationId;
 use crate::wire::batch::ByteOrder;
 use crate::worker::state::Slot;
@@ -25,9 +25,20 @@ const RETRY: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub struct SpillJob {
     shuffle: Arc<Shuffle>,
-    slots: Vec<Slot>,
+    /// Its locations, each with the number of the first batch.
+    slots: Vec<(Slot, u32)>,
     runs: Vec<RunToWrite>,
     batches: Batches,
+}
+
+/// A job of a shuffle from when it has a directory until its write has ended.
+#[derive(Debug)]
+pub struct Write {
+    directory: Arc<Directory>,
+    batches: Batches,
+    /// Whether its directory has failed meanwhile: then others may write the same batches, and the first one that ends
+    /// counts.
+    is_late: bool,
 }
 
 impl Store {
@@ -84,6 +95,7 @@ impl Store {
                 }
                 continue;
             };
+            job.goes_to(&directory);
             let store = Arc::clone(self);
             jobs.spawn(async move {
                 store.spill_in_turn(job, directory, turn).await;
@@ -154,8 +166,10 @@ impl Store {
     }
 
     /// Writes a job's runs to a directory and frees their memory. If the write fails, or the directory while it hangs, the
-    /// batches stay in memory, from where they can go to another one. Returns whether they were written.
+    /// batches stay in memory, from where they can go to another one. Returns whether they were written; after a failure of
+    /// the directory they still may be.
     pub async fn spill(self: &Arc<Self>, job: SpillJob, directory: Arc<Directory>) -> bool {
+        job.goes_to(&directory);
         let turn = tokio::select! {
             biased;
             () = directory.until_failed() => None,
@@ -176,18 +190,19 @@ impl Store {
         directory: Arc<Directory>,
         turn: OwnedSemaphorePermit,
     ) -> bool {
-        let (tell, given_up) = oneshot::channel();
+        let (tell, is_late) = oneshot::channel();
         // A task of its own: whenever the disk answers, that is recorded.
         let mut writing = tokio::spawn(Arc::clone(self).write_job(job, directory, turn, tell));
         tokio::select! {
             biased;
             written = &mut writing => written.unwrap_or(false),
-            Ok(()) = given_up => false,
+            Ok(()) = is_late => false,
         }
     }
 
-    /// Writes a job. If its directory fails meanwhile, it is given up, which is told at once; what comes of the write later
-    /// only has to be cleaned up. Returns whether it was written and not given up.
+    /// Writes a job. If its directory fails meanwhile, which is told at once, others may write the same batches; if nobody
+    /// has done so when the write ends, it counts all the same: a disk that is only slow would otherwise be given the same
+    /// batches for ever. Returns whether it was written in time.
     async fn write_job(
         self: Arc<Self>,
         mut job: SpillJob,
@@ -220,11 +235,11 @@ impl Store {
             written = &mut writing => Some(written),
             () = directory.until_failed() => None,
         };
-        let is_given_up = written.is_none();
+        let is_late = written.is_none();
         let written = match written {
             Some(written) => written,
             None => {
-                job.give_up();
+                job.turns_late();
                 let _ = tell.send(()); // nobody waits for it if the worker ends
                 writing.await
             }
@@ -236,19 +251,22 @@ impl Store {
                 let is_gone = shuffle.lock().adopt_unless_gone(&segment);
                 if is_gone {
                     self.delete_file(segment, lease);
-                } else if !is_given_up {
+                    return !is_late;
+                }
+                let freed = job.spilled(&segment, written);
+                if freed > 0 {
                     self.spills.record(begun.elapsed());
-                    self.spilled_bytes.add(bytes);
-                    if job.spilled(&segment, written) {
+                    self.spilled_bytes.add(freed);
+                    if shuffle.lock().may_be_sealed() {
                         self.seal_later(&shuffle);
                     }
-                } // else they may be on disk twice, which recovery knows
-                !is_given_up
+                } // else they are on disk twice, which recovery knows
+                !is_late
             }
-            Err(_) if shuffle.lock().gone => !is_given_up, // its file was deleted meanwhile
+            Err(_) if shuffle.lock().gone => !is_late, // its file was deleted meanwhile
             Err(error) => {
                 tracing::warn!(shuffle = %shuffle.key(), directory = %directory.root().display(), %error, "cannot spill");
-                if !is_given_up {
+                if !is_late {
                     if directory.may_take(bytes) {
                         directory.refused(&error); // whatever the error, the next job must not run into it at once
                     }
@@ -310,7 +328,7 @@ pub(super) fn plan_of(shuffle: Arc<Shuffle>, bytes_max: u64) -> Option<SpillJob>
         let copy = contents.copies.get_mut(&slot);
         if let Some((run, bytes)) = copy.and_then(|copy| copy.begin_spill(left, &mut batches)) {
             planned += bytes;
-            slots.push(slot);
+            slots.push((slot, run.first));
             runs.push(run);
         }
     }
@@ -330,29 +348,85 @@ impl SpillJob {
         self.runs.iter().flat_map(|run| &run.rows).map(|row| u64::from(row.len)).sum()
     }
 
+    /// Notes where it is to be written.
+    fn goes_to(&self, directory: &Arc<Directory>) {
+        let (directory, batches) = (Arc::clone(directory), self.batches.clone());
+        self.shuffle.lock().writes.push(Write { directory, batches, is_late: false });
+    }
+
     /// Gives up a job: its batches stay in memory, to be planned again, and who is writing them loses them.
-    pub(super) fn give_up(&self) {
-        self.batches.give_up();
+    pub(super) fn give_up(self) {
+        self.leave(&mut self.shuffle.lock());
+    }
+
+    /// Lets others write its batches as well.
+    fn turns_late(&self) {
         let mut contents = self.shuffle.lock();
-        for slot in &self.slots {
-            if let Some(copy) = contents.copies.get_mut(slot) {
-                copy.spill_failed();
-            }
+        if self.leave(&mut contents) {
+            let own = contents.writes.iter_mut().find(|write| write.batches.are(&self.batches));
+            own.into_iter().for_each(|write| write.is_late = true);
+        } else {
+            drop(contents);
+            self.batches.give_up(); // nobody else would take from it what has left memory
         }
     }
 
-    /// Drops from memory what was written. Returns whether there is something to seal.
-    fn spilled(self, segment: &Arc<Segment>, written: Vec<WrittenRun>) -> bool {
-        drop(self.batches); // memory is freed when the shuffle drops its own handles
+    /// Has its batches planned again. Returns whether all of them are still in memory.
+    fn leave(&self, contents: &mut Contents) -> bool {
+        let mut are_here = true;
+        for (slot, first) in &self.slots {
+            let copy = contents.copies.get_mut(slot);
+            are_here &= copy.is_some_and(|copy| copy.spill_failed(*first));
+        }
+        are_here
+    }
+
+    /// Drops from memory what was written, unless it has left it already. Returns how many bytes that were.
+    fn spilled(self, segment: &Arc<Segment>, written: Vec<WrittenRun>) -> u64 {
         let mut contents = self.shuffle.lock();
-        for (slot, written) in self.slots.iter().zip(written) {
+        let mut freed = 0;
+        for ((slot, first), written) in self.slots.iter().zip(written) {
             if let Some(copy) = contents.copies.get_mut(slot) {
                 let before = copy.resident();
-                copy.spilled(segment, written);
-                self.shuffle.shrank(before - copy.resident());
+                copy.spilled(*first, segment, written);
+                freed += before - copy.resident();
             }
         }
-        !contents.gone && contents.has_unsealed()
+        self.shuffle.shrank(freed);
+        // A disk that hangs keeps nothing that another one has.
+        let late = if freed > 0 { contents.take_late_writes() } else { Vec::new() };
+        drop(contents);
+        late.iter().for_each(Write::give_up);
+        freed
+    }
+}
+
+impl Drop for SpillJob {
+    /// Its write has ended, or will never begin.
+    fn drop(&mut self) {
+        self.batches.give_up();
+        self.shuffle.lock().writes.retain(|write| !write.batches.are(&self.batches));
+    }
+}
+
+impl Write {
+    /// Takes the batches away from who still writes them.
+    pub fn give_up(&self) {
+        self.batches.give_up();
+    }
+
+    /// Marks its directory as failed, because the write does not end.
+    pub(super) fn hangs(&self) {
+        if self.directory.health() != Health::Failed {
+            self.directory.hangs();
+        }
+    }
+}
+
+impl Contents {
+    /// The writes to be given up when something has left memory that they may contain.
+    pub fn take_late_writes(&mut self) -> Vec<Write> {
+        self.writes.extract_if(.., |write| write.is_late).collect()
     }
 }
 

@@ -25,6 +25,9 @@ use crate::worker::index::MapRange;
 /// Time to wait for what must not happen.
 const SOON: Duration = Duration::from_millis(50);
 
+/// Time for a disk that works, although others keep it busy.
+const STEP: Duration = Duration::from_secs(2);
+
 /// Lets every task run until it waits for something other than its turn.
 async fn settle() {
     for _ in 0..100 {
@@ -100,11 +103,17 @@ fn a_flush_leaves_out_a_disk_that_hangs() {
         let still = directory.stand_still().await;
         let spilled = spill(&store, 0);
         settle().await;
-        let is_stuck = |failed: Vec<Arc<Shuffle>>| {
-            assert_eq!(failed.iter().map(|shuffle| shuffle.key()).collect::<Vec<_>>(), [stuck.key()]);
-        };
-        // The short step applies only to the disk that hangs: a working disk may be slow.
-        is_stuck(tokio::time::timeout(WITHIN, store.flush_in_steps(SOON)).await.expect("it ends"));
+        let failed = tokio::time::timeout(WITHIN, store.flush_in_steps(STEP)).await.expect("it ends");
+        assert!(
+            failed.is_empty() && !spilled.await.unwrap(),
+            "the other disk takes it when the time is over"
+        );
+        assert_eq!((stuck.resident(), directory.health()), (0, Health::Failed));
+        directory.probe().unwrap();
+        let (next, _) = pushed(&store, "next", &[1000]);
+        commit(&next, 1);
+        let spilled = spill(&store, 0);
+        settle().await;
         // Shuffles that have a file are written before the wait for the disk that hangs.
         let others = ["a", "b", "c"].map(|name| pushed(&store, name, &[1000]).0);
         for _ in &others {
@@ -139,11 +148,11 @@ fn a_flush_leaves_out_a_disk_that_hangs() {
         store.directories()[1].failed(&no_space());
         let still = directory.stand_still().await;
         let late = ["d", "e"].map(|name| pushed(&store, name, &[1000]).0);
-        let failed = tokio::time::timeout(WITHIN, store.flush_in_steps(SOON)).await.expect("it ends");
+        let failed = tokio::time::timeout(WITHIN, store.flush_in_steps(STEP)).await.expect("it ends");
         assert!(late.iter().all(|shuffle| failed.iter().any(|failed| Arc::ptr_eq(failed, shuffle))));
         assert_eq!(directory.health(), Health::Failed);
         drop(still);
-        assert!(late.iter().all(|shuffle| shuffle.resident() > 0));
+        assert!(late.iter().all(|shuffle| shuffle.resident() > 0), "no write had begun");
         directory.probe().unwrap();
         assert!(store.flush().await.is_empty());
     });
@@ -263,6 +272,26 @@ fn seals_do_not_wait_for_a_disk_that_hangs() {
         assert_eq!((written, first.health()), (Ok(false), Health::Failed));
         second.measure().unwrap();
         assert!(store.write_seals(&shuffle, STEP_MAX).await, "the other one takes them");
+        drop(still);
+        settle().await; // the late attempt finds nothing to do
+        drop((first, second));
+        assert_eq!(restart(&place, store, shuffle).1, 1);
+    });
+}
+
+#[test]
+fn seals_go_elsewhere_as_soon_as_their_disk_has_failed() {
+    with_store(async |place, store| {
+        let shuffle = without_seal(&store).await;
+        let [first, second] = [0, 1].map(|at| Arc::clone(&store.directories()[at]));
+        second.hangs();
+        let still = first.stand_still().await;
+        let (sealing, unsealed) = (Arc::clone(&store), Arc::clone(&shuffle));
+        let sealed = tokio::spawn(async move { sealing.write_seals(&unsealed, STEP_MAX).await });
+        settle().await;
+        second.probe().unwrap();
+        first.hangs();
+        assert!(tokio::time::timeout(WITHIN, sealed).await.expect("it does not wait for the first").unwrap());
         drop(still);
         settle().await; // the late attempt finds nothing to do
         drop((first, second));

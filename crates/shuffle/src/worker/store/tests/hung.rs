@@ -1,5 +1,6 @@
 //! Goal: a disk that hangs in the middle of a write, and never answers, costs the time until that is noticed; what it was
-//! given goes to another disk. Method: a write that really hangs, on a thread for files, for as long as the test wants.
+//! given goes to another disk. If it answers after all, and no other disk was faster, its write counts. Method: a write that
+//! really hangs, on a thread for files, for as long as the test wants.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -111,6 +112,7 @@ fn what_comes_of_a_write_after_it_was_given_up_changes_nothing() {
         assert!(append(&store, &shuffle, 0, &batches[2]));
         assert!(spill(&store, 1).await.unwrap());
         assert_eq!((shuffle.resident(), store.spills().count()), (0, 1));
+        assert!(batches.iter().all(Bytes::is_unique), "the thread that hangs has let go of them");
         hung.probe().unwrap();
         drop(goes_on);
         until(|| hung.is_idle()).await;
@@ -150,4 +152,147 @@ fn a_flush_writes_elsewhere_what_a_disk_keeps_that_hangs() {
         drop(hung);
         assert_eq!(restart(&place, store, shuffle).1, 2);
     });
+}
+
+/// Restarts the worker, and compares what it reads with the batches of each partition.
+async fn restart_and_compare(
+    place: &tempfile::TempDir,
+    store: Arc<Store>,
+    shuffle: Arc<Shuffle>,
+    expected: &[&[Bytes]],
+) {
+    commit(&shuffle, expected.len() as i32);
+    assert!(store.flush().await.is_empty());
+    let (store, locations) = restart(place, store, shuffle);
+    assert_eq!(locations, expected.len());
+    let shuffle = store.find(&ShuffleKey::new("app", 1)).unwrap();
+    for (partition, expected) in expected.iter().enumerate() {
+        let found = read_all(&store, &shuffle, partition as i32, MapRange::Whole).await.unwrap();
+        assert_eq!(found, *expected);
+    }
+}
+
+/// Without another disk, nothing else would ever free the memory: the same batches would be written again and again.
+#[test]
+fn what_a_slow_disk_has_written_at_last_counts() {
+    with_store(async |place, store| {
+        // Written in three parts, of which the first hangs.
+        let (shuffle, batches) = pushed(&store, "app", &[300_000, 1000, 300_000]);
+        let slow = Arc::clone(&store.directories()[0]);
+        let goes_on = slow.hang_in_write();
+        let spilled = spill(&store, 0);
+        until(|| is_hung(&slow)).await;
+        slow.hangs();
+        assert!(!in_time(spilled).await.unwrap());
+        assert_eq!((shuffle.resident(), shuffle.lock().writes.len()), (601_000, 1));
+        slow.probe().unwrap();
+        drop(goes_on);
+        until(|| slow.is_idle()).await;
+        assert_eq!((shuffle.resident(), shuffle.lock().writes.len()), (0, 0));
+        assert_eq!((store.spills().count(), store.spilled_bytes().get()), (1, 601_000));
+        drop(slow);
+        restart_and_compare(&place, store, shuffle, &[&batches[..1], &batches[1..2], &batches[2..]]).await;
+    });
+}
+
+#[test]
+fn of_slow_disks_that_were_given_the_same_the_first_to_answer_counts() {
+    for first in [0, 1] {
+        with_store(async |place, store| {
+            let (shuffle, mut batches) = pushed(&store, "app", &[1000, 2000]);
+            let disks = [0, 1].map(|at: usize| Arc::clone(&store.directories()[at]));
+            let mut hold = Vec::new();
+            for (at, disk) in disks.iter().enumerate() {
+                hold.push(Some(disk.hang_in_write()));
+                let spilled = spill(&store, at);
+                until(|| is_hung(disk)).await;
+                disk.hangs();
+                assert!(!in_time(spilled).await.unwrap());
+                batches.push(batch(7 + at as i32, 0, 1, 3000));
+                assert!(append(&store, &shuffle, 0, &batches[2 + at]));
+            }
+            disks.iter().for_each(|disk| disk.probe().unwrap());
+            hold[first] = None;
+            until(|| disks[first].is_idle()).await;
+            assert_eq!((shuffle.resident(), store.spills().count()), ([6000, 3000][first], 1));
+            // It writes the rest before the other one answers, which changes nothing.
+            assert!(spill(&store, first).await.unwrap());
+            assert_eq!(shuffle.resident(), 0);
+            hold.clear();
+            until(|| disks.iter().all(|disk| disk.is_idle())).await;
+            assert_eq!((shuffle.resident(), store.spills().count()), (0, 2));
+            assert!(shuffle.lock().writes.is_empty());
+            drop(disks);
+            let (second, others) = (&batches[1..2], [&batches[..1], &batches[2..]].concat());
+            restart_and_compare(&place, store, shuffle, &[&others, second]).await;
+        });
+    }
+}
+
+#[test]
+fn what_is_written_while_a_slow_disk_answers_is_not_counted_again() {
+    for fails in [false, true] {
+        with_store(async |place, store| {
+            let (shuffle, mut batches) = pushed(&store, "app", &[1000]);
+            let [late, other] = [0, 1].map(|at: usize| Arc::clone(&store.directories()[at]));
+            let hold = late.hang_in_write();
+            let given_up = spill(&store, 0);
+            until(|| is_hung(&late)).await;
+            late.hangs();
+            assert!(!in_time(given_up).await.unwrap());
+            let other_holds = other.hang_in_write();
+            let written_again = spill(&store, 1);
+            until(|| is_hung(&other)).await;
+            drop(hold);
+            until(|| late.is_idle()).await;
+            assert_eq!((shuffle.resident(), store.spills().count()), (0, 1), "it is first");
+            // The next batches are on their way when the other one ends.
+            late.probe().unwrap();
+            batches.push(batch(7, 0, 1, 3000));
+            assert!(append(&store, &shuffle, 0, &batches[1]));
+            let hold = late.hang_in_write();
+            let written = spill(&store, 0);
+            until(|| is_hung(&late)).await;
+            if fails {
+                other.hangs();
+                assert!(!in_time(written_again).await.unwrap());
+                drop(other_holds);
+            } else {
+                drop(other_holds);
+                assert!(in_time(written_again).await.unwrap());
+            }
+            until(|| other.is_idle()).await;
+            assert_eq!((shuffle.resident(), store.spills().count()), (3000, 1));
+            let is_spilling = shuffle.lock().copies.values().any(|copy| copy.is_spilling());
+            assert!(is_spilling, "they would be planned twice");
+            drop(hold);
+            assert!(in_time(written).await.unwrap());
+            assert_eq!((shuffle.resident(), store.spills().count()), (0, 2));
+            other.probe().unwrap();
+            drop((late, other));
+            restart_and_compare(&place, store, shuffle, &[&batches]).await;
+        });
+    }
+}
+
+#[test]
+fn a_disk_that_hangs_keeps_nothing_of_a_shuffle_that_goes() {
+    for is_known in [false, true] {
+        with_store(async |place, store| {
+            let (shuffle, batches) = pushed(&store, "app", &[1000, 2000]);
+            let hung = Arc::clone(&store.directories()[0]);
+            let goes_on = hung.hang_in_write();
+            let spilled = spill(&store, 0);
+            until(|| is_hung(&hung)).await;
+            if is_known {
+                hung.hangs();
+            }
+            store.delete(store.remove(shuffle.key()).unwrap());
+            assert!(batches.iter().all(Bytes::is_unique));
+            drop(goes_on);
+            in_time(spilled).await.unwrap();
+            until(|| hung.is_idle() && segments_below(place.path()).is_empty()).await;
+            assert_eq!(hung.health() == Health::Failed, is_known, "what was taken from it is not its fault");
+        });
+    }
 }

@@ -269,6 +269,10 @@ fn a_folder_that_cannot_be_listed_costs_what_is_in_it() {
         let away = ShuffleKey::new("away", 1);
         assert!(store.find(&away).is_some(), "the master is to hear of it");
         assert!(store.with_shuffle(&away, |_| ()).is_none());
+        let unread = read_all(&store, &store.find(&away).unwrap(), 0, MapRange::Whole).await.unwrap_err();
+        assert_eq!(unread.kind(), Kind::Unavailable, "it may be found yet");
+        let may_be_there = ["lost", "other"].map(|name| store.may_have_unseen(&ShuffleKey::new(name, 1)));
+        assert_eq!(may_be_there, [true, false]);
         // It is not known that this one has. New files have later numbers than those that were not seen.
         let (later, _) = pushed(&store, "lost", &[1000]);
         for directory in [0, 1] {
@@ -303,6 +307,48 @@ fn a_folder_that_cannot_be_listed_costs_what_is_in_it() {
         store.delete(store.remove(&ShuffleKey::new("lost", 1)).unwrap());
         until(|| segments_below(place.path()).iter().all(|path| !path.to_string_lossy().contains("lost")))
             .await;
+    });
+}
+
+#[test]
+fn what_may_be_on_a_disk_that_is_left_out_is_not_lost() {
+    with_store(async |place, store| {
+        // In each directory a location with its seal.
+        let (shuffle, _) = pushed(&store, "app", &[1000]);
+        for directory in [0, 1] {
+            reserve(&shuffle, directory..directory + 1);
+            assert!(append(&store, &shuffle, directory, &batch(7, 0, 1, 1000)));
+            assert!(spill(&store, directory as usize).await.unwrap());
+            commit(&shuffle, directory + 1);
+            let other = &store.directories()[1 - directory as usize];
+            other.hangs();
+            assert!(store.write_seals(&shuffle, STEP_MAX).await);
+            other.probe().unwrap();
+        }
+        let far = store.directories()[1].root().to_owned();
+        drop((store, shuffle));
+        let away = far.with_extension("away");
+        std::fs::rename(&far, &away).unwrap();
+        std::fs::write(&far, "").unwrap();
+        let store = open(&place);
+        assert_eq!(store.recover().locations, 1);
+        let key = ShuffleKey::new("app", 1);
+        let shuffle = store.find(&key).unwrap();
+        let read = async |partition| {
+            read_all(&store, &shuffle, partition, MapRange::Whole)
+                .await
+                .map(drop)
+                .map_err(|error| error.kind())
+        };
+        assert_eq!([read(0).await, read(1).await], [Ok(()), Err(Kind::Unavailable)]);
+        assert!(store.may_have_unseen(&ShuffleKey::new("unknown", 1)));
+        std::fs::remove_file(&far).unwrap();
+        std::fs::rename(&away, &far).unwrap();
+        let (store, locations) = restart(&place, store, shuffle);
+        assert_eq!(locations, 2);
+        let shuffle = store.find(&key).unwrap();
+        let lost = read_all(&store, &shuffle, 2, MapRange::Whole).await.unwrap_err();
+        assert_eq!((lost.kind(), store.may_have_unseen(&key)), (Kind::NotFound, false));
     });
 }
 
