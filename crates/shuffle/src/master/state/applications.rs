@@ -64,7 +64,9 @@ impl State {
                 Standing::Stopping | Standing::Decommissioning => &mut health.shutting,
                 Standing::ExcludedByHand | Standing::WithoutStorage => &mut health.excluded,
                 Standing::Unreached if reached >= workers_min => &mut health.excluded,
-                Standing::Unreached | Standing::Saturated | Standing::Available => continue,
+                Standing::Unreached | Standing::Unconfirmed | Standing::Saturated | Standing::Available => {
+                    continue;
+                }
             };
             list.extend(held.names(worker));
         }
