@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_driver_is_not_told_to_leave_a_worker_alone_that_was_not_heard_since_a_restart() {
-        let mut state = restarted_with(3, 1);
+        let mut state = restarted_with(3, 2);
         let health = health_of(&mut state, vec![id(0), id(1), id(2)]);
         assert_eq!((health.excluded, health.unknown, health.shutting), (vec![], vec![], vec![]));
         assert!(state.has_available_worker());

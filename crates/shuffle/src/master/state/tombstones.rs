@@ -173,12 +173,14 @@ mod tests {
     use super::*;
     use crate::report::{Registration, Report};
 
-    /// Lets the time pass for a living application with one worker.
-    fn live(state: &mut Logged, seconds: std::ops::Range<u64>) {
+    /// Lets the time pass for one worker and, if it `lives`, the application.
+    fn pass(state: &mut Logged, seconds: std::ops::Range<u64>, lives: bool) {
         for second in seconds.step_by(10) {
             let beat = state.worker_heartbeat(at(second), 0, &id(0), 0, Report::default());
             assert_eq!(beat.reply, Ok(()));
-            assert!(state.application_heartbeat(at(second), pulse()).reply.is_some());
+            if lives {
+                assert!(state.application_heartbeat(at(second), pulse()).reply.is_some());
+            }
             let _ = state.expire(at(second));
         }
     }
@@ -196,9 +198,28 @@ mod tests {
         let _ = grant(&mut state, Default::default()).unwrap();
         let _ = state.unregister_shuffles(at(1), &pulse().application, &[ShuffleId(0)]);
         let late = 2 * KEPT.as_secs();
-        live(&mut state, 1..late);
+        pass(&mut state, 1..late, true);
         for mut state in [restarted(&state, at(late)), state] {
             assert_eq!(deletions_of_returned(&mut state, late), [ShuffleKey::new("app", 0)]);
+        }
+    }
+
+    #[test]
+    fn removals_age_once_their_application_has_ended_or_fell_silent_until_it_is_back() {
+        let kept = KEPT.as_secs();
+        for (ends, is_back) in [(true, false), (true, true), (false, false), (false, true)] {
+            let mut state = state_of(1);
+            let _ = grant(&mut state, Default::default()).unwrap();
+            let _ = state.unregister_shuffles(at(1), &pulse().application, &[ShuffleId(0)]);
+            if ends {
+                let _ = state.remove_application(at(1), &pulse().application);
+            }
+            pass(&mut state, 1..kept - 100, false);
+            assert!(state.applications().is_empty());
+            let is_removed = |state: &Logged| state.tombstones.has_shuffle(&ShuffleKey::new("app", 0));
+            assert!(is_removed(&state));
+            pass(&mut state, kept - 100..kept + 1000, is_back);
+            assert_eq!(is_removed(&state), is_back, "it has ended: {ends}");
         }
     }
 
