@@ -242,7 +242,8 @@ impl Job {
         let routes = self.routes.as_mut().expect("locations are reserved when there are some");
         if refused.is_empty() {
             match revives {
-                None => self.stage = Stage::Running,
+                None if self.stage == Stage::Reserving => self.stage = Stage::Running,
+                None => {} // it was abandoned meanwhile
                 Some(partition) => {
                     self.reviving.remove(&partition);
                     locations.into_iter().for_each(|location| routes.adopt(location));

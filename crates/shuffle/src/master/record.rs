@@ -1,12 +1,13 @@
 //! Records: the changes of a master's state that outlive the process.
 
-use crate::ids::{ApplicationId, ShuffleId, ShuffleKey, WorkerId};
+use super::shuffle_run::ShuffleRun;
+use crate::ids::{ApplicationId, ShuffleKey, WorkerId};
 
 /// The most properties of an application that are kept.
 pub const PROPERTIES_MAX: usize = 64;
 
-/// The most shuffles that one record removes: far fewer than fit into a frame of the journal.
-pub const SHUFFLES_REMOVED_MAX: usize = 4096;
+/// The most runs of shuffles that one record removes: far fewer than fit into a frame of the journal.
+pub const RUNS_REMOVED_MAX: usize = 4096;
 
 /// One durable change. After a restart the state is an empty one with all records applied in order; applying a record twice
 /// has the same effect as once.
@@ -43,8 +44,8 @@ pub enum Record {
     ShufflesRemoved {
         /// Their application.
         application: ApplicationId,
-        /// At most [`SHUFFLES_REMOVED_MAX`].
-        shuffles: Vec<ShuffleId>,
+        /// At most [`RUNS_REMOVED_MAX`].
+        runs: Vec<ShuffleRun>,
         /// Milliseconds since 1970.
         at_unix_ms: u64,
     },

@@ -496,12 +496,11 @@ mod tests {
         assert_eq!(batch.expired, [ShuffleKey::new("app", 0)]);
         drop(first);
         drop(shared);
-        let [Record::ShufflesRemoved { application: of, shuffles, .. }] =
-            &open(dir.path(), Duration::ZERO).1[..]
+        let [Record::ShufflesRemoved { application: of, runs, .. }] = &open(dir.path(), Duration::ZERO).1[..]
         else {
             panic!("the record is not there")
         };
-        assert_eq!((of, &shuffles[..]), (&application, &[ShuffleId(0)][..]));
+        assert_eq!((of, &runs[..]), (&application, &[ShuffleId(0).into()][..]));
     }
 
     #[tokio::test]

@@ -23,6 +23,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message as _;
 
 use super::super::record::{PROPERTIES_MAX, Record, User};
+use super::super::shuffle_run::ShuffleRun;
 use crate::ids::{ShuffleId, ShuffleKey, WorkerId};
 use crate::wire::DecodeError;
 use crate::wire::journal as proto;
@@ -178,10 +179,10 @@ fn to_proto(entry: &Entry) -> proto::Record {
                     at_unix_ms: *at_unix_ms,
                 })
             }
-            Record::ShufflesRemoved { application, shuffles, at_unix_ms } => {
-                Change::ShufflesRemoved(proto::ShufflesRemoved {
+            Record::ShufflesRemoved { application, runs, at_unix_ms } => {
+                Change::ShuffleRunsRemoved(proto::ShuffleRunsRemoved {
                     application: application.to_string(),
-                    shuffles: shuffles.iter().map(|shuffle| shuffle.0).collect(),
+                    bounds: runs.iter().flat_map(|run| [run.first().0, run.last().0]).collect(),
                     at_unix_ms: *at_unix_ms,
                 })
             }
@@ -230,7 +231,12 @@ fn from_proto(record: proto::Record) -> Option<Entry> {
         },
         Change::ShufflesRemoved(removed) => Record::ShufflesRemoved {
             application: removed.application.into(),
-            shuffles: removed.shuffles.into_iter().map(ShuffleId).collect(),
+            runs: removed.shuffles.into_iter().map(|shuffle| ShuffleId(shuffle).into()).collect(),
+            at_unix_ms: removed.at_unix_ms,
+        },
+        Change::ShuffleRunsRemoved(removed) => Record::ShufflesRemoved {
+            application: removed.application.into(),
+            runs: runs(&removed.bounds)?,
             at_unix_ms: removed.at_unix_ms,
         },
         Change::WorkerRegistered(registered) => Record::WorkerRegistered {
@@ -253,12 +259,19 @@ fn from_proto(record: proto::Record) -> Option<Entry> {
     Some(Entry::Record(record))
 }
 
+/// The runs with these first and last numbers.
+fn runs(bounds: &[i32]) -> Option<Vec<ShuffleRun>> {
+    let (pairs, rest) = bounds.as_chunks();
+    let run = |[first, last]: &[i32; 2]| ShuffleRun::new(ShuffleId(*first), ShuffleId(*last));
+    if rest.is_empty() { pairs.iter().map(run).collect() } else { None }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    use super::super::super::record::SHUFFLES_REMOVED_MAX;
+    use super::super::super::record::RUNS_REMOVED_MAX;
     use super::*;
 
     fn one_of_each() -> Vec<Record> {
@@ -276,7 +289,7 @@ mod tests {
             Record::ShuffleRegistered { shuffle: ShuffleKey::new("app-2", 3), at_unix_ms: 3 },
             Record::ShufflesRemoved {
                 application: "app-2".into(),
-                shuffles: [4, 0, 9].map(ShuffleId).to_vec(),
+                runs: ShuffleRun::all_of([0, 4, 5, 9].map(ShuffleId)),
                 at_unix_ms: 4,
             },
             Record::WorkerRegistered {
@@ -315,12 +328,33 @@ mod tests {
 
     #[test]
     fn the_largest_removal_of_shuffles_fits() {
-        let (application, shuffles) =
-            ("a".repeat(1024).into(), vec![ShuffleId(i32::MAX); SHUFFLES_REMOVED_MAX]);
-        let entry = Entry::Record(Record::ShufflesRemoved { application, shuffles, at_unix_ms: u64::MAX });
+        // Negative numbers are the longest.
+        let (application, runs) = ("a".repeat(1024).into(), vec![ShuffleId(-1).into(); RUNS_REMOVED_MAX]);
+        let entry = Entry::Record(Record::ShufflesRemoved { application, runs, at_unix_ms: u64::MAX });
         let mut bytes = BytesMut::new();
         encode(7, &entry, &mut bytes);
-        assert!(bytes.len() < 32 << 10, "{}", bytes.len());
+        assert!(bytes.len() < 84 << 10, "{}", bytes.len());
+    }
+
+    #[test]
+    fn a_removal_in_the_earlier_form_is_read() {
+        let removed = |change| {
+            let mut bytes = BytesMut::new();
+            frame(7, &proto::Record { change: Some(change) }.encode_to_vec(), &mut bytes);
+            decode(&bytes)
+        };
+        let (application, at_unix_ms) = ("app".to_owned(), 1);
+        let shuffles = proto::ShufflesRemoved { application, shuffles: vec![4, 0, 9], at_unix_ms };
+        let Frame::Whole { entry: Entry::Record(record), .. } = removed(Change::ShufflesRemoved(shuffles))
+        else {
+            panic!("it is not known")
+        };
+        let runs = [4, 0, 9].map(|shuffle| ShuffleId(shuffle).into()).to_vec();
+        assert_eq!(record, Record::ShufflesRemoved { application: "app".into(), runs, at_unix_ms });
+        for bounds in [vec![1], vec![2, 1]] {
+            let runs = proto::ShuffleRunsRemoved { application: "app".to_owned(), bounds, at_unix_ms };
+            assert_eq!(removed(Change::ShuffleRunsRemoved(runs)), Frame::Foreign, "no run");
+        }
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::super::record::{PROPERTIES_MAX, Record, SHUFFLES_REMOVED_MAX, User};
+use super::super::record::{PROPERTIES_MAX, RUNS_REMOVED_MAX, Record, User};
+use super::super::shuffle_run::ShuffleRun;
 use super::{Application, Decision, Link, Now, Silent, Standing, State, Worker};
 use crate::ids::{ApplicationId, ShuffleId, ShuffleKey, WorkerId};
 use crate::stored_name::NotStorable;
@@ -64,7 +65,9 @@ impl State {
                 Standing::Stopping | Standing::Decommissioning => &mut health.shutting,
                 Standing::ExcludedByHand | Standing::WithoutStorage => &mut health.excluded,
                 Standing::Unreached if reached >= workers_min => &mut health.excluded,
-                Standing::Unreached | Standing::Saturated | Standing::Available => continue,
+                Standing::Unreached | Standing::Unconfirmed | Standing::Saturated | Standing::Available => {
+                    continue;
+                }
             };
             list.extend(held.names(worker));
         }
@@ -134,9 +137,9 @@ impl State {
         let removed: BTreeSet<ShuffleId> = shuffles.iter().copied().filter(is_news).collect();
         let removed: Vec<ShuffleId> = removed.into_iter().collect();
         decision.wake = self.order_deletion(application, &removed, false);
-        for shuffles in removed.chunks(SHUFFLES_REMOVED_MAX) {
-            let (application, shuffles) = (application.clone(), shuffles.to_vec());
-            let record = Record::ShufflesRemoved { application, shuffles, at_unix_ms: now.unix_ms };
+        for runs in ShuffleRun::all_of(removed).chunks(RUNS_REMOVED_MAX) {
+            let (application, runs) = (application.clone(), runs.to_vec());
+            let record = Record::ShufflesRemoved { application, runs, at_unix_ms: now.unix_ms };
             self.commit(now, &mut decision, record);
         }
         decision
@@ -622,12 +625,19 @@ mod tests {
 
     #[test]
     fn many_shuffles_that_nobody_knows_take_few_records_and_no_orders() {
+        many_shuffles_that_nobody_knows(1, 1);
+        many_shuffles_that_nobody_knows(2, NAMED_MAX / RUNS_REMOVED_MAX);
+    }
+
+    /// Numbers `step` apart.
+    fn many_shuffles_that_nobody_knows(step: usize, records: usize) {
         let mut state = state_of(3);
         let _ = grant(&mut state, BTreeSet::new()).unwrap();
         let application = pulse().application;
-        let many: Vec<ShuffleId> = (0..NAMED_MAX as i32).rev().chain([0, 1]).map(ShuffleId).collect();
+        let many = (0..(step * NAMED_MAX) as i32).step_by(step).rev().chain([0, step as i32]);
+        let many: Vec<ShuffleId> = many.map(ShuffleId).collect();
         let removed = state.unregister_shuffles(at(1), &application, &many);
-        assert_eq!(removed.records.len(), NAMED_MAX / SHUFFLES_REMOVED_MAX);
+        assert_eq!(removed.records.len(), records);
         assert_eq!(removed.wake, [id(0), id(1), id(2)], "each once");
         for number in 0..3 {
             let orders = state.workers[&id(number)].orders.pending().expect("the shuffle that was there");
@@ -635,11 +645,11 @@ mod tests {
         }
         for mut state in [restarted(&state, at(1)), state] {
             assert_eq!(state.unregister_shuffles(at(2), &application, &many).records, []);
-            let late = HeldShuffle { shuffle: ShuffleKey::new("app", 4095), locations: 1, bytes: 1 };
+            let late = HeldShuffle { shuffle: ShuffleKey::new("app", 4096), locations: 1, bytes: 1 };
             let report = Report { shuffles: vec![late], ..Report::default() };
             let back = Registration { report, ..registration(id(7), 7) };
             assert_eq!(state.register_worker(at(3), 7, back).wake, [id(7)]);
-            assert_eq!(deletions_of(&state, 7), [ShuffleKey::new("app", 4095)]);
+            assert_eq!(deletions_of(&state, 7), [ShuffleKey::new("app", 4096)]);
         }
     }
 

@@ -6,6 +6,7 @@ use super::orders::Orders;
 use super::{Application, Departure, LISTED_MAX, Link, Now, Shuffle, State, Worker};
 use crate::ids::{ApplicationId, ShuffleId, ShuffleKey, WorkerId};
 use crate::master::record::{Record, User};
+use crate::master::shuffle_run::ShuffleRun;
 use crate::report::Report;
 
 /// The workers that an application is assumed to need before its first request for slots to this process: two, for replicas.
@@ -25,8 +26,8 @@ impl State {
             Record::ShuffleRegistered { shuffle, at_unix_ms } => {
                 self.shuffle_registered(shuffle, *at_unix_ms);
             }
-            Record::ShufflesRemoved { application, shuffles, .. } => {
-                self.shuffles_removed(now, application, shuffles);
+            Record::ShufflesRemoved { application, runs, .. } => {
+                self.shuffles_removed(now, application, runs);
             }
             Record::WorkerRegistered { worker, http_port, network_location } => {
                 self.worker_registered(now, worker, *http_port, network_location);
@@ -91,6 +92,7 @@ impl State {
         let removed = self.applications.remove(application).map(|removed| removed.shuffles);
         let removed = removed.unwrap_or_default();
         self.shuffle_count -= removed.len();
+        self.tombstones.age_shuffles(now.monotonic, application);
         // Silence is not an end: this master may have been cut off, and what workers report later waits for the
         // application, like everything unknown.
         if silent {
@@ -110,14 +112,17 @@ impl State {
         });
     }
 
-    fn shuffles_removed(&mut self, now: Now, application: &ApplicationId, shuffles: &[ShuffleId]) {
-        for id in shuffles {
-            let held = self.applications.get_mut(application);
-            if held.is_some_and(|held| held.shuffles.remove(id).is_some()) {
-                self.shuffle_count -= 1;
+    fn shuffles_removed(&mut self, now: Now, application: &ApplicationId, runs: &[ShuffleRun]) {
+        let mut known = self.applications.get_mut(application);
+        let lives = known.is_some();
+        for run in runs {
+            if let Some(known) = &mut known {
+                let removed = known.shuffles.range(run.first()..=run.last());
+                let removed: Vec<ShuffleId> = removed.map(|(id, _)| *id).collect();
+                removed.iter().for_each(|id| drop(known.shuffles.remove(id)));
+                self.shuffle_count -= removed.len();
             }
-            let shuffle = ShuffleKey { application: application.clone(), shuffle: *id };
-            self.tombstones.bury_shuffle(now.monotonic, &shuffle);
+            self.tombstones.bury_shuffles(now.monotonic, application, *run, lives);
         }
     }
 
@@ -176,8 +181,8 @@ impl State {
             for (id, shuffle) in &held.shuffles {
                 if shuffle.is_again {
                     // Only what was removed can be registered again.
-                    let (application, shuffles) = (application.clone(), vec![*id]);
-                    records.push(Record::ShufflesRemoved { application, shuffles, at_unix_ms: 0 });
+                    let (application, runs) = (application.clone(), vec![(*id).into()]);
+                    records.push(Record::ShufflesRemoved { application, runs, at_unix_ms: 0 });
                 }
                 records.push(Record::ShuffleRegistered {
                     shuffle: ShuffleKey { application: application.clone(), shuffle: *id },

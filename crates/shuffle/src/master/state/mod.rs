@@ -20,8 +20,11 @@ mod addresses;
 mod applications;
 mod by_hand;
 mod durable;
+mod graves;
 mod listening;
 mod orders;
+mod removed;
+mod runs;
 #[cfg(test)]
 pub(super) mod scene;
 mod shuffles;
@@ -49,8 +52,8 @@ pub use self::shuffles::{SlotGrant, SlotRefusal, SlotRequest};
 pub use self::standing::Standing;
 pub use self::workers::Unregistered;
 
-/// The most shuffles or applications that one request may name: as many as there are tombstones.
-pub const NAMED_MAX: usize = tombstones::COUNT_MAX;
+/// The most shuffles or applications that one request may name: as many as there are tombstones, at least.
+pub const NAMED_MAX: usize = graves::COUNT_MAX;
 
 /// The time of a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,6 +85,11 @@ pub struct Limits {
     pub workers_max: usize,
     /// Deletions that a worker has not confirmed; one more drops the oldest.
     pub worker_deletions_max: usize,
+    /// Runs of consecutive numbers of removed shuffles that are remembered of one application for as long as it lives; one
+    /// more drops the oldest. Not below [`NAMED_MAX`], so that what one request removes is remembered.
+    pub removed_runs_of_one_max: usize,
+    /// The same over all applications. A run takes some 80 bytes.
+    pub removed_runs_max: usize,
     /// Whether a client that wants workers with tags gets none, because none has any; else its tags are ignored
     /// (`celeborn.tags.enabled`).
     pub tags_enabled: bool,
@@ -100,6 +108,8 @@ impl Default for Limits {
             shuffles_max: 4_000_000,
             workers_max: 10_000,
             worker_deletions_max: 1 << 14,
+            removed_runs_of_one_max: NAMED_MAX,
+            removed_runs_max: 4 * NAMED_MAX,
             tags_enabled: true,
             slots: SlotPolicy::default(),
         }
@@ -248,6 +258,7 @@ const LISTED_MAX: usize = 10_000;
 impl State {
     /// An empty state.
     pub fn new(limits: Limits) -> Self {
+        let tombstones = Tombstones::new(&limits);
         Self {
             limits,
             applications: BTreeMap::new(),
@@ -258,7 +269,7 @@ impl State {
             staying_by_hand: BTreeSet::new(),
             departed: BTreeMap::new(),
             lost: BTreeMap::new(),
-            tombstones: Tombstones::default(),
+            tombstones,
             ran_last: None,
             expire_not_before: Duration::ZERO,
             listened: Duration::ZERO,

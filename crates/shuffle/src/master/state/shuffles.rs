@@ -235,10 +235,16 @@ impl<'a> Choice<'a> {
 }
 
 /// The standing down to which workers are used: the best one with enough of them, else all.
+///
+/// After a restart of this master, workers are heard again one by one, within about two seconds. Until half of them are, the
+/// others are used too: a shuffle stays on the workers that it begins with, so the first would have all of a large one.
 fn tier(choices: &[Choice<'_>], workers_min: usize) -> Standing {
     let mut standings: Vec<Standing> = choices.iter().map(|choice| choice.standing).collect();
     standings.sort_unstable();
-    standings.get(workers_min - 1).copied().unwrap_or(Standing::Unreached)
+    let tier = standings.get(workers_min - 1).copied().unwrap_or(Standing::Unreached);
+    let heard = standings.partition_point(|standing| standing.is_reached());
+    let unconfirmed = standings.partition_point(|standing| *standing <= Standing::Unconfirmed) - heard;
+    if unconfirmed > heard { tier.max(Standing::Unconfirmed) } else { tier }
 }
 
 /// The longest driver host that is remembered.

@@ -11,6 +11,8 @@ pub enum Standing {
     Available,
     /// Asked for no new partitions for now: used only if too few others are available, else a spare.
     Saturated,
+    /// Not heard since this master started, so it may have died meanwhile: used only if too few others were heard.
+    Unconfirmed,
     /// Not known to be reachable: used only if too few others are; then the client finds out.
     Unreached,
     /// None of its directories takes data. From here on a worker gets no partitions.
@@ -61,6 +63,7 @@ impl State {
             Phase::Normal if self.excluded_by_hand.contains(worker) => Standing::ExcludedByHand,
             Phase::Normal if held.report.is_without_storage() => Standing::WithoutStorage,
             Phase::Normal if held.link == Link::Broken => Standing::Unreached,
+            Phase::Normal if held.link == Link::Unconfirmed => Standing::Unconfirmed,
             Phase::Normal if held.report.saturated => Standing::Saturated,
             Phase::Normal => Standing::Available,
         }
@@ -83,7 +86,7 @@ impl State {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::scene::{id, request, state_of};
+    use super::super::scene::{Logged, at, grant, health_of, id, registration, request, restarted, state_of};
     use super::super::{SlotRefusal, SlotRequest};
     use super::*;
     use crate::ids::PartitionId;
@@ -122,6 +125,7 @@ mod tests {
             let leaves = self.phase == Phase::Decommissioning;
             let conditions = [
                 (self.is_saturated, Standing::Saturated),
+                (self.link == Link::Unconfirmed, Standing::Unconfirmed),
                 (self.link == Link::Broken, Standing::Unreached),
                 (self.is_without_storage, Standing::WithoutStorage),
                 (self.is_excluded, Standing::ExcludedByHand),
@@ -185,6 +189,50 @@ mod tests {
         assert_eq!(state.grant(&request, 1).unwrap().workers.len(), 2, "a driver could not reach it");
     }
 
+    /// A restarted master of some workers, of which the first `heard` have registered again.
+    fn restarted_with(workers: u16, heard: u16) -> Logged {
+        let mut state = restarted(&state_of(workers), at(1));
+        for number in 0..heard {
+            assert!(
+                state.register_worker(at(1), number.into(), registration(id(number), number.into())).reply
+            );
+        }
+        state
+    }
+
+    #[test]
+    fn a_worker_that_was_not_heard_since_a_restart_gets_nothing_if_others_suffice() {
+        for (workers, heard, replicate, expected) in [
+            (2, 0, false, 2),
+            (2, 0, true, 2),
+            (2, 1, false, 1),
+            (2, 1, true, 2),
+            (4, 1, false, 4), // it would have all of a large shuffle to the end
+            (4, 2, false, 2),
+            (4, 2, true, 2),
+            (4, 3, true, 3),
+        ] {
+            let mut state = restarted_with(workers, heard);
+            assert_eq!(state.workers_available(), usize::from(heard));
+            let granted =
+                state.request_slots(at(1), 5, SlotRequest { replicate, ..request([].into()) }).reply;
+            let granted = granted.expect("it is there, most likely").workers.len();
+            assert_eq!(granted, expected, "{heard} of {workers} heard, with copies: {replicate}");
+        }
+    }
+
+    #[test]
+    fn a_driver_is_not_told_to_leave_a_worker_alone_that_was_not_heard_since_a_restart() {
+        let mut state = restarted_with(3, 2);
+        let health = health_of(&mut state, vec![id(0), id(1), id(2)]);
+        assert_eq!((health.excluded, health.unknown, health.shutting), (vec![], vec![], vec![]));
+        assert!(state.has_available_worker());
+        assert_eq!(state.worker_link_lost(0), [id(0)]);
+        assert!(grant(&mut state, [id(1), id(2)].into()).is_ok(), "if nothing else is left");
+        let granted = grant(&mut state, [].into()).unwrap();
+        assert!(granted.workers.iter().all(|(worker, _)| *worker != id(0)), "it is known to be away");
+    }
+
     proptest! {
         /// Workers that may not serve are never listed, and one with a worse standing only if there are too few better ones.
         #[test]
@@ -217,7 +265,10 @@ mod tests {
                     return Ok(());
                 }
             };
-            let tier = serving[workers_min - 1];
+            // Few may be heard only because the master has just started, and a shuffle stays where it begins.
+            let heard = serving.iter().filter(|standing| standing.is_reached()).count();
+            let waits = serving.iter().filter(|standing| **standing == Standing::Unconfirmed).count() > heard;
+            let tier = serving[workers_min - 1].max(if waits { Standing::Unconfirmed } else { Standing::Available });
             let standing = |at: usize| state.standing(&grant.workers[at].0).unwrap();
             for (_, primary, replica) in &grant.placements {
                 prop_assert!(standing(*primary) <= tier);

@@ -1,34 +1,68 @@
 //! Remembers what was removed, so that a worker's report that crossed the removal does not bring it back; and the shuffles
 //! of silent applications, which may be heard again.
+//!
+//! A living application's removed shuffles are remembered for as long as it lives: a worker may come back with them after
+//! any time, and otherwise they would be adopted. Everything else ages.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::super::record::{Record, SHUFFLES_REMOVED_MAX, User};
+use super::super::record::{RUNS_REMOVED_MAX, Record, User};
+use super::super::shuffle_run::ShuffleRun;
+use super::Limits;
+use super::graves::{COUNT_MAX, Graves};
+use super::removed::Removed;
 use crate::ids::{ApplicationId, ShuffleId, ShuffleKey};
 
-/// How long a removal is remembered: far longer than any message is on its way or any worker stays away with its data.
-const KEPT: Duration = Duration::from_secs(6 * 3600);
-/// The most removals of each kind that are remembered; the oldest are dropped first.
-pub(super) const COUNT_MAX: usize = 1 << 16;
-
 /// Removed applications and shuffles.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Tombstones {
     applications: Graves<ApplicationId>,
-    shuffles: Graves<ShuffleKey>,
+    shuffles: Removed,
+    /// The applications with removed shuffles that are not registered: these shuffles age.
+    ageing: Graves<ApplicationId>,
     /// Shuffles of silent applications: workers may bring them back, and they end only if the application does.
     let_go: Graves<ShuffleKey>,
 }
 
 impl Tombstones {
+    pub(super) fn new(limits: &Limits) -> Self {
+        Self {
+            applications: Graves::default(),
+            shuffles: Removed::new(limits.removed_runs_of_one_max, limits.removed_runs_max),
+            ageing: Graves::default(),
+            let_go: Graves::default(),
+        }
+    }
+
     pub(super) fn bury_application(&mut self, now: Duration, application: &ApplicationId) {
         self.applications.bury(now, application.clone());
     }
 
-    pub(super) fn bury_shuffle(&mut self, now: Duration, shuffle: &ShuffleKey) {
-        self.let_go.unbury(shuffle);
-        self.shuffles.bury(now, shuffle.clone());
+    /// Shuffles were removed; `lives` says whether their application is registered.
+    pub(super) fn bury_shuffles(
+        &mut self,
+        now: Duration,
+        application: &ApplicationId,
+        run: ShuffleRun,
+        lives: bool,
+    ) {
+        let [first, last] = [run.first(), run.last()].map(|id| ShuffleKey::new(application.clone(), id));
+        let kept: Vec<ShuffleKey> = self.let_go.keys_in(first, last).cloned().collect();
+        kept.iter().for_each(|shuffle| self.let_go.unbury(shuffle));
+        self.shuffles.bury(application, run);
+        if !lives {
+            self.age_shuffles(now, application);
+        }
+    }
+
+    /// The application is not registered any more, or not yet: its removed shuffles are forgotten some hours from now.
+    pub(super) fn age_shuffles(&mut self, now: Duration, application: &ApplicationId) {
+        if self.shuffles.has_of(application)
+            && let Some(oldest) = self.ageing.bury(now, application.clone())
+        {
+            self.shuffles.forget(&oldest);
+        }
     }
 
     /// The application was silent for too long; these were its shuffles.
@@ -38,22 +72,22 @@ impl Tombstones {
         application: &ApplicationId,
         shuffles: impl Iterator<Item = ShuffleId>,
     ) {
-        shuffles
-            .take(COUNT_MAX)
-            .for_each(|id| self.let_go.bury(now, ShuffleKey::new(application.clone(), id)));
+        for id in shuffles.take(COUNT_MAX) {
+            self.let_go.bury(now, ShuffleKey::new(application.clone(), id));
+        }
     }
 
     /// The shuffles that an application had when it was removed for its silence, and that have not been registered or
     /// removed since.
     pub(super) fn let_go_of(&self, application: &ApplicationId) -> impl Iterator<Item = ShuffleId> {
-        let from = ShuffleKey::new(application.clone(), i32::MIN);
-        let later = self.let_go.since.range(from..).map(|(key, _)| key);
-        later.take_while(move |key| key.application == *application).map(|key| key.shuffle)
+        let [first, last] = [i32::MIN, i32::MAX].map(|id| ShuffleKey::new(application.clone(), id));
+        self.let_go.keys_in(first, last).map(|key| key.shuffle)
     }
 
-    /// The application is back.
+    /// The application is registered, perhaps again.
     pub(super) fn revive(&mut self, application: &ApplicationId) {
         self.applications.unbury(application);
+        self.ageing.unbury(application);
     }
 
     /// The shuffle's number is in use again.
@@ -64,30 +98,31 @@ impl Tombstones {
 
     /// Whether the shuffle itself was removed, not only with its application, which may come back.
     pub(super) fn has_shuffle(&self, shuffle: &ShuffleKey) -> bool {
-        self.shuffles.since.contains_key(shuffle)
+        self.shuffles.contains(shuffle)
     }
 
     /// Whether the application announced its end, and has not been back since.
     pub(super) fn has_application(&self, application: &ApplicationId) -> bool {
-        self.applications.since.contains_key(application)
+        self.applications.contains(application)
     }
 
     /// Whether data of the shuffle may certainly be deleted.
     pub(super) fn covers(&self, shuffle: &ShuffleKey) -> bool {
-        self.shuffles.since.contains_key(shuffle)
-            || self.applications.since.contains_key(&shuffle.application)
+        self.has_shuffle(shuffle) || self.has_application(&shuffle.application)
     }
 
     pub(super) fn expire(&mut self, now: Duration) {
         self.applications.expire(now);
-        self.shuffles.expire(now);
         self.let_go.expire(now);
+        for application in self.ageing.expire(now) {
+            self.shuffles.forget(&application);
+        }
     }
 
     /// The records that mark the same shuffles as let go again.
     pub(super) fn records_of_let_go(&self) -> impl Iterator<Item = Record> {
         let mut shuffles: BTreeMap<&ApplicationId, Vec<ShuffleKey>> = BTreeMap::new();
-        for key in self.let_go.since.keys() {
+        for key in self.let_go.keys() {
             shuffles.entry(&key.application).or_default().push(key.clone());
         }
         shuffles.into_iter().flat_map(|(application, shuffles)| {
@@ -107,97 +142,143 @@ impl Tombstones {
         })
     }
 
-    /// The records that restore these tombstones; their age begins anew with the restart.
+    /// The records that restore these tombstones, after those of the living applications; their age begins anew with the
+    /// restart.
     pub(super) fn records(&self) -> impl Iterator<Item = Record> {
-        let applications = self.applications.since.keys().map(|application| Record::ApplicationRemoved {
+        let applications = self.applications.keys().map(|application| Record::ApplicationRemoved {
             application: application.clone(),
             at_unix_ms: 0,
             silent: false,
         });
-        let mut shuffles: BTreeMap<&ApplicationId, Vec<ShuffleId>> = BTreeMap::new();
-        for key in self.shuffles.since.keys() {
-            shuffles.entry(&key.application).or_default().push(key.shuffle);
-        }
-        let removals = shuffles.into_iter().flat_map(|(application, shuffles)| {
-            let removal = |shuffles: &[ShuffleId]| Record::ShufflesRemoved {
+        let removals = self.shuffles.iter().flat_map(|(application, runs)| {
+            let removal = |runs: &[ShuffleRun]| Record::ShufflesRemoved {
                 application: application.clone(),
-                shuffles: shuffles.to_vec(),
+                runs: runs.to_vec(),
                 at_unix_ms: 0,
             };
-            shuffles.chunks(SHUFFLES_REMOVED_MAX).map(removal).collect::<Vec<_>>()
+            let runs: Vec<ShuffleRun> = runs.iter().collect();
+            runs.chunks(RUNS_REMOVED_MAX).map(removal).collect::<Vec<_>>()
         });
         applications.chain(removals)
     }
 }
 
-/// Keys with the times of their removal, oldest first in the queue.
-#[derive(Debug)]
-struct Graves<K> {
-    since: BTreeMap<K, Duration>,
-    order: VecDeque<(Duration, K)>,
-}
-
-impl<K> Default for Graves<K> {
-    fn default() -> Self {
-        Self { since: BTreeMap::new(), order: VecDeque::new() }
-    }
-}
-
-impl<K: Ord + Clone> Graves<K> {
-    fn bury(&mut self, now: Duration, key: K) {
-        if self.since.insert(key.clone(), now) != Some(now) {
-            self.order.push_back((now, key));
-        }
-        while self.order.len() > COUNT_MAX {
-            self.drop_oldest();
-        }
-    }
-
-    fn unbury(&mut self, key: &K) {
-        self.since.remove(key);
-    }
-
-    fn expire(&mut self, now: Duration) {
-        while self.order.front().is_some_and(|(at, _)| now.saturating_sub(*at) >= KEPT) {
-            self.drop_oldest();
-        }
-    }
-
-    fn drop_oldest(&mut self) {
-        if let Some((at, key)) = self.order.pop_front() {
-            // Removed again since, or revived: then this queue entry is outdated.
-            if self.since.get(&key) == Some(&at) {
-                self.since.remove(&key);
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::ApplicationPulse;
+    use super::super::graves::KEPT;
+    use super::super::scene::{
+        Logged, at, deletions_of, grant, holding, id, pulse, registration, restarted, state_of,
+    };
     use super::*;
+    use crate::report::{Registration, Report};
 
-    fn key(shuffle: i32) -> ShuffleKey {
-        ShuffleKey::new("app", shuffle)
+    /// Lets the time pass for one worker and, if it `lives`, the application.
+    fn pass(state: &mut Logged, seconds: std::ops::Range<u64>, lives: bool) {
+        for second in seconds.step_by(10) {
+            let beat = state.worker_heartbeat(at(second), 0, &id(0), 0, Report::default());
+            assert_eq!(beat.reply, Ok(()));
+            if lives {
+                assert!(state.application_heartbeat(at(second), pulse()).reply.is_some());
+            }
+            let _ = state.expire(at(second));
+        }
+    }
+
+    /// What a worker is to delete that comes back with the application's first shuffle.
+    fn deletions_of_returned(state: &mut Logged, second: u64) -> Vec<ShuffleKey> {
+        let back = Registration { report: holding(), ..registration(id(7), 7) };
+        assert!(state.register_worker(at(second), 7, back).reply);
+        deletions_of(state, 7)
     }
 
     #[test]
-    fn remembers_for_hours_and_a_bounded_number() {
-        let mut tombstones = Tombstones::default();
-        let hour = Duration::from_secs(3600);
-        tombstones.bury_shuffle(hour, &key(1));
-        tombstones.bury_shuffle(2 * hour, &key(1));
-        tombstones.expire(hour + KEPT);
-        assert!(tombstones.covers(&key(1)), "the second burial counts");
-        tombstones.expire(2 * hour + KEPT);
-        assert!(!tombstones.covers(&key(1)));
-        for shuffle in 0..=COUNT_MAX as i32 {
-            tombstones.bury_shuffle(2 * hour, &key(shuffle));
+    fn a_removal_is_remembered_while_its_application_lives() {
+        let mut state = state_of(1);
+        let _ = grant(&mut state, Default::default()).unwrap();
+        let _ = state.unregister_shuffles(at(1), &pulse().application, &[ShuffleId(0)]);
+        let late = 2 * KEPT.as_secs();
+        pass(&mut state, 1..late, true);
+        for mut state in [restarted(&state, at(late)), state] {
+            assert_eq!(deletions_of_returned(&mut state, late), [ShuffleKey::new("app", 0)]);
         }
-        assert!(!tombstones.covers(&key(0)) && tombstones.covers(&key(1)));
-        tombstones.bury_application(hour, &"other".into());
-        assert!(tombstones.covers(&ShuffleKey::new("other", 9)));
-        tombstones.revive(&"other".into());
-        assert!(!tombstones.covers(&ShuffleKey::new("other", 9)));
+    }
+
+    #[test]
+    fn removals_age_once_their_application_has_ended_or_fell_silent_until_it_is_back() {
+        let kept = KEPT.as_secs();
+        for (ends, is_back) in [(true, false), (true, true), (false, false), (false, true)] {
+            let mut state = state_of(1);
+            let _ = grant(&mut state, Default::default()).unwrap();
+            let _ = state.unregister_shuffles(at(1), &pulse().application, &[ShuffleId(0)]);
+            if ends {
+                let _ = state.remove_application(at(1), &pulse().application);
+            }
+            pass(&mut state, 1..kept - 100, false);
+            assert!(state.applications().is_empty());
+            let is_removed = |state: &Logged| state.tombstones.has_shuffle(&ShuffleKey::new("app", 0));
+            assert!(is_removed(&state));
+            pass(&mut state, kept - 100..kept + 1000, is_back);
+            assert_eq!(is_removed(&state), is_back, "it has ended: {ends}");
+        }
+    }
+
+    #[test]
+    fn a_removal_is_remembered_whatever_another_application_removes() {
+        let mut state = state_of(1);
+        let _ = grant(&mut state, Default::default()).unwrap();
+        let _ = state.unregister_shuffles(at(1), &pulse().application, &[ShuffleId(0)]);
+        let long = ApplicationPulse { application: "long".into(), ..pulse() };
+        assert!(state.application_heartbeat(at(1), long).reply.is_some());
+        for begin in (0..1_000_000).step_by(10_000) {
+            let shuffles: Vec<ShuffleId> = (begin..begin + 10_000).map(ShuffleId).collect();
+            let _ = state.unregister_shuffles(at(1), &"long".into(), &shuffles);
+        }
+        assert_eq!(state.tombstones.records().count(), 2);
+        for mut state in [restarted(&state, at(1)), state] {
+            assert!(state.tombstones.has_shuffle(&ShuffleKey::new("long", 0)));
+            assert_eq!(deletions_of_returned(&mut state, 2), [ShuffleKey::new("app", 0)]);
+        }
+    }
+
+    #[test]
+    fn removals_are_forgotten_some_hours_after_their_application() {
+        let mut tombstones = Tombstones::new(&Limits::default());
+        let (application, shuffle) = ("app".into(), ShuffleKey::new("app", 1));
+        let hour = Duration::from_secs(3600);
+        let bury = |tombstones: &mut Tombstones, hours: u32, lives| {
+            tombstones.bury_shuffles(hours * hour, &application, ShuffleId(1).into(), lives);
+        };
+        bury(&mut tombstones, 1, true);
+        tombstones.expire(100 * hour);
+        assert!(tombstones.has_shuffle(&shuffle));
+        tombstones.age_shuffles(100 * hour, &shuffle.application);
+        tombstones.revive(&shuffle.application);
+        tombstones.expire(200 * hour);
+        assert!(tombstones.has_shuffle(&shuffle), "it is back");
+        tombstones.age_shuffles(200 * hour, &shuffle.application);
+        bury(&mut tombstones, 201, false);
+        tombstones.expire(200 * hour + KEPT);
+        assert!(tombstones.covers(&shuffle), "the second burial counts");
+        tombstones.expire(201 * hour + KEPT);
+        assert!(!tombstones.covers(&shuffle));
+        tombstones.bury_application(hour, &shuffle.application);
+        assert!(tombstones.covers(&shuffle) && !tombstones.has_shuffle(&shuffle));
+        tombstones.revive(&shuffle.application);
+        assert!(!tombstones.covers(&shuffle));
+    }
+
+    #[test]
+    fn a_number_that_is_used_again_is_not_removed() {
+        let mut state = state_of(1);
+        let application = pulse().application;
+        let shuffles: Vec<ShuffleId> = (0..9).map(ShuffleId).collect();
+        let _ = state.unregister_shuffles(at(1), &application, &shuffles);
+        let _ = grant(&mut state, Default::default()).unwrap();
+        for state in [restarted(&state, at(2)), state] {
+            let is_removed = |shuffle| state.tombstones.has_shuffle(&ShuffleKey::new("app", shuffle));
+            assert!(!is_removed(0) && (1..9).all(is_removed));
+            assert_eq!(state.shuffle_count(), 1);
+        }
     }
 }
