@@ -109,15 +109,25 @@ impl Error {
         }
     }
 
-    /// A message of DataFusion's about a subquery for which it has no join where that stands.
+    /// A message of DataFusion's about a subquery for which it has no join, or none where that stands.
     fn misplaced_subquery(message: &str) -> Option<Self> {
-        const ONLY_THERE: &str =
-            "Correlated scalar subquery can only be used in Projection, Filter, Aggregate plan nodes";
-        let what = "not supported: a subquery that names a column of the query around it, in a window function, JOIN … ON or ORDER BY";
-        message.contains(ONLY_THERE).then(|| {
-            Self::new(ErrorKind::Invalid, what)
-                .with_hint("compute it as a column of a subquery in FROM, and use that column")
-        })
+        const CASES: [[&str; 3]; 2] = [
+            [
+                "Correlated scalar subquery can only be used in Projection, Filter, Aggregate plan nodes",
+                "in a window function, JOIN … ON or ORDER BY",
+                "compute it as a column of a subquery in FROM, and use that column",
+            ],
+            [
+                "Correlated scalar subquery must be aggregated",
+                "as a value, with a LIMIT of several rows or an OFFSET",
+                "take the first by ORDER BY … LIMIT 1, or an aggregate such as max(…)",
+            ],
+        ];
+        let [_, where_it_stands, hint] = CASES.into_iter().find(|[said, ..]| message.contains(said))?;
+        let what = format!(
+            "not supported: a subquery that names a column of the query around it, {where_it_stands}"
+        );
+        Some(Self::new(ErrorKind::Invalid, what).with_hint(hint))
     }
 
     /// What DataFusion, and `optimizer/scalar_subqueries`, say of a subquery with more rows than a value has.
