@@ -18,6 +18,9 @@ const APPLICATIONS_AT_ONCE: usize = 2;
 /// How long applications try everything again once there are no more faults, in seconds; and how long again what they then
 /// still have not given up may take.
 const PATIENCE: u64 = 200;
+/// How long the last removals may take to spread, in seconds. A worker whose orders were lost on their way notices that after
+/// 12 s. Then it is told of two shuffles at a time, each time after up to 3 s, and there may be 30.
+const REMOVALS_SPREAD: u64 = 12 + 30 / 2 * 3 + 5;
 
 /// The longest that a master and a worker may be cut off together before the data there may be deleted; heartbeats here come
 /// with delays.
@@ -387,8 +390,7 @@ impl World {
             let left = jobs.find(|job| !job.is_over()).map(|job| (&job.key, job.stage));
             assert!(seconds < 2 * PATIENCE || left.is_none(), "{left:?} does not come to an end");
         }
-        // Time for the last removals to spread.
-        self.pass(15);
+        self.pass(REMOVALS_SPREAD);
         self.check_the_living();
         self.end_all();
         // As long as the silence of the last silent application may last, twice: once more for what only workers knew.
