@@ -255,7 +255,7 @@ impl Application {
 
     fn ask_for_slots(&mut self, scene: &mut Scene, shuffle: i32) {
         let (application, job) = (self.id.clone(), &self.jobs[&shuffle]);
-        if job.dropped {
+        if job.dropped || job.is_over() {
             return;
         }
         let request = SlotRequest {

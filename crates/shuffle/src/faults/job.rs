@@ -156,9 +156,14 @@ impl Job {
         }
     }
 
+    /// The fewest workers on which it can be.
+    pub fn workers_min(&self) -> usize {
+        if self.replicate { 2 } else { 1 }
+    }
+
     /// No worker is left. That does not matter to one whose winners have delivered everything.
-    fn fail(&mut self, scene: &mut Scene) {
-        if matches!(self.stage, Stage::Reserving | Stage::Running) {
+    pub fn fail(&mut self, scene: &mut Scene) {
+        if matches!(self.stage, Stage::Asking | Stage::Reserving | Stage::Running) {
             scene.count(Event::GaveUp);
             self.stage = Stage::Failed;
         }

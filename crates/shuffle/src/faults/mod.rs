@@ -12,6 +12,7 @@
 //!
 //! ```text
 //! YEOUL_FAULTS=1000000 cargo test --release -p yeoul-shuffle --lib faults -- --nocapture    # at least that many faults
+//! YEOUL_FAULTS_FROM=20000 YEOUL_FAULTS=1000000 cargo test --release -p yeoul-shuffle --lib faults -- --nocapture    # of later seeds
 //! YEOUL_FAULT_SEED=17 cargo test --release -p yeoul-shuffle --lib faults -- --nocapture     # one run again
 //! ```
 //!
@@ -58,11 +59,13 @@ fn every_batch_is_read_once_or_its_loss_is_reported_and_nothing_stays() {
         return;
     }
     let least = setting("YEOUL_FAULTS").unwrap_or(FAULTS);
+    let first = setting("YEOUL_FAULTS_FROM").unwrap_or(0);
     let (mut tally, mut worlds) = (Tally::default(), 0);
     while tally.faults() < least {
-        match catch_unwind(AssertUnwindSafe(|| run(worlds))) {
+        let seed = first + worlds;
+        match catch_unwind(AssertUnwindSafe(|| run(seed))) {
             Ok(found) => tally.add(&found),
-            Err(_) => panic!("the world of YEOUL_FAULT_SEED={worlds} broke a promise, see above"),
+            Err(_) => panic!("the world of YEOUL_FAULT_SEED={seed} broke a promise, see above"),
         }
         worlds += 1;
     }

@@ -205,7 +205,18 @@ impl Worker {
 
     /// Whether one of its disks is dead, and so its files stay.
     pub fn keeps_files(&self) -> bool {
-        self.disk_is_dead || self.deleting.values().any(|(until, _)| *until == Duration::MAX)
+        self.disk_is_dead || self.confirms_nothing()
+    }
+
+    /// Whether files that stay keep it from confirming orders.
+    fn confirms_nothing(&self) -> bool {
+        self.deleting.values().any(|(until, _)| *until == Duration::MAX)
+    }
+
+    /// Whether the master may have a reason for not granting it to a new shuffle of this number: it holds an earlier one, or
+    /// may still be about to carry out an order that was dropped, which may have been about the number.
+    pub fn may_be_denied(&self, again: &ShuffleKey) -> bool {
+        self.shuffles.contains_key(again) || self.confirms_nothing()
     }
 
     /// What its timers do.

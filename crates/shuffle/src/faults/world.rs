@@ -15,6 +15,12 @@ use crate::master::state::Limits;
 use crate::report::Command;
 
 const APPLICATIONS_AT_ONCE: usize = 2;
+/// How long applications try everything again once there are no more faults, in seconds; and how long again what they then
+/// still have not given up may take.
+const PATIENCE: u64 = 200;
+/// How long the last removals may take to spread, in seconds. A worker whose orders were lost on their way notices that after
+/// 12 s. Then it is told of two shuffles at a time, each time after up to 3 s, and there may be 30.
+const REMOVALS_SPREAD: u64 = 12 + 30 / 2 * 3 + 5;
 
 /// The longest that a master and a worker may be cut off together before the data there may be deleted; heartbeats here come
 /// with delays.
@@ -376,10 +382,15 @@ impl World {
         while self.applications.iter().any(|application| application.works() && !application.is_over()) {
             self.pass(1);
             seconds += 1;
-            assert!(seconds < 400, "a shuffle does not come to an end");
+            if seconds >= PATIENCE {
+                self.give_up_denied();
+            }
+            let works = |application: &&Application| application.works();
+            let mut jobs = self.applications.iter().filter(works).flat_map(|found| found.jobs.values());
+            let left = jobs.find(|job| !job.is_over()).map(|job| (&job.key, job.stage));
+            assert!(seconds < 2 * PATIENCE || left.is_none(), "{left:?} does not come to an end");
         }
-        // Time for the last removals to spread.
-        self.pass(15);
+        self.pass(REMOVALS_SPREAD);
         self.check_the_living();
         self.end_all();
         // As long as the silence of the last silent application may last, twice: once more for what only workers knew.
@@ -393,6 +404,21 @@ impl World {
         assert_eq!(self.master.state.applications().len(), 0, "an application that ended is still known");
         assert_eq!(self.master.state.shuffle_count(), 0);
         assert_eq!(self.master.state.workers_available(), self.workers.len(), "a worker did not come back");
+    }
+
+    /// Applications give up a number that was used before if the master has reasons to deny it too many workers, as clients
+    /// do after a few refusals. A master that was killed after it had granted the number does not know who was listed: who
+    /// held something of the earlier shuffle then may keep it for as long as the number is registered. If a disk of another
+    /// worker is dead as well, there may be nobody left.
+    fn give_up_denied(&mut self) {
+        let (scene, workers) = (&mut self.scene, &self.workers);
+        let jobs = self.applications.iter_mut().flat_map(|application| application.jobs.values_mut());
+        for job in jobs.filter(|job| job.stage == Stage::Asking && job.is_again) {
+            let granted = workers.iter().filter(|worker| !worker.may_be_denied(&job.key)).count();
+            if granted < job.workers_min() {
+                job.fail(scene);
+            }
+        }
     }
 
     /// Lets time pass.
