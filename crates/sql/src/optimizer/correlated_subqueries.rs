@@ -181,7 +181,16 @@ fn mend(subquery: &mut Subquery, place: Place, names: &AliasGenerator) -> Result
     let check = Check { place, outer: &outer };
     let plan = with_keys(subquery.subquery.as_ref().clone(), place, names)?.transform_data(|plan| {
         let lifted = check.check(&plan)?;
-        with_own_names(plan, &lifted, names)
+        if !lifted.groups_others {
+            return with_own_names(plan, &lifted.columns, names);
+        }
+        if namesakes(&lifted.columns, &plan.schema().columns()).is_empty() {
+            return Ok(Transformed::no(plan));
+        }
+        Err(refused(
+            "by another comparison than =, below an aggregate",
+            "join and group in FROM: … FROM a LEFT JOIN b ON b.day < a.day GROUP BY a.id",
+        ))
     })?;
     check.check_namesakes(&plan.data)?;
     if plan.transformed {
@@ -283,6 +292,9 @@ struct Lifted {
     keys: Vec<Column>,
     /// Whether a condition is something else than `key = outer column`.
     has_others: bool,
+    /// Whether such a condition lies below an aggregate: DataFusion joins by it only if it can make others of it, which may not
+    /// be about the same columns.
+    groups_others: bool,
     /// Whether it is lifted over an aggregate without `GROUP BY`, which gives a row even if no row meets the conditions.
     is_over_one_row: bool,
 }
@@ -293,6 +305,7 @@ impl Lifted {
         self.columns.extend(other.columns);
         self.keys.extend(other.keys);
         self.has_others |= other.has_others;
+        self.groups_others |= other.groups_others;
         self.is_over_one_row |= other.is_over_one_row;
         self
     }
@@ -311,18 +324,18 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    /// The subquery's own columns in its conditions on outer ones.
+    /// What is lifted to its top.
     ///
     /// # Errors
     /// `Invalid` if DataFusion would make something else of the subquery.
-    fn check(&self, plan: &LogicalPlan) -> Result<Vec<Column>> {
+    fn check(&self, plan: &LogicalPlan) -> Result<Lifted> {
         let lifted = self.lifted(plan)?;
         match self.place {
             Place::Members | Place::Exists => self.check_limits(plan),
             Place::Value => self.check_groups(plan),
             Place::InnerLateral | Place::LeftLateral => self.check_names(plan.schema().columns().iter()),
         }?;
-        Ok(lifted.columns)
+        Ok(lifted)
     }
 
     /// What [`with_own_names`] leaves: a name that is not a column's own, but another's of the same name, is an error to DataFusion.
@@ -379,7 +392,7 @@ impl Check<'_> {
         let inputs = plan.inputs().into_iter().map(|input| self.lifted(input));
         let inputs = inputs.collect::<Result<Vec<_>>>()?;
         let is_lost = matches!(plan, LogicalPlan::Join(join) if is_lost_in_join(join, &inputs));
-        let below = inputs.into_iter().reduce(Lifted::and).unwrap_or_default();
+        let mut below = inputs.into_iter().reduce(Lifted::and).unwrap_or_default();
         if is_lost {
             return Err(refused(
                 "on a side of an outer join, EXCEPT or INTERSECT that only adds to the other side's rows",
@@ -399,13 +412,9 @@ impl Check<'_> {
             }
             _ => {}
         }
+        below.groups_others |= below.has_others
+            && matches!(plan, LogicalPlan::Aggregate(aggregate) if !aggregate.aggr_expr.is_empty());
         match plan {
-            LogicalPlan::Aggregate(aggregate) if below.has_others && !aggregate.aggr_expr.is_empty() => {
-                Err(refused(
-                    "by another comparison than =, below an aggregate",
-                    "join and group in FROM: … FROM a LEFT JOIN b ON b.day < a.day GROUP BY a.id",
-                ))
-            }
             LogicalPlan::Aggregate(aggregate) if aggregate.group_expr.is_empty() => self.over_one_row(below),
             LogicalPlan::Aggregate(aggregate)
                 if matches!(aggregate.group_expr.as_slice(), [Expr::GroupingSet(_)]) =>

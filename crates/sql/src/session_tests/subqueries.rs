@@ -480,6 +480,16 @@ fn a_value_is_looked_up_without_an_aggregate() {
 }
 
 #[test]
+fn what_alternatives_have_in_common_is_compared_below_an_aggregate() {
+    for bench in benches() {
+        make_both(&bench);
+        let either = "(s.k = t.k AND m = 1) OR (s.k = t.k AND m = 2)";
+        let two = format!("SELECT k FROM t WHERE (SELECT count(*) FROM s WHERE {either}) > 1");
+        assert_answers(&bench, &[(&two, &["1"])]);
+    }
+}
+
+#[test]
 fn a_value_is_computed_once_for_each_row() {
     for bench in benches() {
         bench.sql("CREATE TABLE used AS SELECT value AS id FROM range(0, 50)");
