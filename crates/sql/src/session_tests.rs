@@ -7,6 +7,7 @@ mod names;
 mod orders;
 mod parquet_folders;
 mod subqueries;
+mod subqueries_answered;
 mod written;
 
 use std::fs;
