@@ -310,21 +310,25 @@ fn a_folder_that_cannot_be_listed_costs_what_is_in_it() {
     });
 }
 
+/// In each of two directories a location with a batch of this map, and its seal.
+async fn sealed_in_each_directory(store: &Arc<Store>, shuffle: &Arc<Shuffle>, map: i32) {
+    for directory in [0, 1] {
+        reserve(shuffle, directory..directory + 1);
+        assert!(append(store, shuffle, directory, &batch(map, 0, 1, 1000)));
+        assert!(spill(store, directory as usize).await.unwrap());
+        commit(shuffle, directory + 1);
+        let other = &store.directories()[1 - directory as usize];
+        other.hangs();
+        assert!(store.write_seals(shuffle, STEP_MAX).await);
+        other.probe().unwrap();
+    }
+}
+
 #[test]
 fn what_may_be_on_a_disk_that_is_left_out_is_not_lost() {
     with_store(async |place, store| {
-        // In each directory a location with its seal.
         let (shuffle, _) = pushed(&store, "app", &[1000]);
-        for directory in [0, 1] {
-            reserve(&shuffle, directory..directory + 1);
-            assert!(append(&store, &shuffle, directory, &batch(7, 0, 1, 1000)));
-            assert!(spill(&store, directory as usize).await.unwrap());
-            commit(&shuffle, directory + 1);
-            let other = &store.directories()[1 - directory as usize];
-            other.hangs();
-            assert!(store.write_seals(&shuffle, STEP_MAX).await);
-            other.probe().unwrap();
-        }
+        sealed_in_each_directory(&store, &shuffle, 7).await;
         let far = store.directories()[1].root().to_owned();
         drop((store, shuffle));
         let away = far.with_extension("away");
@@ -380,17 +384,7 @@ fn what_was_not_seen_of_a_shuffle_goes_with_it() {
     with_store(async |place, store| {
         let key = ShuffleKey::new("app", 1);
         let shuffle = store.find_or_insert(&key).unwrap();
-        // In each directory a location with its seal.
-        for directory in [0, 1] {
-            reserve(&shuffle, directory..directory + 1);
-            assert!(append(&store, &shuffle, directory, &batch(0, 0, 1, 1000)));
-            assert!(spill(&store, directory as usize).await.unwrap());
-            commit(&shuffle, directory + 1);
-            let other = &store.directories()[1 - directory as usize];
-            other.hangs();
-            assert!(store.write_seals(&shuffle, STEP_MAX).await);
-            other.probe().unwrap();
-        }
+        sealed_in_each_directory(&store, &shuffle, 0).await;
         let far = store.directories()[1].root().to_owned();
         drop((store, shuffle));
         let store = open(&place);
