@@ -144,7 +144,8 @@ async fn a_worker_that_opens_no_more_streams_has_lost_nothing() {
         ..Default::default()
     };
     let mut open = Vec::new();
-    let refused = loop {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let error = loop {
         let body = Message::of(&list).to_bare();
         let answer = client.request(&fetch, header.clone(), body, within).await.unwrap();
         let answer: proto::OpenStreamListResponse = decoded(answer);
@@ -155,13 +156,16 @@ async fn a_worker_that_opens_no_more_streams_has_lost_nothing() {
                 None => refused = stream.error_msg,
             }
         }
-        if !refused.is_empty() {
-            break refused;
+        if refused.is_empty() {
+            continue;
+        }
+        assert!(refused.contains("streams are open"), "{refused}");
+        // The limit follows what this process holds: where another test gave memory back there is room again.
+        match shuffle.reader(PartitionId(0), ..).unwrap().next().await {
+            Err(error) => break error,
+            Ok(_) => assert!(Instant::now() < deadline, "a reader opens streams that others are refused"),
         }
     };
-    assert!(refused.contains("streams are open"), "{refused}");
-    let mut reader = shuffle.reader(PartitionId(0), ..).unwrap();
-    let error = reader.next().await.expect_err("it opens no more");
     assert_eq!(error.kind(), Kind::Unavailable, "{error}");
 
     for stream_id in open {
