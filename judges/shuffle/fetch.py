@@ -50,6 +50,16 @@ def compiled(source: pathlib.Path) -> pathlib.Path:
     return folder
 
 
+def agent(source: pathlib.Path) -> pathlib.Path:
+    """The jar with a Java agent, a class without a package."""
+    folder, name = compiled(source), source.stem
+    manifest, jar = folder / f"{name}.mf", folder / f"{name}.jar"
+    manifest.write_text(f"Premain-Class: {name}\n")
+    classes = [found.name for found in sorted(folder.glob(f"{name}*.class"))]
+    subprocess.run(["jar", "cfm", jar, manifest, *classes], cwd=folder, check=True)
+    return jar
+
+
 def tpch(scale: float) -> pathlib.Path:
     """TPC-H tables as Parquet, one file a table."""
     folder = CACHE / f"tpch-{scale:g}"

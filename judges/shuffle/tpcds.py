@@ -4,7 +4,8 @@ Usage: tpcds.py [--scale N] [--passes N] [--clients A,B] [--only q1,q2,…] [--m
 exits 1 if an answer differs, or one of our workers held more memory than it was given
 
 Two clients, one after the other: the stock client with default settings, and with its two waits of 50 ms set to 1 ms.
-Each has a master and two workers of its own, and runs beside a session with Spark's own sort shuffle, both of them
+A third, "short sleeps", is not among them unless it is named: the first one, but changed, so that it sleeps for 1 ms
+wherever it sleeps for 50 (ShortSleeps.java). It tells what of the time is the client's own and not the servers'. Each has a master and two workers of its own, and runs beside a session with Spark's own sort shuffle, both of them
 `local-cluster[2,1,3072]`. The first pass warms up; of the others the best counts. Takes about an hour, and 16 GiB for
 itself: with three such sessions the system would page from disk, and the shortest waits would take seconds.
 
@@ -36,6 +37,7 @@ CLIENTS = {
         "spark.celeborn.client.push.takeTaskWaitInterval": "1ms",
     },
 }
+CHANGED = "short sleeps"
 SPARK = {"spark.master": "local-cluster[2,1,3072]", "spark.executor.memory": "3072m"}
 # Of the queries that take longer than this natively, the report names those that ours slows down most.
 LONG_SECONDS = 2
@@ -84,6 +86,14 @@ def tables(scale: float) -> pathlib.Path:
     return folder
 
 
+def settings(client: str) -> dict:
+    """What a client is given besides the servers' address."""
+    if client != CHANGED:
+        return CLIENTS[client]
+    agent = f"-javaagent:{fetch.agent(pathlib.Path(__file__).with_name('ShortSleeps.java'))}"
+    return {"spark.driver.extraJavaOptions": agent, "spark.executor.extraJavaOptions": agent}
+
+
 def judge(name: str, answers: dict[str, list[dict]]) -> list[str]:
     """The clients' wrong answers. A query can be judged only if Spark itself always answers the same."""
     errors = [answer["error"] for answer in answers["native"] if "rows" not in answer]
@@ -105,14 +115,15 @@ def main() -> int:
     parser.add_argument("--scale", type=float, default=1)
     parser.add_argument("--passes", type=int, default=2)
     parser.add_argument("--only", default="")
-    parser.add_argument("--clients", default=",".join(CLIENTS), help="one or both of: " + ", ".join(CLIENTS))
+    known = [*CLIENTS, CHANGED]
+    parser.add_argument("--clients", default=",".join(CLIENTS), help="some of: " + ", ".join(known))
     parser.add_argument("--memory", type=int, default=48, metavar="MIB", help="of each of our workers")
     parser.add_argument("--celeborn", type=pathlib.Path, metavar="HOME", help="a distribution of Celeborn, as a peer of ours")
     parser.add_argument("--json", type=pathlib.Path)
     options = parser.parse_args()
     clients = options.clients.split(",")
-    if options.passes < 1 or not set(clients) <= set(CLIENTS):
-        parser.error(f"--passes is at least 1, and --clients one or both of: {', '.join(CLIENTS)}")
+    if options.passes < 1 or not set(clients) <= set(known):
+        parser.error(f"--passes is at least 1, and --clients some of: {', '.join(known)}")
     data = tables(options.scale)
     queries = stock_spark.chosen(options.only, stock_spark.queries("tpcds"))
     rows, wrong = [], []
@@ -144,7 +155,7 @@ def main() -> int:
 def contest(client: str, cluster: Servers, data: pathlib.Path, queries: list[str], passes: int):
     """The seconds and the answers of Spark's own shuffle and of a client, query by query in turn."""
     times, answers = {}, {pathlib.Path(query).stem: {} for query in queries}
-    ours = stock_spark.celeborn(cluster.endpoint, False) | CLIENTS[client]
+    ours = stock_spark.celeborn(cluster.endpoint, False) | settings(client)
     with (
         Session("native", {}, data, cluster.folder) as native,
         Session(client, ours, data, cluster.folder) as through_ours,
