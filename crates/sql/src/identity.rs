@@ -1,11 +1,11 @@
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use datafusion::arrow::array::Array;
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::Result;
 use datafusion::common::utils::take_function_args;
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use yeoul_base::ErrorKind;
 
@@ -16,6 +16,8 @@ use crate::Error;
 pub(crate) enum Identity {
     /// A float, which may be out of the range that a file notes.
     AnyFloat,
+    /// A column of which nothing is to be known but whether it may be null: not that its values differ, or determine others.
+    Alone,
     /// The value of a subquery, which is null if that has no row.
     Nullable,
     /// A key of `PARTITIONED BY`: null is refused.
@@ -32,6 +34,7 @@ impl ScalarUDFImpl for Identity {
     fn name(&self) -> &str {
         match self {
             Self::AnyFloat => "any_float",
+            Self::Alone => "alone",
             Self::Nullable => "nullable",
             Self::PartitionKey => "partition_key",
         }
@@ -45,6 +48,12 @@ impl ScalarUDFImpl for Identity {
     fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
         let [kind] = take_function_args(self.name(), arguments)?;
         Ok(kind.clone())
+    }
+
+    fn return_field_from_args(&self, arguments: ReturnFieldArgs) -> Result<FieldRef> {
+        let [of] = take_function_args(self.name(), arguments.arg_fields)?;
+        let may_be_null = *self != Self::Alone || of.is_nullable();
+        Ok(Arc::new(Field::new(self.name(), of.data_type().clone(), may_be_null)))
     }
 
     fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {

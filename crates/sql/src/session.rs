@@ -47,6 +47,7 @@ use crate::optimizer::parts_apart::PartsApart;
 use crate::optimizer::scalar_subqueries::ScalarSubqueries;
 use crate::optimizer::set_operations::SetOperations;
 use crate::optimizer::unbounded_floats::UnboundedFloats;
+use crate::optimizer::unnesting::Unnesting;
 use crate::replaced_table::ReplacedTable;
 use crate::settings::{check_set, session_config};
 use crate::{Error, Options, Result, reading, suggest};
@@ -385,7 +386,7 @@ fn context(options: &Options, runtime: Arc<RuntimeEnv>) -> Result<(SessionContex
     state.register_file_format(Arc::new(OwnFormatFactory::<ParquetFormat>::new()), true)?;
     let state = CorrelatedSubqueries::add_to(InSubqueries::add_to(NullEqualJoins::add_to(state)));
     let state = PartsApart::add_to(FencedLimits::add_to(GrandTotals::add_to(state)));
-    let state = GroupingSets::add_to(state);
+    let state = Unnesting::add_to(GroupingSets::add_to(state));
     let files = Arc::new(FileTables::default());
     let catalogs = DynamicFileCatalog::new(
         Arc::clone(state.catalog_list()),

@@ -8,6 +8,7 @@ mod orders;
 mod parquet_folders;
 mod subqueries;
 mod subqueries_answered;
+mod subqueries_unnested;
 mod written;
 
 use std::fs;

@@ -103,7 +103,7 @@ fn lateral_in(right: &mut Arc<LogicalPlan>) -> Option<&mut Subquery> {
 
 /// Makes a filter above an inner join of its conditions on outer columns, and of those with subqueries. DataFusion would move them
 /// to one of its sides first, and below an alias there, where an outer column may have a namesake.
-fn above_inner_join(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+pub(super) fn above_inner_join(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let mut join = match node {
         LogicalPlan::Join(join) if join.join_type == JoinType::Inner => join,
         other => return Ok(Transformed::no(other)),

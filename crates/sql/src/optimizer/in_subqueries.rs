@@ -262,7 +262,7 @@ fn any(rows: LogicalPlanBuilder) -> Result<Expr> {
 }
 
 /// An expression of the query around a subquery, within that.
-fn outer(expr: Expr, schema: &DFSchema) -> Result<Expr> {
+pub(super) fn outer(expr: Expr, schema: &DFSchema) -> Result<Expr> {
     let expr = expr.transform(|expr| match expr {
         Expr::Column(column) => {
             let field = Arc::clone(schema.field_from_column(&column)?);

@@ -16,6 +16,7 @@
 //! - [`set_operations`]: `INTERSECT ALL` and `EXCEPT ALL`, which count, and the names of a `UNION`'s inputs;
 //! - [`spilling_joins`]: replaces hash joins with joins that spill, once memory has run out;
 //! - [`unbounded_floats`]: prunes nothing by Parquet's ranges of floats, which leave out NaN;
+//! - [`unnesting`]: subqueries that DataFusion cannot join, as joins with the distinct values of their outer columns;
 //! - [`value_subqueries`]: `IN`, `EXISTS`, `ANY` and `ALL` as values, outside filters.
 
 pub(crate) mod correlated_subqueries;
@@ -34,4 +35,5 @@ pub(crate) mod scalar_subqueries;
 pub(crate) mod set_operations;
 pub(crate) mod spilling_joins;
 pub(crate) mod unbounded_floats;
+pub(crate) mod unnesting;
 mod value_subqueries;

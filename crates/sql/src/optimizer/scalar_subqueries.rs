@@ -51,20 +51,36 @@ fn aggregated(mut subquery: Subquery) -> Result<Transformed<Expr>> {
         return Ok(Transformed::no(Expr::ScalarSubquery(subquery)));
     };
     let name = subquery.subquery.schema().field(0).name().clone();
-    let input = LogicalPlanBuilder::new_from_arc(input);
-    let none = Vec::<Expr>::new();
-    let value = first_value(value, order);
     let expr = if is_only {
-        subquery.subquery = Arc::new(input.aggregate(none, [value.alias(name)])?.build()?);
+        let input = LogicalPlanBuilder::new_from_arc(input);
+        let first = first_value(value, order).alias(name);
+        subquery.subquery = Arc::new(input.aggregate(Vec::<Expr>::new(), [first])?.build()?);
         Expr::ScalarSubquery(subquery)
     } else {
-        let counted = named_struct(vec![lit("value"), ident(VALUE), lit("rows"), ident(ROWS)]).alias(name);
-        let counted =
-            input.aggregate(none, [value.alias(VALUE), count_all().alias(ROWS)])?.project([counted])?;
-        subquery.subquery = Arc::new(counted.build()?);
-        ScalarUDF::from(OnlyValue).call(vec![Expr::ScalarSubquery(subquery)])
+        subquery.subquery = Arc::new(counted(input, value, order, name)?);
+        only_value(Expr::ScalarSubquery(subquery))
     };
     Ok(Transformed::yes(expr))
+}
+
+/// The first value of a plan's rows with their number, for [`only_value`].
+pub(super) fn counted(
+    input: Arc<LogicalPlan>,
+    value: Expr,
+    order: Vec<SortExpr>,
+    name: String,
+) -> Result<LogicalPlan> {
+    let first = first_value(value, order).alias(VALUE);
+    let counted = named_struct(vec![lit("value"), ident(VALUE), lit("rows"), ident(ROWS)]).alias(name);
+    LogicalPlanBuilder::new_from_arc(input)
+        .aggregate(Vec::<Expr>::new(), [first, count_all().alias(ROWS)])?
+        .project([counted])?
+        .build()
+}
+
+/// The first value of what [`counted`] gives, of which more than one row is an error.
+pub(super) fn only_value(counted: Expr) -> Expr {
+    ScalarUDF::from(OnlyValue).call(vec![counted])
 }
 
 const VALUE: &str = "__value";

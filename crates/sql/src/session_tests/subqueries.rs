@@ -31,18 +31,9 @@ fn what_would_be_asked_of_all_rows_instead_of_some_is_refused() {
     let bench = Bench::new();
     make(&bench, "t", ["k", "v"], &[(1, Some(5)), (2, None)]);
     make(&bench, "s", ["k", "m"], &[(1, Some(5)), (1, None)]);
-    for (subquery, what) in [
-        ("SELECT m FROM s WHERE s.k = t.k OFFSET 1", "LIMIT"),
-        ("SELECT m FROM (SELECT m FROM s WHERE s.k = t.k LIMIT 1) WHERE m > 1", "LIMIT"),
-        ("SELECT max(m) FROM s WHERE s.k = t.k HAVING count(*) = 0", "GROUP BY"),
-        ("SELECT m FROM (SELECT count(*) AS m FROM s WHERE s.k = t.k) WHERE m = 0", "GROUP BY"),
-        ("SELECT row_number() OVER (ORDER BY m) FROM s WHERE s.k = t.k", "window"),
-        ("SELECT row_number() OVER (PARTITION BY k) FROM s WHERE s.k > t.k", "window"),
-        ("SELECT max(m) FROM s WHERE s.k = t.k GROUP BY ROLLUP (s.k)", "ROLLUP"),
-    ] {
-        for predicate in ["v IN", "v NOT IN", "v > 1 OR v NOT IN", "EXISTS", "NOT EXISTS", "v > ANY"] {
-            assert_refused(&bench, &[(&format!("SELECT k FROM t WHERE {predicate} ({subquery})"), what)]);
-        }
+    let rollup = "SELECT max(m) FROM s WHERE s.k = t.k GROUP BY ROLLUP (s.k)";
+    for predicate in ["v IN", "v NOT IN", "v > 1 OR v NOT IN", "EXISTS", "NOT EXISTS", "v > ANY"] {
+        assert_refused(&bench, &[(&format!("SELECT k FROM t WHERE {predicate} ({rollup})"), "ROLLUP")]);
     }
     assert_answers(
         &bench,
@@ -63,44 +54,13 @@ fn a_value_is_of_the_rows_of_its_outer_row() {
     make_both(&bench);
     assert_refused(
         &bench,
-        &[
-            (
-                "SELECT k, (SELECT sum(m) FROM (SELECT m, row_number() OVER (ORDER BY m) AS n FROM s WHERE s.k = t.k) WHERE n = 1) FROM t",
-                "window",
-            ),
-            (
-                "SELECT k, (SELECT max(c) FROM (SELECT count(*) AS c FROM s WHERE s.k = t.k)) FROM t",
-                "GROUP BY",
-            ),
-            ("SELECT k, (SELECT DISTINCT count(*) FROM s WHERE s.k = t.k) FROM t", "GROUP BY"),
-            ("SELECT k, (SELECT count(*) FROM s WHERE s.k = t.k HAVING true) FROM t", "HAVING"),
-            ("SELECT k, (SELECT count(*) FROM s WHERE s.k = t.k HAVING count(*) < t.k) FROM t", "HAVING"),
-            ("SELECT k, (SELECT max(m) FROM s GROUP BY k HAVING k <= t.k) FROM t", "several rows"),
-            ("SELECT k, (SELECT max(m) FROM s WHERE s.k / 2 = t.k GROUP BY s.k) FROM t", "several rows"),
-            (
-                "SELECT k, (SELECT max(m) FROM (SELECT m FROM s WHERE s.k = t.k) AS x) FROM t",
-                "subquery of FROM",
-            ),
-            (
-                "SELECT k, (SELECT max(m) FROM (SELECT * FROM s WHERE s.k / 2 = t.k) AS x) FROM t",
-                "subquery of FROM",
-            ),
-            // A window over the rows of an outer row each would do.
-            (
-                "SELECT x.m FROM t, LATERAL (SELECT m, rank() OVER (ORDER BY m) FROM s WHERE s.k = t.k) AS x",
-                "window",
-            ),
-            ("SELECT x.m FROM t, LATERAL (SELECT DISTINCT m FROM s WHERE s.k <> t.k) AS x", "DISTINCT"),
-            (
-                "SELECT c FROM t, LATERAL (SELECT count(*) AS c FROM s WHERE s.k = t.k GROUP BY ROLLUP (m)) AS x",
-                "ROLLUP",
-            ),
-            (
-                "SELECT c FROM t, LATERAL (SELECT count(*) AS c FROM s WHERE s.k = t.k HAVING count(*) > 0) AS x",
-                "HAVING",
-            ),
-        ],
+        &[(
+            "SELECT c FROM t, LATERAL (SELECT count(*) AS c FROM s WHERE s.k = t.k GROUP BY ROLLUP (m)) AS x",
+            "ROLLUP",
+        )],
     );
+    let several = bench.refused("SELECT k, (SELECT max(m) FROM s GROUP BY k HAVING k <= t.k) FROM t");
+    assert!(several.to_string().contains("more than one row"), "{several}");
     assert_answers(
         &bench,
         &[
@@ -203,38 +163,40 @@ fn an_expression_that_equals_an_outer_column_is_one_key() {
 }
 
 #[test]
-fn a_condition_on_the_side_of_a_join_that_only_adds_is_refused() {
+fn a_condition_on_the_side_of_a_join_that_only_adds_stays_there() {
     let bench = Bench::new();
     make_both(&bench);
     make(&bench, "u", ["j", "k"], &[(1, Some(1)), (2, Some(3))]);
-    let outer_join = "outer join";
-    assert_refused(
+    assert_answers(
         &bench,
         &[
             (
-                "SELECT k FROM t WHERE EXISTS (SELECT 1 FROM u LEFT JOIN (SELECT * FROM s WHERE s.k = t.k) AS x ON x.m = u.j WHERE x.m IS NULL)",
-                outer_join,
+                "SELECT k FROM t WHERE EXISTS (SELECT 1 FROM u LEFT JOIN (SELECT * FROM s WHERE s.k = t.k) AS x ON x.m = u.j WHERE x.m IS NULL) ORDER BY k",
+                &["2", "3"],
             ),
             (
                 "SELECT k FROM t WHERE EXISTS (SELECT 1 FROM u LEFT JOIN s ON s.k = t.k WHERE s.k IS NULL)",
-                outer_join,
+                &["3"],
             ),
             (
                 "SELECT k FROM t WHERE EXISTS (SELECT 1 FROM s RIGHT JOIN u ON s.k = t.k WHERE s.k IS NULL)",
-                outer_join,
+                &["3"],
             ),
             (
                 "SELECT k FROM t WHERE EXISTS (SELECT 1 FROM s FULL JOIN u ON s.k = t.k WHERE s.k IS NULL)",
-                outer_join,
+                &["3"],
             ),
-            ("SELECT (SELECT count(*) FROM u LEFT JOIN s ON s.m = u.j AND s.k = t.k) FROM t", outer_join),
+            (
+                "SELECT (SELECT count(*) FROM u LEFT JOIN s ON s.m = u.j AND s.k = t.k) FROM t",
+                &["2", "2", "2"],
+            ),
             (
                 "SELECT c FROM t, LATERAL (SELECT count(*) AS c FROM u LEFT JOIN s ON s.m = u.j AND s.k = t.k) AS x",
-                outer_join,
+                &["2", "2", "2"],
             ),
             (
-                "SELECT k FROM t WHERE EXISTS (SELECT m, k FROM s EXCEPT SELECT j, k FROM u WHERE u.j = t.k)",
-                "EXCEPT",
+                "SELECT k FROM t WHERE EXISTS (SELECT m, k FROM s EXCEPT SELECT j, k FROM u WHERE u.j = t.k) ORDER BY k",
+                &["1", "2", "3"],
             ),
         ],
     );
@@ -335,20 +297,18 @@ fn an_outer_column_is_not_its_namesake() {
                 ("SELECT t.k FROM t, w WHERE t.k NOT IN (SELECT v FROM t WHERE k = w.j)", &["1"]),
                 ("SELECT t.k FROM t, w WHERE t.k >= ALL (SELECT v FROM t WHERE k = w.j)", &["2"]),
                 ("SELECT t.k FROM t, w WHERE (t.k IN (SELECT v FROM t WHERE k = w.j)) IS FALSE", &["1"]),
+                (
+                    "SELECT t.k FROM t, w WHERE EXISTS (SELECT 1 FROM (SELECT * FROM t WHERE t.k = w.j) AS x WHERE x.v = t.k)",
+                    &["2"],
+                ),
             ],
         );
         assert_refused(
             &bench,
-            &[
-                (
-                    "SELECT t.k FROM t, w WHERE EXISTS (SELECT 1 FROM (SELECT * FROM t WHERE t.k = w.j) AS x WHERE x.v = t.k)",
-                    "'t.k'",
-                ),
-                (
-                    "SELECT y.v FROM w, t, LATERAL (SELECT t.k, x.v FROM t CROSS JOIN (SELECT * FROM t AS u WHERE u.k = t.k) AS x) AS y",
-                    "'t.k'",
-                ),
-            ],
+            &[(
+                "SELECT y.v FROM w, t, LATERAL (SELECT t.k, x.v FROM t CROSS JOIN (SELECT * FROM t AS u WHERE u.k = t.k) AS x) AS y",
+                "'t.k'",
+            )],
         );
     }
 }
@@ -375,31 +335,33 @@ fn a_value_is_computed_once_for_each_row() {
 }
 
 #[test]
-fn a_column_two_queries_out_is_refused() {
+fn a_column_two_queries_out_is_found() {
     let bench = Bench::new();
     make_both(&bench);
     make(&bench, "u", ["k", "z"], &[(1, Some(9)), (2, Some(2))]);
-    let levels = "'t.k' is not";
-    assert_refused(
-        &bench,
-        &[
-            (
-                "SELECT t.k FROM t WHERE t.v NOT IN (SELECT m FROM s WHERE EXISTS (SELECT 1 FROM u WHERE u.k = t.k))",
-                levels,
-            ),
-            (
-                "SELECT t.k FROM t WHERE t.v IN (SELECT m FROM s WHERE EXISTS (SELECT 1 FROM u WHERE u.k = t.k))",
-                levels,
-            ),
-            (
-                "SELECT k FROM t WHERE (SELECT max(m) FROM s WHERE s.k = t.k AND s.m > (SELECT avg(z) FROM u WHERE u.k = t.k)) > 1",
-                levels,
-            ),
-        ],
-    );
     assert_answers(
         &bench,
         &[
+            (
+                "SELECT t.k FROM t WHERE t.v NOT IN (SELECT m FROM s WHERE EXISTS (SELECT 1 FROM u WHERE u.k = t.k)) ORDER BY k",
+                &["1", "3"],
+            ),
+            (
+                "SELECT t.k FROM t WHERE t.v IN (SELECT m FROM s WHERE EXISTS (SELECT 1 FROM u WHERE u.k = t.k))",
+                &["2"],
+            ),
+            (
+                "SELECT k FROM t WHERE (SELECT max(m) FROM s WHERE s.k = t.k AND s.m > (SELECT avg(z) FROM u WHERE u.k = t.k)) > 1",
+                &[],
+            ),
+            (
+                "SELECT k FROM t WHERE (SELECT max(m) FROM s WHERE s.k = t.k AND s.m < (SELECT avg(z) FROM u WHERE u.k = t.k)) > 1",
+                &["1"],
+            ),
+            (
+                "SELECT x.c FROM t, LATERAL (SELECT count(*) AS c FROM s WHERE EXISTS (SELECT 1 FROM u WHERE u.k = t.k)) AS x ORDER BY t.k",
+                &["3", "3", "0"],
+            ),
             (
                 "SELECT t.k FROM t WHERE (SELECT max(z) FROM u WHERE u.k = t.k) NOT IN (SELECT m FROM s)",
                 &["1"],
@@ -411,15 +373,6 @@ fn a_column_two_queries_out_is_refused() {
             ),
         ],
     );
-    for sql in [
-        "SELECT k, v > ALL (SELECT m FROM s) FROM t",
-        "SELECT k, (SELECT m FROM s WHERE s.k = t.k ORDER BY m LIMIT 2) FROM t",
-        "SELECT k FROM t WHERE EXISTS (SELECT 1 FROM s WHERE s.k = t.k UNION ALL SELECT 1 FROM u WHERE u.k = t.k)",
-    ] {
-        let error = bench.refused(sql);
-        assert!(error.to_string().contains("subquery") && !error.to_string().contains("logical"), "{error}");
-        assert!(error.hint().is_some(), "{error}");
-    }
 }
 
 #[test]
