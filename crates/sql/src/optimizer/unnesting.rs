@@ -100,7 +100,8 @@ fn may_be_refused(plan: &LogicalPlan) -> Result<bool> {
 fn has_dependent(plan: &LogicalPlan) -> Result<bool> {
     let mut has_any = false;
     plan.apply_with_subqueries(|node| {
-        has_any |= matches!(node, LogicalPlan::Join(join) if is_lateral(&join.right));
+        // What a LATERAL leaves behind may stand below another node than its join.
+        has_any |= node.inputs().iter().any(|input| matches!(input, LogicalPlan::Subquery(_)));
         node.apply_expressions(|expr| {
             has_any |= expr.exists(|expr| {
                 Ok(match expr {

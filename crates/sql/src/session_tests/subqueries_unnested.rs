@@ -70,6 +70,11 @@ fn a_part_of_a_subquery_looks_at_the_rows_of_its_outer_row() {
                     "SELECT c FROM t, LATERAL (SELECT count(*) AS c FROM s WHERE s.k = t.k HAVING count(*) > 0) AS x ORDER BY k",
                     &["2", "1"],
                 ),
+                // A subquery that names nothing any more, once it is simplified.
+                (
+                    "SELECT x.m FROM t LEFT JOIN LATERAL (SELECT m FROM s WHERE s.k = t.k OR true ORDER BY m LIMIT 0) AS x ON true",
+                    &["", "", ""],
+                ),
             ],
         );
     }
