@@ -3,6 +3,7 @@ import java.io.ByteArrayOutputStream;
 import java.io.DataInputStream;
 import java.io.DataOutputStream;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.lang.instrument.ClassFileTransformer;
 import java.lang.instrument.Instrumentation;
 import java.security.ProtectionDomain;
@@ -29,7 +30,7 @@ public final class ShortSleeps {
             try {
               return isClients ? redirected(bytes) : null;
             } catch (IOException error) {
-              throw new java.io.UncheckedIOException(error);
+              throw new UncheckedIOException(error);
             }
           }
         });
@@ -53,7 +54,8 @@ public final class ShortSleeps {
       places[at] = bytes.length - in.available();
       switch (tags[at]) {
         case UTF8 -> texts[at] = in.readUTF();
-        case CLASS, 8, 16, 19, 20 -> pairs[at] = new int[] {in.readUnsignedShort()}; // also strings, method types, modules, packages
+        // Also strings, method types, modules and packages.
+        case CLASS, 8, 16, 19, 20 -> pairs[at] = new int[] {in.readUnsignedShort()};
         case 15 -> in.skipBytes(3); // a method handle
         case LONG, DOUBLE -> {
           in.skipBytes(8);

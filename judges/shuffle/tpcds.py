@@ -5,7 +5,9 @@ exits 1 if an answer differs, or one of our workers held more memory than it was
 
 Two clients, one after the other: the stock client with default settings, and with its two waits of 50 ms set to 1 ms.
 A third, "short sleeps", is not among them unless it is named: the first one, but changed, so that it sleeps for 1 ms
-wherever it sleeps for 50 (ShortSleeps.java). It tells what of the time is the client's own and not the servers'. Each has a master and two workers of its own, and runs beside a session with Spark's own sort shuffle, both of them
+wherever it sleeps for 50 (ShortSleeps.java). It tells what of the time is the client's own and not the servers'.
+
+Each has a master and two workers of its own, and runs beside a session with Spark's own sort shuffle, both of them
 `local-cluster[2,1,3072]`. The first pass warms up; of the others the best counts. Takes about an hour, and 16 GiB for
 itself: with three such sessions the system would page from disk, and the shortest waits would take seconds.
 
