@@ -27,6 +27,8 @@ use crate::catalog::external_tables::check_there;
 use crate::catalog::files::FileTables;
 use crate::catalog::own_format::OwnFormatFactory;
 use crate::catalog::stores::Stores;
+use crate::changes::{Change, ChangedTable};
+use crate::clauses::Questions;
 use crate::column_names::ColumnTexts;
 use crate::copy::null_keys;
 use crate::copy::staged_copy::{StagedCopy, copy_in};
@@ -50,7 +52,7 @@ use crate::optimizer::unbounded_floats::UnboundedFloats;
 use crate::optimizer::unnesting::Unnesting;
 use crate::replaced_table::ReplacedTable;
 use crate::settings::{check_set, session_config};
-use crate::{Error, Options, Result, reading, suggest};
+use crate::{Error, Options, Result, clauses, reading, suggest};
 
 /// One person's or program's engine: its tables, settings and limits. Cheap to share behind an `Arc`.
 pub struct Session {
@@ -147,9 +149,17 @@ impl Session {
     async fn start(&self, sql: &str, keeps_rows: &AtomicBool) -> Result<Answer> {
         self.files.begin_statement();
         let state = self.context.state();
-        let statement = reading::read(sql, &state)?;
+        let mut statement = reading::read(sql, &state)?;
+        // They are those of the text that was written.
         let texts = ColumnTexts::of(&statement);
-        let logical = planned(statement, &state).await?;
+        let questions = clauses::honour(&mut statement, &state)?;
+        if let Some(change) = Change::of(&statement) {
+            let table = ChangedTable::find(&change, &state).await?;
+            let query = planned(change.query, questions, &table.state).await?;
+            check_there(&query, &state).await?;
+            return table.change(query, self.limits.clone()).await;
+        }
+        let logical = planned(statement, questions, &state).await?;
         match &logical {
             LogicalPlan::Statement(Setting::SetVariable(set)) => check_set(&set.variable, &self.options)?,
             LogicalPlan::Statement(Setting::ResetVariable(reset)) => {
@@ -318,12 +328,20 @@ impl std::fmt::Debug for Session {
     }
 }
 
-/// Plans a statement. Columns of one `SELECT` that DataFusion would call the same, and refuse, get names of their own.
-async fn planned(mut statement: Statement, state: &SessionState) -> Result<LogicalPlan> {
+/// Plans a statement, and decides its questions by the columns that planning knows. Columns of one `SELECT` that DataFusion would call
+/// the same, and refuse, get names of their own.
+async fn planned(
+    mut statement: Statement,
+    mut questions: Questions,
+    state: &SessionState,
+) -> Result<LogicalPlan> {
     let mut outcome = state.statement_to_plan(statement.clone()).await;
     let mut first_error = None;
-    for _ in 0..NAMED_APART_MAX {
+    for _ in 0..NAMED_APART_MAX + questions.len() {
         match outcome {
+            Err(error) if questions.decide(&mut statement, &error)? => {
+                outcome = state.statement_to_plan(statement.clone()).await;
+            }
             Err(error) if reading::name_apart(&mut statement, &error) => {
                 first_error.get_or_insert(error);
                 outcome = state.statement_to_plan(statement.clone()).await;

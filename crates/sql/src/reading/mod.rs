@@ -24,6 +24,8 @@ use datafusion::sql::sqlparser::tokenizer::{Location, TokenWithSpan, Tokenizer};
 
 use crate::{Place, Result, Span};
 
+pub(crate) use same_names::normalized;
+
 /// Parses one statement.
 ///
 /// # Errors
@@ -57,7 +59,7 @@ pub(crate) fn name_apart(statement: &mut Statement, error: &DataFusionError) -> 
 }
 
 /// Visits the SQL of a statement, whichever it is.
-fn visit(statement: &mut Statement, visitor: &mut impl VisitorMut<Break = Infallible>) {
+pub(crate) fn visit(statement: &mut Statement, visitor: &mut impl VisitorMut<Break = Infallible>) {
     let ControlFlow::Continue(()) = match statement {
         Statement::Statement(statement) => statement.visit(visitor),
         Statement::CopyTo(copy) => match &mut copy.source {
