@@ -45,6 +45,7 @@ use crate::optimizer::in_subqueries::InSubqueries;
 use crate::optimizer::late_materialization::LateMaterialization;
 use crate::optimizer::limited_groups::LimitedGroups;
 use crate::optimizer::null_equal_joins::NullEqualJoins;
+use crate::optimizer::outer_aggregates::OuterAggregates;
 use crate::optimizer::parts_apart::PartsApart;
 use crate::optimizer::scalar_subqueries::ScalarSubqueries;
 use crate::optimizer::set_operations::SetOperations;
@@ -394,6 +395,7 @@ fn context(options: &Options, runtime: Arc<RuntimeEnv>) -> Result<(SessionContex
         .with_analyzer_rule(Arc::new(ScalarSubqueries))
         .with_analyzer_rule(Arc::new(EmptySubqueries))
         .with_analyzer_rule(Arc::new(SetOperations))
+        .with_analyzer_rule(Arc::new(OuterAggregates))
         .with_physical_optimizer_rule(Arc::new(UnboundedFloats))
         .with_physical_optimizer_rule(Arc::new(LateMaterialization))
         .with_physical_optimizer_rule(Arc::new(LimitedGroups))

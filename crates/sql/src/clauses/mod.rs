@@ -28,6 +28,9 @@ mod statement;
 mod syntax;
 mod ties;
 
+#[cfg(test)]
+mod tests;
+
 use datafusion::execution::SessionState;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::NamedWindowDefinition;
