@@ -133,12 +133,12 @@ impl Session {
     }
 
     /// The error of a statement that reached the memory limit before it answered. Most are still planned then; a
-    /// `CREATE TABLE … AS` does its work then, and `keeps_rows` in memory.
+    /// `CREATE TABLE … AS`, `DELETE` or `UPDATE` does its work then, and `keeps_rows` in memory.
     fn stopped_before_its_answer(&self, keeps_rows: bool) -> Error {
         let error = |text: &str| Error::new(ErrorKind::ResourceExhausted, text);
         if keeps_rows {
             return error("the statement was stopped: the process reached its memory limit").with_hint(
-                "CREATE TABLE … AS keeps its rows in memory; COPY (…) TO 'file.parquet' does not",
+                "a table that CREATE TABLE … AS makes is kept in memory; COPY (…) TO 'file.parquet' writes a file",
             );
         }
         let promise = self.options.memory.map_or(0, ByteSize::as_usize);
@@ -158,6 +158,7 @@ impl Session {
             let table = ChangedTable::find(&change, &state).await?;
             let query = planned(change.query, questions, &table.state).await?;
             check_there(&query, &state).await?;
+            keeps_rows.store(true, Ordering::Relaxed);
             return table.change(query, self.limits.clone()).await;
         }
         let logical = planned(statement, questions, &state).await?;

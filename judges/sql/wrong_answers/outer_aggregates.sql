@@ -29,7 +29,7 @@ SELECT k, (SELECT sum(y) FROM (SELECT DISTINCT ON (g) g, y FROM s WHERE s.k = t.
 SELECT k FROM t WHERE EXISTS (SELECT DISTINCT ON (s.g) s.y FROM s WHERE s.k = t.k);
 --> 1
 --> 2
-SELECT k, y FROM t, LATERAL (SELECT DISTINCT ON (g) g, y FROM s WHERE s.k = t.k ORDER BY g, y) AS d;
+SELECT k, y FROM t, LATERAL (SELECT DISTINCT ON (g) g, y FROM s WHERE s.k = t.k order by g, y) AS d;
 --> 1 | 5
 --> 1 | 6
 --> 2 | 8

@@ -186,3 +186,57 @@ fn check_nulls(field: &Field, values: &dyn Array) -> Result<()> {
         format!("column '{}' is NOT NULL, and would have a null", field.name()),
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::array::Int64Array;
+
+    use super::*;
+
+    fn table() -> Arc<dyn TableProvider> {
+        let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
+        let batch = |numbers: Vec<i64>| {
+            RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(Int64Array::from(numbers))]).unwrap()
+        };
+        let partitions = vec![vec![batch(vec![10, 11]), batch(vec![12])], vec![batch(vec![13, 14])]];
+        Arc::new(MemTable::try_new(Arc::clone(&schema), partitions).unwrap())
+    }
+
+    fn numbers(batches: &[Vec<RecordBatch>]) -> Vec<Vec<i64>> {
+        let of = |batch: &RecordBatch| {
+            batch.column(0).as_any().downcast_ref::<Int64Array>().unwrap().values().to_vec()
+        };
+        batches.iter().map(|partition| partition.iter().flat_map(of).collect()).collect()
+    }
+
+    #[tokio::test]
+    async fn rows_are_numbered_across_batches_and_partitions() {
+        let rows = NumberedRows::of(table()).await.unwrap();
+        let place = Place { batch: 0, row: 0 };
+        let without = rows.without(&HashMap::from([(1, place), (2, place), (3, place)])).unwrap();
+        assert_eq!(numbers(&without), [vec![10], vec![14]]);
+        let found = RecordBatch::try_from_iter([
+            ("number", Arc::new(UInt64Array::from(vec![4, 0])) as ArrayRef),
+            ("value", Arc::new(Int64Array::from(vec![40, 0])) as ArrayRef),
+        ])
+        .unwrap();
+        let places = HashMap::from([(4, Place { batch: 0, row: 0 }), (0, Place { batch: 0, row: 1 })]);
+        let changed = rows.with_values(&["n".to_owned()], &[found], &places).unwrap();
+        assert_eq!(numbers(&changed), [vec![0, 11, 12], vec![13, 40]]);
+        rows.put(changed).await.unwrap();
+        let rows = NumberedRows::of(Arc::clone(&rows.table)).await.unwrap();
+        assert_eq!(numbers(&rows.batches), [vec![0, 11, 12], vec![13, 40]]);
+    }
+
+    #[tokio::test]
+    async fn rows_that_came_meanwhile_are_not_lost() {
+        let table = table();
+        let rows = NumberedRows::of(Arc::clone(&table)).await.unwrap();
+        let more = rows.batches[0][1].clone();
+        table.downcast_ref::<MemTable>().unwrap().batches[1].write().await.push(more);
+        let error = rows.put(vec![Vec::new(), Vec::new()]).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Conflict);
+        let now = NumberedRows::of(table).await.unwrap();
+        assert_eq!(numbers(&now.batches), [vec![10, 11, 12], vec![13, 14, 12]]);
+    }
+}

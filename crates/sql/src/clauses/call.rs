@@ -151,7 +151,7 @@ impl Walk<'_> {
                 None => break,
             }
         }
-        Err(Clause::WindowUnknown.error_at(name))
+        Err(Clause::WindowUnknown.error_at_name(name))
     }
 
     pub(super) fn window(&mut self, window: &mut WindowSpec) -> Result<()> {
@@ -164,7 +164,7 @@ impl Walk<'_> {
                 || window_frame.is_some()
                 || (!order_by.is_empty() && !window.order_by.is_empty());
             if says_again {
-                return Err(Clause::WindowRefined.error_at(&name));
+                return Err(Clause::WindowRefined.error_at_name(&name));
             }
             window.window_name = window_name;
             window.partition_by = partition_by;
@@ -174,7 +174,7 @@ impl Walk<'_> {
         }
         let WindowSpec { window_name, partition_by, order_by, window_frame } = window;
         if let Some(name) = window_name {
-            return Err(Clause::WindowUnknown.error_at(name));
+            return Err(Clause::WindowUnknown.error_at_name(name));
         }
         self.exprs(partition_by)?;
         self.sort_keys(order_by)?;

@@ -121,7 +121,7 @@ impl Walk<'_> {
                     ColumnOption::Null | ColumnOption::NotNull => Ok(()),
                     ColumnOption::Default(value) => self.expr(value),
                     ColumnOption::PrimaryKey(_) | ColumnOption::Unique(_) => {
-                        Err(Clause::UniqueKey.error_at(name))
+                        Err(Clause::UniqueKey.error_at_name(name))
                     }
                     // Planning refuses those.
                     ColumnOption::ForeignKey(_) | ColumnOption::Check(_) => Ok(()),
@@ -146,7 +146,7 @@ impl Walk<'_> {
                     | ColumnOption::Policy(_)
                     | ColumnOption::Tags(_)
                     | ColumnOption::Srid(_)
-                    | ColumnOption::Invisible => Err(Clause::ColumnOption.error_at(name)),
+                    | ColumnOption::Invisible => Err(Clause::ColumnOption.error_at_name(name)),
                 }
             })
         })
@@ -190,7 +190,7 @@ pub(super) fn check_schema(name: &SchemaName) -> Result<()> {
     match name {
         SchemaName::Simple(_) => Ok(()),
         SchemaName::UnnamedAuthorization(owner) | SchemaName::NamedAuthorization(_, owner) => {
-            Err(Clause::SchemaOption.error_at(owner))
+            Err(Clause::SchemaOption.error_at_name(owner))
         }
     }
 }

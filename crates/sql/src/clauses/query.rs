@@ -29,6 +29,7 @@ impl Walk<'_> {
     }
 
     pub(super) fn query(&mut self, query: &mut Query) -> Result<()> {
+        let may_make_a_table = mem::replace(&mut self.may_make_a_table, false);
         order_all_columns(query);
         honour_fetch(query)?;
         if self.is_inside {
@@ -54,6 +55,7 @@ impl Walk<'_> {
         if let Some(with) = with {
             self.with(with, &twice)?;
         }
+        self.may_make_a_table = may_make_a_table;
         self.set_expr(body)?;
         let windows = mem::replace(&mut self.windows, windows_of(body));
         let ordered = order_by.as_mut().map_or(Ok(()), |order_by| self.order_by(order_by));
@@ -84,7 +86,7 @@ impl Walk<'_> {
             };
             if may_be_others {
                 if twice.contains(&name) {
-                    return Err(Clause::VolatileCte.error_at(&alias.name));
+                    return Err(Clause::VolatileCte.error_at_name(&alias.name));
                 }
                 volatile.insert(name);
             }
@@ -266,7 +268,7 @@ fn honour_tail(cte: &mut Cte) -> Result<()> {
         SetQuantifier::All | SetQuantifier::Distinct | SetQuantifier::None => false,
     };
     if is_recursive && by_name {
-        return Err(Clause::RecursiveByName.error_at(&cte.alias.name));
+        return Err(Clause::RecursiveByName.error_at_name(&cte.alias.name));
     }
     let Query {
         with,
@@ -289,7 +291,7 @@ fn honour_tail(cte: &mut Cte) -> Result<()> {
         return Ok(());
     }
     if is_recursive {
-        return Err(Clause::RecursiveTail.error_at(&cte.alias.name));
+        return Err(Clause::RecursiveTail.error_at_name(&cte.alias.name));
     }
     let empty = plain(SetExpr::Select(Box::new(all_of(Vec::new()))));
     let query = mem::replace(cte.query.as_mut(), empty);

@@ -14,8 +14,7 @@ use datafusion::common::{Column, DataFusionError, SchemaError};
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
     ExcludeSelectItem, Expr, Ident, JoinConstraint, JoinOperator, ObjectName, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, TableFactor, TableWithJoins, VisitMut, VisitorMut,
-    WildcardAdditionalOptions,
+    SelectItemQualifiedWildcardKind, TableFactor, TableWithJoins, VisitorMut, WildcardAdditionalOptions,
 };
 
 use super::refused::Clause;
@@ -179,7 +178,7 @@ fn decide_wildcard(options: &mut WildcardAdditionalOptions, names: &HashSet<&str
     let replaced = options.opt_replace.iter().flat_map(|replace| &replace.items);
     for replaced in replaced {
         if !names.contains(replaced.column_name.value.as_str()) {
-            return Err(Clause::WildcardMissing.error_at(&replaced.column_name));
+            return Err(Clause::WildcardMissing.error_at_name(&replaced.column_name));
         }
     }
     let Some(ilike) = options.opt_ilike.take() else { return Ok(()) };

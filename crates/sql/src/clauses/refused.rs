@@ -1,6 +1,6 @@
 //! The clauses that the parser knows, that nobody plans, and that are therefore refused: their names, and what to write instead.
 
-use datafusion::sql::sqlparser::ast::{FunctionArguments, Spanned};
+use datafusion::sql::sqlparser::ast::{FunctionArguments, Ident, Spanned};
 use datafusion::sql::sqlparser::tokenizer::Span as ParsedSpan;
 use yeoul_base::ErrorKind;
 
@@ -135,6 +135,11 @@ impl Clause {
     /// The error that refuses it at a place of the statement.
     pub(super) fn error_at(self, node: &impl Spanned) -> Error {
         self.error().with_span(span(node.span()))
+    }
+
+    /// The error that refuses it at a name.
+    pub(super) fn error_at_name(self, name: &Ident) -> Error {
+        self.error().with_span(span(name.span))
     }
 }
 

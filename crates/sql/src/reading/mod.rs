@@ -2,12 +2,14 @@
 //!
 //! - [`chains`]: thousands of operators in a row;
 //! - [`from_first`]: `FROM 'file'` alone;
+//! - [`materialized`]: `WITH x AS [NOT] MATERIALIZED`;
 //! - [`numbers`]: words directly after a number;
 //! - [`precedence`]: the operands of `IS [NOT] DISTINCT FROM`;
 //! - [`same_names`]: columns of one `SELECT` that DataFusion would call the same.
 
 mod chains;
 mod from_first;
+mod materialized;
 mod numbers;
 mod precedence;
 mod same_names;
@@ -37,7 +39,7 @@ pub(crate) fn read(sql: &str, state: &SessionState) -> Result<Statement> {
         .and_then(|dialect| Tokenizer::new(dialect.as_ref(), sql).tokenize_with_location().ok())
         .unwrap_or_default();
     chains::check(&tokens)?;
-    let mut statement = state.sql_to_statement(sql, name)?;
+    let mut statement = state.sql_to_statement(&materialized::blank(sql, &tokens), name)?;
     numbers::check(&tokens)?;
     visit(&mut statement, &mut Corrections);
     Ok(statement)
