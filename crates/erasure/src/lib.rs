@@ -34,6 +34,8 @@ mod error;
 mod field;
 mod kernel;
 mod matrix;
+#[cfg(feature = "measure")]
+pub mod measure;
 mod schema;
 mod stripe;
 mod units;
