@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used)] // what helps a test fails it
 
-use yeoul_base::ErrorKind;
+use yeoul_base::{ErrorKind, SplitMix};
 use yeoul_erasure::{Code, CodeError, Coder, Kernel, Schema, StripeGeometry, UnitIndex, UnitSet};
 
 /// Bytes of a cell: small, no multiple of a vector, and so that every kernel has a rest.
@@ -15,15 +15,10 @@ fn policies() -> Vec<Schema> {
         .to_vec()
 }
 
-/// Bytes that do not repeat, by the generator `splitmix64`.
+/// Bytes that do not repeat.
 fn random_bytes(seed: u64, len: usize) -> Vec<u8> {
-    let word = |at: u64| {
-        let mut word = seed.wrapping_add(at.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (word ^ word >> 31).to_le_bytes()
-    };
-    (0..).flat_map(word).take(len).collect()
+    let mut numbers = SplitMix::new(seed);
+    std::iter::repeat_with(|| numbers.next_u64().to_le_bytes()).flatten().take(len).collect()
 }
 
 /// The units of a range of `len` random bytes, each padded with zeros to the length of the longest.
