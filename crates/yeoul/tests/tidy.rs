@@ -48,8 +48,13 @@ const IO: [&str; 13] = [
 ];
 
 /// Which crates of ours a crate may use. The binary, `yeoul`, may use all.
-const DEPENDENCIES: [(&str, &[&str]); 4] =
-    [("base", &[]), ("shuffle", &["base"]), ("sql", &["base"]), ("bench", &["base", "sql"])];
+const DEPENDENCIES: [(&str, &[&str]); 5] = [
+    ("base", &[]),
+    ("disk", &["base"]),
+    ("shuffle", &["base", "disk"]),
+    ("sql", &["base", "disk"]),
+    ("bench", &["base", "disk", "sql"]),
+];
 
 /// Names that say nothing about what is inside.
 const EMPTY_NAMES: [&str; 6] = ["utils", "util", "helpers", "common", "manager", "misc"];
