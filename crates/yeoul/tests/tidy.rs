@@ -48,12 +48,14 @@ const IO: [&str; 13] = [
 ];
 
 /// Which crates of ours a crate may use. The binary, `yeoul`, may use all.
-const DEPENDENCIES: [(&str, &[&str]); 5] = [
+const DEPENDENCIES: [(&str, &[&str]); 7] = [
     ("base", &[]),
+    ("disk", &["base"]),
     ("erasure", &["base"]),
-    ("shuffle", &["base"]),
-    ("sql", &["base"]),
-    ("bench", &["base", "sql"]),
+    ("net", &["base"]),
+    ("shuffle", &["base", "disk", "net"]),
+    ("sql", &["base", "disk"]),
+    ("bench", &["base", "disk", "sql"]),
 ];
 
 /// Names that say nothing about what is inside.
