@@ -4,11 +4,11 @@ CREATE TABLE t AS SELECT * FROM (VALUES (1, 10), (2, 20), (3, 30)) AS v(k, x);
 CREATE TABLE s AS SELECT * FROM (VALUES (1, 'a', 5), (1, 'a', 7), (1, 'b', 6), (2, 'c', 8)) AS v(k, g, y);
 
 SELECT (SELECT max(t.x)) FROM t;
---> refused: is an aggregate of the query around
+--> refused: which is an aggregate of the query around
 SELECT (SELECT sum(t.x) FROM s) FROM t;
---> refused: is an aggregate of the query around
+--> refused: which is an aggregate of the query around
 SELECT k FROM t WHERE 20 = (SELECT min(t.x) FROM s WHERE s.k = t.k);
---> refused: is an aggregate of the query around
+--> refused: which is an aggregate of the query around
 SELECT (SELECT sum(t.x + s.y) FROM s WHERE s.k = t.k) FROM t;
 --> 48
 --> 28

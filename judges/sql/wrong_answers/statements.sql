@@ -111,6 +111,17 @@ WITH c AS (SELECT random() AS r) SELECT a.r = b.r FROM c AS a, c AS b;
 WITH c AS (SELECT random() AS r) SELECT r < 1 FROM c;
 --> true
 
+-- A table made by a SELECT: by the outermost one.
+SELECT n INTO made FROM t WHERE n < 3;
+WITH c AS (SELECT 5 AS five) SELECT five INTO TEMPORARY made_too FROM c;
+SELECT n + five FROM made, made_too;
+--> 6
+--> 7
+SELECT * FROM (SELECT n INTO lost FROM t) AS s;
+--> refused: INTO within a query
+SELECT n INTO lost FROM t UNION ALL SELECT 1;
+--> refused: INTO within a query
+
 -- Joins without a condition, and without a common column.
 SELECT count(*) FROM t JOIN w;
 --> refused: JOIN without a condition

@@ -128,7 +128,7 @@ clauses! {
 impl Clause {
     /// The error that refuses it.
     pub(super) fn error(self) -> Error {
-        let error = Error::new(ErrorKind::Invalid, format!("{} is not supported", self.name()));
+        let error = Error::new(ErrorKind::Invalid, format!("not supported: {}", self.name()));
         error.with_hint(format!("write instead: {}", self.instead()))
     }
 

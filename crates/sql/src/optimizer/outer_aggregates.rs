@@ -42,7 +42,7 @@ fn check(expr: &Expr) -> Result<()> {
     })?;
     let Some(column) = outer.filter(|_| !has_own) else { return Ok(()) };
     let text = format!(
-        "an aggregate of '{}' alone, in a subquery, is an aggregate of the query around",
+        "not supported: an aggregate of '{}' alone in a subquery, which is an aggregate of the query around it",
         column.name
     );
     Err(Error::new(ErrorKind::Invalid, text)
