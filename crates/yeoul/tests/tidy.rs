@@ -55,7 +55,7 @@ const DEPENDENCIES: [(&str, &[&str]); 7] = [
     ("net", &["base"]),
     ("shuffle", &["base", "disk", "net"]),
     ("sql", &["base", "disk"]),
-    ("bench", &["base", "disk", "sql"]),
+    ("bench", &["base", "disk", "erasure", "shuffle", "sql"]),
 ];
 
 /// Names that say nothing about what is inside.
