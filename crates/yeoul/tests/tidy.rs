@@ -48,10 +48,11 @@ const IO: [&str; 13] = [
 ];
 
 /// Which crates of ours a crate may use. The binary, `yeoul`, may use all.
-const DEPENDENCIES: [(&str, &[&str]); 5] = [
+const DEPENDENCIES: [(&str, &[&str]); 6] = [
     ("base", &[]),
     ("disk", &["base"]),
-    ("shuffle", &["base", "disk"]),
+    ("journal", &["base", "disk"]),
+    ("shuffle", &["base", "disk", "journal"]),
     ("sql", &["base", "disk"]),
     ("bench", &["base", "disk", "sql"]),
 ];
