@@ -48,12 +48,13 @@ const IO: [&str; 13] = [
 ];
 
 /// Which crates of ours a crate may use. The binary, `yeoul`, may use all.
-const DEPENDENCIES: [(&str, &[&str]); 7] = [
+const DEPENDENCIES: [(&str, &[&str]); 8] = [
     ("base", &[]),
     ("disk", &["base"]),
     ("erasure", &["base"]),
     ("net", &["base"]),
-    ("shuffle", &["base", "disk", "net"]),
+    ("journal", &["base", "disk"]),
+    ("shuffle", &["base", "disk", "journal", "net"]),
     ("sql", &["base", "disk"]),
     ("bench", &["base", "disk", "erasure", "shuffle", "sql"]),
 ];
