@@ -99,7 +99,7 @@ pub(super) fn reserve(shuffle: &Shuffle, partitions: impl Iterator<Item = i32>) 
     let wanted: Vec<_> = partitions
         .map(|id| Reservation { file: file(id), peer: None, split: SplitPolicy::default() })
         .collect();
-    shuffle.lock().state.reserve(&wanted, CALM, 100).unwrap();
+    shuffle.lock().state.reserve(None, &wanted, CALM, 100).unwrap();
 }
 
 /// Runs a test on a new store with the directories of the model.

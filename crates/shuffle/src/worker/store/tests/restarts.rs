@@ -473,7 +473,7 @@ fn what_was_written_twice_is_found_whichever_is_read_last() {
                     order: Some(ByteOrder::Little),
                     replicated: false,
                 };
-                segment.seal(Some((1, &[])), &[seal]).unwrap();
+                segment.seal(Some((1, &[], None)), &[seal]).unwrap();
             }
             drop(store);
             store = open(&place);
@@ -543,7 +543,7 @@ fn a_restart_remembers_which_batches_earlier_epochs_have() {
             {
                 let mut contents = shuffle.lock();
                 contents.order = Some(ByteOrder::Big); // as the first push told
-                contents.state.reserve(&wanted, CALM, 10).unwrap();
+                contents.state.reserve(None, &wanted, CALM, 10).unwrap();
                 for (file, number) in [(epochs[0], 0), (epochs[1], 0), (epochs[1], 1)] {
                     let header =
                         BatchHeader { map: MapId(1), attempt: 0.into(), batch: number.into(), len: 24 };
