@@ -17,10 +17,10 @@ use super::{
     spill, until, with_store,
 };
 use crate::error::Kind;
-use crate::ids::{AttemptId, FileName, LocationId, MapId, Mode, ShuffleKey};
+use crate::ids::{AttemptId, DriverId, FileName, LocationId, MapId, Mode, ShuffleKey};
 use crate::wire::batch::{BatchHeader, ByteOrder};
 use crate::worker::index::MapRange;
-use crate::worker::state::{Commit, PushKind, Reservation, SplitPolicy};
+use crate::worker::state::{Commit, PushKind, Reservation, ReserveRefusal, SplitPolicy};
 
 #[test]
 fn locations_to_which_nobody_pushed_come_back_empty() {
@@ -500,6 +500,26 @@ fn runs_go_on_after_a_single_batch_file() {
         assert!(Arc::ptr_eq(&found, &contents.segments[0]));
         let target = contents.target(&store.directories()[1]);
         assert!(matches!(target, Target::New(_)), "another disk has none");
+    });
+}
+
+#[test]
+fn whose_shuffle_it_is_is_known_after_a_restart() {
+    with_store(async |place, store| {
+        let (shuffle, _) = pushed(&store, "app", &[1000]);
+        let [own, other] = [1, 2].map(|port| Some(DriverId::at(b"host", port)));
+        let at = |partition| [Reservation { file: file(partition), peer: None, split: SplitPolicy::default() }];
+        shuffle.lock().state.reserve(own, &at(1), CALM, 10).unwrap();
+        assert!(spill(&store, 0).await.unwrap());
+        commit(&shuffle, 1);
+        assert!(store.write_seals(&shuffle, STEP_MAX).await);
+        let (store, locations) = restart(&place, store, shuffle);
+        assert_eq!(locations, 1);
+        let shuffle = store.find(&ShuffleKey::new("app", 1)).unwrap();
+        let mut contents = shuffle.lock();
+        let refused = Err(ReserveRefusal::OtherDriver);
+        assert_eq!(contents.state.reserve(other, &at(1), CALM, 10), refused);
+        assert_eq!(contents.state.reserve(own, &at(1), CALM, 10), Ok(()));
     });
 }
 
