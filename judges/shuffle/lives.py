@@ -55,7 +55,7 @@ class Sail:
         self.programs, self.session = fetch.venv("sail", fetch.SAIL), uuid.uuid4()
         self.empty = cluster.folder / "no-tables"
         self.empty.mkdir()
-        self.server = None
+        self.server = self.client = None
 
     def start(self):
         settings = {
@@ -71,6 +71,7 @@ class Sail:
 
     def kill(self):
         self.server.kill()
+        self.client.kill()  # it would try to reach the server for minutes
         assert self.server.wait() == -9, f"Sail had ended before it was killed, see {self.log}"
 
     def ask(self, text: str) -> dict:
@@ -81,9 +82,10 @@ class Sail:
         remote = f"sc://127.0.0.1:{self.port}/;session_id={self.session}"
         job = [self.programs / "python", HERE / "sail_job.py", out, self.empty, remote, file]
         with open(self.log, "ab") as log:
-            ended = subprocess.run(job, stdout=log, stderr=log, timeout=QUERY_SECONDS_MAX)
-        if ended.returncode != 0 or not out.exists():
-            return {"error": f"the client ended with {ended.returncode}, see {self.log}"}
+            self.client = subprocess.Popen(job, stdout=log, stderr=log)
+        ended = self.client.wait(QUERY_SECONDS_MAX)
+        if ended != 0 or not out.exists():
+            return {"error": f"the client ended with {ended}, see {self.log}"}
         return json.loads(out.read_text())
 
 
