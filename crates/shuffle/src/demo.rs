@@ -9,10 +9,10 @@ use bytes::{BufMut, BytesMut};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use yeoul_base::SplitMix;
 
 use crate::client::{Application, Options as ClientOptions, Shuffle};
 use crate::ids::{AttemptId, MapId, PartitionId, ShuffleId, WorkerId};
-use crate::split_mix::SplitMix;
 use crate::{Error, Kind, Result, master, worker};
 
 /// How large the act is.
@@ -218,7 +218,7 @@ fn payload(seed: u64, len: usize) -> BytesMut {
 
 /// Neighbouring numbers give unrelated ones.
 fn mix(number: u64) -> u64 {
-    SplitMix(number).next()
+    SplitMix::new(number).next_u64()
 }
 
 /// Holds the map tasks at the point of the kill until it has happened, with their last pushes in flight.

@@ -10,9 +10,9 @@
 //! - [`settings`]: Celeborn's keys and what they do here.
 //! - [`demo`]: an act for `yeoul demo`, with a worker that dies.
 //! - [`measure`]: the measurements of `yeoul bench shuffle`.
-//! - inside: `report`, what workers tell the master and what it tells them to do; `http`, `api`, `metrics` and `process`,
-//!   pages and numbers for people, scripts and Prometheus; `stored_name`, what applications are called on a disk;
-//!   `split_mix`, numbers from a seed; `faults`, which simulates all of it under crashes and lost messages.
+//! - inside: `report`, what workers tell the master and what it tells them to do; `http`, `api` and
+//!   `metrics`, pages and numbers for people, scripts and Prometheus; `stored_name`, what applications are called on a
+//!   disk; `faults`, which simulates all of it under crashes and lost messages.
 
 pub(crate) mod api;
 pub mod client;
@@ -28,10 +28,8 @@ pub mod master;
 pub mod measure;
 pub(crate) mod metrics;
 pub mod net;
-pub(crate) mod process;
 pub(crate) mod report;
 pub mod settings;
-mod split_mix;
 pub(crate) mod stored_name;
 pub mod wire;
 pub mod worker;

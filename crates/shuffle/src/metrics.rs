@@ -9,9 +9,7 @@ use std::fmt::{Display, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use yeoul_base::ResidentSet;
-
-use crate::process;
+use yeoul_base::{ResidentSet, process};
 
 /// Writes the text that Prometheus reads.
 #[derive(Debug)]

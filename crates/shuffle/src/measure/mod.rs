@@ -13,7 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use yeoul_base::ByteSize;
+use yeoul_base::{ByteSize, quantile};
 
 use crate::{Error, Kind, Result};
 
@@ -194,25 +194,6 @@ pub async fn run(plan: &Plan, mut say: impl FnMut(&Finding)) -> Result<Vec<Findi
     Ok(findings)
 }
 
-/// Whether what is written to a directory stays in memory.
-///
-/// # Errors
-/// If it cannot be examined.
-pub fn is_in_memory(dir: &Path) -> Result<bool> {
-    /// The file system type of a tmpfs on Linux.
-    const TMPFS_MAGIC: rustix::fs::FsWord = 0x0102_1994;
-    let found = rustix::fs::statfs(dir).map_err(io::Error::from)?;
-    Ok(found.f_type == TMPFS_MAGIC)
-}
-
-/// The quantile `part` of the values; 0 if there are none.
-fn quantile(values: &[f64], part: f64) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let at = (sorted.len().saturating_sub(1) as f64 * part).ceil() as usize;
-    sorted.get(at).copied().unwrap_or(0.0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -237,15 +218,6 @@ mod tests {
         assert!(!finding(&slow, &[], Bar::P99AtMost(1.0)).is_met());
         assert!(finding(&slow, &[], Bar::MedianAtMost(1.0)).is_met());
         assert!(!finding(&[1.0], &[], Bar::RatioAtLeast(0.5)).is_met(), "no peer, no ratio");
-    }
-
-    #[test]
-    fn memory_is_no_disk() {
-        let shared = Path::new("/dev/shm");
-        // Not every container has it.
-        assert!(!shared.exists() || is_in_memory(shared).unwrap());
-        assert!(!is_in_memory(Path::new("/proc")).unwrap());
-        is_in_memory(Path::new("/nowhere/at/all")).unwrap_err();
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! What the throughput cases write, and the check that it comes back.
 
 use bytes::Bytes;
+use yeoul_base::SplitMix;
 
 use super::baseline::PIECE;
 use crate::ids::PartitionId;
-use crate::split_mix::SplitMix;
 use crate::wire::batch::BatchHeader;
 use crate::{Error, Kind, Result};
 
@@ -36,8 +36,8 @@ impl Written {
     pub(super) fn new(bytes: u64) -> Self {
         let len = PLACES as usize * PLACE + PIECE;
         // It is no easier for a disk or a file system than real data.
-        let mut stream = SplitMix(0);
-        let noise: Vec<u8> = (0..len / 8).flat_map(|_| stream.next().to_le_bytes()).collect();
+        let mut stream = SplitMix::new(0);
+        let noise: Vec<u8> = (0..len / 8).flat_map(|_| stream.next_u64().to_le_bytes()).collect();
         Self { noise: noise.into(), batches: bytes / PIECE as u64 / TASKS as u64 }
     }
 

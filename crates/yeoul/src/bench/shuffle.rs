@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Args;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde_json::json;
-use yeoul_base::{ByteSize, ReportFile};
+use yeoul_base::{ByteSize, ReportFile, is_in_memory};
 use yeoul_shuffle::measure::{self, Finding, Plan};
 use yeoul_shuffle::{Error, Result};
 
@@ -64,7 +64,7 @@ fn run_to_end(args: &ShuffleArgs) -> Result<ExitCode> {
             .with_hint("--dir names a directory that exists")
             .with_source(error)
     };
-    if measure::is_in_memory(&parent).map_err(unusable)? {
+    if is_in_memory(&parent).map_err(|error| unusable(error.into()))? {
         eprintln!("notice: {} is in memory, and so is what is measured as its disk", parent.display());
         eprintln!("hint: name a directory on a disk with --dir");
     }
