@@ -4,15 +4,16 @@
 //! - [`wire`]: bytes to values and back; no I/O.
 //! - [`namenode`]: names, files, blocks and where their replicas are.
 //! - [`datanode`]: keeps the replicas, takes them in pipelines and gives them back.
-//! - [`client`]: calls of our own servers to each other.
+//! - [`rpc`]: Hadoop RPC over connections, of servers and of clients.
 //! - [`local`]: a whole cluster in one process.
 
-pub mod client;
 pub mod datanode;
 pub mod error;
 pub mod ids;
 pub mod local;
 pub mod namenode;
+mod net;
+pub mod rpc;
 pub mod wire;
 
 pub use error::{Error, Kind, Result};

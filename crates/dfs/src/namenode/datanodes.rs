@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use crate::ids::{BlockId, DatanodeHandle, GenerationStamp, StorageHandle};
-use crate::namenode::Refusal;
 use crate::namenode::placement::Candidate;
+use crate::wire::Refusal;
 use crate::wire::exception::Exception;
 use crate::wire::proto::cluster;
 use crate::wire::proto::hdfs::{DatanodeId, DatanodeInfo};
@@ -146,19 +146,26 @@ impl Datanodes {
         let port = |number: u32, what: &str| {
             u16::try_from(number).map_err(|_| illegal(format!("{what} {number} is no port")))
         };
-        let (transfer_port, ipc_port) = (port(request.transfer_port, "transfer port")?, port(request.ipc_port, "IPC port")?);
+        let (transfer_port, ipc_port) =
+            (port(request.transfer_port, "transfer port")?, port(request.ipc_port, "IPC port")?);
         let info_port = port(request.info_port, "HTTP port")?;
         for storage in &request.storages {
             let owner = self.by_storage.get(&storage.uuid).map(|handle| self.storage(*handle).datanode);
             if owner.is_some() && owner != self.by_uuid(&request.uuid) {
-                let message = format!("storage {} belongs to another DataNode: was its directory copied?", storage.uuid);
+                let message = format!(
+                    "storage {} belongs to another DataNode: was its directory copied?",
+                    storage.uuid
+                );
                 return Err(illegal(message));
             }
         }
         let handle = match self.by_uuid(&request.uuid) {
             Some(handle) => handle,
             None if self.nodes.len() >= DATANODES_MAX => {
-                return Err(Refusal::new(Exception::Io, format!("there are {DATANODES_MAX} DataNodes already")));
+                return Err(Refusal::new(
+                    Exception::Io,
+                    format!("there are {DATANODES_MAX} DataNodes already"),
+                ));
             }
             None => DatanodeHandle(self.nodes.len() as u32),
         };
@@ -224,7 +231,8 @@ impl Datanodes {
     /// The next replicas that a DataNode is to delete, of those whose record is on disk.
     pub fn take_deletions(&mut self, handle: DatanodeHandle, synced: u64) -> Vec<Deletion> {
         let deletions = &mut self.nodes[handle.0 as usize].deletions;
-        let ready = deletions.iter().take(DELETIONS_PER_HEARTBEAT_MAX).take_while(|next| next.after <= synced);
+        let ready =
+            deletions.iter().take(DELETIONS_PER_HEARTBEAT_MAX).take_while(|next| next.after <= synced);
         let count = ready.count();
         deletions.drain(..count).collect()
     }
@@ -319,7 +327,10 @@ fn check_names(request: &cluster::RegisterRequest) -> Result<(), Refusal> {
     let storages = request.storages.iter().map(|storage| ("storage uuid", &storage.uuid));
     for (what, name) in names.into_iter().chain(storages) {
         if name.is_empty() || name.len() > NAME_BYTES_MAX {
-            return Err(illegal(format!("the {what} of a DataNode has {} bytes, expected 1 to 255", name.len())));
+            return Err(illegal(format!(
+                "the {what} of a DataNode has {} bytes, expected 1 to 255",
+                name.len()
+            )));
         }
     }
     let rack = &request.rack;

@@ -1,26 +1,25 @@
 //! The NameNode: names, files, blocks, and where their replicas are.
 //!
 //! - decisions: [`state`] takes calls and makes records; [`namespace`], [`blocks`], [`leases`], [`datanodes`], [`placement`],
-//!   [`safe_mode`] and [`retry_cache`] are what it consists of, [`rules`] what operators may set.
-//! - drivers: [`server`] takes connections, [`journal`] keeps the records, [`groups`] knows the groups of users.
+//!   [`safe_mode`] and [`retry_cache`] are what it consists of, [`Rules`] what operators may set.
+//! - drivers: `server` starts it, `service` carries calls to the state and keeps the records, `clock` tells the time.
 
 pub mod blocks;
+mod clock;
 mod context;
 pub mod datanodes;
-pub mod groups;
-pub mod journal;
 pub mod leases;
 pub mod namespace;
 mod options;
 pub mod placement;
-mod refusal;
 pub mod retry_cache;
-pub mod rules;
+mod rules;
 pub mod safe_mode;
-pub mod server;
+mod server;
+mod service;
 pub mod state;
 
 pub use context::{Context, Now};
 pub use options::Options;
-pub use refusal::Refusal;
+pub use rules::Rules;
 pub use server::{Handle, Server};

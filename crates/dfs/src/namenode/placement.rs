@@ -32,7 +32,8 @@ pub fn choose(
     // HDFS's rule: no rack gets more than its share plus one.
     let per_rack_max = if racks.len() > 1 { count.saturating_sub(1) / racks.len() + 2 } else { count };
     while chosen.len() < count {
-        let is_free = |candidate: &&Candidate<'_>| chosen.iter().all(|taken| taken.datanode != candidate.datanode);
+        let is_free =
+            |candidate: &&Candidate<'_>| chosen.iter().all(|taken| taken.datanode != candidate.datanode);
         let free: Vec<&Candidate<'_>> = candidates.iter().filter(is_free).collect();
         let on_rack = |rack: &str| chosen.iter().filter(|taken| taken.rack == rack).count();
         let is_wanted = |candidate: &&&Candidate<'_>| match chosen.as_slice() {
@@ -64,7 +65,12 @@ mod tests {
 
     use super::*;
 
-    fn candidate(number: u32, rack: &'static str, ip: &'static str, free_per_mille: u64) -> Candidate<'static> {
+    fn candidate(
+        number: u32,
+        rack: &'static str,
+        ip: &'static str,
+        free_per_mille: u64,
+    ) -> Candidate<'static> {
         let (datanode, storage) = (DatanodeHandle(number), StorageHandle(number));
         Candidate { datanode, storage, rack, ip, free_per_mille }
     }
@@ -116,8 +122,11 @@ mod tests {
 
     #[test]
     fn writers_on_one_host_with_several_nodes_use_all_of_them_and_emptier_ones_more() {
-        let all =
-            [candidate(0, "/a", "127.0.0.1", 900), candidate(1, "/a", "127.0.0.1", 100), candidate(2, "/a", "127.0.0.1", 100)];
+        let all = [
+            candidate(0, "/a", "127.0.0.1", 900),
+            candidate(1, "/a", "127.0.0.1", 100),
+            candidate(2, "/a", "127.0.0.1", 100),
+        ];
         let mut firsts = [0; 3];
         let mut random = fastrand::Rng::with_seed(7);
         for _ in 0..900 {

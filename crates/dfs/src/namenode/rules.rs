@@ -7,7 +7,7 @@ pub struct Rules {
     pub block_size: u64,
     /// The least bytes of a block (`dfs.namenode.fs-limits.min-block-size`).
     pub block_size_min: u64,
-    /// The user who may do everything: the one whose process this is.
+    /// The user who may do everything; empty for the one whose process this is.
     pub superuser: String,
     /// The group whose members may do everything (`dfs.permissions.superusergroup`).
     pub supergroup: String,
@@ -23,7 +23,7 @@ impl Default for Rules {
             replication: 3,
             block_size: 128 << 20,
             block_size_min: 1 << 20,
-            superuser: "root".to_owned(),
+            superuser: String::new(),
             supergroup: "supergroup".to_owned(),
             silent_ms_max: 3_000,
             safe_mode_extension_ms: 30_000,

@@ -66,7 +66,9 @@ impl SafeMode {
         match self.startup {
             Some(_) => {
                 let missing = committed - stored;
-                format!("{stored} of {committed} blocks have been reported so far, {missing} are missing; it ends by itself")
+                format!(
+                    "{stored} of {committed} blocks have been reported so far, {missing} are missing; it ends by itself"
+                )
             }
             None => "an operator entered it: 'hdfs dfsadmin -safemode leave' ends it".to_owned(),
         }

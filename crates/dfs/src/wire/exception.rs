@@ -6,6 +6,7 @@
 pub enum Exception {
     AccessControl,
     AlreadyBeingCreated,
+    Authorization,
     FileAlreadyExists,
     FileNotFound,
     HadoopIllegalArgument,
@@ -32,6 +33,7 @@ impl Exception {
         match self {
             Self::AccessControl => "org.apache.hadoop.security.AccessControlException",
             Self::AlreadyBeingCreated => "org.apache.hadoop.hdfs.protocol.AlreadyBeingCreatedException",
+            Self::Authorization => "org.apache.hadoop.security.authorize.AuthorizationException",
             Self::FileAlreadyExists => "org.apache.hadoop.fs.FileAlreadyExistsException",
             Self::FileNotFound => "java.io.FileNotFoundException",
             Self::HadoopIllegalArgument => "org.apache.hadoop.HadoopIllegalArgumentException",

@@ -4,7 +4,7 @@
 //! - [`transfer_op`]: requests to a DataNode; [`packet`]: what blocks travel in.
 //! - [`delimited`]: messages behind their length; [`limits`]: what is accepted.
 //! - [`checksum`]: CRC-32C of chunks; [`meta_file`]: the file beside each block file.
-//! - [`exception`]: the Java classes by which clients know what went wrong.
+//! - [`exception`]: the Java classes by which clients know what went wrong; [`Refusal`]: a call that is not carried out.
 //! - [`proto`]: the messages of `proto/`.
 
 pub mod checksum;
@@ -16,7 +16,9 @@ pub mod meta_file;
 pub mod packet;
 pub mod proto;
 pub mod protocol;
+mod refusal;
 pub mod rpc_frame;
 pub mod transfer_op;
 
 pub use decode_error::DecodeError;
+pub use refusal::Refusal;

@@ -74,13 +74,13 @@ impl Header {
     /// touches, or data behind the end.
     pub fn decode(bytes: &[u8], prefix: Prefix, chunking: Chunking) -> Result<Self, DecodeError> {
         let what = "the header of a packet";
-        let header =
-            PacketHeader::decode(bytes).map_err(|source| DecodeError::Protobuf { what, source })?;
+        let header = PacketHeader::decode(bytes).map_err(|source| DecodeError::Protobuf { what, source })?;
         let unexpected = |what, found, expected| DecodeError::Unexpected { what, found, expected };
         let offset = u64::try_from(header.offset)
             .map_err(|_| unexpected("the offset of a packet", header.offset, "no negative number"))?;
-        let data = usize::try_from(header.data_length)
-            .map_err(|_| unexpected("the data of a packet", header.data_length.into(), "no negative number"))?;
+        let data = usize::try_from(header.data_length).map_err(|_| {
+            unexpected("the data of a packet", header.data_length.into(), "no negative number")
+        })?;
         if header.sequence < SEQUENCE_HEARTBEAT {
             return Err(unexpected("the sequence number of a packet", header.sequence, "at least -1"));
         }

@@ -58,7 +58,9 @@ impl Preamble {
         let [m0, m1, m2, m3, version, _class, authentication] = bytes;
         match [m0, m1, m2, m3] {
             magic if magic == *b"hrpc" => {}
-            magic if [*b"GET ", *b"POST", *b"HEAD", *b"PUT ", *b"OPTI"].contains(&magic) => return Ok(Self::Http),
+            magic if [*b"GET ", *b"POST", *b"HEAD", *b"PUT ", *b"OPTI"].contains(&magic) => {
+                return Ok(Self::Http);
+            }
             magic => {
                 let found = i64::from(u32::from_be_bytes(magic));
                 return Err(DecodeError::Unexpected { what: "the magic number", found, expected: "'hrpc'" });
@@ -127,7 +129,8 @@ impl Request {
         let mut rest = self.rest.clone();
         let header: CallHeader = delimited::take_message(&mut rest, "a call header")?;
         // Some clients leave an empty argument out.
-        let argument = if rest.is_empty() { Bytes::new() } else { delimited::take(&mut rest, "an argument")? };
+        let argument =
+            if rest.is_empty() { Bytes::new() } else { delimited::take(&mut rest, "an argument")? };
         Ok(Call { header, argument })
     }
 

@@ -32,7 +32,8 @@ pub fn decode_prefix(bytes: [u8; PREFIX_BYTES]) -> Result<Operation, DecodeError
     let [v0, v1, operation] = bytes;
     let version = u16::from_be_bytes([v0, v1]);
     if bytes == SASL_MAGIC {
-        let expected = "28: a client must not have dfs.data.transfer.protection or dfs.encrypt.data.transfer set";
+        let expected =
+            "28: a client must not have dfs.data.transfer.protection or dfs.encrypt.data.transfer set";
         return Err(DecodeError::Unexpected { what: "the version", found: version.into(), expected });
     }
     if version != VERSION {

@@ -80,7 +80,11 @@ mod tests {
         };
         assert_eq!(block(1002, 700, true).fit(&replica), Fit::Good);
         assert_eq!(block(1002, 701, true).fit(&replica), Fit::Corrupt);
-        assert_eq!(block(1002, 0, false).fit(&replica), Fit::Good, "the writer has yet to say how long it is");
+        assert_eq!(
+            block(1002, 0, false).fit(&replica),
+            Fit::Good,
+            "the writer has yet to say how long it is"
+        );
         assert_eq!(block(1003, 700, true).fit(&replica), Fit::Stale);
         let unfinished = Replica { state: ReplicaState::WaitingForRecovery, ..replica };
         assert_eq!(block(1002, 700, true).fit(&unfinished), Fit::Unfinished);

@@ -160,7 +160,11 @@ impl BlockTable {
         self.change(group, |block| {
             let is_same = |known: &Replica| known.storage == replica.storage && known.index == replica.index;
             match block.replicas.iter_mut().find(|known| is_same(known)) {
-                Some(known) => *known = replica,
+                // What a reader found stays found, until the replica is another one.
+                Some(known) => {
+                    let is_corrupt = known.is_corrupt && known.stamp == replica.stamp;
+                    *known = Replica { is_corrupt, ..replica };
+                }
                 None => block.replicas.push(replica),
             }
         });
@@ -197,8 +201,7 @@ impl BlockTable {
             return;
         }
         self.change(group, |block| {
-            let is_meant =
-                |known: &&mut Replica| known.datanode == datanode && known.index == id.index();
+            let is_meant = |known: &&mut Replica| known.datanode == datanode && known.index == id.index();
             for known in block.replicas.iter_mut().filter(is_meant) {
                 known.is_corrupt = true;
             }

@@ -5,14 +5,14 @@
 
 mod counts;
 mod inode;
-mod tree;
 mod owners;
 mod path;
 mod permission;
+mod tree;
 
 pub use counts::Counts;
 pub use inode::{Content, Directory, File, Inode, Layout, PolicyId};
-pub use tree::{Attributes, Tree, Place};
 pub use owners::{OwnerId, Owners};
 pub use path::{COMPONENT_BYTES_MAX, Path};
 pub use permission::{Access, Mode, User};
+pub use tree::{Attributes, Place, Tree};

@@ -18,7 +18,8 @@ impl Owners {
         if let Some(id) = self.ids.get(name) {
             return *id;
         }
-        let id = OwnerId(u32::try_from(self.names.len()).expect("there are fewer than 2^32 users and groups"));
+        let id =
+            OwnerId(u32::try_from(self.names.len()).expect("there are fewer than 2^32 users and groups"));
         let name: Arc<str> = name.into();
         self.names.push(Arc::clone(&name));
         self.ids.insert(name, id);

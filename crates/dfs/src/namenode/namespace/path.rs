@@ -1,4 +1,4 @@
-use crate::namenode::Refusal;
+use crate::wire::Refusal;
 use crate::wire::exception::Exception;
 
 /// Bytes of a name that is made, as in HDFS (`dfs.namenode.fs-limits.max-component-length`).
@@ -27,16 +27,16 @@ impl<'a> Path<'a> {
     /// # Errors
     /// `InvalidPath` for one that does not begin with a slash, or has an empty name, `.`, `..` or a colon in it.
     pub fn parse(text: &'a str) -> Result<Self, Refusal> {
-        let invalid = || {
-            Refusal::new(Exception::InvalidPath, format!("Invalid path name Invalid file name: {text}"))
-        };
+        let invalid =
+            || Refusal::new(Exception::InvalidPath, format!("Invalid path name Invalid file name: {text}"));
         let rest = text.strip_prefix('/').ok_or_else(invalid)?;
         let rest = rest.strip_suffix('/').unwrap_or(rest);
         if rest.is_empty() {
             return if text == "/" { Ok(Self { text, components: Vec::new() }) } else { Err(invalid()) };
         }
         let components: Vec<&str> = rest.split('/').collect();
-        let is_sound = |name: &&str| !name.is_empty() && *name != "." && *name != ".." && !name.contains([':', '\0']);
+        let is_sound =
+            |name: &&str| !name.is_empty() && *name != "." && *name != ".." && !name.contains([':', '\0']);
         if components.iter().all(is_sound) { Ok(Self { text, components }) } else { Err(invalid()) }
     }
 
@@ -116,7 +116,8 @@ mod tests {
 
     #[test]
     fn what_cannot_be_made_is_refused_with_the_class_that_clients_know() {
-        let refused = |text: &str| Path::parse(text).unwrap().check_new().map_err(|refused| refused.exception);
+        let refused =
+            |text: &str| Path::parse(text).unwrap().check_new().map_err(|refused| refused.exception);
         let name = |bytes| format!("/a/{}", "x".repeat(bytes));
         assert_eq!(refused(&name(255)), Ok(()));
         assert_eq!(refused(&name(256)), Err(Exception::PathComponentTooLong));

@@ -1,5 +1,5 @@
 use super::{Inode, Owners};
-use crate::namenode::Refusal;
+use crate::wire::Refusal;
 use crate::wire::exception::Exception;
 
 /// Permission bits of an inode: three each for owner, group and others, and the sticky bit.

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use super::{Access, Content, Counts, Directory, Inode, Mode, OwnerId, Owners, Path, PolicyId, User};
 use crate::ids::InodeId;
-use crate::namenode::Refusal;
+use crate::wire::Refusal;
 use crate::wire::exception::Exception;
 
 /// The tree of directories and files.
@@ -180,9 +180,9 @@ impl Tree {
     ///
     /// # Errors
     /// `ParentNotDirectory` if it is a file.
-    pub fn parent_directory(&self, id: InodeId, path: &str) -> Result<&Directory, Refusal> {
+    pub fn parent_directory(&self, id: InodeId) -> Result<&Directory, Refusal> {
         self.inode(id).directory().ok_or_else(|| {
-            let message = format!("{} (is not a directory), asked for {path}", self.path_of(id));
+            let message = format!("{} (is not a directory)", self.path_of(id));
             Refusal::new(Exception::ParentNotDirectory, message)
         })
     }
@@ -219,7 +219,10 @@ impl Tree {
     pub fn remove(&mut self, id: InodeId, counts: Counts) -> Inode {
         self.unlink(id, counts);
         let inode = self.inodes.remove(&id).expect("it was in its parent");
-        assert!(inode.directory().is_none_or(|directory| directory.children.is_empty()), "it has no children");
+        assert!(
+            inode.directory().is_none_or(|directory| directory.children.is_empty()),
+            "it has no children"
+        );
         inode
     }
 

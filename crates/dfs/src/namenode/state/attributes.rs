@@ -1,8 +1,9 @@
 //! Calls that change owners, modes, times and the number of copies.
 
 use super::State;
+use crate::namenode::Context;
 use crate::namenode::namespace::{Access, Path};
-use crate::namenode::{Context, Refusal};
+use crate::wire::Refusal;
 use crate::wire::exception::Exception;
 use crate::wire::proto::journal::{SetAttributes, record::Change};
 use crate::wire::proto::namenode::{

@@ -2,15 +2,16 @@
 
 use super::State;
 use crate::ids::{BlockId, DatanodeHandle, GenerationStamp, StorageHandle};
+use crate::namenode::Context;
 use crate::namenode::blocks::{Replica, ReplicaState, Reported};
 use crate::namenode::datanodes::Deletion;
-use crate::namenode::{Context, Refusal};
+use crate::wire::Refusal;
 use crate::wire::exception::Exception;
+use crate::wire::proto::cluster;
 use crate::wire::proto::cluster::{
     Answer, BlockRef, HeartbeatRequest, HeartbeatResponse, NoticeRequest, RegisterRequest, RegisterResponse,
     ReportRequest,
 };
-use crate::wire::proto::cluster;
 use crate::wire::protocol;
 
 impl State {
@@ -93,7 +94,9 @@ impl State {
         context: &mut Context<'_>,
         request: &NoticeRequest,
     ) -> Result<Answer, Refusal> {
-        let Some(node) = self.datanodes.by_uuid(&request.uuid) else { return Ok(Answer { must_register: true }) };
+        let Some(node) = self.datanodes.by_uuid(&request.uuid) else {
+            return Ok(Answer { must_register: true });
+        };
         for notice in &request.notices {
             let storage = self.datanodes.storage_of(node, &notice.storage);
             let (Some(storage), Some(replica)) = (storage, &notice.replica) else { continue };

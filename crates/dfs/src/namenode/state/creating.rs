@@ -2,8 +2,9 @@
 
 use super::State;
 use crate::ids::InodeId;
+use crate::namenode::Context;
 use crate::namenode::namespace::{Access, Mode, Path, Place};
-use crate::namenode::{Context, Refusal};
+use crate::wire::Refusal;
 use crate::wire::exception::Exception;
 use crate::wire::proto::journal::{AddDirectories, CreateFile, NewDirectory, record::Change};
 use crate::wire::proto::namenode::{BoolResponse, CreateRequest, FileInfoResponse, MkdirsRequest};
@@ -42,7 +43,8 @@ impl State {
         }
         self.check_new_child(&place, context, &path)?;
         let mode = Mode::new(request.masked.mode);
-        let add = self.new_directories(&path, &place, place.missing, context, mode.of_implied_directory(), mode);
+        let add =
+            self.new_directories(&path, &place, place.missing, context, mode.of_implied_directory(), mode);
         self.commit(context, Change::AddDirectories(add));
         Ok(BoolResponse { result: true })
     }
@@ -72,7 +74,8 @@ impl State {
             None if place.missing == 1 => (place.deepest(), None, id),
             None => {
                 let inherited = self.tree.inode(place.deepest()).mode.of_implied_directory();
-                let add = self.new_directories(&path, &place, place.missing - 1, context, inherited, inherited);
+                let add =
+                    self.new_directories(&path, &place, place.missing - 1, context, inherited, inherited);
                 let last = add.directories.last().expect("at least one is missing").id;
                 (InodeId(last), Some(add), InodeId(last + 1))
             }
@@ -107,7 +110,9 @@ impl State {
     ) -> crate::wire::proto::hdfs::FileStatus {
         crate::wire::proto::hdfs::FileStatus {
             kind: 2,
-            permission: crate::wire::proto::hdfs::Permission { mode: Mode::new(create.mode).of_file().bits() },
+            permission: crate::wire::proto::hdfs::Permission {
+                mode: Mode::new(create.mode).of_file().bits(),
+            },
             owner: create.owner.clone(),
             group: create.group.clone(),
             modified_ms: context.now.wall_ms,
@@ -130,7 +135,10 @@ impl State {
         path.check_new()?;
         let illegal = |message: String| Err(Refusal::new(Exception::HadoopIllegalArgument, message));
         if request.client_name.is_empty() || request.client_name.len() > CLIENT_NAME_BYTES_MAX {
-            return illegal(format!("the client's name has {} bytes, expected 1 to 1024", request.client_name.len()));
+            return illegal(format!(
+                "the client's name has {} bytes, expected 1 to 1024",
+                request.client_name.len()
+            ));
         }
         if request.flags & FLAG_APPEND != 0 {
             let message = "append is not supported by yeoul dfs";
@@ -178,7 +186,10 @@ impl State {
         let Some(file) = inode.file() else { return exists(format!("{path} already exists as a directory")) };
         if request.flags & FLAG_OVERWRITE == 0 {
             let Some(holder) = &file.holder else {
-                return exists(format!("{path} for client {} already exists", context.ip.unwrap_or_default()));
+                return exists(format!(
+                    "{path} for client {} already exists",
+                    context.ip.unwrap_or_default()
+                ));
             };
             let whose = if **holder == **client {
                 format!("{client} is already the current lease holder")
@@ -203,7 +214,7 @@ impl State {
         path: &Path<'_>,
     ) -> Result<(), Refusal> {
         let parent = place.deepest();
-        let directory = self.tree.parent_directory(parent, path.text())?;
+        let directory = self.tree.parent_directory(parent)?;
         context.user.check(self.tree.inode(parent), path.text(), &self.tree.owners, Access::Write)?;
         if directory.children.len() >= DIRECTORY_ENTRIES_MAX {
             let message = format!(

@@ -2,8 +2,9 @@ use bytes::Bytes;
 use prost::Message;
 
 use super::State;
-use crate::namenode::{Context, Refusal};
+use crate::namenode::Context;
 use crate::wire::DecodeError;
+use crate::wire::Refusal;
 use crate::wire::exception::Exception;
 
 /// What a method does to the namespace.
@@ -85,20 +86,78 @@ const CLUSTER_METHODS: &[(&str, Kind, Handler)] = &[
 
 /// Methods of HDFS that we know and do not have.
 const UNSUPPORTED: &[&str] = &[
-    "addCacheDirective", "addCachePool", "addErasureCodingPolicies", "allowSnapshot", "append", "checkAccess", "concat",
-    "createEncryptionZone", "createSnapshot", "createSymlink", "deleteSnapshot", "disableErasureCodingPolicy",
-    "disallowSnapshot", "enableErasureCodingPolicy", "finalizeUpgrade", "getAclStatus", "getAdditionalDatanode",
-    "getBatchedListing", "getDatanodeStorageReport", "getECTopologyResultForPolicies", "getEZForPath",
-    "getEditsFromTxid", "getEnclosingRoot", "getErasureCodingCodecs", "getLinkTarget", "getLocatedFileInfo",
-    "getQuotaUsage", "getSnapshotDiffReport", "getSnapshotDiffReportListing", "getSnapshotListing",
-    "getSnapshottableDirListing", "getStoragePolicies", "getStoragePolicy", "getXAttrs", "listCacheDirectives",
-    "listCachePools", "listCorruptFileBlocks", "listEncryptionZones", "listOpenFiles", "listXAttrs", "metaSave",
-    "modifyAclEntries", "modifyCacheDirective", "modifyCachePool", "reencryptEncryptionZone", "recoverLease",
-    "refreshNodes", "removeAcl", "removeAclEntries", "removeCacheDirective", "removeCachePool", "removeDefaultAcl",
-    "removeErasureCodingPolicy", "removeXAttr", "renameSnapshot", "restoreFailedStorage", "rollEdits", "rollingUpgrade",
-    "satisfyStoragePolicy", "saveNamespace", "setAcl", "setBalancerBandwidth", "setErasureCodingPolicy", "setQuota",
-    "setStoragePolicy", "setXAttr", "truncate", "unsetErasureCodingPolicy", "unsetStoragePolicy",
-    "updateBlockForPipeline", "updatePipeline", "upgradeStatus",
+    "addCacheDirective",
+    "addCachePool",
+    "addErasureCodingPolicies",
+    "allowSnapshot",
+    "append",
+    "checkAccess",
+    "concat",
+    "createEncryptionZone",
+    "createSnapshot",
+    "createSymlink",
+    "deleteSnapshot",
+    "disableErasureCodingPolicy",
+    "disallowSnapshot",
+    "enableErasureCodingPolicy",
+    "finalizeUpgrade",
+    "getAclStatus",
+    "getAdditionalDatanode",
+    "getBatchedListing",
+    "getDatanodeStorageReport",
+    "getECTopologyResultForPolicies",
+    "getEZForPath",
+    "getEditsFromTxid",
+    "getEnclosingRoot",
+    "getErasureCodingCodecs",
+    "getLinkTarget",
+    "getLocatedFileInfo",
+    "getQuotaUsage",
+    "getSnapshotDiffReport",
+    "getSnapshotDiffReportListing",
+    "getSnapshotListing",
+    "getSnapshottableDirListing",
+    "getStoragePolicies",
+    "getStoragePolicy",
+    "getXAttrs",
+    "listCacheDirectives",
+    "listCachePools",
+    "listCorruptFileBlocks",
+    "listEncryptionZones",
+    "listOpenFiles",
+    "listXAttrs",
+    "metaSave",
+    "modifyAclEntries",
+    "modifyCacheDirective",
+    "modifyCachePool",
+    "reencryptEncryptionZone",
+    "recoverLease",
+    "refreshNodes",
+    "removeAcl",
+    "removeAclEntries",
+    "removeCacheDirective",
+    "removeCachePool",
+    "removeDefaultAcl",
+    "removeErasureCodingPolicy",
+    "removeXAttr",
+    "renameSnapshot",
+    "restoreFailedStorage",
+    "rollEdits",
+    "rollingUpgrade",
+    "satisfyStoragePolicy",
+    "saveNamespace",
+    "setAcl",
+    "setBalancerBandwidth",
+    "setErasureCodingPolicy",
+    "setQuota",
+    "setStoragePolicy",
+    "setXAttr",
+    "truncate",
+    "unsetErasureCodingPolicy",
+    "unsetStoragePolicy",
+    "updateBlockForPipeline",
+    "updatePipeline",
+    "upgradeStatus",
 ];
 
 fn decode<M: Message + Default>(argument: Bytes) -> Result<M, Refusal> {
@@ -121,12 +180,23 @@ impl State {
     ///
     /// # Errors
     /// What the client gets to know. Nothing has changed then.
-    pub fn call(&mut self, context: &mut Context<'_>, method: &str, argument: Bytes) -> Result<Vec<u8>, Refusal> {
+    pub fn call(
+        &mut self,
+        context: &mut Context<'_>,
+        method: &str,
+        argument: Bytes,
+    ) -> Result<Vec<u8>, Refusal> {
         let Some((kind, handler)) = entry(METHODS, method) else {
             return Err(if UNSUPPORTED.contains(&method) {
-                Refusal::new(Exception::UnsupportedOperation, format!("{method} is not supported by yeoul dfs"))
+                Refusal::new(
+                    Exception::UnsupportedOperation,
+                    format!("{method} is not supported by yeoul dfs"),
+                )
             } else {
-                Refusal::new(Exception::NoSuchMethod, format!("Unknown method {method} called on ClientProtocol"))
+                Refusal::new(
+                    Exception::NoSuchMethod,
+                    format!("Unknown method {method} called on ClientProtocol"),
+                )
             });
         };
         if kind == Kind::Once

@@ -22,6 +22,7 @@ pub use methods::{Kind, kind_of};
 
 use bytes::Bytes;
 
+use super::Context;
 use super::blocks::BlockTable;
 use super::datanodes::Datanodes;
 use super::leases::Leases;
@@ -29,7 +30,7 @@ use super::namespace::{Counts, Inode, Mode, Path, Place, Tree, User};
 use super::retry_cache::RetryCache;
 use super::rules::Rules;
 use super::safe_mode::SafeMode;
-use super::{Context, Refusal};
+use crate::wire::Refusal;
 use crate::wire::exception::Exception;
 use crate::wire::proto::journal::record::Change;
 use crate::wire::proto::journal::{Caller, Record};
@@ -90,7 +91,8 @@ impl State {
         assert!(self.is_blank(), "a cluster begins once");
         let (owner, group) = (self.rules.superuser.clone(), self.rules.supergroup.clone());
         let layout_version = crate::wire::protocol::LAYOUT_VERSION;
-        let format = crate::wire::proto::journal::Format { layout_version, cluster, pool, owner, group, mode: 0o755 };
+        let format =
+            crate::wire::proto::journal::Format { layout_version, cluster, pool, owner, group, mode: 0o755 };
         self.make(wall_ms, None, Change::Format(format));
     }
 
@@ -100,6 +102,11 @@ impl State {
         self.make(wall_ms, None, Change::BeginTerm(crate::wire::proto::journal::BeginTerm { term }));
         self.leases.renew_all(steady_ms);
         self.safe_mode.look(steady_ms, self.blocks.committed(), self.blocks.stored());
+    }
+
+    /// True for a user who may do everything: the one whose process this is, and the members of the supergroup.
+    pub fn is_superuser(&self, user: &str, groups: &[String]) -> bool {
+        user == self.rules.superuser || groups.contains(&self.rules.supergroup)
     }
 
     /// The block pool, which clients repeat to DataNodes.
@@ -135,12 +142,16 @@ impl State {
     }
 
     /// Makes a change, with the answer that the same call gets if it comes again.
-    fn commit_once(&mut self, context: &Context<'_>, change: Change, answer: &impl prost::Message) -> Vec<u8> {
+    fn commit_once(
+        &mut self,
+        context: &Context<'_>,
+        change: Change,
+        answer: &impl prost::Message,
+    ) -> Vec<u8> {
         let answer = answer.encode_to_vec();
-        let caller = context.caller.map(|caller| Caller {
-            client_id: Bytes::copy_from_slice(&caller.client),
-            call_id: caller.call,
-        });
+        let caller = context
+            .caller
+            .map(|caller| Caller { client_id: Bytes::copy_from_slice(&caller.client), call_id: caller.call });
         let caller = caller.map(|caller| (caller, Bytes::from(answer.clone())));
         self.make(context.now.wall_ms, caller, change);
         answer

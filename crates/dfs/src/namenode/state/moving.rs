@@ -2,8 +2,9 @@
 
 use super::State;
 use crate::ids::InodeId;
+use crate::namenode::Context;
 use crate::namenode::namespace::{Access, Inode, Path, Place};
-use crate::namenode::{Context, Refusal};
+use crate::wire::Refusal;
 use crate::wire::exception::Exception;
 use crate::wire::proto::journal::{Delete, Rename, record::Change};
 use crate::wire::proto::namenode::{BoolResponse, DeleteRequest, Empty, RenameRequest};

@@ -2,7 +2,8 @@
 
 use super::State;
 use crate::ids::BlockId;
-use crate::namenode::{Context, Refusal};
+use crate::namenode::Context;
+use crate::wire::Refusal;
 use crate::wire::exception::Exception;
 use crate::wire::proto::namenode::{
     BoolResponse, DatanodeReportRequest, DatanodeReportResponse, Empty, FsStatsResponse, HaStateResponse,
@@ -24,11 +25,16 @@ const REPORT_DEAD: i32 = 3;
 const HA_ACTIVE: i32 = 1;
 
 impl State {
-    pub(super) fn fs_stats(&mut self, context: &mut Context<'_>, _: &Empty) -> Result<FsStatsResponse, Refusal> {
+    pub(super) fn fs_stats(
+        &mut self,
+        context: &mut Context<'_>,
+        _: &Empty,
+    ) -> Result<FsStatsResponse, Refusal> {
         let live = self.datanodes.iter().filter(|node| self.is_live(node.handle, context));
         let storages: Vec<_> =
             live.flat_map(|node| &node.storages).map(|storage| self.datanodes.storage(*storage)).collect();
-        let is_good_on_live = |replica: &&crate::namenode::blocks::Replica| self.is_live(replica.datanode, context);
+        let is_good_on_live =
+            |replica: &&crate::namenode::blocks::Replica| self.is_live(replica.datanode, context);
         let (mut under_replicated, mut corrupt_blocks, mut missing_blocks) = (0, 0, 0);
         for block in self.blocks.iter().filter(|block| block.is_committed) {
             let wanted = self.tree.inode(block.file).file().map_or(1, |file| file.replication);

@@ -1,14 +1,15 @@
 //! Calls that look and change nothing.
 
 use super::State;
+use crate::namenode::Context;
 use crate::namenode::namespace::{Access, Path};
-use crate::namenode::{Context, Refusal};
+use crate::wire::Refusal;
 use crate::wire::exception::Exception;
 use crate::wire::proto::journal::{SetAttributes, record::Change};
 use crate::wire::proto::namenode::{
-    BlockLocationsRequest, BlockLocationsResponse, BoolResponse, ContentSummary, ContentSummaryResponse, Empty,
-    FileInfoResponse, Listing, ListingRequest, ListingResponse, PathRequest, PoliciesResponse, PolicyResponse,
-    PreferredBlockSizeResponse, ServerDefaults, ServerDefaultsResponse,
+    BlockLocationsRequest, BlockLocationsResponse, BoolResponse, ContentSummary, ContentSummaryResponse,
+    Empty, FileInfoResponse, Listing, ListingRequest, ListingResponse, PathRequest, PoliciesResponse,
+    PolicyResponse, PreferredBlockSizeResponse, ServerDefaults, ServerDefaultsResponse,
 };
 
 /// Entries of a page of a listing, as in HDFS (`dfs.ls.limit`).
@@ -39,7 +40,9 @@ impl State {
         request: &ListingRequest,
     ) -> Result<ListingResponse, Refusal> {
         let path = Path::parse(&request.src)?;
-        let Some(id) = self.place(&path, context.user)?.inode() else { return Ok(ListingResponse::default()) };
+        let Some(id) = self.place(&path, context.user)?.inode() else {
+            return Ok(ListingResponse::default());
+        };
         let inode = self.tree.inode(id);
         let Some(directory) = inode.directory() else {
             let mut entry = self.status(inode, b"");
@@ -76,7 +79,10 @@ impl State {
         let inode = self.existing(&path, context.user)?;
         let id = inode.id;
         if inode.is_directory() {
-            return Err(Refusal::new(Exception::FileNotFound, format!("Path is not a file: {}", request.src)));
+            return Err(Refusal::new(
+                Exception::FileNotFound,
+                format!("Path is not a file: {}", request.src),
+            ));
         }
         context.user.check(inode, path.text(), &self.tree.owners, Access::Read)?;
         let located = self.located_blocks(inode, request.offset, request.length, context);
@@ -87,7 +93,8 @@ impl State {
         let accessed_ms = context.now.wall_ms;
         let is_due = accessed_ms > inode.accessed_ms.saturating_add(ACCESS_TIME_PRECISION_MS);
         if is_due && !self.safe_mode.is_on() {
-            let set = SetAttributes { inode: id.0, accessed_ms: Some(accessed_ms), ..SetAttributes::default() };
+            let set =
+                SetAttributes { inode: id.0, accessed_ms: Some(accessed_ms), ..SetAttributes::default() };
             self.commit(context, Change::SetAttributes(set));
         }
         Ok(BlockLocationsResponse { locations: Some(located) })

@@ -1,7 +1,7 @@
 //! Inodes and blocks as clients see them.
 
 use super::State;
-use crate::ids::{BlockId, DatanodeHandle, StorageHandle};
+use crate::ids::{DatanodeHandle, StorageHandle};
 use crate::namenode::Context;
 use crate::namenode::blocks::{Block, Fit};
 use crate::namenode::namespace::{Content, Inode, PolicyId};
@@ -97,8 +97,10 @@ impl State {
         };
         let mut places: Vec<_> = of_fit(Fit::Good).collect();
         if !block.is_committed {
-            let written = block.targets.iter().map(|storage| (self.datanodes.storage(*storage).datanode, *storage));
-            let written: Vec<_> = of_fit(Fit::Unfinished).chain(written.filter(|(node, _)| is_there(*node))).collect();
+            let written =
+                block.targets.iter().map(|storage| (self.datanodes.storage(*storage).datanode, *storage));
+            let written: Vec<_> =
+                of_fit(Fit::Unfinished).chain(written.filter(|(node, _)| is_there(*node))).collect();
             for place in written {
                 if !places.iter().any(|(node, _)| *node == place.0) {
                     places.push(place);
@@ -163,11 +165,6 @@ impl State {
             last_block: last.map(|(located, _)| located),
             policy: is_coded.then(|| policy_message(inode.policy)),
         }
-    }
-
-    /// The block that a client names, if the file has it.
-    pub(super) fn named_block(&self, named: &ExtendedBlock) -> Option<&Block> {
-        self.blocks.get(BlockId::from_wire(named.id))
     }
 }
 

@@ -6,13 +6,16 @@ use super::State;
 use crate::ids::{BlockId, GenerationStamp, InodeId, StorageHandle};
 use crate::namenode::blocks::{Block, ReplicaState};
 use crate::namenode::namespace::{File, Inode, Path};
-use crate::namenode::{Context, Refusal, placement};
+use crate::namenode::{Context, placement};
+use crate::wire::Refusal;
 use crate::wire::exception::Exception;
 use crate::wire::proto::hdfs::{ExtendedBlock, LocatedBlock};
-use crate::wire::proto::journal::{AddBlock, Block as Kept, CloseFile, RemoveBlock, SetLastLength, record::Change};
+use crate::wire::proto::journal::{
+    AddBlock, Block as Kept, CloseFile, RemoveBlock, SetLastLength, record::Change,
+};
 use crate::wire::proto::namenode::{
-    AbandonBlockRequest, AddBlockRequest, AddBlockResponse, BoolResponse, CompleteRequest, Empty, FsyncRequest,
-    RenewLeaseRequest,
+    AbandonBlockRequest, AddBlockRequest, AddBlockResponse, BoolResponse, CompleteRequest, Empty,
+    FsyncRequest, RenewLeaseRequest,
 };
 
 /// Blocks of a file, as in HDFS (`dfs.namenode.fs-limits.max-blocks-per-file`).
@@ -34,11 +37,14 @@ impl State {
             return self.block_again(&request.src, previous, last, before_last, context);
         }
         if count >= BLOCKS_PER_FILE_MAX {
-            let message = format!("File has reached the limit on maximum number of blocks ({BLOCKS_PER_FILE_MAX})");
+            let message =
+                format!("File has reached the limit on maximum number of blocks ({BLOCKS_PER_FILE_MAX})");
             return Err(Refusal::new(Exception::Io, message));
         }
         // All but the last one have to be somewhere: a client that only adds blocks would outrun the DataNodes.
-        if let Some(unstored) = blocks[..count.saturating_sub(1)].iter().find(|id| !self.is_stored(**id, context)) {
+        if let Some(unstored) =
+            blocks[..count.saturating_sub(1)].iter().find(|id| !self.is_stored(**id, context))
+        {
             let message = format!("Not replicated yet: {} ({unstored})", request.src);
             return Err(Refusal::new(Exception::NotReplicatedYet, message));
         }
@@ -160,7 +166,8 @@ impl State {
             Some(named) if Some(BlockId::from_wire(named.id)) == last => Some(self.check_commit(named)?),
             None if last.is_none_or(|last| self.blocks.block(last).is_committed) => None,
             _ => {
-                let message = format!("the last block of {} is another one than the client says", request.src);
+                let message =
+                    format!("the last block of {} is another one than the client says", request.src);
                 return Err(Refusal::new(Exception::Io, message));
             }
         };
@@ -174,7 +181,11 @@ impl State {
         Ok(BoolResponse { result: true })
     }
 
-    pub(super) fn fsync(&mut self, context: &mut Context<'_>, request: &FsyncRequest) -> Result<Empty, Refusal> {
+    pub(super) fn fsync(
+        &mut self,
+        context: &mut Context<'_>,
+        request: &FsyncRequest,
+    ) -> Result<Empty, Refusal> {
         let id = self.open_file(&request.src, request.file_id, &request.client_name, context)?;
         let last = self.file_of(id).layout.blocks.last().map(|last| self.blocks.block(*last));
         if let (Some(last), Ok(length)) = (last, u64::try_from(request.last_block_length()))
@@ -199,7 +210,10 @@ impl State {
     fn check_commit(&self, named: &ExtendedBlock) -> Result<Kept, Refusal> {
         let block = self.blocks.block(BlockId::from_wire(named.id));
         let length = named.length();
-        if named.stamp != block.stamp.0 || (block.is_committed && length != block.length) || length < block.length {
+        if named.stamp != block.stamp.0
+            || (block.is_committed && length != block.length)
+            || length < block.length
+        {
             let message = format!(
                 "{} has stamp {} and at least {} bytes, and the client says stamp {} and {length} bytes",
                 block.id, block.stamp.0, block.length, named.stamp
@@ -233,9 +247,8 @@ impl State {
     fn named_file(&self, path: &str, id: Option<u64>, context: &Context<'_>) -> Result<&Inode, Refusal> {
         let inode = match id.filter(|id| *id != 0) {
             Some(id) => self.tree.get(InodeId(id)).ok_or_else(|| {
-                let message = format!(
-                    "File does not exist: {path} (inode {id}) Holder does not have any open files."
-                );
+                let message =
+                    format!("File does not exist: {path} (inode {id}) Holder does not have any open files.");
                 Refusal::new(Exception::FileNotFound, message)
             })?,
             None => self.existing(&Path::parse(path)?, context.user)?,
@@ -265,9 +278,8 @@ impl State {
         match holder {
             Some(holder) if holder == client => Ok(()),
             Some(holder) => {
-                let message = format!(
-                    "Client (={client}) is not the lease owner (={holder}): {path} (inode {id})"
-                );
+                let message =
+                    format!("Client (={client}) is not the lease owner (={holder}): {path} (inode {id})");
                 Err(Refusal::new(Exception::LeaseExpired, message))
             }
             None => {

@@ -1,7 +1,7 @@
 use std::fmt;
 
-use crate::wire::DecodeError;
-use crate::wire::exception::Exception;
+use super::DecodeError;
+use super::exception::Exception;
 
 /// A call that is not carried out: the class by which the client knows why, and a message for people. It changes nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
