@@ -12,7 +12,6 @@ pub mod error;
 pub mod ids;
 pub mod local;
 pub mod namenode;
-mod net;
 pub mod rpc;
 pub mod wire;
 

@@ -6,13 +6,13 @@
 //! - [`master`]: applications, workers, shuffles, slots.
 //! - [`client`]: a client of our own, for engines, benchmarks and tests.
 //! - [`worker`]: takes batches, keeps them, and gives them back.
-//! - [`net`]: the accept loop and the framed connections that every server of this crate runs on.
+//! - [`net`]: Celeborn's frames on the connections of `yeoul-net`.
 //! - [`settings`]: Celeborn's keys and what they do here.
 //! - [`demo`]: an act for `yeoul demo`, with a worker that dies.
 //! - [`measure`]: the measurements of `yeoul bench shuffle`.
-//! - inside: `report`, what workers tell the master and what it tells them to do; `http`, `api` and
-//!   `metrics`, pages and numbers for people, scripts and Prometheus; `stored_name`, what applications are called on a
-//!   disk; `faults`, which simulates all of it under crashes and lost messages.
+//! - inside: `report`, what workers tell the master and what it tells them to do; `api` and `metrics`, pages and numbers for
+//!   people, scripts and Prometheus; `stored_name`, what applications are called on a disk; `faults`, which simulates all
+//!   of it under crashes and lost messages.
 
 pub(crate) mod api;
 pub mod client;
@@ -22,7 +22,6 @@ pub mod error;
 mod faults;
 #[cfg(test)]
 mod heard;
-pub(crate) mod http;
 pub mod ids;
 pub mod master;
 pub mod measure;

@@ -24,7 +24,7 @@
 //! - `memory`: the promise: policy (decision), pool and process (drivers), spill directory.
 //! - `column_names`: headings of an answer's columns that have no name; `cast_names`: casts within aggregates, as names tell them apart.
 //! - `catalog`: files, globs, directories and addresses as tables; the stores behind them.
-//! - `copy`: `COPY … TO`, whole or not at all; `owned_folder`: a folder that goes even if its process is killed.
+//! - `copy`: `COPY … TO`, whole or not at all.
 //! - `operators`, `optimizer`: what DataFusion lacks.
 //! - [`output`]: answers to a writer: table, csv, json, parquet, arrow; the progress line.
 //! - [`shell`]: scripts and the interactive shell, over any engine.
@@ -41,7 +41,6 @@ mod operators;
 mod optimizer;
 mod options;
 pub mod output;
-mod owned_folder;
 mod progress;
 mod reading;
 mod replaced_table;

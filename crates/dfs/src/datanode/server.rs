@@ -3,8 +3,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use crate::net::supervise::Supervisor;
-use crate::net::{Gate, Listener, Serving, serve_connections};
+use yeoul_net::supervise::Supervisor;
+use yeoul_net::{Gate, Listener, Serving, serve_connections};
 use tokio::net::TcpStream;
 use tokio::time::sleep;
 use tracing::{info, warn};

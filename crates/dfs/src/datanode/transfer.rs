@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::net::{Connection, Handler};
+use yeoul_net::{Connection, Handler};
 use tracing::debug;
 
 use super::notices::Notices;

@@ -4,16 +4,24 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use yeoul_disk::{FolderLock, LockOptions, RealDisk, replace_file, unusable_folder};
 
 use super::identity::Identity;
 use super::layout;
-use crate::error::{Error, Kind, Result};
+use crate::error::Result;
 use crate::ids::{BlockId, GenerationStamp};
+
+/// How long a DataNode that starts waits for the one that has just ended.
+const LOCK_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// A directory with block files.
 #[derive(Debug)]
 pub struct Volume {
     dir: PathBuf,
+    /// Nobody else uses the directory.
+    _lock: FolderLock,
     /// Its name, which it keeps over restarts.
     pub storage: String,
     reserved_bytes: u64,
@@ -51,12 +59,10 @@ impl Volume {
     /// # Errors
     /// It cannot be used, or its `VERSION` cannot be read.
     pub fn open(dir: &Path, reserved_bytes: u64) -> Result<(Self, Option<Identity>)> {
-        let unusable = |error: io::Error| {
-            Error::new(Kind::of_io(&error), format!("cannot use '{}' for blocks", dir.display()))
-                .with_hint("--dir names a directory that may be written, and that is made if need be")
-                .with_source(error)
-        };
+        let unusable = |error| unusable_folder(dir, "blocks", error);
         fs::create_dir_all(dir.join("current")).map_err(unusable)?;
+        let lock = LockOptions { name: "in_use.lock", owner: "DataNode", wait: LOCK_WAIT_MAX };
+        let lock = FolderLock::acquire(dir, lock)?;
         let path = dir.join("current/VERSION");
         let identity = match fs::read_to_string(&path) {
             Ok(text) => Some(Identity::decode(&text, &path)?),
@@ -65,7 +71,8 @@ impl Volume {
         };
         let storage = identity.as_ref().map(|identity| identity.storage.clone()).unwrap_or_default();
         let (used, has_failed) = (AtomicU64::new(0), AtomicBool::new(false));
-        Ok((Self { dir: dir.to_owned(), storage, reserved_bytes, used, has_failed }, identity))
+        let dir = dir.to_owned();
+        Ok((Self { dir, _lock: lock, storage, reserved_bytes, used, has_failed }, identity))
     }
 
     /// Writes whose the volume is.
@@ -88,11 +95,8 @@ impl Volume {
     }
 
     fn write_identity(&self, identity: &Identity) -> Result<()> {
-        let (new, path) = (self.dir.join("current/VERSION.new"), self.dir.join("current/VERSION"));
-        fs::write(&new, identity.encode())?;
-        fs::File::open(&new)?.sync_all()?;
-        fs::rename(&new, &path)?;
-        fs::File::open(self.dir.join("current"))?.sync_all()?;
+        let (beside, path) = (self.dir.join("current/VERSION.new"), self.dir.join("current/VERSION"));
+        replace_file(&RealDisk, &path, &beside, |file| file.write_all(identity.encode().as_bytes()))?;
         Ok(())
     }
 

@@ -223,6 +223,13 @@ impl Datanodes {
         }
     }
 
+    /// Asks each DataNode for a whole report.
+    pub fn ask_all_to_report(&mut self) {
+        for node in &mut self.nodes {
+            node.must_report = true;
+        }
+    }
+
     /// True, once, for a DataNode that is to send a whole report.
     pub fn take_must_report(&mut self, handle: DatanodeHandle) -> bool {
         std::mem::take(&mut self.nodes[handle.0 as usize].must_report)

@@ -2,8 +2,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::net::supervise::{DecisionLock, Supervisor};
-use crate::net::{Gate, Listener, Serving, serve_connections};
+use yeoul_net::supervise::{DecisionLock, Supervisor};
+use yeoul_net::{Gate, Listener, Serving, serve_connections};
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::info;
 

@@ -1,4 +1,4 @@
-use crate::net::supervise::DecisionLock;
+use yeoul_net::supervise::DecisionLock;
 
 use super::Context;
 use super::clock::Clock;

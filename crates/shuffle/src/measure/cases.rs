@@ -17,7 +17,7 @@ use super::written::{Compare, PARTITIONS, TASKS, Written, lost};
 use super::{Bar, Finding, Plan, Unit};
 use crate::client::Shuffle;
 use crate::ids::{AttemptId, MapId, PartitionId, ShuffleId};
-use crate::net::{Client, ClientOptions};
+use crate::net::Client;
 use crate::wire::message::Message;
 use crate::wire::{Header, Received, proto, received};
 use crate::{Error, Kind, Result};
@@ -142,7 +142,7 @@ pub(super) async fn range_opens(plan: &Plan) -> Result<Finding> {
     }
     shuffle.commit().await?;
     let busy = Busy::start(&cluster).await?;
-    let client = Client::new(ClientOptions::default());
+    let client = Client::default();
     let address = cluster.worker.address(cluster.worker.fetch_port);
     let shuffle_key = format!("{}-0", cluster.application.id());
     let mut times = Vec::new();

@@ -1,9 +1,9 @@
 use std::path::{Path, PathBuf};
 
 use yeoul_base::{ErrorKind, is_in_memory};
+use yeoul_disk::OwnedFolder;
 
 use crate::Error;
-use crate::owned_folder::OwnedFolder;
 
 /// What the names of spill directories begin with.
 const PREFIX: &str = "yeoul-spill-";

@@ -122,9 +122,14 @@ impl State {
         let (index, length) = (id.index(), said.length);
         let replica = Replica { index, datanode, storage, stamp, length, state, is_corrupt: false };
         let reported = self.blocks.report(id, replica);
-        if reported == Reported::Unneeded && !self.safe_mode.is_on() {
-            let deletion = Deletion { after: self.sequence, storage, block: id, stamp };
-            self.datanodes.delete(datanode, deletion);
+        if reported != Reported::Unneeded {
+            return;
         }
+        if self.safe_mode.is_on() {
+            self.has_passed_over = true;
+            return;
+        }
+        let deletion = Deletion { after: self.sequence, storage, block: id, stamp };
+        self.datanodes.delete(datanode, deletion);
     }
 }

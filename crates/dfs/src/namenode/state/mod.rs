@@ -53,6 +53,8 @@ pub struct State {
     sequence: u64,
     /// Number of the last record that is on disk.
     synced: u64,
+    /// A DataNode has named a replica in safe mode that no file needs: all are to report again when it ends.
+    has_passed_over: bool,
     /// Records that the driver has yet to take.
     records: Vec<Record>,
 }
@@ -74,6 +76,7 @@ impl State {
             term: 0,
             sequence: 0,
             synced: 0,
+            has_passed_over: false,
             records: Vec::new(),
         }
     }
@@ -101,7 +104,7 @@ impl State {
         let term = self.term + 1;
         self.make(wall_ms, None, Change::BeginTerm(crate::wire::proto::journal::BeginTerm { term }));
         self.leases.renew_all(steady_ms);
-        self.safe_mode.look(steady_ms, self.blocks.committed(), self.blocks.stored());
+        self.look_at_safe_mode(steady_ms);
     }
 
     /// True for a user who may do everything: the one whose process this is, and the members of the supergroup.
@@ -139,6 +142,9 @@ impl State {
 
     fn look_at_safe_mode(&mut self, steady_ms: u64) {
         self.safe_mode.look(steady_ms, self.blocks.committed(), self.blocks.stored());
+        if !self.safe_mode.is_on() && std::mem::take(&mut self.has_passed_over) {
+            self.datanodes.ask_all_to_report();
+        }
     }
 
     /// Makes a change, with the answer that the same call gets if it comes again.

@@ -93,6 +93,7 @@ impl State {
             SAFE_MODE_LEAVE | SAFE_MODE_FORCE_EXIT => {
                 context.user.check_superuser("safemode_leave")?;
                 self.safe_mode.leave();
+                self.look_at_safe_mode(context.now.steady_ms);
             }
             other => {
                 let message = format!("{other} is no action of safe mode, expected 1 to 4");

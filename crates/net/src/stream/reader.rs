@@ -1,5 +1,6 @@
 //! The reading half of a connection: heads go through a small buffer, bodies straight to where they stay.
 
+use std::error::Error;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::mem::MaybeUninit;
@@ -15,44 +16,72 @@ use tokio::time::{Instant, timeout};
 
 use super::arrivals::Arrivals;
 use super::body::Body;
-use crate::wire::{Incoming, Limits};
 
 /// Bytes read at once for a head. The part of a body that comes along is copied, the rest of it is not.
 const READ_AHEAD: usize = 8 * 1024;
 
-/// Bytes allocated for a body before any of it has come, on accepted connections.
-pub(super) const BODY_BEGIN: usize = 64 * 1024;
+/// How a reader treats what it reads.
+#[derive(Debug, Clone)]
+pub struct ReaderOptions {
+    /// Bytes allocated for a body before any of it has come.
+    pub body_begin: usize,
+    /// How long a head or a body that has begun may make no progress.
+    pub idle_max: Duration,
+    /// The most frames that the peer has in flight, for [`Body::deadline`].
+    pub window: usize,
+}
 
-pub(super) struct FrameReader {
+impl Default for ReaderOptions {
+    /// For accepted connections.
+    fn default() -> Self {
+        Self { body_begin: 64 * 1024, idle_max: Duration::from_secs(120), window: 1 }
+    }
+}
+
+/// Reads heads, each of which may have a body.
+#[derive(Debug)]
+pub struct StreamReader {
     half: OwnedReadHalf,
     buffer: BytesMut,
-    limits: Limits,
-    /// Bytes allocated for a body before any of it has come.
     body_begin: usize,
-    /// How long a frame that has begun may make no progress.
     idle_max: Duration,
     /// The peer has sent a head in parts: it may wait for an acknowledgement between any two.
     sends_parts: bool,
     arrivals: Arrivals,
 }
 
-impl FrameReader {
-    pub fn new(half: OwnedReadHalf, limits: Limits, body_begin: usize, idle_max: Duration) -> Self {
-        let (buffer, sends_parts, arrivals) = (BytesMut::new(), false, Arrivals::new(Instant::now()));
-        Self { half, buffer, limits, body_begin, idle_max, sends_parts, arrivals }
+impl StreamReader {
+    /// A reader of this half of a connection.
+    pub fn new(half: OwnedReadHalf, options: &ReaderOptions) -> Self {
+        let ReaderOptions { body_begin, idle_max, window } = *options;
+        let (buffer, sends_parts) = (BytesMut::new(), false);
+        let arrivals = Arrivals::new(window, Instant::now());
+        Self { half, buffer, body_begin, idle_max, sends_parts, arrivals }
     }
 
-    /// The next frame's head, or a push that is too long, the rest of which is to be skipped; `None` when the peer has closed
-    /// between two frames.
-    pub async fn next(&mut self) -> io::Result<Option<Incoming>> {
+    /// The next head; `None` when the peer has closed between two of them. Until a head begins the peer may be silent for
+    /// as long as it likes. `decode` takes a head from the front of the bytes received so far, or says that more are
+    /// needed and takes nothing; it must refuse a head before it needs more bytes than its protocol allows. Whoever has a
+    /// head with a body reads that with [`StreamReader::body`] before the next head.
+    ///
+    /// # Errors
+    /// `InvalidData` if the bytes are no head, with the decoder's error as the source, `UnexpectedEof` and `TimedOut` if
+    /// the rest of one does not come; or what the socket says. The connection cannot be used further.
+    pub async fn head<T, E>(
+        &mut self,
+        mut decode: impl FnMut(&mut BytesMut) -> Result<Option<T>, E>,
+    ) -> io::Result<Option<T>>
+    where
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
         // Whether a read began with this head, and not with frames before it.
         let mut begun = false;
         loop {
-            let incoming = Incoming::decode(&mut self.buffer, &self.limits);
-            let incoming = incoming.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-            if incoming.is_some() {
+            let head = decode(&mut self.buffer);
+            let head = head.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+            if head.is_some() {
                 self.arrivals.take(Instant::now());
-                return Ok(incoming);
+                return Ok(head);
             }
             if self.buffer.is_empty() {
                 // Between frames a peer may be silent for as long as it likes, and costs no buffer meanwhile.
@@ -71,12 +100,12 @@ impl FrameReader {
     }
 
     /// The deadline of the frame whose head was read last: see [`Arrivals::deadline`].
-    pub fn deadline(&self, patience: Duration) -> Instant {
+    pub(super) fn deadline(&self, patience: Duration) -> Instant {
         self.arrivals.deadline(patience, Instant::now())
     }
 
     /// Whether the peer has closed its side, or is gone, and all that it sent has been read.
-    pub fn is_at_end(&self) -> bool {
+    pub(super) fn is_at_end(&self) -> bool {
         let mut byte = [MaybeUninit::uninit()];
         match self.buffer.is_empty().then(|| SockRef::from(self.half.as_ref()).peek(&mut byte)) {
             Some(Ok(len)) => len == 0,
@@ -87,6 +116,7 @@ impl FrameReader {
         }
     }
 
+    /// The `len` bytes that follow the last head.
     pub fn body(&mut self, len: usize) -> Body<'_> {
         Body::new(self, len)
     }
@@ -105,15 +135,15 @@ impl FrameReader {
 
     /// Exactly `len` bytes of a body, in an allocation of their own that never exceeds twice what has come plus
     /// `body_begin`.
-    pub async fn take(&mut self, len: usize) -> io::Result<Bytes> {
+    pub(super) async fn take(&mut self, len: usize) -> io::Result<Bytes> {
         let mut body = Vec::with_capacity(len.min(self.body_begin));
         self.take_into(&mut body, len).await?;
         Ok(Bytes::from(body))
     }
 
-    /// Exactly `len` more bytes of a body into a vector, which grows as in [`FrameReader::take`] where its capacity is too
+    /// Exactly `len` more bytes of a body into a vector, which grows as in [`StreamReader::take`] where its capacity is too
     /// small.
-    pub async fn take_into(&mut self, body: &mut Vec<u8>, len: usize) -> io::Result<()> {
+    pub(super) async fn take_into(&mut self, body: &mut Vec<u8>, len: usize) -> io::Result<()> {
         let ahead = len.min(self.buffer.len());
         let len = body.len() + len;
         grow(body, ahead, len);
@@ -138,7 +168,7 @@ impl FrameReader {
     }
 
     /// Reads `len` bytes of a body and drops them.
-    pub async fn skip(&mut self, mut len: usize) -> io::Result<()> {
+    pub(super) async fn skip(&mut self, mut len: usize) -> io::Result<()> {
         loop {
             let here = len.min(self.buffer.len());
             self.buffer.advance(here);

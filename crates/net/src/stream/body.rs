@@ -1,4 +1,4 @@
-//! The body of a received frame.
+//! The body behind a head.
 
 use std::io;
 use std::time::Duration;
@@ -6,16 +6,17 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use super::reader::FrameReader;
+use super::reader::StreamReader;
 
 /// The body of the frame whose head has been read: read it whole, in pieces, or not at all.
+#[derive(Debug)]
 pub struct Body<'a> {
-    reader: &'a mut FrameReader,
+    reader: &'a mut StreamReader,
     remaining: usize,
 }
 
 impl<'a> Body<'a> {
-    pub(super) fn new(reader: &'a mut FrameReader, len: usize) -> Self {
+    pub(super) fn new(reader: &'a mut StreamReader, len: usize) -> Self {
         Self { reader, remaining: len }
     }
 

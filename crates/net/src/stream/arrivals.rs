@@ -6,17 +6,15 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The most frames that a peer has in flight: it sends one only when the one that many before it has been answered. The
-/// stock client has 32 for each map task; with several tasks on one connection the bound is too late by that many times
-/// what 32 answers take.
-const IN_FLIGHT: usize = 32;
-
 /// A peer with bytes to send would have sent some within this time, even if the socket had been full.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// A lower bound for that time.
 #[derive(Debug)]
 pub(super) struct Arrivals {
+    /// The most frames that a peer has in flight: it sends one only when the one that many before it has been answered. With
+    /// several clients on one connection the bound is too late by that many times what so many answers take.
+    window: usize,
     /// When bytes came after a pause in which the peer had none to send.
     caught_up: Instant,
     /// When the heads of the last frames since then were read.
@@ -24,8 +22,8 @@ pub(super) struct Arrivals {
 }
 
 impl Arrivals {
-    pub fn new(now: Instant) -> Self {
-        Self { caught_up: now, taken: VecDeque::new() }
+    pub fn new(window: usize, now: Instant) -> Self {
+        Self { window: window.max(1), caught_up: now, taken: VecDeque::new() }
     }
 
     /// Bytes came, after there had been none since `none_since`.
@@ -38,7 +36,7 @@ impl Arrivals {
 
     /// The head of a frame has been read.
     pub fn take(&mut self, now: Instant) {
-        if self.taken.len() > IN_FLIGHT {
+        if self.taken.len() > self.window {
             self.taken.pop_front();
         }
         self.taken.push_back(now);
@@ -46,16 +44,16 @@ impl Arrivals {
 
     /// Until when the current frame may wait, if it is to wait no longer than `patience` from its arrival.
     ///
-    /// With fewer requests in flight the bound is too early; so each frame may wait at least `patience / IN_FLIGHT`
+    /// With fewer requests in flight the bound is too early; so each frame may wait at least `patience / window`
     /// from now. The last frame of a full window then waits at most twice the patience.
     pub fn deadline(&self, patience: Duration, now: Instant) -> Instant {
-        (self.earliest() + patience).max(now + patience / IN_FLIGHT as u32)
+        (self.earliest() + patience).max(now + patience / u32::try_from(self.window).unwrap_or(u32::MAX))
     }
 
     /// The current frame did not arrive before this.
     fn earliest(&self) -> Instant {
         match self.taken.front() {
-            Some(taken) if self.taken.len() > IN_FLIGHT => *taken,
+            Some(taken) if self.taken.len() > self.window => *taken,
             _ => self.caught_up,
         }
     }
@@ -71,10 +69,10 @@ mod tests {
     fn a_frame_has_waited_no_longer_than_a_window_of_others_took() {
         let begin = Instant::now();
         let at = |second| begin + Duration::from_secs(second);
-        let mut arrivals = Arrivals::new(begin);
+        let mut arrivals = Arrivals::new(32, begin);
         for number in 0..100 {
             arrivals.take(at(number));
-            assert_eq!(arrivals.earliest(), at(number.saturating_sub(IN_FLIGHT as u64)));
+            assert_eq!(arrivals.earliest(), at(number.saturating_sub(32)));
         }
         let patience = Duration::from_secs(64);
         assert_eq!(arrivals.deadline(patience, at(99)), at(67 + 64));

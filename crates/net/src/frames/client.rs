@@ -1,22 +1,25 @@
 //! A client that sends requests to servers: one or a few connections to each, shared by all requests.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout_at};
+use yeoul_base::{Error, ErrorKind};
 
-use super::listener::notice_vanished_peers_after;
 use super::payload::Payload;
-use super::reader::FrameReader;
+use super::protocol::{Calls, Outcome};
 use super::writer::{Outgoing, Place, write_frames};
-use crate::wire::{ChunkSlice, Header, Incoming, Limits};
+use crate::keepalive::notice_vanished_peers_after;
+use crate::stream::{ReaderOptions, StreamReader};
 
 /// Bytes allocated for an answer before any of it has come. A client that asks for a chunk expects one, and copying it
 /// as its allocation grows would cost more than the fetch.
@@ -24,7 +27,7 @@ const ANSWER_BEGIN: usize = 16 << 20;
 
 /// Why there is no answer. The first three differ for a replicated push, whose client acts on the difference.
 #[derive(Debug, Clone, thiserror::Error)]
-pub enum RequestError {
+pub enum RequestError<F: fmt::Display = String> {
     /// No connection could be made; the request was not sent.
     #[error("cannot connect to {address}: {source}")]
     Connect {
@@ -54,16 +57,29 @@ pub enum RequestError {
     Failed {
         /// The server.
         address: String,
-        /// Its text, which may begin with a status' name.
-        text: String,
+        /// Why, in its words.
+        text: F,
     },
+}
+
+/// `Conflict` if the server refused, and asking again changes nothing; else `Unavailable`.
+impl<F: fmt::Debug + fmt::Display + Send + Sync + 'static> From<RequestError<F>> for Error {
+    fn from(error: RequestError<F>) -> Self {
+        let kind = match error {
+            RequestError::Failed { .. } => ErrorKind::Conflict,
+            _ => ErrorKind::Unavailable,
+        };
+        Self::new(kind, error.to_string()).with_source(error)
+    }
 }
 
 /// How a client treats its connections.
 #[derive(Debug, Clone)]
-pub struct ClientOptions {
+pub struct ClientOptions<L> {
     /// Limits of what servers may answer.
-    pub limits: Limits,
+    pub limits: L,
+    /// Bytes that are sent first on each connection, if the protocol wants some.
+    pub greeting: Bytes,
     /// How long connecting may take.
     pub connect_max: Duration,
     /// Connections to one server, used in turn. Each of them keeps one thread busy at either end.
@@ -74,10 +90,12 @@ pub struct ClientOptions {
     pub idle_max: Duration,
 }
 
-impl Default for ClientOptions {
-    fn default() -> Self {
+impl<L> ClientOptions<L> {
+    /// The defaults with these limits.
+    pub fn new(limits: L) -> Self {
         Self {
-            limits: Limits::ANSWERS,
+            limits,
+            greeting: Bytes::new(),
             connect_max: Duration::from_secs(10),
             connections: 1,
             requests_max: 1024,
@@ -87,49 +105,70 @@ impl Default for ClientOptions {
 }
 
 /// A client that keeps connections to each server it has asked, and makes a new one when one ends. Cheap to clone.
-#[derive(Clone, Default)]
-pub struct Client {
-    inner: Arc<Inner>,
+pub struct Client<P: Calls> {
+    inner: Arc<Inner<P>>,
 }
 
-#[derive(Default)]
-struct Inner {
-    options: ClientOptions,
+impl<P: Calls> Clone for Client<P> {
+    fn clone(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner) }
+    }
+}
+
+impl<P: Calls> Default for Client<P> {
+    fn default() -> Self {
+        Self::new(ClientOptions::new(P::answer_limits()))
+    }
+}
+
+impl<P: Calls> fmt::Debug for Client<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").finish_non_exhaustive()
+    }
+}
+
+struct Inner<P: Calls> {
+    options: ClientOptions<P::Limits>,
     next_request: AtomicI64,
-    links: Mutex<HashMap<String, Slots>>,
+    links: Mutex<HashMap<String, Slots<P>>>,
 }
 
 /// The connections to one server.
-#[derive(Default)]
-struct Slots {
-    all: Vec<Arc<Slot>>,
+struct Slots<P: Calls> {
+    all: Vec<Arc<Slot<P>>>,
     /// The one that the next request uses.
     next: usize,
 }
 
 /// One connection, or the attempt to make it.
-#[derive(Default)]
-struct Slot {
+struct Slot<P: Calls> {
     /// Attempts that failed.
     failures: AtomicUsize,
     /// The lock is held while connecting, so that all requests wait for one attempt.
-    made: tokio::sync::Mutex<Made>,
+    made: tokio::sync::Mutex<Made<P>>,
+}
+
+impl<P: Calls> Slot<P> {
+    fn new() -> Arc<Self> {
+        let made = tokio::sync::Mutex::new(Made { link: None, failure: None });
+        Arc::new(Self { failures: AtomicUsize::new(0), made })
+    }
 }
 
 /// The outcome of the last attempt.
-#[derive(Default)]
-struct Made {
-    link: Option<Arc<Link>>,
-    failure: Option<RequestError>,
+struct Made<P: Calls> {
+    link: Option<Arc<Link<P>>>,
+    failure: Option<RequestError<P::Failure>>,
 }
 
-impl Client {
+impl<P: Calls> Client<P> {
     /// A client without connections.
-    pub fn new(options: ClientOptions) -> Self {
-        Self { inner: Arc::new(Inner { options, ..Inner::default() }) }
+    pub fn new(options: ClientOptions<P::Limits>) -> Self {
+        let (next_request, links) = (AtomicI64::new(0), Mutex::default());
+        Self { inner: Arc::new(Inner { options, next_request, links }) }
     }
 
-    /// Sends a request and waits for the body of its answer. A request id in `header` is replaced by the client's own.
+    /// Sends a request and waits for its answer. A request id in `header` is replaced by the client's own.
     /// If no answer at all comes over the connection meanwhile, later requests use a new one.
     ///
     /// # Errors
@@ -137,10 +176,10 @@ impl Client {
     pub async fn request(
         &self,
         address: &str,
-        mut header: Header,
-        payload: impl Into<Payload>,
+        mut header: P::Header,
+        payload: impl Into<Payload<P>>,
         within: Duration,
-    ) -> Result<Bytes, RequestError> {
+    ) -> Result<P::Answer, RequestError<P::Failure>> {
         let deadline = Instant::now() + within;
         let timed_out = || RequestError::TimedOut { address: address.to_owned(), after: within };
         let link = timeout_at(deadline, self.link(address)).await.map_err(|_| timed_out())??;
@@ -169,9 +208,9 @@ impl Client {
     pub async fn send(
         &self,
         address: &str,
-        mut header: Header,
-        payload: impl Into<Payload>,
-    ) -> Result<(), RequestError> {
+        mut header: P::Header,
+        payload: impl Into<Payload<P>>,
+    ) -> Result<(), RequestError<P::Failure>> {
         let link = self.link(address).await?;
         self.key(&mut header);
         let outgoing = Outgoing { header, payload: payload.into(), place: Place::Unlimited };
@@ -193,7 +232,7 @@ impl Client {
             for mut made in slots.all.iter().filter_map(|slot| slot.made.try_lock().ok()) {
                 closed.extend(made.link.take_if(|link| link.is_idle(idle)));
             }
-            let is_used = |slot: &Arc<Slot>| {
+            let is_used = |slot: &Arc<Slot<P>>| {
                 Arc::strong_count(slot) > 1 || slot.made.try_lock().map_or(true, |made| made.link.is_some())
             };
             slots.all.iter().any(is_used)
@@ -203,30 +242,21 @@ impl Client {
     }
 
     /// Numbers the request, and returns the key by which its answer is found.
-    fn key(&self, header: &mut Header) -> Key {
-        match header {
-            Header::RpcRequest { request_id }
-            | Header::PushData { request_id, .. }
-            | Header::PushMergedData { request_id, .. } => {
-                *request_id = self.inner.next_request.fetch_add(1, Ordering::Relaxed);
-                Key::Request(*request_id)
-            }
-            Header::ChunkFetchRequest(slice) => Key::Slice(*slice),
-            _ => Key::None,
-        }
+    fn key(&self, header: &mut P::Header) -> P::Key {
+        P::number(header, || self.inner.next_request.fetch_add(1, Ordering::Relaxed))
     }
 
-    async fn link(&self, address: &str) -> Result<Arc<Link>, RequestError> {
+    async fn link(&self, address: &str) -> Result<Arc<Link<P>>, RequestError<P::Failure>> {
         let slot = {
             let mut links = self.inner.links.lock().unwrap_or_else(PoisonError::into_inner);
             let slots = match links.get_mut(address) {
                 Some(slots) => slots,
-                None => links.entry(address.to_owned()).or_default(),
+                None => links.entry(address.to_owned()).or_insert_with(|| Slots { all: Vec::new(), next: 0 }),
             };
             let turn = slots.next;
             slots.next = (turn + 1) % self.inner.options.connections.max(1);
             if turn == slots.all.len() {
-                slots.all.push(Arc::default());
+                slots.all.push(Slot::new());
             }
             slots.all[turn].clone()
         };
@@ -255,35 +285,29 @@ impl Client {
     }
 }
 
-async fn connect(address: &str, options: &ClientOptions) -> io::Result<TcpStream> {
+async fn connect<L>(address: &str, options: &ClientOptions<L>) -> io::Result<TcpStream> {
     let connect = tokio::time::timeout(options.connect_max, TcpStream::connect(address));
-    let stream = connect.await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?;
+    let mut stream = connect.await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?;
     stream.set_nodelay(true)?;
     notice_vanished_peers_after(&stream, options.idle_max)?;
+    // It fits into the socket's empty buffer, so that it does not wait.
+    stream.write_all(&options.greeting).await?;
     Ok(stream)
 }
 
-/// What an answer and its request have in common.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Key {
-    None,
-    Request(i64),
-    Slice(ChunkSlice),
-}
-
-type Answer = oneshot::Sender<Result<Bytes, RequestError>>;
+type Answer<P> = oneshot::Sender<Result<<P as Calls>::Answer, RequestError<<P as Calls>::Failure>>>;
 
 /// One connection.
-struct Link {
+struct Link<P: Calls> {
     address: String,
-    queue: mpsc::UnboundedSender<Outgoing>,
+    queue: mpsc::UnboundedSender<Outgoing<P>>,
     in_flight: Arc<Semaphore>,
-    state: Mutex<State>,
+    state: Mutex<State<P>>,
     tasks: Mutex<Vec<AbortHandle>>,
 }
 
-struct State {
-    waiting: HashMap<Key, Answer>,
+struct State<P: Calls> {
+    waiting: HashMap<P::Key, Answer<P>>,
     /// Answers that have come so far, to any request.
     delivered: u64,
     /// A request timed out while no answer came at all: the server's machine may be gone, which the kernel notices
@@ -294,8 +318,8 @@ struct State {
     ended: Option<Arc<str>>,
 }
 
-impl Link {
-    fn start(address: &str, stream: TcpStream, options: &ClientOptions) -> Arc<Self> {
+impl<P: Calls> Link<P> {
+    fn start(address: &str, stream: TcpStream, options: &ClientOptions<P::Limits>) -> Arc<Self> {
         let (read, write) = stream.into_split();
         let (queue, outgoing) = mpsc::unbounded_channel();
         let used = Instant::now();
@@ -308,7 +332,9 @@ impl Link {
             tasks: Mutex::default(),
         });
         let idle_max = options.idle_max;
-        let reader = FrameReader::new(read, options.limits.clone(), ANSWER_BEGIN, idle_max);
+        let (body_begin, limits) = (ANSWER_BEGIN, options.limits.clone());
+        let reading = ReaderOptions { body_begin, idle_max, ..ReaderOptions::default() };
+        let mut reader = StreamReader::new(read, &reading);
         // The tasks hold the link weakly: it ends when its client and its requests are gone.
         let weak = Arc::downgrade(&link);
         let writing = tokio::spawn(async move {
@@ -319,9 +345,8 @@ impl Link {
         });
         let weak = Arc::downgrade(&link);
         let reading = tokio::spawn(async move {
-            let mut reader = reader;
             let reason = loop {
-                match read_answer(&mut reader).await {
+                match read_answer::<P>(&mut reader, &limits).await {
                     Ok(Some((key, answer))) => {
                         let Some(link) = weak.upgrade() else { return };
                         link.deliver(key, answer);
@@ -338,7 +363,7 @@ impl Link {
         link
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+    fn state(&self) -> std::sync::MutexGuard<'_, State<P>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -358,7 +383,7 @@ impl Link {
     }
 
     /// Registers a waiting request, and returns how many answers have come so far.
-    fn expect(&self, key: Key, answer: Answer) -> Result<u64, RequestError> {
+    fn expect(&self, key: P::Key, answer: Answer<P>) -> Result<u64, RequestError<P::Failure>> {
         let mut state = self.state();
         if state.ended.is_some() {
             drop(state);
@@ -374,7 +399,7 @@ impl Link {
         state.in_doubt |= state.delivered == delivered;
     }
 
-    fn deliver(&self, key: Key, answer: Result<Bytes, String>) {
+    fn deliver(&self, key: P::Key, answer: Outcome<P>) {
         let waiting = {
             let mut state = self.state();
             state.delivered += 1;
@@ -397,25 +422,25 @@ impl Link {
         self.tasks().iter().for_each(AbortHandle::abort);
     }
 
-    fn lost(&self) -> RequestError {
+    fn lost(&self) -> RequestError<P::Failure> {
         let reason = self.state().ended.clone().unwrap_or_else(|| "closed".into());
         RequestError::Lost { address: self.address.clone(), reason }
     }
 }
 
-impl Drop for Link {
+impl<P: Calls> Drop for Link<P> {
     fn drop(&mut self) {
         self.tasks().iter().for_each(AbortHandle::abort);
     }
 }
 
 /// Removes a request that nobody waits for any more.
-struct Pending<'a> {
-    link: &'a Link,
-    key: Key,
+struct Pending<'a, P: Calls> {
+    link: &'a Link<P>,
+    key: P::Key,
 }
 
-impl Drop for Pending<'_> {
+impl<P: Calls> Drop for Pending<'_, P> {
     fn drop(&mut self) {
         let mut state = self.link.state();
         state.waiting.remove(&self.key);
@@ -423,30 +448,33 @@ impl Drop for Pending<'_> {
     }
 }
 
+/// An answer, and the key of its request.
+type Answered<P> = (<P as Calls>::Key, Outcome<P>);
+
 /// The next answer; frames that are not answers are skipped.
-async fn read_answer(reader: &mut FrameReader) -> io::Result<Option<(Key, Result<Bytes, String>)>> {
+async fn read_answer<P: Calls>(
+    reader: &mut StreamReader,
+    limits: &P::Limits,
+) -> io::Result<Option<Answered<P>>> {
     loop {
-        let head = match reader.next().await? {
-            Some(Incoming::Frame(head)) => head,
-            Some(Incoming::LongPush { error, .. }) => {
-                return Err(io::Error::new(io::ErrorKind::InvalidData, error));
-            }
-            None => return Ok(None),
+        let Some((head, body_len)) = reader.head(|bytes| P::decode(bytes, limits)).await? else {
+            return Ok(None);
         };
-        let body = reader.body(head.body_len).whole().await?;
-        return Ok(Some(match head.header {
-            Header::RpcResponse { request_id } => (Key::Request(request_id), Ok(body)),
-            Header::RpcFailure { request_id, error } => (Key::Request(request_id), Err(error)),
-            Header::ChunkFetchSuccess(slice) => (Key::Slice(slice), Ok(body)),
-            Header::ChunkFetchFailure { slice, error } => (Key::Slice(slice), Err(error)),
-            _ => continue,
-        }));
+        let body = reader.body(body_len).whole().await?;
+        if let Some(answered) = P::answer(head, body) {
+            return Ok(Some(answered));
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frames::letters::{Header, Letters, Limits};
+
+    fn options() -> ClientOptions<Limits> {
+        ClientOptions::new(Letters::answer_limits())
+    }
 
     #[tokio::test]
     async fn who_waits_for_an_attempt_that_fails_shares_its_failure() {
@@ -455,18 +483,18 @@ mod tests {
         full.bind(&std::net::SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
         full.listen(0).unwrap();
         let address = full.local_addr().unwrap().as_socket().unwrap().to_string();
-        let options = ClientOptions { connect_max: Duration::from_millis(300), ..ClientOptions::default() };
+        let options = ClientOptions { connect_max: Duration::from_millis(300), ..options() };
         let mut in_line = Vec::new();
         while let Ok(stream) = connect(&address, &options).await {
             in_line.push(stream);
         }
 
-        let client = Client::new(options);
+        let client = Client::<Letters>::new(options);
         let mut asked = tokio::task::JoinSet::new();
         for _ in 0..8 {
             let (client, address) = (client.clone(), address.clone());
             asked.spawn(async move {
-                let header = Header::RpcRequest { request_id: 0 };
+                let header = Header::Request { id: 0 };
                 client.request(&address, header, Bytes::new(), Duration::from_secs(60)).await.unwrap_err()
             });
         }
@@ -491,7 +519,7 @@ mod tests {
         let longest = Duration::from_millis(i32::MAX as u64);
         let [short, least, long, month] = [10, 120, 400, 30 * 24 * 3600].map(Duration::from_secs);
         for (idle_max, _given_up_after) in [(short, least), (long, long), (month, longest)] {
-            let options = ClientOptions { idle_max, ..ClientOptions::default() };
+            let options = ClientOptions { idle_max, ..options() };
             let stream = connect(&address, &options).await.unwrap();
             let stream = socket2::SockRef::from(&stream);
             assert!(stream.keepalive().unwrap());

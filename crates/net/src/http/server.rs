@@ -1,8 +1,7 @@
 //! HTTP/1.1 for people, scripts and metrics: a server with limits that knows nothing of its pages.
 
 use std::convert::Infallible;
-use std::future::Future;
-use std::net::SocketAddr;
+use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,19 +13,18 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, ToSocketAddrs};
-use tokio::sync::{Notify, Semaphore};
-use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
-use crate::Result;
-use crate::net::listen;
+use super::pages::{Pages, Request, Response};
+use crate::connections::{Connection, Handler, Serving, serve_connections};
+use crate::gate::Gate;
+use crate::listener::Listener;
 
 /// Bytes of a request's body that are read.
 const BODY_MAX: usize = 1 << 20;
 /// Bytes of a request's head, and of what is buffered of a connection.
 const BUFFER_MAX: usize = 64 << 10;
-/// Connections at a time; one more waits to be accepted.
+/// Connections at a time; one more is closed when it arrives.
 const CONNECTIONS_MAX: usize = 128;
 /// How long a request's head or body may take to arrive, and how long a connection may idle.
 const REQUEST_MAX: Duration = Duration::from_secs(15);
@@ -42,113 +40,19 @@ struct Lifetime {
     last_answer: Duration,
 }
 
-/// A request whose body has arrived whole.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Request {
-    /// Its method, in upper case.
-    pub method: String,
-    /// Its path, without the query.
-    pub path: String,
-    /// Its query, or empty.
-    pub query: String,
-    /// Its body.
-    pub body: Bytes,
+/// Has pages answer the requests of all connections, 128 at a time, until the result is stopped or dropped.
+pub fn serve_pages(listener: Listener, pages: Arc<impl Pages>) -> Serving {
+    serve_connections(listener, Gate::new(CONNECTIONS_MAX), Arc::new(Http { pages }))
 }
 
-/// An answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Response {
-    /// The status code.
-    pub status: u16,
-    /// The media type of the body.
-    pub content_type: &'static str,
-    /// The body.
-    pub body: Bytes,
+struct Http<P> {
+    pages: Arc<P>,
 }
 
-impl Response {
-    /// A JSON document.
-    pub fn json(status: u16, value: &serde_json::Value) -> Self {
-        Self { status, content_type: "application/json", body: value.to_string().into() }
-    }
-
-    /// Text.
-    pub fn text(status: u16, text: impl Into<String>) -> Self {
-        Self { status, content_type: "text/plain; charset=utf-8", body: text.into().into() }
-    }
-}
-
-/// The pages of a server.
-pub trait Pages: Send + Sync + 'static {
-    /// Answers a request.
-    fn answer(&self, request: Request) -> impl Future<Output = Response> + Send;
-}
-
-/// A running HTTP server. Dropping it closes its socket and all connections, a moment later.
-pub struct HttpServer {
-    address: SocketAddr,
-    stop: Arc<Notify>,
-    task: JoinHandle<()>,
-}
-
-impl HttpServer {
-    /// Binds the address and serves.
-    ///
-    /// # Errors
-    /// The address cannot be bound.
-    pub async fn start(address: impl ToSocketAddrs, pages: Arc<impl Pages>) -> Result<Self> {
-        let socket = listen(address).await?;
-        let address = socket.local_addr()?;
-        let stop = Arc::new(Notify::new());
-        let stopped = Arc::clone(&stop);
-        let task = tokio::spawn(async move {
-            let mut connections = JoinSet::new();
-            tokio::select! {
-                () = accept(socket, pages, &mut connections) => {}
-                () = stopped.notified() => {}
-            }
-            // An answer that is made on another thread goes on until its next await.
-            connections.shutdown().await;
-        });
-        Ok(Self { address, stop, task })
-    }
-
-    /// The bound address.
-    pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// Closes the socket and all connections, and returns when they are closed and nobody works on their answers.
-    pub async fn stop(mut self) {
-        self.stop.notify_one();
-        let _ = (&mut self.task).await;
-    }
-}
-
-impl Drop for HttpServer {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
-async fn accept(socket: TcpListener, pages: Arc<impl Pages>, connections: &mut JoinSet<()>) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    loop {
-        while connections.try_join_next().is_some() {}
-        let place = places.clone().acquire_owned().await.expect("the semaphore is never closed");
-        let stream = match socket.accept().await {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                tracing::debug!(%error, "cannot accept an HTTP connection");
-                tokio::time::sleep(Duration::from_millis(50)).await;
-                continue;
-            }
-        };
-        let pages = pages.clone();
-        connections.spawn(async move {
-            serve(stream, pages, LIFETIME).await;
-            drop(place);
-        });
+impl<P: Pages> Handler for Http<P> {
+    async fn serve(&self, connection: Connection) -> io::Result<()> {
+        serve(connection.stream, Arc::clone(&self.pages), LIFETIME).await;
+        Ok(())
     }
 }
 
@@ -205,6 +109,8 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+    use tokio::sync::Notify;
+    use tokio::task::JoinHandle;
 
     use super::*;
 
@@ -280,7 +186,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn who_has_stopped_it_is_alone() {
         let pages = Arc::new(Slow::default());
-        let server = HttpServer::start("127.0.0.1:0", pages.clone()).await.unwrap();
+        let server = serve_pages(Listener::bind("127.0.0.1:0").await.unwrap(), pages.clone());
         let mut peer = tokio::net::TcpStream::connect(server.address()).await.unwrap();
         ask(&mut peer).await.unwrap();
         pages.begun.notified().await;

@@ -27,7 +27,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// <parent>/<kind>XXXXXX/…         what it keeps there
 /// ```
 #[derive(Debug)]
-pub(crate) struct OwnedFolder {
+pub struct OwnedFolder {
     path: PathBuf,
     _lock: File,
 }
@@ -37,7 +37,7 @@ impl OwnedFolder {
     ///
     /// # Errors
     /// When `parent` cannot be written.
-    pub(crate) fn create(parent: &Path, kind: &str) -> io::Result<Self> {
+    pub fn create(parent: &Path, kind: &str) -> io::Result<Self> {
         remove_abandoned(parent, kind);
         let folder = tempfile::Builder::new().prefix(kind).tempdir_in(parent)?;
         let lock_new = folder.path().join(LOCK_NEW);
@@ -48,13 +48,14 @@ impl OwnedFolder {
         Ok(Self { path: folder.keep(), _lock: lock })
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    /// Its path.
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Removes its content until nothing new appears, for half a second at most: a writer that was stopped may have a
     /// step left on another thread, and make its folders again.
-    pub(crate) fn empty(&self) {
+    pub fn empty(&self) {
         self.empty_with(|| thread::sleep(PAUSE));
     }
 

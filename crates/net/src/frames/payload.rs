@@ -6,20 +6,20 @@ use std::pin::Pin;
 
 use bytes::Bytes;
 
-use crate::wire::Header;
+use super::protocol::Protocol;
 
 /// What [`PieceSource::next`] returns.
 pub type PieceFuture<'a> = Pin<Box<dyn Future<Output = io::Result<Option<Vec<Bytes>>>> + Send + 'a>>;
 
 /// Gives a body piece by piece. A piece is asked for while the one before leaves, so a peer that does not read pins two
 /// pieces and not the whole body.
-pub trait PieceSource: Send {
+pub trait PieceSource<P: Protocol>: Send {
     /// The parts of the next piece, or `None` after the last.
     fn next(&mut self) -> PieceFuture<'_>;
 
     /// There is no next piece, or it did not come in time. What is returned is sent in place of the frame if this was the
     /// first piece; otherwise the connection ends, because the frame cannot be finished.
-    fn broke(&mut self, error: &io::Error) -> Option<Header> {
+    fn broke(&mut self, error: &io::Error) -> Option<P::Header> {
         let _ = error;
         None
     }
@@ -28,19 +28,19 @@ pub trait PieceSource: Send {
 /// What is kept alive until a body has been sent or given up.
 pub(super) type Guard = Option<Box<dyn Send>>;
 
-pub(super) enum Source {
+pub(super) enum Source<P: Protocol> {
     Bytes(Vec<Bytes>),
-    Pull(Box<dyn PieceSource>),
+    Pull(Box<dyn PieceSource<P>>),
 }
 
 /// The body of a frame that is sent: bytes at hand, or a source that is pulled meanwhile.
-pub struct Payload {
-    source: Source,
+pub struct Payload<P: Protocol> {
+    source: Source<P>,
     len: usize,
     guard: Guard,
 }
 
-impl Payload {
+impl<P: Protocol> Payload<P> {
     /// No body.
     pub fn empty() -> Self {
         Self::parts(Vec::new())
@@ -53,7 +53,7 @@ impl Payload {
     }
 
     /// A body of exactly `len` bytes from a source. If the source gives another number the connection ends.
-    pub fn pull(len: usize, source: Box<dyn PieceSource>) -> Self {
+    pub fn pull(len: usize, source: Box<dyn PieceSource<P>>) -> Self {
         Self { source: Source::Pull(source), len, guard: None }
     }
 
@@ -78,7 +78,7 @@ impl Payload {
     }
 
     /// The body, and what is kept until it has been sent.
-    pub(super) fn open(self) -> (Source, Guard) {
+    pub(super) fn open(self) -> (Source<P>, Guard) {
         (self.source, self.guard)
     }
 
@@ -88,13 +88,13 @@ impl Payload {
     }
 }
 
-impl From<Bytes> for Payload {
+impl<P: Protocol> From<Bytes> for Payload<P> {
     fn from(bytes: Bytes) -> Self {
         Self::parts(vec![bytes])
     }
 }
 
-impl std::fmt::Debug for Payload {
+impl<P: Protocol> std::fmt::Debug for Payload<P> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Payload({} bytes)", self.len)
     }
