@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::{datanode, namenode};
 
 /// How the cluster runs.
@@ -56,6 +56,11 @@ impl Cluster {
     /// The address for clients.
     pub fn address(&self) -> SocketAddr {
         self.namenode.address()
+    }
+
+    /// Waits until the NameNode can keep nothing any more.
+    pub async fn ended(&mut self) -> Error {
+        self.namenode.ended().await
     }
 
     /// Closes all connections.

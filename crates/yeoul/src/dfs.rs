@@ -164,9 +164,12 @@ async fn serve_namenode(args: NamenodeArgs) -> Result<()> {
     let mut options = namenode::Options { host, port, ..namenode::Options::new(dir) };
     files.apply(&mut options.rules);
     let mut stop = Stop::listen()?;
-    let handle = namenode::Server::start(options).await?;
+    let mut handle = namenode::Server::start(options).await?;
     announce(&handle.address().to_string());
-    stop.asked().await;
+    tokio::select! {
+        error = handle.ended() => return Err(error),
+        _ = stop.asked() => {}
+    }
     handle.stop().await;
     Ok(())
 }
@@ -201,9 +204,12 @@ async fn serve_local(args: LocalArgs) -> Result<()> {
     options.namenode.port = port;
     files.apply(&mut options.namenode.rules);
     let mut stop = Stop::listen()?;
-    let cluster = local::Cluster::start(options).await?;
+    let mut cluster = local::Cluster::start(options).await?;
     announce(&cluster.address().to_string());
-    stop.asked().await;
+    tokio::select! {
+        error = cluster.ended() => return Err(error),
+        _ = stop.asked() => {}
+    }
     cluster.stop().await;
     Ok(())
 }

@@ -2,12 +2,16 @@
 //!
 //! - decisions: [`state`] takes calls and makes records; [`namespace`], [`blocks`], [`leases`], [`datanodes`], [`placement`],
 //!   [`safe_mode`] and [`retry_cache`] are what it consists of, [`Rules`] what operators may set.
-//! - drivers: `server` starts it, `service` carries calls to the state and keeps the records, `clock` tells the time.
+//! - drivers: `server` starts it, `service` carries calls to the state and keeps the records (`journal_record`),
+//!   `clock` tells the time.
 
 pub mod blocks;
 mod clock;
 mod context;
+mod journal_record;
 pub mod datanodes;
+#[cfg(test)]
+mod faults;
 pub mod leases;
 pub mod namespace;
 mod options;

@@ -277,6 +277,7 @@ fn a_client_that_asks_again_for_a_block_gets_the_same_one() {
     assert_eq!(fixture.refused("addBlock", &third).0, Exception::NotReplicatedYet, "the first block is nowhere");
     let again: calls::AddBlockResponse = fixture.call("addBlock", &unstored).unwrap();
     assert_eq!(again, second);
+    fixture.notice(numbers(&first)[0], &first.block, 5, false);
     let unrelated = ExtendedBlock { id: 99, ..sized(&first, 5) };
     assert_eq!(fixture.refused("addBlock", &add_block("/f", file, Some(unrelated))).0, Exception::Io);
     let stale = ExtendedBlock { stamp: 5, ..sized(&second.block, 5) };
