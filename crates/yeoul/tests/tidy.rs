@@ -57,13 +57,14 @@ const IO: [&str; 13] = [
 ];
 
 /// Which crates of ours a crate may use. The binary, `yeoul`, may use all.
-const DEPENDENCIES: [(&str, &[&str]); 8] = [
+const DEPENDENCIES: [(&str, &[&str]); 9] = [
     ("base", &[]),
-    ("dfs", &["base", "disk", "net"]),
+    ("dfs", &["base", "disk", "journal", "net"]),
     ("disk", &["base"]),
     ("erasure", &["base"]),
+    ("journal", &["base", "disk"]),
     ("net", &["base"]),
-    ("shuffle", &["base", "disk", "net"]),
+    ("shuffle", &["base", "disk", "journal", "net"]),
     ("sql", &["base", "disk"]),
     ("bench", &["base", "disk", "sql"]),
 ];

@@ -3,11 +3,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use yeoul_net::supervise::Supervisor;
-use yeoul_net::{Gate, Listener, Serving, serve_connections};
 use tokio::net::TcpStream;
 use tokio::time::sleep;
 use tracing::{info, warn};
+use yeoul_net::supervise::Supervisor;
+use yeoul_net::{Gate, Listener, Serving, serve_connections};
 
 use super::Options;
 use super::ipc::IpcService;

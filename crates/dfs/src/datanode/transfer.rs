@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use yeoul_net::{Connection, Handler};
 use tracing::debug;
+use yeoul_net::{Connection, Handler};
 
 use super::notices::Notices;
 use super::packets::{Reader, invalid, read_message, write_message};

@@ -8,10 +8,10 @@
 pub mod blocks;
 mod clock;
 mod context;
-mod journal_record;
 pub mod datanodes;
 #[cfg(test)]
 mod faults;
+mod journal_record;
 pub mod leases;
 pub mod namespace;
 mod options;

@@ -49,7 +49,8 @@ impl Server {
                 .with_source(error)
         })?;
         let reading = tokio::task::spawn_blocking(move || read(dir, rules));
-        let (journal, state) = reading.await.map_err(|error| Error::new(Kind::Internal, error.to_string()))??;
+        let (journal, state) =
+            reading.await.map_err(|error| Error::new(Kind::Internal, error.to_string()))??;
         let (ended, random) = (journal.ended(), fastrand::Rng::new());
         let mut decisions = Decisions { state, random, journal: Box::new(journal) };
         begin(&mut decisions, &host, &clock).await?;

@@ -119,7 +119,8 @@ fn check_protocol(call: &Incoming, is_ours: bool) -> Result<(), Refusal> {
         return Err(Refusal::new(Exception::NoSuchProtocol, message));
     }
     if call.version != protocol::VERSION {
-        let message = format!("{} has version 1 here, and the client speaks version {}", call.protocol, call.version);
+        let message =
+            format!("{} has version 1 here, and the client speaks version {}", call.protocol, call.version);
         return Err(Refusal::new(Exception::VersionMismatch, message));
     }
     Ok(())

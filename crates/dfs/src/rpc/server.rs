@@ -4,13 +4,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use yeoul_net::{Connection, Handler};
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 use tracing::debug;
+use yeoul_net::{Connection, Handler};
 
 use super::Groups;
 use crate::ids::CallerId;

@@ -182,7 +182,8 @@ impl Client {
         match std::mem::replace(&mut self.work, Work::Idle) {
             Work::Idle => unreachable!("it has called"),
             Work::Creating { name } => {
-                let status = calls::FileInfoResponse::decode(result).expect("it is one").status.expect("it was made");
+                let status =
+                    calls::FileInfoResponse::decode(result).expect("it is one").status.expect("it was made");
                 let file = status.id.expect("it has one");
                 self.work = Work::Adding { name, file, blocks: Vec::new(), excluded: Vec::new() };
             }
@@ -197,7 +198,8 @@ impl Client {
             }
             Work::Completing { name, file, blocks } => {
                 if is_true() {
-                    let blocks = blocks.iter().map(|block| (block.id.cast_signed(), block.length())).collect();
+                    let blocks =
+                        blocks.iter().map(|block| (block.id.cast_signed(), block.length())).collect();
                     self.files.insert(name, blocks);
                 } else {
                     self.work = Work::Completing { name, file, blocks };
@@ -231,7 +233,9 @@ impl Client {
                 excluded.push(node);
                 Work::Abandoning { name, file, blocks, excluded }
             }
-            None if blocks.len() < 3 && random.bool() => Work::Adding { name, file, blocks, excluded: Vec::new() },
+            None if blocks.len() < 3 && random.bool() => {
+                Work::Adding { name, file, blocks, excluded: Vec::new() }
+            }
             None => Work::Completing { name, file, blocks },
         };
     }

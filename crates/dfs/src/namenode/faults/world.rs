@@ -167,7 +167,11 @@ impl World {
         self.state.tick(self.now.steady_ms);
     }
 
-    fn context<R>(&mut self, caller: Option<CallerId>, run: impl FnOnce(&mut State, &mut Context<'_>) -> R) -> R {
+    fn context<R>(
+        &mut self,
+        caller: Option<CallerId>,
+        run: impl FnOnce(&mut State, &mut Context<'_>) -> R,
+    ) -> R {
         let user = root();
         let mut context = Context { now: self.now, user: &user, caller, ip: None, random: &mut self.chance };
         let result = run(&mut self.state, &mut context);
@@ -200,7 +204,8 @@ impl World {
     /// Gives clients the answers whose records are on disk.
     fn release(&mut self) {
         let synced = self.before_journal + self.synced as u64;
-        let (ready, waiting) = std::mem::take(&mut self.answers).into_iter().partition(|answer| answer.after <= synced);
+        let (ready, waiting) =
+            std::mem::take(&mut self.answers).into_iter().partition(|answer| answer.after <= synced);
         self.answers = waiting;
         for Answered { client, outcome, .. } in ready {
             self.answer(client, outcome);
@@ -214,7 +219,12 @@ impl World {
             Err(refusal) => {
                 client.pending = None;
                 match (refusal.exception, &mut client.work) {
-                    _ if !self.has_faults && { if std::env::var_os("DBG").is_some() { eprintln!("{at} {refusal}"); } false } => {}
+                    _ if !self.has_faults && {
+                        if std::env::var_os("DBG").is_some() {
+                            eprintln!("{at} {refusal}");
+                        }
+                        false
+                    } => {}
                     (Exception::SafeMode, _) => self.tally.safe_mode_refusals += 1,
                     (Exception::NotReplicatedYet, Work::Adding { .. }) => {}
                     // No node is left: it tries all of them again.
@@ -238,13 +248,15 @@ impl World {
 
     /// A client writes a block to the nodes that it was given: if one is gone, those before it may have it or not.
     fn write(&mut self, at: usize, located: &LocatedBlock) {
-        let targets = located.locations.iter().map(|node| node.id.uuid[3..].parse::<usize>().expect("a number"));
+        let targets =
+            located.locations.iter().map(|node| node.id.uuid[3..].parse::<usize>().expect("a number"));
         let targets: Vec<usize> = targets.collect();
         let different: BTreeSet<usize> = targets.iter().copied().collect();
         assert_eq!(different.len(), targets.len(), "a node gets one replica");
         let length = self.random.u64(1..100);
         let (id, stamp) = (located.block.id.cast_signed(), located.block.stamp);
-        let broken = targets.iter().copied().find(|node| !self.nodes[*node].is_up || self.nodes[*node].is_full);
+        let broken =
+            targets.iter().copied().find(|node| !self.nodes[*node].is_up || self.nodes[*node].is_full);
         for node in targets {
             let node = &mut self.nodes[node];
             if node.is_up && !node.is_full && (broken.is_none() || self.random.bool()) {
@@ -259,7 +271,9 @@ impl World {
     /// A message of a node arrives, sometimes twice.
     fn deliver(&mut self) {
         let at = self.random.usize(..NODES);
-        let Some(message) = self.nodes[at].outbox.pop_front().filter(|_| self.nodes[at].is_up) else { return };
+        let Some(message) = self.nodes[at].outbox.pop_front().filter(|_| self.nodes[at].is_up) else {
+            return;
+        };
         let is_notice = matches!(message, Message::Notices(_));
         self.arrive(at, message.clone());
         // The answer was lost, and the node says it again, before anything else.
@@ -272,7 +286,8 @@ impl World {
     fn arrive(&mut self, at: usize, message: Message) {
         let (uuid, storage) = (self.nodes[at].uuid(), self.nodes[at].storage());
         let report = |is_first, is_last, replicas| {
-            ReportRequest { uuid: uuid.clone(), storage: storage.clone(), is_first, is_last, replicas }.encode_to_vec()
+            ReportRequest { uuid: uuid.clone(), storage: storage.clone(), is_first, is_last, replicas }
+                .encode_to_vec()
         };
         let (method, argument) = match message {
             Message::Register => ("register", self.registration(at).encode_to_vec()),
@@ -431,7 +446,8 @@ impl World {
                 }
                 self.nodes[at].is_full = false;
             }
-            let is_idle = self.clients.iter().all(|client| client.work == Work::Idle && client.pending.is_none());
+            let is_idle =
+                self.clients.iter().all(|client| client.work == Work::Idle && client.pending.is_none());
             if is_idle && self.nodes.iter().all(|node| node.outbox.is_empty()) {
                 break;
             }
@@ -456,7 +472,8 @@ impl World {
         for at in 0..CLIENTS {
             let files = self.clients[at].files.clone();
             assert_eq!(self.clients[at].work, Work::Idle, "client {at} has come to an end");
-            let request = calls::ListingRequest { src: format!("/c{at}"), ..calls::ListingRequest::default() };
+            let request =
+                calls::ListingRequest { src: format!("/c{at}"), ..calls::ListingRequest::default() };
             let listing: calls::ListingResponse = self.look("getListing", &request);
             let found = listing.listing.into_iter().flat_map(|listing| listing.entries);
             let found: BTreeSet<String> =
@@ -469,8 +486,11 @@ impl World {
                 let located: calls::BlockLocationsResponse = self.look("getBlockLocations", &request);
                 let located = located.locations.expect("it is a file");
                 assert!(!located.under_construction, "{path} was closed");
-                let lengths: Vec<_> =
-                    located.blocks.iter().map(|one| (one.block.id.cast_signed(), one.block.length())).collect();
+                let lengths: Vec<_> = located
+                    .blocks
+                    .iter()
+                    .map(|one| (one.block.id.cast_signed(), one.block.length()))
+                    .collect();
                 assert_eq!(lengths, blocks, "{path}");
                 for block in &located.blocks {
                     let id = block.block.id.cast_signed();
@@ -493,7 +513,11 @@ impl World {
         }
     }
 
-    fn look<A: prost::Message, R: prost::Message + Default>(&mut self, method: &'static str, argument: &A) -> R {
+    fn look<A: prost::Message, R: prost::Message + Default>(
+        &mut self,
+        method: &'static str,
+        argument: &A,
+    ) -> R {
         let argument = Bytes::from(argument.encode_to_vec());
         let result = self.context(None, |state, context| state.call(context, method, argument));
         R::decode(&result.expect("all is there")[..]).expect("it is one")

@@ -7,8 +7,8 @@ use super::*;
 use crate::ids::CallerId;
 use crate::namenode::Now;
 use crate::wire::proto::cluster::{
-    Answer, BlockRef, HeartbeatRequest, HeartbeatResponse, Notice, NoticeRequest, RegisterRequest, RegisterResponse,
-    Replica, ReplicaState, ReportRequest, Storage,
+    Answer, BlockRef, HeartbeatRequest, HeartbeatResponse, Notice, NoticeRequest, RegisterRequest,
+    RegisterResponse, Replica, ReplicaState, ReportRequest, Storage,
 };
 use crate::wire::proto::hdfs::{DatanodeId, DatanodeInfo, ExtendedBlock, LocatedBlock, Permission};
 use crate::wire::proto::namenode as calls;
@@ -51,13 +51,22 @@ impl Fixture {
         Self { state, now, random: fastrand::Rng::with_seed(7), user: user("root", &[]), next_call: 0 }
     }
 
-    fn context<R>(&mut self, caller: Option<CallerId>, run: impl FnOnce(&mut State, &mut Context<'_>) -> R) -> R {
+    fn context<R>(
+        &mut self,
+        caller: Option<CallerId>,
+        run: impl FnOnce(&mut State, &mut Context<'_>) -> R,
+    ) -> R {
         let Self { state, now, random, user, .. } = self;
         let mut context = Context { now: *now, user, caller, ip: Some("10.9.9.9"), random };
         run(state, &mut context)
     }
 
-    fn call_as<A: Message, R: Message + Default>(&mut self, call: i32, method: &str, argument: &A) -> Result<R, Refusal> {
+    fn call_as<A: Message, R: Message + Default>(
+        &mut self,
+        call: i32,
+        method: &str,
+        argument: &A,
+    ) -> Result<R, Refusal> {
         let (argument, caller) = (Bytes::from(argument.encode_to_vec()), CallerId { client: [3; 16], call });
         let result = self.context(Some(caller), |state, context| state.call(context, method, argument))?;
         Ok(R::decode(&result[..]).unwrap())
@@ -75,7 +84,11 @@ impl Fixture {
         (refusal.exception, refusal.message)
     }
 
-    fn cluster<A: Message, R: Message + Default>(&mut self, method: &str, argument: &A) -> Result<R, Refusal> {
+    fn cluster<A: Message, R: Message + Default>(
+        &mut self,
+        method: &str,
+        argument: &A,
+    ) -> Result<R, Refusal> {
         let argument = Bytes::from(argument.encode_to_vec());
         let result = self.context(None, |state, context| state.cluster_call(context, method, argument))?;
         Ok(R::decode(&result[..]).unwrap())
@@ -135,7 +148,8 @@ impl Fixture {
     }
 
     fn add_block(&mut self, path: &str, file: u64, previous: Option<ExtendedBlock>) -> LocatedBlock {
-        let answer: calls::AddBlockResponse = self.call("addBlock", &add_block(path, file, previous)).unwrap();
+        let answer: calls::AddBlockResponse =
+            self.call("addBlock", &add_block(path, file, previous)).unwrap();
         answer.block
     }
 
@@ -166,7 +180,10 @@ impl Fixture {
 
     fn locations(&mut self, path: &str) -> crate::wire::proto::hdfs::LocatedBlocks {
         let request = calls::BlockLocationsRequest { src: path.to_owned(), offset: 0, length: u64::MAX };
-        self.call::<_, calls::BlockLocationsResponse>("getBlockLocations", &request).unwrap().locations.unwrap()
+        self.call::<_, calls::BlockLocationsResponse>("getBlockLocations", &request)
+            .unwrap()
+            .locations
+            .unwrap()
     }
 
     fn sync_all(&mut self) {
@@ -200,7 +217,13 @@ fn create(path: &str, flags: u32) -> calls::CreateRequest {
 
 fn add_block(path: &str, file: u64, previous: Option<ExtendedBlock>) -> calls::AddBlockRequest {
     let (src, client_name) = (path.to_owned(), "client".to_owned());
-    calls::AddBlockRequest { src, client_name, previous, file_id: Some(file), ..calls::AddBlockRequest::default() }
+    calls::AddBlockRequest {
+        src,
+        client_name,
+        previous,
+        file_id: Some(file),
+        ..calls::AddBlockRequest::default()
+    }
 }
 
 fn complete(path: &str, file: u64, last: Option<ExtendedBlock>) -> calls::CompleteRequest {
@@ -241,7 +264,10 @@ fn a_file_is_written_block_by_block_and_read_where_it_is() {
         fixture.notice(number, &first.block, MIB, false);
     }
     let second = fixture.add_block("/d/f", file, Some(sized(&first, MIB)));
-    assert_eq!((second.offset, second.block.id, second.block.stamp), (MIB, first.block.id + 1, first.block.stamp + 1));
+    assert_eq!(
+        (second.offset, second.block.id, second.block.stamp),
+        (MIB, first.block.id + 1, first.block.stamp + 1)
+    );
     let last = sized(&second, 700);
     assert!(!fixture.complete("/d/f", file, Some(last.clone())), "no node has the last block");
     let open = fixture.locations("/d/f");
@@ -255,11 +281,15 @@ fn a_file_is_written_block_by_block_and_read_where_it_is() {
     assert!(fixture.complete("/d/f", file, Some(last)), "the answer was lost, and the client asks again");
 
     let closed = fixture.locations("/d/f");
-    assert_eq!((closed.file_length, closed.under_construction, closed.is_last_complete), (MIB + 700, false, true));
+    assert_eq!(
+        (closed.file_length, closed.under_construction, closed.is_last_complete),
+        (MIB + 700, false, true)
+    );
     let found: Vec<_> = closed.blocks.iter().map(|block| (block.offset, block.locations.len())).collect();
     assert_eq!(found, [(0, 3), (MIB, 1)]);
     let summary = calls::PathRequest { src: "/".to_owned() };
-    let summary = fixture.call::<_, calls::ContentSummaryResponse>("getContentSummary", &summary).unwrap().summary;
+    let summary =
+        fixture.call::<_, calls::ContentSummaryResponse>("getContentSummary", &summary).unwrap().summary;
     assert_eq!((summary.length, summary.space_consumed), (MIB + 700, 3 * (MIB + 700)));
     assert_eq!((summary.files, summary.directories), (1, 2));
 }
@@ -274,7 +304,11 @@ fn a_client_that_asks_again_for_a_block_gets_the_same_one() {
     let unstored = add_block("/f", file, Some(sized(&first, 5)));
     let second: calls::AddBlockResponse = fixture.call("addBlock", &unstored).unwrap();
     let third = add_block("/f", file, Some(sized(&second.block, 5)));
-    assert_eq!(fixture.refused("addBlock", &third).0, Exception::NotReplicatedYet, "the first block is nowhere");
+    assert_eq!(
+        fixture.refused("addBlock", &third).0,
+        Exception::NotReplicatedYet,
+        "the first block is nowhere"
+    );
     let again: calls::AddBlockResponse = fixture.call("addBlock", &unstored).unwrap();
     assert_eq!(again, second);
     fixture.notice(numbers(&first)[0], &first.block, 5, false);
@@ -326,10 +360,36 @@ fn a_call_that_comes_again_gets_its_answer_and_changes_nothing() {
     fixture.mkdir("/d");
     fixture.create("/d/f");
     let cases: [(&str, Box<dyn Fn(&mut Fixture, i32) -> Vec<u8>>); 4] = [
-        ("create", Box::new(|f, id| f.call_as::<_, calls::FileInfoResponse>(id, "create", &create("/d/g", 1)).unwrap().encode_to_vec())),
-        ("rename", Box::new(|f, id| f.call_as::<_, BoolResponse>(id, "rename", &rename("/d/g", "/d/h", false)).unwrap().encode_to_vec())),
-        ("rename2", Box::new(|f, id| f.call_as::<_, calls::Empty>(id, "rename2", &rename("/d/h", "/d/f", true)).unwrap().encode_to_vec())),
-        ("delete", Box::new(|f, id| f.call_as::<_, BoolResponse>(id, "delete", &delete("/d/f", false)).unwrap().encode_to_vec())),
+        (
+            "create",
+            Box::new(|f, id| {
+                f.call_as::<_, calls::FileInfoResponse>(id, "create", &create("/d/g", 1))
+                    .unwrap()
+                    .encode_to_vec()
+            }),
+        ),
+        (
+            "rename",
+            Box::new(|f, id| {
+                f.call_as::<_, BoolResponse>(id, "rename", &rename("/d/g", "/d/h", false))
+                    .unwrap()
+                    .encode_to_vec()
+            }),
+        ),
+        (
+            "rename2",
+            Box::new(|f, id| {
+                f.call_as::<_, calls::Empty>(id, "rename2", &rename("/d/h", "/d/f", true))
+                    .unwrap()
+                    .encode_to_vec()
+            }),
+        ),
+        (
+            "delete",
+            Box::new(|f, id| {
+                f.call_as::<_, BoolResponse>(id, "delete", &delete("/d/f", false)).unwrap().encode_to_vec()
+            }),
+        ),
     ];
     for (at, (method, call)) in cases.iter().enumerate() {
         let id = 1000 + at as i32;
@@ -472,7 +532,10 @@ fn a_silent_node_is_named_to_nobody_until_it_is_heard_of_again() {
 fn without_nodes_or_room_a_block_is_refused() {
     let mut fixture = Fixture::new(1);
     let file = fixture.create("/f");
-    let info = DatanodeInfo { id: DatanodeId { uuid: "dn-0".to_owned(), ..DatanodeId::default() }, ..DatanodeInfo::default() };
+    let info = DatanodeInfo {
+        id: DatanodeId { uuid: "dn-0".to_owned(), ..DatanodeId::default() },
+        ..DatanodeInfo::default()
+    };
     let excluded = calls::AddBlockRequest { excluded: vec![info], ..add_block("/f", file, None) };
     let (exception, message) = fixture.refused("addBlock", &excluded);
     assert_eq!(exception, Exception::Io);
@@ -495,15 +558,34 @@ fn after_a_restart_nothing_changes_until_the_blocks_are_reported() {
     restarted.register(0);
     assert_eq!(restarted.refused("mkdirs", &mkdirs("/d", 0o755, true)).0, Exception::SafeMode);
     let read = calls::BlockLocationsRequest { src: "/one".to_owned(), offset: 0, length: 10 };
-    assert_eq!(restarted.refused("getBlockLocations", &read).0, Exception::SafeMode, "it has not been reported yet");
+    assert_eq!(
+        restarted.refused("getBlockLocations", &read).0,
+        Exception::SafeMode,
+        "it has not been reported yet"
+    );
     restarted.report(0, true, false, vec![replica(&one.block, 10, ReplicaState::Finalized)]);
     assert_eq!(restarted.locations("/one").blocks[0].locations.len(), 1);
     restarted.report(0, false, false, vec![replica(&two.block, 19, ReplicaState::Finalized)]);
     restarted.report(0, false, true, Vec::new());
-    assert_eq!(restarted.refused("mkdirs", &mkdirs("/d", 0o755, true)).0, Exception::SafeMode, "a byte is missing");
-    restarted.report(0, true, true, [&one, &two].map(|located| {
-        replica(&located.block, located.block.id.wrapping_sub(one.block.id) * 10 + 10, ReplicaState::Finalized)
-    }).to_vec());
+    assert_eq!(
+        restarted.refused("mkdirs", &mkdirs("/d", 0o755, true)).0,
+        Exception::SafeMode,
+        "a byte is missing"
+    );
+    restarted.report(
+        0,
+        true,
+        true,
+        [&one, &two]
+            .map(|located| {
+                replica(
+                    &located.block,
+                    located.block.id.wrapping_sub(one.block.id) * 10 + 10,
+                    ReplicaState::Finalized,
+                )
+            })
+            .to_vec(),
+    );
     restarted.mkdir("/d");
 }
 
@@ -512,7 +594,11 @@ fn owners_groups_and_modes_decide() {
     let mut fixture = Fixture::new(1);
     let _: BoolResponse = fixture.call("mkdirs", &mkdirs("/home/alice/deep", 0o555, true)).unwrap();
     let mode = |status: crate::wire::proto::hdfs::FileStatus| status.permission.mode;
-    assert_eq!(fixture.status("/home").map(mode), Some(0o755), "implied directories can be written by their owner");
+    assert_eq!(
+        fixture.status("/home").map(mode),
+        Some(0o755),
+        "implied directories can be written by their owner"
+    );
     assert_eq!(fixture.status("/home/alice/deep").map(mode), Some(0o555));
     let own = |path: &str, owner: &str, group: &str| calls::SetOwnerRequest {
         src: path.to_owned(),
@@ -520,17 +606,25 @@ fn owners_groups_and_modes_decide() {
         group: Some(group.to_owned()),
     };
     let _: calls::Empty = fixture.call("setOwner", &own("/home/alice", "alice", "staff")).unwrap();
-    let set = |path: &str, mode| calls::SetPermissionRequest { src: path.to_owned(), permission: Permission { mode } };
+    let set = |path: &str, mode| calls::SetPermissionRequest {
+        src: path.to_owned(),
+        permission: Permission { mode },
+    };
     let _: calls::Empty = fixture.call("setPermission", &set("/home/alice", 0o750)).unwrap();
 
     fixture.user = user("alice", &["users"]);
     let file = fixture.create("/home/alice/f");
     assert!(fixture.complete("/home/alice/f", file, None));
     let status = fixture.status("/home/alice/f").unwrap();
-    assert_eq!((status.owner.as_str(), status.group.as_str()), ("alice", "staff"), "the group is that of the directory");
+    assert_eq!(
+        (status.owner.as_str(), status.group.as_str()),
+        ("alice", "staff"),
+        "the group is that of the directory"
+    );
     let (exception, message) = fixture.refused("create", &create("/home/g", 1));
     assert_eq!(exception, Exception::AccessControl);
-    let expected = "Permission denied: user=alice, access=WRITE, inode=\"/home/g\":root:supergroup:drwxr-xr-x";
+    let expected =
+        "Permission denied: user=alice, access=WRITE, inode=\"/home/g\":root:supergroup:drwxr-xr-x";
     assert_eq!(message, expected);
     let message = fixture.refused("setOwner", &own("/home/alice/f", "bob", "staff")).1;
     assert_eq!(message, "User alice is not a super user (non-super user cannot change owner).");
@@ -538,7 +632,10 @@ fn owners_groups_and_modes_decide() {
     assert_eq!(message, "User alice does not belong to wheel");
     let _: calls::Empty = fixture.call("setOwner", &own("/home/alice/f", "alice", "users")).unwrap();
     let message = fixture.refused("setSafeMode", &calls::SafeModeRequest { action: 2, checked: None }).1;
-    assert!(message.starts_with("Access denied for user alice. Superuser privilege is required"), "{message}");
+    assert!(
+        message.starts_with("Access denied for user alice. Superuser privilege is required"),
+        "{message}"
+    );
 
     fixture.user = user("bob", &["staff"]);
     assert!(fixture.exists("/home/alice/f"), "its group may pass");
@@ -556,7 +653,12 @@ fn owners_groups_and_modes_decide() {
     fixture.user = user("bob", &[]);
     let (exception, message) = fixture.refused("delete", &delete("/tmp/a", false));
     assert_eq!(exception, Exception::AccessControl);
-    assert!(message.starts_with("Permission denied by sticky bit: user=bob, path=\"/tmp/a\":alice:supergroup:-rw-r--r--"), "{message}");
+    assert!(
+        message.starts_with(
+            "Permission denied by sticky bit: user=bob, path=\"/tmp/a\":alice:supergroup:-rw-r--r--"
+        ),
+        "{message}"
+    );
 }
 
 #[test]
@@ -566,13 +668,16 @@ fn renames_and_deletions_go_as_in_hdfs() {
     fixture.mkdir("/c");
     fixture.create("/a/f");
     fixture.create("/c/f");
-    let mut old = |src: &str, dst: &str| fixture.call::<_, BoolResponse>("rename", &rename(src, dst, false)).unwrap().result;
+    let mut old = |src: &str, dst: &str| {
+        fixture.call::<_, BoolResponse>("rename", &rename(src, dst, false)).unwrap().result
+    };
     assert!(!old("/none", "/x") && !old("/", "/c") && !old("/a", "/a/b") && !old("/a", "/a"));
     assert!(!old("/a/f", "/c"), "the directory has that name");
     assert!(!old("/a/f", "/none/f") && !old("/a/f", "/c/f/g"));
     assert!(old("/a/f", "/a/f") && old("/a/f", "/a"), "it is there already");
     assert!(old("/a/f", "/a/b") && old("/a/b/f", "/a/g"));
-    let mut new = |src: &str, dst: &str, overwrite| fixture.refused("rename2", &rename(src, dst, overwrite)).0;
+    let mut new =
+        |src: &str, dst: &str, overwrite| fixture.refused("rename2", &rename(src, dst, overwrite)).0;
     assert_eq!(new("/none", "/x", false), Exception::FileNotFound);
     assert_eq!(new("/a/g", "/a/g", true), Exception::FileAlreadyExists);
     assert_eq!(new("/a/g", "/c/f", false), Exception::FileAlreadyExists);
@@ -585,7 +690,9 @@ fn renames_and_deletions_go_as_in_hdfs() {
     let _: calls::Empty = fixture.call("rename2", &rename("/a/g", "/c/f", true)).unwrap();
 
     assert_eq!(fixture.refused("delete", &delete("/c", false)).0, Exception::PathIsNotEmptyDirectory);
-    let mut gone = |path: &str, recursive| fixture.call::<_, BoolResponse>("delete", &delete(path, recursive)).unwrap().result;
+    let mut gone = |path: &str, recursive| {
+        fixture.call::<_, BoolResponse>("delete", &delete(path, recursive)).unwrap().result
+    };
     assert!(!gone("/", true) && !gone("/none", true) && gone("/c", true) && gone("/a/b", false));
     assert!(!fixture.exists("/c/f"));
 }
@@ -620,7 +727,8 @@ fn wrong_calls_are_refused_with_the_class_that_clients_know() {
     }
     assert_eq!(fixture.refused("fly", &src("/f")).0, Exception::NoSuchMethod);
     let argument = Bytes::from_static(b"\xff\xff");
-    let refused = fixture.context(None, |state, context| state.call(context, "create", argument)).unwrap_err();
+    let refused =
+        fixture.context(None, |state, context| state.call(context, "create", argument)).unwrap_err();
     assert_eq!(refused.exception, Exception::HadoopIllegalArgument);
 }
 
@@ -637,7 +745,10 @@ fn a_listing_comes_in_pages_in_the_order_of_bytes() {
     };
     let first: calls::ListingResponse = fixture.call("getListing", &list(b"")).unwrap();
     let first = first.listing.unwrap();
-    assert_eq!((first.entries.len(), first.remaining, &first.entries[999].path[..]), (1000, 500, &b"0999"[..]));
+    assert_eq!(
+        (first.entries.len(), first.remaining, &first.entries[999].path[..]),
+        (1000, 500, &b"0999"[..])
+    );
     let second: calls::ListingResponse = fixture.call("getListing", &list(b"0999")).unwrap();
     let second = second.listing.unwrap();
     assert_eq!((second.entries.len(), second.remaining, &second.entries[0].path[..]), (500, 0, &b"1000"[..]));
