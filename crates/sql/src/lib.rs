@@ -18,6 +18,7 @@
 //! - `options`: [`Options`], what a session is started with; `settings`: the engine settings that follow from them.
 //! - `error`: [`Error`], with the [`Place`] in the SQL text; `suggest`: the similar name in its hint.
 //! - `progress`: [`Progress`], how far a query is.
+//! - `planning`: a statement's plan, beyond what DataFusion's planner does by itself.
 //! - `reading`: statements that DataFusion misreads, or that would fill the stack; `replaced_table`: puts a table back if its
 //!   replacement fails.
 //! - `identity`: functions that give what they are given, and hide it from the optimizer.
@@ -42,6 +43,7 @@ mod optimizer;
 mod options;
 pub mod output;
 mod owned_folder;
+mod planning;
 mod progress;
 mod reading;
 mod replaced_table;

@@ -1,0 +1,86 @@
+use std::sync::Arc;
+
+use datafusion::common::DataFusionError;
+use datafusion::execution::{FunctionRegistry, SessionState};
+use datafusion::logical_expr::{DdlStatement, LogicalPlan, ScalarUDF};
+use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast::Statement as Sql;
+
+use super::join_mark::mark;
+use super::join_names::name_columns;
+use super::relations::Relations;
+use crate::identity::Identity;
+use crate::{Result, reading};
+
+/// The most columns that are given another name because another one of the statement has theirs.
+const NAMED_APART_MAX: usize = 16;
+
+/// Plans a statement with a state of its own.
+///
+/// - What a join with `USING` merges is known once its sides are planned. Then the statement names its columns so, and is planned again.
+/// - Columns that DataFusion would call the same, and refuse, get names of their own.
+///
+/// # Errors
+/// Of the statement as it is written.
+pub(crate) async fn planned(mut statement: Statement, state: &mut SessionState) -> Result<LogicalPlan> {
+    let relations = Arc::new(Relations::default());
+    state.register_relation_planner(Arc::clone(&relations) as _)?;
+    // What `reading::cast_keys` may write.
+    state.register_udf(Arc::new(ScalarUDF::from(Identity::NamedCast)))?;
+    let definition = is_view(&statement).then(|| statement.to_string());
+    reading::tables_alike::name_apart(&mut statement)?;
+    let outcome = if mark(&mut statement) {
+        with_joined_columns(&mut statement, state, &relations).await?
+    } else {
+        state.statement_to_plan(statement.clone()).await
+    };
+    let mut plan = named_apart(&mut statement, outcome, state).await?;
+    if let LogicalPlan::Ddl(DdlStatement::CreateView(view)) = &mut plan {
+        view.definition = definition;
+    }
+    Ok(plan)
+}
+
+fn is_view(statement: &Statement) -> bool {
+    matches!(statement, Statement::Statement(statement) if matches!(**statement, Sql::CreateView(_)))
+}
+
+/// Lets a statement whose joins are marked name their columns, and plans it.
+async fn with_joined_columns(
+    statement: &mut Statement,
+    state: &SessionState,
+    relations: &Relations,
+) -> Result<Result<LogicalPlan, DataFusionError>> {
+    let marked = statement.clone();
+    let mut known = 0;
+    loop {
+        let outcome = state.statement_to_plan(statement.clone()).await;
+        // Each round comes to know another join, or is the last.
+        let now_known = relations.joins().len();
+        if now_known == known {
+            return Ok(outcome);
+        }
+        known = now_known;
+        *statement = marked.clone();
+        name_columns(statement, &relations.joins())?;
+    }
+}
+
+async fn named_apart(
+    statement: &mut Statement,
+    mut outcome: Result<LogicalPlan, DataFusionError>,
+    state: &SessionState,
+) -> Result<LogicalPlan> {
+    let mut first_error = None;
+    for _ in 0..NAMED_APART_MAX {
+        match outcome {
+            Err(error) if reading::name_apart(statement, &error) => {
+                first_error.get_or_insert(error);
+                outcome = state.statement_to_plan(statement.clone()).await;
+            }
+            _ => break,
+        }
+    }
+    // What is said of a statement is about the one that was written.
+    Ok(outcome.map_err(|error| first_error.unwrap_or(error))?)
+}
