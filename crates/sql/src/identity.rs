@@ -86,7 +86,8 @@ impl ScalarUDFImpl for Identity {
 
     fn return_field_from_args(&self, arguments: ReturnFieldArgs) -> Result<FieldRef> {
         let [of] = take_function_args(self.name(), arguments.arg_fields)?;
-        let may_be_null = matches!(self, Self::AnyFloat | Self::Nullable | Self::PartitionKey) || of.is_nullable();
+        let may_be_null =
+            matches!(self, Self::AnyFloat | Self::Nullable | Self::PartitionKey) || of.is_nullable();
         Ok(Arc::new(Field::new(self.name(), of.data_type().clone(), may_be_null)))
     }
 

@@ -74,7 +74,8 @@ mod tests {
     fn rewritten(list: Vec<Expr>) -> Option<String> {
         let schema = Schema::new(vec![Field::new("a", DataType::Int32, true)]);
         let scan = table_scan(Some("t"), &schema, None).unwrap().build().unwrap();
-        let plan = LogicalPlanBuilder::from(scan).filter(in_list(col("a"), list, true)).unwrap().build().unwrap();
+        let plan =
+            LogicalPlanBuilder::from(scan).filter(in_list(col("a"), list, true)).unwrap().build().unwrap();
         let rewritten = InLists.rewrite(plan, &OptimizerContext::new()).unwrap();
         let again = InLists.rewrite(rewritten.data.clone(), &OptimizerContext::new()).unwrap();
         assert!(!again.transformed);

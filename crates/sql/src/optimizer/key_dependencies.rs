@@ -4,7 +4,7 @@ use std::sync::Arc;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, FunctionalDependence, Result};
 use datafusion::logical_expr::utils::grouping_set_to_exprlist;
-use datafusion::logical_expr::{Distinct, Expr, LogicalPlan, LogicalPlanBuilder};
+use datafusion::logical_expr::{Distinct, Expr, LogicalPlan, Projection};
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
 use super::kept_names::columns_of;
@@ -114,7 +114,7 @@ fn without(input: LogicalPlan, hidden: &BTreeSet<usize>) -> Result<LogicalPlan> 
         column => column,
     });
     let columns: Vec<Expr> = columns.collect();
-    LogicalPlanBuilder::new_from_arc(Arc::new(input)).project(columns)?.build()
+    Ok(LogicalPlan::Projection(Projection::try_new(columns, Arc::new(input))?))
 }
 
 #[cfg(test)]

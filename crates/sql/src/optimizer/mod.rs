@@ -29,8 +29,8 @@ mod grand_totals;
 mod grouping_sets;
 mod in_lists;
 mod in_subqueries;
-pub(crate) mod key_dependencies;
 mod kept_names;
+pub(crate) mod key_dependencies;
 mod late_materialization;
 mod lifted_columns;
 mod limited_groups;
@@ -51,7 +51,7 @@ use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::optimizer::{AnalyzerRule, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 
-use self::rule_order::Step::{self, Around, Before, First, Last};
+use self::rule_order::Step::{self, Around, Before, Behind, First, Last};
 use self::rule_order::in_order;
 
 type AnalyzingRule = Arc<dyn AnalyzerRule + Send + Sync>;
@@ -66,10 +66,12 @@ const ANALYZER: [Step<AnalyzingRule>; 3] = [
 ];
 
 /// The rules of each round of the optimizer. DataFusion's own move conditions about: what looks at subqueries is before them.
-const OPTIMIZER: [Step<LogicalRule>; 7] = [
+const OPTIMIZER: [Step<LogicalRule>; 8] = [
     First(|| Arc::new(key_dependencies::KeyDependencies)),
     First(|| Arc::new(correlated_subqueries::CorrelatedSubqueries)),
     First(|| Arc::new(in_subqueries::InSubqueries)),
+    // A DISTINCT is known to have a key from here on.
+    Behind("replace_distinct_aggregate", || Arc::new(key_dependencies::KeyDependencies)),
     Around("extract_equijoin_predicate", |rule| Arc::new(null_equal_joins::KeysOfOneJoin(rule))),
     Around("eliminate_cross_join", |rule| Arc::new(null_equal_joins::TreesOfJoins(rule))),
     Around("push_down_filter", |rule| Arc::new(grand_totals::GrandTotals(rule))),
@@ -135,6 +137,8 @@ mod tests {
         let logical: Vec<&str> = state.optimizers().iter().map(|rule| rule.name()).collect();
         assert_eq!(logical[..3], ["key_dependencies", "correlated_subqueries", "in_subqueries"]);
         assert_eq!(logical.last(), Some(&"in_lists"));
+        let behind = logical.iter().position(|rule| *rule == "replace_distinct_aggregate").unwrap() + 1;
+        assert_eq!(logical[behind], "key_dependencies");
         let wrapped = |name: &str| {
             let rule = state.optimizers().iter().find(|rule| rule.name() == name).unwrap();
             format!("{rule:?}").split('(').next().unwrap().to_owned()

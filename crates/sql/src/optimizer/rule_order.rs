@@ -4,6 +4,8 @@ pub(super) enum Step<R> {
     First(fn() -> R),
     /// Directly before one.
     Before(&'static str, fn() -> R),
+    /// Directly behind one.
+    Behind(&'static str, fn() -> R),
     /// In the place of one, which it runs in its way.
     Around(&'static str, fn(R) -> R),
     /// Behind all of them, and those that a table says before.
@@ -27,6 +29,7 @@ pub(super) fn in_order<R: Clone>(theirs: &[R], steps: &[Step<R>], name_of: impl 
                 first += 1;
             }
             Step::Before(name, rule) => rules.insert(place(&rules, name), rule()),
+            Step::Behind(name, rule) => rules.insert(place(&rules, name) + 1, rule()),
             Step::Around(name, rule) => {
                 let place = place(&rules, name);
                 rules[place] = rule(rules[place].clone());
@@ -48,11 +51,12 @@ mod tests {
             Step::First(|| "b".to_owned()),
             Step::Before("y", || "c".to_owned()),
             Step::Around("x", |rule| format!("({rule})")),
+            Step::Behind("y", || "f".to_owned()),
             Step::Last(|| "d".to_owned()),
             Step::Last(|| "e".to_owned()),
         ];
         let theirs = ["x".to_owned(), "y".to_owned()];
-        assert_eq!(in_order(&theirs, &steps, |rule| rule), ["a", "b", "(x)", "c", "y", "d", "e"]);
+        assert_eq!(in_order(&theirs, &steps, |rule| rule), ["a", "b", "(x)", "c", "y", "f", "d", "e"]);
     }
 
     #[test]

@@ -30,7 +30,7 @@ impl JoinId {
     pub(super) fn of(factor: &TableFactor) -> Option<(Self, &TableWithJoins)> {
         let TableFactor::NestedJoin { table_with_joins, alias: Some(alias) } = factor else { return None };
         let number = alias.name.value.strip_prefix(PREFIX)?.parse().ok()?;
-        Some((Self(number), table_with_joins))
+        Some((Self(number), table_with_joins.as_ref()))
     }
 }
 
@@ -106,8 +106,12 @@ impl Marks {
             Some(alias) if has_merged(table_with_joins) => {
                 let alias = Some(alias.clone());
                 if let Some(query) = all_of(table_with_joins.as_ref().clone()) {
-                    *factor =
-                        TableFactor::Derived { lateral: false, subquery: Box::new(query), alias, sample: None };
+                    *factor = TableFactor::Derived {
+                        lateral: false,
+                        subquery: Box::new(query),
+                        alias,
+                        sample: None,
+                    };
                 }
             }
             Some(_) => {}
@@ -116,10 +120,7 @@ impl Marks {
 }
 
 fn merges(join: &mut Join) -> bool {
-    matches!(
-        constraint_of(&mut join.join_operator),
-        Some(JoinConstraint::Using(_) | JoinConstraint::Natural)
-    )
+    matches!(constraint_of(&mut join.join_operator), Some(JoinConstraint::Using(_) | JoinConstraint::Natural))
 }
 
 fn has_merged(tables: &mut TableWithJoins) -> bool {

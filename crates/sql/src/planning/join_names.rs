@@ -4,7 +4,8 @@ use std::ops::ControlFlow;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
     ExceptSelectItem, ExcludeSelectItem, Expr, Ident, ObjectName, Query, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, TableFactor, TableWithJoins, VisitMut, VisitorMut, WildcardAdditionalOptions,
+    SelectItemQualifiedWildcardKind, TableFactor, TableWithJoins, VisitMut, VisitorMut,
+    WildcardAdditionalOptions,
 };
 use yeoul_base::ErrorKind;
 
@@ -166,7 +167,8 @@ fn all_of(
     let Some(parts) = parts else { return Ok(None) };
     let of_table: Vec<Ident> = parts.iter().cloned().chain([quoted("*")]).collect();
     let (tables, count) = scopes.find(&of_table);
-    let Some(columns) = tables.first().and_then(|table| table.columns.as_ref()).filter(|_| count == parts.len())
+    let Some(columns) =
+        tables.first().and_then(|table| table.columns.as_ref()).filter(|_| count == parts.len())
     else {
         return Ok(None);
     };
@@ -180,7 +182,8 @@ fn all_of(
         opt_alias,
     } = options;
     if opt_ilike.is_some() || opt_replace.is_some() || opt_rename.is_some() || opt_alias.is_some() {
-        let text = format!("not supported: ILIKE, REPLACE, RENAME or AS for {name}.*, a table in a join with USING");
+        let text =
+            format!("not supported: ILIKE, REPLACE, RENAME or AS for {name}.*, a table in a join with USING");
         return Err(Error::new(ErrorKind::Invalid, text).with_hint("name the columns"));
     }
     let mut left_out = excluded(opt_exclude.as_ref());
@@ -191,16 +194,15 @@ fn all_of(
         let text = format!("there is no column '{unknown}' in '{name}' to leave out");
         return Err(Error::new(ErrorKind::Invalid, text));
     }
-    let items = columns.iter().filter(|column| !left_out.contains(&column.name)).map(|column| {
-        match &column.hidden {
-            Some(hidden) => SelectItem::ExprWithAlias {
-                expr: Expr::Identifier(quoted(hidden)),
-                alias: quoted(&column.name),
-            },
-            None => SelectItem::UnnamedExpr(Expr::CompoundIdentifier(
-                parts.iter().cloned().chain([quoted(&column.name)]).collect(),
-            )),
+    let items = columns.iter().filter(|column| !left_out.contains(&column.name)).map(|column| match &column
+        .hidden
+    {
+        Some(hidden) => {
+            SelectItem::ExprWithAlias { expr: Expr::Identifier(quoted(hidden)), alias: quoted(&column.name) }
         }
+        None => SelectItem::UnnamedExpr(Expr::CompoundIdentifier(
+            parts.iter().cloned().chain([quoted(&column.name)]).collect(),
+        )),
     });
     Ok(Some(items.collect()))
 }
@@ -282,7 +284,10 @@ mod tests {
             ("SELECT x, a.x, A.K FROM J", "SELECT x, \"a.x\" AS x, A.K FROM J"),
             ("SELECT * FROM J", "SELECT * EXCLUDE (\"a.x\", \"b.x\") FROM J"),
             ("SELECT * EXCLUDE (y) FROM J", "SELECT * EXCLUDE (y, \"a.x\", \"b.x\") FROM J"),
-            ("SELECT a.*, b.* EXCEPT (y) FROM J", "SELECT a.\"k\", \"a.x\" AS \"x\", \"b.x\" AS \"x\" FROM J"),
+            (
+                "SELECT a.*, b.* EXCEPT (y) FROM J",
+                "SELECT a.\"k\", \"a.x\" AS \"x\", \"b.x\" AS \"x\" FROM J",
+            ),
             (
                 "SELECT (b.x), b.x + 1, b.x AS z FROM J WHERE b.x > 1 GROUP BY b.x HAVING x > (SELECT x) ORDER BY b.x + a.k",
                 "SELECT (\"b.x\") AS x, \"b.x\" + 1, \"b.x\" AS z FROM J WHERE \"b.x\" > 1 GROUP BY \"b.x\" \
@@ -298,8 +303,14 @@ mod tests {
                 "SELECT 1 FROM J, (SELECT b.x FROM c) AS q, LATERAL (SELECT b.x FROM c) AS r",
                 "SELECT 1 FROM J, (SELECT b.x FROM c) AS q, LATERAL (SELECT \"b.x\" AS x FROM c) AS r",
             ),
-            ("SELECT b.x FROM J UNION SELECT b.x FROM b", "SELECT \"b.x\" AS x FROM J UNION SELECT b.x FROM b"),
-            ("WITH w AS (SELECT b.x FROM b) SELECT b.y FROM J", "WITH w AS (SELECT b.x FROM b) SELECT b.y FROM J"),
+            (
+                "SELECT b.x FROM J UNION SELECT b.x FROM b",
+                "SELECT \"b.x\" AS x FROM J UNION SELECT b.x FROM b",
+            ),
+            (
+                "WITH w AS (SELECT b.x FROM b) SELECT b.y FROM J",
+                "WITH w AS (SELECT b.x FROM b) SELECT b.y FROM J",
+            ),
         ] {
             assert_eq!(named(&sql.replace("FROM J", &format!("FROM {J}"))).unwrap(), expected, "{sql}");
         }

@@ -101,7 +101,21 @@ mod tests {
         // The merged column has moved to the front, where it is still of its table.
         outer.add_tables(&[column("a", "x"), column("a", "k"), Column::from_name("s.b.x"), column("c", "x")]);
         assert_eq!(outer.hide(&column("a", "x")).as_deref(), Some("a.x"));
-        let tables: Vec<String> = outer.tables.iter().map(|table| format!("{}{:?}", table.name.join("."), table.columns.iter().map(|column| column.hidden.as_deref().unwrap_or(&column.name)).collect::<Vec<_>>())).collect();
+        let tables: Vec<String> = outer
+            .tables
+            .iter()
+            .map(|table| {
+                format!(
+                    "{}{:?}",
+                    table.name.join("."),
+                    table
+                        .columns
+                        .iter()
+                        .map(|column| column.hidden.as_deref().unwrap_or(&column.name))
+                        .collect::<Vec<_>>()
+                )
+            })
+            .collect();
         assert_eq!(tables, ["a[\"k\", \"a.x\"]", "s.b[\"s.b.x\"]", "c[\"x\"]"]);
         assert!(outer.is_hidden(&Column::from_name("s.b.x")) && !outer.is_hidden(&column("s.b", "s.b.x")));
     }

@@ -98,7 +98,8 @@ fn common_names([left, right]: &[Vec<Column>; 2], columns: &JoinedColumns) -> Re
         }
     }
     if names.is_empty() {
-        let error = Error::new(ErrorKind::Invalid, "the two sides of a NATURAL JOIN have no column of the same name");
+        let error =
+            Error::new(ErrorKind::Invalid, "the two sides of a NATURAL JOIN have no column of the same name");
         return Err(error.with_hint("write CROSS JOIN, or JOIN … ON with a condition").into());
     }
     Ok(names)

@@ -46,8 +46,11 @@ impl Relations {
             Some(JoinConstraint::Using(names)) => MergedNames::Using(names_in(names, context)?),
             _ => return internal_err!("a join is marked that merges no columns"),
         };
-        let plan = context.plan(TableFactor::NestedJoin { table_with_joins: Box::new(tables), alias: None })?;
-        let LogicalPlan::Join(join) = plan else { return internal_err!("a join is planned as something else") };
+        let plan =
+            context.plan(TableFactor::NestedJoin { table_with_joins: Box::new(tables), alias: None })?;
+        let LogicalPlan::Join(join) = plan else {
+            return internal_err!("a join is planned as something else");
+        };
         let mut columns = JoinedColumns::default();
         inner.iter().filter_map(|id| self.joins().get(id).cloned()).for_each(|inner| columns.extend(inner));
         let plan = merged_join(id, [join.left, join.right], join.join_type, names, &mut columns)?;
@@ -94,4 +97,3 @@ fn no_name(name: &ObjectName) -> datafusion::common::DataFusionError {
     let error = Error::new(ErrorKind::Invalid, format!("USING names columns of both sides, not '{name}'"));
     error.with_hint("leave out the table").into()
 }
-

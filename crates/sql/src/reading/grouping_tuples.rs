@@ -17,7 +17,9 @@ pub(super) fn take_apart(groups: &mut GroupByExpr) {
     for key in keys {
         let sets = match key {
             Expr::Rollup(items) if has_tuples(items) => rolled_up(items),
-            Expr::Cube(items) if has_tuples(items) && 1_usize << items.len().min(63) <= SETS_MAX => cubed(items),
+            Expr::Cube(items) if has_tuples(items) && 1_usize << items.len().min(63) <= SETS_MAX => {
+                cubed(items)
+            }
             _ => continue,
         };
         *key = Expr::GroupingSets(sets);

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, ObjectName, Select, SetExpr, TableFactor, TableWithJoins, VisitMut, VisitorMut, With,
+    Expr, Ident, ObjectName, Query, Select, SetExpr, TableFactor, TableWithJoins, VisitMut, VisitorMut, With,
 };
 
 use super::same_names::normalized;
@@ -93,7 +93,7 @@ impl<R: Renames> Scoped<R> {
 impl<R: Renames> VisitorMut for Scoped<R> {
     type Break = Error;
 
-    fn pre_visit_query(&mut self, query: &mut datafusion::sql::sqlparser::ast::Query) -> ControlFlow<Error> {
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
         // Common table expressions do not see the tables of their query.
         let mut with = query.with.take();
         if let Some(with) = &mut with {
@@ -111,7 +111,7 @@ impl<R: Renames> VisitorMut for Scoped<R> {
         ControlFlow::Continue(())
     }
 
-    fn post_visit_query(&mut self, query: &mut datafusion::sql::sqlparser::ast::Query) -> ControlFlow<Error> {
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
         self.scopes.0.pop();
         query.with = self.withs.pop().flatten();
         ControlFlow::Continue(())
@@ -166,7 +166,7 @@ pub(crate) fn for_each_factor(from: &[TableWithJoins], each: &mut impl FnMut(&Ta
         for factor in factors {
             match factor {
                 TableFactor::NestedJoin { table_with_joins, alias: None } => {
-                    for_each_factor(std::slice::from_ref(table_with_joins), each);
+                    for_each_factor(std::slice::from_ref(table_with_joins.as_ref()), each);
                 }
                 factor => each(factor),
             }

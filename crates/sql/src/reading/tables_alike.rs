@@ -7,7 +7,8 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, Select, SelectItem, SelectItemQualifiedWildcardKind, TableAlias, TableFactor, TableWithJoins, VisitorMut,
+    Expr, Ident, Select, SelectItem, SelectItemQualifiedWildcardKind, TableAlias, TableFactor,
+    TableWithJoins, VisitorMut,
 };
 use yeoul_base::ErrorKind;
 
@@ -22,8 +23,13 @@ use crate::{Error, Result};
 pub(crate) fn name_apart(statement: &mut Statement) -> Result<()> {
     let mut names = Names::default();
     visit(statement, &mut names);
-    let alike: BTreeSet<TableName> =
-        names.0.into_values().filter(|names| names.len() > 1).flatten().filter(|name| name.len() > 1).collect();
+    let alike: BTreeSet<TableName> = names
+        .0
+        .into_values()
+        .filter(|names| names.len() > 1)
+        .flatten()
+        .filter(|name| name.len() > 1)
+        .collect();
     if alike.is_empty() {
         return Ok(());
     }
@@ -78,7 +84,8 @@ impl Aliases {
                 let written = parts[..count].iter().map(ToString::to_string).collect::<Vec<_>>().join(".");
                 let names: Vec<String> = tables.iter().map(|table| table.name.join(".")).collect();
                 let text = format!("'{written}' is {} tables here: {}", names.len(), names.join(", "));
-                Err(Error::new(ErrorKind::Invalid, text).with_hint("write the schema, too, or give the tables aliases"))
+                Err(Error::new(ErrorKind::Invalid, text)
+                    .with_hint("write the schema, too, or give the tables aliases"))
             }
         }
     }
@@ -90,7 +97,7 @@ impl Aliases {
             for factor in factors {
                 match factor {
                     TableFactor::NestedJoin { table_with_joins, alias: None } => {
-                        self.in_from(std::slice::from_mut(table_with_joins));
+                        self.in_from(std::slice::from_mut(table_with_joins.as_mut()));
                     }
                     TableFactor::Table { name, alias: alias @ None, .. } => {
                         let name = parts_of(name).filter(|name| self.alike.contains(name));
@@ -115,7 +122,9 @@ impl Renames for Aliases {
         let mut tables = Vec::new();
         for_each_factor(&select.from, &mut |factor| {
             let is_named = matches!(factor, TableFactor::Table { alias: None, .. });
-            tables.extend(name_of(factor).map(|name| Table { is_alike: is_named && self.alike.contains(&name), name }));
+            tables.extend(
+                name_of(factor).map(|name| Table { is_alike: is_named && self.alike.contains(&name), name }),
+            );
         });
         tables
     }
@@ -123,7 +132,8 @@ impl Renames for Aliases {
     fn in_select(&mut self, select: &mut Select, scopes: &Scopes<Table>) -> Result<()> {
         self.in_from(&mut select.from);
         for item in &mut select.projection {
-            let SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) = item else {
+            let SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) = item
+            else {
                 continue;
             };
             let parts: Option<Vec<Ident>> = name.0.iter().map(|part| part.as_ident().cloned()).collect();
