@@ -13,7 +13,7 @@ use datafusion::execution::cache::cache_manager::{
 use datafusion::execution::cache::default_cache::DefaultCache;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
-use datafusion::execution::{FunctionRegistry, SessionState, SessionStateBuilder};
+use datafusion::execution::{FunctionRegistry, SessionStateBuilder};
 use datafusion::logical_expr::{DdlStatement, LogicalPlan, Statement as Setting};
 use datafusion::prelude::SessionContext;
 use tracing::debug;

@@ -5,8 +5,10 @@ use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, FunctionalDependence, Result};
 use datafusion::logical_expr::utils::grouping_set_to_exprlist;
 use datafusion::logical_expr::{Distinct, Expr, LogicalPlan, Projection};
+use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
+use super::LogicalRule;
 use super::kept_names::columns_of;
 use crate::identity::Identity;
 
@@ -29,6 +31,25 @@ impl OptimizerRule for KeyDependencies {
 
     fn name(&self) -> &str {
         "key_dependencies"
+    }
+}
+
+/// The rule that makes groups of each `DISTINCT`, or leaves it out where its rows are distinct already: first those above. Those below have no
+/// keys yet, which would be believed to be keys further up.
+#[derive(Debug)]
+pub(super) struct DistinctsFromAbove(pub(super) LogicalRule);
+
+impl OptimizerRule for DistinctsFromAbove {
+    fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        self.0.rewrite(plan, config)
+    }
+
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        Some(ApplyOrder::TopDown)
     }
 }
 

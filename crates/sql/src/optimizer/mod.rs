@@ -3,6 +3,7 @@
 //! - [`correlated_subqueries`]: refuses subqueries of which DataFusion's joins would make something else;
 //! - [`empty_subqueries`]: a subquery without rows is null, whatever its column may be;
 //! - [`fenced_limits`]: keeps dynamic filters above a limit;
+//! - [`filter_ranges`]: lets a filter take no column for constant that is not;
 //! - [`grand_totals`]: keeps filters without columns above an aggregate that always has a row;
 //! - [`grouping_sets`]: lets the keys of `ROLLUP`, `CUBE` and `GROUPING SETS` have no order;
 //! - [`in_lists`]: items of `IN` lists that are computed for each row;
@@ -12,6 +13,7 @@
 //! - [`late_materialization`]: lets a scan that a join filters do so before it decodes all columns;
 //! - [`lifted_columns`]: gives conditions that leave a correlated subquery columns that are told apart outside;
 //! - [`limited_groups`]: lets an aggregate forget a limit that it would take for that of a top-k;
+//! - [`min_max_filters`]: filters scans by a grand total's `min` and `max` only if none of them is forgotten;
 //! - [`null_equal_joins`]: keeps join trees with `IS NOT DISTINCT FROM` as they are;
 //! - [`parts_apart`]: runs rules on each side of a node separately, where across it they would be wrong;
 //! - [`rule_order`]: how our rules find their places among DataFusion's;
@@ -25,6 +27,7 @@
 mod correlated_subqueries;
 mod empty_subqueries;
 mod fenced_limits;
+mod filter_ranges;
 mod grand_totals;
 mod grouping_sets;
 mod in_lists;
@@ -34,6 +37,7 @@ pub(crate) mod key_dependencies;
 mod late_materialization;
 mod lifted_columns;
 mod limited_groups;
+mod min_max_filters;
 mod null_equal_joins;
 mod parts_apart;
 mod rule_order;
@@ -66,10 +70,11 @@ const ANALYZER: [Step<AnalyzingRule>; 3] = [
 ];
 
 /// The rules of each round of the optimizer. DataFusion's own move conditions about: what looks at subqueries is before them.
-const OPTIMIZER: [Step<LogicalRule>; 8] = [
+const OPTIMIZER: [Step<LogicalRule>; 9] = [
     First(|| Arc::new(key_dependencies::KeyDependencies)),
     First(|| Arc::new(correlated_subqueries::CorrelatedSubqueries)),
     First(|| Arc::new(in_subqueries::InSubqueries)),
+    Around("replace_distinct_aggregate", |rule| Arc::new(key_dependencies::DistinctsFromAbove(rule))),
     // A DISTINCT is known to have a key from here on.
     Behind("replace_distinct_aggregate", || Arc::new(key_dependencies::KeyDependencies)),
     Around("extract_equijoin_predicate", |rule| Arc::new(null_equal_joins::KeysOfOneJoin(rule))),
@@ -80,14 +85,16 @@ const OPTIMIZER: [Step<LogicalRule>; 8] = [
 ];
 
 /// The rules that run once on each physical plan.
-const PHYSICAL: [Step<PhysicalRule>; 9] = [
+const PHYSICAL: [Step<PhysicalRule>; 11] = [
     // Before all that look at orders.
     First(|| Arc::new(grouping_sets::GroupingSets)),
+    First(|| Arc::new(filter_ranges::FilterRanges)),
     Around("EnsureRequirements", parts_apart::PartsApart::of_offsets),
     Around("LimitAggregation", parts_apart::PartsApart::of_windows),
     Around("FilterPushdown", parts_apart::PartsApart::of_names_alike),
     // The first that tells scans of orders or dynamic filters. Limits are at their final places by then.
     Before("PushdownSort", || Arc::new(fenced_limits::FencedLimits)),
+    Around("FilterPushdown(Post)", |rule| Arc::new(min_max_filters::MinMaxFilters(rule))),
     Around("FilterPushdown(Post)", parts_apart::PartsApart::of_names_alike),
     Last(|| Arc::new(unbounded_floats::UnboundedFloats)),
     // Others match on a scan's type, which it changes.
@@ -143,13 +150,14 @@ mod tests {
             let rule = state.optimizers().iter().find(|rule| rule.name() == name).unwrap();
             format!("{rule:?}").split('(').next().unwrap().to_owned()
         };
+        assert_eq!(wrapped("replace_distinct_aggregate"), "DistinctsFromAbove");
         assert_eq!(wrapped("extract_equijoin_predicate"), "KeysOfOneJoin");
         assert_eq!(wrapped("eliminate_cross_join"), "TreesOfJoins");
         assert_eq!(wrapped("push_down_filter"), "GrandTotals");
 
         let physical = physical_names(&state);
         let place = |name: &str| physical.iter().position(|rule| rule == name).unwrap();
-        assert_eq!(physical[0], "GroupingSets");
+        assert_eq!(physical[..2], ["GroupingSets", "FilterRanges"]);
         assert_eq!(physical[place("FencedLimits") + 1], "PushdownSort");
         assert!(place("LimitPushdown") < place("FencedLimits"), "{physical:?}");
         assert!(place("FencedLimits") < place("FilterPushdown(Post)"), "{physical:?}");
@@ -157,6 +165,8 @@ mod tests {
             physical[physical.len() - 3..],
             ["UnboundedFloats", "LateMaterialization", "LimitedGroups"]
         );
+        let post = state.physical_optimizers().iter().find(|rule| rule.name() == "FilterPushdown(Post)");
+        assert!(format!("{post:?}").contains("MinMaxFilters"), "{post:?}");
         let apart = state.physical_optimizers().iter();
         assert_eq!(apart.filter(|rule| format!("{rule:?}").starts_with("PartsApart")).count(), 4);
 

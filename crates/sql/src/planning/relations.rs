@@ -1,6 +1,6 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use datafusion::common::tree_node::TransformedResult;
 use datafusion::common::{Result, internal_err};
@@ -8,7 +8,9 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::logical_expr::planner::{
     PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning,
 };
-use datafusion::sql::sqlparser::ast::{Ident, JoinConstraint, ObjectName, TableFactor, TableWithJoins};
+use datafusion::sql::sqlparser::ast::{
+    Expr, Ident, JoinConstraint, ObjectName, TableFactor, TableWithJoins, Value,
+};
 use yeoul_base::ErrorKind;
 
 use super::join_mark::{JoinId, constraint_of, outermost};
@@ -32,7 +34,7 @@ impl Relations {
         self.joins.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Plans a marked join by way of one without a condition, whose sides DataFusion plans.
+    /// Plans a marked join by way of one whose condition is always true, whose sides DataFusion plans.
     fn join(
         &self,
         id: JoinId,
@@ -41,7 +43,8 @@ impl Relations {
     ) -> Result<LogicalPlan> {
         let inner = outermost(&tables);
         let constraint = tables.joins.last_mut().and_then(|join| constraint_of(&mut join.join_operator));
-        let names = match constraint.map(|constraint| std::mem::replace(constraint, JoinConstraint::None)) {
+        let always = JoinConstraint::On(Expr::value(Value::Boolean(true)));
+        let names = match constraint.map(|constraint| std::mem::replace(constraint, always)) {
             Some(JoinConstraint::Natural) => MergedNames::Natural,
             Some(JoinConstraint::Using(names)) => MergedNames::Using(names_in(names, context)?),
             _ => return internal_err!("a join is marked that merges no columns"),

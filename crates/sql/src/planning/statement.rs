@@ -1,7 +1,10 @@
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use datafusion::common::DataFusionError;
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::execution::{FunctionRegistry, SessionState};
+use datafusion::logical_expr::utils::grouping_set_to_exprlist;
 use datafusion::logical_expr::{DdlStatement, LogicalPlan, ScalarUDF};
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::Statement as Sql;
@@ -66,6 +69,20 @@ async fn with_joined_columns(
     }
 }
 
+/// Whether two keys of a `GROUP BY` have one name.
+fn has_keys_alike(plan: &LogicalPlan) -> Result<bool> {
+    let mut are_alike = false;
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::Aggregate(aggregate) = node {
+            let mut names = HashSet::new();
+            let keys = grouping_set_to_exprlist(&aggregate.group_expr)?;
+            are_alike |= !keys.iter().all(|key| names.insert(key.schema_name().to_string()));
+        }
+        Ok(if are_alike { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(are_alike)
+}
+
 async fn named_apart(
     statement: &mut Statement,
     mut outcome: Result<LogicalPlan, DataFusionError>,
@@ -76,6 +93,10 @@ async fn named_apart(
         match outcome {
             Err(error) if reading::name_apart(statement, &error) => {
                 first_error.get_or_insert(error);
+                outcome = state.statement_to_plan(statement.clone()).await;
+            }
+            // The optimizer would refuse it, or take one key for the other.
+            Ok(plan) if has_keys_alike(&plan)? && reading::name_casts(statement) => {
                 outcome = state.statement_to_plan(statement.clone()).await;
             }
             _ => break,

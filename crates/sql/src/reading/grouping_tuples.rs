@@ -11,8 +11,8 @@ pub(super) fn take_apart(groups: &mut GroupByExpr) {
     let GroupByExpr::Expressions(keys, _) = groups else { return };
     if keys.iter().any(|key| matches!(key, Expr::Tuple(_))) {
         let apart: Vec<Expr> = std::mem::take(keys).into_iter().flat_map(members).collect();
-        // An empty tuple alone is one group, which only DataFusion knows how to write.
-        *keys = if apart.is_empty() { vec![Expr::Tuple(Vec::new())] } else { apart };
+        // Without any key it is one group all the same.
+        *keys = if apart.is_empty() { vec![Expr::GroupingSets(vec![Vec::new()])] } else { apart };
     }
     for key in keys {
         let sets = match key {

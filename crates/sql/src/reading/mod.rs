@@ -63,11 +63,11 @@ pub(crate) fn name_apart(statement: &mut Statement, error: &DataFusionError) -> 
         visit(statement, &mut apart);
         apart.is_changed
     });
-    is_apart || (cast_keys::may_be_cause(error) && names_casts(statement))
+    is_apart || (cast_keys::may_be_cause(error) && name_casts(statement))
 }
 
-/// Names the casts of a statement, once.
-fn names_casts(statement: &mut Statement) -> bool {
+/// Names the casts of a statement, if they are not. False if it has none.
+pub(crate) fn name_casts(statement: &mut Statement) -> bool {
     let mut names = cast_keys::NameCasts::default();
     if !statement.to_string().contains(Identity::NamedCast.sql_name()) {
         visit(statement, &mut names);

@@ -23,13 +23,17 @@ use crate::{Error, Result};
 pub(crate) fn name_apart(statement: &mut Statement) -> Result<()> {
     let mut names = Names::default();
     visit(statement, &mut names);
-    let alike: BTreeSet<TableName> = names
-        .0
-        .into_values()
-        .filter(|names| names.len() > 1)
-        .flatten()
-        .filter(|name| name.len() > 1)
-        .collect();
+    let mut taken: BTreeSet<String> = names.0.keys().cloned().collect();
+    let mut alike = BTreeMap::new();
+    for name in names.0.into_values().filter(|names| names.len() > 1).flatten().filter(|name| name.len() > 1)
+    {
+        // Not the name itself: in a name, DataFusion takes a dot for one between two parts.
+        let mut alias = name.join("_");
+        while !taken.insert(alias.clone()) {
+            alias.push('_');
+        }
+        alike.insert(name, alias);
+    }
     if alike.is_empty() {
         return Ok(());
     }
@@ -57,14 +61,14 @@ impl VisitorMut for Names {
 }
 
 struct Aliases {
-    /// The names that become aliases.
-    alike: BTreeSet<TableName>,
+    /// The names that become aliases, with these.
+    alike: BTreeMap<TableName, String>,
 }
 
 /// A table of a `FROM`.
 struct Table {
     name: TableName,
-    is_alike: bool,
+    alias: Option<String>,
 }
 
 impl Named for Table {
@@ -79,7 +83,7 @@ impl Aliases {
         let (tables, count) = scopes.find(parts);
         match tables[..] {
             [] => Ok(None),
-            [table] => Ok(table.is_alike.then(|| (quoted(table.name.join(".")), count))),
+            [table] => Ok(table.alias.as_ref().map(|alias| (quoted(alias), count))),
             _ => {
                 let written = parts[..count].iter().map(ToString::to_string).collect::<Vec<_>>().join(".");
                 let names: Vec<String> = tables.iter().map(|table| table.name.join(".")).collect();
@@ -100,10 +104,10 @@ impl Aliases {
                         self.in_from(std::slice::from_mut(table_with_joins.as_mut()));
                     }
                     TableFactor::Table { name, alias: alias @ None, .. } => {
-                        let name = parts_of(name).filter(|name| self.alike.contains(name));
+                        let name = parts_of(name).and_then(|name| self.alike.get(&name));
                         *alias = name.map(|name| TableAlias {
                             explicit: true,
-                            name: quoted(name.join(".")),
+                            name: quoted(name),
                             columns: Vec::new(),
                             at: None,
                         });
@@ -122,9 +126,10 @@ impl Renames for Aliases {
         let mut tables = Vec::new();
         for_each_factor(&select.from, &mut |factor| {
             let is_named = matches!(factor, TableFactor::Table { alias: None, .. });
-            tables.extend(
-                name_of(factor).map(|name| Table { is_alike: is_named && self.alike.contains(&name), name }),
-            );
+            tables.extend(name_of(factor).map(|name| {
+                let alias = self.alike.get(&name).filter(|_| is_named).cloned();
+                Table { name, alias }
+            }));
         });
         tables
     }
@@ -171,34 +176,38 @@ mod tests {
         for (sql, expected) in [
             (
                 "SELECT tbl.i, s1.tbl.i FROM tbl, s1.tbl",
-                "SELECT tbl.i, \"s1.tbl\".i FROM tbl, s1.tbl AS \"s1.tbl\"",
+                "SELECT tbl.i, \"s1_tbl\".i FROM tbl, s1.tbl AS \"s1_tbl\"",
             ),
             (
                 "SELECT s1.tbl.*, S2.Tbl.i FROM (s1.tbl JOIN s2.tbl ON s1.tbl.i = s2.tbl.i) ORDER BY s1.tbl.j",
-                "SELECT \"s1.tbl\".*, \"s2.tbl\".i FROM (s1.tbl AS \"s1.tbl\" JOIN s2.tbl AS \"s2.tbl\" ON \"s1.tbl\".i = \"s2.tbl\".i) \
-                 ORDER BY \"s1.tbl\".j",
+                "SELECT \"s1_tbl\".*, \"s2_tbl\".i FROM (s1.tbl AS \"s1_tbl\" JOIN s2.tbl AS \"s2_tbl\" ON \"s1_tbl\".i = \"s2_tbl\".i) \
+                 ORDER BY \"s1_tbl\".j",
             ),
             // The inner `tbl` is that of its own FROM; `s1.tbl` is only around it.
             (
                 "SELECT 1 FROM s1.tbl WHERE EXISTS (SELECT 1 FROM tbl WHERE s1.tbl.i = tbl.i)",
-                "SELECT 1 FROM s1.tbl AS \"s1.tbl\" WHERE EXISTS (SELECT 1 FROM tbl WHERE \"s1.tbl\".i = tbl.i)",
+                "SELECT 1 FROM s1.tbl AS \"s1_tbl\" WHERE EXISTS (SELECT 1 FROM tbl WHERE \"s1_tbl\".i = tbl.i)",
             ),
             (
                 "SELECT 1 FROM tbl WHERE EXISTS (SELECT tbl.i FROM s1.tbl)",
-                "SELECT 1 FROM tbl WHERE EXISTS (SELECT \"s1.tbl\".i FROM s1.tbl AS \"s1.tbl\")",
+                "SELECT 1 FROM tbl WHERE EXISTS (SELECT \"s1_tbl\".i FROM s1.tbl AS \"s1_tbl\")",
             ),
             // A subquery of FROM does not see what stands beside it.
             (
                 "SELECT (SELECT 1 FROM s1.tbl, (SELECT tbl.i) AS q) FROM tbl",
-                "SELECT (SELECT 1 FROM s1.tbl AS \"s1.tbl\", (SELECT tbl.i) AS q) FROM tbl",
+                "SELECT (SELECT 1 FROM s1.tbl AS \"s1_tbl\", (SELECT tbl.i) AS q) FROM tbl",
             ),
             (
                 "SELECT (SELECT 1 FROM s1.tbl, LATERAL (SELECT tbl.i) AS q) FROM tbl",
-                "SELECT (SELECT 1 FROM s1.tbl AS \"s1.tbl\", LATERAL (SELECT \"s1.tbl\".i) AS q) FROM tbl",
+                "SELECT (SELECT 1 FROM s1.tbl AS \"s1_tbl\", LATERAL (SELECT \"s1_tbl\".i) AS q) FROM tbl",
             ),
             (
                 "WITH tbl AS (SELECT s1.tbl.i FROM s1.tbl) SELECT tbl.i FROM tbl",
-                "WITH tbl AS (SELECT \"s1.tbl\".i FROM s1.tbl AS \"s1.tbl\") SELECT tbl.i FROM tbl",
+                "WITH tbl AS (SELECT \"s1_tbl\".i FROM s1.tbl AS \"s1_tbl\") SELECT tbl.i FROM tbl",
+            ),
+            (
+                "SELECT s1.tbl.i FROM tbl, s1.tbl, s1_tbl",
+                "SELECT \"s1_tbl_\".i FROM tbl, s1.tbl AS \"s1_tbl_\", s1_tbl",
             ),
             ("SELECT a.i, s1.tbl.i FROM tbl AS a, s1.tbl", "SELECT a.i, s1.tbl.i FROM tbl AS a, s1.tbl"),
             ("SELECT s1.tbl.i, tbl.i FROM s1.tbl", "SELECT s1.tbl.i, tbl.i FROM s1.tbl"),
