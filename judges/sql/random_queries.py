@@ -1,4 +1,4 @@
-"""Random queries over small tables full of nulls and repeated values, each answered by ours and by DuckDB.
+"""Random queries, and some changes, over small tables full of nulls and repeated values, each answered by ours and by DuckDB.
 
 Usage: random_queries.py [--count N] [--seed S] [--show]    exits 1 if an answer differs, or if ours fails in an unknown way
        random_queries.py --seed S --count 1 --show          shows one query again
@@ -458,6 +458,21 @@ class Query:
             text += f" OFFSET {self.rng.randint(0, 2)}" if self.maybe(0.3) else ""
         return text, names
 
+    def change(self) -> list[str]:
+        """A DELETE or UPDATE of a copy of a table, and what is left there."""
+        scope = [(f"x.{name}", kind) for name, kind in COLUMNS.items()]
+        depth = self.rng.choice([1, 2, 2, 3])
+        where = f" WHERE {self.condition(scope, [], depth)}" if self.maybe(0.9) else ""
+        text = f"DELETE FROM x{where}"
+        if self.maybe(0.5):
+            changed = self.rng.sample(list(COLUMNS.items()), self.rng.randint(1, 3))
+            values = ", ".join(f"{name} = {self.value(kind, scope, [], depth)}" for name, kind in changed)
+            text = f"UPDATE x SET {values}{where}"
+        return [f"CREATE TABLE x AS SELECT * FROM {self.rng.choice(TABLES)}", text, "SELECT * FROM x"]
+
+    def statements(self) -> list[str]:
+        return self.change() if self.maybe(0.08) else [self.statement()]
+
     def statement(self) -> str:
         kinds = [self.rng.choice(list(SQL_TYPES)) for _ in range(self.rng.randint(1, 4))]
         depth = self.rng.choice([1, 2, 2, 3, 3, 4])
@@ -491,24 +506,27 @@ def in_order(rows: list) -> list:
     return sorted(rows, key=lambda row: json.dumps(row))
 
 
-def theirs(connection, text: str) -> tuple[list | None, str]:
+def theirs(connection, statements: list[str]) -> tuple[list | None, str]:
+    """The rows of all statements, of a DELETE or UPDATE the number of rows that it changed."""
     import duckdb
 
+    found = []
     try:
-        rows = connection.sql(text)
-        rows = rows.fetchall() if rows is not None else []
+        for text in statements:
+            rows = connection.execute(text).fetchall()
+            found += [] if text.startswith("CREATE") else rows
     except duckdb.Error as error:
         return None, str(error)
-    return in_order([[plain(value) for value in row] for row in rows]), ""
+    return in_order([[plain(value) for value in row] for row in found]), ""
 
 
-def ours(folder: str, settings: list[str], text: str) -> tuple[list | None, str]:
+def ours(folder: str, settings: list[str], statements: list[str]) -> tuple[list | None, str]:
     views = "; ".join(f"CREATE VIEW {table} AS SELECT * FROM '{folder}/{table}.parquet'" for table in TABLES)
     command = [binary(), "sql", "-q", "--format", "json"]
     for setting in settings:
         command += ["--set", setting]
     try:
-        ended = subprocess.run([*command, "-c", f"{views}; {text}"], capture_output=True, text=True, timeout=ANSWER_SECONDS_MAX)
+        ended = subprocess.run([*command, "-c", "; ".join([views, *statements])], capture_output=True, text=True, timeout=ANSWER_SECONDS_MAX)
     except subprocess.TimeoutExpired:
         return None, f"no answer within {ANSWER_SECONDS_MAX} s"
     if ended.returncode != 0:
@@ -537,9 +555,10 @@ def main() -> int:
                 connection.sql(f"COPY ({text}) TO '{folder}/{table}.parquet'")
                 connection.sql(f"CREATE VIEW {table} AS SELECT * FROM '{folder}/{table}.parquet'")
             settings = rng.choice(SETTINGS)
-            query = Query(rng).statement()
-            expected, their_error = theirs(connection, query)
-            answer, error = ours(folder, settings, query)
+            statements = Query(rng).statements()
+            query = "; ".join(statements)
+            expected, their_error = theirs(connection, statements)
+            answer, error = ours(folder, settings, statements)
         if options.show:
             print(f"{query}\nsettings: {settings}\ntables: {json.dumps(made, indent=1)}\nDuckDB: {expected} {their_error}\nours:   {answer} {error}")
         if expected is None:
