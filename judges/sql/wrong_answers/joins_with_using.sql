@@ -240,3 +240,15 @@ SELECT a.i, s1.tbl.i FROM tbl AS a, s1.tbl;
 
 SELECT tbl.i FROM s1.tbl, s2.tbl;
 --> refused: 'tbl' is 2 tables here
+
+-- What stands within such a join sees its columns before they are merged.
+SELECT x, a.x, l.y FROM a JOIN LATERAL (SELECT a.x + 1 AS y) AS l ON a.x < 2 FULL JOIN b USING (x);
+--> 1 | 1 | 2
+--> 2 | NULL | NULL
+--> 3 | NULL | NULL
+--> NULL | NULL | NULL
+
+SELECT x, a.x, b.x, n FROM a JOIN b USING (x) JOIN (SELECT x AS w, n FROM c) AS c ON a.x < c.w AND b.x = 2 FULL JOIN (SELECT 3 AS x) AS d USING (x);
+--> 2 | 2 | 2 | c3
+--> 2 | 2 | 2 | c4
+--> 3 | NULL | NULL | NULL

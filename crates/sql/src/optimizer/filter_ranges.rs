@@ -1,6 +1,6 @@
 use std::sync::{Arc, LazyLock};
 
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, SchemaRef};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Result, ScalarValue};
@@ -139,7 +139,7 @@ impl ScalarUDFImpl for AnyRange {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::arrow::datatypes::TimeUnit;
+    use datafusion::arrow::datatypes::{Schema, TimeUnit};
     use datafusion::physical_expr::expressions::{binary, cast, col, lit};
 
     use super::*;

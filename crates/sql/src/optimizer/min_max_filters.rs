@@ -26,7 +26,9 @@ impl PhysicalOptimizerRule for MinMaxFilters {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let forgets = plan.exists(|node| {
             Ok(match node.downcast_ref::<AggregateExec>() {
-                Some(aggregate) => aggregate.dynamic_filter_expr().is_some() && forgets_any(aggregate)?,
+                Some(aggregate) => {
+                    !aggregate.dynamic_expressions_produced().is_empty() && forgets_any(aggregate)?
+                }
                 None => false,
             })
         })?;

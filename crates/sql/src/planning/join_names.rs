@@ -32,6 +32,7 @@ struct HiddenColumns<'a> {
 }
 
 /// A table of a `FROM`, with its columns if it is one of a marked join.
+#[derive(Clone)]
 struct Table {
     name: TableName,
     columns: Option<Vec<OwnColumn>>,
@@ -75,6 +76,14 @@ impl Renames for HiddenColumns<'_> {
         let mut found = Vec::new();
         select.from.iter().for_each(|tables| self.add_tables(tables, &mut found));
         found
+    }
+
+    /// Within a marked join its columns are not merged yet.
+    fn tables_within(&self, factor: &TableFactor) -> Option<Vec<Table>> {
+        let (_, tables) = JoinId::of(factor)?;
+        let mut found = Vec::new();
+        self.add_tables(tables, &mut found);
+        Some(found)
     }
 
     fn in_select(&mut self, select: &mut Select, scopes: &Scopes<Table>) -> Result<()> {
@@ -314,6 +323,21 @@ mod tests {
         ] {
             assert_eq!(named(&sql.replace("FROM J", &format!("FROM {J}"))).unwrap(), expected, "{sql}");
         }
+    }
+
+    #[test]
+    fn within_a_join_its_columns_are_not_merged_yet() {
+        let sql = "SELECT a.x FROM a JOIN LATERAL (SELECT a.x) AS b ON a.x = 1 FULL JOIN c USING(x)";
+        let column = |table: &str, name: &str| Column::new(Some(TableReference::bare(table)), name);
+        let mut join = JoinedColumns::default();
+        join.add_tables(&[column("a", "x"), column("b", "y"), column("c", "x")]);
+        join.hide(&column("a", "x")).unwrap();
+        let mut statement = DFParser::parse_sql(sql).unwrap().pop_front().unwrap();
+        assert!(mark(&mut statement));
+        name_columns(&mut statement, &HashMap::from([(JoinId(1), join)])).unwrap();
+        let text = statement.to_string();
+        let expected = "SELECT \"a.x\" AS x FROM (a JOIN LATERAL (SELECT a.x) AS b ON a.x = 1 FULL JOIN c ";
+        assert!(text.starts_with(expected), "{text}");
     }
 
     #[test]

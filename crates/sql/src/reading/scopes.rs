@@ -14,10 +14,15 @@ pub(crate) type TableName = Vec<String>;
 
 /// What rewrites the names of columns.
 pub(crate) trait Renames {
-    type Table: Named;
+    type Table: Named + Clone;
 
     /// The tables of a `SELECT`.
     fn tables(&self, select: &Select) -> Vec<Self::Table>;
+
+    /// The tables of what stands in a `FROM`, if they are others to what stands within it.
+    fn tables_within(&self, _: &TableFactor) -> Option<Vec<Self::Table>> {
+        None
+    }
 
     /// Changes a `SELECT` beside its expressions.
     fn in_select(&mut self, select: &mut Select, scopes: &Scopes<Self::Table>) -> Result<(), Error>;
@@ -137,12 +142,23 @@ impl<R: Renames> VisitorMut for Scoped<R> {
         // Only LATERAL sees the tables beside it.
         if let TableFactor::Derived { lateral: false, .. } = factor {
             self.hidden.push(self.scopes.0.pop());
+        } else if let Some(mut within) = self.renames.tables_within(factor) {
+            let around = self.scopes.0.pop();
+            let others =
+                around.iter().flatten().filter(|table| within.iter().all(|own| own.name() != table.name()));
+            let others: Vec<R::Table> = others.cloned().collect();
+            within.extend(others);
+            self.scopes.0.push(within);
+            self.hidden.push(around);
         }
         ControlFlow::Continue(())
     }
 
     fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Error> {
         if let TableFactor::Derived { lateral: false, .. } = factor {
+            self.scopes.0.extend(self.hidden.pop().flatten());
+        } else if self.renames.tables_within(factor).is_some() {
+            self.scopes.0.pop();
             self.scopes.0.extend(self.hidden.pop().flatten());
         }
         ControlFlow::Continue(())

@@ -66,6 +66,7 @@ struct Aliases {
 }
 
 /// A table of a `FROM`.
+#[derive(Clone)]
 struct Table {
     name: TableName,
     alias: Option<String>,
