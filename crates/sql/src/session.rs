@@ -26,6 +26,7 @@ use crate::catalog::external_tables::check_there;
 use crate::catalog::files::FileTables;
 use crate::catalog::own_format::OwnFormatFactory;
 use crate::catalog::stores::Stores;
+use crate::changes::{Change, ChangedTable};
 use crate::column_names::ColumnTexts;
 use crate::copy::null_keys;
 use crate::copy::staged_copy::{StagedCopy, copy_in};
@@ -37,7 +38,7 @@ use crate::optimizer::with_rules;
 use crate::planning::statement::planned;
 use crate::replaced_table::ReplacedTable;
 use crate::settings::{check_set, session_config};
-use crate::{Error, Options, Result, reading, suggest};
+use crate::{Error, Options, Result, clauses, reading, suggest};
 
 /// One person's or program's engine: its tables, settings and limits. Cheap to share behind an `Arc`.
 pub struct Session {
@@ -115,12 +116,12 @@ impl Session {
     }
 
     /// The error of a statement that reached the memory limit before it answered. Most are still planned then; a
-    /// `CREATE TABLE … AS` does its work then, and `keeps_rows` in memory.
+    /// `CREATE TABLE … AS`, `DELETE` or `UPDATE` does its work then, and `keeps_rows` in memory.
     fn stopped_before_its_answer(&self, keeps_rows: bool) -> Error {
         let error = |text: &str| Error::new(ErrorKind::ResourceExhausted, text);
         if keeps_rows {
             return error("the statement was stopped: the process reached its memory limit").with_hint(
-                "CREATE TABLE … AS keeps its rows in memory; COPY (…) TO 'file.parquet' does not",
+                "a table that CREATE TABLE … AS makes is kept in memory; COPY (…) TO 'file.parquet' writes a file",
             );
         }
         let promise = self.options.memory.map_or(0, ByteSize::as_usize);
@@ -132,9 +133,18 @@ impl Session {
     async fn start(&self, sql: &str, keeps_rows: &AtomicBool) -> Result<Answer> {
         self.files.begin_statement();
         let mut state = self.context.state();
-        let statement = reading::read(sql, &state)?;
+        let mut statement = reading::read(sql, &state)?;
+        // They are those of the text that was written.
         let texts = ColumnTexts::of(&statement);
-        let logical = planned(statement, &mut state).await?;
+        let questions = clauses::honour(&mut statement, &state)?;
+        if let Some(change) = Change::of(&statement) {
+            let mut table = ChangedTable::find(&change, &state).await?;
+            let query = planned(change.query, questions, &mut table.state).await?;
+            check_there(&query, &state).await?;
+            keeps_rows.store(true, Ordering::Relaxed);
+            return table.change(query, self.limits.clone()).await;
+        }
+        let logical = planned(statement, questions, &mut state).await?;
         match &logical {
             LogicalPlan::Statement(Setting::SetVariable(set)) => check_set(&set.variable, &self.options)?,
             LogicalPlan::Statement(Setting::ResetVariable(reset)) => {

@@ -13,17 +13,18 @@ use super::shuffle::{Inner, Shuffle};
 use super::writer::BEGUN_PER_WINDOW;
 use crate::error::{Error, Kind, Result};
 use crate::ids::{ApplicationId, ShuffleId, SplitMode, WorkerId};
-use crate::net::{Client, ClientOptions, RequestError};
+use crate::net::{Client, ClientOptions};
 use crate::wire::message::{Message, Receivable, Typed};
 use crate::wire::rpc::{self, Answer, Request};
-use crate::wire::{DecodeError, Header, Received, Status, proto, received};
+use crate::wire::{DecodeError, Header, Limits, Received, Status, proto, received};
 
 /// How an application uses the service.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The masters, `host:port` each, tried in turn.
     pub masters: Vec<String>,
-    /// The application's name; drawn anew if not given.
+    /// The application's name; drawn anew if not given. What an earlier application of this name has left is removed, so two
+    /// that run at a time need two names.
     pub application: Option<String>,
     /// Whether each location has a copy on a second worker.
     pub replicate: bool,
@@ -144,6 +145,8 @@ impl Heartbeat {
 /// What every part of a client needs.
 pub(super) struct Session {
     pub id: ApplicationId,
+    /// A name that no other session has, not even a later one of this application.
+    life: String,
     pub options: Options,
     pub client: Client,
     /// The master that answered last.
@@ -167,9 +170,10 @@ impl Application {
         options.check()?;
         let session = Arc::new(Session {
             id: options.application.clone().unwrap_or_else(new_name).into(),
+            life: new_name(),
             client: Client::new(ClientOptions {
                 connections: options.connections,
-                ..ClientOptions::default()
+                ..ClientOptions::new(Limits::ANSWERS)
             }),
             master: AtomicUsize::new(0),
             next_number: AtomicI64::new(1),
@@ -178,6 +182,7 @@ impl Application {
             unreached: Mutex::default(),
             options,
         });
+        session.register().await?;
         session.beat().await?;
         let beating = session.clone();
         let task = tokio::spawn(async move {
@@ -239,7 +244,18 @@ impl Session {
 
     /// The name under which a repeated request is known to be the same.
     pub fn request_id(&self) -> String {
-        format!("{}#{}", self.id, self.number())
+        format!("{}#{}", self.life, self.number())
+    }
+
+    /// Begins this life of the application: what an earlier one has left under its name is removed.
+    async fn register(&self) -> Result<()> {
+        let request = proto::RegisterApplicationInfo {
+            app_id: self.id.to_string(),
+            request_id: self.request_id(),
+            ..Default::default()
+        };
+        // The answer says nothing; whether there is room, the heartbeat's does.
+        self.ask_masters(&Message::of(&request)).await.map(|_| ())
     }
 
     async fn beat(&self) -> Result<()> {
@@ -336,13 +352,16 @@ impl Session {
 
     /// Asks the masters in turn, beginning with the one that answered last, until one answers.
     pub async fn ask_master<Q: Typed, A: Receivable>(&self, request: &Q) -> Result<Received<A>> {
-        let message = Message::of(request);
+        Ok(self.ask_masters(&Message::of(request)).await?.parse()?)
+    }
+
+    async fn ask_masters(&self, message: &Message) -> Result<Message> {
         let masters = &self.options.masters;
         let mut last = None;
         for attempt in 0..ATTEMPTS_MAX.max(masters.len()) {
             let index = self.master.load(Ordering::Relaxed) % masters.len();
-            match self.ask(&masters[index], rpc::MASTER, &message).await {
-                Ok(answer) => return Ok(answer.parse()?),
+            match self.ask(&masters[index], rpc::MASTER, message).await {
+                Ok(answer) => return Ok(answer),
                 Err(error) => {
                     self.master.store(index + 1, Ordering::Relaxed);
                     // A master that answers with a failure would do so again, but another may not.
@@ -387,15 +406,5 @@ impl Session {
         let header = Header::RpcRequest { request_id: 0 };
         let answer = self.client.request(address, header, body, self.options.request_max).await?;
         Ok(Answer::decode_message(answer)?)
-    }
-}
-
-impl From<RequestError> for Error {
-    fn from(error: RequestError) -> Self {
-        let kind = match error {
-            RequestError::Failed { .. } => Kind::Conflict,
-            _ => Kind::Unavailable,
-        };
-        Self::new(kind, error.to_string()).with_source(error)
     }
 }

@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use super::Options;
 use crate::ids::{FileName, LocationId, Mode, WorkerId};
-use crate::net::{self, Body, Listener, ListenerHandle, Reply, Service};
+use crate::net::{self, Body, Listener, Reply, Service, Serving};
 use crate::wire::message::{Message, MessageType};
 use crate::wire::packed::Location;
 use crate::wire::rpc::{Answer, Call, Request};
@@ -69,7 +69,7 @@ struct State {
 /// Server 0 is master and worker, the others are workers.
 pub(super) struct Scripted {
     state: Arc<Mutex<State>>,
-    _listeners: Vec<ListenerHandle>,
+    _listeners: Vec<Serving>,
     address: String,
 }
 
@@ -308,7 +308,9 @@ impl State {
                 let stream_id = self.streams.len() as i64 - 1;
                 Message::of(&proto::StreamHandler { stream_id, num_chunks, ..Default::default() })
             }
-            MessageType::BUFFER_STREAM_END => Message::ONE_WAY_RESPONSE,
+            MessageType::BUFFER_STREAM_END | MessageType::REGISTER_APPLICATION_INFO => {
+                Message::ONE_WAY_RESPONSE
+            }
             _ => return None,
         })
     }

@@ -71,6 +71,8 @@ events! {
     ApplicationMute,
     /// An application ends without announcing it.
     ApplicationKilled,
+    /// The same, and it comes back under its name and begins with the same numbers of shuffles.
+    ApplicationReturned,
     Speculative,
     AttemptFailed,
     HardSplit,
@@ -110,6 +112,10 @@ events! {
     LossReported,
     /// A shuffle begins under the number of one that was unregistered.
     NumberUsedAgain,
+    /// Shuffles of an application's earlier life are removed, because it registers again.
+    EarlierLifeRemoved,
+    /// A worker refuses a reservation, because it holds something of an earlier life of the application.
+    EarlierLifeRefused,
     /// A shuffle fails before its commit, because no workers are left.
     GaveUp,
 }

@@ -3,12 +3,14 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
+use yeoul_net::http::serve_pages;
 
 use super::journal::{FileJournal, FileJournalOptions, Journal, NoJournal};
 use super::options::Options;
@@ -16,10 +18,9 @@ use super::pages::MasterPages;
 use super::relay::Relay;
 use super::service::MasterService;
 use super::state::{Decision, Limits as StateLimits, Now, OrderBatch, Silent, Standing, State, Unregistered};
-use crate::http::HttpServer;
 use crate::ids::WorkerId;
 use crate::metrics::Timer;
-use crate::net::{Listener, ListenerHandle, Options as NetOptions, cannot_bind, raise_file_limit};
+use crate::net::{Listener, Options as NetOptions, Serving, cannot_bind, raise_file_limit};
 use crate::report::Phase;
 use crate::wire::Limits;
 use crate::{Error, Kind, Result};
@@ -73,9 +74,9 @@ impl Server {
         let http = match shared.options.http_port {
             Some(port) => {
                 let host = shared.options.http_host();
-                let server =
-                    HttpServer::start((host, port), Arc::new(MasterPages::new(shared.clone()))).await;
-                Some(server.map_err(|error| cannot_bind("http", host, port, error))?)
+                let listener = yeoul_net::Listener::bind((host, port)).await;
+                let listener = listener.map_err(|error| cannot_bind("http", host, port, error))?;
+                Some(serve_pages(listener, Arc::new(MasterPages::new(shared.clone()))))
             }
             None => None,
         };
@@ -92,7 +93,7 @@ pub struct Handle {
 }
 
 enum Running {
-    Leader { shared: Arc<Shared>, rpc: ListenerHandle, http: Option<HttpServer>, ticker: JoinHandle<()> },
+    Leader { shared: Arc<Shared>, rpc: Serving, http: Option<Serving>, ticker: JoinHandle<()> },
     Follower { relay: Relay },
 }
 
@@ -116,7 +117,7 @@ impl Handle {
     /// The address of its HTTP pages.
     pub fn http_address(&self) -> Option<SocketAddr> {
         match &*self.running {
-            Running::Leader { http, .. } => http.as_ref().map(HttpServer::address),
+            Running::Leader { http, .. } => http.as_ref().map(Serving::address),
             Running::Follower { .. } => None,
         }
     }
@@ -165,6 +166,8 @@ pub(super) struct Shared {
     core: Mutex<Core>,
     /// A notifier for each worker with a watch.
     bells: Mutex<HashMap<WorkerId, Arc<Notify>>>,
+    /// Notifies of each report and each confirmation of a worker.
+    heard_of_workers: Notify,
     random: RandomState,
     requests: AtomicU64,
     pub(super) meters: Meters,
@@ -190,6 +193,7 @@ impl Shared {
             address,
             core: Mutex::new(core),
             bells: Mutex::default(),
+            heard_of_workers: Notify::new(),
             random: RandomState::new(),
             requests: AtomicU64::new(0),
             meters: Meters::default(),
@@ -235,7 +239,30 @@ impl Shared {
             let reply = state.worker_orders(connection, worker, incarnation, seen);
             Decision { reply, records: Vec::new(), wake: Vec::new() }
         };
-        self.decide(orders).await
+        let orders = self.decide(orders).await;
+        self.heard_of_workers.notify_waiters();
+        orders
+    }
+
+    /// A worker has reported.
+    pub(super) fn worker_reported(&self) {
+        self.heard_of_workers.notify_waiters();
+    }
+
+    /// Waits while something is so that reports and confirmations of workers end, for `most` at most.
+    pub(super) async fn wait_while(&self, most: Duration, is_so: impl Fn(&State) -> bool) {
+        let ended = async {
+            loop {
+                let mut heard = pin!(self.heard_of_workers.notified());
+                heard.as_mut().enable();
+                if !self.read(&is_so) {
+                    return;
+                }
+                heard.await;
+            }
+        };
+        // Whoever waits goes on in either case.
+        let _ = tokio::time::timeout(most, ended).await;
     }
 
     /// Changes something that is not kept in the journal.

@@ -15,6 +15,7 @@
 //! - [`limited_groups`]: lets an aggregate forget a limit that it would take for that of a top-k;
 //! - [`min_max_filters`]: filters scans by a grand total's `min` and `max` only if none of them is forgotten;
 //! - [`null_equal_joins`]: keeps join trees with `IS NOT DISTINCT FROM` as they are;
+//! - [`outer_aggregates`]: refuses aggregates of outer columns only, which belong to the query around;
 //! - [`parts_apart`]: runs rules on each side of a node separately, where across it they would be wrong;
 //! - [`rule_order`]: how our rules find their places among DataFusion's;
 //! - [`scalar_subqueries`]: correlated subqueries that stand for a value without an aggregate, as aggregates;
@@ -39,6 +40,7 @@ mod lifted_columns;
 mod limited_groups;
 mod min_max_filters;
 mod null_equal_joins;
+mod outer_aggregates;
 mod parts_apart;
 mod rule_order;
 mod scalar_subqueries;
@@ -63,10 +65,11 @@ type LogicalRule = Arc<dyn OptimizerRule + Send + Sync>;
 type PhysicalRule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
 /// The rules that run once on each plan, before the optimizer. `unnesting` is behind them: it tries the whole optimizer.
-const ANALYZER: [Step<AnalyzingRule>; 3] = [
+const ANALYZER: [Step<AnalyzingRule>; 4] = [
     Last(|| Arc::new(scalar_subqueries::ScalarSubqueries)),
     Last(|| Arc::new(empty_subqueries::EmptySubqueries)),
     Last(|| Arc::new(set_operations::SetOperations)),
+    Last(|| Arc::new(outer_aggregates::OuterAggregates)),
 ];
 
 /// The rules of each round of the optimizer. DataFusion's own move conditions about: what looks at subqueries is before them.
@@ -171,8 +174,11 @@ mod tests {
         assert_eq!(apart.filter(|rule| format!("{rule:?}").starts_with("PartsApart")).count(), 4);
 
         let analyzing: Vec<&str> = state.analyzer().rules.iter().map(|rule| rule.name()).collect();
-        let own = &analyzing[analyzing.len() - 4..];
-        assert_eq!(own, ["scalar_subqueries", "empty_subqueries", "set_operations", "unnesting"]);
+        let own = &analyzing[analyzing.len() - 5..];
+        assert_eq!(
+            own,
+            ["scalar_subqueries", "empty_subqueries", "set_operations", "outer_aggregates", "unnesting"]
+        );
     }
 
     #[test]

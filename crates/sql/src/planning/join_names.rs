@@ -162,7 +162,10 @@ fn leave_out(options: &mut WildcardAdditionalOptions, hidden: &[String]) {
         Some(ExcludeSelectItem::Single(name)) => vec![name],
         Some(ExcludeSelectItem::Multiple(names)) => names,
     };
-    names.extend(hidden.iter().map(|name| ObjectName::from(vec![quoted(name)])));
+    let left_out: Vec<ObjectName> = hidden.iter().map(|name| ObjectName::from(vec![quoted(name)])).collect();
+    // The names that a pattern left out are among them.
+    names.retain(|name| !left_out.contains(name));
+    names.extend(left_out);
     options.opt_exclude = Some(ExcludeSelectItem::Multiple(names));
 }
 

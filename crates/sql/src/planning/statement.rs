@@ -8,12 +8,14 @@ use datafusion::logical_expr::utils::grouping_set_to_exprlist;
 use datafusion::logical_expr::{DdlStatement, LogicalPlan, ScalarUDF};
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::Statement as Sql;
+use yeoul_base::ErrorKind;
 
 use super::join_mark::mark;
 use super::join_names::name_columns;
 use super::relations::Relations;
+use crate::clauses::Questions;
 use crate::identity::Identity;
-use crate::{Result, reading};
+use crate::{Error, Result, reading};
 
 /// The most columns that are given another name because another one of the statement has theirs.
 const NAMED_APART_MAX: usize = 16;
@@ -21,11 +23,16 @@ const NAMED_APART_MAX: usize = 16;
 /// Plans a statement with a state of its own.
 ///
 /// - What a join with `USING` merges is known once its sides are planned. Then the statement names its columns so, and is planned again.
+/// - Questions are decided by the columns that planning knows.
 /// - Columns that DataFusion would call the same, and refuse, get names of their own.
 ///
 /// # Errors
 /// Of the statement as it is written.
-pub(crate) async fn planned(mut statement: Statement, state: &mut SessionState) -> Result<LogicalPlan> {
+pub(crate) async fn planned(
+    mut statement: Statement,
+    mut questions: Questions,
+    state: &mut SessionState,
+) -> Result<LogicalPlan> {
     let relations = Arc::new(Relations::default());
     state.register_relation_planner(Arc::clone(&relations) as _)?;
     // What `reading::cast_keys` may write.
@@ -33,11 +40,15 @@ pub(crate) async fn planned(mut statement: Statement, state: &mut SessionState) 
     let definition = is_view(&statement).then(|| statement.to_string());
     reading::tables_alike::name_apart(&mut statement)?;
     let outcome = if mark(&mut statement) {
-        with_joined_columns(&mut statement, state, &relations).await?
+        if questions.has_table() {
+            let text = "not supported: ILIKE or REPLACE behind b.* in a statement that has a join with USING";
+            return Err(Error::new(ErrorKind::Invalid, text).with_hint("name the columns"));
+        }
+        with_joined_columns(&mut statement, &mut questions, state, &relations).await?
     } else {
         state.statement_to_plan(statement.clone()).await
     };
-    let mut plan = named_apart(&mut statement, outcome, state).await?;
+    let mut plan = named_apart(&mut statement, questions, outcome, state).await?;
     if let LogicalPlan::Ddl(DdlStatement::CreateView(view)) = &mut plan {
         view.definition = definition;
     }
@@ -51,16 +62,21 @@ fn is_view(statement: &Statement) -> bool {
 /// Lets a statement whose joins are marked name their columns, and plans it.
 async fn with_joined_columns(
     statement: &mut Statement,
+    questions: &mut Questions,
     state: &SessionState,
     relations: &Relations,
 ) -> Result<Result<LogicalPlan, DataFusionError>> {
-    let marked = statement.clone();
+    let mut marked = statement.clone();
     let mut known = 0;
     loop {
         let outcome = state.statement_to_plan(statement.clone()).await;
-        // Each round comes to know another join, or is the last.
+        let is_decided = match &outcome {
+            Err(error) => questions.decide(&mut marked, error)?,
+            Ok(_) => false,
+        };
+        // Each round decides a question, or comes to know another join, or is the last.
         let now_known = relations.joins().len();
-        if now_known == known {
+        if now_known == known && !is_decided {
             return Ok(outcome);
         }
         known = now_known;
@@ -85,12 +101,16 @@ fn has_keys_alike(plan: &LogicalPlan) -> Result<bool> {
 
 async fn named_apart(
     statement: &mut Statement,
+    mut questions: Questions,
     mut outcome: Result<LogicalPlan, DataFusionError>,
     state: &SessionState,
 ) -> Result<LogicalPlan> {
     let mut first_error = None;
-    for _ in 0..NAMED_APART_MAX {
+    for _ in 0..NAMED_APART_MAX + questions.len() {
         match outcome {
+            Err(error) if questions.decide(statement, &error)? => {
+                outcome = state.statement_to_plan(statement.clone()).await;
+            }
             Err(error) if reading::name_apart(statement, &error) => {
                 first_error.get_or_insert(error);
                 outcome = state.statement_to_plan(statement.clone()).await;

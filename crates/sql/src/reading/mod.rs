@@ -4,6 +4,7 @@
 //! - [`chains`]: thousands of operators in a row;
 //! - [`from_first`]: `FROM 'file'` alone;
 //! - [`grouping_tuples`]: tuples among the keys of `GROUP BY`;
+//! - [`materialized`]: `WITH x AS [NOT] MATERIALIZED`;
 //! - [`numbers`]: words directly after a number;
 //! - [`precedence`]: the operands of `IS [NOT] DISTINCT FROM`;
 //! - [`same_names`]: columns of one `SELECT` that DataFusion would call the same;
@@ -14,6 +15,7 @@ mod cast_keys;
 mod chains;
 mod from_first;
 mod grouping_tuples;
+mod materialized;
 mod numbers;
 mod precedence;
 pub(crate) mod same_names;
@@ -33,6 +35,8 @@ use datafusion::sql::sqlparser::tokenizer::{Location, TokenWithSpan, Tokenizer};
 use crate::identity::Identity;
 use crate::{Place, Result, Span};
 
+pub(crate) use same_names::normalized;
+
 /// Parses one statement.
 ///
 /// # Errors
@@ -44,7 +48,7 @@ pub(crate) fn read(sql: &str, state: &SessionState) -> Result<Statement> {
         .and_then(|dialect| Tokenizer::new(dialect.as_ref(), sql).tokenize_with_location().ok())
         .unwrap_or_default();
     chains::check(&tokens)?;
-    let mut statement = state.sql_to_statement(sql, name)?;
+    let mut statement = state.sql_to_statement(&materialized::blank(sql, &tokens), name)?;
     numbers::check(&tokens)?;
     visit(&mut statement, &mut Corrections);
     Ok(statement)

@@ -149,6 +149,7 @@ fn is_column(item: &SelectItem) -> bool {
     }
 }
 
+/// A name as DataFusion takes it: in small letters unless it is quoted.
 pub(crate) fn normalized(name: &Ident) -> String {
     if name.quote_style.is_some() { name.value.clone() } else { name.value.to_lowercase() }
 }
