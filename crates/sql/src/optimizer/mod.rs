@@ -88,11 +88,12 @@ const OPTIMIZER: [Step<LogicalRule>; 9] = [
 ];
 
 /// The rules that run once on each physical plan.
-const PHYSICAL: [Step<PhysicalRule>; 11] = [
+const PHYSICAL: [Step<PhysicalRule>; 12] = [
     // Before all that look at orders.
     First(|| Arc::new(grouping_sets::GroupingSets)),
     First(|| Arc::new(filter_ranges::FilterRanges)),
     Around("EnsureRequirements", parts_apart::PartsApart::of_offsets),
+    Around("ProjectionPushdown", parts_apart::PartsApart::of_filtered_merges),
     Around("LimitAggregation", parts_apart::PartsApart::of_windows),
     Around("FilterPushdown", parts_apart::PartsApart::of_names_alike),
     // The first that tells scans of orders or dynamic filters. Limits are at their final places by then.
@@ -171,7 +172,7 @@ mod tests {
         let post = state.physical_optimizers().iter().find(|rule| rule.name() == "FilterPushdown(Post)");
         assert!(format!("{post:?}").contains("MinMaxFilters"), "{post:?}");
         let apart = state.physical_optimizers().iter();
-        assert_eq!(apart.filter(|rule| format!("{rule:?}").starts_with("PartsApart")).count(), 4);
+        assert_eq!(apart.filter(|rule| format!("{rule:?}").starts_with("PartsApart")).count(), 6);
 
         let analyzing: Vec<&str> = state.analyzer().rules.iter().map(|rule| rule.name()).collect();
         let own = &analyzing[analyzing.len() - 5..];

@@ -11,6 +11,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::output_requirements::{OutputRequirementExec, OutputRequirements};
 use datafusion::physical_plan::execution_plan::ReplaceChildrenOptions;
 use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::joins::SortMergeJoinExec;
 use datafusion::physical_plan::limit::GlobalLimitExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
@@ -22,6 +23,7 @@ use super::PhysicalRule;
 /// - `EnsureRequirements` moves a sort below an `OFFSET`: the sort's limit does not count the rows to be skipped
 ///   (datafusion#24958), and the `OFFSET` skips sorted rows instead of the first ones (datafusion#25378).
 /// - `FilterPushdown` binds columns by name, and a join may have two of the same name (datafusion#25259).
+/// - `ProjectionPushdown` moves a projection below a join by merging, whose filter then looks for its columns in their old places.
 /// - `LimitAggregation` drops groups that a window above still counts (datafusion#25066).
 #[derive(Debug)]
 pub(super) struct PartsApart {
@@ -44,6 +46,11 @@ impl PartsApart {
     /// `FilterPushdown`, on each side of a node that has columns of one name.
     pub(super) fn of_names_alike(rule: PhysicalRule) -> PhysicalRule {
         Arc::new(Self { for_part: vec![Arc::clone(&rule)], rule, is_part: has_names_alike })
+    }
+
+    /// `ProjectionPushdown`, on each side of a join by merging with a filter.
+    pub(super) fn of_filtered_merges(rule: PhysicalRule) -> PhysicalRule {
+        Arc::new(Self { for_part: vec![Arc::clone(&rule)], rule, is_part: is_filtered_merge })
     }
 
     /// `LimitAggregation`, on each side of a window.
@@ -101,6 +108,10 @@ fn has_names_alike(node: &Arc<dyn ExecutionPlan>) -> bool {
 
 fn is_window(node: &Arc<dyn ExecutionPlan>) -> bool {
     node.is::<WindowAggExec>() || node.is::<BoundedWindowAggExec>()
+}
+
+fn is_filtered_merge(node: &Arc<dyn ExecutionPlan>) -> bool {
+    node.downcast_ref::<SortMergeJoinExec>().is_some_and(|join| join.filter().is_some())
 }
 
 /// A leaf that stands for a subplan while a rule runs on the plan above it.

@@ -6,7 +6,7 @@ pub(super) enum Step<R> {
     Before(&'static str, fn() -> R),
     /// Directly behind one.
     Behind(&'static str, fn() -> R),
-    /// In the place of one, which it runs in its way.
+    /// In the place of each of a name, which it runs in its way.
     Around(&'static str, fn(R) -> R),
     /// Behind all of them, and those that a table says before.
     Last(fn() -> R),
@@ -31,8 +31,11 @@ pub(super) fn in_order<R: Clone>(theirs: &[R], steps: &[Step<R>], name_of: impl 
             Step::Before(name, rule) => rules.insert(place(&rules, name), rule()),
             Step::Behind(name, rule) => rules.insert(place(&rules, name) + 1, rule()),
             Step::Around(name, rule) => {
-                let place = place(&rules, name);
-                rules[place] = rule(rules[place].clone());
+                for place in place(&rules, name)..rules.len() {
+                    if name_of(&rules[place]) == *name {
+                        rules[place] = rule(rules[place].clone());
+                    }
+                }
             }
             Step::Last(rule) => rules.push(rule()),
         }
@@ -55,8 +58,8 @@ mod tests {
             Step::Last(|| "d".to_owned()),
             Step::Last(|| "e".to_owned()),
         ];
-        let theirs = ["x".to_owned(), "y".to_owned()];
-        assert_eq!(in_order(&theirs, &steps, |rule| rule), ["a", "b", "(x)", "c", "y", "f", "d", "e"]);
+        let theirs = ["x".to_owned(), "y".to_owned(), "x".to_owned()];
+        assert_eq!(in_order(&theirs, &steps, |rule| rule), ["a", "b", "(x)", "c", "y", "f", "(x)", "d", "e"]);
     }
 
     #[test]
