@@ -43,6 +43,14 @@ impl Questions {
         self.open.len()
     }
 
+    /// Whether an item that stands for the columns of one table waits.
+    pub(crate) fn has_table(&self) -> bool {
+        self.open
+            .iter()
+            .flatten()
+            .any(|open| matches!(open, Question::Item(SelectItem::QualifiedWildcard(..))))
+    }
+
     /// Takes an item out of a `SELECT`, until its columns are known.
     pub(super) fn about_columns(&mut self, item: &mut SelectItem) {
         let mark = self.mark();
