@@ -335,6 +335,11 @@ impl LocationCopy {
         self.seal_written = true;
     }
 
+    /// Whether the seal is on disk.
+    pub fn is_sealed_on_disk(&self) -> bool {
+        self.seal_written
+    }
+
     /// The segments that hold batches of this location.
     pub fn segments(&self) -> impl Iterator<Item = &Arc<Segment>> {
         self.runs.iter().map(|run| &run.segment).chain(self.held.iter().filter_map(|held| match held {

@@ -5,7 +5,7 @@
 //! - [`record`]: the layout of a segment file; [`segment`]: writes and reads one; [`target`]: chooses the one to write to;
 //!   [`directory`]: the disks.
 //! - [`spill`]: moves batches from memory to disk; [`seal`]: makes them readable after a restart; [`flush`]: does both
-//!   before a worker stops; [`read`]: reads from memory and disk; [`recovery`]: what a restarted worker finds.
+//!   before a worker stops, or before a commit is answered; [`read`]: reads from memory and disk; [`recovery`]: what a restarted worker finds.
 
 pub(crate) mod copy;
 pub(crate) mod delete;

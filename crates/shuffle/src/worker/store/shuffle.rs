@@ -43,9 +43,9 @@ pub struct Contents {
     pub push_timeout: Option<Duration>,
     /// Deleted: holders of this must store nothing more.
     pub gone: bool,
-    /// The worker is about to stop: everything committed is to be found by the next process, even empty locations of a
-    /// shuffle without files.
-    pub stopping: bool,
+    /// Everything committed is to be found by the next process, even empty locations of a shuffle without files: the worker
+    /// is about to stop, or commits are synced.
+    pub is_durable: bool,
     /// The lease for whatever writes files of this shuffle, until it is deleted.
     pub lease: Option<Arc<Lease>>,
     /// Its number in the order of lives: what is on disk from before belongs to an earlier shuffle of the same number.
@@ -123,7 +123,7 @@ impl Shuffle {
             wants_map_bitmap: false,
             push_timeout: None,
             gone: false,
-            stopping: false,
+            is_durable: false,
             lease: Some(lease),
             birth: numbers.life(),
             is_unread: false,

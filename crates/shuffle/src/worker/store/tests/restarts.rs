@@ -508,7 +508,8 @@ fn whose_shuffle_it_is_is_known_after_a_restart() {
     with_store(async |place, store| {
         let (shuffle, _) = pushed(&store, "app", &[1000]);
         let [own, other] = [1, 2].map(|port| Some(DriverId::at(b"host", port)));
-        let at = |partition| [Reservation { file: file(partition), peer: None, split: SplitPolicy::default() }];
+        let at =
+            |partition| [Reservation { file: file(partition), peer: None, split: SplitPolicy::default() }];
         shuffle.lock().state.reserve(own, &at(1), CALM, 10).unwrap();
         assert!(spill(&store, 0).await.unwrap());
         commit(&shuffle, 1);
