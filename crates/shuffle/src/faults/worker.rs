@@ -618,7 +618,7 @@ impl Held {
         self.uncommitted = open.map(|(file, _)| file).collect();
         for (_, slot) in self.state.slots() {
             if let Some(copy) = self.copies.get_mut(&slot) {
-                copy.sealed_at.get_or_insert(copy.index.entries().len());
+                copy.sealed_at.get_or_insert(copy.index.len() as usize);
             }
         }
         self.state.seal_all();
@@ -633,7 +633,7 @@ impl Held {
             if let Some(slot) = self.state.find(*file)
                 && let Some(copy) = self.copies.get_mut(&slot)
             {
-                copy.sealed_at.get_or_insert(copy.index.entries().len());
+                copy.sealed_at.get_or_insert(copy.index.len() as usize);
             }
         }
         outcome
@@ -643,8 +643,8 @@ impl Held {
     fn spill(&mut self, file: FileName, batches: usize) {
         let slot = self.state.find(file);
         let Some(copy) = slot.and_then(|slot| self.copies.get_mut(&slot)) else { return };
-        copy.on_disk = (copy.on_disk + batches).min(copy.index.entries().len());
-        if copy.on_disk == copy.index.entries().len() && self.state.is_sealed(file) {
+        copy.on_disk = (copy.on_disk + batches).min(copy.index.len() as usize);
+        if copy.on_disk == copy.index.len() as usize && self.state.is_sealed(file) {
             copy.seal_on_disk = true;
             self.winners_on_disk = self.state.winners().attempts().to_vec();
             self.driver_on_disk = self.state.driver();

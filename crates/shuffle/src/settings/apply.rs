@@ -600,7 +600,8 @@ mod tests {
     /// A key that the page calls honoured and that belongs to a server must change that server's options.
     #[test]
     fn every_honoured_key_of_a_server_does_something() {
-        let values = ["17", "47s", "9m", "false", "LOADAWARE", "ROUNDROBIN", "/somewhere", "somewhere:1"];
+        let values =
+            ["17", "47s", "9m", "true", "false", "LOADAWARE", "ROUNDROBIN", "/somewhere", "somewhere:1"];
         for setting in table().iter().filter(|setting| setting.level == Level::Honoured) {
             let is_of_clients = matches!(setting.group, Group::Client | Group::Network);
             if is_of_clients || setting.key.starts_with("celeborn.quota.identity.") {

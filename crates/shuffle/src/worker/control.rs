@@ -263,6 +263,7 @@ impl ControlService {
             return None;
         }
         let outcome = contents.state.commit(commit);
+        contents.complete(outcome.committed.iter().copied());
         let response = response(&contents, &outcome, self.node.options.chunk_bytes);
         drop(contents);
         // The winners, too, which may come without a location.
@@ -567,8 +568,10 @@ mod tests {
         assert!(shuffle.lock().state.find(at(2)).is_none());
         // Where no disk takes it, it is not called committed.
         let other = LocationId::new(3, 1);
-        let moved = reserved(&control.node, &key, &[FileName { location: other, mode: Mode::Primary }]);
-        append(&moved, FileName { location: other, mode: Mode::Primary }, MapId(3));
+        let moved = FileName { location: LocationId::new(3, 1), mode: Mode::Primary };
+        let wanted = [Reservation { file: moved, peer: None, split: SplitPolicy::default() }];
+        shuffle.lock().state.reserve(None, &wanted, Pressure::default(), 9).unwrap();
+        append(&shuffle, moved, MapId(3));
         for directory in control.node.store.directories() {
             directory.hangs();
         }

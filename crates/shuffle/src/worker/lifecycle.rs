@@ -276,9 +276,20 @@ mod tests {
             tokio::time::timeout(WITHIN, worker.ended()).await.expect("it ends").unwrap();
             if stops {
                 // What was open is there again, and waits for its commit.
-                let node = Node::open(options, worker.id().clone(), 32 << 20);
+                let id = worker.id().clone();
                 drop(worker);
-                let store = &node.unwrap().store;
+                let opened = async {
+                    loop {
+                        match Node::open(options.clone(), id.clone(), 32 << 20) {
+                            Err(error) if error.kind() == Kind::Conflict => {
+                                tokio::time::sleep(Duration::from_millis(5)).await; // until its tasks have ended
+                            }
+                            opened => return opened.unwrap(),
+                        }
+                    }
+                };
+                let node = tokio::time::timeout(WITHIN, opened).await.expect("its directory is free");
+                let store = &node.store;
                 for shuffle in 0..2 {
                     let shuffle = store.find(&ShuffleKey::new("app", shuffle)).expect("it is on disk");
                     let commit = Commit { primaries: vec![file.location], ..Commit::default() };

@@ -307,7 +307,7 @@ impl ShuffleState {
     /// Counts an appended batch that [`ShuffleState::judge`] admitted under the same lock.
     pub fn appended(&mut self, file: FileName, bytes: u64) {
         if let Some(location) = self.locations.get_mut(&file) {
-            debug_assert_eq!(location.phase, Phase::Open);
+            assert_eq!(location.phase, Phase::Open, "{file} is appended to that takes nothing");
             location.bytes += bytes;
         }
     }
@@ -352,6 +352,11 @@ impl ShuffleState {
     /// The slot of a location, open or sealed.
     pub fn find(&self, file: FileName) -> Option<Slot> {
         Some(self.locations.get(&file)?.slot)
+    }
+
+    /// Bytes of the batches of a location.
+    pub fn bytes(&self, file: FileName) -> u64 {
+        self.locations.get(&file).map_or(0, |location| location.bytes)
     }
 
     /// Whether a location is committed.
