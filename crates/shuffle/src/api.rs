@@ -2,48 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::future::Future;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use crate::http::{Pages, Request, Response};
+use yeoul_net::http::{Response, flattened};
+
 use crate::ids::WorkerId;
-
-/// Pages by method and path. `None` means that there is no such page.
-pub trait Routes: Send + Sync + 'static {
-    /// All of them, as `/` shows them: in each line a method, a path, and what it is for.
-    const LIST: &'static str;
-
-    /// Answers a GET.
-    fn get(&self, path: &str, query: &str) -> Option<Response>;
-
-    /// Answers a POST, which changes something.
-    fn post(
-        &self,
-        path: &str,
-        body: &[u8],
-    ) -> impl Future<Output = Option<Result<Response, Response>>> + Send;
-}
-
-impl<R: Routes> Pages for R {
-    async fn answer(&self, request: Request) -> Response {
-        let path = request.path.trim_end_matches('/');
-        let answered = match request.method.as_str() {
-            "GET" if path.is_empty() => Some(Response::text(200, R::LIST)),
-            "GET" => self.get(path, &request.query),
-            "POST" => self.post(path, &request.body).await.map(|result| result.unwrap_or_else(|error| error)),
-            _ => return Response::text(405, "only GET and POST are served\n"),
-        };
-        answered.unwrap_or_else(|| {
-            Response::text(
-                404,
-                "no such page; / lists all, such as /api/v1/workers, /metrics/prometheus and /healthz\n",
-            )
-        })
-    }
-}
 
 /// A page with this JSON, with status 200.
 pub fn ok(value: &Value) -> Response {
@@ -71,32 +37,9 @@ pub fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Response> {
 
 /// The options in effect, one entry for each.
 pub fn conf(options: &impl Serialize) -> Value {
-    let mut entries = BTreeMap::new();
-    let value = serde_json::to_value(options).unwrap_or_default();
-    flatten("", &value, &mut entries);
-    let configs: Vec<Value> =
-        entries.into_iter().map(|(name, value)| json!({ "name": name, "value": value })).collect();
+    let entries = flattened(options).into_iter();
+    let configs: Vec<Value> = entries.map(|(name, value)| json!({ "name": name, "value": value })).collect();
     json!({ "configs": configs })
-}
-
-fn flatten(prefix: &str, value: &Value, entries: &mut BTreeMap<String, String>) {
-    match value {
-        Value::Object(fields) => {
-            // A duration is serialised as two numbers: shown as one.
-            if let (Some(secs), Some(nanos)) = (fields.get("secs"), fields.get("nanos")) {
-                let seconds = secs.as_f64().unwrap_or(0.0) + nanos.as_f64().unwrap_or(0.0) / 1e9;
-                entries.insert(prefix.to_owned(), format!("{seconds}s"));
-                return;
-            }
-            for (name, value) in fields {
-                let name = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
-                flatten(&name, value, entries);
-            }
-        }
-        Value::Null => {}
-        Value::String(text) => drop(entries.insert(prefix.to_owned(), text.clone())),
-        other => drop(entries.insert(prefix.to_owned(), other.to_string())),
-    }
 }
 
 /// The fields that name a worker.
@@ -137,36 +80,4 @@ pub fn directory(bytes_usable: u64, bytes_total: u64, health: impl Debug) -> Str
     format!(
         "DiskInfo(usableSpace: {bytes_usable} bytes, totalSpace: {bytes_total} bytes, status: {health:?})"
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-
-    #[test]
-    fn options_are_shown_one_by_one() {
-        #[derive(Serialize)]
-        struct Options {
-            interval: Duration,
-            inner: Inner,
-            nothing: Option<u8>,
-        }
-        #[derive(Serialize)]
-        struct Inner {
-            ports: Vec<u16>,
-        }
-        let options = Options {
-            interval: Duration::from_millis(1500),
-            inner: Inner { ports: vec![1, 2] },
-            nothing: None,
-        };
-        let shown = conf(&options);
-        let expected = json!([
-            { "name": "inner.ports", "value": "[1,2]" },
-            { "name": "interval", "value": "1.5s" },
-        ]);
-        assert_eq!(shown["configs"], expected);
-    }
 }

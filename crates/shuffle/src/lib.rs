@@ -6,32 +6,25 @@
 //! - [`master`]: applications, workers, shuffles, slots.
 //! - [`client`]: a client of our own, for engines, benchmarks and tests.
 //! - [`worker`]: takes batches, keeps them, and gives them back.
-//! - [`net`]: the accept loop and the framed connections that every server of this crate runs on.
+//! - [`net`]: Celeborn's frames on the connections of `yeoul-net`.
 //! - [`settings`]: Celeborn's keys and what they do here.
-//! - [`demo`]: an act for `yeoul demo`, with a worker that dies.
-//! - [`measure`]: the measurements of `yeoul bench shuffle`.
-//! - inside: `report`, what workers tell the master and what it tells them to do; `http`, `api`, `metrics` and `process`,
-//!   pages and numbers for people, scripts and Prometheus; `stored_name`, what applications are called on a disk;
-//!   `split_mix`, numbers from a seed; `faults`, which simulates all of it under crashes and lost messages.
+//! - inside: `report`, what workers tell the master and what it tells them to do; `api` and `metrics`, pages and numbers for
+//!   people, scripts and Prometheus; `stored_name`, what applications are called on a disk; `faults`, which simulates all
+//!   of it under crashes and lost messages.
 
 pub(crate) mod api;
 pub mod client;
-pub mod demo;
 pub mod error;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
 mod heard;
-pub(crate) mod http;
 pub mod ids;
 pub mod master;
-pub mod measure;
 pub(crate) mod metrics;
 pub mod net;
-pub(crate) mod process;
 pub(crate) mod report;
 pub mod settings;
-mod split_mix;
 pub(crate) mod stored_name;
 pub mod wire;
 pub mod worker;

@@ -15,7 +15,7 @@ use cluster::http;
 use yeoul_shuffle::Kind;
 use yeoul_shuffle::ids::WorkerId;
 use yeoul_shuffle::master::{Handle, Options, Server};
-use yeoul_shuffle::net::{Client, ClientOptions};
+use yeoul_shuffle::net::Client;
 use yeoul_shuffle::wire::message::{Message, Typed};
 use yeoul_shuffle::wire::rpc::{self, Answer, Request};
 use yeoul_shuffle::wire::{Header, internal, proto};
@@ -30,7 +30,7 @@ struct Peer {
 
 impl Peer {
     fn of(address: impl ToString) -> Self {
-        Self { address: address.to_string(), client: Client::new(ClientOptions::default()) }
+        Self { address: address.to_string(), client: Client::default() }
     }
 
     async fn try_ask<Q: Typed, A: Typed>(&self, question: &Q) -> Result<A, String> {

@@ -20,11 +20,12 @@
 //! - `progress`: [`Progress`], how far a query is.
 //! - `reading`: statements that DataFusion misreads, or that would fill the stack; `replaced_table`: puts a table back if its
 //!   replacement fails.
+//! - `clauses`: every clause of a statement is honoured or refused; `changes`: `DELETE` and `UPDATE`.
 //! - `identity`: functions that give what they are given, and hide it from the optimizer.
 //! - `memory`: the promise: policy (decision), pool and process (drivers), spill directory.
 //! - `column_names`: headings of an answer's columns that have no name; `cast_names`: casts within aggregates, as names tell them apart.
 //! - `catalog`: files, globs, directories and addresses as tables; the stores behind them.
-//! - `copy`: `COPY … TO`, whole or not at all; `owned_folder`: a folder that goes even if its process is killed.
+//! - `copy`: `COPY … TO`, whole or not at all.
 //! - `operators`, `optimizer`: what DataFusion lacks.
 //! - [`output`]: answers to a writer: table, csv, json, parquet, arrow; the progress line.
 //! - [`shell`]: scripts and the interactive shell, over any engine.
@@ -32,6 +33,8 @@
 mod answer;
 mod cast_names;
 mod catalog;
+mod changes;
+mod clauses;
 mod column_names;
 mod copy;
 mod error;
@@ -41,7 +44,6 @@ mod operators;
 mod optimizer;
 mod options;
 pub mod output;
-mod owned_folder;
 mod progress;
 mod reading;
 mod replaced_table;

@@ -13,6 +13,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use sha2::{Digest, Sha256};
 use yeoul_base::ErrorKind;
+use yeoul_disk::{RealDisk, replace_file};
 
 use super::process::signal_group;
 use crate::error::{Error, Result};
@@ -112,8 +113,8 @@ pub(crate) fn scripts() -> Result<PathBuf> {
 /// Writes a file so that nobody can see half of it.
 fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
     let temporary = path.with_added_extension(std::process::id().to_string());
-    File::create(&temporary)?.write_all(text.as_bytes())?;
-    fs::rename(temporary, path)
+    let written = replace_file(&RealDisk, path, &temporary, |file| file.write_all(text.as_bytes()));
+    written.map(drop).map_err(|failure| failure.source)
 }
 
 /// Adds a hint to an error, unless it is an interruption.

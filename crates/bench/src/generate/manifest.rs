@@ -1,7 +1,7 @@
 //! What a directory holds: written after each table, so that the next run knows which tables it need not generate again.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{ErrorKind as Io, Write};
 use std::path::{Path, PathBuf};
 
@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use super::Suite;
 use super::table::ROWS_PER_PART;
-use super::table_file::{sync_directory, temporary_path};
+use super::table_file::temporary_path;
 use yeoul_base::ErrorKind;
+use yeoul_disk::{RealDisk, replace_file};
 
 use crate::error::{Error, Result};
 
@@ -94,14 +95,9 @@ impl Manifest {
         let mut bytes =
             serde_json::to_vec_pretty(self).expect("a manifest has only text keys and finite numbers");
         bytes.push(b'\n');
-        let write = || {
-            let mut file = File::create(&temporary)?;
-            file.write_all(&bytes)?;
-            file.sync_all()?;
-            fs::rename(&temporary, &path)
-        };
-        write().map_err(|e| Error::io("write", &path, e))?;
-        sync_directory(&path)
+        replace_file(&RealDisk, &path, &temporary, |file| file.write_all(&bytes))
+            .map_err(|failure| Error::io("write", &path, failure.source))?;
+        Ok(())
     }
 
     /// The path of a directory's manifest.

@@ -13,7 +13,7 @@ mod tpcds;
 mod tpch;
 
 use std::fmt;
-use std::fs::{self, File, TryLockError};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::atomic::AtomicBool;
@@ -30,6 +30,7 @@ pub(crate) use self::manifest::Manifest;
 use self::table::{ROWS_PER_PART, Table};
 use self::table_file::{Written, temporary_path};
 use yeoul_base::ErrorKind;
+use yeoul_disk::{FolderLock, LockOptions};
 
 use crate::error::{Error, Result};
 
@@ -284,17 +285,15 @@ fn remove_others(out: &Path, tables: &[Table]) -> Result<()> {
 }
 
 /// Keeps a second `generate` out of the directory; the operating system releases the lock if this process dies.
-fn lock(out: &Path) -> Result<File> {
-    let path = out.join(".yeoul-generate.lock");
-    let file = File::create(&path).map_err(|e| Error::io("create", &path, e))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(Error::new(
-            ErrorKind::Conflict,
-            format!("another yeoul generate is writing to {}", out.display()),
-        )),
-        Err(TryLockError::Error(e)) => Err(Error::io("lock", &path, e)),
-    }
+fn lock(out: &Path) -> Result<FolderLock> {
+    let options = LockOptions { name: ".yeoul-generate.lock", owner: "yeoul generate", wait: Duration::ZERO };
+    FolderLock::acquire(out, options).map_err(|error| match error.kind() {
+        ErrorKind::Conflict => {
+            let text = format!("another yeoul generate is writing to {}", out.display());
+            Error::new(ErrorKind::Conflict, text)
+        }
+        kind => Error::new(kind, error.to_string()),
+    })
 }
 
 fn file_of(directory: &Path, table: &str) -> PathBuf {

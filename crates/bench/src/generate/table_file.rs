@@ -22,6 +22,7 @@ use datafusion::parquet::file::writer::SerializedFileWriter;
 
 use super::table::Table;
 use yeoul_base::ErrorKind;
+use yeoul_disk::{RealDisk, place_files};
 
 use crate::error::{Error, Result};
 
@@ -54,8 +55,8 @@ pub(super) fn write(
 ) -> Result<Written> {
     let temporary = temporary_path(path);
     let written = write_parts(table, &temporary, threads, stop, progress).and_then(|written| {
-        fs::rename(&temporary, path).map_err(|e| Error::io("rename to", path, e))?;
-        sync_directory(path)?;
+        place_files(&RealDisk, [(temporary.clone(), path.to_owned())])
+            .map_err(|failure| Error::io("rename to", path, failure.source))?;
         Ok(written)
     });
     if written.is_err() {
@@ -69,12 +70,6 @@ pub(super) fn write(
 pub(super) fn temporary_path(path: &Path) -> PathBuf {
     let name = path.file_name().map(|n| n.to_string_lossy()).unwrap_or_default();
     path.with_file_name(format!(".{name}.part"))
-}
-
-/// Makes a rename in the directory of `path` survive a crash.
-pub(super) fn sync_directory(path: &Path) -> Result<()> {
-    let directory = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(directory).and_then(|d| d.sync_all()).map_err(|e| Error::io("sync", directory, e))
 }
 
 fn properties() -> WriterProperties {

@@ -13,10 +13,10 @@ use super::shuffle::{Inner, Shuffle};
 use super::writer::BEGUN_PER_WINDOW;
 use crate::error::{Error, Kind, Result};
 use crate::ids::{ApplicationId, ShuffleId, SplitMode, WorkerId};
-use crate::net::{Client, ClientOptions, RequestError};
+use crate::net::{Client, ClientOptions};
 use crate::wire::message::{Message, Receivable, Typed};
 use crate::wire::rpc::{self, Answer, Request};
-use crate::wire::{DecodeError, Header, Received, Status, proto, received};
+use crate::wire::{DecodeError, Header, Limits, Received, Status, proto, received};
 
 /// How an application uses the service.
 #[derive(Debug, Clone)]
@@ -173,7 +173,7 @@ impl Application {
             life: new_name(),
             client: Client::new(ClientOptions {
                 connections: options.connections,
-                ..ClientOptions::default()
+                ..ClientOptions::new(Limits::ANSWERS)
             }),
             master: AtomicUsize::new(0),
             next_number: AtomicI64::new(1),
@@ -406,15 +406,5 @@ impl Session {
         let header = Header::RpcRequest { request_id: 0 };
         let answer = self.client.request(address, header, body, self.options.request_max).await?;
         Ok(Answer::decode_message(answer)?)
-    }
-}
-
-impl From<RequestError> for Error {
-    fn from(error: RequestError) -> Self {
-        let kind = match error {
-            RequestError::Failed { .. } => Kind::Conflict,
-            _ => Kind::Unavailable,
-        };
-        Self::new(kind, error.to_string()).with_source(error)
     }
 }

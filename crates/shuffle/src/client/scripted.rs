@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use super::Options;
 use crate::ids::{FileName, LocationId, Mode, WorkerId};
-use crate::net::{self, Body, Listener, ListenerHandle, Reply, Service};
+use crate::net::{self, Body, Listener, Reply, Service, Serving};
 use crate::wire::message::{Message, MessageType};
 use crate::wire::packed::Location;
 use crate::wire::rpc::{Answer, Call, Request};
@@ -69,7 +69,7 @@ struct State {
 /// Server 0 is master and worker, the others are workers.
 pub(super) struct Scripted {
     state: Arc<Mutex<State>>,
-    _listeners: Vec<ListenerHandle>,
+    _listeners: Vec<Serving>,
     address: String,
 }
 

@@ -1,17 +1,17 @@
 //! The randomness of a simulated world.
 
-use crate::split_mix::SplitMix;
+use yeoul_base::SplitMix;
 
 /// A sequence of random choices, reproducible by its seed.
 pub struct Random(SplitMix);
 
 impl Random {
     pub fn new(seed: u64) -> Self {
-        Self(SplitMix(seed))
+        Self(SplitMix::new(seed))
     }
 
     pub fn next(&mut self) -> u64 {
-        self.0.next()
+        self.0.next_u64()
     }
 
     /// A number from 0 to `end`, exclusive; 0 if `end` is 0.

@@ -5,12 +5,12 @@
 use std::sync::Arc;
 
 use serde::Deserialize;
+use yeoul_net::http::{Response, Routes};
 
 use super::server::Shared;
 use super::state::NAMED_MAX;
 use super::{messages, view};
-use crate::api::{self, Routes, handled, handled_with, parse};
-use crate::http::Response;
+use crate::api::{self, handled, handled_with, parse};
 use crate::ids::{ApplicationId, ShuffleId, WorkerId};
 use crate::metrics::Exposition;
 use crate::report::Command;

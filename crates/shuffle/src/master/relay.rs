@@ -11,34 +11,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::io::copy_bidirectional;
-use tokio::net::{TcpListener, TcpStream, ToSocketAddrs, lookup_host};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::net::{TcpStream, ToSocketAddrs, lookup_host};
 use tokio::time::timeout;
-use tracing::{debug, info, warn};
+use tracing::{info, warn};
+use yeoul_net::{Connection, Gate, Handler, Listener, Serving, notice_vanished_peers, serve_connections};
 
 use crate::error::{Error, Kind, Result};
-use crate::net::{Door, listen, notice_vanished_peers};
 
 /// How long the leader may take to accept a connection.
 const CONNECT_MAX: Duration = Duration::from_secs(3);
 
 /// A bound socket that forwards nothing yet.
-pub(super) struct Bound {
-    socket: TcpListener,
-    address: SocketAddr,
-}
+pub(super) struct Bound(Listener);
 
 /// Forwards connections. Dropping it closes the socket and all connections.
-pub(super) struct Relay {
-    address: SocketAddr,
-    task: JoinHandle<()>,
-}
+pub(super) struct Relay(Serving);
 
 impl Bound {
     /// # Errors
     /// `Invalid` if the leader is this very socket: each connection would loop back to itself.
     pub(super) async fn serve(self, leader: String, connections_max: usize) -> Result<Relay> {
-        let Self { socket, address } = self;
+        let address = self.0.address();
         let is_me = |leader: SocketAddr| {
             let is_here = || std::net::TcpListener::bind((leader.ip(), 0)).is_ok();
             leader.port() == address.port()
@@ -52,26 +45,19 @@ impl Bound {
         }
         info!(%leader, "passing every connection on");
         let leader = Arc::new(Leader { address: leader, is_away: AtomicBool::new(false) });
-        let task = tokio::spawn(accept(socket, leader, connections_max));
-        Ok(Relay { address, task })
+        let gate =
+            Gate::new(connections_max).with_hint("new ones are closed; does the leader pass them back here?");
+        Ok(Relay(serve_connections(self.0, gate, leader)))
     }
 }
 
 impl Relay {
-    pub(super) async fn bind(address: impl ToSocketAddrs) -> Result<Bound> {
-        let socket = listen(address).await?;
-        let address = socket.local_addr()?;
-        Ok(Bound { socket, address })
+    pub(super) async fn bind(address: impl ToSocketAddrs) -> io::Result<Bound> {
+        Ok(Bound(Listener::bind(address).await?))
     }
 
     pub(super) fn address(&self) -> SocketAddr {
-        self.address
-    }
-}
-
-impl Drop for Relay {
-    fn drop(&mut self) {
-        self.task.abort();
+        self.0.address()
     }
 }
 
@@ -96,35 +82,13 @@ impl Leader {
     }
 }
 
-async fn accept(socket: TcpListener, leader: Arc<Leader>, connections_max: usize) {
-    let mut connections = JoinSet::new();
-    let mut door = Door::new(connections_max);
-    let say_full = |_: SocketAddr| {
-        let (leader, limit) = (&leader.address, connections_max);
-        warn!(%leader, limit, "too many connections: new ones are closed; does the leader pass them back here?");
-    };
-    loop {
-        let (stream, _, place) = tokio::select! {
-            accepted = door.accept(&socket, say_full) => accepted,
-            Some(_) = connections.join_next() => continue,
-        };
-        let leader = leader.clone();
-        connections.spawn(async move {
-            if let Err(error) = pass_on(stream, &leader).await {
-                debug!(leader = leader.address, %error, "a relayed connection ended");
-            }
-            drop(place);
-        });
+impl Handler for Leader {
+    async fn serve(&self, connection: Connection) -> io::Result<()> {
+        let (mut near, mut far) = (connection.stream, self.connect().await?);
+        far.set_nodelay(true)?;
+        notice_vanished_peers(&far)?;
+        copy_bidirectional(&mut near, &mut far).await.map(|_| ())
     }
-}
-
-async fn pass_on(mut near: TcpStream, leader: &Leader) -> io::Result<()> {
-    let mut far = leader.connect().await?;
-    for side in [&near, &far] {
-        side.set_nodelay(true)?;
-        notice_vanished_peers(side)?;
-    }
-    copy_bidirectional(&mut near, &mut far).await.map(|_| ())
 }
 
 #[cfg(test)]
@@ -136,13 +100,13 @@ mod tests {
     async fn nobody_passes_on_to_itself() {
         for host in ["127.0.0.1", "0.0.0.0"] {
             let bound = Relay::bind((host, 0)).await.unwrap();
-            let leader = format!("127.0.0.1:{}", bound.address.port());
+            let leader = format!("127.0.0.1:{}", bound.0.address().port());
             let error = bound.serve(leader, 10).await.err().expect("it would have no end");
             assert_eq!(error.kind(), Kind::Invalid, "{host}: {error}");
         }
         let other = Relay::bind(("127.0.0.1", 0)).await.unwrap();
         let bound = Relay::bind(("127.0.0.1", 0)).await.unwrap();
-        assert!(bound.serve(other.address.to_string(), 10).await.is_ok());
+        assert!(bound.serve(other.0.address().to_string(), 10).await.is_ok());
     }
 
     #[tokio::test]
@@ -150,10 +114,10 @@ mod tests {
         let (heard, _listening) = Heard::begin();
         let first = Relay::bind(("127.0.0.1", 0)).await.unwrap();
         let second = Relay::bind(("127.0.0.1", 0)).await.unwrap();
-        let addresses = [first.address.to_string(), second.address.to_string()];
+        let addresses = [first.0.address().to_string(), second.0.address().to_string()];
         let first = first.serve(addresses[1].clone(), 10).await.unwrap();
         let _second = second.serve(addresses[0].clone(), 10).await.unwrap();
-        let _client = TcpStream::connect(first.address).await.unwrap();
+        let _client = TcpStream::connect(first.address()).await.unwrap();
         let said = async {
             while !heard.text().contains("does the leader pass them back here?") {
                 tokio::time::sleep(Duration::from_millis(5)).await;

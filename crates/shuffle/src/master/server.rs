@@ -10,6 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
+use yeoul_net::http::serve_pages;
 
 use super::journal::{FileJournal, FileJournalOptions, Journal, NoJournal};
 use super::options::Options;
@@ -17,10 +18,9 @@ use super::pages::MasterPages;
 use super::relay::Relay;
 use super::service::MasterService;
 use super::state::{Decision, Limits as StateLimits, Now, OrderBatch, Silent, Standing, State, Unregistered};
-use crate::http::HttpServer;
 use crate::ids::WorkerId;
 use crate::metrics::Timer;
-use crate::net::{Listener, ListenerHandle, Options as NetOptions, cannot_bind, raise_file_limit};
+use crate::net::{Listener, Options as NetOptions, Serving, cannot_bind, raise_file_limit};
 use crate::report::Phase;
 use crate::wire::Limits;
 use crate::{Error, Kind, Result};
@@ -74,9 +74,9 @@ impl Server {
         let http = match shared.options.http_port {
             Some(port) => {
                 let host = shared.options.http_host();
-                let server =
-                    HttpServer::start((host, port), Arc::new(MasterPages::new(shared.clone()))).await;
-                Some(server.map_err(|error| cannot_bind("http", host, port, error))?)
+                let listener = yeoul_net::Listener::bind((host, port)).await;
+                let listener = listener.map_err(|error| cannot_bind("http", host, port, error))?;
+                Some(serve_pages(listener, Arc::new(MasterPages::new(shared.clone()))))
             }
             None => None,
         };
@@ -93,7 +93,7 @@ pub struct Handle {
 }
 
 enum Running {
-    Leader { shared: Arc<Shared>, rpc: ListenerHandle, http: Option<HttpServer>, ticker: JoinHandle<()> },
+    Leader { shared: Arc<Shared>, rpc: Serving, http: Option<Serving>, ticker: JoinHandle<()> },
     Follower { relay: Relay },
 }
 
@@ -117,7 +117,7 @@ impl Handle {
     /// The address of its HTTP pages.
     pub fn http_address(&self) -> Option<SocketAddr> {
         match &*self.running {
-            Running::Leader { http, .. } => http.as_ref().map(HttpServer::address),
+            Running::Leader { http, .. } => http.as_ref().map(Serving::address),
             Running::Follower { .. } => None,
         }
     }

@@ -11,9 +11,9 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use serde::Serialize;
+use yeoul_base::SplitMix;
 
 use crate::ids::PartitionId;
-use crate::split_mix::SplitMix;
 
 use self::partners::Partners;
 
@@ -192,9 +192,12 @@ fn weights(candidates: &[Candidate<'_>], balance: Balance) -> Vec<f64> {
 /// All candidates in a random order in which the heavy ones tend to come first: a weighted sample without
 /// replacement, by the exponential keys of Efraimidis and Spirakis (2006).
 fn rank(weights: &[f64], random: u64) -> Vec<usize> {
-    let mut stream = SplitMix(random);
-    let mut keyed: Vec<(f64, usize)> =
-        weights.iter().enumerate().map(|(index, weight)| (-stream.unit().ln() / weight, index)).collect();
+    let mut stream = SplitMix::new(random);
+    let mut keyed: Vec<(f64, usize)> = weights
+        .iter()
+        .enumerate()
+        .map(|(index, weight)| (-stream.next_unit().ln() / weight, index))
+        .collect();
     keyed.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
     keyed.into_iter().map(|(_, index)| index).collect()
 }
@@ -267,13 +270,6 @@ impl Ord for Turn {
 impl PartialOrd for Turn {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
-    }
-}
-
-impl SplitMix {
-    /// Uniform in (0, 1]: never zero, so that its logarithm is finite.
-    fn unit(&mut self) -> f64 {
-        ((self.next() >> 11) + 1) as f64 / (1_u64 << 53) as f64
     }
 }
 

@@ -1,14 +1,10 @@
 //! The answer to a frame.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use yeoul_net::ConnectionId;
 
-use super::payload::Payload;
-use super::service::ConnectionId;
-use super::unsent::Unsent;
-use super::writer::{Outgoing, Place};
+use super::Payload;
+use super::protocol::Celeborn;
 use crate::wire::message::Message;
 use crate::wire::rpc::Answer;
 use crate::wire::{ChunkSlice, Header, Status};
@@ -19,34 +15,28 @@ const ERROR_LEN_MAX: usize = 4 * 1024;
 /// Answers one frame, once. It counts as one of the connection's requests in flight until its answer has been written, or
 /// until it is dropped, which is how a frame without an answer ends.
 pub struct Reply {
-    pub(super) queue: mpsc::UnboundedSender<Outgoing>,
-    pub(super) permit: OwnedSemaphorePermit,
-    pub(super) unsent: Arc<Unsent>,
-    pub(super) connection: ConnectionId,
-    pub(super) request_id: i64,
+    reply: yeoul_net::Reply<Celeborn>,
+    request_id: i64,
 }
 
 impl Reply {
+    pub(super) fn new(reply: yeoul_net::Reply<Celeborn>, request_id: i64) -> Self {
+        Self { reply, request_id }
+    }
+
     /// The connection that the frame came on.
     pub fn connection(&self) -> ConnectionId {
-        self.connection
+        self.reply.connection()
     }
 
     /// Whether the connection has ended, so that an answer would go nowhere.
     pub fn is_closed(&self) -> bool {
-        self.queue.is_closed()
+        self.reply.is_closed()
     }
 
-    /// Sends any frame. The queue cannot overflow: each entry holds a permit of the connection's requests in flight.
+    /// Sends any frame.
     pub fn frame(self, header: Header, payload: impl Into<Payload>) {
-        let place = Place::Answer { _place: self.permit };
-        let mut payload = payload.into();
-        if let Some(counted) = self.unsent.count(payload.held()) {
-            payload = payload.with_guard(counted);
-        }
-        let outgoing = Outgoing { header, payload, place };
-        // The connection may have ended meanwhile, and nobody waits for the answer.
-        let _ = self.queue.send(outgoing);
+        self.reply.frame(header, payload);
     }
 
     /// Answers a request with a body.

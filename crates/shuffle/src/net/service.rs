@@ -1,35 +1,14 @@
 //! What a server does with the frames of its connections.
 
-use std::fmt;
 use std::future::Future;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 
-use super::body::Body;
+use yeoul_net::{Body, ConnectionId};
+
+use super::protocol::Celeborn;
 use super::reply::Reply;
-use crate::wire::Head;
-
-/// The id of a connection, unique within this process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ConnectionId(u64);
-
-impl ConnectionId {
-    pub(super) fn next() -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        Self(NEXT.fetch_add(1, Ordering::Relaxed))
-    }
-
-    /// The bare number, for decision modules, which know nothing of connections.
-    pub fn number(self) -> u64 {
-        self.0
-    }
-}
-
-impl fmt::Display for ConnectionId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
+use crate::wire::{Head, Incoming};
 
 /// Handles frames.
 pub trait Service: Send + Sync + 'static {
@@ -53,5 +32,30 @@ pub trait Service: Send + Sync + 'static {
     /// A connection has ended. Calls that it began may still go on; their answers go nowhere.
     fn closed(&self, connection: ConnectionId) {
         let _ = connection;
+    }
+}
+
+/// A service as the connections see it.
+pub(super) struct Frames<S>(pub Arc<S>);
+
+impl<S: Service> yeoul_net::Service<Celeborn> for Frames<S> {
+    async fn call(
+        &self,
+        incoming: Incoming,
+        body: &mut Body<'_>,
+        reply: yeoul_net::Reply<Celeborn>,
+    ) -> io::Result<()> {
+        let reply = Reply::new(reply, incoming.request_id().unwrap_or_default());
+        match incoming {
+            Incoming::Frame(head) => self.0.call(head, body, reply).await,
+            Incoming::LongPush { error, .. } => {
+                self.0.refused_push(reply, format!("the push is longer than this server takes: {error}"));
+                Ok(())
+            }
+        }
+    }
+
+    fn closed(&self, connection: ConnectionId) {
+        self.0.closed(connection);
     }
 }

@@ -9,7 +9,7 @@ use super::node::Node;
 use super::store::read::{ChunkReader, Stream, not_here};
 use crate::error::{Error, Kind, Result};
 use crate::ids::{FileName, ShuffleKey};
-use crate::net::{Body, Payload, PieceFuture, PieceSource, Reply, Service, cut};
+use crate::net::{Body, Celeborn, Payload, PieceFuture, PieceSource, Reply, Service, cut};
 use crate::wire::message::{Message, MessageType};
 use crate::wire::{ChunkSlice, Head, Header, Received, Status, proto, received, refusal, rpc};
 
@@ -202,7 +202,7 @@ struct ChunkSource {
     has_begun: bool,
 }
 
-impl PieceSource for ChunkSource {
+impl PieceSource<Celeborn> for ChunkSource {
     fn next(&mut self) -> PieceFuture<'_> {
         Box::pin(async {
             if !std::mem::replace(&mut self.has_begun, true) {

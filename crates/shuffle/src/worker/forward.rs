@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use super::memory::Charge;
 use super::node::Node;
 use super::replicate::{self, Copied};
-use crate::net::{Client, Payload, PieceFuture, PieceSource};
+use crate::net::{Celeborn, Client, Payload, PieceFuture, PieceSource};
 use crate::wire::{Header, Status};
 
 /// A body above this is sent on while it arrives. The stock client sends 64 KiB, and more only for a large row; Sail sends
@@ -53,7 +53,7 @@ struct Pieces {
     rest: Option<oneshot::Receiver<Bytes>>,
 }
 
-impl PieceSource for Pieces {
+impl PieceSource<Celeborn> for Pieces {
     fn next(&mut self) -> PieceFuture<'_> {
         Box::pin(async {
             if let Some(piece) = self.pieces.recv().await {

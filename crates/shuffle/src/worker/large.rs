@@ -26,9 +26,9 @@ use super::store::record::RunRow;
 use super::store::segment::Segment;
 use super::store::shuffle::Shuffle;
 use crate::ids::{FileName, Mode};
-use crate::net::{Body, Client, ClientOptions, Payload, PieceFuture, PieceSource};
+use crate::net::{Body, Celeborn, Client, ClientOptions, Payload, PieceFuture, PieceSource};
 use crate::wire::batch::BATCH_HEADER_LEN;
-use crate::wire::{Header, Status};
+use crate::wire::{Header, Limits, Status};
 
 /// Bytes that are received, written and sent on at a time.
 const PIECE_BYTES: usize = 1 << 20;
@@ -81,7 +81,7 @@ struct Received {
 /// Gives the pieces that a channel brings.
 struct Pieces(mpsc::Receiver<Bytes>);
 
-impl PieceSource for Pieces {
+impl PieceSource<Celeborn> for Pieces {
     fn next(&mut self) -> PieceFuture<'_> {
         // A body that breaks off comes out short, which ends the connection: the replica takes nothing.
         Box::pin(async { Ok(self.0.recv().await.map(|piece| vec![piece])) })
@@ -252,7 +252,7 @@ fn start_copy(
         Header::PushData { request_id: 0, mode: Mode::Replica, shuffle: push.shuffle.clone(), location };
     let (pieces, waiting) = mpsc::channel(PIECES_WAITING);
     let body = Payload::pull(len, Box::new(Pieces(waiting)));
-    let client = Client::new(ClientOptions { idle_max: 2 * within, ..ClientOptions::default() });
+    let client = Client::new(ClientOptions { idle_max: 2 * within, ..ClientOptions::new(Limits::ANSWERS) });
     let copied = tokio::spawn(async move { replicate::send(&client, &peer, header, body, within).await });
     Some(Copy { pieces: Some(pieces), copied })
 }
@@ -402,7 +402,6 @@ mod tests {
     use super::*;
     use crate::ids::{AttemptId, BatchId, LocationId, MapId, ShuffleKey};
     use crate::net::{Listener, Options as NetOptions, RequestError};
-    use crate::wire::Limits;
     use crate::wire::batch::{BatchHeader, ByteOrder};
     use crate::worker::index::MapRange;
     use crate::worker::node::tests::{node, node_with, options, reserved};

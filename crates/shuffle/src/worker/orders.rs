@@ -64,9 +64,9 @@ mod tests {
         // They take connections, and read nothing. Together they would be waited for for more than a minute.
         let mut silent = Vec::new();
         for _ in 0..7 {
-            silent.push(crate::net::listen("127.0.0.1:0").await.unwrap());
+            silent.push(yeoul_net::Listener::bind("127.0.0.1:0").await.unwrap());
         }
-        let masters = silent.iter().map(|master| master.local_addr().unwrap().to_string()).collect();
+        let masters = silent.iter().map(|master| master.address().to_string()).collect();
         let place = tempfile::tempdir().unwrap();
         let worker = Server::start(Options { masters, ..alone(&place) }).await.unwrap();
         worker.decommission();

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::json;
+use yeoul_net::http::{Response, Routes};
 
 use super::node::Node;
 use super::orders::Orders;
 use super::view;
-use crate::api::{self, Routes, handled, handled_with, parse};
-use crate::http::Response;
+use crate::api::{self, handled, handled_with, parse};
 use crate::ids::ShuffleKey;
 use crate::metrics::Exposition;
 use crate::net::ConnectionCount;

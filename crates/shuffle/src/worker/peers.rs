@@ -94,7 +94,7 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::net::{Body, Listener, ListenerHandle, Options, Reply, Service};
+    use crate::net::{Body, Listener, Options, Reply, Service, Serving};
     use crate::wire::{Head, Header, Limits};
 
     /// Answers, and what is not to be answered yet when it is released.
@@ -111,7 +111,7 @@ mod tests {
         }
     }
 
-    async fn servers(count: usize, echo: &Arc<Echo>) -> Vec<ListenerHandle> {
+    async fn servers(count: usize, echo: &Arc<Echo>) -> Vec<Serving> {
         let mut servers = Vec::new();
         for _ in 0..count {
             let listener = Listener::bind("127.0.0.1:0", Options::new(Limits::CONTROL)).await.unwrap();
@@ -125,7 +125,7 @@ mod tests {
         client.request(address, header, Bytes::from_static(question), within).await.unwrap()
     }
 
-    fn open(servers: &[ListenerHandle]) -> usize {
+    fn open(servers: &[Serving]) -> usize {
         servers.iter().map(|server| server.connections().get()).sum()
     }
 

@@ -9,7 +9,7 @@ use super::node::Node;
 use super::orders::Orders;
 use crate::error::{Error, Kind, Result};
 use crate::ids::ShuffleKey;
-use crate::net::{Client, ClientOptions, ConnectionCount};
+use crate::net::{Client, ConnectionCount};
 use crate::report::Command;
 use crate::wire::internal::{
     DirectoryHealth, DirectoryReport, HeldShuffle, ShuffleName, WorkerHeartbeat, WorkerIdentity, WorkerLeave,
@@ -56,7 +56,7 @@ impl Registration {
         connections: Vec<ConnectionCount>,
         orders: Orders,
     ) -> Self {
-        let (client, has_left) = (Client::new(ClientOptions::default()), AtomicBool::new(false));
+        let (client, has_left) = (Client::default(), AtomicBool::new(false));
         Self { node, http_port, connections, client, orders, has_left }
     }
 

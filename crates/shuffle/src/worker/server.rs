@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use yeoul_net::http::serve_pages;
 
 use super::control::ControlService;
 use super::fetch::FetchService;
@@ -19,9 +20,8 @@ use super::pages::WorkerPages;
 use super::push::PushService;
 use super::registration::Registration;
 use crate::error::{Error, Kind, Result};
-use crate::http::HttpServer;
 use crate::ids::{Mode, WorkerId};
-use crate::net::{Listener, ListenerHandle, Options as NetOptions, cannot_bind, raise_file_limit};
+use crate::net::{Listener, Options as NetOptions, Serving, cannot_bind, raise_file_limit};
 use crate::report::Command;
 use crate::wire::Limits;
 
@@ -60,15 +60,15 @@ enum Ending {
 
 /// What listens for a worker.
 pub(super) struct Listeners {
-    control: ListenerHandle,
-    push: Vec<ListenerHandle>,
-    fetch: ListenerHandle,
-    replicate: ListenerHandle,
-    http: Option<HttpServer>,
+    control: Serving,
+    push: Vec<Serving>,
+    fetch: Serving,
+    replicate: Serving,
+    http: Option<Serving>,
 }
 
 impl Listeners {
-    fn all(&self) -> impl Iterator<Item = &ListenerHandle> {
+    fn all(&self) -> impl Iterator<Item = &Serving> {
         self.push.iter().chain([&self.control, &self.fetch, &self.replicate])
     }
 
@@ -134,15 +134,15 @@ impl Server {
         };
         let (orders, received) = Orders::channel();
         let (end, ended) = watch::channel(None);
-        let connections: Vec<_> = listeners.all().map(ListenerHandle::connections).collect();
+        let connections: Vec<_> = listeners.all().map(Serving::connections).collect();
         if let Some(port) = node.options.http_port {
             let pages = WorkerPages::new(Arc::clone(&node), orders.clone(), connections.clone());
             let host = node.options.http_host.clone().unwrap_or_else(|| address.to_string());
-            let server = HttpServer::start((host.as_str(), port), Arc::new(pages)).await;
-            let server = server.map_err(|error| cannot_bind("http", host, port, error))?;
-            listeners.http = Some(server);
+            let listener = yeoul_net::Listener::bind((host.as_str(), port)).await;
+            let listener = listener.map_err(|error| cannot_bind("http", host, port, error))?;
+            listeners.http = Some(serve_pages(listener, Arc::new(pages)));
         }
-        let http_address = listeners.http.as_ref().map(HttpServer::address);
+        let http_address = listeners.http.as_ref().map(Serving::address);
         let http_port = http_address.map(|address| address.port());
         let registration = Registration::new(Arc::clone(&node), http_port, connections, orders.clone());
         let registration = Arc::new(registration);

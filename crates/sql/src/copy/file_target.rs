@@ -4,12 +4,13 @@ use std::os::unix::fs::{MetadataExt, fchown};
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
+use yeoul_disk::{RealDisk, place_files};
 
 /// The most symbolic links that are followed one after the other; Linux has the same limit.
 const LINKS_MAX: usize = 40;
 
 /// The final place of a file that is written elsewhere first and may replace an existing one.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct FileTarget(PathBuf);
 
 impl FileTarget {
@@ -41,9 +42,9 @@ impl FileTarget {
     ///
     /// # Errors
     /// If the last bytes or the name cannot be written.
-    pub(crate) fn put(&self, from: &Path) -> io::Result<()> {
+    pub(crate) fn put(self, from: &Path) -> io::Result<()> {
         self.prepare(from)?;
-        self.place(from)
+        place_files(&RealDisk, [(from.to_owned(), self.0)]).map_err(|failure| failure.source)
     }
 
     /// The first part of [`put`](Self::put), which may take long: everything except the rename.
@@ -59,14 +60,6 @@ impl FileTarget {
             file.set_permissions(old.permissions())?;
         }
         file.sync_all()
-    }
-
-    /// The second part of [`put`](Self::put), which is quick: the rename.
-    ///
-    /// # Errors
-    /// If the name cannot be written.
-    pub(crate) fn place(&self, from: &Path) -> io::Result<()> {
-        fs::rename(from, &self.0)
     }
 }
 

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, DirEntry, Metadata};
 use std::io;
@@ -9,6 +10,7 @@ use datafusion::logical_expr::dml::CopyTo;
 use tokio::task::spawn_blocking;
 use url::Url;
 use yeoul_base::ErrorKind;
+use yeoul_disk::{Failure, RealDisk, folder_of, make_folders, place_files, sync_folder_of};
 
 use crate::copy::file_target::FileTarget;
 use crate::copy::staging_folder::StagingFolder;
@@ -60,16 +62,23 @@ impl Target {
         }
     }
 
-    /// Calls `step` for each file staged in `data`, with its target.
-    fn with_each(&self, data: &Path, step: Step) -> io::Result<()> {
+    /// Each file staged in `data`, with its target.
+    fn files(&self, data: &Path) -> io::Result<Vec<(PathBuf, FileTarget)>> {
+        let mut files = Vec::new();
         match self {
-            Self::File(target, name) => step(target, &data.join(name)),
-            Self::Folder(path) => with_each_below(data, path, step),
+            Self::File(target, name) => files.push((data.join(name), target.clone())),
+            Self::Folder(path) => add_files_below(data, path, &mut files)?,
         }
+        Ok(files)
+    }
+
+    /// Syncs each file staged in `data` to disk, and returns where it is and is to be.
+    fn prepare(&self, data: &Path) -> io::Result<Vec<(PathBuf, PathBuf)>> {
+        let files = self.files(data)?;
+        files.iter().try_for_each(|(from, target)| target.prepare(from))?;
+        Ok(files.into_iter().map(|(from, target)| (from, target.path().to_owned())).collect())
     }
 }
-
-type Step = fn(&FileTarget, &Path) -> io::Result<()>;
 
 /// Folders that were created for an output; those that are empty are removed when this is dropped.
 #[derive(Debug)]
@@ -87,6 +96,17 @@ impl MadeFolders {
             missing.last().map(|topmost| Self { topmost: topmost.to_owned(), deepest: folder.to_owned() });
         fs::create_dir_all(folder)?;
         Ok(made)
+    }
+
+    /// Brings their names to the disk.
+    fn sync(&self) -> Result<(), Failure> {
+        for folder in self.deepest.ancestors() {
+            sync_folder_of(&RealDisk, folder)?;
+            if folder == self.topmost {
+                break;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -161,25 +181,28 @@ impl StagedCopy {
     }
 
     /// Moves what was written to its target: first all files are synced to disk, which may take long and can be cancelled by
-    /// dropping this; then all are renamed.
+    /// dropping this; then all are renamed, and their names brought to the disk.
     ///
     /// # Errors
     /// If the target cannot be written; what was staged is removed.
     pub(crate) async fn commit(mut self) -> Result<()> {
         let (target, data) = (Arc::clone(&self.target), self.folder.data());
-        let prepared = spawn_blocking(move || target.with_each(&data, FileTarget::prepare)).await;
-        let place = |target: &FileTarget, from: &Path| {
-            fs::create_dir_all(target.folder())?;
-            target.place(from)
-        };
+        let prepared = spawn_blocking(move || target.prepare(&data)).await;
         prepared
             .unwrap_or_else(|stopped| Err(io::Error::other(stopped)))
-            .and_then(|()| self.target.with_each(&self.folder.data(), place))
+            .and_then(|moves| self.place(moves).map_err(|failure| failure.source))
             .map_err(|error| denied(self.target.path(), error))?;
         // An answer without rows is an empty folder, which stays.
         std::mem::forget(self.made.take());
         self.committed = true;
         Ok(())
+    }
+
+    fn place(&self, moves: Vec<(PathBuf, PathBuf)>) -> Result<(), Failure> {
+        let folders: BTreeSet<&Path> = moves.iter().map(|(_, to)| folder_of(to)).collect();
+        folders.into_iter().try_for_each(|folder| make_folders(&RealDisk, folder))?;
+        place_files(&RealDisk, moves)?;
+        self.made.iter().try_for_each(MadeFolders::sync)
     }
 }
 
@@ -227,17 +250,16 @@ fn local_path(address: &str) -> Option<PathBuf> {
     Url::parse(address).ok().filter(|url| url.scheme() == "file").and_then(|url| url.to_file_path().ok())
 }
 
-/// Calls `step` for each file below `from`, sorted by name, with the same place below `to`, where other files may already
-/// be.
-fn with_each_below(from: &Path, to: &Path, step: Step) -> io::Result<()> {
+/// Adds each file below `from`, sorted by name, with the same place below `to`, where other files may already be.
+fn add_files_below(from: &Path, to: &Path, files: &mut Vec<(PathBuf, FileTarget)>) -> io::Result<()> {
     let mut entries = fs::read_dir(from)?.collect::<io::Result<Vec<_>>>()?;
     entries.sort_by_key(DirEntry::file_name);
     for entry in entries {
         let target = to.join(entry.file_name());
         if entry.file_type()?.is_dir() {
-            with_each_below(&entry.path(), &target, step)?;
+            add_files_below(&entry.path(), &target, files)?;
         } else {
-            step(&FileTarget::behind(&target)?, &entry.path())?;
+            files.push((entry.path(), FileTarget::behind(&target)?));
         }
     }
     Ok(())

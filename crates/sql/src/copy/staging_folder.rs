@@ -3,7 +3,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use crate::owned_folder::OwnedFolder;
+use yeoul_disk::OwnedFolder;
 
 /// Prefix of staging folders. Names that begin with a dot are never read as data.
 const PREFIX: &str = ".yeoul-copy-";

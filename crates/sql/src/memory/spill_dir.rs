@@ -1,9 +1,9 @@
 use std::path::{Path, PathBuf};
 
-use yeoul_base::ErrorKind;
+use yeoul_base::{ErrorKind, is_in_memory};
+use yeoul_disk::OwnedFolder;
 
 use crate::Error;
-use crate::owned_folder::OwnedFolder;
 
 /// What the names of spill directories begin with.
 const PREFIX: &str = "yeoul-spill-";
@@ -30,16 +30,8 @@ impl SpillDir {
 
     /// The directory in which it was made, if what is written there stays in memory.
     pub(crate) fn parent_in_memory(&self) -> Option<&Path> {
-        self.0.path().parent().filter(|parent| is_in_memory(parent))
+        self.0.path().parent().filter(|parent| is_in_memory(parent).unwrap_or(false))
     }
-}
-
-/// The types of file systems that keep their files in memory: tmpfs and ramfs, as statfs(2) numbers them.
-const IN_MEMORY: [u32; 2] = [0x0102_1994, 0x8584_58f6];
-
-/// Whether the files of a folder are kept in memory, as far as the system says so.
-fn is_in_memory(folder: &Path) -> bool {
-    rustix::fs::statfs(folder).is_ok_and(|system| IN_MEMORY.contains(&(system.f_type as u32)))
 }
 
 #[cfg(test)]
@@ -51,11 +43,5 @@ mod tests {
         let error = SpillDir::create(Path::new("/nowhere/at/all")).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotFound);
         assert!(error.to_string().contains("/nowhere/at/all"), "{error}");
-    }
-
-    #[test]
-    fn a_tmpfs_is_known_by_its_type() {
-        assert!(is_in_memory(Path::new("/dev/shm")), "Linux has one there");
-        assert!(!is_in_memory(Path::new("/proc")) && !is_in_memory(Path::new("/nowhere/at/all")));
     }
 }

@@ -5,7 +5,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use crate::{Error, Kind, Result};
+use crate::error::{Error, Kind, Result, unusable_directory};
 
 /// The files of a directory, by the sequence in their names.
 pub struct Files {
@@ -59,7 +59,7 @@ pub fn snapshot_path(dir: &Path, first: u64) -> PathBuf {
 /// `Conflict` if another process holds the lock.
 pub fn lock(dir: &Path) -> Result<File> {
     let path = dir.join("LOCK");
-    let unusable = |error| Error::unusable_directory(dir, "the journal", error);
+    let unusable = |error| unusable_directory(dir, "the journal", error);
     let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path).map_err(unusable)?;
     match file.try_lock() {
         Ok(()) => Ok(file),

@@ -28,8 +28,8 @@ use super::snapshot::{self, SnapshotError, sync_dir};
 use super::syncer::Syncer;
 use super::writer::Writer;
 use super::{Journal, Kept};
+use crate::error::{Error, Kind, Result, unusable_directory};
 use crate::master::record::Record;
-use crate::{Error, Kind, Result};
 
 /// Where and how to keep the files.
 #[derive(Debug, Clone)]
@@ -75,7 +75,7 @@ impl FileJournal {
     /// `Conflict` if another process uses the directory, or a snapshot of this one is still being written there; `Corrupt`
     /// if a file is damaged in a part that had been synced; others as the file system reports.
     pub fn open(options: FileJournalOptions) -> Result<(Self, Vec<Record>)> {
-        let unusable = |error| Error::unusable_directory(&options.dir, "the journal", error);
+        let unusable = |error| unusable_directory(&options.dir, "the journal", error);
         fs::create_dir_all(&options.dir).map_err(unusable)?;
         let lock = Arc::new(lock(&options.dir)?);
         snapshot::remove_unfinished(&options.dir);

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use yeoul_base::ByteSize;
 
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Kind, Result, unusable_directory};
 pub use crate::report::Health;
 use crate::stored_name::{LOCK, PROBE};
 
@@ -128,7 +128,7 @@ impl Directory {
     /// # Errors
     /// `Conflict` if another worker uses it; else as the file system reports.
     pub fn open(root: &Path, reserve_bytes: Option<u64>) -> Result<Self> {
-        let about = |error| Error::unusable_directory(root, "batches", error);
+        let about = |error| unusable_directory(root, "batches", error);
         let home = root.join(HOME);
         fs::create_dir_all(&home).map_err(about)?;
         let lock =

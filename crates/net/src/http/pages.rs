@@ -1,0 +1,175 @@
+//! Pages by method and path, as a server answers them to people and scripts.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::Value;
+
+/// A request whose body has arrived whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// Its method, in upper case.
+    pub method: String,
+    /// Its path, without the query.
+    pub path: String,
+    /// Its query, or empty.
+    pub query: String,
+    /// Its body.
+    pub body: Bytes,
+}
+
+/// An answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Response {
+    /// The status code.
+    pub status: u16,
+    /// The media type of the body.
+    pub content_type: &'static str,
+    /// The body.
+    pub body: Bytes,
+}
+
+impl Response {
+    /// A JSON document.
+    pub fn json(status: u16, value: &serde_json::Value) -> Self {
+        Self { status, content_type: "application/json", body: value.to_string().into() }
+    }
+
+    /// Text.
+    pub fn text(status: u16, text: impl Into<String>) -> Self {
+        Self { status, content_type: "text/plain; charset=utf-8", body: text.into().into() }
+    }
+}
+
+/// The pages of a server.
+pub trait Pages: Send + Sync + 'static {
+    /// Answers a request.
+    fn answer(&self, request: Request) -> impl Future<Output = Response> + Send;
+}
+
+/// Pages by method and path. `None` means that there is no such page.
+pub trait Routes: Send + Sync + 'static {
+    /// All of them, as `/` shows them: in each line a method, a path, and what it is for.
+    const LIST: &'static str;
+
+    /// Answers a GET.
+    fn get(&self, path: &str, query: &str) -> Option<Response>;
+
+    /// Answers a POST, which changes something.
+    fn post(
+        &self,
+        path: &str,
+        body: &[u8],
+    ) -> impl Future<Output = Option<Result<Response, Response>>> + Send;
+}
+
+impl<R: Routes> Pages for R {
+    async fn answer(&self, request: Request) -> Response {
+        let path = request.path.trim_end_matches('/');
+        let answered = match request.method.as_str() {
+            "GET" if path.is_empty() => Some(Response::text(200, R::LIST)),
+            "GET" => self.get(path, &request.query),
+            "POST" => self.post(path, &request.body).await.map(|result| result.unwrap_or_else(|error| error)),
+            _ => return Response::text(405, "only GET and POST are served\n"),
+        };
+        answered.unwrap_or_else(|| Response::text(404, format!("no such page; there are:\n{}", R::LIST)))
+    }
+}
+
+/// Options as one text for each, named by its path: `inner.ports` for the field `ports` of the field `inner`. What is not
+/// set is left out.
+pub fn flattened(options: &impl Serialize) -> BTreeMap<String, String> {
+    let mut entries = BTreeMap::new();
+    flatten("", &serde_json::to_value(options).unwrap_or_default(), &mut entries);
+    entries
+}
+
+fn flatten(prefix: &str, value: &Value, entries: &mut BTreeMap<String, String>) {
+    match value {
+        Value::Object(fields) => {
+            // A duration is serialised as two numbers: shown as one.
+            if let (Some(secs), Some(nanos)) = (fields.get("secs"), fields.get("nanos")) {
+                let seconds = secs.as_f64().unwrap_or(0.0) + nanos.as_f64().unwrap_or(0.0) / 1e9;
+                entries.insert(prefix.to_owned(), format!("{seconds}s"));
+                return;
+            }
+            for (name, value) in fields {
+                let name = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
+                flatten(&name, value, entries);
+            }
+        }
+        Value::Null => {}
+        Value::String(text) => drop(entries.insert(prefix.to_owned(), text.clone())),
+        other => drop(entries.insert(prefix.to_owned(), other.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn options_are_shown_one_by_one() {
+        #[derive(Serialize)]
+        struct Options {
+            interval: Duration,
+            inner: Inner,
+            nothing: Option<u8>,
+        }
+        #[derive(Serialize)]
+        struct Inner {
+            ports: Vec<u16>,
+        }
+        let options = Options {
+            interval: Duration::from_millis(1500),
+            inner: Inner { ports: vec![1, 2] },
+            nothing: None,
+        };
+        let shown: Vec<_> = flattened(&options).into_iter().collect();
+        assert_eq!(shown, [("inner.ports".into(), "[1,2]".into()), ("interval".into(), "1.5s".into())]);
+    }
+
+    /// One page, and one thing to do.
+    struct Lamp;
+
+    impl Routes for Lamp {
+        const LIST: &str = "GET  /lamp  whether it is lit\nPOST /lamp  light it\n";
+
+        fn get(&self, path: &str, query: &str) -> Option<Response> {
+            (path == "/lamp").then(|| Response::text(200, query))
+        }
+
+        async fn post(&self, path: &str, body: &[u8]) -> Option<Result<Response, Response>> {
+            let lit =
+                if body == b"on" { Ok(Response::text(200, "lit")) } else { Err(Response::text(400, "?")) };
+            (path == "/lamp").then_some(lit)
+        }
+    }
+
+    #[tokio::test]
+    async fn each_request_finds_its_page() {
+        let none = format!("no such page; there are:\n{}", Lamp::LIST);
+        for (method, path, body, status, text) in [
+            ("GET", "/", "", 200, Lamp::LIST),
+            ("GET", "/lamp/", "", 200, "q=1"),
+            ("POST", "/lamp", "on", 200, "lit"),
+            ("POST", "/lamp", "off", 400, "?"),
+            ("GET", "/other", "", 404, &none),
+            ("POST", "/", "on", 404, &none),
+            ("DELETE", "/lamp", "", 405, "only GET and POST are served\n"),
+        ] {
+            let request = Request {
+                method: method.into(),
+                path: path.into(),
+                query: "q=1".into(),
+                body: Bytes::copy_from_slice(body.as_bytes()),
+            };
+            let expected = Response::text(status, text);
+            assert_eq!(Lamp.answer(request).await, expected, "{method} {path}");
+        }
+    }
+}
