@@ -499,7 +499,7 @@ def plain(value):
     """A value as both sides write it."""
     if isinstance(value, (int, float, decimal.Decimal)) and not isinstance(value, bool):
         return str(decimal.Decimal(str(value)).normalize() + 0)
-    return value.isoformat() if isinstance(value, (datetime.date, datetime.datetime)) else value
+    return str(value) if isinstance(value, (datetime.date, datetime.datetime)) else value
 
 
 def in_order(rows: list) -> list:

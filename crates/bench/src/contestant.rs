@@ -16,7 +16,7 @@ use crate::contest::protocol::{
 use crate::error::{Error, Result};
 
 /// DataFusion makes the choices that SQL leaves open as PostgreSQL does.
-const DIALECT: Dialect = Dialect { nulls: NullOrder::Largest, integer_division: true };
+const DIALECT: Dialect = Dialect { nulls: NullOrder::Last, integer_division: true };
 
 /// Answers requests from stdin on stdout until stdin ends.
 ///

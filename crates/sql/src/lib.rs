@@ -27,10 +27,13 @@
 //! - `column_names`: headings of an answer's columns that have no name; `cast_names`: casts within aggregates, as names tell them apart.
 //! - `catalog`: files, globs, directories and addresses as tables; the stores behind them.
 //! - `copy`: `COPY … TO`, whole or not at all.
+//! - `analyzer`, `date_arithmetic`, `functions`: what values mean in SQL, where Arrow and DataFusion mean something else; `interval_text`,
+//!   `time_text`: texts of intervals and times.
 //! - `operators`, `optimizer`: what DataFusion lacks.
 //! - [`output`]: answers to a writer: table, csv, json, parquet, arrow; the progress line.
 //! - [`shell`]: scripts and the interactive shell, over any engine.
 
+mod analyzer;
 mod answer;
 mod cast_names;
 mod catalog;
@@ -38,8 +41,11 @@ mod changes;
 mod clauses;
 mod column_names;
 mod copy;
+mod date_arithmetic;
 mod error;
+mod functions;
 mod identity;
+mod interval_text;
 mod memory;
 mod operators;
 mod optimizer;
@@ -56,6 +62,7 @@ mod session_tests;
 mod settings;
 pub mod shell;
 mod suggest;
+mod time_text;
 
 pub use answer::{Answer, Watch};
 pub use error::{Error, Result};

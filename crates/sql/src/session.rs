@@ -30,6 +30,7 @@ use crate::changes::{Change, ChangedTable};
 use crate::column_names::ColumnTexts;
 use crate::copy::null_keys;
 use crate::copy::staged_copy::{StagedCopy, copy_in};
+use crate::date_arithmetic::DateArithmetic;
 use crate::memory::policy::{Bounds, Ledger};
 use crate::memory::pool::PromisePool;
 use crate::memory::process::ProcessMemory;
@@ -38,7 +39,7 @@ use crate::optimizer::with_rules;
 use crate::planning::statement::planned;
 use crate::replaced_table::ReplacedTable;
 use crate::settings::{check_set, session_config};
-use crate::{Error, Options, Result, clauses, reading, suggest};
+use crate::{Error, Options, Result, analyzer, clauses, functions, reading, suggest};
 
 /// One person's or program's engine: its tables, settings and limits. Cheap to share behind an `Arc`.
 pub struct Session {
@@ -136,6 +137,7 @@ impl Session {
         let mut statement = reading::read(sql, &state)?;
         // They are those of the text that was written.
         let texts = ColumnTexts::of(&statement);
+        reading::call_functions(&mut statement);
         let questions = clauses::honour(&mut statement, &state)?;
         if let Some(change) = Change::of(&statement) {
             let mut table = ChangedTable::find(&change, &state).await?;
@@ -353,16 +355,18 @@ fn context(options: &Options, runtime: Arc<RuntimeEnv>) -> Result<(SessionContex
         .with_default_features()
         .build();
     state.register_expr_planner(Arc::new(CastNames))?;
+    state.register_expr_planner(Arc::new(DateArithmetic))?;
     state.register_file_format(Arc::new(OwnFormatFactory::<CsvFormat>::new()), true)?;
     state.register_file_format(Arc::new(OwnFormatFactory::<JsonFormat>::new()), true)?;
     state.register_file_format(Arc::new(OwnFormatFactory::<ParquetFormat>::new()), true)?;
-    let state = with_rules(state);
+    let state = analyzer::add_to(with_rules(state));
     let files = Arc::new(FileTables::default());
     let catalogs = DynamicFileCatalog::new(
         Arc::clone(state.catalog_list()),
         Arc::clone(&files) as Arc<dyn UrlTableFactory>,
     );
     let state = SessionStateBuilder::new_from_existing(state).with_catalog_list(Arc::new(catalogs)).build();
+    let state = functions::add_to(state)?;
     let context = SessionContext::new_with_state(state);
     files.serve(&context);
     Ok((context, files))

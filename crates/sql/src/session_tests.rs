@@ -9,6 +9,7 @@ mod parquet_folders;
 mod subqueries;
 mod subqueries_answered;
 mod subqueries_unnested;
+mod values;
 mod written;
 mod wrong_answers;
 

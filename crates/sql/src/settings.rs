@@ -26,6 +26,12 @@ pub(crate) fn session_config(options: &Options) -> Result<SessionConfig> {
     // DataFusion checks that an aggregate's input may be null where the plan says so, and refuses `DISTINCT x IS TRUE`, which never
     // is: the operator that it makes of it may be.
     engine.execution.skip_physical_aggregate_schema_check = true;
+    // PostgreSQL and DuckDB have nulls last in ascending order, Spark and DuckDB in descending order.
+    engine.sql_parser.default_null_ordering = "nulls_last".to_owned();
+    // Without a zone of the session, TIMESTAMPTZ and now() would have none either.
+    engine.execution.time_zone = Some("UTC".to_owned());
+    // INT96 has days and nanoseconds; as 64 bits of nanoseconds, times before 1677 and after 2262 would wrap around.
+    engine.execution.parquet.coerce_int96 = Some("us".to_owned());
     // Up to this many keys, a join pushes down a list of them, from which a scan can estimate how few rows it keeps.
     engine.optimizer.hash_join_inlist_pushdown_max_distinct_values = 1000;
     if let Some(memory) = options.memory {

@@ -78,8 +78,9 @@ SELECT n FROM t ORDER BY g FETCH FIRST 1 ROWS WITH TIES;
 --> 1
 --> 2
 SELECT n, g AS k FROM t ORDER BY k DESC FETCH FIRST 2 ROWS WITH TIES;
---> 4 | NULL
 --> 3 | b
+--> 1 | a
+--> 2 | a
 SELECT g, count(*) AS c FROM t GROUP BY g order by c FETCH FIRST 1 ROWS WITH TIES;
 --> b | 1
 --> NULL | 1

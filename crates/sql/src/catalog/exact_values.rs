@@ -1,6 +1,6 @@
 //! Values that a reader would truncate to the type inferred for their column from the first records. The column is read as a
 //! wider type, and a value that would lose something is refused: the fraction of a JSON number, the time of day of a
-//! timestamp in a CSV column of dates. A date may be written in each way that arrow reads, such as 2024-1-5.
+//! timestamp in a CSV column of dates, the leading zeros of a number in a CSV column of numbers. A date may be written in each way that arrow reads, such as 2024-1-5.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use datafusion::arrow::array::timezone::Tz;
 use datafusion::arrow::array::{ArrayRef, AsArray, Date32Array, Int64Array};
 use datafusion::arrow::compute::kernels::cast_utils::{Parser, string_to_datetime};
 use datafusion::arrow::datatypes::{
-    DataType, Date32Type, Decimal128Type, DecimalType, Field, FieldRef, Fields, Schema, SchemaRef,
+    DataType, Date32Type, Decimal128Type, DecimalType, Field, FieldRef, Fields, Int64Type, Schema, SchemaRef,
 };
 use datafusion::arrow::temporal_conversions::SECONDS_IN_DAY;
 use datafusion::catalog::Session;
@@ -17,12 +17,14 @@ use datafusion::common::utils::take_function_args;
 use datafusion::common::{DFSchema, DataFusionError, Result};
 use datafusion::datasource::table_schema::TableSchema;
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Expr, ExpressionPlacement, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature, Volatility,
 };
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::projection::ProjectionExec;
 use yeoul_base::ErrorKind;
 
+use super::leading_zeros::has_leading_zero;
 use crate::Error;
 
 /// Digits after the decimal point; before it there is room for any 64-bit number.
@@ -32,7 +34,7 @@ const SCALE: i8 = 18;
 fn read_as(format: &str, told: &DataType) -> Option<DataType> {
     match (format, told) {
         ("json", DataType::Int64) => Some(DataType::Decimal128(38, SCALE)),
-        ("csv", DataType::Date32) => Some(DataType::Utf8),
+        ("csv", DataType::Date32 | DataType::Int64) => Some(DataType::Utf8),
         _ => None,
     }
 }
@@ -96,6 +98,21 @@ impl Exact {
         }
     }
 
+    fn number_of_text(&self, read: &str) -> Result<i64> {
+        let declared = |of: &str| format!("{of}, …) STORED AS CSV");
+        if has_leading_zero(read) {
+            return Err(self.refused(
+                &format!("'{read}'"),
+                "a number without leading zeros",
+                &declared("VARCHAR"),
+            ));
+        }
+        Int64Type::parse(read).ok_or_else(|| {
+            let kind = if read.parse::<f64>().is_ok() { "DOUBLE" } else { "VARCHAR" };
+            self.refused(&format!("'{read}'"), "a whole number of 64 bits", &declared(kind))
+        })
+    }
+
     fn date(&self, read: &str) -> Result<i32> {
         let date = Date32Type::parse(read);
         let date =
@@ -137,18 +154,31 @@ impl ScalarUDFImpl for Exact {
         Ok(Arc::new(Field::new(&self.of, self.to.clone(), read.is_nullable())))
     }
 
+    /// Beside the scan: DataFusion would hand rows out to threads for the sake of an expression that is worth it, and they would come in
+    /// another order than the file has.
+    fn placement(&self, _: &[ExpressionPlacement]) -> ExpressionPlacement {
+        ExpressionPlacement::MoveTowardsLeafNodes
+    }
+
     fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let rows = arguments.number_rows;
         let [read] = take_function_args(self.name(), arguments.args)?;
         let read = read.into_array(rows)?;
-        let exact: ArrayRef = if self.to == DataType::Date32 {
-            let dates =
-                read.as_string::<i32>().iter().map(|read| read.map(|read| self.date(read)).transpose());
-            Arc::new(dates.collect::<Result<Date32Array>>()?)
-        } else {
-            let read = read.as_primitive::<Decimal128Type>();
-            let numbers: Int64Array = read.try_unary(|read| self.number(read))?;
-            Arc::new(numbers)
+        let texts = || read.as_string::<i32>().iter();
+        let exact: ArrayRef = match (read.data_type(), &self.to) {
+            (DataType::Utf8, DataType::Date32) => {
+                let dates = texts().map(|read| read.map(|read| self.date(read)).transpose());
+                Arc::new(dates.collect::<Result<Date32Array>>()?)
+            }
+            (DataType::Utf8, _) => {
+                let numbers = texts().map(|read| read.map(|read| self.number_of_text(read)).transpose());
+                Arc::new(numbers.collect::<Result<Int64Array>>()?)
+            }
+            _ => {
+                let read = read.as_primitive::<Decimal128Type>();
+                let numbers: Int64Array = read.try_unary(|read| self.number(read))?;
+                Arc::new(numbers)
+            }
         };
         Ok(ColumnarValue::Array(exact))
     }

@@ -8,6 +8,7 @@ mod file_set;
 mod file_table;
 pub(crate) mod files;
 mod folder_keys;
+mod leading_zeros;
 mod merged_columns;
 pub(crate) mod own_format;
 mod parquet_file;

@@ -13,12 +13,16 @@ use datafusion::datasource::sink::DataSink;
 use datafusion_datasource::file_sink_config::FileSinkConfig;
 use futures::{StreamExt, TryStreamExt};
 use object_store::{ObjectMeta, ObjectStore};
+use yeoul_base::ErrorKind;
 
 use super::files::unreadable;
 use super::merged_columns::MergedColumns;
 use super::own_format::Own;
+use crate::Error;
+use crate::functions::interval_span::contains_interval;
 
-/// Parquet files as DataFusion reads and writes them, except for three kinds of metadata:
+/// Parquet files as DataFusion reads and writes them, except for intervals, which are refused because the reader drops their months, and
+/// for three kinds of metadata:
 ///
 /// - `ARROW:schema` (how the writer held strings in memory) is ignored: files of different writers would not form one table;
 /// - `sorting_columns` are neither believed nor written. DataFusion treats sorted files with disjoint ranges as one sorted
@@ -53,6 +57,7 @@ impl Own for ParquetFormat {
         let mut told = told.boxed().buffered(at_once);
         let mut columns = MergedColumns::default();
         while let Some((file, told)) = told.try_next().await? {
+            refuse_intervals(file, &told)?;
             columns.add(file.location.as_ref(), one_kind_of_text(&told, self.force_view_types()))?;
         }
         Ok(Arc::new(columns.finish()?))
@@ -66,6 +71,19 @@ impl Own for ParquetFormat {
         }
         told
     }
+}
+
+/// Refuses columns of Parquet's type INTERVAL.
+fn refuse_intervals(file: &ObjectMeta, schema: &Schema) -> Result<()> {
+    let intervals = schema.fields().iter().find(|field| contains_interval(field.data_type()));
+    let Some(field) = intervals else { return Ok(()) };
+    let what = format!(
+        "column '{}' of '{}' is an INTERVAL, of which the months cannot be read",
+        field.name(),
+        file.location
+    );
+    let hint = "write it to the file as text, and cast it: \"i\"::interval";
+    Err(Error::new(ErrorKind::Invalid, what).with_hint(hint).into())
 }
 
 /// A file's columns with strings and binaries in the form that the reader uses: views or plain.

@@ -1,15 +1,20 @@
 use std::sync::Arc;
 
+use async_trait::async_trait;
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::Session;
 use datafusion::common::Result;
 use datafusion::common::config::{ConfigFileType, CsvOptions, TableOptions};
 use datafusion::common::file_options::csv_writer::CsvWriterOptions;
 use datafusion::common::parsers::CsvQuoteStyle;
+use datafusion::datasource::file_format::FileFormat;
 use datafusion::datasource::file_format::csv::{CsvFormat, CsvSink};
 use datafusion::datasource::file_format::json::JsonFormat;
 use datafusion::datasource::sink::DataSink;
 use datafusion_datasource::file_sink_config::FileSinkConfig;
+use object_store::{ObjectMeta, ObjectStore};
 
+use super::leading_zeros;
 use super::own_format::Own;
 use crate::output::{Text, TextSink};
 
@@ -28,8 +33,9 @@ impl Own for JsonFormat {
     }
 }
 
-/// Reads as DataFusion does. DataFusion's writer cannot tell empty text from null and refuses nested values, but supports
+/// Reads as DataFusion does, but for numbers with leading zeros, which are texts. DataFusion's writer cannot tell empty text from null and refuses nested values, but supports
 /// options that ours does not.
+#[async_trait]
 impl Own for CsvFormat {
     const TYPE: ConfigFileType = ConfigFileType::CSV;
 
@@ -45,6 +51,16 @@ impl Own for CsvFormat {
         }
         let text = Text::Csv { delimiter: options.delimiter, has_header };
         Ok(Arc::new(TextSink::new(files, text, options.compression, options.compression_level)))
+    }
+
+    async fn columns(
+        &self,
+        state: &dyn Session,
+        store: &Arc<dyn ObjectStore>,
+        files: &[ObjectMeta],
+    ) -> Result<SchemaRef> {
+        let told = self.infer_schema(state, store, files).await?;
+        leading_zeros::as_text(self, told, state, store, files).await
     }
 }
 

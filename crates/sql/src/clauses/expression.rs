@@ -1,9 +1,9 @@
 //! Expressions.
 
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, Array, CaseWhen, DataType, DateTimeField, DictionaryField, Expr, Ident, Interval,
-    LambdaFunction, LambdaFunctionParameter, Map, MapEntry, MemberOf, SelectItem, StructField, Subscript,
-    TypedString, UnaryOperator, Value,
+    AccessExpr, Array, CaseWhen, DataType, DictionaryField, Expr, Interval, LambdaFunction,
+    LambdaFunctionParameter, Map, MapEntry, MemberOf, StructField, Subscript, TypedString, UnaryOperator,
+    Value,
 };
 
 use super::Walk;
@@ -272,19 +272,6 @@ fn is_bare_number(value: &Value) -> bool {
         }
         _ => false,
     }
-}
-
-/// The interval of `INTERVAL 3 decades`, whose unit the parser takes for a name: it knows only some units in the plural.
-pub(super) fn named_interval(item: &SelectItem) -> Option<Expr> {
-    let SelectItem::ExprWithAlias { expr: Expr::Interval(interval), alias } = item else { return None };
-    let Ident { value, quote_style: None, span: _ } = alias else { return None };
-    let is_unit = matches!(value.to_ascii_lowercase().as_str(), "decades" | "centuries");
-    if interval.leading_field.is_some() || !is_unit {
-        return None;
-    }
-    let mut interval = interval.clone();
-    interval.leading_field = Some(DateTimeField::Custom(alias.clone()));
-    Some(Expr::Interval(interval))
 }
 
 #[cfg(test)]

@@ -9,7 +9,6 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::Walk;
-use super::expression::named_interval;
 use super::refused::{Clause, absent};
 use super::ties::at_place;
 use crate::Result;
@@ -105,9 +104,6 @@ impl Walk<'_> {
     }
 
     fn select_item(&mut self, item: &mut SelectItem) -> Result<()> {
-        if let Some(interval) = named_interval(item) {
-            *item = SelectItem::UnnamedExpr(interval);
-        }
         match item {
             SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, alias: _ } => self.expr(expr),
             SelectItem::Wildcard(options) => {

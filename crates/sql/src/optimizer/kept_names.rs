@@ -4,7 +4,7 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 
 /// Rewrites the expressions of a node, whose columns keep their names.
-pub(super) fn map_expressions(
+pub(crate) fn map_expressions(
     node: LogicalPlan,
     mut rewrite: impl FnMut(Expr) -> Result<Transformed<Expr>>,
 ) -> Result<Transformed<LogicalPlan>> {

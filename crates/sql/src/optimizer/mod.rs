@@ -4,6 +4,7 @@
 //! - [`empty_subqueries`]: a subquery without rows is null, whatever its column may be;
 //! - [`fenced_limits`]: keeps dynamic filters above a limit;
 //! - [`filter_ranges`]: lets a filter take no column for constant that is not;
+//! - [`finer_literals`]: compares dates and timestamps with literals of a finer unit in their own unit;
 //! - [`grand_totals`]: keeps filters without columns above an aggregate that always has a row;
 //! - [`grouping_sets`]: lets the keys of `ROLLUP`, `CUBE` and `GROUPING SETS` have no order;
 //! - [`in_lists`]: items of `IN` lists that are computed for each row;
@@ -29,11 +30,12 @@ mod correlated_subqueries;
 mod empty_subqueries;
 mod fenced_limits;
 mod filter_ranges;
+mod finer_literals;
 mod grand_totals;
 mod grouping_sets;
 mod in_lists;
 mod in_subqueries;
-mod kept_names;
+pub(crate) mod kept_names;
 pub(crate) mod key_dependencies;
 mod late_materialization;
 mod lifted_columns;
@@ -73,10 +75,12 @@ const ANALYZER: [Step<AnalyzingRule>; 4] = [
 ];
 
 /// The rules of each round of the optimizer. DataFusion's own move conditions about: what looks at subqueries is before them.
-const OPTIMIZER: [Step<LogicalRule>; 9] = [
+const OPTIMIZER: [Step<LogicalRule>; 10] = [
     First(|| Arc::new(key_dependencies::KeyDependencies)),
     First(|| Arc::new(correlated_subqueries::CorrelatedSubqueries)),
     First(|| Arc::new(in_subqueries::InSubqueries)),
+    // Constants are literals from here on.
+    Behind("simplify_expressions", || Arc::new(finer_literals::FinerLiterals)),
     Around("replace_distinct_aggregate", |rule| Arc::new(key_dependencies::DistinctsFromAbove(rule))),
     // A DISTINCT is known to have a key from here on.
     Behind("replace_distinct_aggregate", || Arc::new(key_dependencies::KeyDependencies)),
@@ -150,6 +154,8 @@ mod tests {
         assert_eq!(logical.last(), Some(&"in_lists"));
         let behind = logical.iter().position(|rule| *rule == "replace_distinct_aggregate").unwrap() + 1;
         assert_eq!(logical[behind], "key_dependencies");
+        let literals = logical.iter().position(|rule| *rule == "simplify_expressions").unwrap() + 1;
+        assert_eq!(logical[literals], "finer_literals");
         let wrapped = |name: &str| {
             let rule = state.optimizers().iter().find(|rule| rule.name() == name).unwrap();
             format!("{rule:?}").split('(').next().unwrap().to_owned()

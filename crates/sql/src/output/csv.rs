@@ -9,6 +9,7 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 use super::answer::{BatchWriter, WriteFailure};
 use super::json::Encoding;
+use crate::time_text::{formatter, text_options};
 
 /// RFC 4180 text with a header line; the [module](super) describes nulls and nested values.
 ///
@@ -62,7 +63,7 @@ impl<W: Write> BatchWriter for CsvWriter<W> {
         if batch.num_columns() == 0 {
             return Ok(());
         }
-        let (format, nested) = (FormatOptions::new(), Encoding::default());
+        let (format, nested) = (text_options(), Encoding::default());
         let schema = batch.schema_ref();
         let mut columns = schema
             .fields()
@@ -122,7 +123,7 @@ fn values<'a>(
     if array.data_type().is_nested() {
         Ok(Values::Nested(make_encoder(field, array, nested)?))
     } else {
-        Ok(Values::Flat(ArrayFormatter::try_new(array, format)?))
+        Ok(Values::Flat(formatter(array, format)?))
     }
 }
 

@@ -6,9 +6,10 @@ use arrow::datatypes::{DataType, Field, FieldRef, Fields, Float16Type, Float32Ty
 use arrow::error::ArrowError;
 use arrow::json::writer::{NullableEncoder, make_encoder};
 use arrow::json::{Encoder, EncoderFactory, EncoderOptions};
-use arrow::util::display::{ArrayFormatter, FormatOptions};
+use arrow::util::display::ArrayFormatter;
 
 use super::answer::{BatchWriter, WriteFailure, distinct_names};
+use crate::time_text::{formatter, text_options};
 
 /// Text is passed on when this many bytes have gathered.
 const CHUNK_BYTES: usize = 32 << 10;
@@ -132,7 +133,7 @@ impl EncoderFactory for Choices {
             DataType::Map(_, _) => Box::new(MapEncoder::new(field, array.as_map(), options)?),
             // Arrow's encoder writes the text of an error for a value that is out of range.
             other if other.is_temporal() => Box::new(TimeEncoder {
-                formatter: ArrayFormatter::try_new(array, &FormatOptions::new())?,
+                formatter: formatter(array, &text_options())?,
                 text: String::new(),
                 refused: Arc::clone(&self.refused),
             }),
@@ -323,10 +324,10 @@ mod tests {
     }
 
     #[test]
-    fn times_are_iso_8601_and_binary_is_hexadecimal() {
+    fn times_are_written_as_in_casts_and_binary_is_hexadecimal() {
         let times = TimestampMicrosecondArray::from(vec![1_700_000_000_123_456]);
-        assert_eq!(column(times.clone()), ["\"2023-11-14T22:13:20.123456\""]);
-        assert_eq!(column(times.with_timezone("+09:00")), ["\"2023-11-15T07:13:20.123456+09:00\""]);
+        assert_eq!(column(times.clone()), ["\"2023-11-14 22:13:20.123456\""]);
+        assert_eq!(column(times.with_timezone("+09:00")), ["\"2023-11-15 07:13:20.123456+09\""]);
         assert_eq!(column(BinaryArray::from(vec![b"\x00\xffA".as_slice()])), ["\"00ff41\""]);
     }
 
@@ -339,7 +340,7 @@ mod tests {
         let error = writer.write(&batch).unwrap_err();
         assert!(matches!(error, WriteFailure::Encode(_)), "{error:?}");
         writer.write(&batch.slice(0, 2)).unwrap();
-        let lines = "{\"t\":\"1970-01-01T00:00:00\"}\n{\"t\":null}\n";
+        let lines = "{\"t\":\"1970-01-01 00:00:00\"}\n{\"t\":null}\n";
         assert_eq!(String::from_utf8(out).unwrap(), lines);
     }
 

@@ -5,9 +5,9 @@
 //!
 //! | format | for | nulls | nested values | decimals | timestamps |
 //! | --- | --- | --- | --- | --- | --- |
-//! | [`Format::Table`] | people | `NULL` | `{a: 1, b: [1, 2]}` | as text, right-aligned | ISO 8601 |
-//! | [`Format::Csv`] | spreadsheets, loaders | nothing between the commas | JSON text | exact text | ISO 8601 |
-//! | [`Format::Json`] | scripts, `jq` | `null`, the key is always there | objects and arrays | exact number | ISO 8601 string |
+//! | [`Format::Table`] | people | `NULL` | `{a: 1, b: [1, 2]}` | as text, right-aligned | `2024-01-05 10:00:00.5` |
+//! | [`Format::Csv`] | spreadsheets, loaders | nothing between the commas | JSON text | exact text | the same |
+//! | [`Format::Json`] | scripts, `jq` | `null`, the key is always there | objects and arrays | exact number | the same, a string |
 //! | [`Format::Parquet`] | other engines | null | native | native | native |
 //! | [`Format::Arrow`] | other processes | null | native | native | native |
 //!
@@ -18,6 +18,7 @@
 //!   `"Infinity"` and `"-Infinity"`; binary is lower-case hexadecimal; keys of a map become strings.
 //!   `COPY … TO` a JSON file writes the same.
 //! - **table** shows the plans of `EXPLAIN` as they are, line by line, without a frame and uncut.
+//! - Timestamps are written as casts to text write them, those with a zone with its offset: `2024-01-05 10:00:00+01`.
 //! - Columns that share a name (`SELECT a.id, b.id`) become `id`, `id_1` in json and parquet.
 //!
 //! A reader that closes the pipe has what it wanted: that is a success ([`Summary::closed`]), not an error.

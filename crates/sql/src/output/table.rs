@@ -5,12 +5,13 @@ use arrow::array::{Array, RecordBatch};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use arrow::error::ArrowError;
-use arrow::util::display::{ArrayFormatter, FormatOptions};
+use arrow::util::display::ArrayFormatter;
 
 use super::answer::{BatchWriter, OutputOptions, WriteFailure};
 use super::cell::{Align, CellText, ELLIPSIS};
 use super::json;
 use super::layout::{Layout, Need, Slot, lay_out, reach};
+use crate::time_text::{formatter, text_options};
 
 /// Rows that are looked at to choose the widths before the first line is written.
 const WINDOW_ROWS: usize = 1024;
@@ -329,9 +330,8 @@ impl<'a> Column<'a> {
     fn new(batch: &'a RecordBatch, index: usize) -> Result<Self, ArrowError> {
         let array = batch.column(index).as_ref();
         let nested = array.data_type().is_nested();
-        let options =
-            FormatOptions::new().with_null(NULL).with_quoted_strings(nested).with_display_error(false);
-        let values = ArrayFormatter::try_new(array, &options)?;
+        let options = text_options().with_null(NULL).with_quoted_strings(nested).with_display_error(false);
+        let values = formatter(array, &options)?;
         let field = &batch.schema_ref().fields()[index];
         Ok(Self { field, array, values, nulls: array.logical_nulls(), align: align(array.data_type()) })
     }
@@ -421,10 +421,10 @@ mod tests {
         let mut writer = TableWriter::new(&mut out, batch.schema(), &OutputOptions::default());
         let failure = writer.write(&batch).and_then(|()| writer.finish()).unwrap_err();
         let WriteFailure::Encode(error) = failure else { panic!("{failure:?}") };
-        assert!(error.to_string().contains("Failed to convert 9223372036854775807"), "{error}");
+        assert!(error.to_string().contains("9223372036854775807 is out of the calendar's range"), "{error}");
         drop(writer);
         assert_eq!(out, b"");
-        assert!(table(&[batch.slice(0, 1)], None).contains("[1970-01-01T00:00:00, NULL]"));
+        assert!(table(&[batch.slice(0, 1)], None).contains("[1970-01-01 00:00:00, NULL]"));
     }
 
     #[test]
@@ -440,9 +440,9 @@ mod tests {
 ┌──────┬────────┬─────────────────────┐
 │ name │  price │ at                  │
 ├──────┼────────┼─────────────────────┤
-│ 여울 │ 123.45 │ 1970-01-01T00:00:00 │
+│ 여울 │ 123.45 │ 1970-01-01 00:00:00 │
 │ NULL │   NULL │ NULL                │
-│ a\\nb │  -0.05 │ 1970-01-01T00:00:01 │
+│ a\\nb │  -0.05 │ 1970-01-01 00:00:01 │
 └──────┴────────┴─────────────────────┘
 ";
         assert_eq!(table(&[batch(columns.clone())], None), expected);

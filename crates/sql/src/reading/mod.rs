@@ -1,31 +1,38 @@
 //! Parses SQL, and corrects the places where DataFusion's parser reads something else than SQL means.
 //!
+//! - [`ambiguous`]: what other systems disagree about;
 //! - [`cast_keys`]: keys that differ by a cast only;
 //! - [`chains`]: thousands of operators in a row;
 //! - [`from_first`]: `FROM 'file'` alone;
 //! - [`grouping_tuples`]: tuples among the keys of `GROUP BY`;
+//! - [`intervals`]: units of intervals;
 //! - [`materialized`]: `WITH x AS [NOT] MATERIALIZED`;
 //! - [`numbers`]: words directly after a number;
 //! - [`precedence`]: the operands of `IS [NOT] DISTINCT FROM`;
 //! - [`same_names`]: columns of one `SELECT` that DataFusion would call the same;
 //! - [`scopes`]: the tables that a column's name may be of;
 //! - [`tables_alike`]: tables of one name in several schemas;
+//! - [`time_zones`]: `AT TIME ZONE`.
 
+mod ambiguous;
 mod cast_keys;
 mod chains;
 mod from_first;
 mod grouping_tuples;
+mod intervals;
 mod materialized;
 mod numbers;
 mod precedence;
 pub(crate) mod same_names;
 pub(crate) mod scopes;
 pub(crate) mod tables_alike;
+mod time_zones;
 
 use std::convert::Infallible;
 use std::ops::ControlFlow;
 
 use datafusion::common::DataFusionError;
+use datafusion::common::config::Dialect;
 use datafusion::execution::SessionState;
 use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::sqlparser::ast::{Expr, Select, VisitMut, VisitorMut};
@@ -33,7 +40,7 @@ use datafusion::sql::sqlparser::dialect::dialect_from_str;
 use datafusion::sql::sqlparser::tokenizer::{Location, TokenWithSpan, Tokenizer};
 
 use crate::identity::Identity;
-use crate::{Place, Result, Span};
+use crate::{Error, Place, Result, Span};
 
 pub(crate) use same_names::normalized;
 
@@ -48,10 +55,19 @@ pub(crate) fn read(sql: &str, state: &SessionState) -> Result<Statement> {
         .and_then(|dialect| Tokenizer::new(dialect.as_ref(), sql).tokenize_with_location().ok())
         .unwrap_or_default();
     chains::check(&tokens)?;
-    let mut statement = state.sql_to_statement(&materialized::blank(sql, &tokens), name)?;
+    let read = intervals::singular(sql, &tokens);
+    let mut statement = state.sql_to_statement(&materialized::blank(&read, &tokens), name)?;
     numbers::check(&tokens)?;
-    visit(&mut statement, &mut Corrections);
-    Ok(statement)
+    let mut corrections = Corrections { is_generic: name == &Dialect::Generic };
+    match walk(&mut statement, &mut corrections) {
+        ControlFlow::Continue(()) => Ok(statement),
+        ControlFlow::Break(error) => Err(error),
+    }
+}
+
+/// Turns operators of a statement that has been read into the functions that they are. Before that its columns are as they were written.
+pub(crate) fn call_functions(statement: &mut Statement) {
+    visit(statement, &mut Calls);
 }
 
 /// The place of a token.
@@ -97,19 +113,48 @@ pub(crate) fn walk<V: VisitorMut>(statement: &mut Statement, visitor: &mut V) ->
     }
 }
 
-struct Corrections;
+struct Corrections {
+    /// Whether the statement is of no dialect in particular.
+    is_generic: bool,
+}
+
+impl Corrections {
+    fn checked(&self, expr: &mut Expr) -> Result<()> {
+        if self.is_generic {
+            ambiguous::check(expr)?;
+        }
+        match expr {
+            Expr::Interval(interval) => intervals::complete(interval),
+            _ => Ok(()),
+        }
+    }
+}
 
 impl VisitorMut for Corrections {
-    type Break = Infallible;
+    type Break = Error;
 
-    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Infallible> {
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
         from_first::complete(select);
         grouping_tuples::take_apart(&mut select.group_by);
         ControlFlow::Continue(())
     }
 
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Infallible> {
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
         precedence::loosen(expr);
+        match self.checked(expr) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
+        }
+    }
+}
+
+struct Calls;
+
+impl VisitorMut for Calls {
+    type Break = Infallible;
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Infallible> {
+        time_zones::call(expr);
         ControlFlow::Continue(())
     }
 }
@@ -123,7 +168,8 @@ mod tests {
     /// The statement that a text is parsed as.
     pub(super) fn meant(written: &str) -> String {
         let mut statement = DFParser::parse_sql(written).unwrap().pop_front().unwrap();
-        visit(&mut statement, &mut Corrections);
+        let visited = walk(&mut statement, &mut Corrections { is_generic: true });
+        assert!(visited.is_continue(), "{written}");
         statement.to_string()
     }
 }

@@ -1,0 +1,47 @@
+use datafusion::arrow::datatypes::{DataType, TimeUnit};
+use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
+use datafusion::logical_expr::{Expr, ExprSchemable, cast};
+use datafusion::sql::sqlparser::ast::BinaryOperator;
+
+/// A date and an interval are a timestamp, as in PostgreSQL and DuckDB: `DATE '2024-01-01' - INTERVAL '1 second'` is the last second of
+/// 2023. DataFusion's is a date, which forgets the time of day.
+#[derive(Debug)]
+pub(crate) struct DateArithmetic;
+
+impl ExprPlanner for DateArithmetic {
+    fn plan_binary_op(
+        &self,
+        mut expr: RawBinaryExpr,
+        columns: &DFSchema,
+    ) -> Result<PlannerResult<RawBinaryExpr>> {
+        // What has no type yet, such as a parameter, is left to DataFusion.
+        let kinds = (expr.left.get_type(columns), expr.right.get_type(columns));
+        let is_date = |kind: &DataType| matches!(kind, DataType::Date32 | DataType::Date64);
+        match (&expr.op, kinds) {
+            (BinaryOperator::Plus | BinaryOperator::Minus, (Ok(date), Ok(DataType::Interval(_))))
+                if is_date(&date) =>
+            {
+                expr.left = cast(expr.left, timestamp_for(&expr.right));
+            }
+            (BinaryOperator::Plus, (Ok(DataType::Interval(_)), Ok(date))) if is_date(&date) => {
+                expr.right = cast(expr.right, timestamp_for(&expr.left));
+            }
+            _ => {}
+        }
+        Ok(PlannerResult::Original(expr))
+    }
+}
+
+/// The type of the sum: of microseconds, which reach as far as dates do, unless the interval is known to have nanoseconds.
+fn timestamp_for(interval: &Expr) -> DataType {
+    let unit = match interval {
+        Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(interval)), _)
+            if interval.nanoseconds % 1000 != 0 =>
+        {
+            TimeUnit::Nanosecond
+        }
+        _ => TimeUnit::Microsecond,
+    };
+    DataType::Timestamp(unit, None)
+}

@@ -1,0 +1,123 @@
+//! Texts of intervals: `1 day 12 hours`, `-3 months`, `1 day 02:03:04.5`. Arrow's parser takes a number without a unit for months or
+//! seconds, and knows no clock times; here each number has a unit.
+
+use arrow::compute::kernels::cast_utils::{
+    IntervalParseConfig, IntervalUnit, parse_interval_month_day_nano_config,
+};
+use arrow::datatypes::IntervalMonthDayNano;
+use yeoul_base::ErrorKind;
+
+use crate::{Error, Result};
+
+/// What a refusal says of the units.
+const UNITS: &str = "each number has a unit: '3 days', '1 month 12 hours', '1 day 02:03:04'; units are years, months, weeks, days, \
+                     hours, minutes, seconds, milliseconds, microseconds, also decades and centuries";
+
+/// The interval that a text stands for.
+///
+/// # Errors
+/// `Invalid` for a number without a unit, a unit that is not known, and a value that is out of range.
+pub(crate) fn parse(text: &str) -> Result<IntervalMonthDayNano> {
+    let written = spelt_out(text)?;
+    let config = IntervalParseConfig::new(IntervalUnit::Second);
+    parse_interval_month_day_nano_config(&written, config).map_err(|source| {
+        Error::new(ErrorKind::Invalid, format!("'{text}' is no interval"))
+            .with_hint(UNITS)
+            .with_source(source)
+    })
+}
+
+/// The text with clock times as hours, minutes and seconds.
+///
+/// # Errors
+/// `Invalid` for a number without a unit.
+pub(crate) fn spelt_out(text: &str) -> Result<String> {
+    let mut words = text.split_whitespace().peekable();
+    let mut spelt: Vec<String> = Vec::new();
+    while let Some(word) = words.next() {
+        if let Some(clock) = clock_time(word) {
+            spelt.extend(clock);
+        } else if !is_amount(word) {
+            // A unit is in the same word, as in `3days`, or the word is wrong anyway.
+            spelt.push(word.to_owned());
+        } else if let Some(unit) = words.next_if(|next| !is_amount(next) && clock_time(next).is_none()) {
+            spelt.extend([word.to_owned(), unit.to_owned()]);
+        } else {
+            let what = format!("an interval without a unit: '{word}' in '{text}'");
+            let error = Error::new(ErrorKind::Invalid, what);
+            return Err(error.with_hint(UNITS));
+        }
+    }
+    Ok(spelt.join(" "))
+}
+
+fn is_amount(word: &str) -> bool {
+    word.chars().all(|c| c.is_ascii_digit() || matches!(c, '.' | '-' | '+'))
+}
+
+/// The fields of `[-]H:MM[:SS[.f]]`, with its sign; `None` for a word that is no clock time.
+fn clock_time(word: &str) -> Option<Vec<String>> {
+    let (sign, clock) = match word.strip_prefix('-') {
+        Some(clock) => ("-", clock),
+        None => ("", word.strip_prefix('+').unwrap_or(word)),
+    };
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let mut fields = clock.split(':');
+    let (hours, minutes, seconds) = (fields.next()?, fields.next()?, fields.next().unwrap_or("0"));
+    let (whole, fraction) = seconds.split_once('.').unwrap_or((seconds, "0"));
+    let in_range = |text: &str| digits(text) && text.len() <= 2 && text.parse::<u8>().is_ok_and(|n| n < 60);
+    if fields.next().is_some()
+        || !digits(hours)
+        || !in_range(minutes)
+        || !in_range(whole)
+        || !digits(fraction)
+    {
+        return None;
+    }
+    Some(vec![
+        format!("{sign}{hours} hours"),
+        format!("{sign}{minutes} minutes"),
+        format!("{sign}{seconds} seconds"),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: i64 = 1_000_000_000;
+
+    #[test]
+    fn each_unit_counts_in_the_singular_and_the_plural() {
+        for (text, months, days, nanoseconds) in [
+            ("3 decades", 360, 0, 0),
+            ("1 century 1 year", 1212, 0, 0),
+            ("-2 months", -2, 0, 0),
+            ("1 week 1 day", 0, 8, 0),
+            ("1.5 days", 0, 1, 12 * 3600 * SECOND),
+            ("2hours 5 minutes", 0, 0, (2 * 3600 + 300) * SECOND),
+            ("1 day 02:03:04.5", 0, 1, (2 * 3600 + 3 * 60 + 4) * SECOND + SECOND / 2),
+            ("-1:30", 0, 0, -5400 * SECOND),
+            ("5 milliseconds 7 microseconds", 0, 0, 5_007_000),
+        ] {
+            assert_eq!(parse(text).unwrap(), IntervalMonthDayNano { months, days, nanoseconds }, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_number_without_a_unit_and_an_unknown_unit_are_refused() {
+        for (text, words) in [
+            ("47.21", "without a unit: '47.21'"),
+            ("1 day 5", "without a unit: '5'"),
+            ("1 2 days", "without a unit: '1'"),
+            ("3 fortnights", "is no interval"),
+            ("1 day 25:61", "is no interval"),
+            ("", "is no interval"),
+            ("1 day 2 days", "is no interval"),
+            ("99999999999 years", "is no interval"),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.to_string().contains(words) && error.hint().is_some(), "{text}: {error}");
+        }
+    }
+}
