@@ -219,12 +219,6 @@ impl World {
             Err(refusal) => {
                 client.pending = None;
                 match (refusal.exception, &mut client.work) {
-                    _ if !self.has_faults && {
-                        if std::env::var_os("DBG").is_some() {
-                            eprintln!("{at} {refusal}");
-                        }
-                        false
-                    } => {}
                     (Exception::SafeMode, _) => self.tally.safe_mode_refusals += 1,
                     (Exception::NotReplicatedYet, Work::Adding { .. }) => {}
                     // No node is left: it tries all of them again.

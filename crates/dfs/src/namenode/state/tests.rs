@@ -301,6 +301,14 @@ fn a_client_that_asks_again_for_a_block_gets_the_same_one() {
     let first = fixture.add_block("/f", file, None);
     let again = fixture.add_block("/f", file, None);
     assert_eq!(first, again);
+    // After a restart nobody knows where it was sent.
+    let mut state = State::new(rules());
+    fixture.state.image().for_each(|record| state.apply(&record));
+    let mut restarted = Fixture::of(state);
+    (0..3).for_each(|number| restarted.register(number));
+    restarted.state.safe_mode.leave();
+    let again = restarted.add_block("/f", file, None);
+    assert_eq!((again.block, again.locations.len()), (first.block.clone(), 3));
     let unstored = add_block("/f", file, Some(sized(&first, 5)));
     let second: calls::AddBlockResponse = fixture.call("addBlock", &unstored).unwrap();
     let third = add_block("/f", file, Some(sized(&second.block, 5)));
