@@ -66,7 +66,7 @@ const DEPENDENCIES: [(&str, &[&str]); 9] = [
     ("net", &["base"]),
     ("shuffle", &["base", "disk", "journal", "net"]),
     ("sql", &["base", "disk"]),
-    ("bench", &["base", "disk", "sql"]),
+    ("bench", &["base", "disk", "erasure", "shuffle", "sql"]),
 ];
 
 /// Names that say nothing about what is inside.
