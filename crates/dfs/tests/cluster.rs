@@ -13,8 +13,8 @@ use yeoul_dfs::local::{Cluster, Options};
 use yeoul_dfs::rpc::{CallError, Client};
 use yeoul_dfs::wire::checksum::Chunking;
 use yeoul_dfs::wire::packet::{Header, PREFIX_BYTES, Prefix};
-use yeoul_dfs::wire::proto::hdfs::{ExtendedBlock, LocatedBlock, Permission};
 use yeoul_dfs::wire::proto::namenode as calls;
+use yeoul_dfs::wire::proto::shared::{ExtendedBlock, LocatedBlock, Permission};
 use yeoul_dfs::wire::proto::transfer::{
     BaseHeader, ClientHeader, ClientReadStatus, PipelineAck, ReadBlock, Response, WriteBlock,
 };

@@ -16,9 +16,9 @@ use crate::wire::exception::Exception;
 use crate::wire::proto::cluster::{
     Answer, HeartbeatRequest, HeartbeatResponse, NoticeRequest, RegisterRequest, ReportRequest, Storage,
 };
-use crate::wire::proto::hdfs::{ExtendedBlock, LocatedBlock};
 use crate::wire::proto::journal::Record;
 use crate::wire::proto::namenode as calls;
+use crate::wire::proto::shared::{ExtendedBlock, LocatedBlock};
 
 const NODES: usize = 5;
 const CLIENTS: usize = 3;

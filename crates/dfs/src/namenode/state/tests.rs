@@ -10,9 +10,9 @@ use crate::wire::proto::cluster::{
     Answer, BlockRef, HeartbeatRequest, HeartbeatResponse, Notice, NoticeRequest, RegisterRequest,
     RegisterResponse, Replica, ReplicaState, ReportRequest, Storage,
 };
-use crate::wire::proto::hdfs::{DatanodeId, DatanodeInfo, ExtendedBlock, LocatedBlock, Permission};
 use crate::wire::proto::namenode as calls;
 use crate::wire::proto::namenode::BoolResponse;
+use crate::wire::proto::shared::{DatanodeId, DatanodeInfo, ExtendedBlock, LocatedBlock, Permission};
 
 const MIB: u64 = 1 << 20;
 
@@ -173,12 +173,12 @@ impl Fixture {
         self.status(path).is_some()
     }
 
-    fn status(&mut self, path: &str) -> Option<crate::wire::proto::hdfs::FileStatus> {
+    fn status(&mut self, path: &str) -> Option<crate::wire::proto::shared::FileStatus> {
         let request = calls::PathRequest { src: path.to_owned() };
         self.call::<_, calls::FileInfoResponse>("getFileInfo", &request).unwrap().status
     }
 
-    fn locations(&mut self, path: &str) -> crate::wire::proto::hdfs::LocatedBlocks {
+    fn locations(&mut self, path: &str) -> crate::wire::proto::shared::LocatedBlocks {
         let request = calls::BlockLocationsRequest { src: path.to_owned(), offset: 0, length: u64::MAX };
         self.call::<_, calls::BlockLocationsResponse>("getBlockLocations", &request)
             .unwrap()
@@ -601,7 +601,7 @@ fn after_a_restart_nothing_changes_until_the_blocks_are_reported() {
 fn owners_groups_and_modes_decide() {
     let mut fixture = Fixture::new(1);
     let _: BoolResponse = fixture.call("mkdirs", &mkdirs("/home/alice/deep", 0o555, true)).unwrap();
-    let mode = |status: crate::wire::proto::hdfs::FileStatus| status.permission.mode;
+    let mode = |status: crate::wire::proto::shared::FileStatus| status.permission.mode;
     assert_eq!(
         fixture.status("/home").map(mode),
         Some(0o755),

@@ -9,7 +9,6 @@ use crate::namenode::namespace::{File, Inode, Path};
 use crate::namenode::{Context, placement};
 use crate::wire::Refusal;
 use crate::wire::exception::Exception;
-use crate::wire::proto::hdfs::{ExtendedBlock, LocatedBlock};
 use crate::wire::proto::journal::{
     AddBlock, Block as Kept, CloseFile, RemoveBlock, SetLastLength, record::Change,
 };
@@ -17,6 +16,7 @@ use crate::wire::proto::namenode::{
     AbandonBlockRequest, AddBlockRequest, AddBlockResponse, BoolResponse, CompleteRequest, Empty,
     FsyncRequest, RenewLeaseRequest,
 };
+use crate::wire::proto::shared::{ExtendedBlock, LocatedBlock};
 
 /// Blocks of a file, as in HDFS (`dfs.namenode.fs-limits.max-blocks-per-file`).
 const BLOCKS_PER_FILE_MAX: usize = 10_000;
