@@ -1,28 +1,15 @@
-//! Counts what happened in a run: one without faults has tested nothing.
+//! What happens to a world.
 
-use std::fmt;
+use yeoul_simulation::events;
 
-macro_rules! events {
-    ($($(#[$doc:meta])* $variant:ident,)*) => {
-        /// Something that happens to a world.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub enum Event {
-            $($(#[$doc])* $variant,)*
-        }
-
-        impl Event {
-            pub const ALL: &[Self] = &[$(Self::$variant,)*];
-        }
-    };
-}
+pub type Tally = yeoul_simulation::Tally<Event>;
 
 events! {
+    faults {
     /// A message never arrives.
     Lost,
     /// A message arrives twice.
     Doubled,
-    /// A message arrives after one that was sent later.
-    Reordered,
     /// A message takes so long that nobody waits for it any more.
     TimedOut,
     /// A worker is killed; what was not sealed on its disk is lost.
@@ -76,7 +63,10 @@ events! {
     HardSplit,
     SoftSplit,
     Revived,
-
+    }
+    others {
+    /// A message arrives after one that was sent later.
+    Reordered,
     /// A message dies with the process or connection that it was sent to.
     CutOff,
     Recommissioned,
@@ -112,47 +102,5 @@ events! {
     NumberUsedAgain,
     /// A shuffle fails before its commit, because no workers are left.
     GaveUp,
-}
-
-impl Event {
-    /// Whether it counts as a fault: what the world does to processes, including splits and speculation. Reordering does
-    /// not, since every second message is reordered, nor do consequences of faults.
-    fn is_fault(self) -> bool {
-        (self as usize) < Self::CutOff as usize && self != Self::Reordered
-    }
-}
-
-/// How often each event happened.
-#[derive(Clone)]
-pub struct Tally([u64; Event::ALL.len()]);
-
-impl Default for Tally {
-    fn default() -> Self {
-        Self([0; Event::ALL.len()])
-    }
-}
-
-impl Tally {
-    pub fn count(&mut self, event: Event) {
-        self.0[event as usize] += 1;
-    }
-
-    pub fn add(&mut self, other: &Self) {
-        self.0.iter_mut().zip(other.0).for_each(|(own, more)| *own += more);
-    }
-
-    pub fn of(&self, event: Event) -> u64 {
-        self.0[event as usize]
-    }
-
-    pub fn faults(&self) -> u64 {
-        Event::ALL.iter().filter(|event| event.is_fault()).map(|event| self.of(*event)).sum()
-    }
-}
-
-impl fmt::Display for Tally {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} faults:", self.faults())?;
-        Event::ALL.iter().try_for_each(|event| write!(f, " {event:?} {}", self.of(*event)))
     }
 }

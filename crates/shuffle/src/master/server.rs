@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::Notify;
-use tokio::task::JoinHandle;
+use yeoul_base::failpoint;
 use yeoul_net::http::serve_pages;
+use yeoul_net::supervise::{DecisionGuard, DecisionLock, Supervisor, must_not_panic};
 
 use super::journal::{FileJournal, FileJournalOptions, Journal, NoJournal};
 use super::options::Options;
@@ -80,8 +81,9 @@ impl Server {
             None => None,
         };
         let rpc = listener.serve(Arc::new(MasterService::new(shared.clone())));
-        let ticker = tokio::spawn(tick(shared.clone()));
-        Ok(Handle { running: Arc::new(Running::Leader { shared, rpc, http, ticker }) })
+        let mut tasks = Supervisor::new("master");
+        tasks.keep("ticker", tick(shared.clone()));
+        Ok(Handle { running: Arc::new(Running::Leader { shared, rpc, http, _tasks: tasks }) })
     }
 }
 
@@ -92,16 +94,8 @@ pub struct Handle {
 }
 
 enum Running {
-    Leader { shared: Arc<Shared>, rpc: Serving, http: Option<Serving>, ticker: JoinHandle<()> },
+    Leader { shared: Arc<Shared>, rpc: Serving, http: Option<Serving>, _tasks: Supervisor },
     Follower { relay: Relay },
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        if let Self::Leader { ticker, .. } = self {
-            ticker.abort();
-        }
-    }
 }
 
 impl Handle {
@@ -162,7 +156,7 @@ pub(super) struct Shared {
     pub(super) options: Options,
     started: Instant,
     address: SocketAddr,
-    core: Mutex<Core>,
+    core: DecisionLock<Core>,
     /// A notifier for each worker with a watch.
     bells: Mutex<HashMap<WorkerId, Arc<Notify>>>,
     random: RandomState,
@@ -188,7 +182,7 @@ impl Shared {
             options,
             started,
             address,
-            core: Mutex::new(core),
+            core: DecisionLock::new("the master's state", core),
             bells: Mutex::default(),
             random: RandomState::new(),
             requests: AtomicU64::new(0),
@@ -211,7 +205,7 @@ impl Shared {
         // with its client.
         self.ring(&wake);
         if let Some(job) = snapshot {
-            tokio::task::spawn_blocking(job);
+            tokio::task::spawn_blocking(|| must_not_panic("master", "snapshot", job));
         }
         if let Err(error) = kept.await {
             // The journal now has a fault, which it reports and repairs itself; the state is correct.
@@ -307,9 +301,8 @@ impl Shared {
         Now { monotonic: self.started.elapsed(), unix_ms: unix_ms() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Core> {
-        // After a panic in a decision the state is still consistent: only whole records change it.
-        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> DecisionGuard<'_, Core> {
+        self.core.lock()
     }
 }
 
@@ -325,6 +318,7 @@ async fn tick(shared: Arc<Shared>) {
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
+        failpoint("master-tick");
         let silent = shared.decide(State::expire).await;
         say_silent(&silent, &shared.options.limits);
         shared.forget_bells();

@@ -4,9 +4,11 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use yeoul_base::failpoint;
+
 use super::messages;
 use super::server::Shared;
-use super::state::{SlotRefusal, Unregistered};
+use super::state::{SlotRefusal, State, Unregistered};
 use crate::ids::ShuffleId;
 use crate::net::{Body, ConnectionId, Reply, Service};
 use crate::report::Phase;
@@ -98,7 +100,11 @@ impl MasterService {
         let wanted = messages::slot_request(request)?;
         let random = self.shared.random();
         let started = std::time::Instant::now();
-        let granted = self.shared.decide(|state, now| state.request_slots(now, random, wanted)).await;
+        let grant = |state: &mut State, now| {
+            failpoint("master-request-slots");
+            state.request_slots(now, random, wanted)
+        };
+        let granted = self.shared.decide(grant).await;
         self.shared.meters.offer_slots.record(started.elapsed());
         let response = match granted {
             Ok(grant) => messages::slots(&grant, request.packed),
