@@ -142,7 +142,10 @@ mod tests {
     const TABLE: &str =
         "@n\ndfs.replication\t3\thonoured\t\ndfs.namenode.name.dir\t\thonoured\t\tdfs.name.dir\n";
 
-    fn read_all(files: &[(&str, &str)]) -> Result<(Vec<(String, String, String)>, Vec<String>)> {
+    /// Keys, values and places, and notices.
+    type Found = (Vec<(String, String, String)>, Vec<String>);
+
+    fn read_all(files: &[(&str, &str)]) -> Result<Found> {
         let files: Vec<File<'_>> = files.iter().map(|(name, text)| File { name, text }).collect();
         let (entries, notices) = read(&files, &Table::parse(TABLE, &[]))?;
         let entries = entries.into_iter().map(|entry| (entry.key, entry.value, entry.origin.to_string()));

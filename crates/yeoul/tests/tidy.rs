@@ -48,14 +48,16 @@ const IO: [&str; 13] = [
 ];
 
 /// Which crates of ours a crate may use. The binary, `yeoul`, may use all.
-const DEPENDENCIES: [(&str, &[&str]); 7] = [
+const DEPENDENCIES: [(&str, &[&str]); 9] = [
     ("base", &[]),
     ("disk", &["base"]),
     ("erasure", &["base"]),
-    ("net", &["base"]),
-    ("shuffle", &["base", "disk", "net"]),
+    ("net", &["base", "simulation"]),
+    ("settings", &["base"]),
+    ("simulation", &["base"]),
+    ("shuffle", &["base", "disk", "net", "settings", "simulation"]),
     ("sql", &["base", "disk"]),
-    ("bench", &["base", "disk", "sql"]),
+    ("bench", &["base", "disk", "shuffle", "sql"]),
 ];
 
 /// Names that say nothing about what is inside.

@@ -8,7 +8,7 @@ use clap::Args;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde_json::json;
 use yeoul_base::{ByteSize, ReportFile, is_in_memory};
-use yeoul_shuffle::measure::{self, Finding, Plan};
+use yeoul_bench::shuffle::{self, Finding, Plan};
 use yeoul_shuffle::{Error, Result};
 
 use crate::exit::{Stop, failed, interrupted, print};
@@ -84,7 +84,7 @@ fn run_to_end(args: &ShuffleArgs) -> Result<ExitCode> {
     let json = json.map(open).transpose()?;
     let measured = runtime.block_on(async {
         tokio::select! {
-            findings = measure::run(&plan, |finding| eprintln!("{}", finding.name)) => findings.map(Ok),
+            findings = shuffle::run(&plan, |finding| eprintln!("{}", finding.name)) => findings.map(Ok),
             asked = stop.asked() => Ok(Err(asked)),
         }
     });
