@@ -1,7 +1,9 @@
-//! Workloads, data generators, and the comparison with our peers, by part: each is behind a feature of its name, so that a
-//! binary without SQL compiles no DataFusion.
+//! Data generators, workloads, the comparison with our peers, and what `yeoul demo` shows of a part.
 //!
-//! `sql`:
+//! What every suite can use:
+//! - [`findings`]: rates and times against a peer or a limit, as a table and as JSON
+//!
+//! With the feature `sql`:
 //! - [`generate`]: the tables of TPC-H and TPC-DS as Parquet (`yeoul generate`)
 //! - [`tpc`]: our engine and its peers on the queries of TPC-H and TPC-DS (`yeoul bench tpch|tpcds`)
 //! - [`contestant`]: our own engine as a contestant (`yeoul bench-contestant`)
@@ -10,9 +12,14 @@
 //! - `compare`: whether an answer equals the oracle's
 //! - [`Error`]: what went wrong and what to do about it
 //!
-//! `shuffle`:
-//! - [`shuffle`]: one worker against plain copies (`yeoul bench shuffle`), and the act of `yeoul demo`
+//! With the feature `shuffle`:
+//! - [`shuffle`]: a worker against plain copies (`yeoul bench shuffle`), and a demo act with a worker that dies
+//!
+//! With the feature `codec`:
+//! - [`codec`]: erasure codes against ISA-L and the memory (`yeoul bench codec`)
 
+#[cfg(feature = "codec")]
+pub mod codec;
 #[cfg(feature = "sql")]
 mod compare;
 #[cfg(feature = "sql")]
@@ -21,6 +28,7 @@ mod contest;
 pub mod contestant;
 #[cfg(feature = "sql")]
 mod error;
+pub mod findings;
 #[cfg(feature = "sql")]
 pub mod generate;
 #[cfg(feature = "sql")]

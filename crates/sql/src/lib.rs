@@ -20,6 +20,7 @@
 //! - `progress`: [`Progress`], how far a query is.
 //! - `reading`: statements that DataFusion misreads, or that would fill the stack; `replaced_table`: puts a table back if its
 //!   replacement fails.
+//! - `clauses`: every clause of a statement is honoured or refused; `changes`: `DELETE` and `UPDATE`.
 //! - `identity`: functions that give what they are given, and hide it from the optimizer.
 //! - `memory`: the promise: policy (decision), pool and process (drivers), spill directory.
 //! - `column_names`: headings of an answer's columns that have no name; `cast_names`: casts within aggregates, as names tell them apart.
@@ -32,6 +33,8 @@
 mod answer;
 mod cast_names;
 mod catalog;
+mod changes;
+mod clauses;
 mod column_names;
 mod copy;
 mod error;

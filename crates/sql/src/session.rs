@@ -27,6 +27,8 @@ use crate::catalog::external_tables::check_there;
 use crate::catalog::files::FileTables;
 use crate::catalog::own_format::OwnFormatFactory;
 use crate::catalog::stores::Stores;
+use crate::changes::{Change, ChangedTable};
+use crate::clauses::Questions;
 use crate::column_names::ColumnTexts;
 use crate::copy::null_keys;
 use crate::copy::staged_copy::{StagedCopy, copy_in};
@@ -43,6 +45,7 @@ use crate::optimizer::in_subqueries::InSubqueries;
 use crate::optimizer::late_materialization::LateMaterialization;
 use crate::optimizer::limited_groups::LimitedGroups;
 use crate::optimizer::null_equal_joins::NullEqualJoins;
+use crate::optimizer::outer_aggregates::OuterAggregates;
 use crate::optimizer::parts_apart::PartsApart;
 use crate::optimizer::scalar_subqueries::ScalarSubqueries;
 use crate::optimizer::set_operations::SetOperations;
@@ -50,7 +53,7 @@ use crate::optimizer::unbounded_floats::UnboundedFloats;
 use crate::optimizer::unnesting::Unnesting;
 use crate::replaced_table::ReplacedTable;
 use crate::settings::{check_set, session_config};
-use crate::{Error, Options, Result, reading, suggest};
+use crate::{Error, Options, Result, clauses, reading, suggest};
 
 /// One person's or program's engine: its tables, settings and limits. Cheap to share behind an `Arc`.
 pub struct Session {
@@ -130,12 +133,12 @@ impl Session {
     }
 
     /// The error of a statement that reached the memory limit before it answered. Most are still planned then; a
-    /// `CREATE TABLE … AS` does its work then, and `keeps_rows` in memory.
+    /// `CREATE TABLE … AS`, `DELETE` or `UPDATE` does its work then, and `keeps_rows` in memory.
     fn stopped_before_its_answer(&self, keeps_rows: bool) -> Error {
         let error = |text: &str| Error::new(ErrorKind::ResourceExhausted, text);
         if keeps_rows {
             return error("the statement was stopped: the process reached its memory limit").with_hint(
-                "CREATE TABLE … AS keeps its rows in memory; COPY (…) TO 'file.parquet' does not",
+                "a table that CREATE TABLE … AS makes is kept in memory; COPY (…) TO 'file.parquet' writes a file",
             );
         }
         let promise = self.options.memory.map_or(0, ByteSize::as_usize);
@@ -147,9 +150,18 @@ impl Session {
     async fn start(&self, sql: &str, keeps_rows: &AtomicBool) -> Result<Answer> {
         self.files.begin_statement();
         let state = self.context.state();
-        let statement = reading::read(sql, &state)?;
+        let mut statement = reading::read(sql, &state)?;
+        // They are those of the text that was written.
         let texts = ColumnTexts::of(&statement);
-        let logical = planned(statement, &state).await?;
+        let questions = clauses::honour(&mut statement, &state)?;
+        if let Some(change) = Change::of(&statement) {
+            let table = ChangedTable::find(&change, &state).await?;
+            let query = planned(change.query, questions, &table.state).await?;
+            check_there(&query, &state).await?;
+            keeps_rows.store(true, Ordering::Relaxed);
+            return table.change(query, self.limits.clone()).await;
+        }
+        let logical = planned(statement, questions, &state).await?;
         match &logical {
             LogicalPlan::Statement(Setting::SetVariable(set)) => check_set(&set.variable, &self.options)?,
             LogicalPlan::Statement(Setting::ResetVariable(reset)) => {
@@ -318,12 +330,20 @@ impl std::fmt::Debug for Session {
     }
 }
 
-/// Plans a statement. Columns of one `SELECT` that DataFusion would call the same, and refuse, get names of their own.
-async fn planned(mut statement: Statement, state: &SessionState) -> Result<LogicalPlan> {
+/// Plans a statement, and decides its questions by the columns that planning knows. Columns of one `SELECT` that DataFusion would call
+/// the same, and refuse, get names of their own.
+async fn planned(
+    mut statement: Statement,
+    mut questions: Questions,
+    state: &SessionState,
+) -> Result<LogicalPlan> {
     let mut outcome = state.statement_to_plan(statement.clone()).await;
     let mut first_error = None;
-    for _ in 0..NAMED_APART_MAX {
+    for _ in 0..NAMED_APART_MAX + questions.len() {
         match outcome {
+            Err(error) if questions.decide(&mut statement, &error)? => {
+                outcome = state.statement_to_plan(statement.clone()).await;
+            }
             Err(error) if reading::name_apart(&mut statement, &error) => {
                 first_error.get_or_insert(error);
                 outcome = state.statement_to_plan(statement.clone()).await;
@@ -376,6 +396,7 @@ fn context(options: &Options, runtime: Arc<RuntimeEnv>) -> Result<(SessionContex
         .with_analyzer_rule(Arc::new(ScalarSubqueries))
         .with_analyzer_rule(Arc::new(EmptySubqueries))
         .with_analyzer_rule(Arc::new(SetOperations))
+        .with_analyzer_rule(Arc::new(OuterAggregates))
         .with_physical_optimizer_rule(Arc::new(UnboundedFloats))
         .with_physical_optimizer_rule(Arc::new(LateMaterialization))
         .with_physical_optimizer_rule(Arc::new(LimitedGroups))

@@ -10,7 +10,7 @@ use rustix::fs::{Advice, fadvise};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use yeoul_shuffle::{Error, Kind, Result};
+use yeoul_base::{Error, ErrorKind, Result};
 
 /// Bytes of a client's batch.
 pub(super) const PIECE: usize = 64 << 10;
@@ -127,7 +127,7 @@ pub(super) async fn emptied(path: &Path, within: Duration) -> Result<()> {
         }
         if Instant::now() >= deadline {
             let text = format!("{bytes} bytes are still in {} after {within:?}", path.display());
-            return Err(Error::new(Kind::Unavailable, text));
+            return Err(Error::new(ErrorKind::Unavailable, text));
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

@@ -8,19 +8,20 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use yeoul_base::ByteSize;
 
+use super::Plan;
 use super::baseline::{
     SMALL_FILES_BYTES, bytes_of_files, disk_read, disk_write, emptied, forget_cached, rate, sync_files,
     tcp_copy,
 };
 use super::cluster::Cluster;
 use super::written::{Compare, PARTITIONS, TASKS, Written, lost};
-use super::{Bar, Finding, Plan, Unit};
+use crate::findings::{Bar, Finding, Unit};
+use yeoul_base::{Error, ErrorKind, Result};
 use yeoul_shuffle::client::Shuffle;
 use yeoul_shuffle::ids::{AttemptId, MapId, PartitionId, ShuffleId};
 use yeoul_shuffle::net::Client;
 use yeoul_shuffle::wire::message::Message;
 use yeoul_shuffle::wire::{Header, Received, proto, received};
-use yeoul_shuffle::{Error, Kind, Result};
 
 /// Memory of the worker in the memory case, as a multiple of the shuffle: its bytes, and room.
 const MEMORY_FACTOR: u64 = 3;
@@ -62,7 +63,7 @@ pub(super) async fn memory(plan: &Plan) -> Result<Vec<Finding>> {
         if on_disk > SMALL_FILES_BYTES {
             let text =
                 format!("the worker has written {on_disk} bytes to disk: this does not measure memory");
-            return Err(Error::new(Kind::Internal, text));
+            return Err(Error::new(ErrorKind::Internal, text));
         }
         shuffle.commit().await?;
         fetch.push(fetch_all(&shuffle, &written, Compare::Ends).await?);
@@ -71,8 +72,8 @@ pub(super) async fn memory(plan: &Plan) -> Result<Vec<Finding>> {
         }
         shuffle.unregister().await?;
     }
-    let finding = |name, ours| Finding {
-        name,
+    let finding = |name: &'static str, ours| Finding {
+        name: name.into(),
         unit: Unit::MibPerSecond,
         bytes: Some(written.bytes()),
         ours,
@@ -113,8 +114,8 @@ pub(super) async fn disk(plan: &Plan) -> Result<Vec<Finding>> {
         shuffle.unregister().await?;
         emptied(&cluster.worker_dir, DELETED_WITHIN).await?;
     }
-    let finding = |name, ours, peer, peers| Finding {
-        name,
+    let finding = |name: &'static str, ours, peer, peers| Finding {
+        name: name.into(),
         unit: Unit::MibPerSecond,
         bytes: Some(written.bytes()),
         ours,
@@ -160,7 +161,7 @@ pub(super) async fn range_opens(plan: &Plan) -> Result<Finding> {
             .request(&address, Header::RpcRequest { request_id: 0 }, request, Duration::from_secs(30))
             .await;
         times.push(started.elapsed().as_secs_f64() * 1e3);
-        let answer = answer.map_err(|error| Error::new(Kind::Unavailable, error.to_string()))?;
+        let answer = answer.map_err(|error| Error::new(ErrorKind::Unavailable, error.to_string()))?;
         let handle: Received<received::StreamHandler> = Message::decode_bare(answer)?.parse()?;
         if handle.num_chunks != 1 {
             return Err(lost(format!(
@@ -170,10 +171,10 @@ pub(super) async fn range_opens(plan: &Plan) -> Result<Finding> {
         }
     }
     if busy.stop().await? == 0 {
-        return Err(Error::new(Kind::Internal, "nothing was pushed while locations were opened"));
+        return Err(Error::new(ErrorKind::Internal, "nothing was pushed while locations were opened"));
     }
     Ok(Finding {
-        name: "open of a map range while pushes go on",
+        name: "open of a map range while pushes go on".into(),
         unit: Unit::Milliseconds,
         bytes: None,
         ours: times,
@@ -209,7 +210,7 @@ pub(super) async fn small_shuffle(plan: &Plan) -> Result<Finding> {
         shuffle.unregister().await?;
     }
     Ok(Finding {
-        name: "8 partitions of 50 bytes, first push to last byte read",
+        name: "8 partitions of 50 bytes, first push to last byte read".into(),
         unit: Unit::Milliseconds,
         bytes: None,
         ours: times,
@@ -284,7 +285,7 @@ async fn push_all(shuffle: &Shuffle, written: &Written, synced: Option<&Path>) -
     let rate = rate(counted, started);
     if let Some(on_disk) = on_disk.filter(|on_disk| on_disk + MEMORY_LEAST < written.bytes()) {
         let text = format!("only {on_disk} bytes of {} are in the worker's files", written.bytes());
-        return Err(Error::new(Kind::Internal, text));
+        return Err(Error::new(ErrorKind::Internal, text));
     }
     Ok(rate)
 }
@@ -319,5 +320,5 @@ async fn on_a_thread<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send 
 }
 
 fn panicked(error: tokio::task::JoinError) -> Error {
-    Error::new(Kind::Internal, "a task panicked").with_source(error)
+    Error::new(ErrorKind::Internal, "a task panicked").with_source(error)
 }

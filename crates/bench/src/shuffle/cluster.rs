@@ -6,9 +6,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use super::Plan;
+use yeoul_base::{Error, ErrorKind, Result};
 use yeoul_shuffle::client::{Application, Options as ClientOptions};
 use yeoul_shuffle::ids::WorkerId;
-use yeoul_shuffle::{Error, Kind, Result, master, worker};
+use yeoul_shuffle::{master, worker};
 
 /// What a case measures on. Dropping it ends all of it.
 pub(super) struct Cluster {
@@ -65,7 +66,7 @@ async fn process(
 ) -> Result<(WorkerId, Running)> {
     let (program, before) = command
         .split_first()
-        .ok_or_else(|| Error::new(Kind::Invalid, "the command of the servers is empty"))?;
+        .ok_or_else(|| Error::new(ErrorKind::Invalid, "the command of the servers is empty"))?;
     let settings = std::env::vars_os().map(|(name, _)| name);
     let settings = settings.filter(|name| name.as_encoded_bytes().starts_with(b"YEOUL_SHUFFLE_"));
     let mut command = Command::new(program);
@@ -80,7 +81,7 @@ async fn process(
         .stdout(Stdio::piped())
         .spawn()
         .map_err(|error| {
-            Error::new(Kind::NotFound, format!("cannot start {program}: {error}")).with_source(error)
+            Error::new(ErrorKind::NotFound, format!("cannot start {program}: {error}")).with_source(error)
         })?;
     let stdout = child.stdout.take();
     let running = Running::Process(child);
@@ -88,9 +89,9 @@ async fn process(
         let mut line = String::new();
         stdout.map(|stdout| BufReader::new(stdout).read_line(&mut line)).transpose().map(|_| line)
     });
-    let line = line.await.map_err(|error| Error::new(Kind::Internal, error.to_string()))??;
+    let line = line.await.map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))??;
     let id = line.trim().parse().map_err(|error| {
-        Error::new(Kind::Unavailable, format!("the worker did not say who it is: {line:.80}"))
+        Error::new(ErrorKind::Unavailable, format!("the worker did not say who it is: {line:.80}"))
             .with_source(error)
     })?;
     Ok((id, running))

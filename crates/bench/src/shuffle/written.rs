@@ -4,9 +4,9 @@ use bytes::Bytes;
 use yeoul_base::SplitMix;
 
 use super::baseline::PIECE;
+use yeoul_base::{Error, ErrorKind, Result};
 use yeoul_shuffle::ids::PartitionId;
 use yeoul_shuffle::wire::batch::BatchHeader;
-use yeoul_shuffle::{Error, Kind, Result};
 
 /// Map tasks and readers at a time.
 pub(super) const TASKS: i32 = 4;
@@ -157,7 +157,7 @@ impl Reading {
 }
 
 pub(super) fn lost(message: String) -> Error {
-    Error::new(Kind::DataLoss, message)
+    Error::new(ErrorKind::DataLoss, message)
 }
 
 #[cfg(test)]
@@ -230,7 +230,7 @@ mod tests {
             (Compare::Ends, written.payload(1, 3).slice(..PIECE - 1)),
         ] {
             let error = written.read(READ, compare).take(&header(1, 3), &payload).unwrap_err();
-            assert_eq!(error.kind(), Kind::DataLoss, "{error}");
+            assert_eq!(error.kind(), ErrorKind::DataLoss, "{error}");
         }
         let mut middle = written.payload(1, 3).to_vec();
         middle[PIECE / 2] ^= 1;

@@ -7,7 +7,7 @@ use yeoul_simulation::Network;
 
 use super::message::{MasterAnswer, MasterCall, Message, Party, WorkerAnswer, WorkerCall};
 use super::tally::{Event, Tally};
-use crate::ids::ShuffleKey;
+use crate::ids::{ApplicationId, ShuffleKey};
 
 /// A message's connection is given up sooner than any timeout after which a process counts as dead, as on real networks.
 const NETWORK: Network<Event> = Network {
@@ -63,6 +63,11 @@ impl Scene {
     /// Whether a message in which a driver or its tasks name a shuffle is under way.
     pub fn names(&self, key: &ShuffleKey) -> bool {
         self.flying().any(|message| message.names(key))
+    }
+
+    /// Whether something that an application or its tasks sent is under way.
+    pub fn has_of(&self, party: Party, application: &ApplicationId) -> bool {
+        self.flying().any(|message| message.is_of(party, application))
     }
 
     /// Whether a process and the master are cut off from each other.

@@ -3,16 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
-use super::message::{MasterAnswer, MasterCall, Party, Push, WorkerAnswer, WorkerCall};
+use super::message::{Driver, MasterAnswer, MasterCall, Party, Push, WorkerAnswer, WorkerCall};
 use super::scene::Scene;
 use super::tally::Event;
-use crate::ids::{AttemptId, BatchId, FileName, MapId, Mode, ShuffleKey, WorkerId};
+use crate::ids::{AttemptId, BatchId, DriverId, FileName, MapId, Mode, ShuffleKey, WorkerId};
 use crate::master::state::OrderBatch;
 use crate::report::{Command, HeldShuffle, Phase, Registration, Report};
 use crate::wire::Status;
 use crate::worker::index::Index;
 use crate::worker::replicate::{Copied, combine};
-use crate::worker::state::{Admission, Commit, Pressure, Refusal, ReserveRefusal, ShuffleState, Slot};
+use crate::worker::state::{
+    Admission, Commit, Pressure, Refusal, Reservation, ReserveRefusal, ShuffleState, Slot,
+};
 
 /// Large enough that under memory pressure there are locations worth splitting.
 pub const BATCH_BYTES: u32 = 24 << 20;
@@ -45,6 +47,7 @@ pub struct Held {
     pub state: ShuffleState,
     pub copies: HashMap<Slot, Copy>,
     winners_on_disk: Vec<AttemptId>,
+    driver_on_disk: Option<DriverId>,
     /// The model's winner of each map, as told by a commit: now, and as on disk.
     pub told: BTreeMap<i32, i32>,
     told_on_disk: BTreeMap<i32, i32>,
@@ -155,7 +158,7 @@ impl Worker {
         // What was being deleted may still be there.
         let deleting = std::mem::take(&mut self.deleting).into_iter().map(|(key, (_, held))| (key, held));
         for (key, held) in std::mem::take(&mut self.shuffles).into_iter().chain(deleting) {
-            let Held { job, state, mut copies, winners_on_disk, told_on_disk, .. } = held;
+            let Held { job, state, mut copies, winners_on_disk, driver_on_disk, told_on_disk, .. } = held;
             let mut kept = Held { job, ..Held::default() };
             let mut slots: Vec<(FileName, Slot)> = state.slots().collect();
             slots.sort_unstable();
@@ -170,9 +173,8 @@ impl Worker {
             }
             // A shuffle without any complete location is deleted.
             if !kept.copies.is_empty() {
-                if !winners_on_disk.is_empty() {
-                    kept.state.restore_winners(&winners_on_disk);
-                }
+                kept.state.restore_winners(&winners_on_disk, driver_on_disk);
+                kept.driver_on_disk = driver_on_disk;
                 (kept.winners_on_disk, kept.told) = (winners_on_disk, told_on_disk.clone());
                 kept.told_on_disk = told_on_disk;
                 self.shuffles.insert(key, kept);
@@ -432,23 +434,14 @@ impl Worker {
 
     pub fn handle(&mut self, scene: &mut Scene, call: u64, from: Party, what: WorkerCall) {
         let answer = match what {
-            WorkerCall::Reserve { key, job, reservations } => {
+            WorkerCall::Reserve { key, job, driver, reservations } => {
                 let pressure = self.pressure();
                 // Before the shuffle is created: a refused one would stay behind empty.
-                let refused = ShuffleState::default().reserve(&[], pressure, LOCATIONS_MAX).err();
+                let refused = ShuffleState::default().reserve(None, &[], pressure, LOCATIONS_MAX).err();
                 let refused = refused.or(self.deleting.contains_key(&key).then_some(ReserveRefusal::NoSpace));
                 WorkerAnswer::Reserved(match refused {
                     Some(refusal) => Err(refusal),
-                    None => {
-                        let empty = Held { job, ..Held::default() };
-                        let held = self.shuffles.entry(key.clone()).or_insert(empty);
-                        assert_eq!(
-                            held.job, job,
-                            "{key} finds an earlier shuffle of its number on {}",
-                            self.id
-                        );
-                        held.state.reserve(&reservations, pressure, LOCATIONS_MAX)
-                    }
+                    None => self.reserve(scene, key, job, driver, &reservations),
                 })
             }
             WorkerCall::Destroy { key, files } => {
@@ -500,6 +493,44 @@ impl Worker {
             _ => Copied::Failed(Status::PushDataCreateConnectionFailReplica, String::new()),
         };
         scene.answer_from_worker(client.0, client.1, WorkerAnswer::Pushed(combine(own, copied)));
+    }
+
+    fn reserve(
+        &mut self,
+        scene: &mut Scene,
+        key: ShuffleKey,
+        job: u64,
+        driver: Driver,
+        reservations: &[Reservation],
+    ) -> Result<(), ReserveRefusal> {
+        let pressure = self.pressure();
+        let held = self.shuffles.entry(key.clone()).or_insert_with(|| Held { job, ..Held::default() });
+        let is_earlier = held.job != job;
+        assert!(
+            !is_earlier || driver.may_meet_earlier,
+            "{key} finds an earlier shuffle of its number on {}",
+            self.id
+        );
+        let reserved = held.state.reserve(driver.id, reservations, pressure, LOCATIONS_MAX);
+        match reserved {
+            Ok(()) if is_earlier => {
+                let is_used = held.state.slots().any(|(file, _)| held.state.is_sealed(file));
+                assert!(
+                    !is_used && held.copies.is_empty() && held.told.is_empty(),
+                    "{key} is reserved among what {} has of an earlier life",
+                    self.id
+                );
+                self.lost.extend(held.state.slots().map(|(file, _)| (held.job, file)));
+                held.job = job;
+            }
+            Err(ReserveRefusal::Used(_) | ReserveRefusal::Begun | ReserveRefusal::OtherDriver)
+                if is_earlier =>
+            {
+                scene.count(Event::EarlierLifeRefused);
+            }
+            _ => {}
+        }
+        reserved
     }
 
     /// Appends all batches of a push or none.
@@ -585,6 +616,7 @@ impl Held {
         if copy.on_disk == copy.index.entries().len() && self.state.is_sealed(file) {
             copy.seal_on_disk = true;
             self.winners_on_disk = self.state.winners().attempts().to_vec();
+            self.driver_on_disk = self.state.driver();
             self.told_on_disk = self.told.clone();
         }
     }

@@ -15,7 +15,7 @@ use super::state::{Commit, CommitOutcome, Reservation, ReserveRefusal, Slot, Spl
 use super::store::shuffle::{Contents, SLOT_BYTES, Shuffle};
 use super::store::spill::Write;
 use crate::error::{Error, Kind, Result};
-use crate::ids::{AttemptId, FileName, LocationId, Mode, ShuffleKey, SplitMode};
+use crate::ids::{AttemptId, DriverId, FileName, LocationId, Mode, ShuffleKey, SplitMode};
 use crate::net::{Body, Reply, Service};
 use crate::wire::lists::{Texts, exactly};
 use crate::wire::message::{Message, MessageType};
@@ -61,8 +61,9 @@ impl ControlService {
         }
         Ok(Answer::Message(match message.kind {
             MessageType::RESERVE_SLOTS => {
-                let request = message.parse()?;
-                Message::of(&self.node.meters.reservations.time(|| self.reserve(&request))?)
+                let wanted = message.parse()?;
+                let reserve = || self.reserve(request.sender, &wanted);
+                Message::of(&self.node.meters.reservations.time(reserve)?)
             }
             MessageType::COMMIT_FILES => {
                 let request = message.parse()?;
@@ -76,7 +77,11 @@ impl ControlService {
         }))
     }
 
-    fn reserve(&self, request: &Received<received::ReserveSlots>) -> Result<proto::ReserveSlotsResponse> {
+    fn reserve(
+        &self,
+        driver: Option<DriverId>,
+        request: &Received<received::ReserveSlots>,
+    ) -> Result<proto::ReserveSlotsResponse> {
         let key = ShuffleKey::new(request.application_id.as_str(), request.shuffle_id);
         let refuse = |status: Status, reason: &str| proto::ReserveSlotsResponse {
             status: status.code(),
@@ -118,7 +123,7 @@ impl ControlService {
             return Ok(refuse(Status::ReserveSlotsFailed, "the worker holds too many shuffles"));
         }
         let reserved = self.node.store.with_shuffle(&key, |contents| {
-            contents.state.reserve(&reservations, pressure, LOCATIONS_MAX)?;
+            contents.state.reserve(driver, &reservations, pressure, LOCATIONS_MAX)?;
             failpoint("worker-reserve");
             contents.charge_slots();
             contents.wants_map_bitmap |= request.range_read_filter;
@@ -139,9 +144,18 @@ impl ControlService {
             Err(ReserveRefusal::Leaving) => refuse(Status::WorkerShutdown, LEAVING),
             Err(ReserveRefusal::NoSpace) => refuse(Status::NoAvailableWorkingDir, NO_SPACE),
             Err(ReserveRefusal::TooMany) => too_many(),
-            Err(ReserveRefusal::OtherPeer(file)) => {
-                let reason =
-                    format!("location {file} is here already, and its other copy is on another worker");
+            Err(
+                refusal @ (ReserveRefusal::Used(_) | ReserveRefusal::Begun | ReserveRefusal::OtherDriver),
+            ) => {
+                let what = match refusal {
+                    ReserveRefusal::Used(file) => format!("location {file} of it is in use"),
+                    ReserveRefusal::OtherDriver => "it is another driver's".to_owned(),
+                    _ => "it is under way".to_owned(),
+                };
+                let reason = format!(
+                    "shuffle {key} is here already, and {what}: unregister the shuffles of an earlier run under this application id, or use a new one"
+                );
+                tracing::warn!(shuffle = %key, "not reserved: {what}, and may be of an earlier life of the application");
                 refuse(Status::ReserveSlotsFailed, &reason)
             }
         })
@@ -495,7 +509,7 @@ mod tests {
                 shuffle_id: 1,
                 ..proto::ReserveSlots::default()
             };
-            control.reserve(&Message::of(&request).parse().unwrap()).unwrap().status
+            control.reserve(None, &Message::of(&request).parse().unwrap()).unwrap().status
         };
         assert_eq!(reserve(), Status::Success.code());
         let removed = store.remove(&key).unwrap();
@@ -512,7 +526,7 @@ mod tests {
             let application_id = application_id.to_owned();
             let request =
                 proto::ReserveSlots { application_id, shuffle_id, ..proto::ReserveSlots::default() };
-            let response = control.reserve(&Message::of(&request).parse().unwrap()).unwrap();
+            let response = control.reserve(None, &Message::of(&request).parse().unwrap()).unwrap();
             (response.status, response.reason)
         };
         let failed = Status::ReserveSlotsFailed.code();
@@ -536,7 +550,7 @@ mod tests {
                 partition_type,
                 ..proto::ReserveSlots::default()
             };
-            control.reserve(&Message::of(&request).parse().unwrap()).unwrap()
+            control.reserve(None, &Message::of(&request).parse().unwrap()).unwrap()
         };
         for of_maps in [1, 2] {
             let refused = reserve(of_maps);
@@ -565,7 +579,7 @@ mod tests {
                 partition_locations_pair: Some(Location::pack(std::slice::from_ref(&location))),
                 ..proto::ReserveSlots::default()
             };
-            let reserved = control.reserve(&Message::of(&request).parse().unwrap()).unwrap();
+            let reserved = control.reserve(None, &Message::of(&request).parse().unwrap()).unwrap();
             assert_eq!(reserved.status, Status::Success.code());
             let shuffle = control.node.store.find(&key).unwrap();
             append(&shuffle, file, MapId(0));
@@ -607,7 +621,7 @@ mod tests {
                 partition_locations_pair: Some(Location::pack(&locations)),
                 ..proto::ReserveSlots::default()
             };
-            control.reserve(&Message::of(&request).parse().unwrap()).unwrap()
+            control.reserve(None, &Message::of(&request).parse().unwrap()).unwrap()
         };
         for mode in [Mode::Primary, Mode::Replica] {
             for foreign in [[22, 2], [2, 99]] {
@@ -642,7 +656,7 @@ mod tests {
                 partition_locations_pair: Some(Location::pack(&locations)),
                 ..proto::ReserveSlots::default()
             };
-            control.reserve(&Message::of(&request).parse().unwrap()).unwrap().status
+            control.reserve(None, &Message::of(&request).parse().unwrap()).unwrap().status
         };
         assert_eq!(reserve(0..10_000), Status::Success.code());
         assert_eq!(memory.used(), 10_000 * 512);

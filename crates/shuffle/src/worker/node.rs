@@ -191,7 +191,7 @@ pub(super) mod tests {
         let shuffle = node.store.find_or_insert(key).unwrap();
         let alone = |file: &FileName| Reservation { file: *file, peer: None, split: SplitPolicy::default() };
         let wanted: Vec<_> = files.iter().map(alone).collect();
-        shuffle.lock().state.reserve(&wanted, Pressure::default(), files.len()).unwrap();
+        shuffle.lock().state.reserve(None, &wanted, Pressure::default(), files.len()).unwrap();
         shuffle
     }
 

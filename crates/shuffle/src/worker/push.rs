@@ -375,7 +375,7 @@ mod tests {
         let file = FileName { location, mode: Mode::Primary };
         let shuffle = reserved(&node, &key, &[]);
         let wanted = [Reservation { file, peer: Some("other:4".into()), split: SplitPolicy::default() }];
-        shuffle.lock().state.reserve(&wanted, Pressure::default(), 1).unwrap();
+        shuffle.lock().state.reserve(None, &wanted, Pressure::default(), 1).unwrap();
         let service = PushService::new(Arc::clone(&node), Mode::Primary);
         let push = |map: i32, is_begun: bool| {
             let mut batch = bytes::BytesMut::new();

@@ -11,6 +11,7 @@
 //! - [`lifted_columns`]: gives conditions that leave a correlated subquery columns that are told apart outside;
 //! - [`limited_groups`]: lets an aggregate forget a limit that it would take for that of a top-k;
 //! - [`null_equal_joins`]: keeps join trees with `IS NOT DISTINCT FROM` as they are;
+//! - [`outer_aggregates`]: refuses aggregates of outer columns only, which belong to the query around;
 //! - [`parts_apart`]: runs rules on each side of a node separately, where across it they would be wrong;
 //! - [`scalar_subqueries`]: correlated subqueries that stand for a value without an aggregate, as aggregates;
 //! - [`set_operations`]: `INTERSECT ALL` and `EXCEPT ALL`, which count, and the names of a `UNION`'s inputs;
@@ -30,6 +31,7 @@ pub(crate) mod late_materialization;
 mod lifted_columns;
 pub(crate) mod limited_groups;
 pub(crate) mod null_equal_joins;
+pub(crate) mod outer_aggregates;
 pub(crate) mod parts_apart;
 pub(crate) mod scalar_subqueries;
 pub(crate) mod set_operations;

@@ -2,12 +2,14 @@
 //!
 //! - [`chains`]: thousands of operators in a row;
 //! - [`from_first`]: `FROM 'file'` alone;
+//! - [`materialized`]: `WITH x AS [NOT] MATERIALIZED`;
 //! - [`numbers`]: words directly after a number;
 //! - [`precedence`]: the operands of `IS [NOT] DISTINCT FROM`;
 //! - [`same_names`]: columns of one `SELECT` that DataFusion would call the same.
 
 mod chains;
 mod from_first;
+mod materialized;
 mod numbers;
 mod precedence;
 mod same_names;
@@ -24,6 +26,8 @@ use datafusion::sql::sqlparser::tokenizer::{Location, TokenWithSpan, Tokenizer};
 
 use crate::{Place, Result, Span};
 
+pub(crate) use same_names::normalized;
+
 /// Parses one statement.
 ///
 /// # Errors
@@ -35,7 +39,7 @@ pub(crate) fn read(sql: &str, state: &SessionState) -> Result<Statement> {
         .and_then(|dialect| Tokenizer::new(dialect.as_ref(), sql).tokenize_with_location().ok())
         .unwrap_or_default();
     chains::check(&tokens)?;
-    let mut statement = state.sql_to_statement(sql, name)?;
+    let mut statement = state.sql_to_statement(&materialized::blank(sql, &tokens), name)?;
     numbers::check(&tokens)?;
     visit(&mut statement, &mut Corrections);
     Ok(statement)
@@ -57,7 +61,7 @@ pub(crate) fn name_apart(statement: &mut Statement, error: &DataFusionError) -> 
 }
 
 /// Visits the SQL of a statement, whichever it is.
-fn visit(statement: &mut Statement, visitor: &mut impl VisitorMut<Break = Infallible>) {
+pub(crate) fn visit(statement: &mut Statement, visitor: &mut impl VisitorMut<Break = Infallible>) {
     let ControlFlow::Continue(()) = match statement {
         Statement::Statement(statement) => statement.visit(visitor),
         Statement::CopyTo(copy) => match &mut copy.source {

@@ -149,7 +149,8 @@ fn is_column(item: &SelectItem) -> bool {
     }
 }
 
-fn normalized(name: &Ident) -> String {
+/// A name as DataFusion takes it: in small letters unless it is quoted.
+pub(crate) fn normalized(name: &Ident) -> String {
     if name.quote_style.is_some() { name.value.clone() } else { name.value.to_lowercase() }
 }
 

@@ -22,13 +22,13 @@
 use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message as _;
 
-use super::super::record::{PROPERTIES_MAX, Record, User};
+use super::super::record::{LIVES_MAX, LifeId, PROPERTIES_MAX, Record, User};
 use super::super::shuffle_run::ShuffleRun;
 use crate::ids::{ShuffleId, ShuffleKey, WorkerId};
 use crate::wire::DecodeError;
 use crate::wire::journal as proto;
 use crate::wire::journal::record::Change;
-use crate::wire::lists::{Messages, Part, Received};
+use crate::wire::lists::{Messages, Part, Received, Texts};
 
 const MAGIC: &[u8; 4] = b"YJR1";
 const HEAD: usize = 20;
@@ -100,7 +100,9 @@ pub fn frame(sequence: u64, payload: &[u8], dst: &mut BytesMut) {
 pub fn decode(bytes: &[u8]) -> Frame {
     let Some((sequence, payload)) = verify(bytes) else { return Frame::Broken };
     let payload = Bytes::copy_from_slice(payload);
-    let entry = if properties_of(&payload).is_ok_and(|count| count <= PROPERTIES_MAX) {
+    let entry = if lists_of(&payload)
+        .is_ok_and(|(properties, lives)| properties <= PROPERTIES_MAX && lives <= LIVES_MAX)
+    {
         proto::Record::decode(payload.clone()).ok().and_then(from_proto)
     } else {
         None
@@ -111,13 +113,16 @@ pub fn decode(bytes: &[u8]) -> Frame {
     }
 }
 
-/// How many properties a record has, counted before decoding them: an empty one takes two bytes in the file and fifty in
-/// memory.
-fn properties_of(payload: &Bytes) -> Result<usize, DecodeError> {
+/// How many properties and lives a record has, counted before decoding them: an empty one takes two bytes in the file and
+/// fifty in memory.
+fn lists_of(payload: &Bytes) -> Result<(usize, usize), DecodeError> {
     const APPLICATION_REGISTERED: Part<(), ()> = Part::of(1);
     const PROPERTIES: Messages<(), ()> = Messages::of(4);
+    const LIVES: Texts<()> = Texts::of(6);
     let application = Received::<()>::decode(payload.clone())?.part(APPLICATION_REGISTERED)?;
-    Ok(application.map_or(0, |application| application.messages(PROPERTIES).count()))
+    Ok(application.map_or((0, 0), |application| {
+        (application.messages(PROPERTIES).count(), application.texts(LIVES).count())
+    }))
 }
 
 /// The highest [`Entry::Synced`] that begins anywhere in `bytes` after the first byte, or 0.
@@ -154,7 +159,7 @@ fn to_proto(entry: &Entry) -> proto::Record {
         Entry::Synced(sequence) => Change::Synced(*sequence),
         Entry::SnapshotEnd(count) => Change::SnapshotEnd(*count),
         Entry::Record(record) => match record {
-            Record::ApplicationRegistered { application, user, properties, at_unix_ms } => {
+            Record::ApplicationRegistered { application, user, properties, lives, at_unix_ms } => {
                 let property = |(key, value): &(String, String)| proto::Property {
                     key: key.clone(),
                     value: value.clone(),
@@ -165,6 +170,7 @@ fn to_proto(entry: &Entry) -> proto::Record {
                     user: user.name.clone(),
                     properties: properties.iter().map(property).collect(),
                     at_unix_ms: *at_unix_ms,
+                    lives: lives.iter().map(|life| life.as_str().to_owned()).collect(),
                 })
             }
             Record::ApplicationRemoved { application, at_unix_ms, silent } => {
@@ -218,6 +224,7 @@ fn from_proto(record: proto::Record) -> Option<Entry> {
             application: registered.application.into(),
             user: User { tenant: registered.tenant, name: registered.user },
             properties: registered.properties.into_iter().map(|p| (p.key, p.value)).collect(),
+            lives: registered.lives.iter().filter_map(|life| LifeId::new(life)).collect(),
             at_unix_ms: registered.at_unix_ms,
         },
         Change::ApplicationRemoved(removed) => Record::ApplicationRemoved {
@@ -282,6 +289,7 @@ mod tests {
                 application: "app-1".into(),
                 user,
                 properties: vec![("k".to_owned(), "v".to_owned())],
+                lives: ["a#0", "b#0"].into_iter().filter_map(LifeId::new).collect(),
                 at_unix_ms: 1,
             },
             Record::ApplicationRemoved { application: "app-1".into(), at_unix_ms: 2, silent: false },
@@ -376,19 +384,27 @@ mod tests {
     }
 
     #[test]
-    fn more_properties_than_are_kept_are_not_ours() {
-        let registered = |count| {
-            let properties = vec![("k".to_owned(), "v".to_owned()); count];
+    fn more_properties_or_lives_than_are_kept_are_not_ours() {
+        let registered = |properties, lives| {
+            let properties = vec![("k".to_owned(), "v".to_owned()); properties];
+            let lives = vec![LifeId::new("a#0").unwrap(); lives];
             let (application, user) = ("app-1".into(), User::default());
-            Entry::Record(Record::ApplicationRegistered { application, user, properties, at_unix_ms: 1 })
+            Entry::Record(Record::ApplicationRegistered {
+                application,
+                user,
+                properties,
+                lives,
+                at_unix_ms: 1,
+            })
         };
-        let read = |count| {
+        let read = |properties, lives| {
             let mut bytes = BytesMut::new();
-            encode(7, &registered(count), &mut bytes);
+            encode(7, &registered(properties, lives), &mut bytes);
             decode(&bytes)
         };
-        assert!(matches!(read(PROPERTIES_MAX), Frame::Whole { .. }));
-        assert_eq!(read(PROPERTIES_MAX + 1), Frame::Foreign);
+        assert!(matches!(read(PROPERTIES_MAX, LIVES_MAX), Frame::Whole { .. }));
+        assert_eq!(read(PROPERTIES_MAX + 1, LIVES_MAX), Frame::Foreign);
+        assert_eq!(read(PROPERTIES_MAX, LIVES_MAX + 1), Frame::Foreign);
     }
 
     proptest! {

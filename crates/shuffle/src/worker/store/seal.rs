@@ -88,24 +88,24 @@ impl Store {
 
     async fn write_seals_to(self: Arc<Self>, directory: Arc<Directory>, shuffle: Arc<Shuffle>) {
         let _turn = directory.writes.acquire().await;
-        let (seals, winners, birth, is_news, target, lease) = {
+        let (seals, winners, driver, birth, is_news, target, lease) = {
             let mut contents = shuffle.lock();
             if !contents.wants_seals() {
                 return; // written meanwhile
             }
             contents.add_empty_copies();
             let seals: Vec<(Slot, Seal)> = contents.seals().collect();
-            let winners = contents.state.winners().clone();
+            let (winners, driver) = (contents.state.winners().clone(), contents.state.driver());
             let is_news = winners != contents.winners_on_disk;
             let target = contents.target(&directory);
-            (seals, winners, contents.birth, is_news, target, contents.lease.clone())
+            (seals, winners, driver, contents.birth, is_news, target, contents.lease.clone())
         };
         let (key, place) = (shuffle.key().clone(), Arc::clone(&directory));
         let rows: Vec<_> = seals.iter().map(|(_, seal)| *seal).collect();
         let written = tokio::task::spawn_blocking(move || {
             // Repeated with each seal, so that every file says by itself whose batches count: the others may be on a missing
             // disk.
-            let attempts = (is_news || !rows.is_empty()).then(|| (birth, winners.attempts()));
+            let attempts = (is_news || !rows.is_empty()).then(|| (birth, winners.attempts(), driver));
             let (segment, ()) = target.write(&place, &key, |segment| segment.seal(attempts, &rows))?;
             Result::<_, Unwritten>::Ok((segment, winners))
         });

@@ -11,9 +11,10 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use yeoul_base::SplitMix;
 
+use yeoul_base::{Error, ErrorKind, Result};
 use yeoul_shuffle::client::{Application, Options as ClientOptions, Shuffle};
 use yeoul_shuffle::ids::{AttemptId, MapId, PartitionId, ShuffleId, WorkerId};
-use yeoul_shuffle::{Error, Kind, Result, master, worker};
+use yeoul_shuffle::{master, worker};
 
 /// How large the act is.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,7 +64,7 @@ pub struct Outcome {
 /// service says if it fails.
 pub async fn run(dir: &Path, script: &Script, mut say: impl FnMut(&str)) -> Result<Outcome> {
     if script.workers < 3 || script.maps < 1 || script.partitions < 1 {
-        return Err(Error::new(Kind::Invalid, "the act needs three workers, a map and a partition"));
+        return Err(Error::new(ErrorKind::Invalid, "the act needs three workers, a map and a partition"));
     }
     let master = master::Server::start(master::Options::embedded()).await?;
     let mut workers = Vec::new();
@@ -119,7 +120,10 @@ pub async fn run(dir: &Path, script: &Script, mut say: impl FnMut(&str)) -> Resu
     }
     let write = started.elapsed();
     if bytes_before >= script.bytes {
-        return Err(Error::new(Kind::Internal, "the kill did not hit a worker in the middle of its work"));
+        return Err(Error::new(
+            ErrorKind::Internal,
+            "the kill did not hit a worker in the middle of its work",
+        ));
     }
 
     let started = Instant::now();
@@ -130,7 +134,7 @@ pub async fn run(dir: &Path, script: &Script, mut say: impl FnMut(&str)) -> Resu
         let expected = expected(script, partition);
         if read != expected {
             let message = format!("partition {partition}: read {read:?}, written {expected:?}");
-            return Err(Error::new(Kind::DataLoss, message));
+            return Err(Error::new(ErrorKind::DataLoss, message));
         }
         bytes += read.bytes;
         batches += read.batches;
@@ -147,7 +151,7 @@ async fn unreachable_by_now(worker: &WorkerId) -> Result<()> {
     let deadline = Instant::now() + Duration::from_secs(10);
     while TcpStream::connect((&*worker.host, worker.push_port)).await.is_ok() {
         if Instant::now() > deadline {
-            return Err(Error::new(Kind::Internal, format!("{worker} was killed and still listens")));
+            return Err(Error::new(ErrorKind::Internal, format!("{worker} was killed and still listens")));
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
@@ -166,7 +170,7 @@ async fn fullest(workers: &[worker::Handle], least: u64) -> Result<(usize, u64)>
             return Ok(fullest);
         }
         if Instant::now() > deadline {
-            return Err(Error::new(Kind::Internal, "no worker got its part within 10 s"));
+            return Err(Error::new(ErrorKind::Internal, "no worker got its part within 10 s"));
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
@@ -232,8 +236,9 @@ impl Gate {
     async fn pass(&mut self, bytes: u64) -> Result<()> {
         if self.written.fetch_add(bytes, Ordering::Relaxed) + bytes >= self.threshold {
             let killed = self.killed.wait_for(|killed| *killed).await;
-            killed
-                .map_err(|error| Error::new(Kind::Internal, "the act was broken off").with_source(error))?;
+            killed.map_err(|error| {
+                Error::new(ErrorKind::Internal, "the act was broken off").with_source(error)
+            })?;
         }
         Ok(())
     }
@@ -269,7 +274,7 @@ fn expected(script: &Script, partition: i32) -> Content {
 }
 
 fn panicked(error: tokio::task::JoinError) -> Error {
-    Error::new(Kind::Internal, "a map task panicked").with_source(error)
+    Error::new(ErrorKind::Internal, "a map task panicked").with_source(error)
 }
 
 #[cfg(test)]
