@@ -17,6 +17,7 @@ fuzz_target!(|data: &[u8]| {
         table: &table,
         references: References::Hadoop { environment: &environment, properties: &|_| None },
         elsewhere: &|_, _| None,
+        promises: &|_| None,
         page: "",
     };
     let _ = apply(&entries, &rules, |_, value| value().map(drop));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use yeoul_base::Result;
+use yeoul_base::{Error, ErrorKind, Result};
 
 use crate::entry::Entry;
 use crate::notice::Notice;
@@ -24,6 +24,9 @@ pub struct Rules<'r> {
     pub references: References<'r>,
     /// The honoured keys that change nothing here.
     pub elsewhere: &'r Elsewhere<'r>,
+    /// Says of a key that is not in the table why it is refused nevertheless, unless its value turns it off: it promises what
+    /// nothing here keeps, and a warning would be overlooked.
+    pub promises: &'r dyn Fn(&str) -> Option<&'static str>,
     /// The page that says what each key does, for hints.
     pub page: &'static str,
 }
@@ -51,6 +54,9 @@ pub fn apply(
     for (at, (entry, found)) in entries.iter().zip(&found).enumerate() {
         let (key, origin) = (entry.key.clone(), entry.origin.clone());
         let Some(Found { setting, name, .. }) = found else {
+            if let Some(why) = (rules.promises)(&entry.key).filter(|_| !is_off(&entry.value)) {
+                return Err(refused(entry, why, rules));
+            }
             if unknown.insert(&entry.key) {
                 let similar =
                     if unknown.len() <= SUGGESTIONS_MAX { similar(table, &entry.key) } else { None };
@@ -77,19 +83,27 @@ pub fn apply(
             Level::Refused => {
                 let entry = values.resolved(entry)?;
                 if !entry.value.eq_ignore_ascii_case(setting.default) {
-                    let page = rules.page;
-                    let refused = yeoul_base::Error::new(
-                        yeoul_base::ErrorKind::Invalid,
-                        format!("{origin}: {key} = {:.80} is refused: {}", entry.value, setting.note),
-                    );
-                    return Err(
-                        refused.with_hint(format!("remove the line; {page} lists what each key does"))
-                    );
+                    return Err(refused(&entry, setting.note, rules));
                 }
             }
         }
     }
     Ok(notices)
+}
+
+/// Whether a value turns off what its key is about.
+fn is_off(value: &str) -> bool {
+    value.is_empty() || value.eq_ignore_ascii_case("false")
+}
+
+/// The error for a setting that would promise what is not kept. A secret is not repeated in it.
+fn refused(entry: &Entry, why: &str, rules: &Rules<'_>) -> Error {
+    let Entry { key, value, origin } = entry;
+    let lower = key.to_ascii_lowercase();
+    let is_secret = ["password", "secret", "token"].iter().any(|word| lower.contains(word));
+    let value = if is_secret { "…" } else { value };
+    Error::new(ErrorKind::Invalid, format!("{origin}: {key} = {value:.80} is refused: {why}"))
+        .with_hint(format!("remove the line; {} lists what each key does", rules.page))
 }
 
 #[cfg(test)]
@@ -117,6 +131,7 @@ lamp.timeout	3s	honoured
             table: &table,
             references: References::Prefixed { environment: &environment, keys: "lamp." },
             elsewhere: &|setting, _| (setting.group == "client").then_some("clients read it"),
+            promises: &|key| key.contains("secure").then_some("nothing is secure"),
             page: "the page",
         };
         let mut options = BTreeMap::new();
@@ -155,6 +170,7 @@ lamp.timeout	3s	honoured
                 "\nlamp.auth.enabled true",
                 "line 2: lamp.auth.enabled = true is refused: nobody is authenticated",
             ),
+            ("lamp.secure.token sesame", "line 1: lamp.secure.token = … is refused: nothing is secure"),
             ("lamp.auth.enabled ${env:ON}", "line 1: lamp.auth.enabled = true is refused: nobody"),
             (
                 "lamp.auth.enabled ${env:OFF}",
@@ -162,9 +178,10 @@ lamp.timeout	3s	honoured
             ),
         ] {
             let error = applied(text).unwrap_err();
-            assert_eq!(error.kind(), yeoul_base::ErrorKind::Invalid);
+            assert_eq!(error.kind(), ErrorKind::Invalid);
             assert!(error.to_string().starts_with(expected), "{error}");
         }
+        assert_eq!(applied("lamp.secure.token \nlamp.secure.mode False").unwrap().1.len(), 2, "it is off");
         let hint = applied("lamp.auth.enabled true").unwrap_err().hint().map(str::to_owned);
         assert_eq!(hint.as_deref(), Some("remove the line; the page lists what each key does"));
     }

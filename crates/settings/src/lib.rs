@@ -25,6 +25,7 @@
 //!     table: &table,
 //!     references: References::Prefixed { environment: &environment, keys: "lamp." },
 //!     elsewhere: &|_, _| None,
+//!     promises: &|_| None,
 //!     page: "docs/reference/lamp-settings.md",
 //! };
 //! let mut port = 80;

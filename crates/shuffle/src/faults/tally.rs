@@ -28,7 +28,7 @@ events! {
         /// A connection between a worker and the master ends.
         LinkLost,
         WorkerStops,
-        /// A stopping worker waits in vain for its locations to be committed.
+        /// A stopping worker waits in vain for its locations to be committed, and keeps them as they are.
         StopTimedOut,
         Decommissioned,
         /// A worker leaves for good although it still holds data.
@@ -93,6 +93,8 @@ events! {
         /// A worker refuses a location, or does not answer.
         ReserveRefused,
         CommitRepeated,
+        /// A location that was sealed for a restart, and not committed, is committed after it.
+        CommittedLater,
         /// A worker never answers a commit.
         CommitUnanswered,
         /// A location is read from its second copy.

@@ -51,6 +51,8 @@ pub struct Held {
     /// The model's winner of each map, as told by a commit: now, and as on disk.
     pub told: BTreeMap<i32, i32>,
     told_on_disk: BTreeMap<i32, i32>,
+    /// Locations that were sealed without a commit.
+    uncommitted: BTreeSet<FileName>,
     /// Locations that refused a batch because they had exceeded their threshold.
     split: BTreeSet<FileName>,
 }
@@ -158,8 +160,17 @@ impl Worker {
         // What was being deleted may still be there.
         let deleting = std::mem::take(&mut self.deleting).into_iter().map(|(key, (_, held))| (key, held));
         for (key, held) in std::mem::take(&mut self.shuffles).into_iter().chain(deleting) {
-            let Held { job, state, mut copies, winners_on_disk, driver_on_disk, told_on_disk, .. } = held;
-            let mut kept = Held { job, ..Held::default() };
+            let Held {
+                job,
+                state,
+                mut copies,
+                winners_on_disk,
+                driver_on_disk,
+                told_on_disk,
+                uncommitted,
+                ..
+            } = held;
+            let mut kept = Held { job, uncommitted, ..Held::default() };
             let mut slots: Vec<(FileName, Slot)> = state.slots().collect();
             slots.sort_unstable();
             for (file, slot) in slots {
@@ -243,6 +254,7 @@ impl Worker {
                     if open > 0 {
                         scene.count(Event::StopTimedOut);
                     }
+                    self.shuffles.values_mut().for_each(Held::seal_all);
                     self.shuffles.values_mut().for_each(Held::flush);
                     self.say_good_bye(scene, true);
                     self.end(scene, false);
@@ -454,7 +466,14 @@ impl Worker {
                 WorkerAnswer::Destroyed
             }
             WorkerCall::Commit { key, commit } => {
-                WorkerAnswer::Committed(self.shuffles.get_mut(&key).map(|held| held.commit(&commit)))
+                let held = self.shuffles.get_mut(&key);
+                WorkerAnswer::Committed(held.map(|held| {
+                    let outcome = held.commit(&commit);
+                    if outcome.committed.iter().any(|file| held.uncommitted.remove(file)) {
+                        scene.count(Event::CommittedLater);
+                    }
+                    outcome
+                }))
             }
             WorkerCall::Push(push) => match self.append(&push) {
                 Err(Refusal::HardSplit) => {
@@ -593,6 +612,18 @@ impl Worker {
 }
 
 impl Held {
+    /// Seals what is open, for a commit after the restart.
+    fn seal_all(&mut self) {
+        let open = self.state.slots().filter(|(file, _)| !self.state.is_sealed(*file));
+        self.uncommitted = open.map(|(file, _)| file).collect();
+        for (_, slot) in self.state.slots() {
+            if let Some(copy) = self.copies.get_mut(&slot) {
+                copy.sealed_at.get_or_insert(copy.index.len() as usize);
+            }
+        }
+        self.state.seal_all();
+    }
+
     fn commit(&mut self, commit: &Commit) -> crate::worker::state::CommitOutcome {
         for (map, attempt) in commit.attempts.iter().enumerate().filter(|(_, attempt)| attempt.0 >= 0) {
             self.told.entry(map as i32).or_insert(attempt.0);
@@ -602,7 +633,7 @@ impl Held {
             if let Some(slot) = self.state.find(*file)
                 && let Some(copy) = self.copies.get_mut(&slot)
             {
-                copy.sealed_at.get_or_insert(copy.index.entries().len());
+                copy.sealed_at.get_or_insert(copy.index.len() as usize);
             }
         }
         outcome
@@ -612,8 +643,8 @@ impl Held {
     fn spill(&mut self, file: FileName, batches: usize) {
         let slot = self.state.find(file);
         let Some(copy) = slot.and_then(|slot| self.copies.get_mut(&slot)) else { return };
-        copy.on_disk = (copy.on_disk + batches).min(copy.index.entries().len());
-        if copy.on_disk == copy.index.entries().len() && self.state.is_sealed(file) {
+        copy.on_disk = (copy.on_disk + batches).min(copy.index.len() as usize);
+        if copy.on_disk == copy.index.len() as usize && self.state.is_sealed(file) {
             copy.seal_on_disk = true;
             self.winners_on_disk = self.state.winners().attempts().to_vec();
             self.driver_on_disk = self.state.driver();

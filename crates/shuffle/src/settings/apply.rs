@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use yeoul_settings::{Entry, Environment, Notice, References, Resolve, Rules, bytes};
 
-use super::{TABLE, group, master_endpoint};
+use super::{TABLE, group, master_endpoint, promises_security};
 use crate::master::slots::Balance;
 use crate::{Error, Kind, Result, master, worker};
 
@@ -57,6 +57,7 @@ fn apply(
             let is_of_clients = CLIENT_MODULES.iter().any(|module| name.starts_with(module));
             (setting.group == group::NETWORK && !is_of_clients).then_some(BY_CLIENT)
         },
+        promises: &|key| promises_security(key).then_some("nothing here keeps what it promises"),
         page: "docs/reference/shuffle-settings.md",
     };
     yeoul_settings::apply(entries, &rules, set)
@@ -151,6 +152,7 @@ fn set_worker(name: &str, entry: &Resolve<'_>, options: &mut worker::Options) ->
         "celeborn.worker.graceful.shutdown.checkSlotsFinished.timeout" => {
             options.stop_timeout = entry()?.time_from(STOP_MIN, BARE)?
         }
+        "celeborn.worker.commitFiles.fsync" => options.commit_sync = entry()?.truth()?,
         "celeborn.worker.activeConnection.max" => options.active_connections_max = Some(entry()?.count()?),
         "celeborn.storage.availableTypes" => storage_types(&entry()?)?,
         _ => {}
@@ -250,6 +252,35 @@ mod tests {
         let said =
             "line 6: celeborn.worker.commit.threads changes nothing here: threads follow the number of cores";
         assert_eq!(notices, [said]);
+    }
+
+    #[test]
+    fn what_promises_security_or_durability_is_honoured_or_refused() {
+        let refused = |text: &str| match worker_of(text) {
+            Err(error) => error.to_string(),
+            Ok((_, notices)) => format!("taken: {notices:?}"),
+        };
+        for (line, told) in [
+            ("celeborn.ssl.push.keyStore /k.jks", "/k.jks is refused: TLS"),
+            ("celeborn.ssl.push.keyStorePassword sesame", "= … is refused: TLS"),
+            ("celeborn.worker.http.ssl.enabled true", "true is refused: TLS"),
+            ("celeborn.master.http.auth.supportedSchemes BASIC", "BASIC is refused: authentication"),
+            ("celeborn.worker.http.spnego.keytab /k", "/k is refused: authentication"),
+            ("celeborn.master.allowWorkerHostPattern ^w.*", "^w.* is refused: the master takes every"),
+            ("celeborn.worker.graceful.shutdown.saveCommittedFileInfo.sync true", "commitFiles.fsync"),
+            // Keys of versions to come.
+            ("celeborn.worker.rpc.auth.token sesame", "= … is refused: nothing here keeps"),
+            ("celeborn.worker.denyClientHostPattern x", "x is refused: nothing here keeps"),
+        ] {
+            let said = refused(line);
+            assert!(said.contains(told) && said.starts_with("line 1: "), "{line}: {said}");
+            assert!(!said.contains("sesame"), "{said}");
+        }
+        let off = "celeborn.ssl.push.enabled false\nceleborn.worker.rpc.auth.enabled false\n\
+            celeborn.worker.http.auth.administers \nceleborn.worker.commitFiles.fsync true\n";
+        let (options, notices) = worker_of(off).unwrap();
+        assert!(options.commit_sync && notices.len() == 1, "{notices:?}");
+        assert!(!worker::Options::default().commit_sync);
     }
 
     #[test]
@@ -400,7 +431,8 @@ mod tests {
     /// A key that the page calls honoured and that belongs to a server must change that server's options.
     #[test]
     fn every_honoured_key_of_a_server_does_something() {
-        let values = ["17", "47s", "9m", "false", "LOADAWARE", "ROUNDROBIN", "/somewhere", "somewhere:1"];
+        let values =
+            ["17", "47s", "9m", "true", "false", "LOADAWARE", "ROUNDROBIN", "/somewhere", "somewhere:1"];
         for setting in TABLE.settings().iter().filter(|setting| setting.level == Level::Honoured) {
             let is_of_clients = matches!(setting.group, group::CLIENT | group::NETWORK);
             if is_of_clients || setting.key.starts_with("celeborn.quota.identity.") {

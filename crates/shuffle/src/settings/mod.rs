@@ -1,7 +1,7 @@
 //! Celeborn's settings, and what each of them does here.
 //!
-//! `table.tsv` has every key that Celeborn 0.5.4 documents, with its deprecated names and one level each, and those keys of 0.6
-//! that would promise something: quotas, tags and object stores. [`apply`] puts the entries of a `celeborn-defaults.conf` into
+//! `table.tsv` has every key that Celeborn 0.5.4 documents, with its deprecated names and one level each, and those keys of later
+//! versions that would promise something: quotas, tags, object stores, security and durability. [`apply`] puts the entries of a `celeborn-defaults.conf` into
 //! the options of a master or a worker, and [`reference`] makes the page `docs/reference/shuffle-settings.md` of the same
 //! table.
 
@@ -53,6 +53,13 @@ pub fn master_endpoint(text: &str) -> Result<String> {
     }
 }
 
+/// Whether a key promises security: who may do what, or that nobody listens. Such a key is refused unless it is honoured, even
+/// if a later version of Celeborn has added it.
+pub fn promises_security(key: &str) -> bool {
+    let is_of_security = |part: &str| matches!(part, "auth" | "ssl" | "spnego");
+    key.starts_with("celeborn.") && (key.split('.').any(is_of_security) || key.ends_with("HostPattern"))
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -70,6 +77,18 @@ mod tests {
             assert!(setting.key.starts_with("celeborn."));
             assert!(setting.level == Level::Honoured || !setting.note.is_empty(), "{}", setting.key);
         }
+    }
+
+    #[test]
+    fn no_key_that_promises_security_is_only_warned_about() {
+        let promising: Vec<_> =
+            TABLE.settings().iter().filter(|setting| promises_security(setting.key)).collect();
+        assert!(promising.len() > 40, "{}", promising.len());
+        for setting in promising {
+            assert_eq!(setting.level, Level::Refused, "{}", setting.key);
+        }
+        let others = ["celeborn.worker.authority", "celeborn.ssl", "celeborn.master.hostPatterns"];
+        assert_eq!(others.map(promises_security), [false, true, false]);
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::ids::{AttemptId, DriverId, FileName, LocationId, Mode, ShuffleKey, Sp
 use crate::net::{Body, Reply, Service};
 use crate::wire::lists::{Texts, exactly};
 use crate::wire::message::{Message, MessageType};
-use crate::wire::packed::Location;
+use crate::wire::packed::{Location, STORAGE_HDD};
 use crate::wire::rpc::{self, Answer, Call, Request};
 use crate::wire::{Head, Header, Received, Status, WORKER_SHUFFLES_MAX, proto, received};
 
@@ -46,7 +46,7 @@ impl ControlService {
         Self { node }
     }
 
-    fn answer(&self, request: Request) -> Result<Answer> {
+    async fn answer(&self, request: Request) -> Result<Answer> {
         let message = match request.call {
             Call::CheckExistence(name) => return Ok(Answer::Exists(name == rpc::WORKER)),
             Call::Message(message) => message,
@@ -67,7 +67,11 @@ impl ControlService {
             }
             MessageType::COMMIT_FILES => {
                 let request = message.parse()?;
-                Message::of(&self.node.meters.commits.time(|| self.commit(&request))?)
+                let mut response = self.node.meters.commits.time(|| self.commit(&request))?;
+                if self.node.options.commit_sync {
+                    self.make_durable(&request, &mut response).await;
+                }
+                Message::of(&response)
             }
             MessageType::DESTROY => Message::of(&self.destroy(&message.parse()?)?),
             other => {
@@ -75,6 +79,13 @@ impl ControlService {
                 return Err(Error::new(Kind::Invalid, text));
             }
         }))
+    }
+
+    async fn respond(&self, request: Request, reply: Reply) {
+        match self.answer(request).await {
+            Ok(answer) => reply.answer(&answer),
+            Err(error) => reply.fail(error.to_string()),
+        }
     }
 
     fn reserve(
@@ -224,6 +235,29 @@ impl ControlService {
         }))
     }
 
+    /// Waits until what was committed is synced to a disk. Locations for which that fails are not called committed: who asks
+    /// for this rather writes them again.
+    async fn make_durable(
+        &self,
+        request: &Received<received::CommitFiles>,
+        response: &mut proto::CommitFilesResponse,
+    ) {
+        let key = ShuffleKey::new(request.application_id.as_str(), request.shuffle_id);
+        let Some(shuffle) = self.node.store.find(&key) else { return };
+        if self.node.store.make_durable(&shuffle).await {
+            return;
+        }
+        let committed = response.committed_primary_ids.len() + response.committed_replica_ids.len();
+        tracing::error!(shuffle = %key, "{committed} locations are committed, and could not be synced to a disk");
+        response.status = Status::PartialSuccess.code();
+        response.failed_primary_ids.append(&mut response.committed_primary_ids);
+        response.failed_replica_ids.append(&mut response.committed_replica_ids);
+        response.committed_primary_storage_infos.clear();
+        response.committed_replica_storage_infos.clear();
+        response.map_id_bitmap.clear();
+        (response.total_written, response.file_count) = (0, 0);
+    }
+
     /// Commits what a shuffle has; `None` if it was deleted since it was found, and has nothing any more.
     fn commit_in(&self, shuffle: &Arc<Shuffle>, commit: &Commit) -> Option<proto::CommitFilesResponse> {
         let mut contents = shuffle.lock();
@@ -231,6 +265,7 @@ impl ControlService {
             return None;
         }
         let outcome = contents.state.commit(commit);
+        contents.complete(outcome.committed.iter().copied());
         let response = response(&contents, &outcome, self.node.options.chunk_bytes);
         drop(contents);
         // The winners, too, which may come without a location.
@@ -297,8 +332,8 @@ fn response(contents: &Contents, outcome: &CommitOutcome, chunk_bytes: u64) -> p
         let id = file.location.to_string();
         let copy = contents.state.find(*file).and_then(|slot| contents.copies.get(&slot));
         let bytes = copy.map_or(0, |copy| copy.index().bytes().cast_signed());
-        // The type is memory, wherever the bytes are: then no client tries to read the file itself.
         let storage = proto::StorageInfo {
+            r#type: STORAGE_HDD,
             final_result: true,
             file_size: bytes,
             chunk_offsets: chunk_offsets(copy.map(|copy| copy.index()), chunk_bytes, &mut chunks_left),
@@ -362,11 +397,21 @@ impl Service for ControlService {
         if !matches!(head.header, Header::RpcRequest { .. }) {
             return Ok(()); // one-way messages and signs of life
         }
-        let body = body.whole().await?;
-        let answer = Request::decode(body).map_err(Error::from).and_then(|request| self.answer(request));
-        match answer {
-            Ok(answer) => reply.answer(&answer),
-            Err(error) => reply.fail(error.to_string()),
+        let request = match Request::decode(body.whole().await?) {
+            Ok(request) => request,
+            Err(error) => {
+                reply.fail(Error::from(error).to_string());
+                return Ok(());
+            }
+        };
+        let waits_for_disk = self.node.options.commit_sync
+            && matches!(&request.call, Call::Message(message) if message.kind == MessageType::COMMIT_FILES);
+        if waits_for_disk {
+            // The driver's other requests do not.
+            let service = Self::new(Arc::clone(&self.node));
+            tokio::spawn(async move { service.respond(request, reply).await });
+        } else {
+            self.respond(request, reply).await;
         }
         Ok(())
     }
@@ -374,6 +419,8 @@ impl Service for ControlService {
 
 #[cfg(test)]
 mod tests {
+    use prost::Message as _;
+
     use super::*;
     use crate::ids::{BatchId, MapId, WorkerId};
     use crate::worker::governor;
@@ -473,7 +520,10 @@ mod tests {
         };
         let response = control.commit(&Message::of(&request).parse().unwrap()).unwrap();
         let primaries = response.committed_primary_storage_infos;
-        let told = |info: &proto::StorageInfo| (info.file_size, info.chunk_offsets.clone());
+        let told = |info: &proto::StorageInfo| {
+            assert_eq!((info.r#type, info.final_result), (1, true), "a C++ client reads HDD and SSD only");
+            (info.file_size, info.chunk_offsets.clone())
+        };
         let batch = primaries["1-0"].file_size;
         assert!((15..30).contains(&batch), "two batches make a chunk, and one does not: {batch}");
         assert_eq!(told(&primaries["0-0"]), (3 * batch, vec![0, 2 * batch, 3 * batch]));
@@ -481,6 +531,54 @@ mod tests {
         assert!(!primaries.contains_key("2-0"), "nothing was pushed there");
         let replica = &response.committed_replica_storage_infos["3-0"];
         assert_eq!(told(replica), (4 * batch, vec![0, 2 * batch, 4 * batch]));
+    }
+
+    #[tokio::test]
+    async fn a_synced_commit_survives_whatever_happens_next() {
+        let place = tempfile::tempdir().unwrap();
+        let key = ShuffleKey::new("app", 1);
+        let at = |partition| FileName { location: LocationId::new(partition, 0), mode: Mode::Primary };
+        let commit = |ids: &[&str]| Request {
+            sender: None,
+            endpoint: rpc::WORKER.to_owned(),
+            call: Call::Message(Message::of(&proto::CommitFiles {
+                application_id: key.application.to_string(),
+                shuffle_id: key.shuffle.0,
+                primary_ids: ids.iter().map(|id| (*id).to_owned()).collect(),
+                ..proto::CommitFiles::default()
+            })),
+        };
+        let ask = async |control: &ControlService, ids: &[&str]| {
+            let Answer::Message(message) = control.answer(commit(ids)).await.unwrap() else {
+                panic!("no message")
+            };
+            let response = proto::CommitFilesResponse::decode(message.payload.unwrap()).unwrap();
+            (response.status, response.committed_primary_ids, response.failed_primary_ids)
+        };
+        let with_sync = || node_with(Options { commit_sync: true, ..options(&place) });
+        let control = ControlService::new(with_sync());
+        let shuffle = reserved(&control.node, &key, &[at(0), at(1), at(2)]);
+        [at(0), at(2)].into_iter().for_each(|file| append(&shuffle, file, MapId(3)));
+        let (none, of) = (Vec::<String>::new(), |id: &str| vec![id.to_owned()]);
+        assert_eq!(ask(&control, &["0-0", "1-0"]).await, (0, of("0-0"), none.clone()));
+        assert!(shuffle.resident() > 0, "what is not committed stays in memory");
+        // As after a kill: nothing more is written.
+        drop((shuffle, control));
+        let control = ControlService::new(with_sync());
+        let shuffle = control.node.store.find(&key).expect("it is on disk");
+        assert_eq!(ask(&control, &["0-0", "1-0"]).await, (0, of("0-0"), none.clone()), "and the empty one");
+        assert!(shuffle.lock().state.find(at(2)).is_none());
+        // Where no disk takes it, it is not called committed.
+        let other = LocationId::new(3, 1);
+        let moved = FileName { location: LocationId::new(3, 1), mode: Mode::Primary };
+        let wanted = [Reservation { file: moved, peer: None, split: SplitPolicy::default() }];
+        shuffle.lock().state.reserve(None, &wanted, Pressure::default(), 9).unwrap();
+        append(&shuffle, moved, MapId(3));
+        for directory in control.node.store.directories() {
+            directory.hangs();
+        }
+        let partly = Status::PartialSuccess.code();
+        assert_eq!(ask(&control, &["3-1"]).await, (partly, none, of("3-1")));
     }
 
     #[test]

@@ -45,7 +45,7 @@ pub struct Server;
 pub struct Handle {
     node: Arc<Node>,
     orders: Orders,
-    ended: watch::Receiver<bool>,
+    ended: watch::Receiver<Option<Result<()>>>,
     http_address: Option<SocketAddr>,
     _tasks: Arc<Supervisor>,
 }
@@ -125,7 +125,7 @@ impl Server {
             http: None,
         };
         let (orders, received) = Orders::channel();
-        let (end, ended) = watch::channel(false);
+        let (end, ended) = watch::channel(None);
         let connections: Vec<_> = listeners.all().map(Serving::connections).collect();
         if let Some(port) = node.options.http_port {
             let pages = WorkerPages::new(Arc::clone(&node), orders.clone(), connections.clone());
@@ -147,8 +147,7 @@ impl Server {
         tasks.keep("registration", Arc::clone(&registration).run());
         let lifecycle = Lifecycle::new(Arc::clone(&node), registration, listeners);
         tasks.run("lifecycle", async move {
-            lifecycle.run(received).await;
-            end.send_replace(true);
+            end.send_replace(Some(lifecycle.run(received).await));
         });
         Ok(Handle { node, orders, ended, http_address, _tasks: Arc::new(tasks) })
     }
@@ -188,11 +187,14 @@ impl Handle {
     /// Returns when the worker has ended as ordered. It does not end otherwise: where a part of it panics the process ends.
     ///
     /// # Errors
-    /// `Internal` if the runtime that it runs on has ended.
+    /// `DataLoss` if a graceful stop could not bring everything to disk; `Internal` if the runtime that it runs on has
+    /// ended.
     pub async fn ended(&self) -> Result<()> {
         let mut ended = self.ended.clone();
-        let ended = ended.wait_for(|ended| *ended).await.map(drop);
-        ended.map_err(|_| Error::new(Kind::Internal, "the runtime of the worker has ended"))
+        match ended.wait_for(Option::is_some).await.as_deref() {
+            Ok(Some(outcome)) => outcome.clone(),
+            _ => Err(Error::new(Kind::Internal, "the runtime of the worker has ended")),
+        }
     }
 }
 

@@ -307,7 +307,7 @@ impl ShuffleState {
     /// Counts an appended batch that [`ShuffleState::judge`] admitted under the same lock.
     pub fn appended(&mut self, file: FileName, bytes: u64) {
         if let Some(location) = self.locations.get_mut(&file) {
-            debug_assert_eq!(location.phase, Phase::Open);
+            assert_eq!(location.phase, Phase::Open, "{file} is appended to that takes nothing");
             location.bytes += bytes;
         }
     }
@@ -337,6 +337,12 @@ impl ShuffleState {
         outcome
     }
 
+    /// Seals every location as it is, for a commit that comes after a restart. Returns how many took batches until now.
+    pub fn seal_all(&mut self) -> usize {
+        let open = self.locations.values_mut().filter(|location| location.phase != Phase::Sealed);
+        open.map(|location| location.phase = Phase::Sealed).count()
+    }
+
     /// Forgets locations; the driver drops what the slots hold. Locations that are not here count as gone.
     pub fn destroy(&mut self, files: impl IntoIterator<Item = FileName>) -> Vec<Slot> {
         let gone = files.into_iter().filter_map(|file| self.locations.remove(&file));
@@ -346,6 +352,11 @@ impl ShuffleState {
     /// The slot of a location, open or sealed.
     pub fn find(&self, file: FileName) -> Option<Slot> {
         Some(self.locations.get(&file)?.slot)
+    }
+
+    /// Bytes of the batches of a location.
+    pub fn bytes(&self, file: FileName) -> u64 {
+        self.locations.get(&file).map_or(0, |location| location.bytes)
     }
 
     /// Whether a location is committed.
@@ -605,6 +616,23 @@ mod tests {
             Commit { primaries: vec![LocationId::new(0, 1), LocationId::new(1, 0)], ..commit(&[], &[]) };
         assert_eq!(state.commit(&moved).committed, [primary(0, 1)]);
         assert_eq!(state.open_locations(), 0);
+    }
+
+    #[test]
+    fn what_is_sealed_for_a_restart_waits_for_its_commit() {
+        let mut state = ShuffleState::default();
+        let wanted = [0, 1, 2].map(|id| reservation(primary(id, 0), 1 << 30, SplitMode::Soft));
+        state.reserve(None, &wanted, CALM, 10).unwrap();
+        push(&mut state, primary(0, 0), 0, 10).unwrap();
+        push(&mut state, primary(1, 0), 0, 10).unwrap();
+        state.commit(&commit(&[1], &[]));
+        assert_eq!((state.seal_all(), state.open_locations(), state.seal_all()), (2, 0, 0));
+        assert_eq!(
+            push(&mut state, primary(0, 0), 0, 1),
+            Err(Refusal::HardSplit),
+            "no map is known to have ended"
+        );
+        assert_eq!(state.commit(&commit(&[0, 2], &[0])).committed, [primary(0, 0)]);
     }
 
     #[derive(Debug, Clone)]

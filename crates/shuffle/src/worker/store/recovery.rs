@@ -207,7 +207,7 @@ impl Store {
         contents.segments = found.segments;
         for (file, (seal, runs)) in whole {
             contents.order = contents.order.or(seal.order);
-            let copy = LocationCopy::recovered(file, seal.life, runs, self.memory());
+            let copy = LocationCopy::recovered(file, seal.life, runs, &key.application, self.memory());
             let slot = contents.state.restore(file, copy.index().bytes(), seal.replicated);
             contents.copies.insert(slot, copy);
         }

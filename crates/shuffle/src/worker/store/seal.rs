@@ -139,11 +139,17 @@ impl Store {
 
 impl Contents {
     /// Whether a restarted worker would not find something that is completely on disk, or would read it differently. A
-    /// shuffle without files needs no seals, unless the worker is about to stop.
+    /// shuffle without files needs no seals, unless it is to be durable.
     pub(super) fn wants_seals(&self) -> bool {
         let has_files = !self.segments.is_empty();
         let has_news = || has_files && *self.state.winners() != self.winners_on_disk;
-        !self.gone && (has_files || self.stopping) && (has_news() || self.has_unsealed())
+        !self.gone && (has_files || self.is_durable) && (has_news() || self.has_unsealed())
+    }
+
+    /// Whether every committed location is on disk where a restart finds it.
+    pub(super) fn is_wholly_written(&self) -> bool {
+        self.sealed_slots()
+            .all(|(_, slot)| self.copies.get(&slot).is_some_and(LocationCopy::is_sealed_on_disk))
     }
 
     /// Whether a write may have left something to seal.
@@ -174,7 +180,7 @@ impl Contents {
         })
     }
 
-    fn sealed_slots(&self) -> impl Iterator<Item = (FileName, Slot)> + '_ {
+    pub(super) fn sealed_slots(&self) -> impl Iterator<Item = (FileName, Slot)> + '_ {
         self.state.slots().filter(|(file, _)| self.state.is_sealed(*file))
     }
 }
