@@ -1,0 +1,111 @@
+//! Goal: a server of which a part has panicked does not live on: its process ends, with a message and code 1, and a master
+//! that is started again has what it had acknowledged.
+//!
+//! Method: each scene is a process of its own, which is this program once more: a master, a worker and a client that does
+//! what reaches the failpoint. The same scene without a failpoint goes through to its end.
+
+#![allow(clippy::unwrap_used)] // what helps a test fails it
+
+mod cluster;
+
+use std::path::Path;
+
+use cluster::{Cluster, SOFT_1G, jvm, primary};
+use yeoul_shuffle::ids::{LocationId, ShuffleKey};
+use yeoul_shuffle::{master, wire::proto};
+use yeoul_simulation::{Child, Ended};
+
+/// The directory of the master of a scene, in the environment of its process.
+const DIR: &str = "YEOUL_TEST_SCENE_DIR";
+
+/// Names the fault of a scene.
+const FAILPOINTS: &str = "YEOUL_FAILPOINTS";
+
+/// What a process that comes to the end of its scene exits with: no other way to end does.
+const LIVES: i32 = 42;
+
+fn play(dir: &Path, failpoint: &str) -> Ended {
+    Child::run(Child::command("scene").env(DIR, dir).env(FAILPOINTS, failpoint)).unwrap()
+}
+
+fn dies(failpoint: &str, what: &str) {
+    let dir = tempfile::tempdir().unwrap();
+    let played = play(dir.path(), failpoint);
+    let said = &played.stderr;
+    assert_eq!(played.status.code(), Some(1), "{failpoint}: {said}");
+    // The first that is said is that the fault has happened.
+    assert!(said.contains(&format!("failpoint {failpoint}\n")), "{said}");
+    assert!(said.contains(&format!("error: {what}\nhint: ")), "{failpoint}: {said}");
+    let again = play(dir.path(), "");
+    assert_eq!(again.status.code(), Some(LIVES), "{}", again.stderr);
+}
+
+#[test]
+fn nothing_dies_without_a_fault() {
+    let dir = tempfile::tempdir().unwrap();
+    let played = play(dir.path(), "");
+    let said = &played.stderr;
+    assert_eq!(played.status.code(), Some(LIVES), "{said}");
+    assert!(!said.contains("error: "), "{said}");
+}
+
+#[test]
+fn the_ticker_of_a_master() {
+    dies("master-tick", "the master's ticker panicked: failpoint master-tick");
+}
+
+#[test]
+fn a_connection_while_the_master_decides() {
+    dies("master-request-slots", "the master's state was left half changed by a panic in a decision");
+}
+
+#[test]
+fn a_task_of_a_worker() {
+    dies("worker-governor", "the worker's governor panicked: failpoint worker-governor");
+}
+
+#[test]
+fn a_connection_while_a_worker_decides() {
+    dies(
+        "worker-reserve",
+        "the state of a shuffle on this worker was left half changed by a panic in a decision",
+    );
+}
+
+#[test]
+fn a_job_of_a_worker() {
+    dies("worker-spill", "the worker's spiller panicked: failpoint worker-spill");
+}
+
+/// Not a test of its own: what the other processes do.
+#[test]
+fn scene() {
+    let Some(dir) = std::env::var_os(DIR) else { return };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let options = master::Options { dir: Some(dir.into()), ..master::Options::embedded() };
+        let cluster = Cluster::start_with(options, 1, 64 << 20).await;
+        let key = ShuffleKey::new("app", 1);
+        let request = proto::RequestSlots {
+            application_id: key.application.to_string(),
+            shuffle_id: key.shuffle.0,
+            partition_id_list: vec![0],
+            hostname: "here".to_owned(),
+            ..Default::default()
+        };
+        let granted: proto::RequestSlotsResponse = cluster.ask_master(&request).await.unwrap();
+        assert_eq!(granted.status, 0);
+        let location = primary(cluster.id(0), 0);
+        assert_eq!(cluster.reserve(&key, &[location], SOFT_1G).await, 0);
+        // More than the memory, so that some of it is spilled.
+        let payload = "x".repeat(1 << 20);
+        for number in 0..100 {
+            let pushed = cluster.push(0, &key, LocationId::new(0, 0), &jvm(0, 0, number, &payload)).await;
+            assert!(pushed.is_ok(), "{pushed:?}");
+        }
+        if std::env::var(FAILPOINTS).is_ok_and(|points| !points.is_empty()) {
+            std::future::pending::<()>().await; // until the fault has happened
+        }
+        std::process::exit(LIVES);
+    });
+}
