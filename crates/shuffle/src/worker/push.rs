@@ -482,7 +482,11 @@ mod tests {
             }
             pushed[0] += IN_A_FRAME;
         }
-        assert!(node.pressure(&Party::pushes(&many_key.application)).exhausted, "{pushed:?}");
+        let has_its_part = |key: &ShuffleKey| {
+            let party = Party::pushes(&key.application);
+            node.store.memory().has_its_part_of_fixed(&party)
+        };
+        assert!(has_its_part(&many_key) && !has_its_part(&few_key), "{pushed:?}");
         for map in 0..50 {
             assert_eq!(push(&few_key, map, 10, 1_000).await, 0, "{map}");
             pushed[1] += 10;
