@@ -18,6 +18,7 @@
 //! - `options`: [`Options`], what a session is started with; `settings`: the engine settings that follow from them.
 //! - `error`: [`Error`], with the [`Place`] in the SQL text; `suggest`: the similar name in its hint.
 //! - `progress`: [`Progress`], how far a query is.
+//! - `planning`: a statement's plan, beyond what DataFusion's planner does by itself.
 //! - `reading`: statements that DataFusion misreads, or that would fill the stack; `replaced_table`: puts a table back if its
 //!   replacement fails.
 //! - `clauses`: every clause of a statement is honoured or refused; `changes`: `DELETE` and `UPDATE`.
@@ -44,6 +45,7 @@ mod operators;
 mod optimizer;
 mod options;
 pub mod output;
+mod planning;
 mod progress;
 mod reading;
 mod replaced_table;

@@ -32,7 +32,7 @@ pub(crate) struct Questions {
 #[derive(Clone, Debug)]
 enum Question {
     /// Which of the columns an item stands for.
-    Item(SelectItem),
+    Item(Box<SelectItem>),
     /// Whether two tables have a common column. Whether the right one is a single table.
     Common { is_single: bool },
 }
@@ -43,10 +43,18 @@ impl Questions {
         self.open.len()
     }
 
+    /// Whether an item that stands for the columns of one table waits.
+    pub(crate) fn has_table(&self) -> bool {
+        self.open
+            .iter()
+            .flatten()
+            .any(|open| matches!(open, Question::Item(SelectItem::QualifiedWildcard(..))))
+    }
+
     /// Takes an item out of a `SELECT`, until its columns are known.
     pub(super) fn about_columns(&mut self, item: &mut SelectItem) {
         let mark = self.mark();
-        self.open.push(Some(Question::Item(item.clone())));
+        self.open.push(Some(Question::Item(Box::new(item.clone()))));
         *item = SelectItem::UnnamedExpr(mark);
     }
 
@@ -74,7 +82,7 @@ impl Questions {
         let question = self.open.get_mut(number).and_then(Option::take);
         let Some(question) = question else { return Ok(false) };
         let answer = match question {
-            Question::Item(item) => Answer::Item(decided(item, valid_fields)?),
+            Question::Item(item) => Answer::Item(Box::new(decided(*item, valid_fields)?)),
             Question::Common { is_single } => {
                 if !has_common(valid_fields, is_single) {
                     return Err(Clause::NaturalNothing.error());
@@ -88,7 +96,7 @@ impl Questions {
 }
 
 enum Answer {
-    Item(SelectItem),
+    Item(Box<SelectItem>),
     Natural,
 }
 
@@ -134,7 +142,7 @@ impl VisitorMut for PutBack {
             Answer::Item(answer) => {
                 for item in &mut select.projection {
                     if matches!(item, SelectItem::UnnamedExpr(mark) if self.is_mark(mark)) {
-                        *item = answer.clone();
+                        *item = answer.as_ref().clone();
                     }
                 }
             }

@@ -24,6 +24,14 @@ impl Walk<'_> {
         absent(global, Clause::GlobalJoin)?;
         self.table_factor(relation)?;
         match join_operator {
+            // `planning::merged_join` refuses one without a common column.
+            JoinOperator::Join(JoinConstraint::Natural)
+            | JoinOperator::Inner(JoinConstraint::Natural)
+            | JoinOperator::Left(JoinConstraint::Natural)
+            | JoinOperator::LeftOuter(JoinConstraint::Natural)
+            | JoinOperator::Right(JoinConstraint::Natural)
+            | JoinOperator::RightOuter(JoinConstraint::Natural)
+            | JoinOperator::FullOuter(JoinConstraint::Natural) => Ok(()),
             JoinOperator::Join(constraint)
             | JoinOperator::Inner(constraint)
             | JoinOperator::Left(constraint)

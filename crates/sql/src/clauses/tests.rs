@@ -63,7 +63,7 @@ fn example(clause: Clause) -> (&'static str, &'static str) {
         Clause::SampleBucket => ("hive", "SELECT a FROM t TABLESAMPLE (BUCKET 1 OUT OF 4)"),
         Clause::GlobalJoin => ("clickhouse", "SELECT a FROM t GLOBAL JOIN u ON a = c"),
         Clause::JoinWithoutCondition => generic("SELECT a FROM t JOIN u"),
-        Clause::NaturalNothing => generic("SELECT a FROM t NATURAL JOIN u"),
+        Clause::NaturalNothing => generic("SELECT a FROM t NATURAL LEFT SEMI JOIN u"),
         Clause::TrimCharacters => ("snowflake", "SELECT trim('x', 'a', 'b')"),
         Clause::IntervalUnit => generic("SELECT interval '3'"),
         Clause::LambdaTypes => ("databricks", "SELECT array_transform([1], (x INT) -> x)"),

@@ -160,7 +160,10 @@ impl VisitorMut for WithoutCasts {
     type Break = Infallible;
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Infallible> {
-        if let Expr::Cast { expr: inner, .. } | Expr::Nested(inner) = expr {
+        if let Expr::Cast { expr: inner, .. }
+        | Expr::AtTimeZone { timestamp: inner, .. }
+        | Expr::Nested(inner) = expr
+        {
             *expr = take(inner);
         }
         ControlFlow::Continue(())
