@@ -27,7 +27,7 @@ impl<K> Default for Expiring<K> {
 }
 
 impl<K: Ord + Clone> Expiring<K> {
-    /// Removes a key; the last removal counts. Returns the key that has to go for it, if there are too many.
+    /// Remembers that a key was removed; the last removal counts. Returns the key that has to go for it, if there are too many.
     pub(super) fn remove(&mut self, now: Duration, key: K) -> Option<K> {
         self.restore(&key);
         self.numbers.insert(key.clone(), self.next);
