@@ -18,9 +18,10 @@
 //!
 //! - [`world`]: the steps and the end; [`scene`]: the processes' lives, on the time, the randomness and
 //!   the network of `yeoul-simulation`; [`tally`], [`message`].
-//! - [`master`] (and [`journal`]), [`worker`], [`application`] (and [`job`], [`reader`]): the processes.
+//! - [`master`] (and [`journal`]), [`worker`] (and [`held`]), [`application`] (and [`job`], [`reader`]): the processes.
 
 mod application;
+mod held;
 mod job;
 mod journal;
 mod master;
