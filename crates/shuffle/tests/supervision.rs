@@ -21,6 +21,9 @@ const DIR: &str = "YEOUL_TEST_SCENE_DIR";
 /// Names the fault of a scene.
 const FAILPOINTS: &str = "YEOUL_FAILPOINTS";
 
+/// The memory of the worker, in bytes: far more than its process needs besides batches, whatever it was compiled for.
+const MEMORY: u64 = 128 << 20;
+
 /// What a process that comes to the end of its scene exits with: no other way to end does.
 const LIVES: i32 = 42;
 
@@ -84,7 +87,7 @@ fn scene() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let options = master::Options { dir: Some(dir.into()), ..master::Options::embedded() };
-        let cluster = Cluster::start_with(options, 1, 64 << 20).await;
+        let cluster = Cluster::start_with(options, 1, MEMORY).await;
         let key = ShuffleKey::new("app", 1);
         let request = proto::RequestSlots {
             application_id: key.application.to_string(),
@@ -99,7 +102,7 @@ fn scene() {
         assert_eq!(cluster.reserve(&key, &[location], SOFT_1G).await, 0);
         // More than the memory, so that some of it is spilled.
         let payload = "x".repeat(1 << 20);
-        for number in 0..100 {
+        for number in 0..(2 * MEMORY >> 20) as i32 {
             let pushed = cluster.push(0, &key, LocationId::new(0, 0), &jvm(0, 0, number, &payload)).await;
             assert!(pushed.is_ok(), "{pushed:?}");
         }
