@@ -9,10 +9,12 @@
 mod cluster;
 
 use std::path::Path;
+use std::time::Duration;
 
-use cluster::{Cluster, SOFT_1G, jvm, primary};
+use cluster::{Cluster, SOFT_1G, WITHIN, jvm, primary};
 use yeoul_shuffle::ids::{LocationId, ShuffleKey};
-use yeoul_shuffle::{master, wire::proto};
+use yeoul_shuffle::master;
+use yeoul_shuffle::wire::{Status, proto};
 use yeoul_simulation::{Child, Ended};
 
 /// The directory of the master of a scene, in the environment of its process.
@@ -96,8 +98,18 @@ fn scene() {
             hostname: "here".to_owned(),
             ..Default::default()
         };
-        let granted: proto::RequestSlotsResponse = cluster.ask_master(&request).await.unwrap();
-        assert_eq!(granted.status, 0);
+        // The worker may not have registered yet.
+        let granted = async {
+            loop {
+                let granted: proto::RequestSlotsResponse = cluster.ask_master(&request).await.unwrap();
+                match granted.status {
+                    0 => break,
+                    status => assert_eq!(status, Status::WorkerExcluded.code()),
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(WITHIN, granted).await.expect("there are slots");
         let location = primary(cluster.id(0), 0);
         assert_eq!(cluster.reserve(&key, &[location], SOFT_1G).await, 0);
         // More than the memory, so that some of it is spilled.
