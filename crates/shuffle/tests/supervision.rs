@@ -9,10 +9,12 @@
 mod cluster;
 
 use std::path::Path;
+use std::time::Duration;
 
-use cluster::{Cluster, SOFT_1G, jvm, primary};
+use cluster::{Cluster, SOFT_1G, WITHIN, jvm, primary};
 use yeoul_shuffle::ids::{LocationId, ShuffleKey};
-use yeoul_shuffle::{master, wire::proto};
+use yeoul_shuffle::master;
+use yeoul_shuffle::wire::{Status, proto};
 use yeoul_simulation::{Child, Ended};
 
 /// The directory of the master of a scene, in the environment of its process.
@@ -20,6 +22,9 @@ const DIR: &str = "YEOUL_TEST_SCENE_DIR";
 
 /// Names the fault of a scene.
 const FAILPOINTS: &str = "YEOUL_FAILPOINTS";
+
+/// The memory of the worker, in bytes: far more than its process needs besides batches, whatever it was compiled for.
+const MEMORY: u64 = 128 << 20;
 
 /// What a process that comes to the end of its scene exits with: no other way to end does.
 const LIVES: i32 = 42;
@@ -84,7 +89,7 @@ fn scene() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let options = master::Options { dir: Some(dir.into()), ..master::Options::embedded() };
-        let cluster = Cluster::start_with(options, 1, 64 << 20).await;
+        let cluster = Cluster::start_with(options, 1, MEMORY).await;
         let key = ShuffleKey::new("app", 1);
         let request = proto::RequestSlots {
             application_id: key.application.to_string(),
@@ -93,13 +98,23 @@ fn scene() {
             hostname: "here".to_owned(),
             ..Default::default()
         };
-        let granted: proto::RequestSlotsResponse = cluster.ask_master(&request).await.unwrap();
-        assert_eq!(granted.status, 0);
+        // The worker may not have registered yet.
+        let granted = async {
+            loop {
+                let granted: proto::RequestSlotsResponse = cluster.ask_master(&request).await.unwrap();
+                match granted.status {
+                    0 => break,
+                    status => assert_eq!(status, Status::WorkerExcluded.code()),
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(WITHIN, granted).await.expect("there are slots");
         let location = primary(cluster.id(0), 0);
         assert_eq!(cluster.reserve(&key, &[location], SOFT_1G).await, 0);
         // More than the memory, so that some of it is spilled.
         let payload = "x".repeat(1 << 20);
-        for number in 0..100 {
+        for number in 0..(2 * MEMORY >> 20) as i32 {
             let pushed = cluster.push(0, &key, LocationId::new(0, 0), &jvm(0, 0, number, &payload)).await;
             assert!(pushed.is_ok(), "{pushed:?}");
         }
