@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use yeoul_base::failpoint;
 
 use super::index::Index;
 use super::memory::Party;
@@ -134,6 +135,7 @@ impl ControlService {
         }
         let reserved = self.node.store.with_shuffle(&key, |contents| {
             contents.state.reserve(driver, &reservations, pressure, LOCATIONS_MAX)?;
+            failpoint("worker-reserve");
             contents.charge_slots();
             contents.wants_map_bitmap |= request.range_read_filter;
             if let Ok(timeout_ms @ 1..) = u64::try_from(request.push_data_timeout) {
@@ -567,7 +569,6 @@ mod tests {
         assert_eq!(ask(&control, &["0-0", "1-0"]).await, (0, of("0-0"), none.clone()), "and the empty one");
         assert!(shuffle.lock().state.find(at(2)).is_none());
         // Where no disk takes it, it is not called committed.
-        let other = LocationId::new(3, 1);
         let moved = FileName { location: LocationId::new(3, 1), mode: Mode::Primary };
         let wanted = [Reservation { file: moved, peer: None, split: SplitPolicy::default() }];
         shuffle.lock().state.reserve(None, &wanted, Pressure::default(), 9).unwrap();

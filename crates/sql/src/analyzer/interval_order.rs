@@ -5,8 +5,6 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Column, DFSchema, DataFusionError, JoinConstraint, Result, ScalarValue};
-use datafusion::functions_aggregate::count::Count;
-use datafusion::functions_aggregate::min_max::{Max, Min};
 use datafusion::logical_expr::expr::{AggregateFunction, ScalarFunction, Sort, WindowFunction};
 use datafusion::logical_expr::utils::grouping_set_to_exprlist;
 use datafusion::logical_expr::{
@@ -210,7 +208,7 @@ fn aggregated(call: &mut AggregateFunction, columns: &DFSchema) -> Result<()> {
         return Ok(());
     }
     if params.distinct {
-        let is_count = call.func.inner().downcast_ref::<Count>().is_some();
+        let is_count = call.func.name() == "count";
         params.args = distinct(mem::take(&mut params.args), is_count, columns)?;
     }
     Ok(())
@@ -224,7 +222,7 @@ fn framed(call: &mut WindowFunction, columns: &DFSchema) -> Result<()> {
     if let Some(extreme) = extreme(function, &params.args, columns)? {
         call.fun = WindowFunctionDefinition::AggregateUDF(Arc::new(AggregateUDF::from(extreme)));
     } else if params.distinct {
-        let is_count = function.inner().downcast_ref::<Count>().is_some();
+        let is_count = function.name() == "count";
         params.args = distinct(mem::take(&mut params.args), is_count, columns)?;
     }
     Ok(())
@@ -236,9 +234,10 @@ fn extreme(
     arguments: &[Expr],
     columns: &DFSchema,
 ) -> Result<Option<IntervalExtreme>> {
-    let extreme = match function.inner() {
-        inner if inner.downcast_ref::<Min>().is_some() => IntervalExtreme::Min,
-        inner if inner.downcast_ref::<Max>().is_some() => IntervalExtreme::Max,
+    // By name: under a memory limit functions are wrapped.
+    let extreme = match function.name() {
+        "min" => IntervalExtreme::Min,
+        "max" => IntervalExtreme::Max,
         _ => return Ok(None),
     };
     let [of] = arguments else { return Ok(None) };

@@ -12,7 +12,8 @@
 //! - [`same_names`]: columns of one `SELECT` that DataFusion would call the same;
 //! - [`scopes`]: the tables that a column's name may be of;
 //! - [`tables_alike`]: tables of one name in several schemas;
-//! - [`time_zones`]: `AT TIME ZONE`.
+//! - [`time_zones`]: `AT TIME ZONE`;
+//! - [`wide_integers`]: integers with more digits than 64 bits hold.
 
 mod ambiguous;
 mod cast_keys;
@@ -27,6 +28,7 @@ pub(crate) mod same_names;
 pub(crate) mod scopes;
 pub(crate) mod tables_alike;
 mod time_zones;
+mod wide_integers;
 
 use std::convert::Infallible;
 use std::ops::ControlFlow;
@@ -58,6 +60,7 @@ pub(crate) fn read(sql: &str, state: &SessionState) -> Result<Statement> {
     let read = intervals::singular(sql, &tokens);
     let mut statement = state.sql_to_statement(&materialized::blank(&read, &tokens), name)?;
     numbers::check(&tokens)?;
+    wide_integers::check(&tokens)?;
     let mut corrections = Corrections { is_generic: name == &Dialect::Generic };
     match walk(&mut statement, &mut corrections) {
         ControlFlow::Continue(()) => Ok(statement),
@@ -141,6 +144,7 @@ impl VisitorMut for Corrections {
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
         precedence::loosen(expr);
+        wide_integers::make_decimal(expr);
         match self.checked(expr) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => ControlFlow::Break(error),

@@ -23,7 +23,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message as _;
 
 use super::super::record::{LIVES_MAX, LifeId, PROPERTIES_MAX, Record, User};
-use super::super::shuffle_run::ShuffleRun;
+use super::super::state::ShuffleRun;
 use crate::ids::{ShuffleId, ShuffleKey, WorkerId};
 use crate::wire::DecodeError;
 use crate::wire::journal as proto;
