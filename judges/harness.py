@@ -1,4 +1,5 @@
-"""What judges share: the binary, the cache of clients, virtual environments, free ports, and cleaning up when a judge ends."""
+"""What judges share: the binary, the cache of clients, virtual environments, free ports, servers that they start and kill, and
+cleaning up when a judge ends."""
 
 import collections.abc
 import contextlib
@@ -10,7 +11,9 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
+import urllib.request
 
 # By default Python ends at SIGTERM without running `finally` and `with`, and leaves servers behind.
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
@@ -86,3 +89,109 @@ def free_ports(count: int) -> list[int]:
         _given.add(port)
         found.append(port)
     return found
+
+
+def page(port, path: str) -> str:
+    """A server's answer to an HTTP request."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+        return answer.read().decode()
+
+
+class Process:
+    """One server. It keeps its command line, so that it can be restarted as the same one. Nobody may answer at `port`, if it has
+    one, once it is dead."""
+
+    def __init__(self, name: str, command_line: list[str], log: pathlib.Path, http_port: int, port: int | None = None):
+        self.name, self.command_line, self.log, self.process = name, command_line, log, None
+        self.http_port, self.port = http_port, port
+        self.start()
+
+    def start(self):
+        with open(self.log, "ab") as log:
+            self.log_start = log.seek(0, os.SEEK_END)
+            # Judges read some of what servers say at this level.
+            environment = os.environ | {"YEOUL_LOG": "info"}
+            self.process = subprocess.Popen(self.command_line, stdout=log, stderr=log, env=environment)
+        self.was_ended = False
+
+    def kill(self):
+        """kill -9, and proof that it is dead."""
+        self.was_ended = True
+        self.process.send_signal(signal.SIGKILL)
+        assert self.process.wait() == -signal.SIGKILL, f"{self.name} had ended before it was killed, see {self.log}"
+        # The process may only have been a wrapper of the server.
+        with socket.socket() as probe:
+            is_gone = self.port is None or probe.connect_ex(("127.0.0.1", self.port)) != 0
+            assert is_gone, f"{self.name} lives on: port {self.port} answers after kill -9"
+
+    def stop(self, within: float = 60):
+        """A graceful stop."""
+        self.was_ended = True
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(within)
+
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def crashed(self) -> bool:
+        """Whether it has ended, and no judge has ended it."""
+        return not self.alive() and not self.was_ended
+
+    def option(self, name: str) -> str:
+        """The value of an option on its command line."""
+        return self.command_line[self.command_line.index(name) + 1]
+
+    def said(self) -> str:
+        """Its log since it was last started."""
+        return self.log.read_bytes()[self.log_start :].decode()
+
+    def rss(self) -> int:
+        """Resident bytes now."""
+        fields = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(fields.split("VmRSS:")[1].split()[0]) * 1024
+
+    def rss_max(self) -> int:
+        """The most resident bytes ever."""
+        fields = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(fields.split("VmHWM:")[1].split()[0]) * 1024
+
+    def cpu_seconds(self) -> float:
+        fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(") ", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+class Servers:
+    """Servers in a new folder, which stays if something fails; use it with `with`."""
+
+    def __init__(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="yeoul-judge-", dir=os.environ.get("YEOUL_JUDGE_TMP")))
+
+    def servers(self) -> list[Process]:
+        """All of them."""
+        raise NotImplementedError
+
+    def print_use(self):
+        for server in self.servers():
+            print(f"{server.name}: {server.rss_max() >> 20} MiB at most, {server.cpu_seconds():.1f} CPU-s")
+
+    def check_that_none_crashed(self):
+        """Ends the judge if a server has ended that no judge has ended."""
+        crashed = [server.name for server in self.servers() if server.crashed()]
+        if crashed:
+            raise SystemExit(f"crashed: {', '.join(crashed)}")
+
+    def kill(self):
+        for server in self.servers():
+            if server.alive():
+                server.process.kill()
+                server.process.wait()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        self.kill()
+        if kind is None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        else:
+            print(f"logs: {self.folder}")

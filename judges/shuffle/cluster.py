@@ -2,19 +2,13 @@
 
 import json
 import os
-import pathlib
 import shlex
 import re
-import shutil
-import signal
-import socket
-import subprocess
-import tempfile
 import time
-import urllib.request
 
 import fetch  # noqa: F401 (it finds `harness`)
-from harness import binary, free_ports, wait_until
+import harness
+from harness import Process, binary, free_ports, page, wait_until
 
 
 # What workers count if they could not do what a client asked of them. Clients try again, so that answers stay right.
@@ -27,79 +21,11 @@ def command() -> list[str]:
     return shlex.split(whole) if whole else [binary(), "shuffle"]
 
 
-def page(port, path: str) -> str:
-    """A server's answer to an HTTP request."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
-        return answer.read().decode()
-
-
-class Process:
-    """One server. It keeps its command line, so that it can be restarted as the same one."""
-
-    def __init__(self, name: str, command_line: list[str], log: pathlib.Path, http_port: int):
-        self.name, self.command_line, self.log, self.process = name, command_line, log, None
-        self.http_port = http_port
-        self.start()
-
-    def start(self):
-        with open(self.log, "ab") as log:
-            self.log_start = log.seek(0, os.SEEK_END)
-            # Judges read some of what servers say at this level.
-            environment = os.environ | {"YEOUL_LOG": "info"}
-            self.process = subprocess.Popen(self.command_line, stdout=log, stderr=log, env=environment)
-        self.was_ended = False
-
-    def kill(self):
-        """kill -9, and proof that it is dead."""
-        self.was_ended = True
-        self.process.send_signal(signal.SIGKILL)
-        assert self.process.wait() == -signal.SIGKILL, f"{self.name} had ended before it was killed, see {self.log}"
-        # The process may only have been a wrapper of the server.
-        port = int(self.option("--port" if "--port" in self.command_line else "--rpc-port"))
-        with socket.socket() as probe:
-            assert probe.connect_ex(("127.0.0.1", port)) != 0, f"{self.name} lives on: port {port} answers after kill -9"
-
-    def stop(self, within: float = 60):
-        """A graceful stop."""
-        self.was_ended = True
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(within)
-
-    def alive(self) -> bool:
-        return self.process.poll() is None
-
-    def crashed(self) -> bool:
-        """Whether it has ended, and no judge has ended it."""
-        return not self.alive() and not self.was_ended
-
-    def option(self, name: str) -> str:
-        """The value of an option on its command line."""
-        return self.command_line[self.command_line.index(name) + 1]
-
-    def said(self) -> str:
-        """Its log since it was last started."""
-        return self.log.read_bytes()[self.log_start :].decode()
-
-    def rss(self) -> int:
-        """Resident bytes now."""
-        fields = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
-        return int(fields.split("VmRSS:")[1].split()[0]) * 1024
-
-    def rss_max(self) -> int:
-        """The most resident bytes ever."""
-        fields = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
-        return int(fields.split("VmHWM:")[1].split()[0]) * 1024
-
-    def cpu_seconds(self) -> float:
-        fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(") ", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-class Servers:
-    """A master and workers in a new folder; use it with `with`."""
+class Servers(harness.Servers):
+    """A master and workers."""
 
     def __init__(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="yeoul-judge-", dir=os.environ.get("YEOUL_JUDGE_TMP")))
+        super().__init__()
         port, self.http_port = free_ports(2)
         self.endpoint, self.port = f"127.0.0.1:{port}", port
         self.workers = []
@@ -139,26 +65,6 @@ class Servers:
     def servers(self) -> list[Process]:
         return [self.master, *self.workers]
 
-    def print_use(self):
-        for server in self.servers():
-            print(f"{server.name}: {server.rss_max() >> 20} MiB at most, {server.cpu_seconds():.1f} CPU-s")
-
-    def __enter__(self):
-        return self
-
-    def kill(self):
-        for server in self.servers():
-            if server.alive():
-                server.process.kill()
-                server.process.wait()
-
-    def __exit__(self, kind, *_):
-        self.kill()
-        if kind is None:
-            shutil.rmtree(self.folder, ignore_errors=True)
-        else:
-            print(f"logs: {self.folder}")
-
 
 class Cluster(Servers):
     """Our servers."""
@@ -171,6 +77,7 @@ class Cluster(Servers):
             + ["--dir", f"{self.folder}/master", *master_arguments],
             self.folder / "master.log",
             self.http_port,
+            self.port,
         )
         for index in range(workers):
             rpc, fetch, replicate, http, *push = free_ports(12)
@@ -180,7 +87,7 @@ class Cluster(Servers):
             folder = dirs[index] if dirs else f"{self.folder}/worker-{index}"
             line = [*command(), "worker", "--host", "127.0.0.1", "--master", self.endpoint, "--dir", folder]
             line += ["--memory", memory, *map(str, ports), *worker_arguments]
-            self.workers.append(Process(f"worker-{index}", line, self.folder / f"worker-{index}.log", http))
+            self.workers.append(Process(f"worker-{index}", line, self.folder / f"worker-{index}.log", http, rpc))
         self.wait_for_workers(workers)
 
     def get(self, path: str):
@@ -199,9 +106,7 @@ class Cluster(Servers):
 
     def check_that_nothing_failed(self):
         """Ends the judge if a server crashed or a request failed: a client's second try may have hidden it."""
-        crashed = [server.name for server in self.servers() if server.crashed()]
-        if crashed:
-            raise SystemExit(f"crashed: {', '.join(crashed)}")
+        self.check_that_none_crashed()
         counts = {(worker.name, name): self.count(worker, name) for worker in self.workers for name in FAILURES}
         failed = [f"{name} of {worker} is {count:g}" for (worker, name), count in counts.items() if count]
         if failed:

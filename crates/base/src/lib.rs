@@ -7,6 +7,7 @@
 //! - [`ReportFile`]: the file that a long run writes its report to.
 //! - [`raise_file_limit`]: as many open files as the system allows; [`process`]: CPU time and open files of this process.
 //! - [`is_in_memory`]: whether a folder's files are kept in memory.
+//! - [`failpoint`]: where a test has a process die.
 //! - [`SplitMix`]: numbers from a seed; [`quantile`]: medians and percentiles of measurements.
 //!
 //! ```
@@ -22,6 +23,7 @@
 mod byte_size;
 mod error;
 mod error_kind;
+mod failpoint;
 mod file_limit;
 mod in_memory;
 mod machine_memory;
@@ -36,6 +38,7 @@ mod split_mix;
 pub use byte_size::{ByteSize, ParseByteSizeError};
 pub use error::{Error, Result};
 pub use error_kind::ErrorKind;
+pub use failpoint::failpoint;
 pub use file_limit::raise_file_limit;
 pub use in_memory::is_in_memory;
 pub use machine_memory::machine_memory;

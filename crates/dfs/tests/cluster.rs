@@ -13,8 +13,8 @@ use yeoul_dfs::local::{Cluster, Options};
 use yeoul_dfs::rpc::{CallError, Client};
 use yeoul_dfs::wire::checksum::Chunking;
 use yeoul_dfs::wire::packet::{Header, PREFIX_BYTES, Prefix};
-use yeoul_dfs::wire::proto::hdfs::{ExtendedBlock, LocatedBlock, Permission};
 use yeoul_dfs::wire::proto::namenode as calls;
+use yeoul_dfs::wire::proto::shared::{ExtendedBlock, LocatedBlock, Permission};
 use yeoul_dfs::wire::proto::transfer::{
     BaseHeader, ClientHeader, ClientReadStatus, PipelineAck, ReadBlock, Response, WriteBlock,
 };
@@ -501,6 +501,7 @@ async fn bad_input_ends_its_connection_and_costs_nobody_else_anything() {
 async fn a_directory_serves_one_process_and_one_cluster() {
     let dir = tempfile::tempdir().unwrap();
     let cluster = start(dir.path(), 1).await;
+    wait_for_nodes(&mut connect(cluster.address()).await, 1).await;
     let taken = |options: Options| async {
         match Cluster::start(options).await {
             Ok(_) => panic!("a directory is used twice"),

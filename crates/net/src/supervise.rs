@@ -4,7 +4,8 @@
 //! what it promises is not kept. A decision that panicked half way has changed state of which the journal knows nothing.
 //! In both cases the process ends with a message and exit code 1; its restart goes on from what is on disk.
 //!
-//! - [`Supervisor`]: tasks that must live; [`must_not_panic`] for work on other threads.
+//! - [`Supervisor`]: tasks that must live; [`outcome`] of the tasks that those spawn; [`must_not_panic`] for work on other
+//!   threads.
 //! - [`DecisionLock`]: a lock around state that is changed before it is kept.
 
 use std::any::Any;
@@ -12,12 +13,12 @@ use std::fmt::{self, Display};
 use std::future::{Future, poll_fn};
 use std::io::{self, Write};
 use std::ops::{Deref, DerefMut};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::pin;
 use std::sync::{Mutex, MutexGuard};
 use std::thread;
 
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, JoinError};
 
 /// The process's exit code when a part of it has died.
 const EXIT_CODE: i32 = 1;
@@ -54,6 +55,19 @@ impl Supervisor {
         });
     }
 
+    /// Spawns a task that waits for the failure of something that must live, and says why it failed: the process ends then.
+    pub fn watch<W: Display>(
+        &mut self,
+        what: &'static str,
+        failure: impl Future<Output = W> + Send + 'static,
+    ) {
+        let server = self.server;
+        self.run(what, async move {
+            let why = failure.await;
+            end_process(&format!("the {server}'s {what}"), &format!("has failed: {why}"))
+        });
+    }
+
     /// Spawns a task that ends when its work is done: the process ends if it panics.
     pub fn run(&mut self, task: &'static str, work: impl Future<Output = ()> + Send + 'static) {
         let server = self.server;
@@ -73,6 +87,16 @@ impl Supervisor {
 impl Drop for Supervisor {
     fn drop(&mut self) {
         self.tasks.iter().for_each(AbortHandle::abort);
+    }
+}
+
+/// The outcome of a task, or `None` if it was aborted. If it panicked, the panic goes on here: a task that must live does not
+/// outlive those that it has spawned.
+pub fn outcome<T>(ended: Result<T, JoinError>) -> Option<T> {
+    match ended.map_err(JoinError::try_into_panic) {
+        Ok(outcome) => Some(outcome),
+        Err(Ok(panic)) => resume_unwind(panic),
+        Err(Err(_)) => None,
     }
 }
 

@@ -4,11 +4,11 @@
 #![allow(clippy::unwrap_used)] // what helps a test fails it
 
 use std::future::pending;
-use std::process::{Command, Output};
 use std::sync::Arc;
 use std::time::Duration;
 
-use yeoul_net::supervise::{DecisionLock, Supervisor, must_not_panic};
+use yeoul_net::supervise::{DecisionLock, Supervisor, must_not_panic, outcome};
+use yeoul_simulation::{Child, Ended};
 
 /// Names the scene that this process is to play.
 const SCENE: &str = "YEOUL_SCENE";
@@ -17,22 +17,20 @@ const SCENE: &str = "YEOUL_SCENE";
 const LIVES: i32 = 42;
 
 /// Plays a scene in another process.
-fn play(scene: &str) -> Output {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "scene", "--nocapture", "--test-threads=1"]).env(SCENE, scene);
-    command.output().unwrap()
+fn play(scene: &str) -> Ended {
+    Child::run(Child::command("scene").env(SCENE, scene)).unwrap()
 }
 
 fn dies(scene: &str, text: &str) {
     let played = play(scene);
-    let said = String::from_utf8_lossy(&played.stderr);
+    let said = &played.stderr;
     assert_eq!(played.status.code(), Some(1), "{scene}: {said}");
     assert!(said.contains(&format!("error: {text}\nhint: ")), "{scene}: {said}");
 }
 
 fn lives(scene: &str) {
     let played = play(scene);
-    let said = String::from_utf8_lossy(&played.stderr);
+    let said = &played.stderr;
     assert_eq!(played.status.code(), Some(LIVES), "{scene}: {said}");
     assert!(!said.contains("error: "), "{scene}: {said}");
 }
@@ -41,7 +39,9 @@ fn lives(scene: &str) {
 fn a_task_that_must_live_and_dies_takes_the_process_with_it() {
     dies("panic", "the server's ticker panicked: on purpose");
     dies("formatted panic", "the server's ticker panicked: on purpose, 7 times");
+    dies("panic of a child", "the server's ticker panicked: on purpose");
     dies("return", "the server's ticker ended, which it must not");
+    dies("failure", "the server's journal has failed: the disk is gone");
     dies("work", "the server's writer panicked: on purpose");
     lives("done");
     lives("abort");
@@ -68,7 +68,12 @@ fn scene() {
             "formatted panic" => {
                 supervisor.keep("ticker", async { panic!("on purpose, {} times", lives_of(7)) })
             }
+            "panic of a child" => supervisor.keep("ticker", async {
+                let child: Option<()> = outcome(tokio::spawn(async { panic!("on purpose") }).await);
+                unreachable!("{child:?}");
+            }),
             "return" => supervisor.keep("ticker", async {}),
+            "failure" => supervisor.watch("journal", async { "the disk is gone" }),
             "work" => {
                 std::thread::spawn(|| must_not_panic("server", "writer", || panic!("on purpose")));
             }
@@ -84,6 +89,9 @@ fn scene() {
                 supervisor.run("recovery", async move { done.send(()).unwrap() });
                 is_done.await.unwrap();
                 tokio::task::yield_now().await;
+                let aborted = tokio::spawn(pending::<()>());
+                aborted.abort();
+                assert_eq!(outcome(aborted.await), None);
                 std::process::exit(LIVES);
             }
             "abort" => {

@@ -8,7 +8,6 @@
 
 mod cluster;
 
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use cluster::http;
@@ -19,6 +18,7 @@ use yeoul_shuffle::net::Client;
 use yeoul_shuffle::wire::message::{Message, Typed};
 use yeoul_shuffle::wire::rpc::{self, Answer, Request};
 use yeoul_shuffle::wire::{Header, internal, proto};
+use yeoul_simulation::{Child, quiet_port};
 
 const WITHIN: Duration = Duration::from_secs(10);
 
@@ -219,26 +219,10 @@ async fn child_master() {
     std::future::pending::<()>().await;
 }
 
-/// A free port below those that the kernel gives to whoever takes any: nobody else takes it while no master has it.
-fn quiet_port() -> u16 {
-    let mut ports = (20_000 + (std::process::id() % 5000) as u16)..30_000;
-    ports.find(|port| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok()).unwrap()
-}
-
-struct KilledOnDrop(Child);
-
-impl Drop for KilledOnDrop {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn spawn_master(dir: &std::path::Path, port: u16) -> KilledOnDrop {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "child_master", "--nocapture"]).stdout(Stdio::null()).stderr(Stdio::null());
+fn spawn_master(dir: &std::path::Path, port: u16) -> Child {
+    let mut command = Child::command("child_master");
     command.env("YEOUL_TEST_MASTER_DIR", dir).env("YEOUL_TEST_MASTER_PORT", port.to_string());
-    KilledOnDrop(command.spawn().unwrap())
+    Child::start(&mut command).unwrap()
 }
 
 async fn connected(address: &str) -> Peer {
@@ -275,7 +259,7 @@ async fn a_killed_master_is_back_within_two_seconds_with_all_it_acknowledged() {
             assert_eq!(client.slots(shuffle, 2, false).await.status, 0);
             acknowledged.push(shuffle);
         }
-        drop(master);
+        master.kill();
     }
     // The last rounds have something to read. One of them had the machine for itself.
     assert!(took[1..].iter().any(|took| *took < Duration::from_secs(2)), "{took:?}");

@@ -8,6 +8,7 @@ use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::DataFusionError;
 use datafusion::execution::{SendableRecordBatchStream, SessionState};
 use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
@@ -256,14 +257,46 @@ impl Run {
         if error.shortage() != Some(Shortage::Memory) || error.hint().is_some() {
             return error;
         }
-        let enough = pool.enough_for_last_refusal(promise).max(somewhat_more(promise));
-        error.with_hint(format!("{} would be enough for this step", memory_flag(enough)))
+        let wanted = pool.enough_for_last_refusal().max(self.query.limits.process.wanted());
+        let is_proportional = self.watch.with(|shared| !has_groups(&shared.plan));
+        let progress = self.watch.progress();
+        error.with_hint(enough_hint(wanted.max(somewhat_more(promise)), progress, is_proportional))
     }
 }
 
 /// A larger promise to try where it is not known what would be enough.
 pub(crate) fn somewhat_more(promise: usize) -> usize {
     promise.saturating_add(promise / 4)
+}
+
+/// How much more than in proportion to the input an operator may need: vectors and hash tables double when they are full.
+const GROWTH: f64 = 2.0;
+/// The least share of the input from which it is told what the whole would need.
+const SHARE_MIN: f64 = 0.1;
+
+/// Whether a plan has an aggregate with groups. It spills, hands its state on early, and keeps it twice at the end, so that nobody can
+/// tell from its beginning what it would need in memory.
+fn has_groups(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let is_grouped = |aggregate: &AggregateExec| !aggregate.group_expr().is_empty();
+    plan.downcast_ref::<AggregateExec>().is_some_and(is_grouped)
+        || plan.children().into_iter().any(has_groups)
+}
+
+/// What to advise when an operator would have needed a promise of `wanted` bytes by then. How much the whole needs is known if it is
+/// proportional to the input, all of it in memory.
+fn enough_hint(wanted: usize, progress: Progress, is_proportional: bool) -> String {
+    let share = progress.input_share.unwrap_or(0.0).min(1.0);
+    if share < SHARE_MIN {
+        return format!("{} may be enough", memory_flag(wanted.saturating_mul(2)));
+    }
+    let flag = memory_flag((wanted as f64 * GROWTH / share) as usize);
+    if progress.spilled_bytes > 0 || !is_proportional {
+        return format!("{flag} may be enough");
+    }
+    format!(
+        "{flag} would be enough, going by the {:.0} % of the input that were read until then",
+        share * 100.0
+    )
 }
 
 /// How a person gives a promise of at least `bytes`, in steps of 64 MiB. It is in whole units: a size for people may be rounded to
@@ -288,12 +321,35 @@ fn process_full(process: &ProcessMemory) -> Error {
             size(promise),
         ),
     )
-    .with_hint(format!("{} may be enough", memory_flag(somewhat_more(promise))))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_advised_grows_with_what_was_not_read_yet() {
+        const MIB: usize = 1 << 20;
+        for (input_share, spilled_bytes, hint) in [
+            (None, 0, "--memory 640MiB may be enough"),
+            (Some(0.09), 0, "--memory 640MiB may be enough"),
+            (
+                Some(0.25),
+                0,
+                "--memory 2560MiB would be enough, going by the 25 % of the input that were read until then",
+            ),
+            (Some(0.25), 1, "--memory 2560MiB may be enough"),
+            (
+                Some(1.0),
+                0,
+                "--memory 640MiB would be enough, going by the 100 % of the input that were read until then",
+            ),
+        ] {
+            let progress = Progress { input_share, rows_read: 0, spilled_bytes };
+            assert_eq!(enough_hint(320 * MIB, progress, true), hint);
+            assert!(enough_hint(320 * MIB, progress, false).ends_with(" may be enough"));
+        }
+    }
 
     #[test]
     fn a_promise_to_try_is_never_less_than_what_is_enough() {

@@ -24,6 +24,7 @@
 //! - `clauses`: every clause of a statement is honoured or refused; `changes`: `DELETE` and `UPDATE`.
 //! - `identity`: functions that give what they are given, and hide it from the optimizer.
 //! - `memory`: the promise: policy (decision), pool and process (drivers), spill directory.
+//! - `numbers`: integers that do not wrap around, decimals that are rounded and not cut off.
 //! - `column_names`: headings of an answer's columns that have no name; `cast_names`: casts within aggregates, as names tell them apart.
 //! - `catalog`: files, globs, directories and addresses as tables; the stores behind them.
 //! - `copy`: `COPY … TO`, whole or not at all.
@@ -41,6 +42,7 @@ mod copy;
 mod error;
 mod identity;
 mod memory;
+mod numbers;
 mod operators;
 mod optimizer;
 mod options;

@@ -30,6 +30,7 @@ use crate::changes::{Change, ChangedTable};
 use crate::column_names::ColumnTexts;
 use crate::copy::null_keys;
 use crate::copy::staged_copy::{StagedCopy, copy_in};
+use crate::memory::growing_state::GrowingState;
 use crate::memory::policy::{Bounds, Ledger};
 use crate::memory::pool::PromisePool;
 use crate::memory::process::ProcessMemory;
@@ -38,7 +39,7 @@ use crate::optimizer::with_rules;
 use crate::planning::statement::planned;
 use crate::replaced_table::ReplacedTable;
 use crate::settings::{check_set, session_config};
-use crate::{Error, Options, Result, clauses, reading, suggest};
+use crate::{Error, Options, Result, clauses, numbers, reading, suggest};
 
 /// One person's or program's engine: its tables, settings and limits. Cheap to share behind an `Arc`.
 pub struct Session {
@@ -90,7 +91,7 @@ impl Session {
         let spill_parent = options.spill_dir.clone().unwrap_or_else(std::env::temp_dir);
         let spill_dir = SpillDir::create(&spill_parent)?;
         let runtime = runtime_env(&options, &spill_dir, pool.clone())?;
-        let (context, files) = context(&options, runtime)?;
+        let (context, files) = context(&options, runtime, &process)?;
         Ok(Self { options, context, files, limits: Limits { process, pool }, spill_dir })
     }
 
@@ -346,13 +347,21 @@ fn runtime_env(
     Ok(builder.build_arc()?)
 }
 
-fn context(options: &Options, runtime: Arc<RuntimeEnv>) -> Result<(SessionContext, Arc<FileTables>)> {
+fn context(
+    options: &Options,
+    runtime: Arc<RuntimeEnv>,
+    process: &Arc<ProcessMemory>,
+) -> Result<(SessionContext, Arc<FileTables>)> {
     let mut state = SessionStateBuilder::new()
         .with_config(session_config(options)?)
         .with_runtime_env(runtime)
         .with_default_features()
         .build();
     state.register_expr_planner(Arc::new(CastNames))?;
+    numbers::register(&mut state)?;
+    if options.memory.is_some() {
+        GrowingState::register(&mut state, process)?;
+    }
     state.register_file_format(Arc::new(OwnFormatFactory::<CsvFormat>::new()), true)?;
     state.register_file_format(Arc::new(OwnFormatFactory::<JsonFormat>::new()), true)?;
     state.register_file_format(Arc::new(OwnFormatFactory::<ParquetFormat>::new()), true)?;

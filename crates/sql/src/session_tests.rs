@@ -3,6 +3,7 @@
 mod answers;
 mod external_tables;
 mod floats;
+mod growing_states;
 mod names;
 mod orders;
 mod parquet_folders;
@@ -462,7 +463,7 @@ fn what_later_records_have_is_not_cut_off() {
     assert_eq!(bench.numbers_where("~/t.csv", "t > TIMESTAMP '2024-01-01'"), [2]);
 
     bench.write("whole.json", &format!("{}{{\"n\":9223372036854775807}}\n", many("{\"n\":-1,\"m\":null}\n")));
-    assert_eq!(bench.column("SELECT sum(n) + max(n) FROM '~/whole.json' WHERE n > 0"), ["-2"]);
+    assert_eq!(bench.column("SELECT sum(n) - 2 FROM '~/whole.json' WHERE n > 0"), ["9223372036854775805"]);
     assert_eq!(bench.column("SELECT count(*) FROM '~/whole.json'"), ["1101"]);
     for later in ["2.5", "-0.5", "1e30", "9223372036854775808"] {
         bench.write("f.json", &format!("{}{{\"n\":{later}}}\n", many("{\"n\":1}\n")));

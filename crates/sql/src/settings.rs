@@ -5,6 +5,7 @@ use datafusion::execution::SessionState;
 use datafusion::prelude::SessionConfig;
 use yeoul_base::ErrorKind;
 
+use crate::numbers::settings::NumberSettings;
 use crate::optimizer::with_spilling_joins;
 use crate::{Error, Options, Result};
 
@@ -19,6 +20,7 @@ pub(crate) fn session_config(options: &Options) -> Result<SessionConfig> {
     let mut config =
         SessionConfig::new().with_target_partitions(options.threads()).with_information_schema(true);
     let engine = config.options_mut();
+    engine.extensions.insert(NumberSettings::default());
     // Lets errors point at their place in the text.
     engine.sql_parser.collect_spans = true;
     // Large CSV files are not split between threads: a split at a line break within quotes would cut a value in two.

@@ -8,7 +8,8 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use tracing::level_filters::LevelFilter;
 use yeoul_base::ByteSize;
-use yeoul_shuffle::settings::{self, apply, file};
+use yeoul_settings::{Entry, Notice, properties};
+use yeoul_shuffle::settings::{self, apply};
 use yeoul_shuffle::{Error, Kind, Result, master, worker};
 
 use crate::daemon::{announce, port, run as run_daemon};
@@ -270,7 +271,7 @@ fn variable(name: &str) -> Option<String> {
 
 impl Conf {
     /// Reads the file, if there is one, and says once what is unknown or changes nothing.
-    fn read(&self, apply: impl FnOnce(&[file::Entry]) -> Result<Vec<apply::Notice>>) -> Result<()> {
+    fn read(&self, apply: impl FnOnce(&[Entry]) -> Result<Vec<Notice>>) -> Result<()> {
         let Some(path) = self.conf.clone().or_else(from_environment) else { return Ok(()) };
         let name = path.display();
         let text = std::fs::read_to_string(&path).map_err(|error| {
@@ -278,7 +279,7 @@ impl Conf {
             Error::new(kind, format!("cannot read {name}")).with_source(error)
         })?;
         tracing::info!("read settings from {name}");
-        let notices = apply(&file::parse(&text)).map_err(|error| {
+        let notices = apply(&properties::parse(&text)).map_err(|error| {
             let named = Error::new(error.kind(), format!("{name}: {error}"));
             match error.hint() {
                 Some(hint) => named.with_hint(hint),

@@ -57,14 +57,16 @@ const IO: [&str; 13] = [
 ];
 
 /// Which crates of ours a crate may use. The binary, `yeoul`, may use all.
-const DEPENDENCIES: [(&str, &[&str]); 9] = [
+const DEPENDENCIES: [(&str, &[&str]); 11] = [
     ("base", &[]),
     ("dfs", &["base", "disk", "journal", "net"]),
     ("disk", &["base"]),
     ("erasure", &["base"]),
     ("journal", &["base", "disk"]),
-    ("net", &["base"]),
-    ("shuffle", &["base", "disk", "journal", "net"]),
+    ("net", &["base", "simulation"]),
+    ("settings", &["base"]),
+    ("simulation", &["base"]),
+    ("shuffle", &["base", "disk", "journal", "net", "settings", "simulation"]),
     ("sql", &["base", "disk"]),
     ("bench", &["base", "disk", "erasure", "shuffle", "sql"]),
 ];

@@ -13,7 +13,7 @@ use super::store::{NewReplica, StoreError};
 use super::transfer::Transfers;
 use crate::ids::{BlockId, GenerationStamp};
 use crate::wire::checksum::Chunking;
-use crate::wire::proto::hdfs::DatanodeInfo;
+use crate::wire::proto::shared::DatanodeInfo;
 use crate::wire::proto::transfer::{Response, WriteBlock};
 use crate::wire::transfer_op::{self, Operation, Stage, Status};
 

@@ -7,7 +7,7 @@ use crate::namenode::placement::Candidate;
 use crate::wire::Refusal;
 use crate::wire::exception::Exception;
 use crate::wire::proto::cluster;
-use crate::wire::proto::hdfs::{DatanodeId, DatanodeInfo};
+use crate::wire::proto::shared::{DatanodeId, DatanodeInfo};
 
 /// DataNodes that are kept, living or not.
 const DATANODES_MAX: usize = 10_000;

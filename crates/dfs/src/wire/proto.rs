@@ -4,8 +4,8 @@
 pub mod rpc {
     include!(concat!(env!("OUT_DIR"), "/yeoul.dfs.rpc.rs"));
 }
-pub mod hdfs {
-    include!(concat!(env!("OUT_DIR"), "/yeoul.dfs.hdfs.rs"));
+pub mod shared {
+    include!(concat!(env!("OUT_DIR"), "/yeoul.dfs.shared.rs"));
 }
 pub mod namenode {
     include!(concat!(env!("OUT_DIR"), "/yeoul.dfs.namenode.rs"));

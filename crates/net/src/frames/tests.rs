@@ -14,7 +14,8 @@ use tokio::task::JoinSet;
 
 use super::letters::{Header, Letters, Limits, put};
 use super::*;
-use crate::connections::{ConnectionId, Serving};
+use crate::connections::{Connection, ConnectionId, Handler, Serving, serve_connections};
+use crate::gate::Gate;
 use crate::listener::Listener;
 use crate::stream::Body;
 
@@ -546,4 +547,35 @@ async fn a_client_uses_its_connections_in_turn() {
         assert_eq!(ask(&client, &address, body.clone()).await.unwrap(), body.slice(1..));
     }
     assert_eq!(server.connections().get(), 2);
+}
+
+/// Reads a greeting before the frames.
+struct Greeted(Reader);
+
+impl Handler for Greeted {
+    async fn serve(&self, mut connection: Connection) -> io::Result<()> {
+        let mut greeting = [0; 5];
+        connection.stream.read_exact(&mut greeting).await?;
+        if &greeting != b"hello" {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        serve_frames_of::<Letters>(connection, &FrameOptions::new(Letters::answer_limits()), &self.0).await
+    }
+}
+
+#[tokio::test]
+async fn a_greeting_goes_before_the_frames_of_each_connection() {
+    let listener = Listener::bind("127.0.0.1:0").await.unwrap();
+    let serving = serve_connections(listener, Gate::new(10), Arc::new(Greeted(Reader::default())));
+    let address = serving.address().to_string();
+    let greeting = Bytes::from_static(b"hello");
+    let options = ClientOptions { greeting, connections: 2, ..ClientOptions::new(Letters::answer_limits()) };
+    let client = Client::new(options);
+    for len in 0..4 {
+        let sent = varied(b'e', len);
+        assert_eq!(ask(&client, &address, sent.clone()).await.unwrap(), sent.slice(1..));
+    }
+    assert_eq!(serving.connections().get(), 2);
+    let silent = ask(&Client::default(), &address, varied(b'e', 9)).await;
+    assert!(matches!(silent, Err(RequestError::Lost { .. })), "{silent:?}");
 }

@@ -183,6 +183,22 @@ mod tests {
         timeout(WITHIN, served).await.expect("it has ended").unwrap();
     }
 
+    #[tokio::test]
+    async fn a_connection_too_many_is_closed_and_those_before_it_are_served() {
+        let server = serve_pages(Listener::bind("127.0.0.1:0").await.unwrap(), Arc::new(Large));
+        let mut inside = Vec::new();
+        for _ in 0..CONNECTIONS_MAX {
+            inside.push(tokio::net::TcpStream::connect(server.address()).await.unwrap());
+        }
+        let mut beyond = tokio::net::TcpStream::connect(server.address()).await.unwrap();
+        let end = timeout(WITHIN, beyond.read(&mut [0; 10])).await.expect("it is closed");
+        assert!(matches!(end, Ok(0) | Err(_)));
+        assert_eq!(server.connections().get(), CONNECTIONS_MAX);
+        let last = inside.last_mut().unwrap();
+        ask(last).await.unwrap();
+        assert!(timeout(WITHIN, last.read(&mut [0; 10])).await.expect("it is served").unwrap() > 0);
+    }
+
     #[tokio::test(flavor = "multi_thread")]
     async fn who_has_stopped_it_is_alone() {
         let pages = Arc::new(Slow::default());

@@ -44,3 +44,6 @@ mod writer;
 pub use body::Body;
 pub use reader::{ReaderOptions, StreamReader};
 pub use writer::StreamWriter;
+
+#[cfg(test)]
+mod tests;

@@ -16,7 +16,8 @@
 //! YEOUL_FAULT_SEED=17 cargo test --release -p yeoul-shuffle --lib faults -- --nocapture     # one run again
 //! ```
 //!
-//! - [`world`]: the steps and the end; [`scene`]: time, randomness and the network; [`random`], [`tally`], [`message`].
+//! - [`world`]: the steps and the end; [`scene`]: the processes' lives, on the time, the randomness and
+//!   the network of `yeoul-simulation`; [`tally`], [`message`].
 //! - [`master`] (and [`journal`]), [`worker`] (and [`held`]), [`application`] (and [`job`], [`reader`]): the processes.
 
 mod application;
@@ -25,14 +26,13 @@ mod job;
 mod journal;
 mod master;
 mod message;
-mod random;
 mod reader;
 mod scene;
 mod tally;
 mod worker;
 mod world;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use yeoul_simulation::Worlds;
 
 use tally::{Event, Tally};
 use world::World;
@@ -42,42 +42,18 @@ const FAULTS: u64 = 300_000;
 /// Steps before the faults end.
 const STEPS: u64 = 5_000;
 
-fn setting(name: &str) -> Option<u64> {
-    Some(std::env::var(name).ok()?.parse().expect("a number"))
-}
-
 fn run(seed: u64) -> Tally {
     let mut world = World::new(seed);
     (0..STEPS).for_each(|_| world.step());
     world.settle();
-    world.scene.tally
+    world.scene.into_tally()
 }
 
 #[test]
 fn every_batch_is_read_once_or_its_loss_is_reported_and_nothing_stays() {
-    if let Some(seed) = setting("YEOUL_FAULT_SEED") {
-        println!("seed {seed}: {}", run(seed));
-        return;
-    }
-    let least = setting("YEOUL_FAULTS").unwrap_or(FAULTS);
-    let first = setting("YEOUL_FAULTS_FROM").unwrap_or(0);
-    let (mut tally, mut worlds) = (Tally::default(), 0);
-    while tally.faults() < least {
-        let seed = first + worlds;
-        match catch_unwind(AssertUnwindSafe(|| run(seed))) {
-            Ok(found) => tally.add(&found),
-            Err(_) => panic!("the world of YEOUL_FAULT_SEED={seed} broke a promise, see above"),
-        }
-        worlds += 1;
-    }
-    println!("{worlds} worlds, {tally}");
-    for event in Event::ALL {
-        assert!(
-            tally.of(*event) >= worlds / 50,
-            "only {} times {event:?} in {worlds} worlds",
-            tally.of(*event)
-        );
-    }
-    // Losses are rare, so most reads succeed.
-    assert!(tally.of(Event::LossReported) * 2 < tally.of(Event::Read), "{tally}");
+    Worlds { faults: FAULTS, what: "shuffle service" }.run(run, |tally, worlds| {
+        tally.assert_each(worlds / 50);
+        // Losses are rare, so most reads succeed.
+        assert!(tally.of(Event::LossReported) * 2 < tally.of(Event::Read), "{tally}");
+    });
 }

@@ -1,166 +1,114 @@
-//! Counts what happened in a run: one without faults has tested nothing.
+//! What happens to a world.
 
-use std::fmt;
+use yeoul_simulation::events;
 
-macro_rules! events {
-    ($($(#[$doc:meta])* $variant:ident,)*) => {
-        /// Something that happens to a world.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub enum Event {
-            $($(#[$doc])* $variant,)*
-        }
-
-        impl Event {
-            pub const ALL: &[Self] = &[$(Self::$variant,)*];
-        }
-    };
-}
+pub type Tally = yeoul_simulation::Tally<Event>;
 
 events! {
-    /// A message never arrives.
-    Lost,
-    /// A message arrives twice.
-    Doubled,
-    /// A message arrives after one that was sent later.
-    Reordered,
-    /// A message takes so long that nobody waits for it any more.
-    TimedOut,
-    /// A worker is killed; what was not sealed on its disk is lost.
-    WorkerKilled,
-    /// A worker is killed, and its disk is lost, too.
-    DiskLost,
-    /// A disk of a worker dies: what is deleted there stays until the worker starts again.
-    DiskDead,
-    WorkerRestarted,
-    /// A worker does nothing for a while.
-    WorkerStalled,
-    /// A worker's disks are so slow that it has no room for a while.
-    NoRoom,
-    /// A worker's memory fills faster than its disks can write.
-    MemoryTight,
-    /// A connection between a worker and the master ends.
-    LinkLost,
-    WorkerStops,
-    /// A stopping worker waits in vain for its locations to be committed, and keeps them as they are.
-    StopTimedOut,
-    Decommissioned,
-    /// A worker leaves for good although it still holds data.
-    LeftInHaste,
-    Excluded,
-    MasterKilled,
-    /// A master is killed while it writes: the last record is torn, and its answer never leaves, or a snapshot is half done.
-    MasterTorn,
-    /// The master's machine loses power: the last records, already answered, are lost.
-    MasterPowerLost,
-    /// A master is killed while its journal lacks records that it has answered.
-    MasterLacking,
-    /// The disk of the master's journal is full for a while.
-    JournalFull,
-    /// The disk of the master's journal does not answer for a while.
-    JournalHung,
-    /// While the disk hangs, so much is queued that a record is refused.
-    JournalRefused,
-    MasterPaused,
-    /// The master runs, but is cut off for a while, alone or with a worker on its own machine.
-    MasterCutOff,
-    /// The same, for about as long as the data of applications cut off with it is safe, or longer.
-    MasterCutOffLong,
-    /// The wall clock is set back while the master is down.
-    ClockBack,
-    /// A driver cannot reach the master for a while.
-    ApplicationMute,
-    /// An application ends without announcing it.
-    ApplicationKilled,
-    /// The same, and it comes back under its name and begins with the same numbers of shuffles.
-    ApplicationReturned,
-    Speculative,
-    AttemptFailed,
-    HardSplit,
-    SoftSplit,
-    Revived,
-
-    /// A message dies with the process or connection that it was sent to.
-    CutOff,
-    Recommissioned,
-    /// The journal is replaced by a snapshot.
-    Snapshot,
-    /// A master is killed after a snapshot was renamed, and before the files that it replaces are removed.
-    SnapshotHalf,
-    /// A journal that lacked records is whole again.
-    JournalMended,
-    /// A restarted master is compared with the one that was killed.
-    Restored,
-    /// Some locations are committed while others are still written to.
-    EarlyCommit,
-    /// An application was silent for so long that its data may be deleted.
-    Expired,
-    /// A worker deletes a shuffle on the master's order.
-    Deleted,
-    /// A dead disk does not delete the files of a removed shuffle.
-    FilesStayed,
-    /// As many deletions wait for a worker as may: one more drops the oldest.
-    OrdersFull,
-    /// A worker refuses a location, or does not answer.
-    ReserveRefused,
-    CommitRepeated,
-    /// A location that was sealed for a restart, and not committed, is committed after it.
-    CommittedLater,
-    /// A worker never answers a commit.
-    CommitUnanswered,
-    /// A location is read from its second copy.
-    ReadElsewhere,
-    Read,
-    /// A reader or a commit reports that data is lost.
-    LossReported,
-    /// A shuffle begins under the number of one that was unregistered.
-    NumberUsedAgain,
-    /// Shuffles of an application's earlier life are removed, because it registers again.
-    EarlierLifeRemoved,
-    /// A worker refuses a reservation, because it holds something of an earlier life of the application.
-    EarlierLifeRefused,
-    /// A shuffle fails before its commit, because no workers are left.
-    GaveUp,
-}
-
-impl Event {
-    /// Whether it counts as a fault: what the world does to processes, including splits and speculation. Reordering does
-    /// not, since every second message is reordered, nor do consequences of faults.
-    fn is_fault(self) -> bool {
-        (self as usize) < Self::CutOff as usize && self != Self::Reordered
+    faults {
+        /// A message never arrives.
+        Lost,
+        /// A message arrives twice.
+        Doubled,
+        /// A message takes so long that nobody waits for it any more.
+        TimedOut,
+        /// A worker is killed; what was not sealed on its disk is lost.
+        WorkerKilled,
+        /// A worker is killed, and its disk is lost, too.
+        DiskLost,
+        /// A disk of a worker dies: what is deleted there stays until the worker starts again.
+        DiskDead,
+        WorkerRestarted,
+        /// A worker does nothing for a while.
+        WorkerStalled,
+        /// A worker's disks are so slow that it has no room for a while.
+        NoRoom,
+        /// A worker's memory fills faster than its disks can write.
+        MemoryTight,
+        /// A connection between a worker and the master ends.
+        LinkLost,
+        WorkerStops,
+        /// A stopping worker waits in vain for its locations to be committed, and keeps them as they are.
+        StopTimedOut,
+        Decommissioned,
+        /// A worker leaves for good although it still holds data.
+        LeftInHaste,
+        Excluded,
+        MasterKilled,
+        /// A master is killed while it writes: the last record is torn, and its answer never leaves, or a snapshot is half done.
+        MasterTorn,
+        /// The master's machine loses power: the last records, already answered, are lost.
+        MasterPowerLost,
+        /// A master is killed while its journal lacks records that it has answered.
+        MasterLacking,
+        /// The disk of the master's journal is full for a while.
+        JournalFull,
+        /// The disk of the master's journal does not answer for a while.
+        JournalHung,
+        /// While the disk hangs, so much is queued that a record is refused.
+        JournalRefused,
+        MasterPaused,
+        /// The master runs, but is cut off for a while, alone or with a worker on its own machine.
+        MasterCutOff,
+        /// The same, for about as long as the data of applications cut off with it is safe, or longer.
+        MasterCutOffLong,
+        /// The wall clock is set back while the master is down.
+        ClockBack,
+        /// A driver cannot reach the master for a while.
+        ApplicationMute,
+        /// An application ends without announcing it.
+        ApplicationKilled,
+        /// The same, and it comes back under its name and begins with the same numbers of shuffles.
+        ApplicationReturned,
+        Speculative,
+        AttemptFailed,
+        HardSplit,
+        SoftSplit,
+        Revived,
     }
-}
-
-/// How often each event happened.
-#[derive(Clone)]
-pub struct Tally([u64; Event::ALL.len()]);
-
-impl Default for Tally {
-    fn default() -> Self {
-        Self([0; Event::ALL.len()])
-    }
-}
-
-impl Tally {
-    pub fn count(&mut self, event: Event) {
-        self.0[event as usize] += 1;
-    }
-
-    pub fn add(&mut self, other: &Self) {
-        self.0.iter_mut().zip(other.0).for_each(|(own, more)| *own += more);
-    }
-
-    pub fn of(&self, event: Event) -> u64 {
-        self.0[event as usize]
-    }
-
-    pub fn faults(&self) -> u64 {
-        Event::ALL.iter().filter(|event| event.is_fault()).map(|event| self.of(*event)).sum()
-    }
-}
-
-impl fmt::Display for Tally {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} faults:", self.faults())?;
-        Event::ALL.iter().try_for_each(|event| write!(f, " {event:?} {}", self.of(*event)))
+    others {
+        /// A message arrives after one that was sent later.
+        Reordered,
+        /// A message dies with the process or connection that it was sent to.
+        CutOff,
+        Recommissioned,
+        /// The journal is replaced by a snapshot.
+        Snapshot,
+        /// A master is killed after a snapshot was renamed, and before the files that it replaces are removed.
+        SnapshotHalf,
+        /// A journal that lacked records is whole again.
+        JournalMended,
+        /// A restarted master is compared with the one that was killed.
+        Restored,
+        /// Some locations are committed while others are still written to.
+        EarlyCommit,
+        /// An application was silent for so long that its data may be deleted.
+        Expired,
+        /// A worker deletes a shuffle on the master's order.
+        Deleted,
+        /// A dead disk does not delete the files of a removed shuffle.
+        FilesStayed,
+        /// As many deletions wait for a worker as may: one more drops the oldest.
+        OrdersFull,
+        /// A worker refuses a location, or does not answer.
+        ReserveRefused,
+        CommitRepeated,
+        /// A location that was sealed for a restart, and not committed, is committed after it.
+        CommittedLater,
+        /// A worker never answers a commit.
+        CommitUnanswered,
+        /// A location is read from its second copy.
+        ReadElsewhere,
+        Read,
+        /// A reader or a commit reports that data is lost.
+        LossReported,
+        /// A shuffle begins under the number of one that was unregistered.
+        NumberUsedAgain,
+        /// Shuffles of an application's earlier life are removed, because it registers again.
+        EarlierLifeRemoved,
+        /// A worker refuses a reservation, because it holds something of an earlier life of the application.
+        EarlierLifeRefused,
+        /// A shuffle fails before its commit, because no workers are left.
+        GaveUp,
     }
 }

@@ -54,7 +54,8 @@ impl World {
 
     /// One step with faults.
     pub fn step(&mut self) {
-        self.scene.time += Duration::from_millis(self.scene.random.next() % 50);
+        let passes = Duration::from_millis(self.scene.random.next() % 50);
+        self.scene.time += passes;
         self.excuse_the_master();
         self.notice_silence();
         self.tick();

@@ -5,12 +5,13 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::Notify;
-use tokio::task::JoinHandle;
+use yeoul_base::failpoint;
 use yeoul_net::http::serve_pages;
+use yeoul_net::supervise::{DecisionGuard, DecisionLock, Supervisor, must_not_panic};
 
 use super::journal::{FileJournal, FileJournalOptions, Journal, NoJournal};
 use super::options::Options;
@@ -81,8 +82,9 @@ impl Server {
             None => None,
         };
         let rpc = listener.serve(Arc::new(MasterService::new(shared.clone())));
-        let ticker = tokio::spawn(tick(shared.clone()));
-        Ok(Handle { running: Arc::new(Running::Leader { shared, rpc, http, ticker }) })
+        let mut tasks = Supervisor::new("master");
+        tasks.keep("ticker", tick(shared.clone()));
+        Ok(Handle { running: Arc::new(Running::Leader { shared, rpc, http, _tasks: tasks }) })
     }
 }
 
@@ -93,16 +95,8 @@ pub struct Handle {
 }
 
 enum Running {
-    Leader { shared: Arc<Shared>, rpc: Serving, http: Option<Serving>, ticker: JoinHandle<()> },
+    Leader { shared: Arc<Shared>, rpc: Serving, http: Option<Serving>, _tasks: Supervisor },
     Follower { relay: Relay },
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        if let Self::Leader { ticker, .. } = self {
-            ticker.abort();
-        }
-    }
 }
 
 impl Handle {
@@ -163,7 +157,7 @@ pub(super) struct Shared {
     pub(super) options: Options,
     started: Instant,
     address: SocketAddr,
-    core: Mutex<Core>,
+    core: DecisionLock<Core>,
     /// A notifier for each worker with a watch.
     bells: Mutex<HashMap<WorkerId, Arc<Notify>>>,
     /// Notifies of each report and each confirmation of a worker.
@@ -191,7 +185,7 @@ impl Shared {
             options,
             started,
             address,
-            core: Mutex::new(core),
+            core: DecisionLock::new("the master's state", core),
             bells: Mutex::default(),
             heard_of_workers: Notify::new(),
             random: RandomState::new(),
@@ -215,7 +209,7 @@ impl Shared {
         // with its client.
         self.ring(&wake);
         if let Some(job) = snapshot {
-            tokio::task::spawn_blocking(job);
+            tokio::task::spawn_blocking(|| must_not_panic("master", "snapshot", job));
         }
         if let Err(error) = kept.await {
             // The journal now has a fault, which it reports and repairs itself; the state is correct.
@@ -334,9 +328,8 @@ impl Shared {
         Now { monotonic: self.started.elapsed(), unix_ms: unix_ms() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Core> {
-        // After a panic in a decision the state is still consistent: only whole records change it.
-        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> DecisionGuard<'_, Core> {
+        self.core.lock()
     }
 }
 
@@ -352,6 +345,7 @@ async fn tick(shared: Arc<Shared>) {
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
+        failpoint("master-tick");
         let silent = shared.decide(State::expire).await;
         say_silent(&silent, &shared.options.limits);
         shared.forget_bells();

@@ -4,6 +4,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use yeoul_base::failpoint;
+
 use super::messages;
 use super::server::Shared;
 use super::state::{SlotRefusal, Unregistered};
@@ -108,7 +110,12 @@ impl MasterService {
         let wanted = messages::slot_request(connection.number(), request)?;
         let random = self.shared.random();
         let started = std::time::Instant::now();
-        let ask = || self.shared.decide(|state, now| state.request_slots(now, random, wanted.clone()));
+        let ask = || {
+            self.shared.decide(|state, now| {
+                failpoint("master-request-slots");
+                state.request_slots(now, random, wanted.clone())
+            })
+        };
         let mut granted = ask().await;
         if matches!(granted, Err(SlotRefusal::NoWorker | SlotRefusal::TooFewWorkers)) {
             self.shared.wait_while(DELETION_MAX, |state| state.awaits_deletion(&wanted)).await;

@@ -1,52 +1,17 @@
 //! Applies the entries of a file to options.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::file::Entry;
-use super::references::{Environment, Values};
-use super::{Found, Group, Level, find, master_endpoint, promises_security, table, value};
+use yeoul_settings::{Entry, Environment, Notice, References, Resolve, Rules, bytes};
+
+use super::{TABLE, group, master_endpoint, promises_security};
 use crate::master::slots::Balance;
 use crate::{Error, Kind, Result, master, worker};
 
-/// What the person who starts the server is told, once.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Notice {
-    /// A key that is not in the table, with a similar one that is.
-    Unknown {
-        /// The key.
-        key: String,
-        /// Its line.
-        line: usize,
-        /// A documented key that is nearly the same.
-        similar: Option<&'static str>,
-    },
-    /// A key that changes nothing here.
-    Ineffective {
-        /// The key.
-        key: String,
-        /// Its line.
-        line: usize,
-        /// Why.
-        note: &'static str,
-    },
-}
-
-impl fmt::Display for Notice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unknown { key, line, similar: None } => write!(f, "line {line}: unknown key {key}"),
-            Self::Unknown { key, line, similar: Some(similar) } => {
-                write!(f, "line {line}: unknown key {key}; did you mean {similar}?")
-            }
-            Self::Ineffective { key, line, note } => {
-                write!(f, "line {line}: {key} changes nothing here: {note}")
-            }
-        }
-    }
-}
+/// What a bare number counts where Celeborn takes a time.
+const BARE: Duration = Duration::from_millis(1);
 
 /// Applies a file's entries to a master's options. `environment` has what their values refer to as `${env:NAME}`.
 ///
@@ -79,73 +44,23 @@ pub fn unread_memory(is_set: impl Fn(&str) -> bool) -> Option<&'static str> {
     ["CELEBORN_WORKER_OFFHEAP_MEMORY", "CELEBORN_WORKER_MEMORY"].into_iter().find(|name| is_set(name))
 }
 
-/// Replaces the references in an entry. It is called only when the value is needed: what a master's settings refer to
-/// may not exist where workers run.
-type Resolve<'a> = dyn Fn() -> Result<Entry> + 'a;
-
-/// Calls `set` with each entry that counts and is honoured, by the present name of its key.
+/// Applies entries to the options of one of the servers.
 fn apply(
     entries: &[Entry],
     environment: &Environment<'_>,
-    mut set: impl FnMut(&str, &Resolve<'_>) -> Result<()>,
+    set: impl FnMut(&str, &Resolve<'_>) -> Result<()>,
 ) -> Result<Vec<Notice>> {
-    let found: Vec<Option<Found<'_>>> = entries.iter().map(|entry| find(&entry.key)).collect();
-    let values = Values::new(entries, &found, environment);
-    let mut notices = Vec::new();
-    let mut unknown = BTreeSet::new();
-    for (at, (entry, found)) in entries.iter().zip(&found).enumerate() {
-        let (key, line) = (entry.key.clone(), entry.line);
-        let Some(Found { setting, name, .. }) = found else {
-            if promises_security(&entry.key) && !is_off(&entry.value) {
-                return Err(refused(entry, "nothing here keeps what it promises"));
-            }
-            if unknown.insert(&entry.key) {
-                let similar = if unknown.len() <= SUGGESTIONS_MAX { similar(&entry.key) } else { None };
-                notices.push(Notice::Unknown { key, line, similar });
-            }
-            continue;
-        };
-        if !values.counts(name, at) {
-            continue;
-        }
-        match setting.level {
-            Level::Honoured if setting.group == Group::Network => {
-                let is_of_clients = CLIENT_MODULES.iter().any(|module| name.starts_with(module));
-                if entry.value != setting.default && !is_of_clients {
-                    notices.push(Notice::Ineffective { key, line, note: BY_CLIENT });
-                }
-            }
-            // `<localhost>` and the like: what Celeborn finds out by itself, as we do.
-            Level::Honoured if entry.value == setting.default && entry.value.starts_with('<') => {}
-            Level::Honoured => set(name, &|| values.resolved(entry))?,
-            Level::OtherMechanism | Level::NoEffect if entry.value != setting.default => {
-                notices.push(Notice::Ineffective { key, line, note: setting.note });
-            }
-            Level::OtherMechanism | Level::NoEffect => {}
-            Level::Refused => {
-                let entry = values.resolved(entry)?;
-                if !entry.value.eq_ignore_ascii_case(setting.default) {
-                    return Err(refused(&entry, setting.note));
-                }
-            }
-        }
-    }
-    Ok(notices)
-}
-
-/// Whether a value turns off what its key is about.
-fn is_off(value: &str) -> bool {
-    value.is_empty() || value.eq_ignore_ascii_case("false")
-}
-
-/// The error for a setting that would promise what is not kept. A secret is not repeated in it.
-fn refused(entry: &Entry, why: &str) -> Error {
-    let Entry { key, value, line } = entry;
-    let lower = key.to_ascii_lowercase();
-    let is_secret = ["password", "secret", "token"].iter().any(|word| lower.contains(word));
-    let value = if is_secret { "…" } else { value };
-    let hint = "remove the line; docs/reference/shuffle-settings.md lists what each key does";
-    Error::new(Kind::Invalid, format!("line {line}: {key} = {value:.80} is refused: {why}")).with_hint(hint)
+    let rules = Rules {
+        table: &TABLE,
+        references: References::Prefixed { environment, keys: "celeborn." },
+        elsewhere: &|setting, name| {
+            let is_of_clients = CLIENT_MODULES.iter().any(|module| name.starts_with(module));
+            (setting.group == group::NETWORK && !is_of_clients).then_some(BY_CLIENT)
+        },
+        promises: &|key| promises_security(key).then_some("nothing here keeps what it promises"),
+        page: "docs/reference/shuffle-settings.md",
+    };
+    yeoul_settings::apply(entries, &rules, set)
 }
 
 /// Prefixes of the network keys that in Celeborn are the clients', whoever's file they are in; by the others its
@@ -155,69 +70,40 @@ const CLIENT_MODULES: [&str; 2] = ["celeborn.rpc_app.", "celeborn.data."];
 /// Why any other network key changes nothing in a server's file.
 const BY_CLIENT: &str = "clients have it in their own settings, and servers have limits of their own";
 
-/// The most unknown keys for which a similar one is looked up: a file with more is hardly a settings file.
-const SUGGESTIONS_MAX: usize = 8;
-
-/// The most letters by which a key may differ from a similar one.
-const DISTANCE_MAX: usize = 3;
-
-/// A documented key that is nearly the same.
-fn similar(key: &str) -> Option<&'static str> {
-    // A distance takes time in proportion to the product of two lengths.
-    let len = key.chars().count();
-    let near = table()
-        .iter()
-        .filter(|setting| setting.key.len().abs_diff(len) <= DISTANCE_MAX)
-        .filter(|setting| letters_apart(setting.key, key) <= DISTANCE_MAX);
-    let distances = near.map(|setting| (strsim::levenshtein(setting.key, key), setting.key));
-    distances.min().filter(|(distance, _)| *distance <= DISTANCE_MAX).map(|(_, key)| key)
-}
-
-/// Letters that one has and the other lacks, wherever they stand: never more than the edits between the two.
-fn letters_apart(one: &str, other: &str) -> usize {
-    let mut more = [0_isize; 64];
-    let place = |letter: char| letter as usize % 64;
-    one.chars().for_each(|letter| more[place(letter)] += 1);
-    other.chars().for_each(|letter| more[place(letter)] -= 1);
-    let ours: isize = more.iter().filter(|count| **count > 0).sum();
-    let theirs: isize = more.iter().filter(|count| **count < 0).sum();
-    ours.max(-theirs).unsigned_abs()
-}
-
 /// Sets an option that a master honours; other honoured keys are a worker's or the client's.
 fn set_master(name: &str, entry: &Resolve<'_>, options: &mut master::Options) -> Result<()> {
     let limits = &mut options.limits;
     match name {
         "celeborn.master.host" => options.host = entry()?.value,
-        "celeborn.master.port" => options.port = port(&entry()?)?,
+        "celeborn.master.port" => options.port = entry()?.port()?,
         "celeborn.master.http.port" => {
-            options.http_port = Some(port(&entry()?)?);
+            options.http_port = Some(entry()?.port()?);
         }
         "celeborn.master.http.host" => options.http_host = Some(entry()?.value),
         "celeborn.master.ha.ratis.raft.server.storage.dir" => {
             options.dir = Some(PathBuf::from(entry()?.value))
         }
         "celeborn.master.heartbeat.application.timeout" => {
-            limits.application_timeout = time_from(SILENCE_MIN, &entry()?)?
+            limits.application_timeout = entry()?.time_from(SILENCE_MIN, BARE)?
         }
         "celeborn.master.heartbeat.worker.timeout" => {
-            limits.worker_timeout = time_from(SILENCE_MIN, &entry()?)?
+            limits.worker_timeout = entry()?.time_from(SILENCE_MIN, BARE)?
         }
         "celeborn.master.workerUnavailableInfo.expireTimeout" => {
             let entry = entry()?;
-            limits.unavailable_kept = if entry.value == "-1" { Duration::MAX } else { time(&entry)? };
+            limits.unavailable_kept = if entry.value == "-1" { Duration::MAX } else { entry.time(BARE)? };
         }
-        "celeborn.master.slot.assign.extraSlots" => limits.slots.spare_workers = count(&entry()?)?,
-        "celeborn.master.slot.assign.maxWorkers" => limits.slots.workers_max = count(&entry()?)?,
+        "celeborn.master.slot.assign.extraSlots" => limits.slots.spare_workers = entry()?.count()?,
+        "celeborn.master.slot.assign.maxWorkers" => limits.slots.workers_max = entry()?.count()?,
         "celeborn.master.slot.assign.policy" => {
             let policy = |text: &str| match text.to_ascii_uppercase().as_str() {
                 "ROUNDROBIN" => Some(Balance::Even),
                 "LOADAWARE" => Some(Balance::Load),
                 _ => None,
             };
-            limits.slots.balance = parse(&entry()?, "ROUNDROBIN or LOADAWARE", policy)?;
+            limits.slots.balance = entry()?.read("ROUNDROBIN or LOADAWARE", policy)?;
         }
-        "celeborn.tags.enabled" => limits.tags_enabled = truth(&entry()?)?,
+        "celeborn.tags.enabled" => limits.tags_enabled = entry()?.truth()?,
         "celeborn.storage.availableTypes" => storage_types(&entry()?)?,
         _ => {}
     }
@@ -226,21 +112,22 @@ fn set_master(name: &str, entry: &Resolve<'_>, options: &mut master::Options) ->
 
 /// Sets an option that a worker honours; other honoured keys are a master's or the client's.
 fn set_worker(name: &str, entry: &Resolve<'_>, options: &mut worker::Options) -> Result<()> {
-    let size = || parse(&entry()?, "a size such as 8m", value::bytes);
+    let size = || entry()?.size();
     match name {
         "celeborn.master.endpoints" => {
-            let endpoints = |text: &str| list(text).iter().map(|text| master_endpoint(text).ok()).collect();
-            options.masters = parse(&entry()?, "masters as HOST:PORT", endpoints)?;
+            let entry = entry()?;
+            let endpoints = || entry.list().iter().map(|text| master_endpoint(text).ok()).collect();
+            options.masters = entry.read("masters as HOST:PORT", |_| endpoints())?;
         }
-        "celeborn.worker.rpc.port" => options.rpc_port = port(&entry()?)?,
-        "celeborn.worker.push.port" => options.push_ports = vec![port(&entry()?)?],
-        "celeborn.worker.fetch.port" => options.fetch_port = port(&entry()?)?,
-        "celeborn.worker.replicate.port" => options.replicate_port = port(&entry()?)?,
-        "celeborn.worker.http.port" => options.http_port = Some(port(&entry()?)?),
+        "celeborn.worker.rpc.port" => options.rpc_port = entry()?.port()?,
+        "celeborn.worker.push.port" => options.push_ports = vec![entry()?.port()?],
+        "celeborn.worker.fetch.port" => options.fetch_port = entry()?.port()?,
+        "celeborn.worker.replicate.port" => options.replicate_port = entry()?.port()?,
+        "celeborn.worker.http.port" => options.http_port = Some(entry()?.port()?),
         "celeborn.worker.http.host" => options.http_host = Some(entry()?.value),
         "celeborn.worker.storage.dirs" => {
             let entry = entry()?;
-            let directories = list(&entry.value);
+            let directories = entry.list();
             let directories: Result<Vec<_>> =
                 directories.iter().map(|text| storage_directory(&entry, text)).collect();
             (options.directories, options.capacities) = (Vec::new(), BTreeMap::new());
@@ -251,22 +138,22 @@ fn set_worker(name: &str, entry: &Resolve<'_>, options: &mut worker::Options) ->
         }
         "celeborn.worker.storage.disk.reserve.size" => options.disk_reserve_bytes = Some(size()?),
         "celeborn.shuffle.chunk.size" => options.chunk_bytes = size()?,
-        "celeborn.worker.shuffle.partitionSplit.enabled" => options.split_enabled = truth(&entry()?)?,
+        "celeborn.worker.shuffle.partitionSplit.enabled" => options.split_enabled = entry()?.truth()?,
         "celeborn.worker.shuffle.partitionSplit.max" => options.split_bytes_max = size()?,
         "celeborn.worker.monitor.disk.check.interval" => {
-            options.probe_interval = time_from(PROBE_MIN, &entry()?)?
+            options.probe_interval = entry()?.time_from(PROBE_MIN, BARE)?
         }
         "celeborn.worker.monitor.disk.check.timeout" => {
-            options.probe_timeout = time_from(PROBE_MIN, &entry()?)?
+            options.probe_timeout = entry()?.time_from(PROBE_MIN, BARE)?
         }
         "celeborn.worker.decommission.forceExitTimeout" => {
-            options.decommission_timeout = time_from(FORCED_EXIT_MIN, &entry()?)?
+            options.decommission_timeout = entry()?.time_from(FORCED_EXIT_MIN, BARE)?
         }
         "celeborn.worker.graceful.shutdown.checkSlotsFinished.timeout" => {
-            options.stop_timeout = time_from(STOP_MIN, &entry()?)?
+            options.stop_timeout = entry()?.time_from(STOP_MIN, BARE)?
         }
-        "celeborn.worker.commitFiles.fsync" => options.commit_sync = truth(&entry()?)?,
-        "celeborn.worker.activeConnection.max" => options.active_connections_max = Some(count(&entry()?)?),
+        "celeborn.worker.commitFiles.fsync" => options.commit_sync = entry()?.truth()?,
+        "celeborn.worker.activeConnection.max" => options.active_connections_max = Some(entry()?.count()?),
         "celeborn.storage.availableTypes" => storage_types(&entry()?)?,
         _ => {}
     }
@@ -283,13 +170,13 @@ fn storage_directory(entry: &Entry, text: &str) -> Result<(PathBuf, Option<u64>)
         match name.to_ascii_lowercase().as_str() {
             "capacity" => {
                 let given = Entry { value: value.to_owned(), ..entry.clone() };
-                capacity = Some(parse(&given, "a capacity such as 1T", value::bytes)?);
+                capacity = Some(given.read("a capacity such as 1T", bytes)?);
             }
             "disktype" | "flushthread" => {}
             _ => {
-                let Entry { key, line, .. } = entry;
+                let Entry { key, origin, .. } = entry;
                 let expected = "expected :capacity=, :disktype= or :flushthread=";
-                let message = format!("line {line}: {key} has {attribute:.80} for a directory: {expected}");
+                let message = format!("{origin}: {key} has {attribute:.80} for a directory: {expected}");
                 return Err(Error::new(Kind::Invalid, message));
             }
         }
@@ -299,23 +186,15 @@ fn storage_directory(entry: &Entry, text: &str) -> Result<(PathBuf, Option<u64>)
 
 /// Refuses storage types other than memory and disks, which are used whatever is given.
 fn storage_types(entry: &Entry) -> Result<()> {
-    for kind in list(&entry.value) {
+    for kind in entry.list() {
         if !matches!(kind.to_ascii_uppercase().as_str(), "MEMORY" | "HDD" | "SSD") {
-            let message = format!("line {}: {} names {kind:.40}", entry.line, entry.key);
+            let message = format!("{}: {} names {kind:.40}", entry.origin, entry.key);
             return Err(
                 Error::new(Kind::Invalid, message).with_hint("workers store in MEMORY, HDD and SSD only")
             );
         }
     }
     Ok(())
-}
-
-fn list(text: &str) -> Vec<String> {
-    text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()
-}
-
-fn time(entry: &Entry) -> Result<Duration> {
-    parse(entry, "a time such as 120s", value::duration)
 }
 
 /// The shortest silence that a file may take for an end. Drivers and workers send a heartbeat every 5 to 10 s, and what is
@@ -334,41 +213,10 @@ const FORCED_EXIT_MIN: Duration = Duration::from_secs(30);
 /// a bare 480 would be no wait.
 const STOP_MIN: Duration = Duration::from_secs(1);
 
-/// A time that must not be shorter than `least`.
-fn time_from(least: Duration, entry: &Entry) -> Result<Duration> {
-    let given = time(entry)?;
-    if given >= least {
-        return Ok(given);
-    }
-    let Entry { key, value, line } = entry;
-    let text = format!("line {line}: {key} = {value:.80}: expected at least {}s", least.as_secs());
-    Err(Error::new(Kind::Invalid, text)
-        .with_hint("give the time with its unit, such as 120s: a bare number is of milliseconds"))
-}
-
-fn truth(entry: &Entry) -> Result<bool> {
-    parse(entry, "true or false", |text| text.to_ascii_lowercase().parse().ok())
-}
-
-fn port(entry: &Entry) -> Result<u16> {
-    parse(entry, "a port", |text| text.parse().ok())
-}
-
-fn count(entry: &Entry) -> Result<usize> {
-    parse(entry, "a number", |text| text.parse().ok())
-}
-
-fn parse<T>(entry: &Entry, expected: &str, parse: impl FnOnce(&str) -> Option<T>) -> Result<T> {
-    parse(&entry.value).ok_or_else(|| {
-        let Entry { key, value, line } = entry;
-        Error::new(Kind::Invalid, format!("line {line}: {key} = {value:.80}: expected {expected}"))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::file;
+    use yeoul_settings::{Level, Origin, properties};
 
     /// An environment without variables.
     fn bare(_: &str) -> Option<String> {
@@ -378,7 +226,7 @@ mod tests {
     /// A worker's options from a file, and the notices about it.
     fn worker_of(text: &str) -> Result<(worker::Options, Vec<String>)> {
         let mut options = worker::Options::default();
-        let notices = to_worker(&file::parse(text), &bare, &mut options)?;
+        let notices = to_worker(&properties::parse(text), &bare, &mut options)?;
         Ok((options, notices.iter().map(Notice::to_string).collect()))
     }
 
@@ -388,7 +236,7 @@ mod tests {
         let text = "celeborn.application.heartbeat.timeout 70s\nceleborn.slots.assign.policy ROUNDROBIN\n\
             celeborn.metrics.master.prometheus.port 9\nceleborn.ha.master.ratis.raft.server.storage.dir /j\n\
             celeborn.metrics.master.prometheus.host m\n";
-        assert!(to_master(&file::parse(text), &bare, &mut master).unwrap().is_empty());
+        assert!(to_master(&properties::parse(text), &bare, &mut master).unwrap().is_empty());
         assert_eq!(master.limits.application_timeout, Duration::from_secs(70));
         assert_eq!(master.limits.slots.balance, Balance::Even);
         assert_eq!((master.http_port, master.http_host), (Some(9), Some("m".to_owned())));
@@ -441,7 +289,7 @@ mod tests {
         let text = "celeborn.worker.storage.dirs ${env:DIRS}\nceleborn.worker.push.port ${celeborn.my.port}\n\
             celeborn.my.port 7\nceleborn.client.push.timeout ${env:NOBODY_ASKS}\n";
         let mut worker = worker::Options::default();
-        assert!(to_worker(&file::parse(text), &environment, &mut worker).is_ok());
+        assert!(to_worker(&properties::parse(text), &environment, &mut worker).is_ok());
         assert_eq!(worker.directories, [PathBuf::from("/a"), PathBuf::from("/b")]);
         assert_eq!(worker.capacities, BTreeMap::from([("/a".into(), 100 << 30)]));
         assert_eq!(worker.push_ports, [7]);
@@ -485,7 +333,7 @@ mod tests {
             celeborn.mater.port 2\ncompletely.other 3\n\
             celeborn.master.workerUnavailableInfo.expireTimeout -1\n\
             celeborn.worker.activeConnection.max 500\nceleborn.worker.shuffle.partitionSplit.enabled FALSE\n";
-        let entries = file::parse(text);
+        let entries = properties::parse(text);
         let (mut master, mut worker) = (master::Options::default(), worker::Options::default());
         let notices = to_master(&entries, &bare, &mut master).unwrap();
         assert_eq!(to_worker(&entries, &bare, &mut worker).unwrap(), notices);
@@ -507,24 +355,6 @@ mod tests {
                 "line 13: unknown key completely.other",
             ]
         );
-    }
-
-    #[test]
-    fn a_key_is_compared_with_those_of_about_its_length() {
-        assert_eq!(similar("celeborn.master.portxxx"), Some("celeborn.master.port"));
-        assert_eq!(similar("celeborn.master.p"), Some("celeborn.master.port"));
-        assert_eq!(similar("celeborn.mäster.pört"), Some("celeborn.master.port"));
-        assert_eq!(similar("celeborn.master."), None);
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn letters_apart_are_never_more_than_edits(one in ".{0,12}", other in "[a-c.]{0,12}", edit in ".{0,3}") {
-            let near = format!("{edit}{one}");
-            for (one, other) in [(&one, &other), (&one, &near), (&near, &other)] {
-                proptest::prop_assert!(letters_apart(one, other) <= strsim::levenshtein(one, other));
-            }
-        }
     }
 
     #[test]
@@ -550,7 +380,8 @@ mod tests {
             "celeborn.hadoop.net.topology.script.file.name /etc/racks.sh",
             "celeborn.hadoop.net.topology.node.switch.mapping.impl org.example.Racks",
         ] {
-            let error = to_master(&file::parse(line), &bare, &mut master::Options::default()).unwrap_err();
+            let error =
+                to_master(&properties::parse(line), &bare, &mut master::Options::default()).unwrap_err();
             assert_eq!(error.kind(), Kind::Invalid, "{line}");
             assert!(error.to_string().contains(line.split(' ').next().unwrap()), "{error}");
         }
@@ -568,7 +399,7 @@ mod tests {
     fn times_too_short_to_work_with_are_refused() {
         let master_of = |text: &str| {
             let mut options = master::Options::default();
-            to_master(&file::parse(text), &bare, &mut options).map(|_| options)
+            to_master(&properties::parse(text), &bare, &mut options).map(|_| options)
         };
         let refused = master_of("\nceleborn.master.heartbeat.application.timeout 300").unwrap_err();
         let said = "line 2: celeborn.master.heartbeat.application.timeout = 300: expected at least 30s";
@@ -602,8 +433,8 @@ mod tests {
     fn every_honoured_key_of_a_server_does_something() {
         let values =
             ["17", "47s", "9m", "true", "false", "LOADAWARE", "ROUNDROBIN", "/somewhere", "somewhere:1"];
-        for setting in table().iter().filter(|setting| setting.level == Level::Honoured) {
-            let is_of_clients = matches!(setting.group, Group::Client | Group::Network);
+        for setting in TABLE.settings().iter().filter(|setting| setting.level == Level::Honoured) {
+            let is_of_clients = matches!(setting.group, group::CLIENT | group::NETWORK);
             if is_of_clients || setting.key.starts_with("celeborn.quota.identity.") {
                 continue;
             }
@@ -611,7 +442,8 @@ mod tests {
                 continue; // Checked, and then both kinds are used.
             }
             let changes = values.iter().any(|value| {
-                let entry = Entry { key: setting.key.to_owned(), value: (*value).to_owned(), line: 1 };
+                let origin = Origin::line(1);
+                let entry = Entry { key: setting.key.to_owned(), value: (*value).to_owned(), origin };
                 let (mut master, mut worker) = (master::Options::default(), worker::Options::default());
                 let entry = || Ok(entry.clone());
                 let applied = set_master(setting.key, &entry, &mut master)

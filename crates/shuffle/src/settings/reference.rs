@@ -1,47 +1,12 @@
 //! The reference page of the settings, made from the table.
 
-use std::fmt::Write;
+use yeoul_settings::{Group, Page};
 
-use super::{Group, Level, table};
+use super::{TABLE, group};
 
 /// The page `docs/reference/shuffle-settings.md`.
 pub fn page() -> String {
-    let mut page = String::from(HEAD);
-    for (group, title, intro) in GROUPS {
-        let settings = || table().iter().filter(|setting| setting.group == *group);
-        let count = |level| settings().filter(|setting| setting.level == level).count();
-        let levels = [Level::Honoured, Level::OtherMechanism, Level::NoEffect, Level::Refused];
-        let counts: Vec<String> =
-            levels.iter().map(|level| format!("{} {}", count(*level), level.name())).collect();
-        // Writing to a string cannot fail.
-        let _ = writeln!(
-            page,
-            "\n## {title}\n\n{intro} Of {} keys: {}.\n",
-            settings().count(),
-            counts.join(", ")
-        );
-        page.push_str("| key | default in Celeborn | here | |\n| --- | --- | --- | --- |\n");
-        for setting in settings() {
-            let default = match cell(setting.default) {
-                empty if empty.is_empty() => empty,
-                text => format!("`{text}`"),
-            };
-            let deprecated: Vec<String> = setting.deprecated().map(|name| format!("`{name}`")).collect();
-            let formerly = match deprecated.is_empty() {
-                true => String::new(),
-                false => format!("formerly {}", deprecated.join(", ")),
-            };
-            let notes = [cell(setting.note), cell(&formerly)];
-            let note = notes.iter().filter(|note| !note.is_empty()).cloned().collect::<Vec<_>>().join("; ");
-            let level = setting.level.name();
-            let _ = writeln!(page, "| `{}` | {default} | {level} | {note} |", setting.key);
-        }
-    }
-    page
-}
-
-fn cell(text: &str) -> String {
-    text.replace('|', "\\|")
+    Page { table: &TABLE, head: HEAD, system: "Celeborn", groups: GROUPS }.text()
 }
 
 const HEAD: &str = "# Celeborn's settings in `yeoul shuffle`
@@ -62,22 +27,26 @@ default. A reference that does not resolve is an error, and so is `${system:…}
 - **refused**: any value but Celeborn's default would promise something that Yeoul does not do; the server does not start
 ";
 
-const GROUPS: &[(Group, &str, &str)] = &[
-    (Group::Master, "Master", "With high availability, quotas and racks."),
-    (Group::Worker, "Worker", "Keys shared with the master are listed above."),
-    (
-        Group::Network,
-        "Network",
-        "For `<module>` Celeborn documents `rpc_app`, `rpc_service`, `rpc` (for both), `push`, `fetch`, `replicate`, `data`. \
-         A server whose file sets a key that only the client honours says at its start that the key has no effect there; \
-         `rpc_app` and `data` are exempt.",
-    ),
-    (Group::Metrics, "Metrics", "Prometheus finds them at `/metrics/prometheus` of the HTTP port."),
-    (
-        Group::Client,
-        "Client",
-        "These stand in Spark's configuration, with `spark.` before them, and the unmodified client reads them.",
-    ),
+const GROUPS: &[Group] = &[
+    Group { name: group::MASTER, title: "Master", intro: "With high availability, quotas and racks." },
+    Group { name: group::WORKER, title: "Worker", intro: "Keys shared with the master are listed above." },
+    Group {
+        name: group::NETWORK,
+        title: "Network",
+        intro: "For `<module>` Celeborn documents `rpc_app`, `rpc_service`, `rpc` (for both), `push`, `fetch`, `replicate`, \
+                `data`. A server whose file sets a key that only the client honours says at its start that the key has no \
+                effect there; `rpc_app` and `data` are exempt.",
+    },
+    Group {
+        name: group::METRICS,
+        title: "Metrics",
+        intro: "Prometheus finds them at `/metrics/prometheus` of the HTTP port.",
+    },
+    Group {
+        name: group::CLIENT,
+        title: "Client",
+        intro: "These stand in Spark's configuration, with `spark.` before them, and the unmodified client reads them.",
+    },
 ];
 
 #[cfg(test)]

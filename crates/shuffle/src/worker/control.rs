@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use yeoul_base::failpoint;
 
 use super::index::Index;
 use super::memory::Party;
@@ -134,6 +135,7 @@ impl ControlService {
         }
         let reserved = self.node.store.with_shuffle(&key, |contents| {
             contents.state.reserve(driver, &reservations, pressure, LOCATIONS_MAX)?;
+            failpoint("worker-reserve");
             contents.charge_slots();
             contents.wants_map_bitmap |= request.range_read_filter;
             if let Ok(timeout_ms @ 1..) = u64::try_from(request.push_data_timeout) {

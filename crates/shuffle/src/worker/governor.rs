@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use yeoul_base::ResidentSet;
+use yeoul_base::{ResidentSet, failpoint};
 
 use super::buffers;
 use super::memory;
@@ -57,6 +57,7 @@ pub async fn run(node: Arc<Node>) {
     let mut looked = Instant::now();
     let mut taken_before = 0;
     loop {
+        failpoint("worker-governor");
         let taken = memory.taken();
         let Some(rss) = resident_set.bytes() else { return };
         let (before, accounted) = (memory.limit(), memory::accounted() + buffers::shelved());

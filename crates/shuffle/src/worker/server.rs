@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use yeoul_net::http::serve_pages;
+use yeoul_net::supervise::{Supervisor, must_not_panic, outcome};
 
 use super::control::ControlService;
 use super::fetch::FetchService;
@@ -45,18 +46,9 @@ pub struct Server;
 pub struct Handle {
     node: Arc<Node>,
     orders: Orders,
-    ended: watch::Receiver<Option<Ending>>,
+    ended: watch::Receiver<Option<Result<()>>>,
     http_address: Option<SocketAddr>,
-    _tasks: Arc<JoinSet<()>>,
-}
-
-/// How a worker ended.
-#[derive(Debug, Clone)]
-enum Ending {
-    /// As ordered: with an error if data was lost.
-    Ordered(Result<()>),
-    /// A part of it panicked. What is left would take batches and never bring them to disk, or the like.
-    Broken,
+    _tasks: Arc<Supervisor>,
 }
 
 impl Server {
@@ -119,22 +111,18 @@ impl Server {
         let http_port = http_address.map(|address| address.port());
         let registration = Registration::new(Arc::clone(&node), http_port, connections, orders.clone());
         let registration = Arc::new(registration);
-        let mut tasks = JoinSet::new();
+        let mut tasks = Supervisor::new("worker");
         let spiller = Arc::clone(&node.store);
-        tasks.spawn(spiller.run_spiller());
-        tasks.spawn(governor::run(Arc::clone(&node)));
-        tasks.spawn(probe(Arc::clone(&node)));
-        tasks.spawn(sweep(Arc::clone(&node)));
-        tasks.spawn(Arc::clone(&registration).run());
+        tasks.keep("spiller", spiller.run_spiller());
+        tasks.run("governor", governor::run(Arc::clone(&node)));
+        tasks.keep("probes", probe(Arc::clone(&node)));
+        tasks.keep("sweeper", sweep(Arc::clone(&node)));
+        tasks.keep("registration", Arc::clone(&registration).run());
         let lifecycle = Lifecycle::new(Arc::clone(&node), registration, listeners);
-        let ordered = end.clone();
-        tasks.spawn(async move {
-            let outcome = lifecycle.run(received).await;
-            ordered.send_replace(Some(Ending::Ordered(outcome)));
+        tasks.run("lifecycle", async move {
+            end.send_replace(Some(lifecycle.run(received).await));
         });
-        let mut watched = JoinSet::new();
-        watched.spawn(watch_over(tasks, end));
-        Ok(Handle { node, orders, ended, http_address, _tasks: Arc::new(watched) })
+        Ok(Handle { node, orders, ended, http_address, _tasks: Arc::new(tasks) })
     }
 }
 
@@ -169,28 +157,16 @@ impl Handle {
         self.orders.give(command);
     }
 
-    /// Returns when the worker has ended.
+    /// Returns when the worker has ended as ordered. It does not end otherwise: where a part of it panics the process ends.
     ///
     /// # Errors
-    /// `Internal` if it did so by itself, because a part of it panicked; `DataLoss` if a graceful stop could not bring
-    /// everything to disk.
+    /// `DataLoss` if a graceful stop could not bring everything to disk; `Internal` if the runtime that it runs on has
+    /// ended.
     pub async fn ended(&self) -> Result<()> {
         let mut ended = self.ended.clone();
         match ended.wait_for(Option::is_some).await.as_deref() {
-            Ok(Some(Ending::Ordered(outcome))) => outcome.clone(),
-            _ => Err(Error::new(Kind::Internal, "a part of the worker panicked")),
-        }
-    }
-}
-
-/// Waits for tasks of which none may fail while the others go on.
-async fn watch_over(mut tasks: JoinSet<()>, end: watch::Sender<Option<Ending>>) {
-    while let Some(ended) = tasks.join_next().await {
-        if let Err(error) = ended
-            && error.is_panic()
-        {
-            tracing::error!(%error, "a part of the worker panicked");
-            end.send_replace(Some(Ending::Broken));
+            Ok(Some(outcome)) => outcome.clone(),
+            _ => Err(Error::new(Kind::Internal, "the runtime of the worker has ended")),
         }
     }
 }
@@ -205,7 +181,8 @@ async fn probe(node: Arc<Node>) {
                 tokio::time::sleep(node.options.probe_interval).await;
                 let (health, probed) = (directory.health(), Arc::clone(&directory));
                 let mut written = directory.written();
-                let mut probe = tokio::task::spawn_blocking(move || probed.probe());
+                let mut probe =
+                    tokio::task::spawn_blocking(move || must_not_panic("worker", "probe", || probed.probe()));
                 while tokio::time::timeout(node.options.probe_timeout, &mut probe).await.is_err() {
                     // Behind much that is being written a probe waits long on a disk that works.
                     if std::mem::replace(&mut written, directory.written()) == directory.written() {
@@ -222,7 +199,9 @@ async fn probe(node: Arc<Node>) {
             }
         });
     }
-    while probes.join_next().await.is_some() {}
+    while let Some(ended) = probes.join_next().await {
+        outcome(ended);
+    }
 }
 
 async fn sweep(node: Arc<Node>) {
@@ -329,19 +308,5 @@ pub(super) mod tests {
         let options = Options { http_port: Some(0), http_host: Some("127.0.0.2".into()), ..alone(&place) };
         let worker = Server::start(options).await.unwrap();
         assert_eq!(worker.http_address().unwrap().ip().to_string(), "127.0.0.2");
-    }
-
-    #[tokio::test]
-    async fn a_worker_does_not_outlive_its_parts() {
-        let (end, mut ended) = watch::channel(None);
-        let mut tasks = JoinSet::new();
-        tasks.spawn(std::future::pending());
-        tasks.spawn(async {});
-        tasks.spawn(async { panic!("on purpose") });
-        let watching = tokio::spawn(watch_over(tasks, end));
-        let ending = ended.wait_for(Option::is_some).await.unwrap();
-        assert!(matches!(*ending, Some(Ending::Broken)), "{ending:?}");
-        drop(ending);
-        watching.abort();
     }
 }

@@ -7,8 +7,6 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use yeoul_shuffle::ids::{AttemptId, BatchId, LocationId, MapId, Mode, ShuffleKey, WorkerId};
 use yeoul_shuffle::net::{Client, RequestError};
 use yeoul_shuffle::wire::batch::{BatchHeader, Batches, ByteOrder};
@@ -248,15 +246,5 @@ pub fn noise(number: i32, len: usize) -> Vec<u8> {
 
 /// One HTTP request, spoken by hand.
 pub async fn http(address: SocketAddr, request: &str, body: &str) -> (u16, String) {
-    let mut stream = TcpStream::connect(address).await.unwrap();
-    let head = format!(
-        "{request} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
-        body.len()
-    );
-    stream.write_all(head.as_bytes()).await.unwrap();
-    stream.write_all(body.as_bytes()).await.unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+    yeoul_simulation::http(address, request, body).await.unwrap()
 }

@@ -48,7 +48,7 @@ impl Questions {
         self.open
             .iter()
             .flatten()
-            .any(|open| matches!(open, Question::Item(SelectItem::QualifiedWildcard(..))))
+            .any(|open| matches!(open, Question::Item(item) if matches!(item.as_ref(), SelectItem::QualifiedWildcard(_, _))))
     }
 
     /// Takes an item out of a `SELECT`, until its columns are known.

@@ -35,6 +35,11 @@ impl Bounds {
         let headroom = capacity / 4;
         Self { capacity, headroom, floor: (capacity / 16).min(FLOOR_BYTES_MAX) }
     }
+
+    /// The promise under which the pool would have this capacity.
+    pub(crate) fn promise_for(capacity: usize) -> usize {
+        (capacity.div_ceil(CAPACITY_PERCENT)).saturating_mul(100).saturating_add(PROGRAM_BYTES + 100)
+    }
 }
 
 /// What the program occupies with a scan running: its own pages, and the pages and batches that two threads decode.
@@ -188,6 +193,15 @@ mod tests {
             ledger.register(*id, "operator", *can_spill);
         }
         ledger
+    }
+
+    #[test]
+    fn the_promise_for_a_capacity_has_it() {
+        for capacity in [0, 1, 100 << 20, 3 << 30, (3 << 30) + 17] {
+            let promise = Bounds::promise_for(capacity);
+            assert!(Bounds::for_promise(promise).capacity >= capacity, "{capacity}");
+            assert!(Bounds::for_promise(promise - (1 << 20)).capacity < capacity.max(1), "{capacity}");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation};
 use yeoul_base::ByteSize;
 
-use super::policy::{Holding, Ledger, Refusal};
+use super::policy::{Bounds, Holding, Ledger, Refusal};
 use super::process::ProcessMemory;
 
 /// How many holders an error message names.
@@ -60,11 +60,12 @@ impl PromisePool {
         Self { ledger: Mutex::new(ledger), process, wanted_capacity: AtomicUsize::new(0) }
     }
 
-    /// The promise under which the last refusal would have been granted, if the pool keeps its share of the promise.
-    pub(crate) fn enough_for_last_refusal(&self, promise: usize) -> usize {
-        let capacity = self.ledger().capacity().max(1) as u128;
-        let wanted = self.wanted_capacity.load(Ordering::Relaxed) as u128;
-        usize::try_from((promise as u128 * wanted).div_ceil(capacity)).unwrap_or(usize::MAX)
+    /// The promise under which the last refusal would have been granted; 0 if there was none since this was asked last.
+    pub(crate) fn enough_for_last_refusal(&self) -> usize {
+        match self.wanted_capacity.swap(0, Ordering::Relaxed) {
+            0 => 0,
+            wanted => Bounds::promise_for(wanted),
+        }
     }
 
     /// A panic elsewhere leaves the books whole: every change of them is a single call that does not unwind.
@@ -74,6 +75,9 @@ impl PromisePool {
 
     fn refuse(&self, reservation: &MemoryReservation, wanted: usize, reason: Refusal) -> DataFusionError {
         self.wanted_capacity.store(self.ledger().total().saturating_add(wanted), Ordering::Relaxed);
+        if matches!(reason, Refusal::Process { .. }) {
+            self.process.refused(wanted);
+        }
         let error = OutOfMemory {
             operator: reservation.consumer().name().to_owned(),
             held: reservation.size(),
@@ -145,7 +149,6 @@ impl MemoryPool for PromisePool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::policy::Bounds;
     use super::*;
 
     #[test]
@@ -171,12 +174,14 @@ mod tests {
 
     #[test]
     fn what_would_be_enough_is_not_rounded_down() {
-        let bounds = Bounds { capacity: 3, headroom: 0, floor: 0 };
+        let bounds = Bounds::for_promise(256 << 20);
         let pool = Arc::new(PromisePool::new(Ledger::new(bounds), ProcessMemory::watch(None).unwrap()));
         let shared: Arc<dyn MemoryPool> = Arc::clone(&pool) as _;
-        MemoryConsumer::new("HashJoinInput[0]").register(&shared).try_grow(4).unwrap_err();
-        // From 13 ⅓, and from 4 × 2^50 + 1 ⅓.
-        assert_eq!(pool.enough_for_last_refusal(10), 14);
-        assert_eq!(pool.enough_for_last_refusal((3 << 50) + 1), (4 << 50) + 2);
+        assert_eq!(pool.enough_for_last_refusal(), 0);
+        let wanted = bounds.capacity + 1;
+        MemoryConsumer::new("HashJoinInput[0]").register(&shared).try_grow(wanted).unwrap_err();
+        let enough = pool.enough_for_last_refusal();
+        assert!(Bounds::for_promise(enough).capacity >= wanted && enough < 257 << 20, "{enough}");
+        assert_eq!(pool.enough_for_last_refusal(), 0, "it is told once");
     }
 }

@@ -13,6 +13,15 @@ use yeoul_base::ResidentSet;
 /// go unseen between two readings; the margin below is several times that.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(4);
 
+/// What a stopped query may still take until it has ended: a fiftieth of the promise, or this much if that is less.
+const MARGIN_MIN: usize = 16 << 20;
+
+/// The margin of a promise, in bytes: of a small one never so much that nothing lies between growth that is refused and a query that
+/// is stopped.
+fn margin(promise: usize) -> usize {
+    (promise / 50).max(MARGIN_MIN.min(promise / 100 * 6))
+}
+
 /// How long a query waits for the memory of one that was stopped to go back to the system.
 const SETTLE_MAX: Duration = Duration::from_millis(500);
 
@@ -29,6 +38,10 @@ pub(crate) struct ProcessMemory {
     sampled: AtomicUsize,
     peak: AtomicUsize,
     granted_since_sample: AtomicUsize,
+    /// Bytes that are about to be taken, or being taken.
+    claimed: AtomicUsize,
+    /// What the process would have had, had it been granted what was refused last.
+    wanted: AtomicUsize,
     exceeded: AtomicBool,
     on_exceeded: Notify,
 }
@@ -41,10 +54,12 @@ impl ProcessMemory {
             resident: ResidentSet::open(),
             promise: promise_bytes,
             soft_limit: promise_bytes / 100 * 92,
-            hard_limit: promise_bytes / 100 * 98,
+            hard_limit: promise_bytes - margin(promise_bytes),
             sampled: AtomicUsize::new(0),
             peak: AtomicUsize::new(0),
             granted_since_sample: AtomicUsize::new(0),
+            claimed: AtomicUsize::new(0),
+            wanted: AtomicUsize::new(0),
             exceeded: AtomicBool::new(false),
             on_exceeded: Notify::new(),
         });
@@ -90,6 +105,31 @@ impl ProcessMemory {
         self.granted_since_sample.fetch_add(bytes, Ordering::Relaxed);
     }
 
+    /// Holds `bytes` for work that is about to take them, if the process has so much left before a query has to end.
+    ///
+    /// # Errors
+    /// The bytes that it has left, if they are fewer.
+    pub(crate) fn claim(&self, bytes: usize) -> Result<Claim<'_>, usize> {
+        let claimed = self.claimed.fetch_add(bytes, Ordering::Relaxed);
+        let claim = Claim { process: self, bytes };
+        let free = self.hard_limit.saturating_sub(self.sample()).saturating_sub(claimed);
+        if bytes > free {
+            self.refused(claimed.saturating_add(bytes));
+            return Err(free);
+        }
+        Ok(claim)
+    }
+
+    /// Notes that so many bytes were refused because the process had no room for them.
+    pub(crate) fn refused(&self, bytes: usize) {
+        self.wanted.store(self.sampled.load(Ordering::Relaxed).saturating_add(bytes), Ordering::Relaxed);
+    }
+
+    /// What the process would have had, had it been granted what was refused last; 0 if nothing was since this was asked last.
+    pub(crate) fn wanted(&self) -> usize {
+        self.wanted.swap(0, Ordering::Relaxed)
+    }
+
     /// The promise in bytes, if there is one.
     pub(crate) fn promise(&self) -> Option<usize> {
         (self.promise != usize::MAX).then_some(self.promise)
@@ -125,6 +165,19 @@ impl ProcessMemory {
     }
 }
 
+/// Bytes of the process that one piece of work holds until it is done.
+#[derive(Debug)]
+pub(crate) struct Claim<'a> {
+    process: &'a ProcessMemory,
+    bytes: usize,
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        self.process.claimed.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
 fn watch_until_dropped(process: &Weak<ProcessMemory>) {
     while let Some(process) = process.upgrade() {
         process.sample();
@@ -155,6 +208,15 @@ mod tests {
             .await
             .expect("any process is larger");
         assert_eq!(process.free(), 0);
+    }
+
+    #[test]
+    fn a_small_promise_has_a_margin_that_a_stopped_query_can_use() {
+        const MIB: usize = 1 << 20;
+        for (promise, rest) in [(128, 120), (256, 240), (512, 496), (1024, 1003)] {
+            assert_eq!((promise * MIB - margin(promise * MIB)) / MIB, rest);
+            assert!(promise * MIB - margin(promise * MIB) > promise * MIB / 100 * 92);
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! - [`correlated_subqueries`]: refuses subqueries of which DataFusion's joins would make something else;
 //! - [`empty_subqueries`]: a subquery without rows is null, whatever its column may be;
+//! - [`exact_numbers`]: integers that do not wrap around, quotients of decimals that are rounded;
 //! - [`fenced_limits`]: keeps dynamic filters above a limit;
 //! - [`filter_ranges`]: lets a filter take no column for constant that is not;
 //! - [`grand_totals`]: keeps filters without columns above an aggregate that always has a row;
@@ -21,12 +22,14 @@
 //! - [`scalar_subqueries`]: correlated subqueries that stand for a value without an aggregate, as aggregates;
 //! - [`set_operations`]: `INTERSECT ALL` and `EXCEPT ALL`, which count, and the names of a `UNION`'s inputs;
 //! - [`spilling_joins`]: replaces hash joins with joins that spill, once memory has run out;
+//! - [`state_batches`]: small batches for the states of groups that grow with the rows;
 //! - [`unbounded_floats`]: prunes nothing by Parquet's ranges of floats, which leave out NaN;
 //! - [`unnesting`]: subqueries that DataFusion cannot join, as joins with the distinct values of their outer columns;
 //! - [`value_subqueries`]: `IN`, `EXISTS`, `ANY` and `ALL` as values, outside filters.
 
 mod correlated_subqueries;
 mod empty_subqueries;
+mod exact_numbers;
 mod fenced_limits;
 mod filter_ranges;
 mod grand_totals;
@@ -46,6 +49,7 @@ mod rule_order;
 mod scalar_subqueries;
 mod set_operations;
 mod spilling_joins;
+mod state_batches;
 mod unbounded_floats;
 mod unnesting;
 mod value_subqueries;
@@ -65,11 +69,12 @@ type LogicalRule = Arc<dyn OptimizerRule + Send + Sync>;
 type PhysicalRule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
 /// The rules that run once on each plan, before the optimizer. `unnesting` is behind them: it tries the whole optimizer.
-const ANALYZER: [Step<AnalyzingRule>; 4] = [
+const ANALYZER: [Step<AnalyzingRule>; 5] = [
     Last(|| Arc::new(scalar_subqueries::ScalarSubqueries)),
     Last(|| Arc::new(empty_subqueries::EmptySubqueries)),
     Last(|| Arc::new(set_operations::SetOperations)),
     Last(|| Arc::new(outer_aggregates::OuterAggregates)),
+    Last(|| Arc::new(exact_numbers::ExactNumbers)),
 ];
 
 /// The rules of each round of the optimizer. DataFusion's own move conditions about: what looks at subqueries is before them.
@@ -88,7 +93,7 @@ const OPTIMIZER: [Step<LogicalRule>; 9] = [
 ];
 
 /// The rules that run once on each physical plan.
-const PHYSICAL: [Step<PhysicalRule>; 12] = [
+const PHYSICAL: [Step<PhysicalRule>; 13] = [
     // Before all that look at orders.
     First(|| Arc::new(grouping_sets::GroupingSets)),
     First(|| Arc::new(filter_ranges::FilterRanges)),
@@ -104,6 +109,7 @@ const PHYSICAL: [Step<PhysicalRule>; 12] = [
     // Others match on a scan's type, which it changes.
     Last(|| Arc::new(late_materialization::LateMaterialization)),
     Last(|| Arc::new(limited_groups::LimitedGroups)),
+    Last(|| Arc::new(state_batches::StateBatches)),
 ];
 
 /// The rules that a query gets in addition when it is planned again because memory ran out.
@@ -166,8 +172,8 @@ mod tests {
         assert!(place("LimitPushdown") < place("FencedLimits"), "{physical:?}");
         assert!(place("FencedLimits") < place("FilterPushdown(Post)"), "{physical:?}");
         assert_eq!(
-            physical[physical.len() - 3..],
-            ["UnboundedFloats", "LateMaterialization", "LimitedGroups"]
+            physical[physical.len() - 4..],
+            ["UnboundedFloats", "LateMaterialization", "LimitedGroups", "StateBatches"]
         );
         let post = state.physical_optimizers().iter().find(|rule| rule.name() == "FilterPushdown(Post)");
         assert!(format!("{post:?}").contains("MinMaxFilters"), "{post:?}");
@@ -175,10 +181,17 @@ mod tests {
         assert_eq!(apart.filter(|rule| format!("{rule:?}").starts_with("PartsApart")).count(), 6);
 
         let analyzing: Vec<&str> = state.analyzer().rules.iter().map(|rule| rule.name()).collect();
-        let own = &analyzing[analyzing.len() - 5..];
+        let own = &analyzing[analyzing.len() - 6..];
         assert_eq!(
             own,
-            ["scalar_subqueries", "empty_subqueries", "set_operations", "outer_aggregates", "unnesting"]
+            [
+                "scalar_subqueries",
+                "empty_subqueries",
+                "set_operations",
+                "outer_aggregates",
+                "exact_numbers",
+                "unnesting"
+            ]
         );
     }
 

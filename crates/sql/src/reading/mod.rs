@@ -10,6 +10,7 @@
 //! - [`same_names`]: columns of one `SELECT` that DataFusion would call the same;
 //! - [`scopes`]: the tables that a column's name may be of;
 //! - [`tables_alike`]: tables of one name in several schemas;
+//! - [`wide_integers`]: integers with more digits than 64 bits hold.
 
 mod cast_keys;
 mod chains;
@@ -21,6 +22,7 @@ mod precedence;
 pub(crate) mod same_names;
 pub(crate) mod scopes;
 pub(crate) mod tables_alike;
+mod wide_integers;
 
 use std::convert::Infallible;
 use std::ops::ControlFlow;
@@ -50,6 +52,7 @@ pub(crate) fn read(sql: &str, state: &SessionState) -> Result<Statement> {
     chains::check(&tokens)?;
     let mut statement = state.sql_to_statement(&materialized::blank(sql, &tokens), name)?;
     numbers::check(&tokens)?;
+    wide_integers::check(&tokens)?;
     visit(&mut statement, &mut Corrections);
     Ok(statement)
 }
@@ -110,6 +113,7 @@ impl VisitorMut for Corrections {
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Infallible> {
         precedence::loosen(expr);
+        wide_integers::make_decimal(expr);
         ControlFlow::Continue(())
     }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use prost::Message as _;
 
-use crate::wire::proto::hdfs::{DatanodeId, DatanodeInfo, ExtendedBlock, LocatedBlock, Permission};
 use crate::wire::proto::namenode as calls;
+use crate::wire::proto::shared::{DatanodeId, DatanodeInfo, ExtendedBlock, LocatedBlock, Permission};
 
 /// A file as a client was told it is: its blocks with their lengths.
 pub type Blocks = Vec<(i64, u64)>;

@@ -16,9 +16,9 @@ use crate::wire::exception::Exception;
 use crate::wire::proto::cluster::{
     Answer, HeartbeatRequest, HeartbeatResponse, NoticeRequest, RegisterRequest, ReportRequest, Storage,
 };
-use crate::wire::proto::hdfs::{ExtendedBlock, LocatedBlock};
 use crate::wire::proto::journal::Record;
 use crate::wire::proto::namenode as calls;
+use crate::wire::proto::shared::{ExtendedBlock, LocatedBlock};
 
 const NODES: usize = 5;
 const CLIENTS: usize = 3;
@@ -219,12 +219,6 @@ impl World {
             Err(refusal) => {
                 client.pending = None;
                 match (refusal.exception, &mut client.work) {
-                    _ if !self.has_faults && {
-                        if std::env::var_os("DBG").is_some() {
-                            eprintln!("{at} {refusal}");
-                        }
-                        false
-                    } => {}
                     (Exception::SafeMode, _) => self.tally.safe_mode_refusals += 1,
                     (Exception::NotReplicatedYet, Work::Adding { .. }) => {}
                     // No node is left: it tries all of them again.

@@ -107,10 +107,10 @@ impl State {
         &self,
         create: &CreateFile,
         context: &Context<'_>,
-    ) -> crate::wire::proto::hdfs::FileStatus {
-        crate::wire::proto::hdfs::FileStatus {
+    ) -> crate::wire::proto::shared::FileStatus {
+        crate::wire::proto::shared::FileStatus {
             kind: 2,
-            permission: crate::wire::proto::hdfs::Permission {
+            permission: crate::wire::proto::shared::Permission {
                 mode: Mode::new(create.mode).of_file().bits(),
             },
             owner: create.owner.clone(),
@@ -123,7 +123,7 @@ impl State {
             children: Some(0),
             storage_policy: Some(0),
             flags: Some(0),
-            ..crate::wire::proto::hdfs::FileStatus::default()
+            ..crate::wire::proto::shared::FileStatus::default()
         }
     }
 

@@ -5,7 +5,7 @@ use crate::ids::{DatanodeHandle, StorageHandle};
 use crate::namenode::Context;
 use crate::namenode::blocks::{Block, Fit};
 use crate::namenode::namespace::{Content, Inode, PolicyId};
-use crate::wire::proto::hdfs::{
+use crate::wire::proto::shared::{
     ErasureCodingPolicy, ExtendedBlock, FileStatus, LocatedBlock, LocatedBlocks, Permission, Token,
 };
 

@@ -10,9 +10,9 @@ use crate::wire::proto::cluster::{
     Answer, BlockRef, HeartbeatRequest, HeartbeatResponse, Notice, NoticeRequest, RegisterRequest,
     RegisterResponse, Replica, ReplicaState, ReportRequest, Storage,
 };
-use crate::wire::proto::hdfs::{DatanodeId, DatanodeInfo, ExtendedBlock, LocatedBlock, Permission};
 use crate::wire::proto::namenode as calls;
 use crate::wire::proto::namenode::BoolResponse;
+use crate::wire::proto::shared::{DatanodeId, DatanodeInfo, ExtendedBlock, LocatedBlock, Permission};
 
 const MIB: u64 = 1 << 20;
 
@@ -173,12 +173,12 @@ impl Fixture {
         self.status(path).is_some()
     }
 
-    fn status(&mut self, path: &str) -> Option<crate::wire::proto::hdfs::FileStatus> {
+    fn status(&mut self, path: &str) -> Option<crate::wire::proto::shared::FileStatus> {
         let request = calls::PathRequest { src: path.to_owned() };
         self.call::<_, calls::FileInfoResponse>("getFileInfo", &request).unwrap().status
     }
 
-    fn locations(&mut self, path: &str) -> crate::wire::proto::hdfs::LocatedBlocks {
+    fn locations(&mut self, path: &str) -> crate::wire::proto::shared::LocatedBlocks {
         let request = calls::BlockLocationsRequest { src: path.to_owned(), offset: 0, length: u64::MAX };
         self.call::<_, calls::BlockLocationsResponse>("getBlockLocations", &request)
             .unwrap()
@@ -301,6 +301,14 @@ fn a_client_that_asks_again_for_a_block_gets_the_same_one() {
     let first = fixture.add_block("/f", file, None);
     let again = fixture.add_block("/f", file, None);
     assert_eq!(first, again);
+    // After a restart nobody knows where it was sent.
+    let mut state = State::new(rules());
+    fixture.state.image().for_each(|record| state.apply(&record));
+    let mut restarted = Fixture::of(state);
+    (0..3).for_each(|number| restarted.register(number));
+    restarted.state.safe_mode.leave();
+    let again = restarted.add_block("/f", file, None);
+    assert_eq!((again.block, again.locations.len()), (first.block.clone(), 3));
     let unstored = add_block("/f", file, Some(sized(&first, 5)));
     let second: calls::AddBlockResponse = fixture.call("addBlock", &unstored).unwrap();
     let third = add_block("/f", file, Some(sized(&second.block, 5)));
@@ -592,45 +600,45 @@ fn after_a_restart_nothing_changes_until_the_blocks_are_reported() {
 #[test]
 fn owners_groups_and_modes_decide() {
     let mut fixture = Fixture::new(1);
-    let _: BoolResponse = fixture.call("mkdirs", &mkdirs("/home/alice/deep", 0o555, true)).unwrap();
-    let mode = |status: crate::wire::proto::hdfs::FileStatus| status.permission.mode;
+    let _: BoolResponse = fixture.call("mkdirs", &mkdirs("/people/alice/deep", 0o555, true)).unwrap();
+    let mode = |status: crate::wire::proto::shared::FileStatus| status.permission.mode;
     assert_eq!(
-        fixture.status("/home").map(mode),
+        fixture.status("/people").map(mode),
         Some(0o755),
         "implied directories can be written by their owner"
     );
-    assert_eq!(fixture.status("/home/alice/deep").map(mode), Some(0o555));
+    assert_eq!(fixture.status("/people/alice/deep").map(mode), Some(0o555));
     let own = |path: &str, owner: &str, group: &str| calls::SetOwnerRequest {
         src: path.to_owned(),
         owner: Some(owner.to_owned()),
         group: Some(group.to_owned()),
     };
-    let _: calls::Empty = fixture.call("setOwner", &own("/home/alice", "alice", "staff")).unwrap();
+    let _: calls::Empty = fixture.call("setOwner", &own("/people/alice", "alice", "staff")).unwrap();
     let set = |path: &str, mode| calls::SetPermissionRequest {
         src: path.to_owned(),
         permission: Permission { mode },
     };
-    let _: calls::Empty = fixture.call("setPermission", &set("/home/alice", 0o750)).unwrap();
+    let _: calls::Empty = fixture.call("setPermission", &set("/people/alice", 0o750)).unwrap();
 
     fixture.user = user("alice", &["users"]);
-    let file = fixture.create("/home/alice/f");
-    assert!(fixture.complete("/home/alice/f", file, None));
-    let status = fixture.status("/home/alice/f").unwrap();
+    let file = fixture.create("/people/alice/f");
+    assert!(fixture.complete("/people/alice/f", file, None));
+    let status = fixture.status("/people/alice/f").unwrap();
     assert_eq!(
         (status.owner.as_str(), status.group.as_str()),
         ("alice", "staff"),
         "the group is that of the directory"
     );
-    let (exception, message) = fixture.refused("create", &create("/home/g", 1));
+    let (exception, message) = fixture.refused("create", &create("/people/g", 1));
     assert_eq!(exception, Exception::AccessControl);
     let expected =
-        "Permission denied: user=alice, access=WRITE, inode=\"/home/g\":root:supergroup:drwxr-xr-x";
+        "Permission denied: user=alice, access=WRITE, inode=\"/people/g\":root:supergroup:drwxr-xr-x";
     assert_eq!(message, expected);
-    let message = fixture.refused("setOwner", &own("/home/alice/f", "bob", "staff")).1;
+    let message = fixture.refused("setOwner", &own("/people/alice/f", "bob", "staff")).1;
     assert_eq!(message, "User alice is not a super user (non-super user cannot change owner).");
-    let message = fixture.refused("setOwner", &own("/home/alice/f", "alice", "wheel")).1;
+    let message = fixture.refused("setOwner", &own("/people/alice/f", "alice", "wheel")).1;
     assert_eq!(message, "User alice does not belong to wheel");
-    let _: calls::Empty = fixture.call("setOwner", &own("/home/alice/f", "alice", "users")).unwrap();
+    let _: calls::Empty = fixture.call("setOwner", &own("/people/alice/f", "alice", "users")).unwrap();
     let message = fixture.refused("setSafeMode", &calls::SafeModeRequest { action: 2, checked: None }).1;
     assert!(
         message.starts_with("Access denied for user alice. Superuser privilege is required"),
@@ -638,10 +646,10 @@ fn owners_groups_and_modes_decide() {
     );
 
     fixture.user = user("bob", &["staff"]);
-    assert!(fixture.exists("/home/alice/f"), "its group may pass");
-    assert_eq!(fixture.refused("delete", &delete("/home/alice/f", false)).0, Exception::AccessControl);
+    assert!(fixture.exists("/people/alice/f"), "its group may pass");
+    assert_eq!(fixture.refused("delete", &delete("/people/alice/f", false)).0, Exception::AccessControl);
     fixture.user = user("carol", &[]);
-    let look = calls::PathRequest { src: "/home/alice/f".to_owned() };
+    let look = calls::PathRequest { src: "/people/alice/f".to_owned() };
     assert_eq!(fixture.refused("getFileInfo", &look).0, Exception::AccessControl);
 
     // In a directory with the sticky bit each removes only what is theirs.

@@ -9,7 +9,6 @@ use crate::namenode::namespace::{File, Inode, Path};
 use crate::namenode::{Context, placement};
 use crate::wire::Refusal;
 use crate::wire::exception::Exception;
-use crate::wire::proto::hdfs::{ExtendedBlock, LocatedBlock};
 use crate::wire::proto::journal::{
     AddBlock, Block as Kept, CloseFile, RemoveBlock, SetLastLength, record::Change,
 };
@@ -17,6 +16,7 @@ use crate::wire::proto::namenode::{
     AbandonBlockRequest, AddBlockRequest, AddBlockResponse, BoolResponse, CompleteRequest, Empty,
     FsyncRequest, RenewLeaseRequest,
 };
+use crate::wire::proto::shared::{ExtendedBlock, LocatedBlock};
 
 /// Blocks of a file, as in HDFS (`dfs.namenode.fs-limits.max-blocks-per-file`).
 const BLOCKS_PER_FILE_MAX: usize = 10_000;
@@ -34,7 +34,14 @@ impl State {
         let (last, before_last) = (blocks.last().copied(), count.checked_sub(2).map(|at| blocks[at]));
         let previous = request.previous.as_ref().map(|block| BlockId::from_wire(block.id));
         if previous != last {
-            return self.block_again(&request.src, previous, last, before_last, context);
+            let given = self.check_given_again(&request.src, previous, last, before_last)?;
+            // Where it was sent is known until the NameNode starts again.
+            if self.blocks.block(given).targets.is_empty() {
+                let targets = self.choose_targets(request, replication, block_size, context)?;
+                self.blocks.set_targets(given, targets);
+            }
+            let offset = self.file_counts(self.tree.inode(id)).bytes;
+            return Ok(AddBlockResponse { block: self.to_write(given, offset, context) });
         }
         if count >= BLOCKS_PER_FILE_MAX {
             let message =
@@ -64,33 +71,25 @@ impl State {
         Ok(AddBlockResponse { block: self.to_write(next, offset, context) })
     }
 
-    /// The answer to a client that asks again for the block that it was given, whose answer was lost.
-    fn block_again(
-        &mut self,
+    /// The block that a client was given and asks for again, because the answer was lost: it names the one before.
+    fn check_given_again(
+        &self,
         path: &str,
         previous: Option<BlockId>,
         last: Option<BlockId>,
         before_last: Option<BlockId>,
-        context: &Context<'_>,
-    ) -> Result<AddBlockResponse, Refusal> {
+    ) -> Result<BlockId, Refusal> {
         let given = last.map(|last| self.blocks.block(last));
-        match given.filter(|block| !block.is_committed && block.length == 0 && previous == before_last) {
-            Some(block) => {
-                let id = block.id;
-                let file = self.tree.inode(block.file);
-                let offset = self.file_counts(file).bytes;
-                Ok(AddBlockResponse { block: self.to_write(id, offset, context) })
-            }
-            None => {
-                let named = |id: Option<BlockId>| id.map_or("none".to_owned(), |id| id.to_string());
-                let (previous, last) = (named(previous), named(last));
-                let message = format!(
-                    "Cannot allocate block in {path}: passed 'previous' block {previous} does not match actual \
-                     last block in file {last}"
-                );
-                Err(Refusal::new(Exception::Io, message))
-            }
-        }
+        let given = given.filter(|block| !block.is_committed && block.length == 0 && previous == before_last);
+        given.map(|block| block.id).ok_or_else(|| {
+            let named = |id: Option<BlockId>| id.map_or("none".to_owned(), |id| id.to_string());
+            let (previous, last) = (named(previous), named(last));
+            let message = format!(
+                "Cannot allocate block in {path}: passed 'previous' block {previous} does not match actual last \
+                 block in file {last}"
+            );
+            Refusal::new(Exception::Io, message)
+        })
     }
 
     fn to_write(&self, id: BlockId, offset: u64, context: &Context<'_>) -> LocatedBlock {

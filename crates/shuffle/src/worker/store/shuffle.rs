@@ -1,9 +1,11 @@
 //! One shuffle on this worker: its decisions and its batches, behind one lock.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use yeoul_net::supervise::{DecisionGuard, DecisionLock};
 
 use super::copy::LocationCopy;
 use super::directory::Directory;
@@ -21,7 +23,7 @@ use crate::worker::state::{ShuffleState, Slot};
 #[derive(Debug)]
 pub struct Shuffle {
     key: ShuffleKey,
-    inner: Mutex<Contents>,
+    inner: DecisionLock<Contents>,
     /// Bytes in memory, for choosing what to spill.
     resident: AtomicU64,
     /// When the last batch arrived (worker's clock, ms).
@@ -137,7 +139,12 @@ impl Shuffle {
             memory,
             numbers,
         };
-        Self { key, inner: Mutex::new(contents), resident: AtomicU64::new(0), touched_ms: AtomicU64::new(0) }
+        Self {
+            key,
+            inner: DecisionLock::new("the state of a shuffle on this worker", contents),
+            resident: AtomicU64::new(0),
+            touched_ms: AtomicU64::new(0),
+        }
     }
 
     /// Its application and number.
@@ -146,9 +153,8 @@ impl Shuffle {
     }
 
     /// The contents, locked.
-    pub fn lock(&self) -> MutexGuard<'_, Contents> {
-        // A panic while the lock was held would be a defect; the other shuffles' data must stay reachable anyway.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    pub fn lock(&self) -> DecisionGuard<'_, Contents> {
+        self.inner.lock()
     }
 
     /// Bytes in memory.

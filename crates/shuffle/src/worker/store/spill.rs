@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::task::JoinSet;
+use yeoul_base::failpoint;
+use yeoul_net::supervise::outcome;
 
 use super::Store;
 use super::directory::{Directory, Health, JOB_BYTES, OPEN_PAUSE, turn_of, with_turn};
@@ -46,7 +48,9 @@ impl Store {
     pub async fn run_spiller(self: Arc<Self>) {
         let mut jobs = JoinSet::new();
         loop {
-            while jobs.try_join_next().is_some() {}
+            while let Some(ended) = jobs.try_join_next() {
+                outcome(ended);
+            }
             self.look_for_files(&mut jobs);
             let sealed = self.write_waiting_seals(&mut jobs);
             let started = self.start_job(&mut jobs);
@@ -57,7 +61,7 @@ impl Store {
             let lacks_files = self.directories().iter().any(|directory| directory.lacks_files());
             tokio::select! {
                 () = self.memory().spill_wanted() => {}
-                Some(_) = jobs.join_next() => {}
+                Some(ended) = jobs.join_next() => drop(outcome(ended)),
                 () = tokio::time::sleep(RETRY), if short => {}
                 () = tokio::time::sleep(OPEN_PAUSE), if lacks_files => {}
             }
@@ -195,7 +199,7 @@ impl Store {
         let mut writing = tokio::spawn(Arc::clone(self).write_job(job, directory, turn, tell));
         tokio::select! {
             biased;
-            written = &mut writing => written.unwrap_or(false),
+            written = &mut writing => outcome(written).unwrap_or(false),
             Ok(()) = is_late => false,
         }
     }
@@ -210,6 +214,7 @@ impl Store {
         _turn: OwnedSemaphorePermit,
         tell: oneshot::Sender<()>,
     ) -> bool {
+        failpoint("worker-spill");
         let bytes = job.bytes();
         let shuffle = Arc::clone(&job.shuffle);
         let (target, lease) = {

@@ -1,18 +1,9 @@
-//! `celeborn-defaults.conf`: one `key value` a line, as in Java's properties files.
+//! Files with one `key value` a line, as in Java's properties files.
 
 use std::iter::Enumerate;
 use std::str::Lines;
 
-/// An entry of a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
-    /// The key.
-    pub key: String,
-    /// Its value, without blanks around it.
-    pub value: String,
-    /// The line that it stands in, from 1.
-    pub line: usize,
-}
+use crate::entry::{Entry, Origin};
 
 /// Reads a file's text. `#` and `!` begin a comment; key and value are separated by blanks, `=` or `:`; a backslash at
 /// the end continues a line. Later entries win, so the last of a key is the one that counts.
@@ -41,7 +32,8 @@ pub fn entries(text: &str) -> impl Iterator<Item = Entry> {
         };
         let rest = rest.trim_start();
         let value = rest.strip_prefix(['=', ':']).unwrap_or(rest).trim();
-        Some(Entry { key: key.to_owned(), value: value.to_owned(), line: number + 1 })
+        let origin = Origin::line(number + 1);
+        Some(Entry { key: key.to_owned(), value: value.to_owned(), origin })
     })
 }
 
@@ -68,19 +60,19 @@ mod tests {
 
     #[test]
     fn the_forms_of_an_entry() {
-        let text = "# comment\n! comment\n\n  celeborn.master.port 9097\nceleborn.a=b = c\nceleborn.d : e:f \n\
-                    celeborn.list one,\\\n   two\nceleborn.empty\n";
+        let text = "# comment\n! comment\n\n  lamp.port 9097\nlamp.a=b = c\nlamp.d : e:f \n\
+                    lamp.list one,\\\n   two\nlamp.empty\n";
         let entries = parse(text);
         let pairs: Vec<(&str, &str, usize)> =
-            entries.iter().map(|e| (e.key.as_str(), e.value.as_str(), e.line)).collect();
+            entries.iter().map(|e| (e.key.as_str(), e.value.as_str(), e.origin.line)).collect();
         assert_eq!(
             pairs,
             [
-                ("celeborn.master.port", "9097", 4),
-                ("celeborn.a", "b = c", 5),
-                ("celeborn.d", "e:f", 6),
-                ("celeborn.list", "one,two", 7),
-                ("celeborn.empty", "", 9),
+                ("lamp.port", "9097", 4),
+                ("lamp.a", "b = c", 5),
+                ("lamp.d", "e:f", 6),
+                ("lamp.list", "one,two", 7),
+                ("lamp.empty", "", 9),
             ]
         );
     }
@@ -108,7 +100,7 @@ mod tests {
         #[test]
         fn arbitrary_text_never_panics(text in "(?s)[a\\\\ =#\n\r\u{2003}é]{0,40}") {
             let lines = text.lines().count();
-            prop_assert!(entries(&text).all(|entry| (1..=lines).contains(&entry.line)));
+            prop_assert!(entries(&text).all(|entry| (1..=lines).contains(&entry.origin.line)));
         }
     }
 }

@@ -1,0 +1,512 @@
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::mem::size_of_val;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use datafusion::arrow::array::{Array, ArrayRef, BooleanArray};
+use datafusion::arrow::datatypes::{DataType, FieldRef};
+use datafusion::common::{DataFusionError, Result, ScalarValue};
+use datafusion::execution::{FunctionRegistry, SessionState};
+use datafusion::logical_expr::expr::{AggregateFunctionParams, WindowFunctionParams};
+use datafusion::logical_expr::function::{AccumulatorArgs, AggregateFunctionSimplification, StateFieldsArgs};
+use datafusion::logical_expr::utils::AggregateOrderSensitivity;
+use datafusion::logical_expr::{
+    Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, EmitTo, GroupsAccumulator, ReversedUDAF,
+    SetMonotonicity, Signature, StatisticsArgs,
+};
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use yeoul_base::ByteSize;
+
+use super::process::{Claim, ProcessMemory};
+
+/// Functions whose accumulators keep something of every row, or of every distinct value.
+const GROWING: [&str; 9] = [
+    "approx_distinct",
+    "approx_median",
+    "approx_percentile_cont",
+    "approx_percentile_cont_with_weight",
+    "array_agg",
+    "median",
+    "nth_value",
+    "percentile_cont",
+    "string_agg",
+];
+/// Functions of which that is true with `DISTINCT`.
+const GROWING_IF_DISTINCT: [&str; 3] = ["avg", "count", "sum"];
+
+/// How many bytes are charged for each that the accumulators of groups hold: they are handed out in one piece, of which there is then a
+/// copy here, one on its way to the next operator and one that it makes. One that holds too much spills.
+const CHARGED_COPIES: usize = 5;
+/// How many times a state is in memory while it is handed out: itself, the positions or lists that its values are gathered by, and the
+/// values gathered.
+const COPIES_WHEN_TAKEN: usize = 3;
+/// Below this many bytes nobody asks whether the process has room: of small states there are as many as groups.
+const CLAIM_MIN: usize = 256 << 10;
+
+/// An aggregate function whose accumulators are charged with what handing their state out takes, too, and stop a query before the
+/// process has no room for that.
+///
+/// DataFusion reserves the size of accumulators, after they have grown; what it makes of them at the end, it does not.
+pub(crate) struct GrowingState {
+    stock: Arc<AggregateUDF>,
+    process: Arc<ProcessMemory>,
+}
+
+impl GrowingState {
+    /// Puts these functions in place of those of a session whose process has a memory limit.
+    ///
+    /// # Errors
+    /// Those of the registry.
+    pub(crate) fn register(state: &mut SessionState, process: &Arc<ProcessMemory>) -> Result<()> {
+        for name in GROWING.iter().chain(&GROWING_IF_DISTINCT) {
+            let stock = state.udaf(name)?;
+            state.register_udaf(Self::around(stock, process))?;
+        }
+        Ok(())
+    }
+
+    /// The function that this one stands for, if it is one of these.
+    pub(crate) fn inside(function: &AggregateUDF) -> &AggregateUDF {
+        function.inner().downcast_ref::<Self>().map_or(function, |growing| &growing.stock)
+    }
+
+    /// Whether the state of a call grows with the rows.
+    pub(crate) fn is_called_by(call: &AggregateFunctionExpr) -> bool {
+        let function = call.fun().inner().downcast_ref::<Self>();
+        function.is_some_and(|function| function.grows(call.is_distinct()))
+    }
+
+    fn around(stock: Arc<AggregateUDF>, process: &Arc<ProcessMemory>) -> Arc<AggregateUDF> {
+        Arc::new(AggregateUDF::from(Self { stock, process: Arc::clone(process) }))
+    }
+
+    fn grows(&self, is_distinct: bool) -> bool {
+        is_distinct || GROWING.contains(&self.stock.name())
+    }
+
+    fn charged<A>(&self, state: A, copies: usize) -> Charged<A> {
+        let room = Room {
+            function: self.stock.name().to_owned(),
+            process: Arc::clone(&self.process),
+            held: AtomicUsize::new(0),
+        };
+        Charged { state, copies, room }
+    }
+}
+
+impl fmt::Debug for GrowingState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("GrowingState").field(&self.stock).finish()
+    }
+}
+
+/// Two of one session are the same function if what they stand for is.
+impl PartialEq for GrowingState {
+    fn eq(&self, other: &Self) -> bool {
+        self.stock == other.stock
+    }
+}
+
+impl Eq for GrowingState {}
+
+impl Hash for GrowingState {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.stock.hash(state);
+    }
+}
+
+impl AggregateUDFImpl for GrowingState {
+    fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        let grows = self.grows(args.is_distinct);
+        // Groups have others then, and this one is for a whole column. It cannot spill: what it holds is charged as it is.
+        let is_alone = self.stock.groups_accumulator_supported(args.clone());
+        let state = self.stock.accumulator(args)?;
+        let copies = if is_alone { 1 } else { CHARGED_COPIES };
+        Ok(if grows { Box::new(self.charged(state, copies)) } else { state })
+    }
+
+    fn create_sliding_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        let grows = self.grows(args.is_distinct);
+        let state = self.stock.create_sliding_accumulator(args)?;
+        Ok(if grows { Box::new(self.charged(state, 1)) } else { state })
+    }
+
+    fn create_groups_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
+        let grows = self.grows(args.is_distinct);
+        let state = self.stock.create_groups_accumulator(args)?;
+        Ok(if grows { Box::new(self.charged(state, CHARGED_COPIES)) } else { state })
+    }
+
+    fn with_beneficial_ordering(
+        self: Arc<Self>,
+        is_satisfied: bool,
+    ) -> Result<Option<Arc<dyn AggregateUDFImpl>>> {
+        let stock = Arc::clone(self.stock.inner()).with_beneficial_ordering(is_satisfied)?;
+        Ok(stock.map(|stock| {
+            let stock = Arc::new(AggregateUDF::new_from_shared_impl(stock));
+            Arc::new(Self { stock, process: Arc::clone(&self.process) }) as _
+        }))
+    }
+
+    fn reverse_expr(&self) -> ReversedUDAF {
+        match self.stock.reverse_udf() {
+            ReversedUDAF::Reversed(stock) => ReversedUDAF::Reversed(Self::around(stock, &self.process)),
+            other => other,
+        }
+    }
+
+    // The rest is the function's own.
+
+    fn name(&self) -> &str {
+        self.stock.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        self.stock.aliases()
+    }
+
+    fn schema_name(&self, params: &AggregateFunctionParams) -> Result<String> {
+        self.stock.schema_name(params)
+    }
+
+    fn human_display(&self, params: &AggregateFunctionParams) -> Result<String> {
+        self.stock.human_display(params)
+    }
+
+    fn window_function_schema_name(&self, params: &WindowFunctionParams) -> Result<String> {
+        self.stock.window_function_schema_name(params)
+    }
+
+    fn display_name(&self, params: &AggregateFunctionParams) -> Result<String> {
+        self.stock.display_name(params)
+    }
+
+    fn window_function_display_name(&self, params: &WindowFunctionParams) -> Result<String> {
+        self.stock.window_function_display_name(params)
+    }
+
+    fn signature(&self) -> &Signature {
+        self.stock.signature()
+    }
+
+    fn return_type(&self, kinds: &[DataType]) -> Result<DataType> {
+        self.stock.return_type(kinds)
+    }
+
+    fn return_field(&self, fields: &[FieldRef]) -> Result<FieldRef> {
+        self.stock.return_field(fields)
+    }
+
+    fn is_nullable(&self) -> bool {
+        self.stock.is_nullable()
+    }
+
+    fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
+        self.stock.state_fields(args)
+    }
+
+    fn groups_accumulator_supported(&self, args: AccumulatorArgs) -> bool {
+        self.stock.groups_accumulator_supported(args)
+    }
+
+    fn order_sensitivity(&self) -> AggregateOrderSensitivity {
+        self.stock.order_sensitivity()
+    }
+
+    fn simplify(&self) -> Option<AggregateFunctionSimplification> {
+        self.stock.simplify()
+    }
+
+    fn coerce_types(&self, kinds: &[DataType]) -> Result<Vec<DataType>> {
+        self.stock.coerce_types(kinds)
+    }
+
+    fn is_descending(&self) -> Option<bool> {
+        self.stock.is_descending()
+    }
+
+    fn value_from_stats(&self, args: &StatisticsArgs) -> Option<ScalarValue> {
+        self.stock.value_from_stats(args)
+    }
+
+    fn default_value(&self, kind: &DataType) -> Result<ScalarValue> {
+        self.stock.default_value(kind)
+    }
+
+    fn supports_null_handling_clause(&self) -> bool {
+        self.stock.supports_null_handling_clause()
+    }
+
+    fn supports_within_group_clause(&self) -> bool {
+        self.stock.supports_within_group_clause()
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        self.stock.documentation()
+    }
+
+    fn set_monotonicity(&self, kind: &DataType) -> SetMonotonicity {
+        self.stock.inner().set_monotonicity(kind)
+    }
+}
+
+/// The room that one accumulator may take.
+struct Room {
+    function: String,
+    process: Arc<ProcessMemory>,
+    /// The bytes that it held when it was asked last: after each batch.
+    held: AtomicUsize,
+}
+
+impl Room {
+    /// Notes what the accumulator holds, and returns it.
+    fn note(&self, held: usize) -> usize {
+        self.held.store(held, Ordering::Relaxed);
+        held
+    }
+
+    /// Holds room for as many bytes as `copies` of the state, and for `more`, for as long as the result lives.
+    ///
+    /// # Errors
+    /// `ResourcesExhausted` if the process has less.
+    fn claim(&self, copies: usize, more: usize) -> Result<Option<Claim<'_>>> {
+        let held = self.held.load(Ordering::Relaxed);
+        let bytes = held.saturating_mul(copies).saturating_add(more);
+        if bytes < CLAIM_MIN {
+            return Ok(None);
+        }
+        self.process.claim(bytes).map(Some).map_err(|free| {
+            let size = |bytes: usize| ByteSize::from_bytes(bytes as u64);
+            DataFusionError::ResourcesExhausted(format!(
+                "{}(…) holds {} and needs {} more, but the process has only {} left under its limit",
+                self.function,
+                size(held),
+                size(bytes),
+                size(free),
+            ))
+        })
+    }
+}
+
+/// An accumulator whose size includes the copies of its state that are made when it is handed out.
+struct Charged<A> {
+    state: A,
+    /// How many bytes are charged for each that it holds.
+    copies: usize,
+    room: Room,
+}
+
+impl<A> fmt::Debug for Charged<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Charged").field("function", &self.room.function).finish_non_exhaustive()
+    }
+}
+
+/// The bytes by which a state may grow while it takes these arrays in.
+fn bytes_of(arrays: &[ArrayRef]) -> usize {
+    arrays.iter().map(|array| array.to_data().get_slice_memory_size().unwrap_or(0)).sum()
+}
+
+impl Accumulator for Charged<Box<dyn Accumulator>> {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        // A vector that is full is copied into one of twice its size.
+        let _claim = self.room.claim(1, bytes_of(values))?;
+        self.state.update_batch(values)
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        let _claim = self.room.claim(1, bytes_of(states))?;
+        self.state.merge_batch(states)
+    }
+
+    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        self.state.retract_batch(values)
+    }
+
+    fn supports_retract_batch(&self) -> bool {
+        self.state.supports_retract_batch()
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        let _claim = self.room.claim(1, 0)?;
+        self.state.state()
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        let _claim = self.room.claim(1, 0)?;
+        self.state.evaluate()
+    }
+
+    fn size(&self) -> usize {
+        size_of_val(self) + self.room.note(self.state.size()).saturating_mul(self.copies)
+    }
+}
+
+impl GroupsAccumulator for Charged<Box<dyn GroupsAccumulator>> {
+    fn update_batch(
+        &mut self,
+        values: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+        groups_total: usize,
+    ) -> Result<()> {
+        let _claim = self.room.claim(0, bytes_of(values))?;
+        self.state.update_batch(values, groups, filter, groups_total)
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef], groups: &[usize], groups_total: usize) -> Result<()> {
+        let _claim = self.room.claim(0, bytes_of(states))?;
+        self.state.merge_batch(states, groups, groups_total)
+    }
+
+    fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
+        let _claim = self.room.claim(COPIES_WHEN_TAKEN - 1, 0)?;
+        self.state.evaluate(emit_to)
+    }
+
+    fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
+        let _claim = self.room.claim(COPIES_WHEN_TAKEN - 1, 0)?;
+        self.state.state(emit_to)
+    }
+
+    fn convert_to_state(&self, values: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
+        self.state.convert_to_state(values, filter)
+    }
+
+    fn size(&self) -> usize {
+        size_of_val(self) + self.room.note(self.state.size()).saturating_mul(self.copies)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::array::Int64Array;
+    use datafusion::functions_aggregate::all_default_aggregate_functions;
+    use datafusion::prelude::SessionContext;
+
+    use super::*;
+
+    /// Those whose state is as large for a million rows as for one, but for texts and lists, of which they keep one or two.
+    const CONSTANT: [&str; 30] = [
+        "any_value",
+        "avg",
+        "bit_and",
+        "bit_or",
+        "bit_xor",
+        "bool_and",
+        "bool_or",
+        "corr",
+        "count",
+        "covar_pop",
+        "covar_samp",
+        "first_value",
+        "grouping",
+        "last_value",
+        "max",
+        "min",
+        "regr_avgx",
+        "regr_avgy",
+        "regr_count",
+        "regr_intercept",
+        "regr_r2",
+        "regr_slope",
+        "regr_sxx",
+        "regr_sxy",
+        "regr_syy",
+        "stddev",
+        "stddev_pop",
+        "sum",
+        "var",
+        "var_pop",
+    ];
+
+    #[test]
+    fn every_function_of_the_library_is_known_to_grow_or_not() {
+        for function in all_default_aggregate_functions() {
+            let name = function.name();
+            let known = GROWING.contains(&name) != CONSTANT.contains(&name);
+            assert!(known, "{name}: does its state grow with the rows?");
+        }
+    }
+
+    #[test]
+    fn a_session_with_a_limit_has_charged_functions_of_the_same_names() {
+        let mut state = SessionContext::new().state();
+        GrowingState::register(&mut state, &ProcessMemory::watch(None).unwrap()).unwrap();
+        for name in GROWING.iter().chain(&GROWING_IF_DISTINCT) {
+            let function = state.udaf(name).unwrap();
+            assert_ne!(GrowingState::inside(&function).name(), "", "{name}");
+            assert!(function.inner().is::<GrowingState>() && function.name() == *name, "{name}");
+        }
+    }
+
+    /// An accumulator that keeps a byte for each of its rows.
+    #[derive(Debug)]
+    struct Bytes(usize);
+
+    impl Accumulator for Bytes {
+        fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+            self.0 += values[0].len();
+            Ok(())
+        }
+
+        fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+            self.update_batch(states)
+        }
+
+        fn state(&mut self) -> Result<Vec<ScalarValue>> {
+            Ok(vec![self.evaluate()?])
+        }
+
+        fn evaluate(&mut self) -> Result<ScalarValue> {
+            Ok(ScalarValue::from(self.0 as u64))
+        }
+
+        fn size(&self) -> usize {
+            self.0
+        }
+    }
+
+    fn charged(promise: Option<usize>) -> Charged<Box<dyn Accumulator>> {
+        let process = ProcessMemory::watch(promise).unwrap();
+        let room = Room { function: "median".to_owned(), process, held: AtomicUsize::new(0) };
+        Charged { state: Box::new(Bytes(0)), copies: CHARGED_COPIES, room }
+    }
+
+    fn rows(count: usize) -> Vec<ArrayRef> {
+        vec![Arc::new(Int64Array::from_iter_values(0..count as i64))]
+    }
+
+    #[test]
+    fn a_state_is_charged_with_its_copy() {
+        let mut state = charged(None);
+        let empty = state.size();
+        state.update_batch(&rows(1000)).unwrap();
+        assert_eq!(state.size() - empty, 1000 * CHARGED_COPIES);
+        assert_eq!(state.evaluate().unwrap(), ScalarValue::from(1000u64));
+    }
+
+    #[test]
+    fn a_process_that_is_full_gives_room_to_small_states_only() {
+        // Any process is larger.
+        let mut state = charged(Some(1 << 20));
+        state.update_batch(&rows(1000)).unwrap();
+        let error = state.update_batch(&rows(CLAIM_MIN / 8)).unwrap_err();
+        assert!(matches!(error, DataFusionError::ResourcesExhausted(_)));
+        assert!(error.to_string().contains("median(…) holds "), "{error}");
+        state.state = Box::new(Bytes(CLAIM_MIN));
+        state.size();
+        assert!(state.evaluate().is_err());
+        assert!(state.room.process.wanted() > CLAIM_MIN);
+    }
+
+    #[test]
+    fn claims_of_others_are_no_room() {
+        let process = ProcessMemory::watch(Some(1 << 40)).unwrap();
+        let first = process.claim(1 << 39).unwrap();
+        assert!(process.claim(1 << 39).is_err());
+        drop(first);
+        process.claim(1 << 39).unwrap();
+    }
+}
