@@ -331,7 +331,7 @@ fn a_table_that_does_not_fit_into_memory_is_said_to_be_kept_there() {
 exit 1
 -- stderr
 error: the statement was stopped: the process reached its memory limit
-hint: CREATE TABLE … AS keeps its rows in memory; COPY (…) TO 'file.parquet' does not
+hint: a table that CREATE TABLE … AS makes is kept in memory; COPY (…) TO 'file.parquet' writes a file
 ",
     );
 }
