@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{ErrorKind as Io, Write};
+use std::io::ErrorKind as Io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};

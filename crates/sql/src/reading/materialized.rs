@@ -42,8 +42,6 @@ mod tests {
     use datafusion::sql::sqlparser::dialect::GenericDialect;
     use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 
-    use super::*;
-
     fn blank(sql: &str) -> String {
         let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location().unwrap();
         super::blank(sql, &tokens).into_owned()
