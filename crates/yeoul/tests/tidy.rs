@@ -11,23 +11,44 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What decides, by the name of its file or folder.
-const DECISIONS: [&str; 15] = [
-    "state",
-    "slots",
-    "shares",
-    "index",
-    "policy",
-    "order",
-    "statement",
-    "routes",
-    "once",
-    "messages",
-    "record",
-    "layout",
-    "parsed",
-    "health",
-    "pattern",
+/// What decides, each by its file, or by the folder whose files all decide. `wire` folders are codecs, wherever they are.
+const DECISIONS: [&str; 22] = [
+    "crates/bench/src/compare/order.rs",
+    "crates/erasure/src/stripe.rs",
+    "crates/journal/src/health.rs",
+    "crates/journal/src/layout.rs",
+    "crates/journal/src/parsed.rs",
+    "crates/journal/src/record.rs",
+    "crates/shuffle/src/client/once.rs",
+    "crates/shuffle/src/client/routes.rs",
+    "crates/shuffle/src/master/messages.rs",
+    "crates/shuffle/src/master/record.rs",
+    "crates/shuffle/src/master/record_layout.rs",
+    "crates/shuffle/src/master/slots",
+    "crates/shuffle/src/master/slots.rs",
+    "crates/shuffle/src/master/state",
+    "crates/shuffle/src/worker/index.rs",
+    "crates/shuffle/src/worker/shares.rs",
+    "crates/shuffle/src/worker/state.rs",
+    "crates/shuffle/src/worker/store/record.rs",
+    "crates/sql/src/catalog/pattern.rs",
+    "crates/sql/src/memory/policy.rs",
+    "crates/sql/src/output/layout.rs",
+    "crates/sql/src/shell/statement.rs",
+];
+
+/// Words that shared crates do not say in their code: they know no part.
+const PARTS: [&str; 3] = ["celeborn", "shuffle", "hadoop"];
+
+/// The crates that parts are built on. The kernels of `erasure` shuffle bytes.
+const SHARED: [&str; 4] = ["base", "disk", "journal", "net"];
+
+/// What stands in one place, and where: a rename into place, a lock file, the resident set.
+const ONCE: [(&str, &[&str]); 4] = [
+    ("fs::rename(", &["crates/disk/src/real_disk.rs", "crates/disk/src/owned_folder.rs"]),
+    ("TryLockError", &["crates/disk/src/folder_lock.rs"]),
+    ("/proc/self/statm", &["crates/base/src/resident_set.rs"]),
+    ("statfs(", &["crates/base/src/in_memory.rs"]),
 ];
 
 /// What neither a codec nor a decision imports or names.
@@ -117,9 +138,12 @@ fn code(text: &str) -> String {
     lines.filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
 }
 
-/// Whether a file decides: it, or a folder that it is in, has the name.
-fn decides(path: &str, name: &str) -> bool {
-    path.trim_end_matches(".rs").split('/').any(|part| part == name)
+/// The entry of [`DECISIONS`] by which a file decides, or the folder by which it is a codec.
+fn decides(path: &str) -> Option<&'static str> {
+    let is_in =
+        |place: &&str| path == *place || path.strip_prefix(*place).is_some_and(|rest| rest.starts_with('/'));
+    let codec = || path.split('/').any(|part| part == "wire").then_some("wire");
+    DECISIONS.into_iter().find(|place| is_in(place)).or_else(codec)
 }
 
 /// The files that `path` declares as tests only: `#[cfg(test)]`, then `mod name;`.
@@ -145,17 +169,15 @@ fn codecs_and_decisions_do_no_io() {
         if !path.contains("/src/") || tests.contains(&path) {
             continue;
         }
-        let names = ["wire"].into_iter().chain(DECISIONS).filter(|name| decides(&path, name));
-        let names: Vec<&str> = names.collect();
-        if !names.is_empty() {
+        if let Some(place) = decides(&path) {
             let code = code(&text);
             let used = IO.iter().filter(|word| code.contains(**word));
             findings.extend(used.map(|word| format!("{path} uses {word}")));
+            found.insert(place);
         }
-        found.extend(names);
     }
-    for name in ["wire"].into_iter().chain(DECISIONS) {
-        assert!(found.contains(name), "nothing is called {name}: the test looks in the wrong place");
+    for place in ["wire"].into_iter().chain(DECISIONS) {
+        assert!(found.contains(place), "there is no {place}: the test looks in the wrong place");
     }
     complain(findings);
 }
@@ -174,6 +196,41 @@ fn dependencies_go_one_way() {
                 findings.push(format!("{path} uses yeoul-{other}, which yeoul-{own} may not"));
             }
         }
+    }
+    complain(findings);
+}
+
+#[test]
+fn shared_crates_know_no_part() {
+    let mut findings = Vec::new();
+    for (path, text) in sources() {
+        let is_shared = SHARED.iter().any(|name| path.starts_with(&format!("crates/{name}/src/")));
+        let code = code(&text).to_lowercase();
+        let said = PARTS.iter().filter(|word| is_shared && code.contains(**word));
+        findings.extend(said.map(|word| format!("{path} says {word}")));
+    }
+    complain(findings);
+}
+
+#[test]
+fn what_is_shared_is_there_once() {
+    let sources = sources();
+    let tests: Vec<String> = sources.iter().flat_map(|(path, text)| test_files(path, text)).collect();
+    let mut findings = Vec::new();
+    for (word, places) in ONCE {
+        assert!(
+            places
+                .iter()
+                .all(|place| sources.iter().any(|(path, text)| path == place && code(text).contains(word)))
+        );
+        let others = sources.iter().filter(|(path, text)| {
+            let is_test = tests.contains(path)
+                || path.contains("/tests/")
+                || path.ends_with("/tests.rs")
+                || !path.contains("/src/");
+            !is_test && !places.contains(&path.as_str()) && code(text).contains(word)
+        });
+        findings.extend(others.map(|(path, _)| format!("{path} has {word} of its own: use {places:?}")));
     }
     complain(findings);
 }
