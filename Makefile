@@ -23,10 +23,10 @@ build: .prerequisites
 run: build
 	$(YEOUL) demo
 
-# A part has to build without the others, too.
+# The servers have to build without DataFusion, too.
 test: .prerequisites
 	$(CARGO) test --release --locked --workspace --no-fail-fast
-	$(CARGO) check --release --locked -p yeoul --no-default-features --features shuffle
+	$(CARGO) check --release --locked -p yeoul --no-default-features --features shuffle,dfs
 
 # What the judges need is looked for before the build, which takes long.
 judge: .prerequisites
@@ -40,7 +40,7 @@ bench: build
 lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --release --locked --workspace --all-targets -- -D warnings
-	$(CARGO) clippy --release --locked -p yeoul --no-default-features --features shuffle -- -D warnings
+	$(CARGO) clippy --release --locked -p yeoul --no-default-features --features shuffle,dfs -- -D warnings
 	cd fuzz && $(CARGO) fmt --check
 	cd fuzz && CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/fuzz $(CARGO) clippy --locked --all-targets -- -D warnings
 	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny check; else echo 'cargo-deny is not installed: skipped'; fi

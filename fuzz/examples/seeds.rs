@@ -167,7 +167,7 @@ fn main() -> std::io::Result<()> {
     let application = "app".into();
     let properties = vec![(text("k"), text("v")), (text("l"), text("w"))];
     let records = [
-        Record::ApplicationRegistered { application, user: User::default(), properties, at_unix_ms: 1 },
+        Record::ApplicationRegistered { application, user: User::default(), properties, lives: Vec::new(), at_unix_ms: 1 },
         Record::ShufflesRemoved { application: "app".into(), runs: vec![ShuffleId(3).into()], at_unix_ms: 2 },
         Record::WorkerRegistered { worker: worker(9091), http_port: 1, network_location: text("/r") },
         Record::WorkerExcluded { worker: worker(9091) },

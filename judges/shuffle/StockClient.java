@@ -12,7 +12,8 @@ import org.apache.celeborn.common.identity.UserIdentifier;
  * reads them back whole and by map range, and fails on the first byte that is missing, doubled, foreign or wrong.
  *
  * Arguments are key=value: master, replicate, shuffles, maps, partitions, records, size, skew, abandon, ranges, pause, split
- * (1: fail unless a partition was split), and any client key that begins with "celeborn.". A record is: map, partition, sequence,
+ * (1: fail unless a partition was split), seed (other bytes), app (the application's id), die (1: the process ends after its last commit, without
+ * a goodbye; 2: before it), and any client key that begins with "celeborn.". A record is: map, partition, sequence,
  * length (i32 each), and bytes that follow from the four.
  */
 public class StockClient {
@@ -22,7 +23,7 @@ public class StockClient {
   static byte[] record(int map, int partition, int sequence, int size) {
     byte[] bytes = new byte[16 + size];
     ByteBuffer.wrap(bytes).putInt(map).putInt(partition).putInt(sequence).putInt(size);
-    long state = 0x9E3779B97F4A7C15L * (1 + map) ^ 0xC2B2AE3D27D4EB4FL * (1 + partition) ^ (1L + sequence) * 0x165667B19E3779F9L;
+    long state = 0x632BE59BD9B4E019L * option("seed", 0) + 0x9E3779B97F4A7C15L * (1 + map) ^ 0xC2B2AE3D27D4EB4FL * (1 + partition) ^ (1L + sequence) * 0x165667B19E3779F9L;
     for (int at = 16; at < bytes.length; at++) {
       state ^= state << 13; state ^= state >>> 7; state ^= state << 17;
       bytes[at] = (byte) state;
@@ -90,7 +91,7 @@ public class StockClient {
     conf.set("celeborn.master.endpoints", options.getOrDefault("master", "127.0.0.1:9097"));
     conf.set("celeborn.client.push.replicate.enabled", options.getOrDefault("replicate", "false"));
     int maps = option("maps", 4), partitions = option("partitions", 8), records = option("records", 10), abandon = option("abandon", 0);
-    String app = "judge-" + System.currentTimeMillis() + "-" + ProcessHandle.current().pid();
+    String app = options.getOrDefault("app", "judge-" + System.currentTimeMillis() + "-" + ProcessHandle.current().pid());
     LifecycleManager manager = new LifecycleManager(app, conf);
     check(manager.checkQuota().isAvailable(), "the quota is not available");
     check(manager.checkWorkersAvailable().getAvailable(), "there are no workers");
@@ -132,6 +133,8 @@ public class StockClient {
       }
       for (Future<?> task : tasks) task.get();
       long pushed = System.nanoTime();
+      boolean last = shuffle == option("shuffles", 1) - 1;
+      if (last && option("die", 0) == 2) Runtime.getRuntime().halt(9);
       var groups = client.updateFileGroup(id, 0).partitionGroups;
       int locations = groups.values().stream().mapToInt(Set::size).sum();
       if (option("split", 0) == 1) check(locations > partitions, "no partition was split: " + locations + " locations");
@@ -153,6 +156,7 @@ public class StockClient {
       check(read.get() == written.get(), "wrote " + written + " bytes, read " + read);
       System.out.printf("shuffle %d: %d bytes right in %d locations, push %.1f ms, commit %.1f ms, read %.1f ms%n", id, read.get(), locations,
           (pushed - begin) / 1e6, (committed - pushed) / 1e6, (System.nanoTime() - committed) / 1e6);
+      if (last && option("die", 0) == 1) Runtime.getRuntime().halt(9);
       manager.unregisterShuffle(id);
     }
     pool.shutdown();

@@ -1,4 +1,5 @@
-"""Runs inside Sail's own Python: SQL files against a Spark Connect server, their rows written as JSON lines.
+"""Runs inside Sail's own Python: SQL files against a Spark Connect server, their rows written as JSON lines. A session whose id
+REMOTE names goes on.
 
 Usage: sail_job.py OUT TABLES REMOTE QUERY.sql…
 """
@@ -22,7 +23,8 @@ def main():
             result["job"] = query.stem
             results.write(json.dumps(result) + "\n")
             results.flush()
-    spark.stop()
+    if "session_id=" not in remote:
+        spark.stop()
 
 
 main()

@@ -13,10 +13,10 @@ import tempfile
 import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from harness import CACHE, binary, free_ports, venv, wait_until  # noqa: E402
+from hadoop import hadoop  # noqa: E402
+from harness import binary, free_ports, venv, wait_until  # noqa: E402
 
 MOTO = ["moto[server]==5.1.0"]
-HADOOP = "3.4.2"
 # HDFS starts within some ten seconds.
 READY_SECONDS_MAX = 300
 
@@ -108,25 +108,6 @@ def hdfs(findings: Findings):
         finally:
             server.kill()
             server.wait()
-
-
-def hadoop() -> pathlib.Path:
-    """The folder with Hadoop's servers and their dependencies, from Maven."""
-    folder = CACHE / f"hadoop-{HADOOP}"
-    if not (folder / "complete").exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "pom.xml").write_text(
-            f"""<project><modelVersion>4.0.0</modelVersion><groupId>judge</groupId><artifactId>judge</artifactId>
-            <version>1</version><dependencies>
-            <dependency><groupId>org.apache.hadoop</groupId><artifactId>hadoop-minicluster</artifactId><version>{HADOOP}</version></dependency>
-            <dependency><groupId>junit</groupId><artifactId>junit</artifactId><version>4.13.2</version></dependency>
-            <dependency><groupId>org.mockito</groupId><artifactId>mockito-core</artifactId><version>2.28.2</version></dependency>
-            </dependencies></project>"""
-        )
-        maven = ["mvn", "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=lib"]
-        subprocess.run(maven, cwd=folder, check=True)
-        (folder / "complete").touch()
-    return folder
 
 
 def main() -> int:

@@ -1,5 +1,9 @@
-//! Data generators, workloads and the comparison with our peers.
+//! Data generators, workloads, the comparison with our peers, and what `yeoul demo` shows of a part.
 //!
+//! What every suite can use:
+//! - [`findings`]: rates and times against a peer or a limit, as a table and as JSON
+//!
+//! With the feature `sql`:
 //! - [`generate`]: the tables of TPC-H and TPC-DS as Parquet (`yeoul generate`)
 //! - [`tpc`]: our engine and its peers on the queries of TPC-H and TPC-DS (`yeoul bench tpch|tpcds`)
 //! - [`contestant`]: our own engine as a contestant (`yeoul bench-contestant`)
@@ -7,14 +11,34 @@
 //! - `report`: cases, contestants and measurements as a table, as JSON and as a page
 //! - `compare`: whether an answer equals the oracle's
 //! - [`Error`]: what went wrong and what to do about it
+//!
+//! With the feature `shuffle`:
+//! - [`shuffle`]: a worker against plain copies (`yeoul bench shuffle`), and a demo act with a worker that dies
+//!
+//! With the feature `codec`:
+//! - [`codec`]: erasure codes against ISA-L and the memory (`yeoul bench codec`)
 
+#[cfg(feature = "codec")]
+pub mod codec;
+#[cfg(feature = "sql")]
 mod compare;
+#[cfg(feature = "sql")]
 mod contest;
+#[cfg(feature = "sql")]
 pub mod contestant;
+#[cfg(feature = "sql")]
 mod error;
+pub mod findings;
+#[cfg(feature = "sql")]
 pub mod generate;
+#[cfg(feature = "sql")]
 mod report;
+#[cfg(feature = "shuffle")]
+pub mod shuffle;
+#[cfg(feature = "sql")]
 pub mod tpc;
 
+#[cfg(feature = "sql")]
 pub use contest::CONTESTANT_VERB;
+#[cfg(feature = "sql")]
 pub use error::{Error, Result};

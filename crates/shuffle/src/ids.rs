@@ -1,6 +1,7 @@
 //! The identifiers of a shuffle, each its own type, displayed the way the wire and the logs show them.
 
 use std::fmt;
+use std::num::NonZeroU64;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -66,9 +67,41 @@ integer_id! {
     BatchId
 }
 
+impl Epoch {
+    /// That of the locations with which a partition begins.
+    pub const FIRST: Self = Self(0);
+}
+
 impl AttemptId {
     /// The value that stands for "this map has not ended" in a commit's list of winners.
     pub const NONE: Self = Self(-1);
+}
+
+/// A driver, told apart from other drivers by where it listens. A number of 64 bits stands for that: two drivers have the
+/// same one by chance only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DriverId(NonZeroU64);
+
+impl DriverId {
+    /// The driver that listens at this address. The number is the same in every process and version (FNV-1a), because it is
+    /// kept on disk.
+    pub fn at(host: &[u8], port: i32) -> Self {
+        let bytes = host.iter().copied().chain([0]).chain(port.to_be_bytes());
+        let hash = bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+        Self(NonZeroU64::new(hash).unwrap_or(NonZeroU64::MAX))
+    }
+
+    /// The driver with this number; 0 stands for none that is known.
+    pub fn from_number(number: u64) -> Option<Self> {
+        NonZeroU64::new(number).map(Self)
+    }
+
+    /// Its number.
+    pub fn number(self) -> u64 {
+        self.0.get()
+    }
 }
 
 /// An application: the unit that registers, heartbeats and is expired. Cheap to clone.

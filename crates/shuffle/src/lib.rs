@@ -8,15 +8,12 @@
 //! - [`worker`]: takes batches, keeps them, and gives them back.
 //! - [`net`]: Celeborn's frames on the connections of `yeoul-net`.
 //! - [`settings`]: Celeborn's keys and what they do here.
-//! - [`demo`]: an act for `yeoul demo`, with a worker that dies.
-//! - [`measure`]: the measurements of `yeoul bench shuffle`.
 //! - inside: `report`, what workers tell the master and what it tells them to do; `api` and `metrics`, pages and numbers for
 //!   people, scripts and Prometheus; `stored_name`, what applications are called on a disk; `faults`, which simulates all
 //!   of it under crashes and lost messages.
 
 pub(crate) mod api;
 pub mod client;
-pub mod demo;
 pub mod error;
 #[cfg(test)]
 mod faults;
@@ -24,7 +21,6 @@ mod faults;
 mod heard;
 pub mod ids;
 pub mod master;
-pub mod measure;
 pub(crate) mod metrics;
 pub mod net;
 pub(crate) mod report;

@@ -175,6 +175,31 @@ async fn a_worker_that_opens_no_more_streams_has_lost_nothing() {
     verify(&shuffle, 0, 0..1, 10, 100).await;
 }
 
+/// Its process dies without a word, and the next one has the same name and the same numbers of shuffles. Once half-way, and
+/// once with everything committed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_application_that_comes_back_reads_its_own_rows_and_no_earlier_ones() {
+    let cluster = Cluster::start(2).await;
+    for life in 0..6 {
+        let application = Some("the same".to_owned());
+        let options = Options { application, replicate: life % 2 == 1, ..cluster.options() };
+        let application = Application::start(options).await.unwrap();
+        assert_eq!(cluster.master.shuffles(), 0, "those of its earlier life are removed");
+        let shuffle = application.register(ShuffleId(1), 2, 3).await.unwrap();
+        let len = 1_000 * (1 + life as usize);
+        write(&shuffle, 0, 0, 3, 20, len).await;
+        if life % 3 == 1 {
+            continue; // what it has written is committed by nobody
+        }
+        write(&shuffle, 1, 0, 3, 20, len).await;
+        shuffle.commit().await.unwrap();
+        for partition in 0..3 {
+            verify(&shuffle, partition, 0..2, 20, len).await;
+        }
+        assert_eq!(cluster.master.shuffles(), 1);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_written_is_read_with_and_without_copies() {
     let cluster = Cluster::start(3).await;

@@ -118,7 +118,7 @@ async fn both_copies_have_every_batch_and_a_dead_replica_is_named() {
     expected.sort();
     assert_eq!(replica_has, expected);
 
-    let again = Location { id: LocationId::new(1, 0), ..at_first };
+    let again = Location { id: LocationId::new(1, 1), ..at_first };
     let reserved = [again.clone(), again.peer_location().unwrap()];
     assert_eq!(cluster.reserve(&key, &reserved, SOFT_1G).await, 0);
     let mut cluster = cluster;
@@ -311,6 +311,8 @@ async fn a_worker_takes_pushes_on_each_port_that_the_master_names() {
         };
         let answer: proto::ReserveSlotsResponse = cluster.rpc(0, &request).await.unwrap();
         assert_eq!(answer.status, 0);
+    }
+    for (worker, locations) in &named {
         for location in locations {
             let batch = jvm(location.partition.0, 0, 1, &location.to_string());
             let (shuffle, location) = (key.clone(), *location);
@@ -407,7 +409,7 @@ async fn a_worker_without_room_sends_its_clients_elsewhere_and_keeps_what_it_too
         let batch = batch(ByteOrder::Little, number, 0, 1, &noise(number, 1 << 18));
         let expected = if taken.is_some() { Status::HardSplit } else { Status::Success };
         assert_eq!(cluster.push(0, &key, location, &batch).await, Ok(expected), "batch {number}");
-        let other = [primary(cluster.id(0), 1)];
+        let other = [Location { id: LocationId::new(1, 1), ..primary(cluster.id(0), 1) }];
         let expected = if taken.is_some() { Status::NoAvailableWorkingDir } else { Status::Success };
         assert_eq!(cluster.reserve(&key, &other, SOFT_1G).await, expected.code());
     }

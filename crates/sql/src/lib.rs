@@ -18,8 +18,10 @@
 //! - `options`: [`Options`], what a session is started with; `settings`: the engine settings that follow from them.
 //! - `error`: [`Error`], with the [`Place`] in the SQL text; `suggest`: the similar name in its hint.
 //! - `progress`: [`Progress`], how far a query is.
+//! - `planning`: a statement's plan, beyond what DataFusion's planner does by itself.
 //! - `reading`: statements that DataFusion misreads, or that would fill the stack; `replaced_table`: puts a table back if its
 //!   replacement fails.
+//! - `clauses`: every clause of a statement is honoured or refused; `changes`: `DELETE` and `UPDATE`.
 //! - `identity`: functions that give what they are given, and hide it from the optimizer.
 //! - `memory`: the promise: policy (decision), pool and process (drivers), spill directory.
 //! - `column_names`: headings of an answer's columns that have no name; `cast_names`: casts within aggregates, as names tell them apart.
@@ -32,6 +34,8 @@
 mod answer;
 mod cast_names;
 mod catalog;
+mod changes;
+mod clauses;
 mod column_names;
 mod copy;
 mod error;
@@ -41,6 +45,7 @@ mod operators;
 mod optimizer;
 mod options;
 pub mod output;
+mod planning;
 mod progress;
 mod reading;
 mod replaced_table;

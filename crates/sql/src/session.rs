@@ -13,10 +13,9 @@ use datafusion::execution::cache::cache_manager::{
 use datafusion::execution::cache::default_cache::DefaultCache;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
-use datafusion::execution::{FunctionRegistry, SessionState, SessionStateBuilder};
+use datafusion::execution::{FunctionRegistry, SessionStateBuilder};
 use datafusion::logical_expr::{DdlStatement, LogicalPlan, Statement as Setting};
 use datafusion::prelude::SessionContext;
-use datafusion::sql::parser::Statement;
 use tracing::debug;
 use yeoul_base::{ByteSize, ErrorKind, raise_file_limit};
 
@@ -27,6 +26,7 @@ use crate::catalog::external_tables::check_there;
 use crate::catalog::files::FileTables;
 use crate::catalog::own_format::OwnFormatFactory;
 use crate::catalog::stores::Stores;
+use crate::changes::{Change, ChangedTable};
 use crate::column_names::ColumnTexts;
 use crate::copy::null_keys;
 use crate::copy::staged_copy::{StagedCopy, copy_in};
@@ -34,23 +34,11 @@ use crate::memory::policy::{Bounds, Ledger};
 use crate::memory::pool::PromisePool;
 use crate::memory::process::ProcessMemory;
 use crate::memory::spill_dir::SpillDir;
-use crate::optimizer::correlated_subqueries::CorrelatedSubqueries;
-use crate::optimizer::empty_subqueries::EmptySubqueries;
-use crate::optimizer::fenced_limits::FencedLimits;
-use crate::optimizer::grand_totals::GrandTotals;
-use crate::optimizer::grouping_sets::GroupingSets;
-use crate::optimizer::in_subqueries::InSubqueries;
-use crate::optimizer::late_materialization::LateMaterialization;
-use crate::optimizer::limited_groups::LimitedGroups;
-use crate::optimizer::null_equal_joins::NullEqualJoins;
-use crate::optimizer::parts_apart::PartsApart;
-use crate::optimizer::scalar_subqueries::ScalarSubqueries;
-use crate::optimizer::set_operations::SetOperations;
-use crate::optimizer::unbounded_floats::UnboundedFloats;
-use crate::optimizer::unnesting::Unnesting;
+use crate::optimizer::with_rules;
+use crate::planning::statement::planned;
 use crate::replaced_table::ReplacedTable;
 use crate::settings::{check_set, session_config};
-use crate::{Error, Options, Result, reading, suggest};
+use crate::{Error, Options, Result, clauses, reading, suggest};
 
 /// One person's or program's engine: its tables, settings and limits. Cheap to share behind an `Arc`.
 pub struct Session {
@@ -77,8 +65,6 @@ pub struct MemoryReport {
     pub spilled: (ByteSize, ByteSize),
 }
 
-/// The most columns beside a `*` that are given another name because that brings them, too.
-const NAMED_APART_MAX: usize = 16;
 /// The most names of tables in a list.
 const TABLES_MAX: usize = 10_000;
 
@@ -130,12 +116,12 @@ impl Session {
     }
 
     /// The error of a statement that reached the memory limit before it answered. Most are still planned then; a
-    /// `CREATE TABLE … AS` does its work then, and `keeps_rows` in memory.
+    /// `CREATE TABLE … AS`, `DELETE` or `UPDATE` does its work then, and `keeps_rows` in memory.
     fn stopped_before_its_answer(&self, keeps_rows: bool) -> Error {
         let error = |text: &str| Error::new(ErrorKind::ResourceExhausted, text);
         if keeps_rows {
             return error("the statement was stopped: the process reached its memory limit").with_hint(
-                "CREATE TABLE … AS keeps its rows in memory; COPY (…) TO 'file.parquet' does not",
+                "a table that CREATE TABLE … AS makes is kept in memory; COPY (…) TO 'file.parquet' writes a file",
             );
         }
         let promise = self.options.memory.map_or(0, ByteSize::as_usize);
@@ -146,10 +132,19 @@ impl Session {
     /// Plans a statement and starts it. It sets `keeps_rows` before it reads rows into memory.
     async fn start(&self, sql: &str, keeps_rows: &AtomicBool) -> Result<Answer> {
         self.files.begin_statement();
-        let state = self.context.state();
-        let statement = reading::read(sql, &state)?;
+        let mut state = self.context.state();
+        let mut statement = reading::read(sql, &state)?;
+        // They are those of the text that was written.
         let texts = ColumnTexts::of(&statement);
-        let logical = planned(statement, &state).await?;
+        let questions = clauses::honour(&mut statement, &state)?;
+        if let Some(change) = Change::of(&statement) {
+            let mut table = ChangedTable::find(&change, &state).await?;
+            let query = planned(change.query, questions, &mut table.state).await?;
+            check_there(&query, &state).await?;
+            keeps_rows.store(true, Ordering::Relaxed);
+            return table.change(query, self.limits.clone()).await;
+        }
+        let logical = planned(statement, questions, &mut state).await?;
         match &logical {
             LogicalPlan::Statement(Setting::SetVariable(set)) => check_set(&set.variable, &self.options)?,
             LogicalPlan::Statement(Setting::ResetVariable(reset)) => {
@@ -318,23 +313,6 @@ impl std::fmt::Debug for Session {
     }
 }
 
-/// Plans a statement. Columns of one `SELECT` that DataFusion would call the same, and refuse, get names of their own.
-async fn planned(mut statement: Statement, state: &SessionState) -> Result<LogicalPlan> {
-    let mut outcome = state.statement_to_plan(statement.clone()).await;
-    let mut first_error = None;
-    for _ in 0..NAMED_APART_MAX {
-        match outcome {
-            Err(error) if reading::name_apart(&mut statement, &error) => {
-                first_error.get_or_insert(error);
-                outcome = state.statement_to_plan(statement.clone()).await;
-            }
-            _ => break,
-        }
-    }
-    // What is said of a statement is about the one that was written.
-    Ok(outcome.map_err(|error| first_error.unwrap_or(error))?)
-}
-
 /// The name in DataFusion's "table 'datafusion.public.x' not found" and "No table named 'x'".
 fn missing_table(message: &str) -> Option<String> {
     let quoted = message
@@ -373,20 +351,12 @@ fn context(options: &Options, runtime: Arc<RuntimeEnv>) -> Result<(SessionContex
         .with_config(session_config(options)?)
         .with_runtime_env(runtime)
         .with_default_features()
-        .with_analyzer_rule(Arc::new(ScalarSubqueries))
-        .with_analyzer_rule(Arc::new(EmptySubqueries))
-        .with_analyzer_rule(Arc::new(SetOperations))
-        .with_physical_optimizer_rule(Arc::new(UnboundedFloats))
-        .with_physical_optimizer_rule(Arc::new(LateMaterialization))
-        .with_physical_optimizer_rule(Arc::new(LimitedGroups))
         .build();
     state.register_expr_planner(Arc::new(CastNames))?;
     state.register_file_format(Arc::new(OwnFormatFactory::<CsvFormat>::new()), true)?;
     state.register_file_format(Arc::new(OwnFormatFactory::<JsonFormat>::new()), true)?;
     state.register_file_format(Arc::new(OwnFormatFactory::<ParquetFormat>::new()), true)?;
-    let state = CorrelatedSubqueries::add_to(InSubqueries::add_to(NullEqualJoins::add_to(state)));
-    let state = PartsApart::add_to(FencedLimits::add_to(GrandTotals::add_to(state)));
-    let state = Unnesting::add_to(GroupingSets::add_to(state));
+    let state = with_rules(state);
     let files = Arc::new(FileTables::default());
     let catalogs = DynamicFileCatalog::new(
         Arc::clone(state.catalog_list()),

@@ -10,10 +10,12 @@ mod subqueries;
 mod subqueries_answered;
 mod subqueries_unnested;
 mod written;
+mod wrong_answers;
 
 use std::fs;
 use std::path::Path;
 
+use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use tempfile::TempDir;
 use yeoul_base::{ByteSize, ErrorKind};
@@ -49,11 +51,15 @@ impl Bench {
         fs::write(path, text).unwrap();
     }
 
-    /// Runs a statement in which `~` stands for the folder.
-    fn try_sql(&self, sql: &str) -> Result<String, Error> {
+    /// The rows of a statement in which `~` stands for the folder.
+    fn batches(&self, sql: &str) -> Result<Vec<RecordBatch>, Error> {
         let sql = sql.replace('~', &self.path().to_string_lossy());
-        let batches = self.runtime.block_on(async { self.session.sql(&sql).await?.collect().await })?;
-        Ok(pretty_format_batches(&batches).unwrap().to_string())
+        self.runtime.block_on(async { self.session.sql(&sql).await?.collect().await })
+    }
+
+    /// The answer of a statement, drawn as a table.
+    fn try_sql(&self, sql: &str) -> Result<String, Error> {
+        Ok(pretty_format_batches(&self.batches(sql)?).unwrap().to_string())
     }
 
     fn sql(&self, sql: &str) -> String {

@@ -5,7 +5,7 @@ use datafusion::execution::SessionState;
 use datafusion::prelude::SessionConfig;
 use yeoul_base::ErrorKind;
 
-use crate::optimizer::spilling_joins::SpillingJoins;
+use crate::optimizer::with_spilling_joins;
 use crate::{Error, Options, Result};
 
 /// Settings that a memory limit depends on; while there is one, SQL may not change them.
@@ -58,7 +58,7 @@ pub(crate) fn fallback_state(state: &SessionState) -> SessionState {
     engine.optimizer.enable_join_dynamic_filter_pushdown = false;
     // Rows with a null key match nothing: unless the join type keeps them, they need not be divided.
     engine.optimizer.filter_null_join_keys = true;
-    SpillingJoins::add_to(state)
+    with_spilling_joins(state)
 }
 
 /// Refuses a `SET` or `RESET` that would undo the memory promise.

@@ -6,7 +6,7 @@ use std::process::Command;
 
 /// Keep a server small: of huge pages, the first few objects would already take 8 MiB, and pages kept for each size of
 /// object by each thread come to 5 MiB.
-#[cfg(feature = "shuffle")]
+#[cfg(any(feature = "dfs", feature = "shuffle"))]
 const SMALL: [(&str, &str); 2] = [("MIMALLOC_ALLOW_THP", "0"), ("MIMALLOC_PAGE_FULL_RETAIN", "0")];
 
 /// Returns freed memory to the system at once, which a memory limit needs.
@@ -16,7 +16,7 @@ pub fn return_memory_at_once() {
 }
 
 /// Takes memory in small pages, and keeps none that are empty.
-#[cfg(feature = "shuffle")]
+#[cfg(any(feature = "dfs", feature = "shuffle"))]
 pub fn take_small_pages() {
     start_again_with(&SMALL);
 }

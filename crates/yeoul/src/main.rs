@@ -1,17 +1,24 @@
 //! The binary: one module for each verb, wiring only, and the demo.
 
 mod allocator;
+#[cfg(any(feature = "shuffle", feature = "sql"))]
 mod bench;
+#[cfg(any(feature = "dfs", feature = "shuffle"))]
+mod daemon;
+#[cfg(any(feature = "shuffle", feature = "sql"))]
 mod demo;
+#[cfg(feature = "dfs")]
+mod dfs;
 mod exit;
+#[cfg(any(feature = "shuffle", feature = "sql"))]
 mod memory;
 #[cfg(feature = "shuffle")]
 mod shuffle;
 #[cfg(feature = "sql")]
 mod sql;
 
-#[cfg(not(any(feature = "shuffle", feature = "sql")))]
-compile_error!("a binary of no part: build with --features shuffle, --features sql or both");
+#[cfg(not(any(feature = "dfs", feature = "shuffle", feature = "sql")))]
+compile_error!("a binary of no part: build with --features dfs, shuffle, sql or several of them");
 
 use std::process::ExitCode;
 
@@ -22,7 +29,7 @@ use clap::{Command, CommandFactory, Parser, Subcommand};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// The Spark data stack without the JVM: SQL and a shuffle in one binary, streams and storage to come.
+/// The Spark data stack without the JVM: SQL, a shuffle and a file system in one binary, streams to come.
 #[derive(Parser)]
 #[command(
     name = "yeoul",
@@ -42,13 +49,17 @@ enum Verb {
     Sql(sql::SqlArgs),
     #[cfg(feature = "shuffle")]
     Shuffle(shuffle::ShuffleArgs),
+    #[cfg(feature = "dfs")]
+    Dfs(dfs::DfsArgs),
     #[cfg(feature = "sql")]
     Generate(yeoul_bench::generate::GenerateArgs),
+    #[cfg(any(feature = "shuffle", feature = "sql"))]
     Bench(bench::BenchArgs),
     #[cfg(feature = "sql")]
     /// Run queries for `yeoul bench`, which talks to it over stdin and stdout
     #[command(name = yeoul_bench::CONTESTANT_VERB, hide = true)]
     BenchContestant,
+    #[cfg(any(feature = "shuffle", feature = "sql"))]
     Demo(demo::DemoArgs),
 }
 
@@ -61,11 +72,18 @@ fn main() -> ExitCode {
             allocator::take_small_pages();
             shuffle::run(args)
         }
+        #[cfg(feature = "dfs")]
+        Verb::Dfs(args) => {
+            allocator::take_small_pages();
+            dfs::run(args)
+        }
         #[cfg(feature = "sql")]
         Verb::Generate(args) => bench::generate(args),
+        #[cfg(any(feature = "shuffle", feature = "sql"))]
         Verb::Bench(args) => bench::run(args),
         #[cfg(feature = "sql")]
         Verb::BenchContestant => bench::contestant(),
+        #[cfg(any(feature = "shuffle", feature = "sql"))]
         Verb::Demo(args) => demo::run(args),
     }
 }

@@ -1,7 +1,6 @@
 //! `yeoul shuffle`: the servers that a stock Celeborn client uses.
 
 use std::collections::BTreeMap;
-use std::io::{IsTerminal, Write};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -12,7 +11,8 @@ use yeoul_base::ByteSize;
 use yeoul_shuffle::settings::{self, apply, file};
 use yeoul_shuffle::{Error, Kind, Result, master, worker};
 
-use crate::exit::{Stop, failed};
+use crate::daemon::{announce, port, run as run_daemon};
+use crate::exit::Stop;
 use crate::memory::beyond_machine;
 
 const EXAMPLES: &str = "\
@@ -153,31 +153,10 @@ struct Conf {
     conf: Option<PathBuf>,
 }
 
-fn port(text: &str) -> Result<u16, String> {
-    text.parse().map_err(|_| format!("expected a port, a number from 0 to {}", u16::MAX))
-}
-
 /// Runs the verb until the server has ended or was told to.
 pub fn run(args: ShuffleArgs) -> ExitCode {
-    let ansi =
-        std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|said| said.is_empty());
-    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(ansi).with_max_level(args.log).init();
-    let mut runtime = tokio::runtime::Builder::new_multi_thread();
     // A disk that hangs keeps up to sixteen of them, and those of the others are not to wait for it.
-    runtime.enable_all().max_blocking_threads(128).thread_name("shuffle");
-    let served = match runtime.build() {
-        Ok(runtime) => {
-            let served = runtime.block_on(serve(args));
-            // What still waits for a disk that hangs does not keep the process.
-            runtime.shutdown_background();
-            served
-        }
-        Err(error) => Err(error.into()),
-    };
-    match served {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => failed(error.kind(), &error, error.hint()),
-    }
+    run_daemon(args.log, "shuffle", 128, serve(args))
 }
 
 async fn serve(args: ShuffleArgs) -> Result<()> {
@@ -278,13 +257,6 @@ async fn serve_worker(args: WorkerArgs) -> Result<()> {
         ended = handle.ended() => ended,
         _ = stop.asked_again(asked) => Err(Error::new(Kind::Unavailable, "ended by a second signal before the stop was complete")),
     }
-}
-
-/// Says on stdout where the server is, which scripts with free ports wait for.
-fn announce(address: &str) {
-    let mut out = std::io::stdout();
-    // Nobody may be listening.
-    let _ = writeln!(out, "{address}").and_then(|()| out.flush());
 }
 
 fn show_pages(address: &str) {

@@ -1,5 +1,6 @@
 //! Goal: a file under its final name is complete and right, whatever happened before. Method: small scales, all tables.
 
+use std::fs::File;
 use std::sync::atomic::Ordering;
 
 use arrow::array::{Array, RecordBatch};

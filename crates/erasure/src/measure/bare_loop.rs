@@ -4,7 +4,7 @@
 /// each vector that is read keeps the reads from being left out.
 ///
 /// # Panics
-/// The lengths of the streams differ, or are no multiple of 64; an output is not aligned to 64 bytes.
+/// The lengths of the streams differ, or are no multiple of 128; an output is not aligned to 64 bytes.
 pub fn read_and_write(inputs: &[&[u8]], outputs: &mut [&mut [u8]]) {
     let len = inputs[0].len();
     assert!(
@@ -42,15 +42,21 @@ mod x86 {
     /// The processor has AVX-512F; all streams have the same whole number of vectors, and outputs are aligned.
     #[target_feature(enable = "avx512f")]
     pub(super) unsafe fn run_avx512(inputs: &[&[u8]], outputs: &mut [&mut [u8]]) {
-        for at in (0..inputs[0].len()).step_by(64) {
-            let mut sum = _mm512_setzero_si512();
+        // Two vectors of each stream at a time, as the kernels do.
+        for at in (0..inputs[0].len()).step_by(128) {
+            let mut sums = [_mm512_setzero_si512(); 2];
             for input in inputs {
-                // SAFETY: each input has a whole vector from `at` on.
-                sum = _mm512_xor_si512(sum, unsafe { _mm512_loadu_si512(input.as_ptr().add(at).cast()) });
+                for (sum, at) in sums.iter_mut().zip([at, at + 64]) {
+                    // SAFETY: each input has two whole vectors from `at` on.
+                    let read = unsafe { _mm512_loadu_si512(input.as_ptr().add(at).cast()) };
+                    *sum = _mm512_xor_si512(*sum, read);
+                }
             }
             for output in &mut *outputs {
-                // SAFETY: each output has a whole aligned vector from `at` on.
-                unsafe { _mm512_stream_si512(output.as_mut_ptr().add(at).cast(), sum) };
+                for (sum, at) in sums.into_iter().zip([at, at + 64]) {
+                    // SAFETY: each output has two whole aligned vectors from `at` on.
+                    unsafe { _mm512_stream_si512(output.as_mut_ptr().add(at).cast(), sum) };
+                }
             }
         }
         _mm_sfence();
@@ -82,12 +88,12 @@ mod tests {
     #[test]
     fn every_input_is_read_and_every_output_written() {
         let inputs: Vec<Vec<u8>> =
-            (1..4u8).map(|unit| (0..192u8).map(|at| at.wrapping_mul(unit)).collect()).collect();
+            (1..4u8).map(|unit| (0..128u8).map(|at| at.wrapping_mul(unit)).collect()).collect();
         let inputs: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
-        let mut storage = vec![0u8; 192 + 64];
+        let mut storage = vec![0u8; 128 + 64];
         let aligned = storage.as_ptr().align_offset(64);
-        read_and_write(&inputs, &mut [&mut storage[aligned..][..192]]);
-        let sums: Vec<u8> = (0..192).map(|at| inputs[0][at] ^ inputs[1][at] ^ inputs[2][at]).collect();
-        assert_eq!(storage[aligned..][..192], sums);
+        read_and_write(&inputs, &mut [&mut storage[aligned..][..128]]);
+        let sums: Vec<u8> = (0..128).map(|at| inputs[0][at] ^ inputs[1][at] ^ inputs[2][at]).collect();
+        assert_eq!(storage[aligned..][..128], sums);
     }
 }

@@ -33,22 +33,14 @@ pub struct Isal {
 pub struct IsalError(#[from] libloading::Error);
 
 impl Isal {
-    /// The library's encoder for a schema.
-    ///
-    /// # Errors
-    /// The library is not installed, or lacks a function.
-    pub fn encoder(schema: Schema) -> Result<Self, IsalError> {
-        Self::new(&schema.parity_matrix())
-    }
-
-    /// The library's decoder of the units `wanted` from the first of those that are `available`.
+    /// The library's way to the units `wanted` from the first of those that are `available`: with all data units, it encodes.
     ///
     /// # Errors
     /// The library is not installed, or lacks a function.
     ///
     /// # Panics
     /// Too few units are available.
-    pub fn decoder(schema: Schema, available: UnitSet, wanted: UnitSet) -> Result<Self, IsalError> {
+    pub fn reconstruction(schema: Schema, available: UnitSet, wanted: UnitSet) -> Result<Self, IsalError> {
         let full = schema.full_matrix();
         let sources = available.iter().take(schema.data_units()).map(|unit| usize::from(unit.0));
         let data = full.select(sources).inverse().expect("enough units are available");

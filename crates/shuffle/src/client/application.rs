@@ -23,7 +23,8 @@ use crate::wire::{DecodeError, Header, Limits, Received, Status, proto, received
 pub struct Options {
     /// The masters, `host:port` each, tried in turn.
     pub masters: Vec<String>,
-    /// The application's name; drawn anew if not given.
+    /// The application's name; drawn anew if not given. What an earlier application of this name has left is removed, so two
+    /// that run at a time need two names.
     pub application: Option<String>,
     /// Whether each location has a copy on a second worker.
     pub replicate: bool,
@@ -144,6 +145,8 @@ impl Heartbeat {
 /// What every part of a client needs.
 pub(super) struct Session {
     pub id: ApplicationId,
+    /// A name that no other session has, not even a later one of this application.
+    life: String,
     pub options: Options,
     pub client: Client,
     /// The master that answered last.
@@ -167,6 +170,7 @@ impl Application {
         options.check()?;
         let session = Arc::new(Session {
             id: options.application.clone().unwrap_or_else(new_name).into(),
+            life: new_name(),
             client: Client::new(ClientOptions {
                 connections: options.connections,
                 ..ClientOptions::new(Limits::ANSWERS)
@@ -178,6 +182,7 @@ impl Application {
             unreached: Mutex::default(),
             options,
         });
+        session.register().await?;
         session.beat().await?;
         let beating = session.clone();
         let task = tokio::spawn(async move {
@@ -239,7 +244,18 @@ impl Session {
 
     /// The name under which a repeated request is known to be the same.
     pub fn request_id(&self) -> String {
-        format!("{}#{}", self.id, self.number())
+        format!("{}#{}", self.life, self.number())
+    }
+
+    /// Begins this life of the application: what an earlier one has left under its name is removed.
+    async fn register(&self) -> Result<()> {
+        let request = proto::RegisterApplicationInfo {
+            app_id: self.id.to_string(),
+            request_id: self.request_id(),
+            ..Default::default()
+        };
+        // The answer says nothing; whether there is room, the heartbeat's does.
+        self.ask_masters(&Message::of(&request)).await.map(|_| ())
     }
 
     async fn beat(&self) -> Result<()> {
@@ -336,13 +352,16 @@ impl Session {
 
     /// Asks the masters in turn, beginning with the one that answered last, until one answers.
     pub async fn ask_master<Q: Typed, A: Receivable>(&self, request: &Q) -> Result<Received<A>> {
-        let message = Message::of(request);
+        Ok(self.ask_masters(&Message::of(request)).await?.parse()?)
+    }
+
+    async fn ask_masters(&self, message: &Message) -> Result<Message> {
         let masters = &self.options.masters;
         let mut last = None;
         for attempt in 0..ATTEMPTS_MAX.max(masters.len()) {
             let index = self.master.load(Ordering::Relaxed) % masters.len();
-            match self.ask(&masters[index], rpc::MASTER, &message).await {
-                Ok(answer) => return Ok(answer.parse()?),
+            match self.ask(&masters[index], rpc::MASTER, message).await {
+                Ok(answer) => return Ok(answer),
                 Err(error) => {
                     self.master.store(index + 1, Ordering::Relaxed);
                     // A master that answers with a failure would do so again, but another may not.

@@ -308,7 +308,9 @@ impl State {
                 let stream_id = self.streams.len() as i64 - 1;
                 Message::of(&proto::StreamHandler { stream_id, num_chunks, ..Default::default() })
             }
-            MessageType::BUFFER_STREAM_END => Message::ONE_WAY_RESPONSE,
+            MessageType::BUFFER_STREAM_END | MessageType::REGISTER_APPLICATION_INFO => {
+                Message::ONE_WAY_RESPONSE
+            }
             _ => return None,
         })
     }

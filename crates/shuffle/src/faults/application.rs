@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::job::{Job, Stage};
-use super::message::{Batch, MasterAnswer, MasterCall, Party, WorkerAnswer};
+use super::message::{Batch, Driver, MasterAnswer, MasterCall, Party, WorkerAnswer};
 use super::scene::Scene;
 use super::tally::Event;
-use crate::ids::{ApplicationId, PartitionId, ShuffleId, ShuffleKey, WorkerId};
-use crate::master::record::User;
-use crate::master::state::{ApplicationHealth, ApplicationPulse, SlotRequest};
+use crate::ids::{ApplicationId, DriverId, PartitionId, ShuffleId, ShuffleKey, WorkerId};
+use crate::master::record::{LifeId, User};
+use crate::master::state::{ApplicationHealth, ApplicationPulse, ApplicationRegistration, SlotRequest};
 use crate::wire::packed::Location;
 use crate::worker::state::Commit;
 
@@ -21,6 +21,7 @@ const SHUFFLES_MAX: i32 = 6;
 
 /// What a pending answer is about.
 pub enum Question {
+    Register,
     Pulse,
     Slots { shuffle: i32 },
     Unregister { shuffle: i32 },
@@ -35,7 +36,7 @@ impl Question {
     /// The shuffle that it is about, if any.
     fn shuffle(&self) -> Option<i32> {
         match self {
-            Self::Pulse | Self::Revise | Self::Stop => None,
+            Self::Register | Self::Pulse | Self::Revise | Self::Stop => None,
             Self::Slots { shuffle }
             | Self::Unregister { shuffle }
             | Self::Reserve { shuffle, .. }
@@ -69,11 +70,27 @@ pub struct Application {
     pub jobs: BTreeMap<i32, Job>,
     /// Whether its client lists the shuffles that the master has lost, as clients from 0.6 on do.
     revises: bool,
+    /// Whether its client registers when it starts, as those from 0.6 on and Sail do.
+    registers: bool,
+    /// Its life: the number of its driver, and whether the master has confirmed that it knows of it.
+    life: u64,
+    registered: bool,
+    /// Who its driver says that it is.
+    driver: Option<DriverId>,
+    /// Whether its process has died and comes back, and not before when.
+    back_at: Option<Duration>,
+    /// The numbers of shuffles of its earlier lives, and the jobs of them that have to be gone.
+    used: BTreeSet<i32>,
+    pub past: BTreeSet<u64>,
+    /// Whether the master may have forgotten something of it.
+    pub is_unsure: bool,
     open: BTreeMap<u64, (Duration, Question)>,
 }
 
 impl Application {
     pub fn new(number: usize, scene: &mut Scene) -> Self {
+        let (life, revises) = (scene.number(), scene.random.percent(50));
+        let registers = revises || scene.random.percent(30);
         Self {
             id: ApplicationId::from(format!("app-{number}")),
             party: Party::Application(number),
@@ -85,9 +102,50 @@ impl Application {
             heard: scene.time,
             beat_due: scene.time,
             jobs: BTreeMap::new(),
-            revises: scene.random.percent(50),
+            revises,
+            registers,
+            life,
+            registered: !registers,
+            driver: DriverId::from_number(life).filter(|_| !registers || scene.random.percent(50)),
+            back_at: None,
+            used: BTreeSet::new(),
+            past: BTreeSet::new(),
+            is_unsure: false,
             open: BTreeMap::new(),
         }
+    }
+
+    /// Its process dies, and another one will come back under its name.
+    pub fn die_to_return(&mut self, scene: &mut Scene) {
+        self.alive = false;
+        self.back_at = Some(scene.time + Duration::from_millis(500 + scene.random.next() % 20_000));
+    }
+
+    /// Whether its process is not at work, but will be.
+    pub fn is_awaited(&self) -> bool {
+        self.back_at.is_some() || (self.works() && !self.registered)
+    }
+
+    /// Begins a new life, once nothing is under way any more that its earlier one has sent: until then something of that may
+    /// arrive, as for any number that is used again.
+    fn return_in_time(&mut self, scene: &mut Scene) {
+        let is_time = self.back_at.is_some_and(|at| scene.calm || scene.time >= at);
+        if !is_time || scene.has_of(self.party, &self.id) {
+            return;
+        }
+        scene.count(Event::ApplicationReturned);
+        let jobs = std::mem::take(&mut self.jobs);
+        self.used.extend(jobs.keys());
+        if self.registers && !self.is_unsure {
+            self.past.extend(jobs.values().map(|job| job.id));
+        }
+        self.open.clear();
+        self.life = scene.number();
+        if self.driver.is_some() {
+            self.driver = DriverId::from_number(self.life);
+        }
+        (self.alive, self.back_at, self.registered) = (true, None, !self.registers);
+        self.beat_due = scene.time;
     }
 
     /// Whether it is running and not about to end.
@@ -134,6 +192,7 @@ impl Application {
 
     /// What its timers do.
     pub fn tick(&mut self, scene: &mut Scene, workers: &[WorkerId]) {
+        self.return_in_time(scene);
         if !self.alive {
             return;
         }
@@ -152,7 +211,11 @@ impl Application {
         for question in late {
             self.resolve(scene, question, None);
         }
-        if self.works() && now >= self.beat_due {
+        let is_asking = self.open.values().any(|(_, question)| matches!(question, Question::Register));
+        if self.works() && !self.registered && !is_asking {
+            self.ask_to_register(scene);
+        }
+        if self.works() && self.registered && now >= self.beat_due {
             self.beat_due = now + BEAT;
             let pulse = ApplicationPulse { application: self.id.clone(), workers: workers.to_vec() };
             self.ask(scene, MasterCall::Pulse(pulse), Question::Pulse);
@@ -190,6 +253,7 @@ impl Application {
                 return;
             }
             Question::Revise => return,
+            Question::Register => return self.registered |= from_master.is_some(),
             Question::Stop => {
                 self.alive &= from_master.is_none();
                 if self.alive {
@@ -253,6 +317,16 @@ impl Application {
         }
     }
 
+    /// Asks as often as it has to, with the same id.
+    fn ask_to_register(&mut self, scene: &mut Scene) {
+        let registration = ApplicationRegistration {
+            life: LifeId::new(&format!("{}#0", self.life)),
+            connection: scene.number(),
+            ..ApplicationRegistration::of(self.id.clone())
+        };
+        self.ask(scene, MasterCall::RegisterApplication(registration), Question::Register);
+    }
+
     fn ask_for_slots(&mut self, scene: &mut Scene, shuffle: i32) {
         let (application, job) = (self.id.clone(), &self.jobs[&shuffle]);
         if job.dropped || job.is_over() {
@@ -269,6 +343,7 @@ impl Application {
             excluded: BTreeSet::new(),
             driver: String::new(),
             tagged: false,
+            connection: scene.number(),
         };
         self.ask(scene, MasterCall::Slots(request), Question::Slots { shuffle });
     }
@@ -298,19 +373,27 @@ impl Application {
             return Some(again);
         }
         let next = self.jobs.len() as i32;
-        (next < SHUFFLES_MAX && scene.fault(5)).then_some(next)
+        // Where the master has forgotten what it removed, only who the driver is tells its lives apart.
+        let is_safe = !self.is_unsure || self.driver.is_some() || !self.used.contains(&next);
+        (is_safe && next < SHUFFLES_MAX && scene.fault(5)).then_some(next)
     }
 
     /// Does some work: pushes batches, begins or drops a shuffle, starts and stops attempts.
     pub fn work(&mut self, scene: &mut Scene) {
+        if !self.registered {
+            return;
+        }
         let running: Vec<i32> =
             self.jobs.iter().filter(|(_, job)| !job.is_over()).map(|(shuffle, _)| *shuffle).collect();
         if running.len() < 2
             && let Some(shuffle) = self.next_number(scene)
         {
             let key = ShuffleKey::new(self.id.clone(), shuffle);
-            let is_again = self.jobs.contains_key(&shuffle);
-            self.jobs.insert(shuffle, Job::new(key, self.party, is_again, scene));
+            let is_of_earlier_life = self.used.contains(&shuffle);
+            let is_again = self.jobs.contains_key(&shuffle) || is_of_earlier_life;
+            let may_meet_earlier = (!self.registers || self.is_unsure) && is_of_earlier_life;
+            let driver = Driver { id: self.driver, may_meet_earlier };
+            self.jobs.insert(shuffle, Job::new(key, self.party, is_again, driver, scene));
             return self.ask_for_slots(scene, shuffle);
         }
         let over: Vec<i32> = self

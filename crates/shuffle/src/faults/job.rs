@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 
 use super::application::Question;
-use super::message::{Batch, Party, Push, WorkerAnswer, WorkerCall};
+use super::message::{Batch, Driver, Party, Push, WorkerAnswer, WorkerCall};
 use super::scene::Scene;
 use super::tally::Event;
 use super::worker::{BATCH_BYTES, number_of};
@@ -54,6 +54,8 @@ pub struct Job {
     pub id: u64,
     /// Whether an earlier job had its key.
     pub is_again: bool,
+    /// Its driver.
+    pub driver: Driver,
     pub party: Party,
     pub maps: i32,
     pub partitions: i32,
@@ -92,12 +94,13 @@ pub struct Job {
 }
 
 impl Job {
-    pub fn new(key: ShuffleKey, party: Party, is_again: bool, scene: &mut Scene) -> Self {
+    pub fn new(key: ShuffleKey, party: Party, is_again: bool, driver: Driver, scene: &mut Scene) -> Self {
         let maps = 1 + scene.random.below(4) as i32;
         let mut job = Self {
             key,
             id: scene.number(),
             is_again,
+            driver,
             party,
             maps,
             partitions: 1 + scene.random.below(4) as i32,
@@ -218,7 +221,12 @@ impl Job {
         self.rounds.insert(round, Round { locations, open, refused: BTreeSet::new(), tries, revives });
         let shuffle = self.key.shuffle.0;
         let calls = by_worker.into_iter().map(|(worker, reservations)| {
-            let what = WorkerCall::Reserve { key: self.key.clone(), job: self.id, reservations };
+            let what = WorkerCall::Reserve {
+                key: self.key.clone(),
+                job: self.id,
+                driver: self.driver,
+                reservations,
+            };
             let call = scene.call_worker(self.party, number_of(&worker), what);
             (call, Question::Reserve { shuffle, round, worker })
         });

@@ -288,6 +288,14 @@ impl Master {
             MasterCall::Stop(application) => {
                 self.decide(scene, |state, now| state.remove_application(now, &application)).map(|()| Done)
             }
+            MasterCall::RegisterApplication(registration) => {
+                let registered =
+                    self.decide(scene, |state, now| state.register_application(now, registration));
+                if let Some(Ok(1..)) = registered {
+                    scene.count(Event::EarlierLifeRemoved);
+                }
+                registered.map(|_| Done)
+            }
             MasterCall::Unreachable(workers) => {
                 self.state.workers_reported_failed(&workers);
                 None // one way

@@ -1,8 +1,9 @@
 //! What applications, workers and the master send each other, as far as decisions depend on it.
 
-use crate::ids::{ApplicationId, FileName, LocationId, Mode, ShuffleId, ShuffleKey, WorkerId};
+use crate::ids::{ApplicationId, DriverId, FileName, LocationId, Mode, ShuffleId, ShuffleKey, WorkerId};
 use crate::master::state::{
-    ApplicationHealth, ApplicationPulse, OrderBatch, SlotGrant, SlotRefusal, SlotRequest, Unregistered,
+    ApplicationHealth, ApplicationPulse, ApplicationRegistration, OrderBatch, SlotGrant, SlotRefusal,
+    SlotRequest, Unregistered,
 };
 use crate::report::{Phase, Registration, Report};
 use crate::wire::Status;
@@ -13,6 +14,16 @@ use crate::worker::state::{Commit, CommitOutcome, PushKind, Reservation, Reserve
 pub enum Party {
     Application(usize),
     Worker(usize),
+}
+
+/// The driver that reserves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Driver {
+    /// Who it says that it is.
+    pub id: Option<DriverId>,
+    /// Whether it may meet a shuffle of an earlier life, which the worker has to refuse: its client does not register, or
+    /// the master has forgotten something.
+    pub may_meet_earlier: bool,
 }
 
 /// A batch: its writer and its partition.
@@ -59,6 +70,21 @@ pub enum Message {
 }
 
 impl Message {
+    /// Whether a driver or one of its tasks sent it, or a worker passes on what they sent.
+    pub fn is_of(&self, party: Party, application: &ApplicationId) -> bool {
+        match self {
+            Self::ToMaster { from, .. } => *from == party,
+            Self::ToWorker { what, .. } => {
+                let (WorkerCall::Reserve { key, .. }
+                | WorkerCall::Destroy { key, .. }
+                | WorkerCall::Commit { key, .. }
+                | WorkerCall::Push(Push { key, .. })) = what;
+                key.application == *application
+            }
+            _ => false,
+        }
+    }
+
     /// Whether a driver or one of its tasks names the shuffle in it, or a worker passes that on.
     pub fn names(&self, key: &ShuffleKey) -> bool {
         match self {
@@ -87,6 +113,7 @@ pub enum MasterCall {
     Unregister(ShuffleKey),
     Revise(ApplicationId, Vec<ShuffleId>),
     Stop(ApplicationId),
+    RegisterApplication(ApplicationRegistration),
     Unreachable(Vec<WorkerId>),
     Register { connection: u64, registration: Registration },
     Beat { connection: u64, worker: WorkerId, incarnation: u64, report: Report },
@@ -110,6 +137,7 @@ pub enum WorkerCall {
     Reserve {
         key: ShuffleKey,
         job: u64,
+        driver: Driver,
         reservations: Vec<Reservation>,
     },
     Destroy {

@@ -97,13 +97,12 @@ fn read_copy(job: &Job, worker: &Worker, name: FileName, range: MapRange) -> Opt
         worker.id
     );
     let copy = held.copies.get(&slot).expect("a committed copy has batches");
-    assert_eq!(copy.sealed_at, Some(copy.index.entries().len()), "a batch was taken after the commit");
+    assert_eq!(copy.sealed_at, Some(copy.index.len() as usize), "a batch was taken after the commit");
     let repeated = copy.index.repeated();
     let selection = copy.index.select(range, held.state.winners(), &repeated);
     let chunks = copy.index.cut(&selection, CHUNK_BYTES);
     let positions = chunks.iter().flat_map(|chunk| chunk.first..chunk.end);
-    let entries: Vec<Entry> =
-        positions.map(|position| copy.index.entries()[selection.entry(position) as usize]).collect();
+    let entries: Vec<Entry> = positions.map(|position| copy.index.entry(selection.entry(position))).collect();
     let once: BTreeSet<_> = entries.iter().map(|entry| (entry.map, entry.attempt, entry.batch)).collect();
     assert_eq!(once.len(), entries.len(), "{name} of {} gives a batch twice", job.key);
     for entry in &entries {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::message::{MasterAnswer, MasterCall, Message, Party, WorkerAnswer, WorkerCall};
 use super::random::Random;
 use super::tally::{Event, Tally};
-use crate::ids::ShuffleKey;
+use crate::ids::{ApplicationId, ShuffleKey};
 
 /// The longest that a message travels before its connection is given up; shorter than any timeout after which a process
 /// counts as dead, as on real networks.
@@ -68,6 +68,11 @@ impl Scene {
     /// Whether a message in which a driver or its tasks name a shuffle is under way.
     pub fn names(&self, key: &ShuffleKey) -> bool {
         self.flying.iter().any(|flying| flying.message.names(key))
+    }
+
+    /// Whether something that an application or its tasks sent is under way.
+    pub fn has_of(&self, party: Party, application: &ApplicationId) -> bool {
+        self.flying.iter().any(|flying| flying.message.is_of(party, application))
     }
 
     /// Whether a process and the master are cut off from each other.

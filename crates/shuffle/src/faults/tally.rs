@@ -41,7 +41,7 @@ events! {
     /// A connection between a worker and the master ends.
     LinkLost,
     WorkerStops,
-    /// A stopping worker waits in vain for its locations to be committed.
+    /// A stopping worker waits in vain for its locations to be committed, and keeps them as they are.
     StopTimedOut,
     Decommissioned,
     /// A worker leaves for good although it still holds data.
@@ -71,6 +71,8 @@ events! {
     ApplicationMute,
     /// An application ends without announcing it.
     ApplicationKilled,
+    /// The same, and it comes back under its name and begins with the same numbers of shuffles.
+    ApplicationReturned,
     Speculative,
     AttemptFailed,
     HardSplit,
@@ -105,6 +107,8 @@ events! {
     /// A worker refuses a location, or does not answer.
     ReserveRefused,
     CommitRepeated,
+    /// A location that was sealed for a restart, and not committed, is committed after it.
+    CommittedLater,
     /// A worker never answers a commit.
     CommitUnanswered,
     /// A location is read from its second copy.
@@ -114,6 +118,10 @@ events! {
     LossReported,
     /// A shuffle begins under the number of one that was unregistered.
     NumberUsedAgain,
+    /// Shuffles of an application's earlier life are removed, because it registers again.
+    EarlierLifeRemoved,
+    /// A worker refuses a reservation, because it holds something of an earlier life of the application.
+    EarlierLifeRefused,
     /// A shuffle fails before its commit, because no workers are left.
     GaveUp,
 }

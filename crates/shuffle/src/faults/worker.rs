@@ -3,16 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
-use super::message::{MasterAnswer, MasterCall, Party, Push, WorkerAnswer, WorkerCall};
+use super::message::{Driver, MasterAnswer, MasterCall, Party, Push, WorkerAnswer, WorkerCall};
 use super::scene::Scene;
 use super::tally::Event;
-use crate::ids::{AttemptId, BatchId, FileName, MapId, Mode, ShuffleKey, WorkerId};
+use crate::ids::{AttemptId, BatchId, DriverId, FileName, MapId, Mode, ShuffleKey, WorkerId};
 use crate::master::state::OrderBatch;
 use crate::report::{Command, HeldShuffle, Phase, Registration, Report};
 use crate::wire::Status;
 use crate::worker::index::Index;
 use crate::worker::replicate::{Copied, combine};
-use crate::worker::state::{Admission, Commit, Pressure, Refusal, ReserveRefusal, ShuffleState, Slot};
+use crate::worker::state::{
+    Admission, Commit, Pressure, Refusal, Reservation, ReserveRefusal, ShuffleState, Slot,
+};
 
 /// Large enough that under memory pressure there are locations worth splitting.
 pub const BATCH_BYTES: u32 = 24 << 20;
@@ -45,9 +47,12 @@ pub struct Held {
     pub state: ShuffleState,
     pub copies: HashMap<Slot, Copy>,
     winners_on_disk: Vec<AttemptId>,
+    driver_on_disk: Option<DriverId>,
     /// The model's winner of each map, as told by a commit: now, and as on disk.
     pub told: BTreeMap<i32, i32>,
     told_on_disk: BTreeMap<i32, i32>,
+    /// Locations that were sealed without a commit.
+    uncommitted: BTreeSet<FileName>,
     /// Locations that refused a batch because they had exceeded their threshold.
     split: BTreeSet<FileName>,
 }
@@ -155,8 +160,17 @@ impl Worker {
         // What was being deleted may still be there.
         let deleting = std::mem::take(&mut self.deleting).into_iter().map(|(key, (_, held))| (key, held));
         for (key, held) in std::mem::take(&mut self.shuffles).into_iter().chain(deleting) {
-            let Held { job, state, mut copies, winners_on_disk, told_on_disk, .. } = held;
-            let mut kept = Held { job, ..Held::default() };
+            let Held {
+                job,
+                state,
+                mut copies,
+                winners_on_disk,
+                driver_on_disk,
+                told_on_disk,
+                uncommitted,
+                ..
+            } = held;
+            let mut kept = Held { job, uncommitted, ..Held::default() };
             let mut slots: Vec<(FileName, Slot)> = state.slots().collect();
             slots.sort_unstable();
             for (file, slot) in slots {
@@ -170,9 +184,8 @@ impl Worker {
             }
             // A shuffle without any complete location is deleted.
             if !kept.copies.is_empty() {
-                if !winners_on_disk.is_empty() {
-                    kept.state.restore_winners(&winners_on_disk);
-                }
+                kept.state.restore_winners(&winners_on_disk, driver_on_disk);
+                kept.driver_on_disk = driver_on_disk;
                 (kept.winners_on_disk, kept.told) = (winners_on_disk, told_on_disk.clone());
                 kept.told_on_disk = told_on_disk;
                 self.shuffles.insert(key, kept);
@@ -241,6 +254,7 @@ impl Worker {
                     if open > 0 {
                         scene.count(Event::StopTimedOut);
                     }
+                    self.shuffles.values_mut().for_each(Held::seal_all);
                     self.shuffles.values_mut().for_each(Held::flush);
                     self.say_good_bye(scene, true);
                     self.end(scene, false);
@@ -432,23 +446,14 @@ impl Worker {
 
     pub fn handle(&mut self, scene: &mut Scene, call: u64, from: Party, what: WorkerCall) {
         let answer = match what {
-            WorkerCall::Reserve { key, job, reservations } => {
+            WorkerCall::Reserve { key, job, driver, reservations } => {
                 let pressure = self.pressure();
                 // Before the shuffle is created: a refused one would stay behind empty.
-                let refused = ShuffleState::default().reserve(&[], pressure, LOCATIONS_MAX).err();
+                let refused = ShuffleState::default().reserve(None, &[], pressure, LOCATIONS_MAX).err();
                 let refused = refused.or(self.deleting.contains_key(&key).then_some(ReserveRefusal::NoSpace));
                 WorkerAnswer::Reserved(match refused {
                     Some(refusal) => Err(refusal),
-                    None => {
-                        let empty = Held { job, ..Held::default() };
-                        let held = self.shuffles.entry(key.clone()).or_insert(empty);
-                        assert_eq!(
-                            held.job, job,
-                            "{key} finds an earlier shuffle of its number on {}",
-                            self.id
-                        );
-                        held.state.reserve(&reservations, pressure, LOCATIONS_MAX)
-                    }
+                    None => self.reserve(scene, key, job, driver, &reservations),
                 })
             }
             WorkerCall::Destroy { key, files } => {
@@ -461,7 +466,14 @@ impl Worker {
                 WorkerAnswer::Destroyed
             }
             WorkerCall::Commit { key, commit } => {
-                WorkerAnswer::Committed(self.shuffles.get_mut(&key).map(|held| held.commit(&commit)))
+                let held = self.shuffles.get_mut(&key);
+                WorkerAnswer::Committed(held.map(|held| {
+                    let outcome = held.commit(&commit);
+                    if outcome.committed.iter().any(|file| held.uncommitted.remove(file)) {
+                        scene.count(Event::CommittedLater);
+                    }
+                    outcome
+                }))
             }
             WorkerCall::Push(push) => match self.append(&push) {
                 Err(Refusal::HardSplit) => {
@@ -500,6 +512,44 @@ impl Worker {
             _ => Copied::Failed(Status::PushDataCreateConnectionFailReplica, String::new()),
         };
         scene.answer_from_worker(client.0, client.1, WorkerAnswer::Pushed(combine(own, copied)));
+    }
+
+    fn reserve(
+        &mut self,
+        scene: &mut Scene,
+        key: ShuffleKey,
+        job: u64,
+        driver: Driver,
+        reservations: &[Reservation],
+    ) -> Result<(), ReserveRefusal> {
+        let pressure = self.pressure();
+        let held = self.shuffles.entry(key.clone()).or_insert_with(|| Held { job, ..Held::default() });
+        let is_earlier = held.job != job;
+        assert!(
+            !is_earlier || driver.may_meet_earlier,
+            "{key} finds an earlier shuffle of its number on {}",
+            self.id
+        );
+        let reserved = held.state.reserve(driver.id, reservations, pressure, LOCATIONS_MAX);
+        match reserved {
+            Ok(()) if is_earlier => {
+                let is_used = held.state.slots().any(|(file, _)| held.state.is_sealed(file));
+                assert!(
+                    !is_used && held.copies.is_empty() && held.told.is_empty(),
+                    "{key} is reserved among what {} has of an earlier life",
+                    self.id
+                );
+                self.lost.extend(held.state.slots().map(|(file, _)| (held.job, file)));
+                held.job = job;
+            }
+            Err(ReserveRefusal::Used(_) | ReserveRefusal::Begun | ReserveRefusal::OtherDriver)
+                if is_earlier =>
+            {
+                scene.count(Event::EarlierLifeRefused);
+            }
+            _ => {}
+        }
+        reserved
     }
 
     /// Appends all batches of a push or none.
@@ -562,6 +612,18 @@ impl Worker {
 }
 
 impl Held {
+    /// Seals what is open, for a commit after the restart.
+    fn seal_all(&mut self) {
+        let open = self.state.slots().filter(|(file, _)| !self.state.is_sealed(*file));
+        self.uncommitted = open.map(|(file, _)| file).collect();
+        for (_, slot) in self.state.slots() {
+            if let Some(copy) = self.copies.get_mut(&slot) {
+                copy.sealed_at.get_or_insert(copy.index.len() as usize);
+            }
+        }
+        self.state.seal_all();
+    }
+
     fn commit(&mut self, commit: &Commit) -> crate::worker::state::CommitOutcome {
         for (map, attempt) in commit.attempts.iter().enumerate().filter(|(_, attempt)| attempt.0 >= 0) {
             self.told.entry(map as i32).or_insert(attempt.0);
@@ -571,7 +633,7 @@ impl Held {
             if let Some(slot) = self.state.find(*file)
                 && let Some(copy) = self.copies.get_mut(&slot)
             {
-                copy.sealed_at.get_or_insert(copy.index.entries().len());
+                copy.sealed_at.get_or_insert(copy.index.len() as usize);
             }
         }
         outcome
@@ -581,10 +643,11 @@ impl Held {
     fn spill(&mut self, file: FileName, batches: usize) {
         let slot = self.state.find(file);
         let Some(copy) = slot.and_then(|slot| self.copies.get_mut(&slot)) else { return };
-        copy.on_disk = (copy.on_disk + batches).min(copy.index.entries().len());
-        if copy.on_disk == copy.index.entries().len() && self.state.is_sealed(file) {
+        copy.on_disk = (copy.on_disk + batches).min(copy.index.len() as usize);
+        if copy.on_disk == copy.index.len() as usize && self.state.is_sealed(file) {
             copy.seal_on_disk = true;
             self.winners_on_disk = self.state.winners().attempts().to_vec();
+            self.driver_on_disk = self.state.driver();
             self.told_on_disk = self.told.clone();
         }
     }

@@ -164,8 +164,13 @@ impl World {
     /// The master may have forgotten a removal; then it cannot tell what is now under the number from what was.
     fn excuse_the_master(&mut self) {
         if std::mem::take(&mut self.master.forgot) {
+            for application in &mut self.applications {
+                application.is_unsure = true;
+                application.past.clear();
+            }
             let jobs = self.applications.iter_mut().flat_map(|application| application.jobs.values_mut());
             for job in jobs {
+                job.driver.may_meet_earlier = true;
                 job.keeps_number = true;
                 job.may_stay |= job.dropped;
                 if job.is_again {
@@ -192,6 +197,7 @@ impl World {
                 application.alive = false;
             }
             2 => application.turn_mute(scene),
+            3 if !application.mute && scene.random.percent(40) => application.die_to_return(scene),
             _ => {}
         }
     }
@@ -379,7 +385,10 @@ impl World {
             self.master.decide(scene, |state, now| state.command_workers(now, Command::Recommission, ids));
         let _ = self.master.decide(scene, |state, now| state.exclude_workers(now, &[], ids));
         let mut seconds = 0;
-        while self.applications.iter().any(|application| application.works() && !application.is_over()) {
+        let is_busy = |application: &Application| {
+            application.is_awaited() || (application.works() && !application.is_over())
+        };
+        while self.applications.iter().any(is_busy) {
             self.pass(1);
             seconds += 1;
             if seconds >= PATIENCE {
@@ -444,6 +453,15 @@ impl World {
         let scene = &mut self.scene;
         for application in self.applications.iter().filter(|application| application.works()) {
             let known = self.master.state.applications().get(&application.id);
+            for worker in &self.workers {
+                let earlier = worker.shuffles.iter().find(|(_, held)| application.past.contains(&held.job));
+                assert!(
+                    earlier.is_none(),
+                    "{:?} of an earlier life stayed on {}",
+                    earlier.map(|(key, _)| key),
+                    worker.id
+                );
+            }
             for job in application.jobs.values() {
                 check_loss(job, &self.workers);
                 if job.stage == Stage::Done && !job.dropped {

@@ -2,8 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::record::User;
-use super::state::{ApplicationHealth, ApplicationPulse, NAMED_MAX, OrderBatch, SlotGrant, SlotRequest};
+use super::record::{LifeId, User};
+use super::state::{
+    ApplicationHealth, ApplicationPulse, ApplicationRegistration, NAMED_MAX, OrderBatch, SlotGrant,
+    SlotRequest,
+};
 use crate::ids::{ApplicationId, Epoch, LocationId, Mode, PartitionId, ShuffleId, ShuffleKey, WorkerId};
 use crate::report::{Directory, HeldShuffle, Registration, Report};
 use crate::wire::lists::{Messages, Numbers, exactly};
@@ -84,11 +87,14 @@ pub fn workers<M>(
 /// The most partitions of one request for slots, the same as a worker takes of one shuffle.
 const PARTITIONS_MAX: usize = 1 << 20;
 
-/// A request for slots.
+/// A request for slots, sent on a connection.
 ///
 /// # Errors
 /// An id is malformed, or it names too many partitions or workers.
-pub fn slot_request(message: &Received<received::RequestSlots>) -> Result<SlotRequest, DecodeError> {
+pub fn slot_request(
+    connection: u64,
+    message: &Received<received::RequestSlots>,
+) -> Result<SlotRequest, DecodeError> {
     let ids = || message.numbers(received::RequestSlots::PARTITION_ID_LIST);
     // Checked before decoding: a location takes a hundred times as much memory as its number takes on the wire.
     check_count("partitions", ids().count(), PARTITIONS_MAX)?;
@@ -107,6 +113,7 @@ pub fn slot_request(message: &Received<received::RequestSlots>) -> Result<SlotRe
         excluded: BTreeSet::from_iter(workers(message, received::RequestSlots::EXCLUDED_WORKER_SET)?),
         driver: message.hostname.clone(),
         tagged: !message.tags_expr.is_empty(),
+        connection,
     })
 }
 
@@ -271,11 +278,31 @@ pub fn shuffle_ids<M>(message: &Received<M>, list: Numbers<M, i32>) -> Result<Ve
 /// The most properties that an application may send; fewer than these are kept.
 const PROPERTIES_SENT_MAX: usize = 4096;
 
+/// An application's registration, sent on a connection.
+///
+/// # Errors
+/// The application's id is malformed, the request's too long, or there are too many properties.
+pub fn application_registration(
+    connection: u64,
+    message: &Received<received::RegisterApplicationInfo>,
+) -> Result<ApplicationRegistration, DecodeError> {
+    if message.request_id.len() > LifeId::LEN_MAX {
+        return Err(malformed("request id", "at most 128 bytes"));
+    }
+    Ok(ApplicationRegistration {
+        application: application_id(&message.app_id)?,
+        user: user(message.user_identifier.as_ref()),
+        properties: properties(message)?,
+        life: LifeId::new(&message.request_id),
+        connection,
+    })
+}
+
 /// Properties of an application, ordered by key; of two with one key the later counts.
 ///
 /// # Errors
 /// They are malformed or too many.
-pub fn properties(
+fn properties(
     message: &Received<received::RegisterApplicationInfo>,
 ) -> Result<Vec<(String, String)>, DecodeError> {
     let extra = || message.messages(received::RegisterApplicationInfo::EXTRA_INFO);
@@ -345,7 +372,7 @@ mod tests {
                 partition_id_list: vec![7; count],
                 ..Default::default()
             };
-            slot_request(&Message::of(&request).parse().unwrap())
+            slot_request(7, &Message::of(&request).parse().unwrap())
         };
         assert_eq!(asked(PARTITIONS_MAX).unwrap().partitions.len(), PARTITIONS_MAX);
         assert!(asked(PARTITIONS_MAX + 1).is_err());
@@ -449,11 +476,11 @@ mod tests {
             };
             Message::of(&request).parse().unwrap()
         };
-        assert!(slot_request(&request("app", 0, 0)).is_ok());
-        assert!(slot_request(&request("", 0, 0)).is_err());
-        assert!(slot_request(&request(&"a".repeat(1025), 0, 0)).is_err());
-        assert!(slot_request(&request("app", -1, 0)).is_err());
-        assert!(slot_request(&request("app", 0, -1)).is_err());
+        assert!(slot_request(7, &request("app", 0, 0)).is_ok());
+        assert!(slot_request(7, &request("", 0, 0)).is_err());
+        assert!(slot_request(7, &request(&"a".repeat(1025), 0, 0)).is_err());
+        assert!(slot_request(7, &request("app", -1, 0)).is_err());
+        assert!(slot_request(7, &request("app", 0, -1)).is_err());
         assert!(registration(&Received::default()).is_err());
     }
 }

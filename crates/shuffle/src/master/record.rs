@@ -6,6 +6,10 @@ use crate::ids::{ApplicationId, ShuffleKey, WorkerId};
 /// The most properties of an application that are kept.
 pub const PROPERTIES_MAX: usize = 64;
 
+/// The most lives of an application that are kept: a registration on its way while the application comes back that often is
+/// not expected.
+pub const LIVES_MAX: usize = 4;
+
 /// The most runs of shuffles that one record removes: far fewer than fit into a frame of the journal.
 pub const RUNS_REMOVED_MAX: usize = 4096;
 
@@ -21,6 +25,8 @@ pub enum Record {
         user: User,
         /// What it tells about itself, to be shown to people.
         properties: Vec<(String, String)>,
+        /// Its last lives, the newest last; at most [`LIVES_MAX`].
+        lives: Vec<LifeId>,
         /// Milliseconds since 1970.
         at_unix_ms: u64,
     },
@@ -97,6 +103,26 @@ pub enum Record {
         /// The worker.
         worker: WorkerId,
     },
+}
+
+/// A life of an application: from when a driver registers under the application's name until the next one does. Its id is
+/// that of the request, which a client repeats when it asks again because an answer is missing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LifeId(Box<str>);
+
+impl LifeId {
+    /// The longest id, in bytes. Clients' ids are a UUID and a number.
+    pub const LEN_MAX: usize = 128;
+
+    /// The life that begins with the request of this id; `None` if it is empty, as of a request without one.
+    pub fn new(request_id: &str) -> Option<Self> {
+        (!request_id.is_empty()).then(|| Self(request_id.into()))
+    }
+
+    /// The id of the request.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
 }
 
 /// The owner of an application, as quotas and metrics name it.

@@ -3,13 +3,13 @@
 use bytes::{Bytes, BytesMut};
 use prost::Message as _;
 
-use super::record::{PROPERTIES_MAX, Record, User};
+use super::record::{LIVES_MAX, LifeId, PROPERTIES_MAX, Record, User};
 use super::shuffle_run::ShuffleRun;
 use crate::ids::{ShuffleId, ShuffleKey, WorkerId};
 use crate::wire::DecodeError;
 use crate::wire::journal as proto;
 use crate::wire::journal::record::Change;
-use crate::wire::lists::{Messages, Part, Received};
+use crate::wire::lists::{Messages, Part, Received, Texts};
 
 impl yeoul_journal::Record for Record {
     const KIND: &'static str = "shuffle master";
@@ -23,23 +23,27 @@ impl yeoul_journal::Record for Record {
 
     fn decode(_: u32, bytes: &[u8]) -> Option<Self> {
         let bytes = Bytes::copy_from_slice(bytes);
-        let may_be_ours = properties_of(&bytes).is_ok_and(|count| count <= PROPERTIES_MAX);
+        let may_be_ours = lists_of(&bytes)
+            .is_ok_and(|(properties, lives)| properties <= PROPERTIES_MAX && lives <= LIVES_MAX);
         may_be_ours.then(|| proto::Record::decode(bytes).ok().and_then(from_proto)).flatten()
     }
 }
 
-/// How many properties a record has, counted before decoding them: an empty one takes two bytes in the file and fifty in
-/// memory.
-fn properties_of(payload: &Bytes) -> Result<usize, DecodeError> {
+/// How many properties and lives a record has, counted before decoding them: an empty one takes two bytes in the file and
+/// fifty in memory.
+fn lists_of(payload: &Bytes) -> Result<(usize, usize), DecodeError> {
     const APPLICATION_REGISTERED: Part<(), ()> = Part::of(1);
     const PROPERTIES: Messages<(), ()> = Messages::of(4);
+    const LIVES: Texts<()> = Texts::of(6);
     let application = Received::<()>::decode(payload.clone())?.part(APPLICATION_REGISTERED)?;
-    Ok(application.map_or(0, |application| application.messages(PROPERTIES).count()))
+    Ok(application.map_or((0, 0), |application| {
+        (application.messages(PROPERTIES).count(), application.texts(LIVES).count())
+    }))
 }
 
 fn to_proto(record: &Record) -> Change {
     match record {
-        Record::ApplicationRegistered { application, user, properties, at_unix_ms } => {
+        Record::ApplicationRegistered { application, user, properties, lives, at_unix_ms } => {
             let property =
                 |(key, value): &(String, String)| proto::Property { key: key.clone(), value: value.clone() };
             Change::ApplicationRegistered(proto::ApplicationRegistered {
@@ -48,6 +52,7 @@ fn to_proto(record: &Record) -> Change {
                 user: user.name.clone(),
                 properties: properties.iter().map(property).collect(),
                 at_unix_ms: *at_unix_ms,
+                lives: lives.iter().map(|life| life.as_str().to_owned()).collect(),
             })
         }
         Record::ApplicationRemoved { application, at_unix_ms, silent } => {
@@ -97,6 +102,7 @@ fn from_proto(record: proto::Record) -> Option<Record> {
             application: registered.application.into(),
             user: User { tenant: registered.tenant, name: registered.user },
             properties: registered.properties.into_iter().map(|p| (p.key, p.value)).collect(),
+            lives: registered.lives.iter().filter_map(|life| LifeId::new(life)).collect(),
             at_unix_ms: registered.at_unix_ms,
         },
         Change::ApplicationRemoved(removed) => Record::ApplicationRemoved {
@@ -156,6 +162,7 @@ mod tests {
                 application: "app-1".into(),
                 user,
                 properties: vec![("k".to_owned(), "v".to_owned())],
+                lives: ["a#0", "b#0"].into_iter().filter_map(LifeId::new).collect(),
                 at_unix_ms: 1,
             },
             Record::ApplicationRemoved { application: "app-1".into(), at_unix_ms: 2, silent: false },
@@ -214,15 +221,18 @@ mod tests {
     }
 
     #[test]
-    fn more_properties_than_are_kept_are_not_ours() {
-        let read = |count| {
-            let properties = vec![("k".to_owned(), "v".to_owned()); count];
+    fn more_properties_or_lives_than_are_kept_are_not_ours() {
+        let read = |properties, lives| {
+            let properties = vec![("k".to_owned(), "v".to_owned()); properties];
+            let lives = vec![LifeId::new("a#0").unwrap(); lives];
             let (application, user) = ("app-1".into(), User::default());
-            let record = Record::ApplicationRegistered { application, user, properties, at_unix_ms: 1 };
+            let record =
+                Record::ApplicationRegistered { application, user, properties, lives, at_unix_ms: 1 };
             Record::decode(1, &encoded(&record))
         };
-        assert!(read(PROPERTIES_MAX).is_some());
-        assert_eq!(read(PROPERTIES_MAX + 1), None);
+        assert!(read(PROPERTIES_MAX, LIVES_MAX).is_some());
+        assert_eq!(read(PROPERTIES_MAX + 1, LIVES_MAX), None);
+        assert_eq!(read(PROPERTIES_MAX, LIVES_MAX + 1), None);
     }
 
     proptest! {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -186,6 +187,8 @@ pub(super) struct Shared {
     core: Mutex<Core>,
     /// A notifier for each worker with a watch.
     bells: Mutex<HashMap<WorkerId, Arc<Notify>>>,
+    /// Notifies of each report and each confirmation of a worker.
+    heard_of_workers: Notify,
     random: RandomState,
     requests: AtomicU64,
     pub(super) meters: Meters,
@@ -211,6 +214,7 @@ impl Shared {
             address,
             core: Mutex::new(core),
             bells: Mutex::default(),
+            heard_of_workers: Notify::new(),
             random: RandomState::new(),
             requests: AtomicU64::new(0),
             meters: Meters::default(),
@@ -270,7 +274,30 @@ impl Shared {
             let reply = state.worker_orders(connection, worker, incarnation, seen);
             Decision { reply, records: Vec::new(), wake: Vec::new() }
         };
-        self.decide(orders).await
+        let orders = self.decide(orders).await;
+        self.heard_of_workers.notify_waiters();
+        orders
+    }
+
+    /// A worker has reported.
+    pub(super) fn worker_reported(&self) {
+        self.heard_of_workers.notify_waiters();
+    }
+
+    /// Waits while something is so that reports and confirmations of workers end, for `most` at most.
+    pub(super) async fn wait_while(&self, most: Duration, is_so: impl Fn(&State) -> bool) {
+        let ended = async {
+            loop {
+                let mut heard = pin!(self.heard_of_workers.notified());
+                heard.as_mut().enable();
+                if !self.read(&is_so) {
+                    return;
+                }
+                heard.await;
+            }
+        };
+        // Whoever waits goes on in either case.
+        let _ = tokio::time::timeout(most, ended).await;
     }
 
     /// Changes something that is not kept in the journal.

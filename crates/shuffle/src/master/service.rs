@@ -18,6 +18,10 @@ use crate::wire::{DecodeError, Head, Header, Received, Status, internal, proto, 
 /// How long a watch without orders stays open, so that a worker notices a master that vanished silently.
 const WATCH_MAX: Duration = Duration::from_secs(20);
 
+/// How long a request waits for workers to delete what stands in its way: some milliseconds, unless a disk hangs. Below the
+/// 30 s after which Sail gives up.
+const DELETION_MAX: Duration = Duration::from_secs(10);
+
 /// The service on the master's RPC port.
 pub(super) struct MasterService {
     shared: Arc<Shared>,
@@ -53,7 +57,7 @@ impl MasterService {
                 let available = shared.read(|state| state.has_available_worker());
                 Answer::of(&proto::CheckWorkersAvailableResponse { available })
             }
-            MessageType::REQUEST_SLOTS => self.request_slots(&message.parse()?).await?,
+            MessageType::REQUEST_SLOTS => self.request_slots(connection, &message.parse()?).await?,
             MessageType::UNREGISTER_SHUFFLE => {
                 let request = message.parse::<received::UnregisterShuffle>()?;
                 self.unregister(&request.app_id, vec![messages::shuffle_id(request.shuffle_id)?]).await?;
@@ -82,7 +86,9 @@ impl MasterService {
                 shared.change(|state| state.workers_reported_failed(&workers));
                 Message::ONE_WAY_RESPONSE.into()
             }
-            MessageType::REGISTER_APPLICATION_INFO => self.register_application(&message.parse()?).await?,
+            MessageType::REGISTER_APPLICATION_INFO => {
+                self.register_application(connection, &message.parse()?).await?
+            }
             MessageType::REVISE_LOST_SHUFFLES => self.revise_shuffles(&message.parse()?).await?,
             // Clients before 0.3 returned slots one by one; we do not count slots.
             MessageType::RELEASE_SLOTS => {
@@ -95,11 +101,20 @@ impl MasterService {
         })
     }
 
-    async fn request_slots(&self, request: &Received<received::RequestSlots>) -> Result<Answer> {
-        let wanted = messages::slot_request(request)?;
+    async fn request_slots(
+        &self,
+        connection: ConnectionId,
+        request: &Received<received::RequestSlots>,
+    ) -> Result<Answer> {
+        let wanted = messages::slot_request(connection.number(), request)?;
         let random = self.shared.random();
         let started = std::time::Instant::now();
-        let granted = self.shared.decide(|state, now| state.request_slots(now, random, wanted)).await;
+        let ask = || self.shared.decide(|state, now| state.request_slots(now, random, wanted.clone()));
+        let mut granted = ask().await;
+        if matches!(granted, Ok(Err(SlotRefusal::NoWorker | SlotRefusal::TooFewWorkers))) {
+            self.shared.wait_while(DELETION_MAX, |state| state.awaits_deletion(&wanted)).await;
+            granted = ask().await;
+        }
         self.shared.meters.offer_slots.record(started.elapsed());
         let response = match granted? {
             Ok(grant) => messages::slots(&grant, request.packed),
@@ -128,17 +143,21 @@ impl MasterService {
 
     async fn register_application(
         &self,
+        connection: ConnectionId,
         request: &Received<received::RegisterApplicationInfo>,
     ) -> Result<Answer> {
-        let application = messages::application_id(&request.app_id)?;
-        let user = messages::user(request.user_identifier.as_ref());
-        let properties = messages::properties(request)?;
-        let registered = self
-            .shared
-            .decide(|state, now| state.register_application(now, &application, user, properties))
-            .await?;
-        if let Err(refusal) = registered {
-            tracing::warn!(%application, %refusal, "an application is not taken");
+        let registration = messages::application_registration(connection.number(), request)?;
+        let application = registration.application.clone();
+        let registered =
+            self.shared.decide(|state, now| state.register_application(now, registration)).await?;
+        match registered {
+            Ok(0) => {}
+            Ok(removed) => {
+                tracing::info!(%application, removed, "came back: the shuffles of its earlier life are removed");
+                // Its first shuffle would find few workers.
+                self.shared.wait_while(DELETION_MAX, |state| state.is_deleting_of(&application)).await;
+            }
+            Err(refusal) => tracing::warn!(%application, %refusal, "an application is not taken"),
         }
         Ok(Message::ONE_WAY_RESPONSE.into())
     }
@@ -192,6 +211,7 @@ impl MasterService {
                 state.worker_heartbeat(now, connection.number(), &worker, incarnation, report)
             })
             .await?;
+        self.shared.worker_reported();
         Ok(Answer::of(&internal::WorkerHeartbeatReply { status: status(heard).code() }))
     }
 

@@ -213,8 +213,8 @@ fn sum(numbers: impl Iterator<Item = u64>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::super::record::User;
-    use super::super::state::Limits;
     use super::super::state::scene::{NEWEST, at, id, registration, run, state_of};
+    use super::super::state::{ApplicationRegistration, Limits};
     use super::*;
     use crate::ids::ShuffleId;
     use crate::report::{Command, Directory, Health, HeldShuffle, Registration, Report};
@@ -251,7 +251,9 @@ mod tests {
         let mut state = state_of(0);
         for (application, name) in [("first", "a"), ("second", "b"), ("third", "a"), ("fourth", "c")] {
             let user = User { tenant: "t".to_owned(), name: name.to_owned() };
-            assert!(state.register_application(at(0), &application.into(), user, vec![]).reply.is_ok());
+            let registered =
+                ApplicationRegistration { user, ..ApplicationRegistration::of(application.into()) };
+            assert!(state.register_application(at(0), registered).reply.is_ok());
         }
         report(&mut state, 0, &[("first", 2, 20), ("second", 3, 30), ("nobody's", 4, 40)]);
         report(&mut state, 1, &[("first", 5, 50), ("third", 6, 60)]);

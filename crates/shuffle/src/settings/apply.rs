@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::file::Entry;
 use super::references::{Environment, Values};
-use super::{Found, Group, Level, find, master_endpoint, table, value};
+use super::{Found, Group, Level, find, master_endpoint, promises_security, table, value};
 use crate::master::slots::Balance;
 use crate::{Error, Kind, Result, master, worker};
 
@@ -96,6 +96,9 @@ fn apply(
     for (at, (entry, found)) in entries.iter().zip(&found).enumerate() {
         let (key, line) = (entry.key.clone(), entry.line);
         let Some(Found { setting, name, .. }) = found else {
+            if promises_security(&entry.key) && !is_off(&entry.value) {
+                return Err(refused(entry, "nothing here keeps what it promises"));
+            }
             if unknown.insert(&entry.key) {
                 let similar = if unknown.len() <= SUGGESTIONS_MAX { similar(&entry.key) } else { None };
                 notices.push(Notice::Unknown { key, line, similar });
@@ -122,15 +125,27 @@ fn apply(
             Level::Refused => {
                 let entry = values.resolved(entry)?;
                 if !entry.value.eq_ignore_ascii_case(setting.default) {
-                    let message =
-                        format!("line {line}: {key} = {:.80} is refused: {}", entry.value, setting.note);
-                    let hint = "remove the line; docs/reference/shuffle-settings.md lists what each key does";
-                    return Err(Error::new(Kind::Invalid, message).with_hint(hint));
+                    return Err(refused(&entry, setting.note));
                 }
             }
         }
     }
     Ok(notices)
+}
+
+/// Whether a value turns off what its key is about.
+fn is_off(value: &str) -> bool {
+    value.is_empty() || value.eq_ignore_ascii_case("false")
+}
+
+/// The error for a setting that would promise what is not kept. A secret is not repeated in it.
+fn refused(entry: &Entry, why: &str) -> Error {
+    let Entry { key, value, line } = entry;
+    let lower = key.to_ascii_lowercase();
+    let is_secret = ["password", "secret", "token"].iter().any(|word| lower.contains(word));
+    let value = if is_secret { "…" } else { value };
+    let hint = "remove the line; docs/reference/shuffle-settings.md lists what each key does";
+    Error::new(Kind::Invalid, format!("line {line}: {key} = {value:.80} is refused: {why}")).with_hint(hint)
 }
 
 /// Prefixes of the network keys that in Celeborn are the clients', whoever's file they are in; by the others its
@@ -250,6 +265,7 @@ fn set_worker(name: &str, entry: &Resolve<'_>, options: &mut worker::Options) ->
         "celeborn.worker.graceful.shutdown.checkSlotsFinished.timeout" => {
             options.stop_timeout = time_from(STOP_MIN, &entry()?)?
         }
+        "celeborn.worker.commitFiles.fsync" => options.commit_sync = truth(&entry()?)?,
         "celeborn.worker.activeConnection.max" => options.active_connections_max = Some(count(&entry()?)?),
         "celeborn.storage.availableTypes" => storage_types(&entry()?)?,
         _ => {}
@@ -388,6 +404,35 @@ mod tests {
         let said =
             "line 6: celeborn.worker.commit.threads changes nothing here: threads follow the number of cores";
         assert_eq!(notices, [said]);
+    }
+
+    #[test]
+    fn what_promises_security_or_durability_is_honoured_or_refused() {
+        let refused = |text: &str| match worker_of(text) {
+            Err(error) => error.to_string(),
+            Ok((_, notices)) => format!("taken: {notices:?}"),
+        };
+        for (line, told) in [
+            ("celeborn.ssl.push.keyStore /k.jks", "/k.jks is refused: TLS"),
+            ("celeborn.ssl.push.keyStorePassword sesame", "= … is refused: TLS"),
+            ("celeborn.worker.http.ssl.enabled true", "true is refused: TLS"),
+            ("celeborn.master.http.auth.supportedSchemes BASIC", "BASIC is refused: authentication"),
+            ("celeborn.worker.http.spnego.keytab /k", "/k is refused: authentication"),
+            ("celeborn.master.allowWorkerHostPattern ^w.*", "^w.* is refused: the master takes every"),
+            ("celeborn.worker.graceful.shutdown.saveCommittedFileInfo.sync true", "commitFiles.fsync"),
+            // Keys of versions to come.
+            ("celeborn.worker.rpc.auth.token sesame", "= … is refused: nothing here keeps"),
+            ("celeborn.worker.denyClientHostPattern x", "x is refused: nothing here keeps"),
+        ] {
+            let said = refused(line);
+            assert!(said.contains(told) && said.starts_with("line 1: "), "{line}: {said}");
+            assert!(!said.contains("sesame"), "{said}");
+        }
+        let off = "celeborn.ssl.push.enabled false\nceleborn.worker.rpc.auth.enabled false\n\
+            celeborn.worker.http.auth.administers \nceleborn.worker.commitFiles.fsync true\n";
+        let (options, notices) = worker_of(off).unwrap();
+        assert!(options.commit_sync && notices.len() == 1, "{notices:?}");
+        assert!(!worker::Options::default().commit_sync);
     }
 
     #[test]
@@ -555,7 +600,8 @@ mod tests {
     /// A key that the page calls honoured and that belongs to a server must change that server's options.
     #[test]
     fn every_honoured_key_of_a_server_does_something() {
-        let values = ["17", "47s", "9m", "false", "LOADAWARE", "ROUNDROBIN", "/somewhere", "somewhere:1"];
+        let values =
+            ["17", "47s", "9m", "true", "false", "LOADAWARE", "ROUNDROBIN", "/somewhere", "somewhere:1"];
         for setting in table().iter().filter(|setting| setting.level == Level::Honoured) {
             let is_of_clients = matches!(setting.group, Group::Client | Group::Network);
             if is_of_clients || setting.key.starts_with("celeborn.quota.identity.") {

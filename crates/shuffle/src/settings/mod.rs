@@ -1,7 +1,7 @@
 //! Celeborn's settings, and what each of them does here.
 //!
 //! `table.tsv` has every key that Celeborn 0.5.4 documents, with its deprecated names and one [`Level`] each, and those keys of
-//! 0.6 that would promise something: quotas, tags and object stores. A `celeborn-defaults.conf` is read by [`file`], its entries are put into the options of a master or a worker by [`apply`],
+//! later versions that would promise something: quotas, tags, object stores, security and durability. A `celeborn-defaults.conf` is read by [`file`], its entries are put into the options of a master or a worker by [`apply`],
 //! which replaces the references in its values, and [`reference`] makes the page `docs/reference/shuffle-settings.md` of the
 //! same table.
 
@@ -194,6 +194,13 @@ pub fn table() -> &'static [Setting] {
     &TABLE
 }
 
+/// Whether a key promises security: who may do what, or that nobody listens. Such a key is refused unless it is honoured, even
+/// if a later version of Celeborn has added it.
+pub fn promises_security(key: &str) -> bool {
+    let is_of_security = |part: &str| matches!(part, "auth" | "ssl" | "spnego");
+    key.starts_with("celeborn.") && (key.split('.').any(is_of_security) || key.ends_with("HostPattern"))
+}
+
 /// The setting of a key, if it is documented, by its present or a deprecated name. A name that is written out wins over one
 /// with a placeholder.
 pub fn find(key: &str) -> Option<Found<'_>> {
@@ -227,6 +234,17 @@ mod tests {
             assert!(setting.key.starts_with("celeborn."));
             assert!(setting.level == Level::Honoured || !setting.note.is_empty(), "{}", setting.key);
         }
+    }
+
+    #[test]
+    fn no_key_that_promises_security_is_only_warned_about() {
+        let promising: Vec<_> = table().iter().filter(|setting| promises_security(setting.key)).collect();
+        assert!(promising.len() > 40, "{}", promising.len());
+        for setting in promising {
+            assert_eq!(setting.level, Level::Refused, "{}", setting.key);
+        }
+        let others = ["celeborn.worker.authority", "celeborn.ssl", "celeborn.master.hostPatterns"];
+        assert_eq!(others.map(promises_security), [false, true, false]);
     }
 
     #[test]

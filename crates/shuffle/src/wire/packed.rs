@@ -22,9 +22,9 @@ pub const NO_PEER: i32 = i32::MAX;
 /// Shorter ones are refused, so that the memory that a server needs for them stays in proportion to what was sent.
 pub(super) const LEN_MIN: usize = 14;
 
-/// The storage type of every location, as numbered in [`proto::StorageInfo`]: memory, wherever the bytes are, because a
-/// client never tries to read such a file itself. Types above 2, a solid state disk, make a 0.5.4 client fail.
-const STORAGE_MEMORY: i32 = 0;
+/// The storage type of every location, as numbered in [`proto::StorageInfo`]: a hard disk, wherever the bytes are. Celeborn's
+/// C++ client reads nothing but 1 and 2, a solid state disk; larger numbers make a 0.5.4 client fail.
+pub const STORAGE_HDD: i32 = 1;
 
 /// One copy of a partition location, with the worker that holds it and the worker that holds the other copy.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -72,7 +72,7 @@ impl Location {
             fetch_port: location.worker.fetch_port.into(),
             replicate_port: location.worker.replicate_port.into(),
             peer: None,
-            storage_info: Some(proto::StorageInfo::default()),
+            storage_info: Some(proto::StorageInfo { r#type: STORAGE_HDD, ..Default::default() }),
             map_id_bitmap: Bytes::new(),
         };
         let peer = self.peer_location().map(|peer| Box::new(alone(&peer)));
@@ -123,7 +123,7 @@ impl Location {
             packed.epoches.push(location.id.epoch.0);
             packed.worker_ids.push(count(worker));
             packed.map_id_bitmap.push(Bytes::new());
-            packed.types.push(STORAGE_MEMORY);
+            packed.types.push(STORAGE_HDD);
             packed.mount_points.push(0);
             packed.final_result.push(false);
             packed.file_paths.push(String::new());
@@ -366,6 +366,7 @@ mod tests {
         assert_eq!(packed.ids, [0, 1, 2, 0, 2]);
         assert_eq!(packed.worker_ids, [0, 0, 0, 1, 2]);
         assert_eq!(packed.modes, [0, 0, 1, 1, 0]);
+        assert_eq!(packed.types, [1; 5], "a C++ client reads HDD and SSD only");
         assert_eq!(
             (packed.map_id_bitmap.len(), packed.file_paths.len(), packed.final_result.len()),
             (5, 5, 5)
@@ -376,6 +377,7 @@ mod tests {
     #[test]
     fn a_location_survives_its_own_message() {
         for location in locations() {
+            assert_eq!(location.to_proto().storage_info.unwrap().r#type, 1);
             assert_eq!(Location::of_message(&received(&location.to_proto())), Ok(location));
         }
     }

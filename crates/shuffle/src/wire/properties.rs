@@ -292,7 +292,7 @@ proptest! {
         let bytes = Request::encode_native(&endpoint, &message);
         let payload = Some(message.payload.clone().unwrap_or_default());
         let call = Call::Message(Message { payload, ..message });
-        prop_assert_eq!(Request::decode(bytes), Ok(Request { endpoint, call }));
+        prop_assert_eq!(Request::decode(bytes), Ok(Request { sender: None, endpoint, call }));
     }
 
     #[test]

@@ -14,6 +14,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use super::cursor::{Cursor, DecodeError, Problem};
 use super::java::{self, Object};
 use super::message::{Message, MessageType, Typed};
+use crate::ids::DriverId;
 
 /// The master's endpoint.
 pub const MASTER: &str = "MasterEndpoint";
@@ -25,6 +26,9 @@ const NATIVE: u8 = 0xff;
 /// A request on an `rpc` port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
+    /// Who sent it: a JVM client says where it listens, which no other process does at the time; the other clients do not
+    /// listen, and say nothing or the same always.
+    pub sender: Option<DriverId>,
     /// The name of the endpoint that it is for.
     pub endpoint: String,
     /// What it asks.
@@ -49,8 +53,8 @@ impl Request {
     /// The bytes are not an envelope with content.
     pub fn decode(body: Bytes) -> Result<Self, DecodeError> {
         let mut cursor = Cursor::new(body);
-        skip_address(&mut cursor, "sender")?;
-        skip_address(&mut cursor, "receiver")?;
+        let sender = read_address(&mut cursor, "sender")?;
+        read_address(&mut cursor, "receiver")?;
         let len = cursor.u16("endpoint length")?.into();
         let endpoint = cursor.text_of("endpoint", len, |name| Ok(name.to_owned()))?;
         let call = match cursor.peek_u8() {
@@ -67,7 +71,7 @@ impl Request {
             Some(other) => return Err(cursor.error("content", Problem::Unexpected(other.into()))),
             None => return Err(cursor.error("content", Problem::Truncated { needed: 1, found: 0 })),
         };
-        Ok(Self { endpoint, call })
+        Ok(Self { sender, endpoint, call })
     }
 
     /// A native request to an endpoint, as the body of an RPC frame.
@@ -86,15 +90,14 @@ impl Request {
     }
 }
 
-/// Skips an address with its presence byte: where the peer says that it listens does not matter to us.
-fn skip_address(cursor: &mut Cursor, field: &'static str) -> Result<(), DecodeError> {
+/// Reads an address with its presence byte. Nobody connects to it, so that it is no more than a name.
+fn read_address(cursor: &mut Cursor, field: &'static str) -> Result<Option<DriverId>, DecodeError> {
     match cursor.u8(field)? {
-        0 => Ok(()),
+        0 => Ok(None),
         1 => {
             let len = cursor.u16(field)?;
-            cursor.bytes(field, len.into())?;
-            cursor.i32(field)?;
-            Ok(())
+            let host = cursor.bytes(field, len.into())?;
+            Ok(Some(DriverId::at(&host, cursor.i32(field)?)))
         }
         other => Err(cursor.error(field, Problem::Unexpected(other.into()))),
     }
@@ -164,7 +167,7 @@ mod tests {
     #[test]
     fn native_and_java_requests_say_the_same() {
         let native = Request::encode_native(MASTER, &message());
-        let expected = Request { endpoint: MASTER.to_owned(), call: Call::Message(message()) };
+        let expected = Request { sender: None, endpoint: MASTER.to_owned(), call: Call::Message(message()) };
         assert_eq!(Request::decode(native.clone()), Ok(expected.clone()));
         for len in 0..native.len() {
             assert!(Request::decode(native.slice(..len)).is_err(), "prefix of {len} bytes");
@@ -172,7 +175,9 @@ mod tests {
         let mut java = BytesMut::new();
         java.put_slice(b"\x01\0\x04host\0\0\x12\x34\x01\0\x01h\0\0\0\x01\0\x0eMasterEndpoint");
         java::encode_message(&message(), &mut java);
-        assert_eq!(Request::decode(java.freeze()), Ok(expected));
+        let sender = Some(DriverId::at(b"host", 0x1234));
+        assert_eq!(Request::decode(java.freeze()), Ok(Request { sender, ..expected }));
+        assert_ne!(sender, Some(DriverId::at(b"host", 0x1235)));
     }
 
     #[test]

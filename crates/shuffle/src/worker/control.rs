@@ -14,11 +14,11 @@ use super::state::{Commit, CommitOutcome, Reservation, ReserveRefusal, Slot, Spl
 use super::store::shuffle::{Contents, SLOT_BYTES, Shuffle};
 use super::store::spill::Write;
 use crate::error::{Error, Kind, Result};
-use crate::ids::{AttemptId, FileName, LocationId, Mode, ShuffleKey, SplitMode};
+use crate::ids::{AttemptId, DriverId, FileName, LocationId, Mode, ShuffleKey, SplitMode};
 use crate::net::{Body, Reply, Service};
 use crate::wire::lists::{Texts, exactly};
 use crate::wire::message::{Message, MessageType};
-use crate::wire::packed::Location;
+use crate::wire::packed::{Location, STORAGE_HDD};
 use crate::wire::rpc::{self, Answer, Call, Request};
 use crate::wire::{Head, Header, Received, Status, WORKER_SHUFFLES_MAX, proto, received};
 
@@ -45,7 +45,7 @@ impl ControlService {
         Self { node }
     }
 
-    fn answer(&self, request: Request) -> Result<Answer> {
+    async fn answer(&self, request: Request) -> Result<Answer> {
         let message = match request.call {
             Call::CheckExistence(name) => return Ok(Answer::Exists(name == rpc::WORKER)),
             Call::Message(message) => message,
@@ -60,12 +60,17 @@ impl ControlService {
         }
         Ok(Answer::Message(match message.kind {
             MessageType::RESERVE_SLOTS => {
-                let request = message.parse()?;
-                Message::of(&self.node.meters.reservations.time(|| self.reserve(&request))?)
+                let wanted = message.parse()?;
+                let reserve = || self.reserve(request.sender, &wanted);
+                Message::of(&self.node.meters.reservations.time(reserve)?)
             }
             MessageType::COMMIT_FILES => {
                 let request = message.parse()?;
-                Message::of(&self.node.meters.commits.time(|| self.commit(&request))?)
+                let mut response = self.node.meters.commits.time(|| self.commit(&request))?;
+                if self.node.options.commit_sync {
+                    self.make_durable(&request, &mut response).await;
+                }
+                Message::of(&response)
             }
             MessageType::DESTROY => Message::of(&self.destroy(&message.parse()?)?),
             other => {
@@ -75,7 +80,18 @@ impl ControlService {
         }))
     }
 
-    fn reserve(&self, request: &Received<received::ReserveSlots>) -> Result<proto::ReserveSlotsResponse> {
+    async fn respond(&self, request: Request, reply: Reply) {
+        match self.answer(request).await {
+            Ok(answer) => reply.answer(&answer),
+            Err(error) => reply.fail(error.to_string()),
+        }
+    }
+
+    fn reserve(
+        &self,
+        driver: Option<DriverId>,
+        request: &Received<received::ReserveSlots>,
+    ) -> Result<proto::ReserveSlotsResponse> {
         let key = ShuffleKey::new(request.application_id.as_str(), request.shuffle_id);
         let refuse = |status: Status, reason: &str| proto::ReserveSlotsResponse {
             status: status.code(),
@@ -117,7 +133,7 @@ impl ControlService {
             return Ok(refuse(Status::ReserveSlotsFailed, "the worker holds too many shuffles"));
         }
         let reserved = self.node.store.with_shuffle(&key, |contents| {
-            contents.state.reserve(&reservations, pressure, LOCATIONS_MAX)?;
+            contents.state.reserve(driver, &reservations, pressure, LOCATIONS_MAX)?;
             contents.charge_slots();
             contents.wants_map_bitmap |= request.range_read_filter;
             if let Ok(timeout_ms @ 1..) = u64::try_from(request.push_data_timeout) {
@@ -137,9 +153,18 @@ impl ControlService {
             Err(ReserveRefusal::Leaving) => refuse(Status::WorkerShutdown, LEAVING),
             Err(ReserveRefusal::NoSpace) => refuse(Status::NoAvailableWorkingDir, NO_SPACE),
             Err(ReserveRefusal::TooMany) => too_many(),
-            Err(ReserveRefusal::OtherPeer(file)) => {
-                let reason =
-                    format!("location {file} is here already, and its other copy is on another worker");
+            Err(
+                refusal @ (ReserveRefusal::Used(_) | ReserveRefusal::Begun | ReserveRefusal::OtherDriver),
+            ) => {
+                let what = match refusal {
+                    ReserveRefusal::Used(file) => format!("location {file} of it is in use"),
+                    ReserveRefusal::OtherDriver => "it is another driver's".to_owned(),
+                    _ => "it is under way".to_owned(),
+                };
+                let reason = format!(
+                    "shuffle {key} is here already, and {what}: unregister the shuffles of an earlier run under this application id, or use a new one"
+                );
+                tracing::warn!(shuffle = %key, "not reserved: {what}, and may be of an earlier life of the application");
                 refuse(Status::ReserveSlotsFailed, &reason)
             }
         })
@@ -208,6 +233,29 @@ impl ControlService {
         }))
     }
 
+    /// Waits until what was committed is synced to a disk. Locations for which that fails are not called committed: who asks
+    /// for this rather writes them again.
+    async fn make_durable(
+        &self,
+        request: &Received<received::CommitFiles>,
+        response: &mut proto::CommitFilesResponse,
+    ) {
+        let key = ShuffleKey::new(request.application_id.as_str(), request.shuffle_id);
+        let Some(shuffle) = self.node.store.find(&key) else { return };
+        if self.node.store.make_durable(&shuffle).await {
+            return;
+        }
+        let committed = response.committed_primary_ids.len() + response.committed_replica_ids.len();
+        tracing::error!(shuffle = %key, "{committed} locations are committed, and could not be synced to a disk");
+        response.status = Status::PartialSuccess.code();
+        response.failed_primary_ids.append(&mut response.committed_primary_ids);
+        response.failed_replica_ids.append(&mut response.committed_replica_ids);
+        response.committed_primary_storage_infos.clear();
+        response.committed_replica_storage_infos.clear();
+        response.map_id_bitmap.clear();
+        (response.total_written, response.file_count) = (0, 0);
+    }
+
     /// Commits what a shuffle has; `None` if it was deleted since it was found, and has nothing any more.
     fn commit_in(&self, shuffle: &Arc<Shuffle>, commit: &Commit) -> Option<proto::CommitFilesResponse> {
         let mut contents = shuffle.lock();
@@ -215,6 +263,7 @@ impl ControlService {
             return None;
         }
         let outcome = contents.state.commit(commit);
+        contents.complete(outcome.committed.iter().copied());
         let response = response(&contents, &outcome, self.node.options.chunk_bytes);
         drop(contents);
         // The winners, too, which may come without a location.
@@ -281,8 +330,8 @@ fn response(contents: &Contents, outcome: &CommitOutcome, chunk_bytes: u64) -> p
         let id = file.location.to_string();
         let copy = contents.state.find(*file).and_then(|slot| contents.copies.get(&slot));
         let bytes = copy.map_or(0, |copy| copy.index().bytes().cast_signed());
-        // The type is memory, wherever the bytes are: then no client tries to read the file itself.
         let storage = proto::StorageInfo {
+            r#type: STORAGE_HDD,
             final_result: true,
             file_size: bytes,
             chunk_offsets: chunk_offsets(copy.map(|copy| copy.index()), chunk_bytes, &mut chunks_left),
@@ -346,11 +395,21 @@ impl Service for ControlService {
         if !matches!(head.header, Header::RpcRequest { .. }) {
             return Ok(()); // one-way messages and signs of life
         }
-        let body = body.whole().await?;
-        let answer = Request::decode(body).map_err(Error::from).and_then(|request| self.answer(request));
-        match answer {
-            Ok(answer) => reply.answer(&answer),
-            Err(error) => reply.fail(error.to_string()),
+        let request = match Request::decode(body.whole().await?) {
+            Ok(request) => request,
+            Err(error) => {
+                reply.fail(Error::from(error).to_string());
+                return Ok(());
+            }
+        };
+        let waits_for_disk = self.node.options.commit_sync
+            && matches!(&request.call, Call::Message(message) if message.kind == MessageType::COMMIT_FILES);
+        if waits_for_disk {
+            // The driver's other requests do not.
+            let service = Self::new(Arc::clone(&self.node));
+            tokio::spawn(async move { service.respond(request, reply).await });
+        } else {
+            self.respond(request, reply).await;
         }
         Ok(())
     }
@@ -358,6 +417,8 @@ impl Service for ControlService {
 
 #[cfg(test)]
 mod tests {
+    use prost::Message as _;
+
     use super::*;
     use crate::ids::{BatchId, MapId, WorkerId};
     use crate::worker::governor;
@@ -457,7 +518,10 @@ mod tests {
         };
         let response = control.commit(&Message::of(&request).parse().unwrap()).unwrap();
         let primaries = response.committed_primary_storage_infos;
-        let told = |info: &proto::StorageInfo| (info.file_size, info.chunk_offsets.clone());
+        let told = |info: &proto::StorageInfo| {
+            assert_eq!((info.r#type, info.final_result), (1, true), "a C++ client reads HDD and SSD only");
+            (info.file_size, info.chunk_offsets.clone())
+        };
         let batch = primaries["1-0"].file_size;
         assert!((15..30).contains(&batch), "two batches make a chunk, and one does not: {batch}");
         assert_eq!(told(&primaries["0-0"]), (3 * batch, vec![0, 2 * batch, 3 * batch]));
@@ -465,6 +529,54 @@ mod tests {
         assert!(!primaries.contains_key("2-0"), "nothing was pushed there");
         let replica = &response.committed_replica_storage_infos["3-0"];
         assert_eq!(told(replica), (4 * batch, vec![0, 2 * batch, 4 * batch]));
+    }
+
+    #[tokio::test]
+    async fn a_synced_commit_survives_whatever_happens_next() {
+        let place = tempfile::tempdir().unwrap();
+        let key = ShuffleKey::new("app", 1);
+        let at = |partition| FileName { location: LocationId::new(partition, 0), mode: Mode::Primary };
+        let commit = |ids: &[&str]| Request {
+            sender: None,
+            endpoint: rpc::WORKER.to_owned(),
+            call: Call::Message(Message::of(&proto::CommitFiles {
+                application_id: key.application.to_string(),
+                shuffle_id: key.shuffle.0,
+                primary_ids: ids.iter().map(|id| (*id).to_owned()).collect(),
+                ..proto::CommitFiles::default()
+            })),
+        };
+        let ask = async |control: &ControlService, ids: &[&str]| {
+            let Answer::Message(message) = control.answer(commit(ids)).await.unwrap() else {
+                panic!("no message")
+            };
+            let response = proto::CommitFilesResponse::decode(message.payload.unwrap()).unwrap();
+            (response.status, response.committed_primary_ids, response.failed_primary_ids)
+        };
+        let with_sync = || node_with(Options { commit_sync: true, ..options(&place) });
+        let control = ControlService::new(with_sync());
+        let shuffle = reserved(&control.node, &key, &[at(0), at(1), at(2)]);
+        [at(0), at(2)].into_iter().for_each(|file| append(&shuffle, file, MapId(3)));
+        let (none, of) = (Vec::<String>::new(), |id: &str| vec![id.to_owned()]);
+        assert_eq!(ask(&control, &["0-0", "1-0"]).await, (0, of("0-0"), none.clone()));
+        assert!(shuffle.resident() > 0, "what is not committed stays in memory");
+        // As after a kill: nothing more is written.
+        drop((shuffle, control));
+        let control = ControlService::new(with_sync());
+        let shuffle = control.node.store.find(&key).expect("it is on disk");
+        assert_eq!(ask(&control, &["0-0", "1-0"]).await, (0, of("0-0"), none.clone()), "and the empty one");
+        assert!(shuffle.lock().state.find(at(2)).is_none());
+        // Where no disk takes it, it is not called committed.
+        let other = LocationId::new(3, 1);
+        let moved = FileName { location: LocationId::new(3, 1), mode: Mode::Primary };
+        let wanted = [Reservation { file: moved, peer: None, split: SplitPolicy::default() }];
+        shuffle.lock().state.reserve(None, &wanted, Pressure::default(), 9).unwrap();
+        append(&shuffle, moved, MapId(3));
+        for directory in control.node.store.directories() {
+            directory.hangs();
+        }
+        let partly = Status::PartialSuccess.code();
+        assert_eq!(ask(&control, &["3-1"]).await, (partly, none, of("3-1")));
     }
 
     #[test]
@@ -493,7 +605,7 @@ mod tests {
                 shuffle_id: 1,
                 ..proto::ReserveSlots::default()
             };
-            control.reserve(&Message::of(&request).parse().unwrap()).unwrap().status
+            control.reserve(None, &Message::of(&request).parse().unwrap()).unwrap().status
         };
         assert_eq!(reserve(), Status::Success.code());
         let removed = store.remove(&key).unwrap();
@@ -510,7 +622,7 @@ mod tests {
             let application_id = application_id.to_owned();
             let request =
                 proto::ReserveSlots { application_id, shuffle_id, ..proto::ReserveSlots::default() };
-            let response = control.reserve(&Message::of(&request).parse().unwrap()).unwrap();
+            let response = control.reserve(None, &Message::of(&request).parse().unwrap()).unwrap();
             (response.status, response.reason)
         };
         let failed = Status::ReserveSlotsFailed.code();
@@ -534,7 +646,7 @@ mod tests {
                 partition_type,
                 ..proto::ReserveSlots::default()
             };
-            control.reserve(&Message::of(&request).parse().unwrap()).unwrap()
+            control.reserve(None, &Message::of(&request).parse().unwrap()).unwrap()
         };
         for of_maps in [1, 2] {
             let refused = reserve(of_maps);
@@ -563,7 +675,7 @@ mod tests {
                 partition_locations_pair: Some(Location::pack(std::slice::from_ref(&location))),
                 ..proto::ReserveSlots::default()
             };
-            let reserved = control.reserve(&Message::of(&request).parse().unwrap()).unwrap();
+            let reserved = control.reserve(None, &Message::of(&request).parse().unwrap()).unwrap();
             assert_eq!(reserved.status, Status::Success.code());
             let shuffle = control.node.store.find(&key).unwrap();
             append(&shuffle, file, MapId(0));
@@ -605,7 +717,7 @@ mod tests {
                 partition_locations_pair: Some(Location::pack(&locations)),
                 ..proto::ReserveSlots::default()
             };
-            control.reserve(&Message::of(&request).parse().unwrap()).unwrap()
+            control.reserve(None, &Message::of(&request).parse().unwrap()).unwrap()
         };
         for mode in [Mode::Primary, Mode::Replica] {
             for foreign in [[22, 2], [2, 99]] {
@@ -640,7 +752,7 @@ mod tests {
                 partition_locations_pair: Some(Location::pack(&locations)),
                 ..proto::ReserveSlots::default()
             };
-            control.reserve(&Message::of(&request).parse().unwrap()).unwrap().status
+            control.reserve(None, &Message::of(&request).parse().unwrap()).unwrap().status
         };
         assert_eq!(reserve(0..10_000), Status::Success.code());
         assert_eq!(memory.used(), 10_000 * 512);

@@ -19,6 +19,10 @@ const OPENED_IN_A_ROW: usize = 16;
 /// Streams that one request opens at most: its answer is larger than itself.
 const OPENED_MAX: usize = 1 << 16;
 
+/// What a client is told that would read a file of this machine by itself.
+const NO_FILES: &str =
+    "workers give no files to read: set celeborn.client.readLocalShuffleFile.enabled=false";
+
 /// Answers readers.
 pub struct FetchService {
     node: Arc<Node>,
@@ -36,7 +40,9 @@ impl FetchService {
                 let request = message.parse::<received::OpenStream>()?;
                 let range = MapRange::from_wire(request.start_index, request.end_index);
                 let opened = storable(&request.shuffle_key);
-                match opened.and_then(|key| self.open(&key, &request.file_name, range)) {
+                match opened
+                    .and_then(|key| self.open(&key, &request.file_name, range, request.read_local_shuffle))
+                {
                     Ok(handler) => reply.message(&Message::of(&handler)),
                     Err(error) => reply.fail(refusal::text_of(&error)),
                 }
@@ -63,9 +69,20 @@ impl FetchService {
         Ok(())
     }
 
-    fn open(&self, key: &ShuffleKey, file: &str, range: MapRange) -> Result<proto::StreamHandler> {
+    /// Opens a location, unless the client `reads_file`s itself: there is none with nothing else in it, and such a client
+    /// would look for one without a name.
+    fn open(
+        &self,
+        key: &ShuffleKey,
+        file: &str,
+        range: MapRange,
+        reads_file: bool,
+    ) -> Result<proto::StreamHandler> {
         let begun = Instant::now();
-        let opened = self.open_uncounted(key, file, range);
+        let opened = match reads_file {
+            false => self.open_uncounted(key, file, range),
+            true => Err(Error::new(Kind::Invalid, NO_FILES)),
+        };
         let meters = &self.node.meters;
         match opened {
             Ok(_) => meters.opens.record(begun.elapsed()),
@@ -107,10 +124,12 @@ impl FetchService {
         let mut opened = Vec::with_capacity(count);
         let mut starts = request.numbers(Request::START_INDEX);
         let mut ends = request.numbers(Request::END_INDEX);
+        let mut read_files = request.numbers(Request::READ_LOCAL_SHUFFLE);
         for (at, file) in request.texts(Request::FILE_NAME).enumerate() {
             let (start, end) = (starts.next().transpose()?, ends.next().transpose()?);
             let range = MapRange::from_wire(start.unwrap_or(0), end.unwrap_or(i32::MAX));
-            opened.push(match self.open(&key, file?, range) {
+            let reads_file = read_files.next().transpose()?.unwrap_or(false);
+            opened.push(match self.open(&key, file?, range, reads_file) {
                 Ok(handler) => proto::StreamHandlerOpt {
                     status: Status::Success.code(),
                     stream_handler: Some(handler),
@@ -269,7 +288,7 @@ mod tests {
             spoil(&mut spoilt);
             std::fs::write(&path, &spoilt).unwrap();
 
-            let stream = service.open(&key, &file.to_string(), MapRange::Whole).unwrap().stream_id;
+            let stream = service.open(&key, &file.to_string(), MapRange::Whole, false).unwrap().stream_id;
             // The second time it is known.
             for (stream_id, is_damaged) in [(stream, true), (stream, true), (stream + 1, false)] {
                 let slice = ChunkSlice { stream_id, chunk_index: 0, offset: 0, len: ChunkSlice::TO_END };
@@ -289,12 +308,32 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn who_would_read_a_file_by_itself_is_told_why_it_cannot() {
+        let place = tempfile::tempdir().unwrap();
+        let node = node(&place);
+        let (key, service) = (ShuffleKey::new("app", 1), FetchService::new(Arc::clone(&node)));
+        let file = FileName { location: LocationId::new(0, 0), mode: Mode::Primary };
+        committed(&node, &key, file);
+        let list = proto::OpenStreamList {
+            shuffle_key: key.to_string(),
+            file_name: vec![file.to_string(); 3],
+            start_index: vec![0; 3],
+            end_index: vec![i32::MAX; 3],
+            read_local_shuffle: vec![false, true],
+            ..Default::default()
+        };
+        let opened = service.open_all(&Message::of(&list).parse().unwrap()).await.unwrap();
+        let told: Vec<_> = opened.stream_handler_opt.iter().map(|one| one.error_msg.as_str()).collect();
+        assert_eq!(told, ["", NO_FILES, ""]);
+    }
+
+    #[tokio::test]
     async fn what_may_be_on_a_disk_that_is_left_out_is_not_called_lost() {
         let place = tempfile::tempdir().unwrap();
         let key = ShuffleKey::new("app", 1);
         let said = || {
             let service = FetchService::new(node(&place));
-            let error = service.open(&key, "0-0-0", MapRange::Whole).expect_err("there is no shuffle");
+            let error = service.open(&key, "0-0-0", MapRange::Whole, false).expect_err("there is no shuffle");
             refusal::text_of(&error)
         };
         assert_eq!(said(), "lost: the shuffle is not here");

@@ -7,11 +7,9 @@ use std::collections::{HashMap, HashSet};
 
 use crate::ids::{AttemptId, BatchId, MapId};
 
-/// One batch: 24 bytes of memory for each, whether the batch itself is in memory or on disk.
+/// One batch: 16 bytes of memory for each, whether the batch itself is in memory or on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
-    /// Where the batch begins in the location's own address space, which counts every appended byte.
-    pub offset: u64,
     /// Bytes of the batch, its header included.
     pub len: u32,
     /// The map task that wrote it.
@@ -122,25 +120,79 @@ pub struct Chunk {
     pub bytes: u64,
 }
 
-/// The index of one copy of one location.
+/// Entries of a block. All blocks but the last are full, so that a large index has little room that it does not use.
+const BLOCK_LEN: usize = 1 << 10;
+
+/// Entries between two of which the offset is kept: the others' are added up.
+const MARK_EVERY: usize = 32;
+
+/// The index of one copy of one location. Its batches have an address space of their own, which counts every appended byte.
 #[derive(Debug, Clone, Default)]
 pub struct Index {
-    entries: Vec<Entry>,
+    full: Vec<Box<[Entry]>>,
+    last: Vec<Entry>,
+    /// Where every batch of a multiple of [`MARK_EVERY`] begins.
+    marks: Vec<u64>,
     bytes: u64,
 }
 
 impl Index {
     /// Appends a batch and returns its number.
     pub fn push(&mut self, map: MapId, attempt: AttemptId, batch: BatchId, len: u32) -> u32 {
-        let number = self.entries.len() as u32;
-        self.entries.push(Entry { offset: self.bytes, len, map, attempt, batch });
+        let number = self.len();
+        if (number as usize).is_multiple_of(MARK_EVERY) {
+            self.marks.push(self.bytes);
+        }
+        self.last.push(Entry { len, map, attempt, batch });
+        if self.last.len() == BLOCK_LEN {
+            self.full.push(std::mem::take(&mut self.last).into_boxed_slice());
+        }
         self.bytes += u64::from(len);
         number
     }
 
+    /// The number of batches.
+    pub fn len(&self) -> u32 {
+        let len = self.full.len() * BLOCK_LEN + self.last.len();
+        u32::try_from(len).expect("a location has fewer than 2^32 batches, as many as its bytes allow")
+    }
+
     /// All entries in the order of arrival.
-    pub fn entries(&self) -> &[Entry] {
-        &self.entries
+    pub fn entries(&self) -> impl Iterator<Item = Entry> + Clone + '_ {
+        self.full.iter().flat_map(|block| block.iter()).chain(&self.last).copied()
+    }
+
+    /// The entries from a number on.
+    pub fn entries_from(&self, number: u32) -> impl Iterator<Item = Entry> + '_ {
+        (number..self.len()).map(|number| self.entry(number))
+    }
+
+    /// The entry of a number.
+    pub fn entry(&self, number: u32) -> Entry {
+        let (block, at) = (number as usize / BLOCK_LEN, number as usize % BLOCK_LEN);
+        self.full.get(block).map_or_else(|| self.last[at], |block| block[at])
+    }
+
+    /// Where a batch begins.
+    pub fn offset(&self, number: u32) -> u64 {
+        let mark = number as usize / MARK_EVERY;
+        let between = (mark * MARK_EVERY) as u32..number;
+        self.marks[mark] + between.map(|number| u64::from(self.entry(number).len)).sum::<u64>()
+    }
+
+    /// Gives back the room for batches to come: there will be none.
+    pub fn shrink(&mut self) {
+        self.full.shrink_to_fit();
+        self.last.shrink_to_fit();
+        self.marks.shrink_to_fit();
+    }
+
+    /// Bytes of memory that it has allocated.
+    pub fn allocated(&self) -> u64 {
+        let full = self.full.len() * BLOCK_LEN * size_of::<Entry>();
+        let blocks = self.full.capacity() * size_of::<Box<[Entry]>>();
+        let last = self.last.capacity() * size_of::<Entry>();
+        (full + blocks + last + self.marks.capacity() * size_of::<u64>()) as u64
     }
 
     /// Bytes of all batches.
@@ -150,13 +202,14 @@ impl Index {
 
     /// Whether no batch was appended.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.bytes == 0 && self.len() == 0
     }
 
     /// Reads the ids of every entry in the other byte order: called once in the life of a shuffle whose first batches
     /// had lengths that read the same both ways.
     pub fn swap_byte_order(&mut self) {
-        for entry in &mut self.entries {
+        let entries = self.full.iter_mut().flat_map(|block| block.iter_mut()).chain(&mut self.last);
+        for entry in entries {
             entry.map = MapId(entry.map.0.swap_bytes());
             entry.attempt = AttemptId(entry.attempt.0.swap_bytes());
             entry.batch = BatchId(entry.batch.0.swap_bytes());
@@ -170,7 +223,7 @@ impl Index {
     pub fn repeated(&self) -> Box<[u32]> {
         let mut highest: HashMap<(MapId, AttemptId), BatchId> = HashMap::new();
         let mut suspects: HashSet<(MapId, AttemptId)> = HashSet::new();
-        for entry in &self.entries {
+        for entry in self.entries() {
             let task = (entry.map, entry.attempt);
             match highest.entry(task) {
                 std::collections::hash_map::Entry::Vacant(vacant) => {
@@ -190,7 +243,7 @@ impl Index {
         }
         let mut seen = HashSet::new();
         let mut repeated = Vec::new();
-        for (number, entry) in self.entries.iter().enumerate() {
+        for (number, entry) in self.entries().enumerate() {
             let task = (entry.map, entry.attempt);
             if suspects.contains(&task) && !seen.insert((task, entry.batch)) {
                 repeated.push(number as u32);
@@ -202,14 +255,14 @@ impl Index {
     /// The batches that a reader of `range` gets: no loser's, none twice. `repeated` is from [`Index::repeated`].
     pub fn select(&self, range: MapRange, winners: &Winners, repeated: &[u32]) -> Selection {
         let wanted = |entry: &Entry| range.contains(entry.map) && winners.admits(entry.map, entry.attempt);
-        if repeated.is_empty() && self.entries.iter().all(wanted) {
+        if repeated.is_empty() && self.entries().all(|entry| wanted(&entry)) {
             return Selection::All;
         }
         let mut repeated = repeated.iter().copied().peekable();
         let mut selected = Vec::new();
-        for (number, entry) in self.entries.iter().enumerate() {
+        for (number, entry) in self.entries().enumerate() {
             let number = number as u32;
-            if repeated.next_if_eq(&number).is_none() && wanted(entry) {
+            if repeated.next_if_eq(&number).is_none() && wanted(&entry) {
                 selected.push(number);
             }
         }
@@ -231,14 +284,14 @@ impl Index {
 
     fn chunks<'a>(&'a self, selection: &'a Selection, chunk_bytes: u64) -> impl Iterator<Item = Chunk> + 'a {
         let count = match selection {
-            Selection::All => self.entries.len() as u32,
+            Selection::All => self.len(),
             Selection::Some(entries) => entries.len() as u32,
         };
         let mut next = 0;
         std::iter::from_fn(move || {
             let mut chunk = Chunk { first: next, end: next, bytes: 0 };
             while chunk.end < count && chunk.bytes < chunk_bytes {
-                chunk.bytes += u64::from(self.entries[selection.entry(chunk.end) as usize].len);
+                chunk.bytes += u64::from(self.entry(selection.entry(chunk.end)).len);
                 chunk.end += 1;
             }
             next = chunk.end;
@@ -248,7 +301,7 @@ impl Index {
 
     /// The map ids that wrote something, ascending, each once.
     pub fn maps(&self) -> Vec<MapId> {
-        let mut maps: Vec<MapId> = self.entries.iter().map(|entry| entry.map).collect();
+        let mut maps: Vec<MapId> = self.entries().map(|entry| entry.map).collect();
         maps.sort_unstable();
         maps.dedup();
         maps
@@ -309,7 +362,7 @@ mod tests {
     fn a_swapped_index_reads_as_the_other_order() {
         let mut swapped = index(&[(1 << 24, 2 << 24, 3 << 24, 9)]);
         swapped.swap_byte_order();
-        assert_eq!(swapped.entries(), index(&[(1, 2, 3, 9)]).entries());
+        assert!(swapped.entries().eq(index(&[(1, 2, 3, 9)]).entries()));
     }
 
     /// The chunks that a client of 0.6 or later reads of each location as the sub-reader `index` of `readers`: the last
@@ -331,6 +384,24 @@ mod tests {
             before += size;
         }
         ranges
+    }
+
+    #[test]
+    fn a_complete_index_takes_sixteen_bytes_a_batch() {
+        assert_eq!(size_of::<Entry>(), 16);
+        let mut index = Index::default();
+        let mut begins = Vec::new();
+        for number in 0..2_500_u32 {
+            begins.push(index.bytes());
+            index.push(MapId(number as i32), AttemptId(-1), BatchId(7), number * 31 % 101);
+        }
+        assert!((0..2_500).all(|number| index.offset(number) == begins[number as usize]));
+        assert!((0..2_500).zip(index.entries()).all(|(number, entry)| index.entry(number) == entry));
+        assert!(index.entries_from(1_023).eq(index.entries().skip(1_023)));
+        assert!(index.allocated() < 2_500 * 16 + (BLOCK_LEN * 16) as u64 + 2_000, "{}", index.allocated());
+        index.shrink();
+        assert!((2_500 * 16..2_500 * 17).contains(&index.allocated()), "{}", index.allocated());
+        assert_eq!((index.len(), index.entry(2_499).map), (2_500, MapId(2_499)));
     }
 
     proptest! {

@@ -12,6 +12,7 @@ use yeoul_base::ByteSize;
 use super::node::Node;
 use super::registration::Registration;
 use super::server::Listeners;
+use crate::error::{Error, Kind, Result};
 use crate::report::{Command, Phase};
 
 /// How often a worker that leaves looks whether it may.
@@ -41,7 +42,11 @@ impl Lifecycle {
     }
 
     /// Returns when the worker has ended, as ordered.
-    pub(super) async fn run(mut self, mut orders: mpsc::Receiver<Command>) {
+    ///
+    /// # Errors
+    /// `DataLoss` if a graceful stop could not bring everything to disk.
+    pub(super) async fn run(mut self, mut orders: mpsc::Receiver<Command>) -> Result<()> {
+        let mut outcome = Ok(());
         let mut poll = interval(LEAVE_POLL);
         poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -56,8 +61,8 @@ impl Lifecycle {
                         let hurried =
                             async { while orders.recv().await.is_some_and(|order| order != Command::StopNow) {} };
                         tokio::select! {
-                            () = self.hand_over() => {}
-                            () = hurried => tracing::warn!("told to end before the stop was complete"),
+                            handed_over = self.hand_over() => outcome = handed_over,
+                            () = hurried => outcome = self.give_up(),
                         }
                         break;
                     }
@@ -77,6 +82,7 @@ impl Lifecycle {
             }
         }
         self.listeners.close().await;
+        outcome
     }
 
     /// Takes nothing new from now on. Masters and people repeat the order; the time to leave counts from the first, and
@@ -120,9 +126,19 @@ impl Lifecycle {
         true
     }
 
-    /// Hands over: the master tells drivers, which commit what is open here and go elsewhere; then everything committed
-    /// goes to disk, while it can still be read.
-    async fn hand_over(&self) {
+    /// The order to end came before a stop was complete.
+    fn give_up(&self) -> Result<()> {
+        let resident: u64 = self.node.store.all().iter().map(|shuffle| shuffle.resident()).sum();
+        tracing::warn!("told to end before the stop was complete");
+        match resident {
+            0 => Ok(()),
+            _ => Err(lost(format!("{} were not on disk yet", ByteSize::from_bytes(resident)))),
+        }
+    }
+
+    /// Hands over: the master tells drivers, which commit what is open here and go elsewhere; then everything goes to disk,
+    /// while it can still be read. What nobody has committed in time goes there as it is: the next process takes its commit.
+    async fn hand_over(&self) -> Result<()> {
         let node = &self.node;
         node.set_phase(Phase::Stopping);
         tracing::info!(
@@ -142,10 +158,10 @@ impl Lifecycle {
             format!("stopping: {} locations are still open, {left} s left", node.open_locations())
         })
         .await;
-        let open = node.open_locations();
+        let open: usize = node.store.all().iter().map(|shuffle| shuffle.lock().state.seal_all()).sum();
         if open > 0 {
             tracing::warn!(
-                "{open} locations were not committed in time: what they hold is lost with this process"
+                "{open} locations were not committed in time: they are brought to disk as they are, for a commit after the restart"
             );
         }
         let failed = saying(SAY_INTERVAL, node.store.flush(), || {
@@ -156,13 +172,25 @@ impl Lifecycle {
         for shuffle in &failed {
             tracing::warn!(shuffle = %shuffle.key(), "not wholly on disk: what is missing is lost with this process");
         }
-        match (failed.len(), open) {
-            (0, 0) => tracing::info!("stopped: everything is on disk"),
-            (0, _) => tracing::info!("stopped: everything that was committed is on disk"),
-            (failed, _) => tracing::warn!("stopped: {failed} shuffles are not wholly on disk"),
-        }
+        let outcome = match failed.len() {
+            0 => {
+                tracing::info!("stopped: everything is on disk");
+                Ok(())
+            }
+            failed => {
+                tracing::warn!("stopped: {failed} shuffles are not wholly on disk");
+                Err(lost(format!("{failed} shuffles are not wholly on disk")))
+            }
+        };
         self.registration.leave(true).await;
+        outcome
     }
+}
+
+/// The error of a stop that has lost data.
+fn lost(what: String) -> Error {
+    Error::new(Kind::DataLoss, format!("the worker stopped, and {what}"))
+        .with_hint("the log names the shuffles; their drivers write again what they find missing")
 }
 
 /// Waits, and says now and then what for.
@@ -193,6 +221,7 @@ mod tests {
     use crate::worker::options::Options;
     use crate::worker::server::Server;
     use crate::worker::server::tests::alone;
+    use crate::worker::state::Commit;
     use crate::worker::store::segment::Segment;
 
     const WITHIN: Duration = Duration::from_secs(20);
@@ -232,7 +261,7 @@ mod tests {
                 decommission_timeout: Duration::from_millis(1500),
                 ..Options::embedded(["127.0.0.1:1"], place.path()) // nobody is there
             };
-            let worker = Server::start(options).await.unwrap();
+            let worker = Server::start(options.clone()).await.unwrap();
             let file = FileName { location: LocationId::new(0, 0), mode: Mode::Primary };
             for shuffle in 0..2 {
                 let key = ShuffleKey::new("app", shuffle);
@@ -245,16 +274,62 @@ mod tests {
                 worker.decommission()
             }
             tokio::time::timeout(WITHIN, worker.ended()).await.expect("it ends").unwrap();
+            if stops {
+                // What was open is there again, and waits for its commit.
+                let id = worker.id().clone();
+                drop(worker);
+                let opened = async {
+                    loop {
+                        match Node::open(options.clone(), id.clone(), 32 << 20) {
+                            Err(error) if error.kind() == Kind::Conflict => {
+                                tokio::time::sleep(Duration::from_millis(5)).await; // until its tasks have ended
+                            }
+                            opened => return opened.unwrap(),
+                        }
+                    }
+                };
+                let node = tokio::time::timeout(WITHIN, opened).await.expect("its directory is free");
+                let store = &node.store;
+                for shuffle in 0..2 {
+                    let shuffle = store.find(&ShuffleKey::new("app", shuffle)).expect("it is on disk");
+                    let commit = Commit { primaries: vec![file.location], ..Commit::default() };
+                    assert_eq!(shuffle.lock().state.commit(&commit).committed, [file]);
+                }
+            }
         }
         let said = heard.text();
         for line in [
             "WARN left after 1.5 s (celeborn.worker.decommission.forceExitTimeout) with 2 shuffles, which are lost\n",
             "INFO stopping: 2 locations are open, for whose commits it waits 0.1 s at most\n",
-            "WARN 2 locations were not committed in time: what they hold is lost with this process\n",
+            "WARN 2 locations were not committed in time: they are brought to disk as they are, for a commit after the restart\n",
+            "INFO stopped: everything is on disk\n",
         ] {
             assert_eq!(said.matches(line).count(), 1, "{line}: {said}");
         }
-        assert!(!said.contains("stopped: everything is on disk"), "{said}");
+    }
+
+    #[tokio::test]
+    async fn a_stop_that_loses_data_says_so_to_who_waits_for_it() {
+        for hurried in [false, true] {
+            let place = tempfile::tempdir().unwrap();
+            let stop_timeout = if hurried { WITHIN } else { Duration::ZERO };
+            let worker = Server::start(Options { stop_timeout, ..alone(&place) }).await.unwrap();
+            let file = FileName { location: LocationId::new(0, 0), mode: Mode::Primary };
+            let shuffle = reserved(worker.node(), &ShuffleKey::new("app", 1), &[file]);
+            append(&shuffle, file, MapId(3));
+            if !hurried {
+                worker.node().store.directories().iter().for_each(|directory| directory.hangs());
+            }
+            worker.stop();
+            while worker.node().phase() != Phase::Stopping {
+                tokio::task::yield_now().await;
+            }
+            if hurried {
+                worker.order(Command::StopNow);
+            }
+            let error = tokio::time::timeout(WITHIN, worker.ended()).await.expect("it ends").unwrap_err();
+            assert_eq!(error.kind(), Kind::DataLoss, "{error}");
+        }
     }
 
     #[tokio::test]

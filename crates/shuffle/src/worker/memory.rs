@@ -62,8 +62,8 @@ impl Shared {
 enum Owner {
     Party(Party),
     Nobody,
-    /// No spill gives them back.
-    Fixed,
+    /// No spill gives them back: nobody's, or a party's.
+    Fixed(Option<Party>),
 }
 
 /// Bytes of memory that are in use until this is dropped.
@@ -214,9 +214,21 @@ impl Memory {
 
     /// Charges, without waiting, bytes that stay in memory for as long as their shuffle is here: indexes, streams.
     pub fn charge_fixed(&self, bytes: u64) -> Charge {
-        let mut charge = Charge { memory: self.clone(), bytes: 0, owner: Owner::Fixed };
+        let mut charge = Charge { memory: self.clone(), bytes: 0, owner: Owner::Fixed(None) };
         charge.grow(bytes);
         charge
+    }
+
+    /// The same for a party, whose part of such bytes is limited.
+    pub fn charge_fixed_of(&self, party: &Party, bytes: u64) -> Charge {
+        let mut charge = Charge { memory: self.clone(), bytes: 0, owner: Owner::Fixed(Some(party.clone())) };
+        charge.grow(bytes);
+        charge
+    }
+
+    /// Whether a party has to do with what it has of bytes that no spill gives back.
+    pub fn has_its_part_of_fixed(&self, party: &Party) -> bool {
+        self.ledger().shares.has_its_part_of_fixed(party)
     }
 
     /// Whether what no spill gives back takes most of the limit.
@@ -310,7 +322,7 @@ impl Charge {
             match &self.owner {
                 Owner::Party(party) => ledger.shares.take(party, bytes),
                 Owner::Nobody => ledger.shares.count(bytes),
-                Owner::Fixed => ledger.shares.count_fixed(bytes),
+                Owner::Fixed(party) => ledger.shares.count_fixed(party.as_ref(), bytes),
             }
             ledger.shares.wants_spill()
         };
@@ -328,11 +340,12 @@ impl Drop for Charge {
         if bytes == 0 {
             return;
         }
-        ACCOUNTED.fetch_sub(bytes, Ordering::Relaxed);
+        let before = ACCOUNTED.fetch_sub(bytes, Ordering::Relaxed);
+        assert!(before >= bytes, "more memory is given back than was charged");
         self.memory.give_back(|shares| match &self.owner {
             Owner::Party(party) => shares.give_back(party, bytes),
             Owner::Nobody => shares.uncount(bytes),
-            Owner::Fixed => shares.uncount_fixed(bytes),
+            Owner::Fixed(party) => shares.uncount_fixed(party.as_ref(), bytes),
         });
     }
 }

@@ -108,12 +108,12 @@ impl Node {
     /// What decisions about a party's batches have to take into account.
     pub fn pressure(&self, party: &Party) -> Pressure {
         let level = self.store.memory().level_for(party);
-        self.store.pressure(self.phase() != Phase::Normal, level)
+        self.store.pressure(self.phase() != Phase::Normal, level, Some(party))
     }
 
     /// What the worker as a whole is going through.
     pub fn pressure_of_all(&self) -> Pressure {
-        self.store.pressure(self.phase() != Phase::Normal, self.store.memory().level())
+        self.store.pressure(self.phase() != Phase::Normal, self.store.memory().level(), None)
     }
 
     /// Counts appended bytes.
@@ -191,7 +191,7 @@ pub(super) mod tests {
         let shuffle = node.store.find_or_insert(key).unwrap();
         let alone = |file: &FileName| Reservation { file: *file, peer: None, split: SplitPolicy::default() };
         let wanted: Vec<_> = files.iter().map(alone).collect();
-        shuffle.lock().state.reserve(&wanted, Pressure::default(), files.len()).unwrap();
+        shuffle.lock().state.reserve(None, &wanted, Pressure::default(), files.len()).unwrap();
         shuffle
     }
 

@@ -67,6 +67,8 @@ pub struct Options {
     pub probe_interval: Duration,
     /// How long a probe may take before its directory is excluded.
     pub probe_timeout: Duration,
+    /// Whether a commit is answered only when what it names is synced to a disk.
+    pub commit_sync: bool,
     /// How long a graceful stop waits for open locations to be committed.
     pub stop_timeout: Duration,
     /// How long a decommission waits for the last shuffle to go.
@@ -99,6 +101,7 @@ impl Default for Options {
             push_timeout: Duration::from_secs(120),
             probe_interval: Duration::from_secs(30),
             probe_timeout: Duration::from_secs(30),
+            commit_sync: false,
             stop_timeout: Duration::from_secs(480),
             decommission_timeout: Duration::from_secs(6 * 3600),
             active_connections_max: None,

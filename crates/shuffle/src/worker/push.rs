@@ -364,8 +364,9 @@ mod tests {
     use crate::ids::{AttemptId, BatchId};
     use crate::net::{Listener, Options as NetOptions, RequestError};
     use crate::wire::Limits;
-    use crate::worker::node::tests::{node, reserved};
-    use crate::worker::state::{Pressure, Reservation, SplitPolicy};
+    use crate::worker::index::MapRange;
+    use crate::worker::node::tests::{id, node, options, reserved};
+    use crate::worker::state::{Commit, Pressure, Reservation, SplitPolicy};
 
     #[tokio::test]
     async fn a_push_does_not_bring_back_the_connections_of_an_application_that_has_left() {
@@ -375,7 +376,7 @@ mod tests {
         let file = FileName { location, mode: Mode::Primary };
         let shuffle = reserved(&node, &key, &[]);
         let wanted = [Reservation { file, peer: Some("other:4".into()), split: SplitPolicy::default() }];
-        shuffle.lock().state.reserve(&wanted, Pressure::default(), 1).unwrap();
+        shuffle.lock().state.reserve(None, &wanted, Pressure::default(), 1).unwrap();
         let service = PushService::new(Arc::clone(&node), Mode::Primary);
         let push = |map: i32, is_begun: bool| {
             let mut batch = bytes::BytesMut::new();
@@ -434,5 +435,78 @@ mod tests {
         assert_eq!(push(large).await.unwrap()[..], [0]);
         assert_eq!(shuffle.lock().bytes(), large + 100);
         assert!(matches!(push(limit / 4).await, Err(RequestError::Failed { .. })), "there is a bound");
+    }
+
+    /// Goal: very many tiny batches of one application close the worker to nobody else. Method: in a ledger of 48 MiB, as many
+    /// for each byte as 12 million in a worker of 1 GiB; all of them are taken. Then more, until no more are.
+    #[tokio::test]
+    async fn very_many_small_batches_of_one_application_keep_nobody_else_out() {
+        let place = tempfile::tempdir().unwrap();
+        let node = Arc::new(Node::open(options(&place), id(), 48 << 20).unwrap());
+        let spiller = tokio::spawn(Arc::clone(&node.store).run_spiller());
+        let listener = Listener::bind("127.0.0.1:0", NetOptions::new(Limits::PUSH)).await.unwrap();
+        let address = listener.address().to_string();
+        let _handle = listener.serve(Arc::new(PushService::new(Arc::clone(&node), Mode::Primary)));
+        let file = |partition| FileName { location: LocationId::new(partition, 0), mode: Mode::Primary };
+        let of = |name: &str| {
+            let key = ShuffleKey::new(name, 1);
+            (reserved(&node, &key, &[file(0), file(1)]), key)
+        };
+        let ((many, many_key), (few, few_key)) = (of("many"), of("few"));
+        const IN_A_FRAME: i32 = 4_000;
+        let client = Client::default();
+        let push = async |key: &ShuffleKey, map: i32, count: i32, len: usize| {
+            let mut body = bytes::BytesMut::new();
+            let mut offsets = Vec::new();
+            for batch in 0..count {
+                offsets.push(body.len() as u32);
+                let (map, attempt, batch) = (MapId(map), AttemptId(0), BatchId(batch));
+                BatchHeader { map, attempt, batch, len: len as u32 }.encode(ByteOrder::Little, &mut body);
+                body.resize(body.len() + len, map.0 as u8);
+            }
+            let locations = (0..count).map(|batch| LocationId::new(batch % 2, 0)).collect();
+            let (request_id, mode, shuffle) = (0, Mode::Primary, key.clone());
+            let header = Header::PushMergedData { request_id, mode, shuffle, locations, offsets };
+            client.request(&address, header, body.freeze(), Duration::from_secs(60)).await.unwrap()[0]
+        };
+        let mut pushed = [0, 0];
+        for map in 0..12_000_000 / 20 / IN_A_FRAME {
+            assert_eq!(push(&many_key, map, IN_A_FRAME, 0).await, 0, "after {} batches", pushed[0]);
+            pushed[0] += IN_A_FRAME;
+        }
+        assert!(!node.pressure(&Party::pushes(&few_key.application)).exhausted);
+        // It goes on until it has its part of what no spill gives back.
+        for map in 1_000..20_000 {
+            if push(&many_key, map, IN_A_FRAME, 0).await != 0 {
+                break;
+            }
+            pushed[0] += IN_A_FRAME;
+        }
+        assert!(node.pressure(&Party::pushes(&many_key.application)).exhausted, "{pushed:?}");
+        for map in 0..50 {
+            assert_eq!(push(&few_key, map, 10, 1_000).await, 0, "{map}");
+            pushed[1] += 10;
+        }
+        let pressure = node.pressure(&Party::pushes(&few_key.application));
+        let location = LocationId::new(2, 1);
+        let moved = FileName { location, mode: Mode::Primary };
+        let moved = [Reservation { file: moved, peer: None, split: SplitPolicy::default() }];
+        assert_eq!(few.lock().state.reserve(None, &moved, pressure, 9), Ok(()));
+        let commit = Commit { primaries: vec![file(0).location, file(1).location], ..Commit::default() };
+        let before = node.store.memory().used();
+        for (shuffle, pushed) in [(&few, pushed[1]), (&many, pushed[0])] {
+            let mut contents = shuffle.lock();
+            assert_eq!(contents.state.commit(&commit).committed, [file(0), file(1)]);
+            contents.complete([file(0), file(1)]);
+            let indexed: u64 = contents.copies.values().map(|copy| copy.index().allocated()).sum();
+            let entries: u32 = contents.copies.values().map(|copy| copy.index().len()).sum();
+            assert_eq!(entries, pushed as u32, "every batch that was taken");
+            assert!(indexed <= 17 * u64::from(entries) + 200, "{indexed} bytes for {entries} batches");
+        }
+        assert!(node.store.memory().used() <= before);
+        let stream = node.store.open_stream(&few, file(0), MapRange::Whole, 8 << 20).unwrap();
+        let read: u64 = stream.chunks().iter().map(|chunk| chunk.bytes).sum();
+        assert_eq!(read, 50 * 5 * 1_016);
+        spiller.abort();
     }
 }

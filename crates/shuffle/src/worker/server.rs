@@ -50,9 +50,10 @@ pub struct Handle {
 }
 
 /// How a worker ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 enum Ending {
-    Ordered,
+    /// As ordered: with an error if data was lost.
+    Ordered(Result<()>),
     /// A part of it panicked. What is left would take batches and never bring them to disk, or the like.
     Broken,
 }
@@ -155,8 +156,8 @@ impl Server {
         let lifecycle = Lifecycle::new(Arc::clone(&node), registration, listeners);
         let ordered = end.clone();
         tasks.spawn(async move {
-            lifecycle.run(received).await;
-            ordered.send_replace(Some(Ending::Ordered));
+            let outcome = lifecycle.run(received).await;
+            ordered.send_replace(Some(Ending::Ordered(outcome)));
         });
         let mut watched = JoinSet::new();
         watched.spawn(watch_over(tasks, end));
@@ -198,14 +199,14 @@ impl Handle {
     /// Returns when the worker has ended.
     ///
     /// # Errors
-    /// `Internal` if it did so by itself, because a part of it panicked.
+    /// `Internal` if it did so by itself, because a part of it panicked; `DataLoss` if a graceful stop could not bring
+    /// everything to disk.
     pub async fn ended(&self) -> Result<()> {
         let mut ended = self.ended.clone();
-        let ending = ended.wait_for(Option::is_some).await.map(|ending| *ending);
-        if ending.is_ok_and(|ending| ending == Some(Ending::Ordered)) {
-            return Ok(());
+        match ended.wait_for(Option::is_some).await.as_deref() {
+            Ok(Some(Ending::Ordered(outcome))) => outcome.clone(),
+            _ => Err(Error::new(Kind::Internal, "a part of the worker panicked")),
         }
-        Err(Error::new(Kind::Internal, "a part of the worker panicked"))
     }
 }
 
@@ -365,7 +366,9 @@ pub(super) mod tests {
         tasks.spawn(async {});
         tasks.spawn(async { panic!("on purpose") });
         let watching = tokio::spawn(watch_over(tasks, end));
-        assert_eq!(*ended.wait_for(Option::is_some).await.unwrap(), Some(Ending::Broken));
+        let ending = ended.wait_for(Option::is_some).await.unwrap();
+        assert!(matches!(*ending, Some(Ending::Broken)), "{ending:?}");
+        drop(ending);
         watching.abort();
     }
 }

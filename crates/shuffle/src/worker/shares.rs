@@ -114,6 +114,8 @@ pub struct Grant {
 struct Account {
     /// Bytes charged to it that a spill or a reader gives back.
     held: u64,
+    /// Bytes charged to it that none gives back.
+    fixed: u64,
     /// When it last asked.
     asked_ms: u64,
     /// The ledger's virtual time when this party was last served or began to wait.
@@ -197,7 +199,7 @@ impl Shares {
     /// Changes the limit, and forgets parties that are gone.
     pub fn set_limit(&mut self, limit: u64, now_ms: u64) {
         self.limit = limit;
-        self.accounts.retain(|_, account| account.held > 0 || account.is_active(now_ms));
+        self.accounts.retain(|_, account| account.held > 0 || account.fixed > 0 || account.is_active(now_ms));
     }
 
     /// How full the ledger is as a whole.
@@ -238,6 +240,17 @@ impl Shares {
     /// Whether what no spill gives back takes most of the limit.
     pub fn is_mostly_fixed(&self) -> bool {
         self.fixed > part(self.limit, FIXED_SIXTEENTHS)
+    }
+
+    /// Whether a party has to do with what it has of fixed bytes: they take most of the limit, and it has more of that part
+    /// than if all who have some had equally much; or they leave no room for anybody.
+    pub fn has_its_part_of_fixed(&self, party: &Party) -> bool {
+        if !self.has_room_for_fixed(0) {
+            return true;
+        }
+        let others = self.accounts.iter().filter(|(other, account)| *other != party && account.fixed > 0);
+        let own = self.accounts.get(party).map_or(0, |account| account.fixed);
+        self.is_mostly_fixed() && own > part(self.limit, FIXED_SIXTEENTHS) / (others.count() as u64 + 1)
     }
 
     /// Whether so many more fixed bytes leave room for others.
@@ -343,34 +356,43 @@ impl Shares {
 
     /// Counts bytes that are nobody's, without asking whether there is room.
     pub fn count(&mut self, bytes: u64) {
-        self.used = self.used.saturating_add(bytes);
+        self.used = self.used.checked_add(bytes).expect("a machine has fewer than 2^64 bytes");
         self.high_water = self.high_water.max(self.used);
     }
 
     /// Counts bytes that no spill gives back, without asking whether there is room.
-    pub fn count_fixed(&mut self, bytes: u64) {
+    pub fn count_fixed(&mut self, party: Option<&Party>, bytes: u64) {
         self.fixed += bytes;
+        if let Some(party) = party {
+            self.accounts.entry(party.clone()).or_default().fixed += bytes;
+        }
         self.count(bytes);
     }
 
     /// Takes back what a party took.
     pub fn give_back(&mut self, party: &Party, bytes: u64) {
-        if let Some(account) = self.accounts.get_mut(party) {
-            debug_assert!(account.held >= bytes, "{party} gives back more than it has");
-            account.held = account.held.saturating_sub(bytes);
-        }
+        let account = self.accounts.get_mut(party).expect("who has something has an account");
+        assert!(account.held >= bytes, "{party} gives back {bytes} bytes and has {}", account.held);
+        account.held -= bytes;
         self.uncount(bytes);
     }
 
     /// Takes back what [`Shares::count`] counted.
     pub fn uncount(&mut self, bytes: u64) {
-        debug_assert!(self.used >= bytes, "more given back than taken");
-        self.used = self.used.saturating_sub(bytes);
+        assert!(self.used >= bytes, "{bytes} bytes are given back and {} in use", self.used);
+        self.used -= bytes;
+        assert!(self.used >= self.fixed, "{} bytes are in use, and {} of them fixed", self.used, self.fixed);
     }
 
     /// Takes back what [`Shares::count_fixed`] counted.
-    pub fn uncount_fixed(&mut self, bytes: u64) {
+    pub fn uncount_fixed(&mut self, party: Option<&Party>, bytes: u64) {
+        assert!(self.fixed >= bytes, "{bytes} fixed bytes are given back of {}", self.fixed);
         self.fixed -= bytes;
+        if let Some(party) = party {
+            let account = self.accounts.get_mut(party).expect("who has something has an account");
+            assert!(account.fixed >= bytes, "{party} gives back {bytes} bytes and has {}", account.fixed);
+            account.fixed -= bytes;
+        }
         self.uncount(bytes);
     }
 
@@ -431,6 +453,35 @@ mod tests {
         let copies = Party::copies(&ApplicationId::from("app-0"));
         assert!(shares.take_at_once(&copies, 100, 0));
         assert_eq!([app(0), app(1), copies].map(|party| shares.held(&party)), [1400, 100, 100]);
+    }
+
+    #[test]
+    fn who_has_most_of_the_fixed_bytes_has_its_part_and_the_others_have_not() {
+        let mut shares = Shares::new(1600);
+        let parts = |shares: &Shares| [0, 1, 2].map(|number| shares.has_its_part_of_fixed(&app(number)));
+        shares.count_fixed(Some(&app(0)), 1000);
+        assert_eq!(parts(&shares), [false; 3], "at the part, not above");
+        shares.count_fixed(Some(&app(0)), 1);
+        assert_eq!(parts(&shares), [true, false, false]);
+        shares.count_fixed(Some(&app(1)), 399);
+        assert_eq!(parts(&shares), [true, false, false]);
+        shares.count_fixed(None, 1);
+        assert_eq!(parts(&shares), [true; 3], "there is no room for anybody");
+        shares.uncount_fixed(Some(&app(0)), 500);
+        assert_eq!(parts(&shares), [false; 3]);
+        shares.uncount_fixed(Some(&app(0)), 501);
+        shares.uncount_fixed(Some(&app(1)), 399);
+        shares.uncount_fixed(None, 1);
+        assert_eq!((shares.used(), shares.is_mostly_fixed()), (0, false));
+    }
+
+    #[test]
+    #[should_panic(expected = "gives back 2 bytes and has 1")]
+    fn nobody_gives_back_what_another_has() {
+        let mut shares = Shares::new(1600);
+        shares.take(&app(0), 1);
+        shares.take(&app(1), 9);
+        shares.give_back(&app(0), 2);
     }
 
     #[test]

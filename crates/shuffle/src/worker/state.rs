@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::index::Winners;
-use crate::ids::{AttemptId, FileName, LocationId, MapId, Mode, SplitMode};
+use crate::ids::{AttemptId, DriverId, Epoch, FileName, LocationId, MapId, Mode, SplitMode};
 
 /// A location that memory pressure splits has at least this much, so that a worker that is alone does not split in vain.
 const PRESSURE_SPLIT_BYTES_MIN: u64 = 64 << 20;
@@ -93,8 +93,12 @@ pub enum ReserveRefusal {
     NoSpace,
     /// The shuffle would hold more locations than a worker allows.
     TooMany,
-    /// A location is here that has batches, or is committed, and its other copy is on another worker than the one named.
-    OtherPeer(FileName),
+    /// A location has batches here, or is committed: it was reserved before, perhaps by an earlier life of the application.
+    Used(FileName),
+    /// The shuffle is under way here, or committed, and its first locations are reserved again.
+    Begun,
+    /// The shuffle is another driver's, and more than reserved.
+    OtherDriver,
 }
 
 /// A commit request.
@@ -143,12 +147,6 @@ impl Location {
     fn is_untouched(&self) -> bool {
         self.phase == Phase::Open && self.bytes == 0
     }
-
-    /// Whether its other copy, if it has one, is where a reservation says. After a restart nobody knows where it is.
-    fn has_peer(&self, wanted: Option<&Arc<str>>) -> bool {
-        let is_forgotten = self.replicated && self.peer.is_none();
-        if is_forgotten { wanted.is_some() } else { self.peer.as_ref() == wanted }
-    }
 }
 
 /// The decisions about one shuffle on one worker.
@@ -157,19 +155,26 @@ pub struct ShuffleState {
     locations: HashMap<FileName, Location>,
     next_slot: u32,
     winners: Winners,
+    /// The driver that reserved it, if it has said who it is.
+    driver: Option<DriverId>,
     /// There is something of an earlier run of this worker: pushes from then are told to go elsewhere.
     recovered: bool,
 }
 
 impl ShuffleState {
-    /// Reserves all locations or none. One that exists keeps what it has, and while it has nothing it takes what is asked
-    /// for now.
+    /// Reserves all locations or none. One that is reserved already, and has nothing, takes what is asked for now.
+    ///
+    /// An application may come back under its name after a crash, and begin with the same numbers of shuffles. Its batches
+    /// must not end up among those of its earlier life, or be dropped as theirs. So nothing is reserved twice that has
+    /// batches or is committed: every client pushes only once a reservation has succeeded. A driver reserves the first
+    /// locations, those of epoch 0, before it uses any; and who it is tells later ones apart.
     ///
     /// # Errors
     /// Nothing changes when the worker leaves, has no room, or would hold more than `locations_max` for this shuffle; and
-    /// where batches would be here that the other copy, now elsewhere, does not have.
+    /// where something of an earlier life may be.
     pub fn reserve(
         &mut self,
+        driver: Option<DriverId>,
         reservations: &[Reservation],
         pressure: Pressure,
         locations_max: usize,
@@ -184,24 +189,35 @@ impl ShuffleState {
         if self.locations.len() + reservations.iter().filter(is_new).count() > locations_max {
             return Err(ReserveRefusal::TooMany);
         }
-        let conflict = reservations.iter().find(|reservation| {
-            self.locations.get(&reservation.file).is_some_and(|location| {
-                !location.is_untouched() && !location.has_peer(reservation.peer.as_ref())
-            })
-        });
-        if let Some(Reservation { file, .. }) = conflict {
-            return Err(ReserveRefusal::OtherPeer(*file));
+        let is_used = |file: &FileName| self.locations.get(file).is_some_and(|found| !found.is_untouched());
+        let has_begun = self.has_begun();
+        if has_begun {
+            if let Some(Reservation { file, .. }) = reservations.iter().find(|wanted| is_used(&wanted.file)) {
+                return Err(ReserveRefusal::Used(*file));
+            }
+            if reservations.iter().any(|reservation| reservation.file.location.epoch == Epoch::FIRST) {
+                return Err(ReserveRefusal::Begun);
+            }
+            if driver.zip(self.driver).is_some_and(|(driver, known)| driver != known) {
+                return Err(ReserveRefusal::OtherDriver);
+            }
         }
+        self.driver = if has_begun { self.driver.or(driver) } else { driver.or(self.driver) };
         reservations.iter().for_each(|reservation| self.reserve_one(reservation));
         Ok(())
+    }
+
+    /// Whether anything but reservations has happened to it.
+    fn has_begun(&self) -> bool {
+        !self.winners.attempts().is_empty()
+            || self.locations.values().any(|location| !location.is_untouched())
     }
 
     fn reserve_one(&mut self, reservation: &Reservation) {
         let Reservation { file, ref peer, split } = *reservation;
         let slot = match self.locations.get(&file) {
             None => self.new_slot(),
-            Some(location) if location.is_untouched() => location.slot,
-            Some(_) => return,
+            Some(location) => location.slot,
         };
         let (peer, replicated) = (peer.clone(), peer.is_some());
         self.locations.insert(file, Location { slot, phase: Phase::Open, bytes: 0, split, peer, replicated });
@@ -221,9 +237,10 @@ impl ShuffleState {
         slot
     }
 
-    /// Takes in the winners that a commit before the restart told.
-    pub fn restore_winners(&mut self, attempts: &[AttemptId]) {
+    /// Takes in the winners that a commit before the restart told, and the driver whose shuffle it is.
+    pub fn restore_winners(&mut self, attempts: &[AttemptId], driver: Option<DriverId>) {
         self.winners.merge(attempts);
+        self.driver = driver.or(self.driver);
         self.recovered = true;
     }
 
@@ -290,7 +307,7 @@ impl ShuffleState {
     /// Counts an appended batch that [`ShuffleState::judge`] admitted under the same lock.
     pub fn appended(&mut self, file: FileName, bytes: u64) {
         if let Some(location) = self.locations.get_mut(&file) {
-            debug_assert_eq!(location.phase, Phase::Open);
+            assert_eq!(location.phase, Phase::Open, "{file} is appended to that takes nothing");
             location.bytes += bytes;
         }
     }
@@ -320,6 +337,12 @@ impl ShuffleState {
         outcome
     }
 
+    /// Seals every location as it is, for a commit that comes after a restart. Returns how many took batches until now.
+    pub fn seal_all(&mut self) -> usize {
+        let open = self.locations.values_mut().filter(|location| location.phase != Phase::Sealed);
+        open.map(|location| location.phase = Phase::Sealed).count()
+    }
+
     /// Forgets locations; the driver drops what the slots hold. Locations that are not here count as gone.
     pub fn destroy(&mut self, files: impl IntoIterator<Item = FileName>) -> Vec<Slot> {
         let gone = files.into_iter().filter_map(|file| self.locations.remove(&file));
@@ -331,6 +354,11 @@ impl ShuffleState {
         Some(self.locations.get(&file)?.slot)
     }
 
+    /// Bytes of the batches of a location.
+    pub fn bytes(&self, file: FileName) -> u64 {
+        self.locations.get(&file).map_or(0, |location| location.bytes)
+    }
+
     /// Whether a location is committed.
     pub fn is_sealed(&self, file: FileName) -> bool {
         self.locations.get(&file).is_some_and(|location| location.phase == Phase::Sealed)
@@ -339,6 +367,11 @@ impl ShuffleState {
     /// Whether a location is replicated, so that its other copy may hold other batches.
     pub fn has_peer(&self, file: FileName) -> bool {
         self.locations.get(&file).is_some_and(|location| location.replicated)
+    }
+
+    /// The driver that reserved it, if it has said who it is.
+    pub fn driver(&self) -> Option<DriverId> {
+        self.driver
     }
 
     /// The winners that commits told so far.
@@ -409,62 +442,96 @@ mod tests {
     }
 
     #[test]
-    fn reserving_is_all_or_nothing_and_keeps_what_is_there() {
+    fn reserving_is_all_or_nothing_and_may_be_repeated_while_nothing_is_there() {
         let mut state = ShuffleState::default();
         let wanted = [reservation(primary(0, 0), 1 << 30, SplitMode::Soft)];
         let leaving = Pressure { leaving: true, ..CALM };
-        assert_eq!(state.reserve(&wanted, leaving, 10), Err(ReserveRefusal::Leaving));
+        assert_eq!(state.reserve(None, &wanted, leaving, 10), Err(ReserveRefusal::Leaving));
         let exhausted = Pressure { exhausted: true, ..CALM };
-        assert_eq!(state.reserve(&wanted, exhausted, 10), Err(ReserveRefusal::NoSpace));
-        assert_eq!(state.reserve(&wanted, CALM, 0), Err(ReserveRefusal::TooMany));
+        assert_eq!(state.reserve(None, &wanted, exhausted, 10), Err(ReserveRefusal::NoSpace));
+        assert_eq!(state.reserve(None, &wanted, CALM, 0), Err(ReserveRefusal::TooMany));
         assert!(state.is_empty());
-        assert_eq!(state.reserve(&wanted, CALM, 1), Ok(()));
-        assert_eq!(state.reserve(&wanted, CALM, 1), Ok(()), "it is here already");
-        assert_eq!(push(&mut state, primary(0, 0), 0, 7), Ok(false));
-        assert_eq!(state.reserve(&wanted, CALM, 10), Ok(()));
+        assert_eq!(state.reserve(None, &wanted, CALM, 1), Ok(()));
+        assert_eq!(state.reserve(None, &wanted, CALM, 1), Ok(()), "it is here already");
         assert_eq!((state.find(primary(0, 0)), state.len()), (Some(Slot(0)), 1));
-        assert_eq!(state.commit(&commit(&[0], &[0])).committed, [primary(0, 0)], "the bytes are still there");
     }
 
     #[test]
-    fn a_location_changes_its_other_copy_only_while_it_has_nothing() {
+    fn what_has_batches_or_is_committed_is_not_reserved_again() {
+        let at = |partition, epoch| reservation(primary(partition, epoch), 1 << 30, SplitMode::Soft);
         let mut state = ShuffleState::default();
-        let at = |partition, peer: &str, threshold| Reservation {
+        state.reserve(None, &[at(0, 0), at(1, 0), at(1, 1)], CALM, 10).unwrap();
+        assert_eq!(push(&mut state, primary(0, 0), 0, 7), Ok(false));
+        let used = Err(ReserveRefusal::Used(primary(0, 0)));
+        assert_eq!(state.reserve(None, &[at(2, 1), at(0, 0)], CALM, 10), used, "it has batches");
+        assert_eq!(state.len(), 3, "nothing has changed");
+        state.commit(&Commit { primaries: vec![LocationId::new(1, 1)], ..Commit::default() });
+        let used = Err(ReserveRefusal::Used(primary(1, 1)));
+        assert_eq!(state.reserve(None, &[at(1, 1)], CALM, 10), used, "it is committed, and empty");
+        // The first locations are reserved together, before any is used.
+        assert_eq!(state.reserve(None, &[at(2, 1), at(1, 0)], CALM, 10), Err(ReserveRefusal::Begun));
+        assert_eq!(state.reserve(None, &[at(2, 1), at(3, 0)], CALM, 10), Err(ReserveRefusal::Begun));
+        assert_eq!(state.reserve(None, &[at(2, 1)], CALM, 10), Ok(()), "a partition moves here");
+        assert_eq!(state.reserve(None, &[at(2, 1)], CALM, 10), Ok(()), "asked again");
+        assert_eq!(state.commit(&commit(&[0], &[0])).committed, [primary(0, 0)], "the bytes are still there");
+
+        let mut gone = ShuffleState::default();
+        gone.reserve(None, &[at(0, 1)], CALM, 10).unwrap();
+        gone.commit(&Commit { attempts: vec![AttemptId(0)], ..Commit::default() });
+        gone.destroy([primary(0, 1)]);
+        assert_eq!(gone.reserve(None, &[at(0, 0)], CALM, 10), Err(ReserveRefusal::Begun), "map 0 has ended");
+        let mut recovered = ShuffleState::default();
+        recovered.restore(primary(0, 0), 5, false);
+        for file in [(0, 0), (1, 0)] {
+            assert!(recovered.reserve(None, &[at(file.0, file.1)], CALM, 10).is_err());
+        }
+        assert_eq!(recovered.reserve(None, &[at(1, 1)], CALM, 10), Ok(()));
+    }
+
+    #[test]
+    fn another_driver_takes_over_what_is_only_reserved_and_nothing_else() {
+        let at = |partition, epoch| reservation(primary(partition, epoch), 1 << 30, SplitMode::Soft);
+        let [first, second] = [1, 2].map(|port| Some(DriverId::at(b"host", port)));
+        let mut state = ShuffleState::default();
+        state.reserve(first, &[at(0, 0)], CALM, 10).unwrap();
+        assert_eq!(state.reserve(second, &[at(0, 0)], CALM, 10), Ok(()), "nothing has happened to it");
+        push(&mut state, primary(0, 0), 0, 7).unwrap();
+        let elsewhere = [at(1, 1)];
+        assert_eq!(state.reserve(first, &elsewhere, CALM, 10), Err(ReserveRefusal::OtherDriver));
+        assert_eq!((state.len(), state.driver()), (1, second));
+        assert_eq!(state.reserve(second, &elsewhere, CALM, 10), Ok(()));
+        assert_eq!(state.reserve(None, &[at(2, 1)], CALM, 10), Ok(()), "it does not say who it is");
+        assert_eq!(state.driver(), second);
+        let mut recovered = ShuffleState::default();
+        recovered.restore_winners(&[AttemptId(0)], second);
+        recovered.restore_winners(&[AttemptId(0)], None);
+        assert_eq!(recovered.reserve(first, &elsewhere, CALM, 10), Err(ReserveRefusal::OtherDriver));
+        assert_eq!(recovered.reserve(second, &elsewhere, CALM, 10), Ok(()));
+    }
+
+    #[test]
+    fn a_location_changes_its_other_copy_while_it_has_nothing() {
+        let mut state = ShuffleState::default();
+        let at = |peer: &str, threshold| Reservation {
             peer: Some(peer.into()),
-            ..reservation(primary(partition, 0), threshold, SplitMode::Soft)
+            ..reservation(primary(0, 0), threshold, SplitMode::Soft)
         };
-        let peer = |state: &ShuffleState, id| state.peer(primary(id, 0)).map(|peer| peer.to_string());
-        state.reserve(&[at(0, "a:1", 1 << 30), at(1, "a:1", 1 << 30)], CALM, 10).unwrap();
-        let again = state.reserve(&[at(0, "b:1", 0)], CALM, 10);
-        assert_eq!((again, peer(&state, 0).unwrap().as_str()), (Ok(()), "b:1"));
+        state.reserve(None, &[at("a:1", 1 << 30)], CALM, 10).unwrap();
+        state.reserve(None, &[at("b:1", 0)], CALM, 10).unwrap();
+        assert_eq!(state.peer(primary(0, 0)).unwrap().as_ref(), "b:1");
         push(&mut state, primary(0, 0), 0, 7).unwrap();
         assert_eq!(push(&mut state, primary(0, 0), 0, 7), Ok(true), "it splits as asked for last");
-
-        let refused = Err(ReserveRefusal::OtherPeer(primary(0, 0)));
-        assert_eq!(state.reserve(&[at(1, "b:1", 0), at(2, "c:1", 0), at(0, "c:1", 0)], CALM, 10), refused);
-        assert_eq!((state.len(), peer(&state, 1).unwrap().as_str()), (2, "a:1"), "nothing has changed");
-        assert_eq!(state.reserve(&[at(0, "b:1", 0)], CALM, 10), Ok(()), "asked again");
-        let alone = reservation(primary(0, 0), 0, SplitMode::Soft);
-        assert_eq!(state.reserve(std::slice::from_ref(&alone), CALM, 10), refused);
-
-        state.commit(&commit(&[1], &[]));
-        let refused = Err(ReserveRefusal::OtherPeer(primary(1, 0)));
-        assert_eq!(state.reserve(&[at(1, "b:1", 0)], CALM, 10), refused, "an empty one that is committed");
-        assert_eq!(state.reserve(&[at(1, "a:1", 0)], CALM, 10), Ok(()));
-        assert_eq!([0, 1].map(|id| state.find(primary(id, 0))), [Some(Slot(0)), Some(Slot(1))], "as before");
-
-        let mut recovered = ShuffleState::default();
-        recovered.restore(primary(0, 0), 5, true);
-        assert_eq!(recovered.reserve(&[at(0, "a:1", 0)], CALM, 10), Ok(()));
-        let refused = Err(ReserveRefusal::OtherPeer(primary(0, 0)));
-        assert_eq!(recovered.reserve(&[alone], CALM, 10), refused, "it had another copy");
+        let used = Err(ReserveRefusal::Used(primary(0, 0)));
+        assert_eq!(state.reserve(None, &[at("b:1", 0)], CALM, 10), used);
+        assert_eq!(state.reserve(None, &[at("c:1", 0)], CALM, 10), used);
+        assert_eq!(state.find(primary(0, 0)), Some(Slot(0)));
     }
 
     #[test]
     fn a_push_to_a_location_that_is_not_writable_is_told_why() {
         let mut state = ShuffleState::default();
         assert_eq!(push(&mut state, primary(0, 0), 0, 1), Err(Refusal::NotFound));
-        state.reserve(&[reservation(primary(0, 0), 1 << 30, SplitMode::Soft)], CALM, 10).unwrap();
+        state.reserve(None, &[reservation(primary(0, 0), 1 << 30, SplitMode::Soft)], CALM, 10).unwrap();
         push(&mut state, primary(0, 0), 0, 1).unwrap();
         state.commit(&commit(&[0], &[4, -1]));
         assert_eq!(push(&mut state, primary(0, 0), 0, 1), Err(Refusal::MapEnded));
@@ -481,7 +548,7 @@ mod tests {
         let mib = 1 << 20;
         let soft = reservation(primary(0, 0), 2 * mib, SplitMode::Soft);
         let hard = reservation(primary(1, 0), 2 * mib, SplitMode::Hard);
-        state.reserve(&[soft, hard], CALM, 10).unwrap();
+        state.reserve(None, &[soft, hard], CALM, 10).unwrap();
         for (partition, expected) in [(0, Ok(true)), (1, Err(Refusal::HardSplit))] {
             assert_eq!(push(&mut state, primary(partition, 0), 0, 2 * mib), Ok(false));
             assert_eq!(
@@ -502,7 +569,7 @@ mod tests {
         let mut state = ShuffleState::default();
         let replica = FileName { location: LocationId::new(0, 0), mode: Mode::Replica };
         let wanted = [primary(0, 0), replica].map(|file| reservation(file, 0, SplitMode::Hard));
-        state.reserve(&wanted, CALM, 10).unwrap();
+        state.reserve(None, &wanted, CALM, 10).unwrap();
         for Reservation { file, .. } in wanted {
             state.appended(file, 5 << 20);
         }
@@ -514,7 +581,7 @@ mod tests {
     fn pressure_sheds_large_locations_and_refuses_when_nothing_is_left() {
         let mut state = ShuffleState::default();
         let wanted = [0, 1].map(|id| reservation(primary(id, 0), 1 << 40, SplitMode::Soft));
-        state.reserve(&wanted, CALM, 10).unwrap();
+        state.reserve(None, &wanted, CALM, 10).unwrap();
         state.appended(primary(1, 0), PRESSURE_SPLIT_BYTES_MIN);
         let tight = Pressure { memory_tight: true, ..CALM };
         let split = |state: &mut ShuffleState, id, pressure| {
@@ -533,7 +600,7 @@ mod tests {
     fn a_commit_classifies_each_location_and_answers_again_what_it_answered() {
         let mut state = ShuffleState::default();
         let wanted = [0, 1].map(|id| reservation(primary(id, 0), 1 << 30, SplitMode::Soft));
-        state.reserve(&wanted, CALM, 10).unwrap();
+        state.reserve(None, &wanted, CALM, 10).unwrap();
         push(&mut state, primary(0, 0), 0, 10).unwrap();
         let asked = commit(&[0, 1, 2, 0], &[0]);
         let outcome = state.commit(&asked);
@@ -543,10 +610,29 @@ mod tests {
         state.destroy([primary(0, 0)]);
         assert_eq!(state.commit(&asked).failed, [primary(0, 0), primary(2, 0)], "it is gone");
         // And what was reserved since is sealed as well.
-        state.reserve(&wanted, CALM, 10).unwrap();
-        push(&mut state, primary(0, 0), 1, 10).unwrap();
-        assert_eq!(state.commit(&asked), outcome);
+        state.reserve(None, &[reservation(primary(0, 1), 1 << 30, SplitMode::Soft)], CALM, 10).unwrap();
+        push(&mut state, primary(0, 1), 1, 10).unwrap();
+        let moved =
+            Commit { primaries: vec![LocationId::new(0, 1), LocationId::new(1, 0)], ..commit(&[], &[]) };
+        assert_eq!(state.commit(&moved).committed, [primary(0, 1)]);
         assert_eq!(state.open_locations(), 0);
+    }
+
+    #[test]
+    fn what_is_sealed_for_a_restart_waits_for_its_commit() {
+        let mut state = ShuffleState::default();
+        let wanted = [0, 1, 2].map(|id| reservation(primary(id, 0), 1 << 30, SplitMode::Soft));
+        state.reserve(None, &wanted, CALM, 10).unwrap();
+        push(&mut state, primary(0, 0), 0, 10).unwrap();
+        push(&mut state, primary(1, 0), 0, 10).unwrap();
+        state.commit(&commit(&[1], &[]));
+        assert_eq!((state.seal_all(), state.open_locations(), state.seal_all()), (2, 0, 0));
+        assert_eq!(
+            push(&mut state, primary(0, 0), 0, 1),
+            Err(Refusal::HardSplit),
+            "no map is known to have ended"
+        );
+        assert_eq!(state.commit(&commit(&[0, 2], &[0])).committed, [primary(0, 0)]);
     }
 
     #[derive(Debug, Clone)]
@@ -576,12 +662,20 @@ mod tests {
             #[derive(Default)]
             struct Copy { bytes: u64, sealed: bool, split: bool }
             let mut model: BTreeMap<i32, Copy> = BTreeMap::new();
-            let mut state = ShuffleState::default();
+            let (mut state, mut maps_told) = (ShuffleState::default(), false);
+            let primary = |partition: i32, _: i32| primary(partition, partition % 2);
             for step in steps {
                 match step {
                     Step::Reserve(partition) => {
-                        state.reserve(&[reservation(primary(partition, 0), 2 << 20, SplitMode::Hard)], CALM, 10).unwrap();
-                        model.entry(partition).or_default();
+                        let file = primary(partition, 0);
+                        let reserved = state.reserve(None, &[reservation(file, 2 << 20, SplitMode::Hard)], CALM, 10);
+                        let is_touched = |copy: &Copy| copy.bytes > 0 || copy.sealed;
+                        let is_used = model.get(&partition).is_some_and(is_touched);
+                        let has_begun = maps_told || model.values().any(is_touched);
+                        prop_assert_eq!(reserved.is_err(), is_used || (has_begun && partition % 2 == 0));
+                        if reserved.is_ok() {
+                            model.entry(partition).or_default();
+                        }
                     }
                     Step::Push { partition, map, merged, bytes } => {
                         let kind = if merged { PushKind::Merged } else { PushKind::Single };
@@ -598,7 +692,11 @@ mod tests {
                         }
                     }
                     Step::Commit { partitions, attempts, twice } => {
-                        let request = commit(&partitions, &attempts);
+                        let request = Commit {
+                            primaries: partitions.iter().map(|id| primary(*id, 0).location).collect(),
+                            ..commit(&[], &attempts)
+                        };
+                        maps_told |= !attempts.is_empty();
                         let outcome = state.commit(&request);
                         for partition in partitions {
                             let file = primary(partition, 0);

@@ -4,8 +4,6 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::alias::AliasGenerator;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, DataFusionError, Result};
-use datafusion::execution::SessionState;
-use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::utils::{conjunction, merge_schema, split_conjunction};
 use datafusion::logical_expr::{
     BinaryExpr, Cast, Distinct, Expr, ExprSchemable, Filter, Join, JoinType, LogicalPlan, Operator, Subquery,
@@ -29,16 +27,7 @@ use crate::Error;
 ///
 /// DataFusion's other rules move conditions about, so this is the first rule of each of their rounds.
 #[derive(Debug)]
-pub(crate) struct CorrelatedSubqueries;
-
-impl CorrelatedSubqueries {
-    /// `state` with this rule in its place.
-    pub(crate) fn add_to(state: SessionState) -> SessionState {
-        let mut rules = state.optimizers().to_vec();
-        rules.insert(0, Arc::new(Self));
-        SessionStateBuilder::new_from_existing(state).with_optimizer_rules(rules).build()
-    }
-}
+pub(super) struct CorrelatedSubqueries;
 
 impl OptimizerRule for CorrelatedSubqueries {
     fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {

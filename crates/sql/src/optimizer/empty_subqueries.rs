@@ -13,7 +13,7 @@ use crate::identity::Identity;
 /// DataFusion asks only whether its column may be (datafusion#24513, mended after 55.2). If not, it takes `IS NULL` for false and
 /// `coalesce` for its first argument, and refuses an answer that has the null.
 #[derive(Debug)]
-pub(crate) struct EmptySubqueries;
+pub(super) struct EmptySubqueries;
 
 impl AnalyzerRule for EmptySubqueries {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {

@@ -4,8 +4,6 @@ use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::datasource::source::DataSourceExec;
-use datafusion::execution::SessionState;
-use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
@@ -15,27 +13,14 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
-/// The first rule that pushes orders or dynamic filters into scans. Limits are at their final places when it runs.
-const TELLS_SCANS: &str = "PushdownSort";
-
 /// Keeps dynamic filters (a join's keys, a top-k's bound) above a LIMIT: pushed through it into the scan they would
 /// filter before the limit counts, and the query would give other rows.
 ///
 /// DataFusion moves a limit into the scan below it, and pushes a join's keys into the same scan, which then filters
 /// first and counts afterwards. It also lets a scan with a limit skip row groups at the front although its rows are to
 /// come in the order that the table declares (datafusion#24272).
-#[derive(Debug, Default)]
-pub(crate) struct FencedLimits;
-
-impl FencedLimits {
-    /// `state` with this rule in its place.
-    pub(crate) fn add_to(state: SessionState) -> SessionState {
-        let mut rules = state.physical_optimizers().to_vec();
-        let place = rules.iter().position(|rule| rule.name() == TELLS_SCANS).unwrap_or(rules.len());
-        rules.insert(place, Arc::new(Self));
-        SessionStateBuilder::new_from_existing(state).with_physical_optimizer_rules(rules).build()
-    }
-}
+#[derive(Debug)]
+pub(super) struct FencedLimits;
 
 impl PhysicalOptimizerRule for FencedLimits {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
@@ -91,22 +76,5 @@ fn fence(node: Arc<dyn ExecutionPlan>) -> Transformed<Arc<dyn ExecutionPlan>> {
             Transformed::yes(Arc::new(LocalLimitExec::new(node, fetch)) as _)
         }
         _ => Transformed::no(node),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use datafusion::prelude::SessionContext;
-
-    use super::*;
-
-    #[test]
-    fn the_rule_stands_behind_the_one_that_moves_limits_and_before_those_that_tell_scans() {
-        let state = FencedLimits::add_to(SessionContext::new().state());
-        let names: Vec<&str> = state.physical_optimizers().iter().map(|rule| rule.name()).collect();
-        let place = |name: &str| names.iter().position(|rule| *rule == name).unwrap();
-        let own = place("FencedLimits");
-        assert!(place("LimitPushdown") < own && own < place(TELLS_SCANS), "{names:?}");
-        assert!(own < place("FilterPushdown(Post)"), "{names:?}");
     }
 }

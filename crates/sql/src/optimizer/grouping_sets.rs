@@ -4,8 +4,6 @@ use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Result, ScalarValue};
-use datafusion::execution::SessionState;
-use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
@@ -20,16 +18,7 @@ use datafusion::physical_plan::aggregates::{AggregateExec, AggregateInputMode, P
 /// = 'EU' GROUP BY CUBE (region, city)`) or sorted is so behind it, too, it believes, gives a group out whenever the next key is
 /// another, and leaves out sorts (datafusion#24421, mended after 55.2).
 #[derive(Debug)]
-pub(crate) struct GroupingSets;
-
-impl GroupingSets {
-    /// `state` with this rule before those that look at orders.
-    pub(crate) fn add_to(state: SessionState) -> SessionState {
-        let mut rules = state.physical_optimizers().to_vec();
-        rules.insert(0, Arc::new(Self));
-        SessionStateBuilder::new_from_existing(state).with_physical_optimizer_rules(rules).build()
-    }
-}
+pub(super) struct GroupingSets;
 
 impl PhysicalOptimizerRule for GroupingSets {
     fn optimize(

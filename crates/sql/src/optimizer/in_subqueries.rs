@@ -6,8 +6,6 @@ use datafusion::common::tree_node::{
     Transformed, TransformedResult, TreeNode, TreeNodeRecursion, TreeNodeRewriter,
 };
 use datafusion::common::{Column, DFSchema, DFSchemaRef, ExprSchema, Result, ScalarValue};
-use datafusion::execution::SessionState;
-use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::functions_aggregate::count::count_all;
 use datafusion::logical_expr::expr::{InSubquery, SetComparison, SetQuantifier};
 use datafusion::logical_expr::{
@@ -37,16 +35,7 @@ const MEMBER: &str = "__member";
 /// Only filters have such joins; for other places see `value_subqueries`. DataFusion's own rules make a filter of the `ON` of a join:
 /// so this is among the first rules of each of their rounds.
 #[derive(Debug)]
-pub(crate) struct InSubqueries;
-
-impl InSubqueries {
-    /// `state` with this rule in its place.
-    pub(crate) fn add_to(state: SessionState) -> SessionState {
-        let mut rules = state.optimizers().to_vec();
-        rules.insert(0, Arc::new(Self));
-        SessionStateBuilder::new_from_existing(state).with_optimizer_rules(rules).build()
-    }
-}
+pub(super) struct InSubqueries;
 
 impl OptimizerRule for InSubqueries {
     fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {

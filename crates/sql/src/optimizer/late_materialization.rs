@@ -13,8 +13,8 @@ use datafusion::physical_plan::ExecutionPlan;
 use crate::operators::selective_parquet::SelectiveParquet;
 
 /// Makes Parquet scans with a dynamic filter [`SelectiveParquet`]s. Runs last: other rules match on the scan's type.
-#[derive(Debug, Default)]
-pub(crate) struct LateMaterialization;
+#[derive(Debug)]
+pub(super) struct LateMaterialization;
 
 impl PhysicalOptimizerRule for LateMaterialization {
     fn optimize(

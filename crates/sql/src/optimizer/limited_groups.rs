@@ -12,7 +12,7 @@ use datafusion::physical_plan::aggregates::AggregateExec;
 /// `SELECT DISTINCT … LIMIT` stops early. DataFusion notes the number in a distinct aggregate without an order; later rules may find
 /// an order, if only because a filter leaves a single value, and then it takes the number for that of a top-k, and finds no direction.
 #[derive(Debug)]
-pub(crate) struct LimitedGroups;
+pub(super) struct LimitedGroups;
 
 impl PhysicalOptimizerRule for LimitedGroups {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {

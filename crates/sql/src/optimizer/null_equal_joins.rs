@@ -1,37 +1,17 @@
-use std::sync::Arc;
+//! Rules of DataFusion's that leave a join alone whose keys have equal nulls (`IS NOT DISTINCT FROM`), and to which they would
+//! give other keys, whose nulls are not equal.
 
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{NullEquality, Result};
-use datafusion::execution::SessionState;
-use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::{Expr, Join, JoinType, LogicalPlan, LogicalPlanBuilder};
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
-type Rule = Arc<dyn OptimizerRule + Send + Sync>;
-
-/// Rules of DataFusion's that leave a join alone whose keys have equal nulls (`IS NOT DISTINCT FROM`), and to which they would
-/// give other keys, whose nulls are not equal.
-pub(crate) struct NullEqualJoins;
-
-impl NullEqualJoins {
-    /// `state` with those rules so.
-    pub(crate) fn add_to(state: SessionState) -> SessionState {
-        let kept = |rule: &Rule| -> Rule {
-            match rule.name() {
-                "extract_equijoin_predicate" => Arc::new(KeysOfOneJoin(Arc::clone(rule))),
-                "eliminate_cross_join" => Arc::new(TreesOfJoins(Arc::clone(rule))),
-                _ => Arc::clone(rule),
-            }
-        };
-        let rules = state.optimizers().iter().map(kept).collect();
-        SessionStateBuilder::new_from_existing(state).with_optimizer_rules(rules).build()
-    }
-}
+use super::LogicalRule;
 
 /// The rule that makes keys of the equalities in a join's filter: they stay there.
 #[derive(Debug)]
-struct KeysOfOneJoin(Rule);
+pub(super) struct KeysOfOneJoin(pub(super) LogicalRule);
 
 impl OptimizerRule for KeysOfOneJoin {
     fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
@@ -49,7 +29,7 @@ impl OptimizerRule for KeysOfOneJoin {
 
 /// The rule that makes one tree of inner joins that stand upon each other: such a join is a tree of its own.
 #[derive(Debug)]
-struct TreesOfJoins(Rule);
+pub(super) struct TreesOfJoins(pub(super) LogicalRule);
 
 impl OptimizerRule for TreesOfJoins {
     fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {

@@ -5,52 +5,57 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::execution::session_state::SessionStateBuilder;
-use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::output_requirements::{OutputRequirementExec, OutputRequirements};
 use datafusion::physical_plan::execution_plan::ReplaceChildrenOptions;
 use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::joins::SortMergeJoinExec;
 use datafusion::physical_plan::limit::GlobalLimitExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+
+use super::PhysicalRule;
 
 /// Runs a DataFusion rule on each side of a barrier node separately, because across it the rule changes the result:
 ///
 /// - `EnsureRequirements` moves a sort below an `OFFSET`: the sort's limit does not count the rows to be skipped
 ///   (datafusion#24958), and the `OFFSET` skips sorted rows instead of the first ones (datafusion#25378).
 /// - `FilterPushdown` binds columns by name, and a join may have two of the same name (datafusion#25259).
+/// - `ProjectionPushdown` moves a projection below a join by merging, whose filter then looks for its columns in their old places.
 /// - `LimitAggregation` drops groups that a window above still counts (datafusion#25066).
 #[derive(Debug)]
-pub(crate) struct PartsApart {
-    rule: Rule,
+pub(super) struct PartsApart {
+    rule: PhysicalRule,
     /// The rules to run on the subplan from a barrier down, as if that were the whole plan.
-    for_part: Vec<Rule>,
+    for_part: Vec<PhysicalRule>,
     is_part: Predicate,
 }
 
 type Predicate = fn(&Arc<dyn ExecutionPlan>) -> bool;
-type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
 impl PartsApart {
-    /// `state` with the rules above wrapped.
-    pub(crate) fn add_to(state: SessionState) -> SessionState {
-        let apart = |rule: &Rule| -> Rule {
-            let (is_part, for_part): (Predicate, Vec<Rule>) = match rule.name() {
-                "EnsureRequirements" => {
-                    let (add, remove) =
-                        (OutputRequirements::new_add_mode(), OutputRequirements::new_remove_mode());
-                    (passes_over_rows, vec![Arc::new(add) as Rule, Arc::clone(rule), Arc::new(remove)])
-                }
-                "FilterPushdown" | "FilterPushdown(Post)" => (has_names_alike, vec![Arc::clone(rule)]),
-                "LimitAggregation" => (is_window, vec![Arc::clone(rule)]),
-                _ => return Arc::clone(rule),
-            };
-            Arc::new(Self { rule: Arc::clone(rule), for_part, is_part })
-        };
-        let rules = state.physical_optimizers().iter().map(apart).collect();
-        SessionStateBuilder::new_from_existing(state).with_physical_optimizer_rules(rules).build()
+    /// `EnsureRequirements`, on each side of an `OFFSET`.
+    pub(super) fn of_offsets(rule: PhysicalRule) -> PhysicalRule {
+        let (add, remove) = (OutputRequirements::new_add_mode(), OutputRequirements::new_remove_mode());
+        let for_part = vec![Arc::new(add) as PhysicalRule, Arc::clone(&rule), Arc::new(remove)];
+        Arc::new(Self { rule, for_part, is_part: passes_over_rows })
+    }
+
+    /// `FilterPushdown`, on each side of a node that has columns of one name.
+    pub(super) fn of_names_alike(rule: PhysicalRule) -> PhysicalRule {
+        Arc::new(Self { for_part: vec![Arc::clone(&rule)], rule, is_part: has_names_alike })
+    }
+
+    /// `ProjectionPushdown`, on each side of a join by merging with a filter.
+    pub(super) fn of_filtered_merges(rule: PhysicalRule) -> PhysicalRule {
+        Arc::new(Self { for_part: vec![Arc::clone(&rule)], rule, is_part: is_filtered_merge })
+    }
+
+    /// `LimitAggregation`, on each side of a window.
+    pub(super) fn of_windows(rule: PhysicalRule) -> PhysicalRule {
+        Arc::new(Self { for_part: vec![Arc::clone(&rule)], rule, is_part: is_window })
     }
 }
 
@@ -105,6 +110,10 @@ fn is_window(node: &Arc<dyn ExecutionPlan>) -> bool {
     node.is::<WindowAggExec>() || node.is::<BoundedWindowAggExec>()
 }
 
+fn is_filtered_merge(node: &Arc<dyn ExecutionPlan>) -> bool {
+    node.downcast_ref::<SortMergeJoinExec>().is_some_and(|join| join.filter().is_some())
+}
+
 /// A leaf that stands for a subplan while a rule runs on the plan above it.
 #[derive(Debug)]
 struct Part(Arc<dyn ExecutionPlan>);
@@ -149,25 +158,5 @@ impl ExecutionPlan for Part {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         self.0.execute(partition, context)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use datafusion::prelude::SessionContext;
-
-    use super::*;
-
-    #[test]
-    fn each_rule_is_there_to_be_kept_apart() {
-        let names = |state: &SessionState| -> Vec<String> {
-            state.physical_optimizers().iter().map(|rule| rule.name().to_owned()).collect()
-        };
-        let state = SessionContext::new().state();
-        let apart = PartsApart::add_to(state.clone());
-        assert_eq!(names(&apart), names(&state));
-        let kept =
-            apart.physical_optimizers().iter().filter(|rule| format!("{rule:?}").starts_with("PartsApart"));
-        assert_eq!(kept.count(), 4);
     }
 }

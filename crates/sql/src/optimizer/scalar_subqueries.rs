@@ -24,7 +24,7 @@ use super::kept_names::map_expressions;
 /// that is one is asked outside of it, of the rows that use it: a key that nobody asks for may be there twice. Of a subquery with
 /// `ORDER BY … LIMIT 1`, it is the first row in that order.
 #[derive(Debug)]
-pub(crate) struct ScalarSubqueries;
+pub(super) struct ScalarSubqueries;
 
 impl AnalyzerRule for ScalarSubqueries {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {

@@ -21,7 +21,7 @@ const COPY: [&str; 2] = ["__left_copy", "__right_copy"];
 /// - The inputs of a `UNION` may have other names than its result. DataFusion forgets that when it drops all inputs but one, and then
 ///   finds no such columns. Here they have the same names.
 #[derive(Debug)]
-pub(crate) struct SetOperations;
+pub(super) struct SetOperations;
 
 impl AnalyzerRule for SetOperations {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {

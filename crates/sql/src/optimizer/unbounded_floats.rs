@@ -18,7 +18,7 @@ use crate::identity::Identity;
 ///
 /// Runs before [`LateMaterialization`](super::late_materialization::LateMaterialization), which changes the scan's kind.
 #[derive(Debug, Default)]
-pub(crate) struct UnboundedFloats;
+pub(super) struct UnboundedFloats;
 
 impl PhysicalOptimizerRule for UnboundedFloats {
     fn optimize(

@@ -9,16 +9,13 @@ use datafusion::common::alias::AliasGenerator;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, Spans};
-use datafusion::execution::SessionState;
-use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::{Expr, LogicalPlan, Subquery};
-use datafusion::optimizer::{AnalyzerRule, Optimizer, OptimizerContext, OptimizerRule};
+use datafusion::optimizer::{AnalyzerRule, Optimizer, OptimizerContext};
 use tracing::debug;
 
 use self::outer_columns::{free_columns, is_lateral};
 use self::places::in_node;
-
-type Rule = Arc<dyn OptimizerRule + Send + Sync>;
+use super::LogicalRule;
 
 /// Correlated subqueries that DataFusion cannot make joins of, or of which it would make something else: below aggregates and windows,
 /// on sides of outer joins, two queries further in.
@@ -26,18 +23,12 @@ type Rule = Arc<dyn OptimizerRule + Send + Sync>;
 /// Each is computed once for all of the rows around it: see [`DependentJoin`]. That takes the rows around it twice. So it is what is
 /// left where DataFusion's own joins fail: a statement is planned with them first.
 #[derive(Debug)]
-pub(crate) struct Unnesting {
-    /// The optimizer's own ones, which tell whether a statement can do without.
-    rules: Vec<Rule>,
+pub(super) struct Unnesting {
+    /// The optimizer's, ours among them, which tell whether a statement can do without.
+    pub(super) rules: Vec<LogicalRule>,
 }
 
 impl Unnesting {
-    /// `state` with this rule as the last that analyzes: it tries the optimizer's rules, which are to be complete.
-    pub(crate) fn add_to(state: SessionState) -> SessionState {
-        let rules = state.optimizers().to_vec();
-        SessionStateBuilder::new_from_existing(state).with_analyzer_rule(Arc::new(Self { rules })).build()
-    }
-
     /// Whether the optimizer makes a plan without subqueries, but for those that are computed once.
     fn is_answered(&self, plan: &LogicalPlan, options: &ConfigOptions) -> Result<bool> {
         let context = OptimizerContext::new_with_config_options(Arc::new(options.clone()));

@@ -1,16 +1,26 @@
 //! Parses SQL, and corrects the places where DataFusion's parser reads something else than SQL means.
 //!
+//! - [`cast_keys`]: keys that differ by a cast only;
 //! - [`chains`]: thousands of operators in a row;
 //! - [`from_first`]: `FROM 'file'` alone;
+//! - [`grouping_tuples`]: tuples among the keys of `GROUP BY`;
+//! - [`materialized`]: `WITH x AS [NOT] MATERIALIZED`;
 //! - [`numbers`]: words directly after a number;
 //! - [`precedence`]: the operands of `IS [NOT] DISTINCT FROM`;
-//! - [`same_names`]: columns of one `SELECT` that DataFusion would call the same.
+//! - [`same_names`]: columns of one `SELECT` that DataFusion would call the same;
+//! - [`scopes`]: the tables that a column's name may be of;
+//! - [`tables_alike`]: tables of one name in several schemas;
 
+mod cast_keys;
 mod chains;
 mod from_first;
+mod grouping_tuples;
+mod materialized;
 mod numbers;
 mod precedence;
-mod same_names;
+pub(crate) mod same_names;
+pub(crate) mod scopes;
+pub(crate) mod tables_alike;
 
 use std::convert::Infallible;
 use std::ops::ControlFlow;
@@ -22,7 +32,10 @@ use datafusion::sql::sqlparser::ast::{Expr, Select, VisitMut, VisitorMut};
 use datafusion::sql::sqlparser::dialect::dialect_from_str;
 use datafusion::sql::sqlparser::tokenizer::{Location, TokenWithSpan, Tokenizer};
 
+use crate::identity::Identity;
 use crate::{Place, Result, Span};
+
+pub(crate) use same_names::normalized;
 
 /// Parses one statement.
 ///
@@ -35,7 +48,7 @@ pub(crate) fn read(sql: &str, state: &SessionState) -> Result<Statement> {
         .and_then(|dialect| Tokenizer::new(dialect.as_ref(), sql).tokenize_with_location().ok())
         .unwrap_or_default();
     chains::check(&tokens)?;
-    let mut statement = state.sql_to_statement(sql, name)?;
+    let mut statement = state.sql_to_statement(&materialized::blank(sql, &tokens), name)?;
     numbers::check(&tokens)?;
     visit(&mut statement, &mut Corrections);
     Ok(statement)
@@ -47,29 +60,41 @@ fn span_of(token: &TokenWithSpan) -> Span {
     Span { place: Place { line, column }, chars: token.token.to_string().chars().count() as u64 }
 }
 
-/// Gives columns of one `SELECT` names of their own, if planning failed because they had the same. False if there is nothing to
-/// change.
+/// Gives columns names of their own, if planning failed because they had the same: those of one `SELECT`, then casts. False if there is
+/// nothing to change.
 pub(crate) fn name_apart(statement: &mut Statement, error: &DataFusionError) -> bool {
-    same_names::Apart::after(error).is_some_and(|mut apart| {
+    let is_apart = same_names::Apart::after(error).is_some_and(|mut apart| {
         visit(statement, &mut apart);
         apart.is_changed
-    })
+    });
+    is_apart || (cast_keys::may_be_cause(error) && name_casts(statement))
+}
+
+/// Names the casts of a statement, if they are not. False if it has none.
+pub(crate) fn name_casts(statement: &mut Statement) -> bool {
+    let mut names = cast_keys::NameCasts::default();
+    if !statement.to_string().contains(Identity::NamedCast.sql_name()) {
+        visit(statement, &mut names);
+    }
+    names.is_changed
 }
 
 /// Visits the SQL of a statement, whichever it is.
-fn visit(statement: &mut Statement, visitor: &mut impl VisitorMut<Break = Infallible>) {
-    let ControlFlow::Continue(()) = match statement {
+pub(crate) fn visit(statement: &mut Statement, visitor: &mut impl VisitorMut<Break = Infallible>) {
+    let ControlFlow::Continue(()) = walk(statement, visitor);
+}
+
+/// Visits the SQL of a statement until the visitor breaks off.
+pub(crate) fn walk<V: VisitorMut>(statement: &mut Statement, visitor: &mut V) -> ControlFlow<V::Break> {
+    match statement {
         Statement::Statement(statement) => statement.visit(visitor),
         Statement::CopyTo(copy) => match &mut copy.source {
             CopyToSource::Query(query) => query.visit(visitor),
             CopyToSource::Relation(_) => ControlFlow::Continue(()),
         },
-        Statement::Explain(explain) => {
-            visit(&mut explain.statement, visitor);
-            ControlFlow::Continue(())
-        }
+        Statement::Explain(explain) => walk(&mut explain.statement, visitor),
         Statement::CreateExternalTable(_) | Statement::Reset(_) => ControlFlow::Continue(()),
-    };
+    }
 }
 
 struct Corrections;
@@ -79,6 +104,7 @@ impl VisitorMut for Corrections {
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Infallible> {
         from_first::complete(select);
+        grouping_tuples::take_apart(&mut select.group_by);
         ControlFlow::Continue(())
     }
 

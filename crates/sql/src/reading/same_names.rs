@@ -149,7 +149,8 @@ fn is_column(item: &SelectItem) -> bool {
     }
 }
 
-fn normalized(name: &Ident) -> String {
+/// A name as DataFusion takes it: in small letters unless it is quoted.
+pub(crate) fn normalized(name: &Ident) -> String {
     if name.quote_style.is_some() { name.value.clone() } else { name.value.to_lowercase() }
 }
 
@@ -159,7 +160,10 @@ impl VisitorMut for WithoutCasts {
     type Break = Infallible;
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Infallible> {
-        if let Expr::Cast { expr: inner, .. } | Expr::Nested(inner) = expr {
+        if let Expr::Cast { expr: inner, .. }
+        | Expr::AtTimeZone { timestamp: inner, .. }
+        | Expr::Nested(inner) = expr
+        {
             *expr = take(inner);
         }
         ControlFlow::Continue(())

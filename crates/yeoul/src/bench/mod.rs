@@ -1,5 +1,8 @@
 //! `yeoul bench` and what belongs to it.
 
+#[cfg(feature = "dfs")]
+mod codec;
+mod json_report;
 #[cfg(feature = "shuffle")]
 mod shuffle;
 #[cfg(feature = "sql")]
@@ -33,6 +36,8 @@ enum Suite {
     TpcDs(TpcArgs),
     #[cfg(feature = "shuffle")]
     Shuffle(shuffle::ShuffleArgs),
+    #[cfg(feature = "dfs")]
+    Codec(codec::CodecArgs),
 }
 
 pub fn run(args: BenchArgs) -> ExitCode {
@@ -43,5 +48,7 @@ pub fn run(args: BenchArgs) -> ExitCode {
         Suite::TpcDs(args) => tpc::compare(args, Tables::TpcDs),
         #[cfg(feature = "shuffle")]
         Suite::Shuffle(args) => shuffle::run(args),
+        #[cfg(feature = "dfs")]
+        Suite::Codec(args) => codec::run(args),
     }
 }

@@ -1,17 +1,16 @@
 //! `yeoul bench shuffle`: one worker and our own client against what the machine does without them.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde_json::json;
-use yeoul_base::{ByteSize, ReportFile, is_in_memory};
-use yeoul_shuffle::measure::{self, Finding, Plan};
-use yeoul_shuffle::{Error, Result};
+use yeoul_base::{ByteSize, Error, Result, is_in_memory};
+use yeoul_bench::findings::{self, Finding};
+use yeoul_bench::shuffle::{self as measure, Plan};
 
-use crate::exit::{Stop, failed, interrupted, print};
+use super::json_report::JsonReport;
+use crate::exit::{Stop, failed, interrupted};
 
 /// Compare the shuffle's worker with plain copies over loopback and to the disk
 #[derive(Debug, Clone, Args)]
@@ -79,9 +78,7 @@ fn run_to_end(args: &ShuffleArgs) -> Result<ExitCode> {
         ..Plan::new(dir.path(), args.rounds.into())
     };
     plan.check_room(&parent)?;
-    let json = args.json.as_deref().filter(|path| *path != Path::new("-"));
-    let open = |path: &Path| ReportFile::open(path).map_err(|error| unwritten(path, error));
-    let json = json.map(open).transpose()?;
+    let json = JsonReport::open(args.json.as_deref())?;
     let measured = runtime.block_on(async {
         tokio::select! {
             findings = measure::run(&plan, |finding| eprintln!("{}", finding.name)) => findings.map(Ok),
@@ -94,27 +91,13 @@ fn run_to_end(args: &ShuffleArgs) -> Result<ExitCode> {
         Ok(findings) => findings,
         Err(asked) => return Ok(interrupted(asked)),
     };
-    let is_table = args.json.is_none() || json.is_some();
-    if let Some(file) = json {
-        let path = file.path().to_owned();
-        file.write(&to_json(&plan, &findings)).map_err(|error| unwritten(&path, error))?;
-    }
-    print(&if is_table { to_table(&findings, &parent, args.rounds) } else { to_json(&plan, &findings) })?;
+    json.give(|| to_table(&findings, &parent, args.rounds), || to_json(&plan, &findings))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn unwritten(path: &Path, error: io::Error) -> Error {
-    let kind = Error::from(io::Error::from(error.kind())).kind();
-    Error::new(kind, format!("cannot write {}: {error}", path.display())).with_source(error)
-}
-
 fn to_json(plan: &Plan, findings: &[Finding]) -> String {
-    let findings: Vec<_> = findings
-        .iter()
-        .map(|finding| json!({"finding": finding, "ratio": finding.ratio(), "met": finding.is_met()}))
-        .collect();
-    let dir = plan.dir.parent();
-    let report = json!({"dir": dir, "rounds": plan.rounds, "findings": findings});
+    let report =
+        json!({"dir": plan.dir.parent(), "rounds": plan.rounds, "findings": findings::to_json(findings)});
     format!("{report:#}")
 }
 
@@ -131,27 +114,5 @@ fn parse_bytes(text: &str) -> Result<ByteSize, String> {
 const BYTES_MIN: u64 = 4 << 20;
 
 fn to_table(findings: &[Finding], dir: &Path, rounds: u16) -> String {
-    let mut table = Table::new();
-    table.load_preset(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_header(["what", "bytes", "ours: median (range)", "peer", "median (range)", "ratio", "bar", ""]);
-    for finding in findings {
-        let peer = finding.peers_text();
-        let ratio = finding.ratio().map(|ratio| format!("{ratio:.2}")).unwrap_or_default();
-        let met = if finding.is_met() { "met" } else { "MISSED" };
-        let bytes = finding.bytes.map(|bytes| ByteSize::from_bytes(bytes).to_string()).unwrap_or_default();
-        table.add_row([
-            finding.name,
-            &bytes,
-            &finding.ours_text(),
-            finding.peer,
-            &peer,
-            &ratio,
-            &finding.bar_text(),
-            met,
-        ]);
-    }
-    if let Some(column) = table.column_mut(5) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    format!("{table}\n{rounds} rounds, the disk is that of {}", dir.display())
+    format!("{}\n{rounds} rounds, the disk is that of {}", findings::to_table(findings), dir.display())
 }

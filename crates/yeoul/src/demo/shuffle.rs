@@ -1,5 +1,5 @@
 use yeoul_base::ByteSize;
-use yeoul_shuffle::demo::{Script, run as shuffle_with_a_kill};
+use yeoul_bench::shuffle::act::{Script, run as shuffle_with_a_kill};
 
 use super::{Failure, Row, Stage};
 

@@ -121,6 +121,7 @@ mod tests {
             excluded: excluded.iter().cloned().collect(),
             driver: String::new(),
             tagged: false,
+            connection: 0,
         };
         state.request_slots(NOW, 7, request).reply
     }

@@ -2,14 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::super::record::{PROPERTIES_MAX, RUNS_REMOVED_MAX, Record, User};
+use super::super::record::{RUNS_REMOVED_MAX, Record, User};
 use super::super::shuffle_run::ShuffleRun;
 use super::{Application, Decision, Link, Now, Silent, Standing, State, Worker};
 use crate::ids::{ApplicationId, ShuffleId, ShuffleKey, WorkerId};
 use crate::stored_name::NotStorable;
-
-/// The longest key, and the longest value, of a property that is kept, in bytes.
-const PROPERTY_BYTES_MAX: usize = 4096;
 
 /// The content of an application's heartbeat.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,40 +70,6 @@ impl State {
         }
         health.unknown = pulse.workers.into_iter().filter(|worker| self.known_as(worker).is_none()).collect();
         decision.reply = Some(health);
-        decision
-    }
-
-    /// An application registers.
-    pub fn register_application(
-        &mut self,
-        now: Now,
-        application: &ApplicationId,
-        user: User,
-        mut properties: Vec<(String, String)>,
-    ) -> Decision<Result<(), Refusal>> {
-        let mut decision = Decision::of(Ok(()));
-        let fits = |text: &String| text.len() <= PROPERTY_BYTES_MAX;
-        properties.retain(|(key, value)| fits(key) && fits(value));
-        properties.truncate(PROPERTIES_MAX);
-        let heard = self.listened_by(now);
-        match self.applications.get_mut(application) {
-            Some(held) => {
-                held.heard = heard;
-                held.heartbeat_unix_ms = now.unix_ms;
-                if held.user == user && held.properties == properties {
-                    return decision;
-                }
-            }
-            None => {
-                decision.reply = self.check_new(application);
-                if decision.reply.is_err() {
-                    return decision;
-                }
-            }
-        }
-        let application = application.clone();
-        let record = Record::ApplicationRegistered { application, user, properties, at_unix_ms: now.unix_ms };
-        self.commit(now, &mut decision, record);
         decision
     }
 
@@ -210,6 +173,7 @@ impl State {
                 application: application.clone(),
                 user: User::default(),
                 properties: Vec::new(),
+                lives: Vec::new(),
                 at_unix_ms: now.unix_ms,
             };
             self.commit(now, decision, record);
@@ -222,7 +186,7 @@ impl State {
     }
 
     /// Whether an unknown application may become known.
-    fn check_new(&self, application: &ApplicationId) -> Result<(), Refusal> {
+    pub(super) fn check_new(&self, application: &ApplicationId) -> Result<(), Refusal> {
         application.check_storable()?;
         if self.applications.len() < self.limits.applications_max { Ok(()) } else { Err(Refusal::Full) }
     }
@@ -237,9 +201,9 @@ impl State {
     ) {
         let held = &self.applications[application];
         if held.user == User::default() && user != held.user {
-            let (properties, at_unix_ms) = (held.properties.clone(), held.registered_unix_ms);
-            let application = application.clone();
-            let record = Record::ApplicationRegistered { application, user, properties, at_unix_ms };
+            let (properties, lives) = (held.properties.clone(), held.lives.clone());
+            let (application, at_unix_ms) = (application.clone(), held.registered_unix_ms);
+            let record = Record::ApplicationRegistered { application, user, properties, lives, at_unix_ms };
             self.commit(now, decision, record);
         }
     }
@@ -311,7 +275,7 @@ mod tests {
         Logged, NEWEST, at, delete, deletions_of, grant, holding, id, pulse, registration, request,
         restarted, run, state_of,
     };
-    use super::super::{Limits, NAMED_MAX, SlotRefusal, SlotRequest};
+    use super::super::{ApplicationRegistration, Limits, NAMED_MAX, SlotRefusal, SlotRequest};
     use super::*;
     use crate::report::{HeldShuffle, Registration, Report};
 
@@ -344,7 +308,12 @@ mod tests {
         assert_eq!(state.applications()[&app].heartbeat_unix_ms, now.unix_ms, "it was heard");
         assert_eq!([user("a"), User::default(), user("b")].map(|user| ask(&mut state, user)), [1, 0, 0]);
         let properties = vec![("key".to_owned(), "value".to_owned())];
-        assert!(state.register_application(now, &app, user("a"), properties.clone()).reply.is_ok());
+        let registered = ApplicationRegistration {
+            user: user("a"),
+            properties: properties.clone(),
+            ..ApplicationRegistration::of(app.clone())
+        };
+        assert!(state.register_application(now, registered).reply.is_ok());
         assert_eq!(restarted(&state, now).applications()[&app].properties, properties);
         assert_eq!(state.applications()[&app].user, user("a"));
     }
@@ -598,8 +567,9 @@ mod tests {
             let granted = state.request_slots(at(0), 5, asked).reply;
             assert_eq!(granted.map(drop), expected.map_err(SlotRefusal::from));
             assert_eq!(state.revise_shuffles(at(0), &application, &[ShuffleId(1)]).reply, expected);
-            let registered = state.register_application(at(0), &application, User::default(), vec![]);
-            assert_eq!(registered.reply, expected);
+            let registered = ApplicationRegistration::of(application.clone());
+            let registered = state.register_application(at(0), registered);
+            assert_eq!(registered.reply.map(drop), expected);
             let pulse = ApplicationPulse { application: application.clone(), workers: vec![] };
             assert_eq!(state.application_heartbeat(at(0), pulse).reply.is_some(), taken);
             assert_eq!(state.applications().contains_key(&application), taken);

@@ -17,8 +17,9 @@ impl State {
     /// changes nothing.
     pub fn apply(&mut self, now: Now, record: &Record) {
         match record {
-            Record::ApplicationRegistered { application, user, properties, at_unix_ms } => {
+            Record::ApplicationRegistered { application, user, properties, lives, at_unix_ms } => {
                 self.application_registered(now, application, user, properties, *at_unix_ms);
+                self.applications.get_mut(application).expect("registered above").lives.clone_from(lives);
             }
             Record::ApplicationRemoved { application, silent, .. } => {
                 self.application_removed(now, application, *silent);
@@ -77,6 +78,7 @@ impl State {
         let entry = self.applications.entry(application.clone()).or_insert_with(|| Application {
             user: user.clone(),
             properties: Vec::new(),
+            lives: Vec::new(),
             registered_unix_ms: at_unix_ms,
             heartbeat_unix_ms: 0,
             shuffles: BTreeMap::new(),
@@ -108,7 +110,13 @@ impl State {
         self.tombstones.unbury(shuffle);
         application.shuffles.entry(shuffle.shuffle).or_insert_with(|| {
             self.shuffle_count += 1;
-            Shuffle { registered_unix_ms: at_unix_ms, driver: None, workers: None, is_again }
+            Shuffle {
+                registered_unix_ms: at_unix_ms,
+                driver: None,
+                connection: None,
+                workers: None,
+                is_again,
+            }
         });
     }
 
@@ -176,6 +184,7 @@ impl State {
                 application: application.clone(),
                 user: held.user.clone(),
                 properties: held.properties.clone(),
+                lives: held.lives.clone(),
                 at_unix_ms: held.registered_unix_ms,
             });
             for (id, shuffle) in &held.shuffles {

@@ -22,6 +22,7 @@ mod by_hand;
 mod durable;
 mod graves;
 mod listening;
+mod lives;
 mod orders;
 mod removed;
 mod runs;
@@ -40,13 +41,14 @@ use serde::Serialize;
 
 use self::orders::Orders;
 use self::tombstones::Tombstones;
-use super::record::{Record, User};
+use super::record::{LifeId, Record, User};
 use super::slots::SlotPolicy;
 use crate::ids::{ApplicationId, ShuffleId, ShuffleKey, WorkerId};
 use crate::report::Report;
 
 pub use self::applications::{ApplicationHealth, ApplicationPulse, Refusal};
 pub use self::listening::Silent;
+pub use self::lives::ApplicationRegistration;
 pub use self::orders::OrderBatch;
 pub use self::shuffles::{SlotGrant, SlotRefusal, SlotRequest};
 pub use self::standing::Standing;
@@ -141,6 +143,8 @@ pub struct Application {
     pub user: User,
     /// What it tells about itself.
     pub properties: Vec<(String, String)>,
+    /// Its last lives, the newest last.
+    lives: Vec<LifeId>,
     /// When it was first seen, in milliseconds since 1970.
     pub registered_unix_ms: u64,
     /// When it was last heard, in milliseconds since 1970; 0 if not since this master started.
@@ -162,6 +166,8 @@ pub struct Shuffle {
     pub registered_unix_ms: u64,
     /// The host of the driver that asked for it; unknown after a restart of the master.
     pub driver: Option<String>,
+    /// The connection to this process on which it was registered; those of this process only.
+    connection: Option<u64>,
     /// Workers that were listed in its slot replies; `None` if the master has restarted since it was registered.
     workers: Option<BTreeSet<WorkerId>>,
     /// An earlier shuffle had its number: what a worker reports under it may belong to that one.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::ids::ShuffleKey;
+use crate::ids::{ApplicationId, ShuffleKey};
 use crate::report::Command;
 
 /// The orders of a worker after the sequence number that it has confirmed.
@@ -65,6 +65,12 @@ impl Orders {
     /// Whether the worker may still have to delete a shuffle.
     pub(super) fn deletes(&self, shuffle: &ShuffleKey) -> bool {
         self.waiting.contains_key(shuffle)
+    }
+
+    /// Whether the worker may still have to delete a shuffle of an application.
+    pub(super) fn deletes_of(&self, application: &ApplicationId) -> bool {
+        let [first, last] = [i32::MIN, i32::MAX].map(|number| ShuffleKey::new(application.clone(), number));
+        self.waiting.range(first..=last).next().is_some()
     }
 
     /// Whether a deletion was dropped that the worker may still be about to carry out.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::by_hand::ListFull;
 use super::{
-    ApplicationHealth, ApplicationPulse, Decision, Limits, Now, Refusal, Silent, SlotGrant, SlotRefusal,
-    SlotRequest, State, Unregistered,
+    ApplicationHealth, ApplicationPulse, ApplicationRegistration, Decision, Limits, Now, Refusal, Silent,
+    SlotGrant, SlotRefusal, SlotRequest, State, Unregistered,
 };
 use crate::ids::{ApplicationId, PartitionId, ShuffleId, ShuffleKey, WorkerId};
 use crate::master::record::{Record, User};
@@ -55,9 +55,7 @@ macro_rules! decisions {
 
 decisions! {
     application_heartbeat(pulse: ApplicationPulse) -> Option<ApplicationHealth>;
-    register_application(
-        application: &ApplicationId, user: User, properties: Vec<(String, String)>
-    ) -> Result<(), Refusal>;
+    register_application(registration: ApplicationRegistration) -> Result<usize, Refusal>;
     remove_application(application: &ApplicationId) -> ();
     unregister_shuffles(application: &ApplicationId, shuffles: &[ShuffleId]) -> ();
     revise_shuffles(application: &ApplicationId, shuffles: &[ShuffleId]) -> Result<(), Refusal>;
@@ -77,6 +75,13 @@ decisions! {
 
 /// The number of a connection that is newer than any other.
 pub const NEWEST: u64 = u64::MAX;
+
+impl ApplicationRegistration {
+    /// Of an application that says nothing more.
+    pub fn of(application: ApplicationId) -> Self {
+        Self { application, user: User::default(), properties: Vec::new(), life: None, connection: 0 }
+    }
+}
 
 /// Each worker has its own host.
 pub fn id(number: u16) -> WorkerId {
@@ -163,6 +168,7 @@ pub fn request(excluded: BTreeSet<WorkerId>) -> SlotRequest {
         excluded,
         driver: String::new(),
         tagged: false,
+        connection: 0,
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::super::record::{Record, User};
 use super::super::slots::{Candidate, Demand, allocate};
-use super::{Decision, Now, Refusal, Shuffle, Standing, State, Worker};
+use super::{Decision, Link, Now, Refusal, Shuffle, Standing, State, Worker};
 use crate::ids::{ApplicationId, PartitionId, ShuffleId, ShuffleKey, WorkerId};
 
 /// A request for partition locations. A client may ask repeatedly for the same shuffle and even the same partitions (as
@@ -31,6 +31,8 @@ pub struct SlotRequest {
     pub driver: String,
     /// Whether the workers are to have tags (`celeborn.tags.tagsExpr` of a client from 0.6 on).
     pub tagged: bool,
+    /// The connection on which it was sent.
+    pub connection: u64,
 }
 
 /// Granted locations.
@@ -95,7 +97,8 @@ impl State {
             let record = Record::ShuffleRegistered { shuffle: shuffle.clone(), at_unix_ms: now.unix_ms };
             self.commit(now, &mut decision, record);
             // Registered by this process, so from here on the list of its workers is complete.
-            self.shuffle_mut(&shuffle).workers = Some(BTreeSet::new());
+            let registered = self.shuffle_mut(&shuffle);
+            (registered.workers, registered.connection) = (Some(BTreeSet::new()), Some(request.connection));
         }
         let key = ShuffleKey { application: request.application, shuffle: request.shuffle };
         let shuffle = self.shuffle_mut(&key);
@@ -140,22 +143,35 @@ impl State {
     fn usable(&self, request: &SlotRequest) -> Vec<Choice<'_>> {
         let excluded: BTreeSet<&WorkerId> =
             request.excluded.iter().filter_map(|named| self.known_as(named)).collect();
+        let has_earlier = self.earlier(request);
+        let choice = |(worker, held)| Choice { worker, held, standing: self.standing_of(worker, held) };
+        let usable = |choice: &Choice<'_>| {
+            let is_wanted = choice.standing.may_serve() && !excluded.contains(choice.worker);
+            is_wanted && !has_earlier(choice.worker, choice.held)
+        };
+        self.workers.iter().map(choice).filter(usable).collect()
+    }
+
+    /// Whether a worker may still have an earlier shuffle of the number that is asked for: its batches would be taken for
+    /// this shuffle's.
+    fn earlier(&self, request: &SlotRequest) -> impl Fn(&WorkerId, &Worker) -> bool {
         let shuffle = ShuffleKey { application: request.application.clone(), shuffle: request.shuffle };
-        // If an earlier shuffle of this number has not been deleted there yet, its batches would be taken for this
-        // shuffle's.
         let application = self.applications.get(&request.application);
         let known = application.and_then(|application| application.shuffles.get(&request.shuffle));
         let is_over = self.tombstones.has_shuffle(&shuffle);
-        let has_earlier = |Choice { worker, held, .. }: &Choice<'_>| {
+        move |worker, held| {
             let may_be_earlier = known.map_or(is_over, |known| known.is_earlier_on(worker) != Some(false));
             let may_have_it = held.may_hold(&shuffle) || held.orders.has_dropped();
             held.orders.deletes(&shuffle) || (may_be_earlier && may_have_it)
-        };
-        let choice = |(worker, held)| Choice { worker, held, standing: self.standing_of(worker, held) };
-        let usable = |choice: &Choice<'_>| {
-            choice.standing.may_serve() && !excluded.contains(choice.worker) && !has_earlier(choice)
-        };
-        self.workers.iter().map(choice).filter(usable).collect()
+        }
+    }
+
+    /// Whether a worker that can be reached has yet to delete an earlier shuffle of the number that is asked for: it may be
+    /// granted in a moment.
+    pub fn awaits_deletion(&self, request: &SlotRequest) -> bool {
+        let has_earlier = self.earlier(request);
+        let is_up = |held: &Worker| matches!(held.link, Link::Up(_));
+        self.workers.iter().any(|(worker, held)| is_up(held) && has_earlier(worker, held))
     }
 
     /// Deals the partitions to the choices of the tier; the others become spares.

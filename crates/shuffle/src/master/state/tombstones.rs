@@ -128,11 +128,12 @@ impl Tombstones {
         shuffles.into_iter().flat_map(|(application, shuffles)| {
             // Only known applications and shuffles can be let go.
             let (application, at_unix_ms) = (application.clone(), 0);
-            let (user, properties) = (User::default(), Vec::new());
+            let (user, properties, lives) = (User::default(), Vec::new(), Vec::new());
             let first = Record::ApplicationRegistered {
                 application: application.clone(),
                 user,
                 properties,
+                lives,
                 at_unix_ms,
             };
             let registered =

@@ -15,13 +15,13 @@ use bytes::Bytes;
 use super::directory::Directory;
 use super::record::{RunRow, Seal};
 use super::segment::{RunToWrite, Segment, WrittenRun};
-use crate::ids::FileName;
+use crate::ids::{ApplicationId, FileName, Mode};
 use crate::wire::batch::{BatchHeader, ByteOrder};
 use crate::worker::index::Index;
-use crate::worker::memory::{Charge, Memory};
+use crate::worker::memory::{Charge, Memory, Party};
 
-/// Index memory of a batch, with the vector's slack: an entry, and a checksum if it is on disk.
-const ENTRY_BYTES: u64 = 56;
+/// The checksum of a batch on disk.
+const CHECKSUM_BYTES: u64 = 4;
 /// Memory of a run besides its checksums: the run, with the vector's slack or in a box, and the allocation of the checksums.
 const RUN_BYTES: u64 = 64;
 /// Extra memory of a batch while it is being spilled: its row, a second handle, its checksum.
@@ -99,6 +99,8 @@ pub struct LocationCopy {
     /// Whether the seal is on disk.
     seal_written: bool,
     overhead: Charge,
+    /// How much of that is for the index.
+    indexed: u64,
     /// How many handles are charged: the queue keeps room for them until it is shrunk.
     handles: u64,
     repeated: Option<Arc<[u32]>>,
@@ -108,7 +110,11 @@ pub struct LocationCopy {
 
 impl LocationCopy {
     /// A copy without batches.
-    pub fn new(file: FileName, life: u64, memory: &Memory) -> Self {
+    pub fn new(file: FileName, life: u64, application: &ApplicationId, memory: &Memory) -> Self {
+        let party = match file.mode {
+            Mode::Primary => Party::pushes(application),
+            Mode::Replica => Party::copies(application),
+        };
         Self {
             file,
             life,
@@ -118,7 +124,8 @@ impl LocationCopy {
             resident: 0,
             spilling: false,
             seal_written: false,
-            overhead: memory.charge_fixed(0),
+            overhead: memory.charge_fixed_of(&party, 0),
+            indexed: 0,
             handles: 0,
             repeated: None,
             suspects: BTreeSet::new(),
@@ -126,15 +133,21 @@ impl LocationCopy {
     }
 
     /// A copy that was on disk when the worker started. The runs are in the order of their batches.
-    pub fn recovered(file: FileName, life: u64, runs: Vec<FoundRun>, memory: &Memory) -> Self {
-        let mut copy = Self::new(file, life, memory);
+    pub fn recovered(
+        file: FileName,
+        life: u64,
+        runs: Vec<FoundRun>,
+        application: &ApplicationId,
+        memory: &Memory,
+    ) -> Self {
+        let mut copy = Self::new(file, life, application, memory);
         copy.seal_written = true;
         for FoundRun { segment, at, rows } in runs {
-            let first = copy.index.entries().len() as u32;
+            let first = copy.index.len();
             for row in &rows {
                 copy.index.push(row.map, row.attempt, row.batch, row.len);
             }
-            copy.overhead.grow(ENTRY_BYTES * rows.len() as u64 + RUN_BYTES);
+            copy.overhead.grow(CHECKSUM_BYTES * rows.len() as u64 + RUN_BYTES);
             copy.runs.push(Run {
                 first,
                 segment,
@@ -142,7 +155,38 @@ impl LocationCopy {
                 checksums: rows.iter().map(|row| row.checksum).collect(),
             });
         }
+        copy.complete();
         copy
+    }
+
+    /// No batch will come any more: gives back the room for them.
+    pub fn complete(&mut self) {
+        self.index.shrink();
+        self.charge_index();
+    }
+
+    /// Charges what the index has allocated.
+    fn charge_index(&mut self) {
+        let allocated = self.index.allocated();
+        if allocated >= self.indexed {
+            self.overhead.grow(allocated - self.indexed);
+        } else {
+            drop(self.overhead.split(self.indexed - allocated));
+        }
+        self.indexed = allocated;
+        self.check();
+    }
+
+    /// Asserts that the ledger of this copy adds up.
+    fn check(&self) {
+        let on_disk = self.index.len() as usize - self.held.len();
+        let in_runs: usize = self.runs.iter().map(|run| run.checksums.len()).sum();
+        assert_eq!(on_disk, in_runs, "{}: batches that are neither held nor in a run", self.file);
+        assert!(
+            self.overhead.bytes() >= self.indexed + HANDLE_BYTES * self.handles,
+            "{}: uncharged",
+            self.file
+        );
     }
 
     /// The location, and which of its copies this is.
@@ -210,7 +254,7 @@ impl LocationCopy {
         checksum: u32,
     ) -> u32 {
         let first = self.push(header, len);
-        self.overhead.grow(RUN_BYTES);
+        self.overhead.grow(RUN_BYTES + CHECKSUM_BYTES);
         self.held.push_back(Held::Disk(Box::new(Run {
             first,
             segment,
@@ -221,13 +265,17 @@ impl LocationCopy {
     }
 
     fn push(&mut self, header: &BatchHeader, len: u32) -> u32 {
-        self.overhead.grow(ENTRY_BYTES + HANDLE_BYTES);
         self.handles += 1;
-        self.index.push(header.map, header.attempt, header.batch, len)
+        let (number, allocated) =
+            (self.index.push(header.map, header.attempt, header.batch, len), self.index.allocated());
+        assert!(allocated >= self.indexed, "an index that grows gives nothing back");
+        self.overhead.grow(HANDLE_BYTES + allocated - self.indexed);
+        self.indexed = allocated;
+        number
     }
 
     fn held_from(&self) -> u32 {
-        (self.index.entries().len() - self.held.len()) as u32
+        self.index.len() - self.held.len() as u32
     }
 
     /// Where a batch is.
@@ -239,8 +287,7 @@ impl LocationCopy {
             },
             None => &self.runs[self.runs.partition_point(|run| run.first <= entry) - 1],
         };
-        let entries = self.index.entries();
-        let at = run.at + (entries[entry as usize].offset - entries[run.first as usize].offset);
+        let at = run.at + (self.index.offset(entry) - self.index.offset(run.first));
         let checksum = run.checksums[(entry - run.first) as usize];
         Place::Disk { segment: Arc::clone(&run.segment), at, checksum }
     }
@@ -255,7 +302,7 @@ impl LocationCopy {
         self.absorb_disk_prefix();
         let first = self.held_from();
         let (mut rows, mut bytes) = (Vec::new(), 0);
-        for (held, entry) in self.held.iter().zip(&self.index.entries()[first as usize..]) {
+        for (held, entry) in self.held.iter().zip(self.index.entries_from(first)) {
             let Held::Memory(batch) = held else { break };
             if bytes >= bytes_max {
                 break;
@@ -293,11 +340,13 @@ impl LocationCopy {
         }
         for held in self.held.drain(..written.checksums.len()) {
             if let Held::Memory(batch) = held {
-                self.resident -= batch.len() as u64;
+                let len = batch.len() as u64;
+                assert!(len <= self.resident, "{}: more leaves memory than was there", self.file);
+                self.resident -= len;
             }
         }
         let WrittenRun { at, checksums } = written;
-        self.overhead.grow(RUN_BYTES);
+        self.overhead.grow(RUN_BYTES + CHECKSUM_BYTES * checksums.len() as u64);
         self.runs.push(Run { first, segment: Arc::clone(segment), at, checksums });
         self.absorb_disk_prefix();
         // While new batches arrive the queue is never empty, so it has to be shrunk here.
@@ -305,6 +354,7 @@ impl LocationCopy {
         let handles = self.handles.min(self.held.capacity() as u64);
         drop(self.overhead.split(HANDLE_BYTES * (self.handles - handles)));
         self.handles = handles;
+        self.check();
         self.spilling = false;
         true
     }
@@ -326,13 +376,18 @@ impl LocationCopy {
 
     /// The seal for that; `order` is the byte order of the shuffle's batch headers.
     pub fn seal(&self, order: Option<ByteOrder>, replicated: bool) -> Seal {
-        let count = self.index.entries().len() as u32;
+        let count = self.index.len();
         Seal { file: self.file, life: self.life, count, bytes: self.index.bytes(), order, replicated }
     }
 
     /// Notes that the seal is on disk.
     pub fn sealed_on_disk(&mut self) {
         self.seal_written = true;
+    }
+
+    /// Whether the seal is on disk.
+    pub fn is_sealed_on_disk(&self) -> bool {
+        self.seal_written
     }
 
     /// The segments that hold batches of this location.

@@ -1,4 +1,5 @@
-//! Brings everything committed to disk before a worker that will come back exits. No disk may keep it from exiting.
+//! Brings what is here to disk: all of it before a worker that will come back exits, or what is committed before a commit
+//! is answered. No disk may keep the worker from either.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use tokio::time::{Instant, timeout};
 use super::Store;
 use super::directory::{Directory, Health, JOB_BYTES, STEP_MAX};
 use super::shuffle::Shuffle;
-use super::spill::{Write, plan_of};
+use super::spill::{Extent, Write, plan_of};
 
 /// How often to check whether a job of the spiller has ended.
 const JOB_POLL: Duration = Duration::from_millis(5);
@@ -20,7 +21,7 @@ const OPEN_POLL: Duration = Duration::from_millis(50);
 const JOB_LATE_MAX: Duration = Duration::from_secs(1);
 
 impl Store {
-    /// Brings every batch of committed locations to disk, with seals, and syncs, before a worker that will come back exits.
+    /// Brings every batch to disk, with seals, and syncs, before a worker that will come back exits.
     /// Returns the shuffles for which that failed.
     pub async fn flush(self: &Arc<Self>) -> Vec<Arc<Shuffle>> {
         self.flush_in_steps(STEP_MAX).await
@@ -36,7 +37,7 @@ impl Store {
             |shuffle: &Arc<Shuffle>| shuffle.lock().segments.iter().any(|segment| segment.is_writable());
         let (open, others): (Vec<_>, Vec<_>) = self.all().into_iter().partition(has_file);
         for shuffle in open.into_iter().chain(others) {
-            let written = self.write_out(&shuffle, step_max, &mut patience).await;
+            let written = self.write_out(&shuffle, Extent::All, step_max, &mut patience).await;
             shuffles.push((shuffle, written));
         }
         // What is written survives the process, what is synced the machine (if syncing a file also syncs its name, as in
@@ -50,16 +51,25 @@ impl Store {
         failed
     }
 
+    /// Brings every batch of a shuffle's committed locations to disk, with seals, and syncs. Returns whether all of it is
+    /// there: then it survives a power failure.
+    pub async fn make_durable(self: &Arc<Self>, shuffle: &Arc<Shuffle>) -> bool {
+        let mut patience = STEP_MAX;
+        let written = self.write_out(shuffle, Extent::Committed, STEP_MAX, &mut patience).await;
+        sync(shuffle, STEP_MAX).await && written
+    }
+
     /// Writes a shuffle's batches and seals; false if some could not be written. `patience` is how long to wait for file
     /// descriptors.
     async fn write_out(
         self: &Arc<Self>,
         shuffle: &Arc<Shuffle>,
+        extent: Extent,
         step_max: Duration,
         patience: &mut Duration,
     ) -> bool {
         loop {
-            let Some(job) = plan_of(Arc::clone(shuffle), JOB_BYTES) else {
+            let Some(job) = plan_of(Arc::clone(shuffle), JOB_BYTES, extent) else {
                 if self.jobs_end(shuffle, step_max).await {
                     continue; // the batches that they could not write are in memory again
                 }
@@ -84,7 +94,7 @@ impl Store {
         }
         let finished = self.large_batches_end(shuffle, step_max).await;
         // Locations that are completely on disk come back, whatever happened to the others.
-        shuffle.lock().stopping = true;
+        shuffle.lock().is_durable = true;
         if shuffle.lock().wants_seals() {
             while !self.write_seals(shuffle, step_max).await {
                 if !self.may_open_files_soon(Directory::takes_seals, patience).await {
@@ -92,7 +102,13 @@ impl Store {
                 }
             }
         }
-        finished && shuffle.resident() == 0
+        match extent {
+            Extent::All => finished && shuffle.resident() == 0,
+            Extent::Committed => {
+                let contents = shuffle.lock();
+                !contents.gone && !contents.wants_seals() && contents.is_wholly_written()
+            }
+        }
     }
 
     /// Waits a moment, if any patience is left and some directory only lacks file descriptors. Returns whether it did.

@@ -5,7 +5,7 @@
 //! - [`record`]: the layout of a segment file; [`segment`]: writes and reads one; [`target`]: chooses the one to write to;
 //!   [`directory`]: the disks.
 //! - [`spill`]: moves batches from memory to disk; [`seal`]: makes them readable after a restart; [`flush`]: does both
-//!   before a worker stops; [`read`]: reads from memory and disk; [`recovery`]: what a restarted worker finds.
+//!   before a worker stops, or before a commit is answered; [`read`]: reads from memory and disk; [`recovery`]: what a restarted worker finds.
 
 pub(crate) mod copy;
 pub(crate) mod delete;
@@ -36,7 +36,7 @@ use recovery::Unseen;
 use shuffle::{Contents, Numbers, Shuffle};
 
 use super::buffers::Buffers;
-use super::memory::{Level, Memory};
+use super::memory::{Level, Memory, Party};
 use super::state::Pressure;
 use crate::error::{Kind, Result};
 use crate::ids::ShuffleKey;
@@ -251,12 +251,16 @@ impl Store {
         self.shuffles().values().cloned().collect()
     }
 
-    /// The pressure on this worker at `level`, for decisions about memory.
-    pub fn pressure(&self, leaving: bool, level: Level) -> Pressure {
+    /// The pressure on this worker at `level`, for decisions about memory: a party's, or of all.
+    pub fn pressure(&self, leaving: bool, level: Level, party: Option<&Party>) -> Pressure {
         let has_room =
             |directory: &Arc<Directory>| directory.health() == Health::Healthy && !directory.lacks_files();
         let room = || self.directories.iter().any(has_room);
-        let exhausted = level >= Level::Tight && (!room() || self.memory.is_mostly_fixed());
+        let is_fixed = || match party {
+            Some(party) => self.memory.has_its_part_of_fixed(party),
+            None => self.memory.is_mostly_fixed(),
+        };
+        let exhausted = level >= Level::Tight && (!room() || is_fixed());
         Pressure { leaving, memory_tight: level >= Level::Tight, exhausted }
     }
 

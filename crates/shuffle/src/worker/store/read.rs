@@ -114,7 +114,7 @@ impl Contents {
             earlier.iter().filter_map(|slot| self.copies.get(slot)).flat_map(|copy| copy.index().entries());
         let seen: HashSet<_> = batches.map(|entry| (entry.map, entry.attempt, entry.batch)).collect();
         let Some(copy) = self.copies.get(&slot).filter(|_| !seen.is_empty()) else { return own };
-        let elsewhere = copy.index().entries().iter().enumerate().filter_map(|(number, entry)| {
+        let elsewhere = copy.index().entries().enumerate().filter_map(|(number, entry)| {
             seen.contains(&(entry.map, entry.attempt, entry.batch)).then_some(number as u32)
         });
         let mut all: Vec<u32> = own.iter().copied().chain(elsewhere).collect();
@@ -163,7 +163,7 @@ impl Stream {
         let Some(copy) = copy else { return Vec::new() };
         let entries = (chunk.first..chunk.end).map(|position| self.selection.entry(position));
         let suspects = entries.filter(|entry| copy.suspects().contains(entry));
-        suspects.map(|entry| (copy.place(entry), copy.index().entries()[entry as usize].len.into())).collect()
+        suspects.map(|entry| (copy.place(entry), copy.index().entry(entry).len.into())).collect()
     }
 
     /// The shuffle that the batches belong to.
@@ -417,7 +417,7 @@ impl ChunkReader {
         let mut directory = None;
         while self.position < self.end && (batches.is_empty() || bytes < PIECE_BYTES) {
             let entry = self.stream.selection.entry(self.position);
-            let len = u64::from(copy.index().entries()[entry as usize].len);
+            let len = u64::from(copy.index().entry(entry).len);
             if len > whole_bytes_max && !batches.is_empty() {
                 break;
             }
@@ -445,7 +445,7 @@ impl ChunkReader {
         let (mut runs, mut bytes): (Vec<Run>, u64) = (Vec::new(), 0);
         for position in self.position..self.end {
             let entry = self.stream.selection.entry(position);
-            let len = u64::from(copy.index().entries()[entry as usize].len);
+            let len = u64::from(copy.index().entry(entry).len);
             match (copy.place(entry), runs.last_mut()) {
                 (Place::Disk { segment, at, .. }, Some(run)) if run.continues(&segment, at) => run.len += len,
                 (Place::Disk { segment, at, .. }, _) if Arc::ptr_eq(segment.directory(), directory) => {

@@ -11,7 +11,8 @@
 //! 12      4          epoch
 //! 16      4          first: number of the run's first batch within the location (0 for other kinds)
 //! 20      4          count: batches of the run; batches of the whole location for a seal; maps for winners
-//! 24      8          bytes of the run's batches; of the whole location for a seal; 0 for winners
+//! 24      8          bytes of the run's batches; of the whole location for a seal; for winners the number of the driver whose
+//!                    shuffle it is, 0 if that is not known
 //! 32      8          life: distinguishes a location from an earlier one of the same name; for winners the birth of the
 //!                    shuffle, which distinguishes it from an earlier one of its number: its locations have later lives
 //! 40      4          CRC-32 of the table
@@ -29,7 +30,7 @@ use std::io;
 
 use bytes::{Buf, BufMut};
 
-use crate::ids::{AttemptId, BatchId, FileName, LocationId, MapId, Mode};
+use crate::ids::{AttemptId, BatchId, DriverId, FileName, LocationId, MapId, Mode};
 use crate::wire::batch::ByteOrder;
 
 /// Bytes of a record before its table.
@@ -69,7 +70,7 @@ pub struct RecordHead {
     pub first: u32,
     /// Rows of the table, or the number of batches in a seal's location.
     pub count: u32,
-    /// Bytes of the batches that follow the table, or of a seal's location.
+    /// Bytes of the batches that follow the table, or of a seal's location; for winners the number of the driver.
     pub bytes: u64,
     /// Distinguishes locations that had this name one after the other, in the order of their creation; for winners the birth
     /// of the shuffle.
@@ -247,6 +248,8 @@ pub enum Record {
         birth: u64,
         /// The attempt of each map.
         attempts: Vec<AttemptId>,
+        /// The driver whose shuffle it is, if it was known.
+        driver: Option<DriverId>,
     },
 }
 
@@ -277,7 +280,8 @@ pub fn read(
         }
         RecordKind::Seal => Record::Seal(Seal { file, life, count, bytes, order, replicated }),
         RecordKind::Winners => {
-            Record::Winners { birth: life, attempts: decode_winners(&head, &table).map_err(damaged)? }
+            let attempts = decode_winners(&head, &table).map_err(damaged)?;
+            Record::Winners { birth: life, attempts, driver: DriverId::from_number(bytes) }
         }
     };
     Ok((record, end))
@@ -308,7 +312,7 @@ pub fn encode_seal(seal: &Seal, dst: &mut Vec<u8>) {
 }
 
 /// Appends the winners of the shuffle with this birth.
-pub fn encode_winners(birth: u64, attempts: &[AttemptId], dst: &mut Vec<u8>) {
+pub fn encode_winners(birth: u64, attempts: &[AttemptId], driver: Option<DriverId>, dst: &mut Vec<u8>) {
     let table: Vec<u8> = attempts.iter().flat_map(|attempt| attempt.0.to_be_bytes()).collect();
     RecordHead {
         kind: RecordKind::Winners,
@@ -317,7 +321,7 @@ pub fn encode_winners(birth: u64, attempts: &[AttemptId], dst: &mut Vec<u8>) {
         replicated: false,
         first: 0,
         count: attempts.len() as u32,
-        bytes: 0,
+        bytes: driver.map_or(0, DriverId::number),
         life: birth,
         table_checksum: crc32fast::hash(&table),
     }
@@ -379,9 +383,10 @@ mod tests {
             encode_run(file, life, first, &rows, &mut bytes);
             let at = bytes.len() as u64;
             bytes.extend(rows.iter().flat_map(|row| (0..row.len).map(|at| at as u8)));
-            encode_winners(life, &attempts, &mut bytes);
+            let driver = DriverId::from_number(life);
+            encode_winners(life, &attempts, driver, &mut bytes);
             encode_seal(&seal, &mut bytes);
-            let winners = Record::Winners { birth: life, attempts };
+            let winners = Record::Winners { birth: life, attempts, driver };
             let expected = [Record::Run { file, life, first, at, rows }, winners, Record::Seal(seal)];
             prop_assert_eq!(read_all(&bytes), (expected.to_vec(), bytes.len()));
 

@@ -11,7 +11,7 @@ use super::copy::{FoundRun, LocationCopy};
 use super::directory::Directory;
 use super::record::{self, Record, Seal};
 use super::segment::Segment;
-use crate::ids::{ApplicationId, AttemptId, FileName, ShuffleKey};
+use crate::ids::{ApplicationId, AttemptId, DriverId, FileName, ShuffleKey};
 use crate::stored_name;
 
 /// The numbers of what recovery found and left out.
@@ -59,7 +59,7 @@ struct FoundShuffle {
     /// By name and life.
     locations: BTreeMap<(FileName, u64), Found>,
     /// By the birth of the shuffle.
-    winners: BTreeMap<u64, Vec<Vec<AttemptId>>>,
+    winners: BTreeMap<u64, Vec<(Vec<AttemptId>, Option<DriverId>)>>,
     segments: Vec<Arc<Segment>>,
     /// Whether there may be more than was found.
     is_unreadable: bool,
@@ -200,14 +200,14 @@ impl Store {
         contents.has_unseen_files = found.is_unreadable;
         // Whether it was asked for is forgotten; a driver that did not ask for it ignores it.
         contents.wants_map_bitmap = true;
-        for winners in winners {
-            contents.state.restore_winners(&winners);
+        for (winners, driver) in winners {
+            contents.state.restore_winners(&winners, driver);
         }
         contents.winners_on_disk = contents.state.winners().clone();
         contents.segments = found.segments;
         for (file, (seal, runs)) in whole {
             contents.order = contents.order.or(seal.order);
-            let copy = LocationCopy::recovered(file, seal.life, runs, self.memory());
+            let copy = LocationCopy::recovered(file, seal.life, runs, &key.application, self.memory());
             let slot = contents.state.restore(file, copy.index().bytes(), seal.replicated);
             contents.copies.insert(slot, copy);
         }
@@ -278,7 +278,9 @@ impl FoundShuffle {
                 let location = self.locations.entry((seal.file, seal.life)).or_default();
                 location.seal = Some(seal);
             }
-            Record::Winners { birth, attempts } => self.winners.entry(birth).or_default().push(attempts),
+            Record::Winners { birth, attempts, driver } => {
+                self.winners.entry(birth).or_default().push((attempts, driver));
+            }
         }
         Ok(end)
     }

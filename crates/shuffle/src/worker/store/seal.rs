@@ -88,24 +88,24 @@ impl Store {
 
     async fn write_seals_to(self: Arc<Self>, directory: Arc<Directory>, shuffle: Arc<Shuffle>) {
         let _turn = directory.writes.acquire().await;
-        let (seals, winners, birth, is_news, target, lease) = {
+        let (seals, winners, driver, birth, is_news, target, lease) = {
             let mut contents = shuffle.lock();
             if !contents.wants_seals() {
                 return; // written meanwhile
             }
             contents.add_empty_copies();
             let seals: Vec<(Slot, Seal)> = contents.seals().collect();
-            let winners = contents.state.winners().clone();
+            let (winners, driver) = (contents.state.winners().clone(), contents.state.driver());
             let is_news = winners != contents.winners_on_disk;
             let target = contents.target(&directory);
-            (seals, winners, contents.birth, is_news, target, contents.lease.clone())
+            (seals, winners, driver, contents.birth, is_news, target, contents.lease.clone())
         };
         let (key, place) = (shuffle.key().clone(), Arc::clone(&directory));
         let rows: Vec<_> = seals.iter().map(|(_, seal)| *seal).collect();
         let written = tokio::task::spawn_blocking(move || {
             // Repeated with each seal, so that every file says by itself whose batches count: the others may be on a missing
             // disk.
-            let attempts = (is_news || !rows.is_empty()).then(|| (birth, winners.attempts()));
+            let attempts = (is_news || !rows.is_empty()).then(|| (birth, winners.attempts(), driver));
             let (segment, ()) = target.write(&place, &key, |segment| segment.seal(attempts, &rows))?;
             Result::<_, Unwritten>::Ok((segment, winners))
         });
@@ -139,11 +139,17 @@ impl Store {
 
 impl Contents {
     /// Whether a restarted worker would not find something that is completely on disk, or would read it differently. A
-    /// shuffle without files needs no seals, unless the worker is about to stop.
+    /// shuffle without files needs no seals, unless it is to be durable.
     pub(super) fn wants_seals(&self) -> bool {
         let has_files = !self.segments.is_empty();
         let has_news = || has_files && *self.state.winners() != self.winners_on_disk;
-        !self.gone && (has_files || self.stopping) && (has_news() || self.has_unsealed())
+        !self.gone && (has_files || self.is_durable) && (has_news() || self.has_unsealed())
+    }
+
+    /// Whether every committed location is on disk where a restart finds it.
+    pub(super) fn is_wholly_written(&self) -> bool {
+        self.sealed_slots()
+            .all(|(_, slot)| self.copies.get(&slot).is_some_and(LocationCopy::is_sealed_on_disk))
     }
 
     /// Whether a write may have left something to seal.
@@ -174,7 +180,7 @@ impl Contents {
         })
     }
 
-    fn sealed_slots(&self) -> impl Iterator<Item = (FileName, Slot)> + '_ {
+    pub(super) fn sealed_slots(&self) -> impl Iterator<Item = (FileName, Slot)> + '_ {
         self.state.slots().filter(|(file, _)| self.state.is_sealed(*file))
     }
 }

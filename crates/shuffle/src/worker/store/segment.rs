@@ -16,7 +16,7 @@ use rustix::io::{ReadWriteFlags, preadv2};
 
 use super::directory::{Directory, is_want_of_files};
 use super::record::{self, RunRow, Seal};
-use crate::ids::{AttemptId, FileName, ShuffleKey};
+use crate::ids::{AttemptId, DriverId, FileName, ShuffleKey};
 use crate::stored_name;
 
 /// Bytes gathered before a write; larger batches are written directly.
@@ -281,10 +281,14 @@ impl Segment {
     ///
     /// # Errors
     /// As for [`Segment::append`].
-    pub fn seal(&self, winners: Option<(u64, &[AttemptId])>, seals: &[Seal]) -> io::Result<()> {
+    pub fn seal(
+        &self,
+        winners: Option<(u64, &[AttemptId], Option<DriverId>)>,
+        seals: &[Seal],
+    ) -> io::Result<()> {
         self.write(|writer| {
-            if let Some((birth, winners)) = winners {
-                record::encode_winners(birth, winners, &mut writer.gathered);
+            if let Some((birth, winners, driver)) = winners {
+                record::encode_winners(birth, winners, driver, &mut writer.gathered);
             }
             for seal in seals {
                 record::encode_seal(seal, &mut writer.gathered);

@@ -11,10 +11,10 @@ use super::lease::Lease;
 use super::segment::Segment;
 use super::spill::Write;
 use super::target::Target;
-use crate::ids::ShuffleKey;
+use crate::ids::{ApplicationId, FileName, ShuffleKey};
 use crate::wire::batch::ByteOrder;
 use crate::worker::index::Winners;
-use crate::worker::memory::{Charge, Memory};
+use crate::worker::memory::{Charge, Memory, Party};
 use crate::worker::state::{ShuffleState, Slot};
 
 /// One shuffle. The lock is held for a decision and its bookkeeping, never during I/O.
@@ -43,9 +43,9 @@ pub struct Contents {
     pub push_timeout: Option<Duration>,
     /// Deleted: holders of this must store nothing more.
     pub gone: bool,
-    /// The worker is about to stop: everything committed is to be found by the next process, even empty locations of a
-    /// shuffle without files.
-    pub stopping: bool,
+    /// Everything committed is to be found by the next process, even empty locations of a shuffle without files: the worker
+    /// is about to stop, or commits are synced.
+    pub is_durable: bool,
     /// The lease for whatever writes files of this shuffle, until it is deleted.
     pub lease: Option<Arc<Lease>>,
     /// Its number in the order of lives: what is on disk from before belongs to an earlier shuffle of the same number.
@@ -63,6 +63,7 @@ pub struct Contents {
     pub winners_on_disk: Winners,
     /// The memory charged for its locations besides their batches.
     slots_charge: Charge,
+    application: ApplicationId,
     memory: Memory,
     numbers: Arc<Numbers>,
 }
@@ -123,7 +124,7 @@ impl Shuffle {
             wants_map_bitmap: false,
             push_timeout: None,
             gone: false,
-            stopping: false,
+            is_durable: false,
             lease: Some(lease),
             birth: numbers.life(),
             is_unread: false,
@@ -131,7 +132,8 @@ impl Shuffle {
             segments: Vec::new(),
             writes: Vec::new(),
             winners_on_disk: Winners::default(),
-            slots_charge: memory.charge_fixed(0),
+            slots_charge: memory.charge_fixed_of(&Party::pushes(&key.application), 0),
+            application: key.application.clone(),
             memory,
             numbers,
         };
@@ -162,7 +164,8 @@ impl Shuffle {
 
     /// Counts bytes removed from memory; called under the lock.
     pub fn shrank(&self, bytes: u64) {
-        self.resident.fetch_sub(bytes, Ordering::Relaxed);
+        let before = self.resident.fetch_sub(bytes, Ordering::Relaxed);
+        assert!(before >= bytes, "{}: more leaves memory than was there", self.key);
     }
 
     /// When the last batch arrived.
@@ -173,8 +176,10 @@ impl Shuffle {
 
 impl Contents {
     /// The copy of a slot, created with its first write.
-    pub fn copy_mut(&mut self, slot: Slot, file: crate::ids::FileName) -> &mut LocationCopy {
-        self.copies.entry(slot).or_insert_with(|| LocationCopy::new(file, self.numbers.life(), &self.memory))
+    pub fn copy_mut(&mut self, slot: Slot, file: FileName) -> &mut LocationCopy {
+        self.copies
+            .entry(slot)
+            .or_insert_with(|| LocationCopy::new(file, self.numbers.life(), &self.application, &self.memory))
     }
 
     /// Where to write in a directory: its file that still takes runs, or a new one.
@@ -207,6 +212,23 @@ impl Contents {
     /// Takes back what its locations were charged, to be dropped in the same way.
     pub fn take_slots_charge(&mut self) -> Charge {
         self.slots_charge.split(self.slots_charge.bytes())
+    }
+
+    /// Gives back the room that committed locations have for further batches.
+    pub fn complete(&mut self, files: impl IntoIterator<Item = FileName>) {
+        for file in files {
+            let slot = self.state.find(file).filter(|_| self.state.is_sealed(file));
+            if let Some(copy) = slot.and_then(|slot| self.copies.get_mut(&slot)) {
+                let appended = self.state.bytes(file);
+                assert_eq!(
+                    copy.index().bytes(),
+                    appended,
+                    "{file} of {}: its index lacks batches",
+                    self.application
+                );
+                copy.complete();
+            }
+        }
     }
 
     /// The number of a new file.

@@ -2,7 +2,7 @@
 //! others.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -280,7 +280,7 @@ impl Store {
 
 fn plan_among(shuffles: Vec<Arc<Shuffle>>, bytes_max: u64) -> Option<SpillJob> {
     let mut shuffles = in_turn(shuffles, |shuffle| shuffle.resident(), |shuffle| shuffle.touched_ms());
-    shuffles.find_map(|shuffle| plan_of(shuffle, bytes_max))
+    shuffles.find_map(|shuffle| plan_of(shuffle, bytes_max, Extent::All))
 }
 
 /// Sorts directories, best first for writing. Each is ranked only once: writes and deletions change the ranks meanwhile, and
@@ -306,8 +306,15 @@ fn in_turn<S>(
     shuffles.into_iter().map(|(.., shuffle)| shuffle)
 }
 
+/// The locations of a shuffle that are to go to disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Extent {
+    All,
+    Committed,
+}
+
 /// Picks what to spill next of one shuffle; `None` if there is nothing, or all of it is being written.
-pub(super) fn plan_of(shuffle: Arc<Shuffle>, bytes_max: u64) -> Option<SpillJob> {
+pub(super) fn plan_of(shuffle: Arc<Shuffle>, bytes_max: u64, extent: Extent) -> Option<SpillJob> {
     let mut contents = shuffle.lock();
     if contents.gone {
         return None;
@@ -318,6 +325,10 @@ pub(super) fn plan_of(shuffle: Arc<Shuffle>, bytes_max: u64) -> Option<SpillJob>
         .map(|(slot, copy)| (copy.spillable(), *slot))
         .filter(|(bytes, _)| *bytes > 0)
         .collect();
+    if extent == Extent::Committed {
+        let committed: HashSet<Slot> = contents.sealed_slots().map(|(_, slot)| slot).collect();
+        candidates.retain(|(_, slot)| committed.contains(slot));
+    }
     candidates.sort_unstable_by_key(|(bytes, _)| Reverse(*bytes));
     let (mut slots, mut runs, mut batches, mut planned) = (Vec::new(), Vec::new(), Vec::new(), 0);
     for (_, slot) in candidates {

@@ -66,7 +66,8 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let directory = Arc::new(Directory::open(place.path(), Some(0)).unwrap());
         let key = ShuffleKey::new("app", 3);
-        let sealed = Target::New(0).write(&directory, &key, |segment| segment.seal(Some((1, &[])), &[]));
+        let sealed =
+            Target::New(0).write(&directory, &key, |segment| segment.seal(Some((1, &[], None)), &[]));
         let (open, ()) = sealed.unwrap();
         let mut tried = Vec::new();
         for target in [Target::New(1), Target::Open(Arc::clone(&open))] {

@@ -26,8 +26,9 @@ pub(super) const WITHIN: Duration = Duration::from_secs(20);
 
 pub(super) const CALM: Pressure = Pressure { leaving: false, memory_tight: false, exhausted: false };
 
+/// A location to which the partition has moved: it may be reserved while others are in use.
 pub(super) fn file(partition: i32) -> FileName {
-    FileName { location: LocationId::new(partition, 0), mode: Mode::Primary }
+    FileName { location: LocationId::new(partition, 1), mode: Mode::Primary }
 }
 
 pub(super) fn batch(map: i32, attempt: i32, number: i32, len: usize) -> Bytes {
@@ -95,11 +96,14 @@ pub(super) fn open(place: &tempfile::TempDir) -> Arc<Store> {
     Arc::new(Store::open(&paths, 1 << 20, Some(0)).unwrap())
 }
 
+/// Reserves those that are not here.
 pub(super) fn reserve(shuffle: &Shuffle, partitions: impl Iterator<Item = i32>) {
+    let mut contents = shuffle.lock();
     let wanted: Vec<_> = partitions
         .map(|id| Reservation { file: file(id), peer: None, split: SplitPolicy::default() })
+        .filter(|wanted| contents.state.find(wanted.file).is_none())
         .collect();
-    shuffle.lock().state.reserve(&wanted, CALM, 100).unwrap();
+    contents.state.reserve(None, &wanted, CALM, 100).unwrap();
 }
 
 /// Runs a test on a new store with the directories of the model.

@@ -33,7 +33,7 @@ fn a_directory_is_not_left_out_because_too_many_files_are_open() {
         for shuffle in [&shuffle, &other] {
             let mut contents = shuffle.lock();
             contents.segments.clear(); // what is written now needs a file
-            contents.stopping = true;
+            contents.is_durable = true;
         }
         // None are closed, and what could not be written stays.
         store.directories()[1].hangs();
@@ -103,7 +103,7 @@ fn without_files_to_open_those_that_are_open_are_written() {
                 let shuffle = store.find_or_insert(&ShuffleKey::new("unsealed", number)).unwrap();
                 reserve(&shuffle, 0..1);
                 commit(&shuffle, 1);
-                shuffle.lock().stopping = true;
+                shuffle.lock().is_durable = true;
                 shuffle
             })
             .collect();

@@ -17,10 +17,10 @@ use super::{
     spill, until, with_store,
 };
 use crate::error::Kind;
-use crate::ids::{AttemptId, FileName, LocationId, MapId, Mode, ShuffleKey};
+use crate::ids::{AttemptId, DriverId, FileName, LocationId, MapId, Mode, ShuffleKey};
 use crate::wire::batch::{BatchHeader, ByteOrder};
 use crate::worker::index::MapRange;
-use crate::worker::state::{Commit, PushKind, Reservation, SplitPolicy};
+use crate::worker::state::{Commit, PushKind, Reservation, ReserveRefusal, SplitPolicy};
 
 #[test]
 fn locations_to_which_nobody_pushed_come_back_empty() {
@@ -473,7 +473,7 @@ fn what_was_written_twice_is_found_whichever_is_read_last() {
                     order: Some(ByteOrder::Little),
                     replicated: false,
                 };
-                segment.seal(Some((1, &[])), &[seal]).unwrap();
+                segment.seal(Some((1, &[], None)), &[seal]).unwrap();
             }
             drop(store);
             store = open(&place);
@@ -500,6 +500,27 @@ fn runs_go_on_after_a_single_batch_file() {
         assert!(Arc::ptr_eq(&found, &contents.segments[0]));
         let target = contents.target(&store.directories()[1]);
         assert!(matches!(target, Target::New(_)), "another disk has none");
+    });
+}
+
+#[test]
+fn whose_shuffle_it_is_is_known_after_a_restart() {
+    with_store(async |place, store| {
+        let (shuffle, _) = pushed(&store, "app", &[1000]);
+        let [own, other] = [1, 2].map(|port| Some(DriverId::at(b"host", port)));
+        let at =
+            |partition| [Reservation { file: file(partition), peer: None, split: SplitPolicy::default() }];
+        shuffle.lock().state.reserve(own, &at(1), CALM, 10).unwrap();
+        assert!(spill(&store, 0).await.unwrap());
+        commit(&shuffle, 1);
+        assert!(store.write_seals(&shuffle, STEP_MAX).await);
+        let (store, locations) = restart(&place, store, shuffle);
+        assert_eq!(locations, 1);
+        let shuffle = store.find(&ShuffleKey::new("app", 1)).unwrap();
+        let mut contents = shuffle.lock();
+        let refused = Err(ReserveRefusal::OtherDriver);
+        assert_eq!(contents.state.reserve(other, &at(1), CALM, 10), refused);
+        assert_eq!(contents.state.reserve(own, &at(1), CALM, 10), Ok(()));
     });
 }
 
@@ -543,7 +564,7 @@ fn a_restart_remembers_which_batches_earlier_epochs_have() {
             {
                 let mut contents = shuffle.lock();
                 contents.order = Some(ByteOrder::Big); // as the first push told
-                contents.state.reserve(&wanted, CALM, 10).unwrap();
+                contents.state.reserve(None, &wanted, CALM, 10).unwrap();
                 for (file, number) in [(epochs[0], 0), (epochs[1], 0), (epochs[1], 1)] {
                     let header =
                         BatchHeader { map: MapId(1), attempt: 0.into(), batch: number.into(), len: 24 };

@@ -1,0 +1,65 @@
+//! What the folders and files of a volume are called: as HDFS calls them, so that its tools can check them.
+//!
+//! ```text
+//! current/VERSION                                           which cluster and DataNode the volume belongs to
+//! current/<pool>/current/finalized/subdirA/subdirB/blk_N    a whole replica; A = bits 16-20 of N, B = bits 8-12
+//! …/blk_N_S.meta                                            its checksums, with its stamp S
+//! current/<pool>/current/rbw/blk_N, blk_N_S.meta            a replica that is being written
+//! ```
+
+use std::path::PathBuf;
+
+use crate::ids::{BlockId, GenerationStamp};
+
+/// The folder of replicas that are being written, below the volume.
+pub fn being_written(pool: &str) -> PathBuf {
+    ["current", pool, "current", "rbw"].iter().collect()
+}
+
+/// The folder of whole replicas, below the volume.
+pub fn finalized(pool: &str) -> PathBuf {
+    ["current", pool, "current", "finalized"].iter().collect()
+}
+
+/// The folder of a whole replica, below [`finalized`].
+pub fn subfolder(id: BlockId) -> PathBuf {
+    let bits = |shift: u32| (id.0 >> shift) & 0x1f;
+    [format!("subdir{}", bits(16)), format!("subdir{}", bits(8))].iter().collect()
+}
+
+/// Name of the file with a replica's bytes.
+pub fn data_file(id: BlockId) -> String {
+    id.to_string()
+}
+
+/// Name of the file with a replica's checksums.
+pub fn meta_file(id: BlockId, stamp: GenerationStamp) -> String {
+    format!("{id}_{}.meta", stamp.0)
+}
+
+/// The block and the stamp that the name of a checksum file says; none for another file.
+pub fn parse_meta_file(name: &str) -> Option<(BlockId, GenerationStamp)> {
+    let (id, stamp) = name.strip_prefix("blk_")?.strip_suffix(".meta")?.split_once('_')?;
+    Some((BlockId(id.parse().ok()?), GenerationStamp(stamp.parse().ok()?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_called_as_in_hdfs() {
+        let id = BlockId((1 << 30) + (3 << 16) + (7 << 8) + 5);
+        assert_eq!(subfolder(id), PathBuf::from("subdir3/subdir7"));
+        assert_eq!(subfolder(BlockId(i64::MIN + 16)), PathBuf::from("subdir0/subdir0"));
+        // All bits of a negative number count as they do in Java.
+        assert_eq!(subfolder(BlockId(-1)), PathBuf::from("subdir31/subdir31"));
+        for id in [BlockId(1_073_741_825), BlockId(i64::MIN + 17)] {
+            let name = meta_file(id, GenerationStamp(1001));
+            assert_eq!(parse_meta_file(&name), Some((id, GenerationStamp(1001))), "{name}");
+            assert_eq!(parse_meta_file(&data_file(id)), None);
+        }
+        assert_eq!(meta_file(BlockId(7), GenerationStamp(1001)), "blk_7_1001.meta");
+        assert_eq!(parse_meta_file("blk_x_1001.meta"), None);
+    }
+}

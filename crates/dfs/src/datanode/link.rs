@@ -1,0 +1,223 @@
+//! What a DataNode tells a NameNode, and what it is told.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
+use tracing::{debug, info, warn};
+
+use super::notices::Notices;
+use super::transfer::Transfers;
+use crate::error::{Error, Kind, Result};
+use crate::ids::{BlockId, GenerationStamp};
+use crate::rpc::{CallError, Client};
+use crate::wire::proto::cluster::{
+    Answer, BlockRef, HeartbeatRequest, HeartbeatResponse, Notice, NoticeRequest, RegisterRequest,
+    RegisterResponse, ReportRequest,
+};
+use crate::wire::protocol;
+
+/// How long a NameNode that is not there is left alone.
+const RETRY: Duration = Duration::from_secs(1);
+/// Replicas in one part of a report: some 40 bytes each.
+const REPLICAS_PER_PART: usize = 10_000;
+
+/// What a DataNode says of itself.
+#[derive(Clone, Debug)]
+pub struct Own {
+    /// The name by which others reach it.
+    pub host: String,
+    /// The address by which others reach it.
+    pub ip: String,
+    /// The data port.
+    pub transfer_port: u16,
+    /// The port for calls.
+    pub ipc_port: u16,
+    /// Where it stands.
+    pub rack: String,
+    /// The user whose process it is.
+    pub user: String,
+}
+
+/// The link to one NameNode.
+pub struct Link {
+    /// The NameNode.
+    pub namenode: String,
+    /// What the DataNode says of itself.
+    pub own: Own,
+    /// Its replicas.
+    pub transfers: Arc<Transfers>,
+    /// What this NameNode has yet to be told.
+    pub notices: Arc<Notices>,
+    /// The highest term of all NameNodes: orders of a lower one are not obeyed.
+    pub term: Arc<AtomicU64>,
+    /// How often the DataNode shows that it is there.
+    pub heartbeat: Duration,
+    /// How often it reports all that it has.
+    pub report: Duration,
+}
+
+impl Link {
+    /// Keeps the link, as long as the DataNode runs.
+    pub async fn run(self) {
+        let mut is_reported = false;
+        loop {
+            let ended = self.connected().await;
+            self.notices.disconnected();
+            if let Err(error) = ended {
+                let namenode = &self.namenode;
+                let why = error.hint().map_or(error.to_string(), |hint| format!("{error}: {hint}"));
+                if std::mem::replace(&mut is_reported, true) {
+                    debug!(namenode, why, "the NameNode is still not there");
+                } else {
+                    warn!(namenode, why, "no link to the NameNode: it is tried again each second");
+                }
+            } else {
+                is_reported = false;
+            }
+            sleep(RETRY).await;
+        }
+    }
+
+    /// Registers, reports, and then tells what there is to tell until the NameNode is gone (an error) or wants to be told
+    /// anew.
+    async fn connected(&self) -> Result<()> {
+        let client_id = std::array::from_fn(|_| fastrand::u8(..));
+        let connecting = Client::connect(&self.namenode, &self.own.user, protocol::CLUSTER, client_id);
+        let mut client = connecting.await.map_err(failed)?;
+        self.register(&mut client).await?;
+        self.notices.connected();
+        self.report_all(&mut client).await?;
+        info!(namenode = self.namenode, "registered and reported");
+        let mut beats = interval(self.heartbeat);
+        beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut reported = Instant::now();
+        loop {
+            let is_known = tokio::select! {
+                _ = beats.tick() => self.beat(&mut client, &mut reported).await?,
+                () = self.notices.come() => self.send_notices(&mut client).await?,
+            };
+            if !is_known {
+                return Ok(());
+            }
+            if reported.elapsed() >= self.report {
+                self.report_all(&mut client).await?;
+                reported = Instant::now();
+            }
+        }
+    }
+
+    async fn register(&self, client: &mut Client) -> Result<()> {
+        let (store, own) = (&self.transfers.store, &self.own);
+        let request = RegisterRequest {
+            layout_version: protocol::LAYOUT_VERSION,
+            features: protocol::FEATURES,
+            uuid: store.datanode.clone(),
+            host: own.host.clone(),
+            ip: own.ip.clone(),
+            transfer_port: own.transfer_port.into(),
+            ipc_port: own.ipc_port.into(),
+            info_port: 0,
+            rack: own.rack.clone(),
+            pool: store.pool(),
+            storages: store.storages(),
+        };
+        let response: RegisterResponse = client.call("register", &request).await.map_err(failed)?;
+        if response.layout_version != protocol::LAYOUT_VERSION {
+            let message =
+                format!("the NameNode speaks version {} and the DataNode 1", response.layout_version);
+            return Err(Error::new(Kind::Invalid, message));
+        }
+        self.term.fetch_max(response.term, Ordering::Relaxed);
+        let store = Arc::clone(store);
+        let joined = tokio::task::spawn_blocking(move || store.join_pool(&response.pool, &response.cluster));
+        joined.await.map_err(|error| Error::new(Kind::Internal, error.to_string()))?
+    }
+
+    async fn report_all(&self, client: &mut Client) -> Result<()> {
+        let uuid = &self.transfers.store.datanode;
+        for storage in self.transfers.store.storages() {
+            // The round begins before the replicas are looked at: what is finished later comes as a notice.
+            let part = |is_first, is_last, replicas| {
+                let (uuid, storage) = (uuid.clone(), storage.uuid.clone());
+                ReportRequest { uuid, storage, is_first, is_last, replicas }
+            };
+            let _: Answer = client.call("report", &part(true, false, Vec::new())).await.map_err(failed)?;
+            let replicas = self.transfers.store.report(&storage.uuid);
+            for some in replicas.chunks(REPLICAS_PER_PART) {
+                let _: Answer =
+                    client.call("report", &part(false, false, some.to_vec())).await.map_err(failed)?;
+            }
+            let _: Answer = client.call("report", &part(false, true, Vec::new())).await.map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// Shows that the DataNode is there, and does what it is told: false if the NameNode does not know it.
+    async fn beat(&self, client: &mut Client, reported: &mut Instant) -> Result<bool> {
+        let store = &self.transfers.store;
+        let transfers = u32::try_from(self.transfers.open()).unwrap_or(u32::MAX);
+        let request =
+            HeartbeatRequest { uuid: store.datanode.clone(), storages: store.storages(), transfers };
+        let response: HeartbeatResponse = client.call("heartbeat", &request).await.map_err(failed)?;
+        if response.must_register {
+            return Ok(false);
+        }
+        let highest = self.term.fetch_max(response.term, Ordering::Relaxed);
+        if response.term < highest {
+            warn!(
+                namenode = self.namenode,
+                term = response.term,
+                highest,
+                "orders of an old term are not obeyed"
+            );
+            return Ok(true);
+        }
+        if !response.delete.is_empty() {
+            self.delete(client, response.delete).await?;
+        }
+        if response.must_report {
+            self.report_all(client).await?;
+            *reported = Instant::now();
+        }
+        Ok(true)
+    }
+
+    async fn delete(&self, client: &mut Client, orders: Vec<BlockRef>) -> Result<()> {
+        let store = Arc::clone(&self.transfers.store);
+        let deleting = tokio::task::spawn_blocking(move || {
+            let deleted = orders.iter().filter_map(|order| {
+                let (volume, replica) = store.delete(BlockId(order.id), GenerationStamp(order.stamp))?;
+                let storage = store.storage(volume).to_owned();
+                Some(Notice { storage, replica: Some(replica), is_deleted: true })
+            });
+            deleted.collect()
+        });
+        let notices = deleting.await.map_err(|error| Error::new(Kind::Internal, error.to_string()))?;
+        let request = NoticeRequest { uuid: self.transfers.store.datanode.clone(), notices };
+        let _: Answer = client.call("notice", &request).await.map_err(failed)?;
+        Ok(())
+    }
+
+    async fn send_notices(&self, client: &mut Client) -> Result<bool> {
+        while let Some(batch) = self.notices.take() {
+            let uuid = self.transfers.store.datanode.clone();
+            let request = NoticeRequest { uuid, notices: batch.notices.clone() };
+            let answer: Answer = client.call("notice", &request).await.map_err(failed)?;
+            if answer.must_register {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+fn failed(error: CallError) -> Error {
+    let kind = match &error {
+        CallError::Connection { .. } => Kind::Unavailable,
+        CallError::Refused { .. } => Kind::Denied,
+        CallError::Corrupt { .. } => Kind::Corrupt,
+    };
+    Error::new(kind, error.to_string()).with_source(error)
+}

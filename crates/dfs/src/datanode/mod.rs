@@ -1,0 +1,25 @@
+//! A DataNode: keeps replicas, takes them in pipelines, and gives them back.
+//!
+//! - decisions: [`replicas`] is what there is, [`volume_choice`] where the next one goes, [`layout`] what files are called.
+//! - drivers: [`store`] has the files, on [`volume`]s; `transfer` serves the data port with `receiver` and `sender`, `ipc` the
+//!   port for calls; `link` tells the NameNode.
+
+mod identity;
+mod ipc;
+pub mod layout;
+mod link;
+mod notices;
+mod options;
+mod packets;
+mod receiver;
+pub mod replicas;
+mod responder;
+mod sender;
+mod server;
+pub mod store;
+mod transfer;
+pub mod volume;
+pub mod volume_choice;
+
+pub use options::Options;
+pub use server::{Handle, Server};

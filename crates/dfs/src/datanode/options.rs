@@ -1,0 +1,46 @@
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How a DataNode runs.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The NameNodes to report to.
+    pub namenodes: Vec<String>,
+    /// Directories for blocks, one for each disk.
+    pub dirs: Vec<PathBuf>,
+    /// The name or address by which clients and other DataNodes reach this one; none for the address from which it reaches
+    /// its NameNode.
+    pub host: Option<String>,
+    /// The port for blocks; 0 takes a free one.
+    pub port: u16,
+    /// The port for calls of clients; 0 takes a free one.
+    pub ipc_port: u16,
+    /// Where the DataNode stands, such as `/dc1/rack2`; empty for HDFS's `/default-rack`.
+    pub rack: String,
+    /// Bytes to leave free in each directory's file system (`dfs.datanode.du.reserved`).
+    pub reserved_bytes: u64,
+    /// Blocks that are written or read at a time (`dfs.datanode.max.transfer.threads`).
+    pub transfers_max: usize,
+    /// How often the DataNode shows that it is there (`dfs.heartbeat.interval`).
+    pub heartbeat: Duration,
+    /// How often it reports all that it has (`dfs.blockreport.intervalMsec`).
+    pub report: Duration,
+}
+
+impl Options {
+    /// A DataNode of one NameNode, on HDFS's ports.
+    pub fn new(namenode: impl Into<String>, dirs: Vec<PathBuf>) -> Self {
+        Self {
+            namenodes: vec![namenode.into()],
+            dirs,
+            host: None,
+            port: 9866,
+            ipc_port: 9867,
+            rack: String::new(),
+            reserved_bytes: 0,
+            transfers_max: 4096,
+            heartbeat: Duration::from_secs(1),
+            report: Duration::from_secs(6 * 3600),
+        }
+    }
+}

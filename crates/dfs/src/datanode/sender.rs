@@ -1,0 +1,104 @@
+//! Gives a part of a replica to a reader.
+
+use std::io::{self, IoSlice, Write};
+
+use bytes::BytesMut;
+use tracing::debug;
+
+use super::packets::{Reader, read_message, write_message};
+use super::store::{ReadableReplica, StoreError};
+use super::transfer::Transfers;
+use crate::ids::{BlockId, GenerationStamp};
+use crate::wire::packet::Header;
+use crate::wire::proto::transfer::{ClientReadStatus, ReadBlock, ReadChecksumInfo, Response};
+use crate::wire::transfer_op::{self, Status};
+
+/// Bytes of data in a packet: larger ones than HDFS's 64 KiB cost a reader fewer turns, and stay in the processor's cache.
+const PACKET_DATA_BYTES: usize = 256 << 10;
+
+/// Carries out a read: true if the connection can be used again.
+pub fn send(transfers: &Transfers, reader: &mut Reader, request: &ReadBlock) -> io::Result<bool> {
+    let block = &request.header.base.block;
+    let (id, stamp) = (BlockId::from_wire(block.id), GenerationStamp(block.stamp));
+    let refuse = |reader: &mut Reader, message: String| {
+        debug!(message, "a read is refused");
+        write_message(reader.get_mut(), &transfer_op::refusal(Status::Error, message)).map(|()| false)
+    };
+    let replica = match transfers.store.open_replica(&block.pool, id, stamp) {
+        Ok(replica) => replica,
+        Err(error @ StoreError::Damaged { .. }) => {
+            tracing::warn!(%id, %error, "a replica cannot be read");
+            return refuse(reader, error.to_string());
+        }
+        Err(error) => return refuse(reader, error.to_string()),
+    };
+    let range = match transfer_op::readable_range(request, replica.visible.length) {
+        Ok(range) => range,
+        Err(message) => return refuse(reader, format!("{id}: {message}")),
+    };
+    let chunk = replica.chunking.bytes_per_checksum() as u64;
+    // Whole chunks go out, so that the reader can check them.
+    let first = range.start / chunk * chunk;
+    let end = range.end.div_ceil(chunk).saturating_mul(chunk).min(replica.visible.length);
+    let response = Response {
+        read_checksum: Some(ReadChecksumInfo {
+            checksum: replica.chunking.to_message(),
+            chunk_offset: first,
+        }),
+        ..Response::default()
+    };
+    write_message(reader.get_mut(), &response)?;
+    let sends_checksums = request.send_checksums();
+    send_packets(reader.get_mut(), &replica, first..end, sends_checksums)?;
+    // What the reader says is of interest to nobody yet, and comes only if it read all.
+    read_message::<ClientReadStatus>(reader, "the status of a reader").map(|_| true)
+}
+
+fn send_packets(
+    to: &mut impl Write,
+    replica: &ReadableReplica,
+    range: std::ops::Range<u64>,
+    sends_checksums: bool,
+) -> io::Result<()> {
+    let chunk = replica.chunking.bytes_per_checksum();
+    let per_packet = (PACKET_DATA_BYTES / chunk).max(1) * chunk;
+    let usual = per_packet.min(usize::try_from(range.end - range.start).unwrap_or(usize::MAX));
+    let (mut data, mut checksums, mut head) = (vec![0; usual], Vec::new(), BytesMut::new());
+    let (mut offset, mut sequence) = (range.start, 0);
+    loop {
+        let length = per_packet.min(usize::try_from(range.end - offset).unwrap_or(usize::MAX));
+        let is_last = length == 0;
+        let data = &mut data[..length];
+        if !is_last {
+            replica.read_data(offset, data)?;
+        }
+        checksums.clear();
+        if sends_checksums && !is_last {
+            let bytes = replica.chunking.checksum_bytes(length as u64);
+            checksums.resize(usize::try_from(bytes).expect("a packet has few checksums"), 0);
+            replica.read_checksums(offset, length as u64, &mut checksums)?;
+        }
+        head.clear();
+        Header { offset, sequence, is_last, data: length, sync: false }.encode(checksums.len(), &mut head);
+        write_all_vectored(to, &mut [IoSlice::new(&head), IoSlice::new(&checksums), IoSlice::new(data)])?;
+        if is_last {
+            return Ok(());
+        }
+        offset += length as u64;
+        sequence += 1;
+    }
+}
+
+fn write_all_vectored(to: &mut impl Write, mut slices: &mut [IoSlice<'_>]) -> io::Result<()> {
+    // Leaves out what is empty, so that a write of nothing means a closed peer.
+    IoSlice::advance_slices(&mut slices, 0);
+    while !slices.is_empty() {
+        match to.write_vectored(slices) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => IoSlice::advance_slices(&mut slices, written),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

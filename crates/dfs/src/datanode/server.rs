@@ -1,0 +1,134 @@
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+use tokio::time::sleep;
+use tracing::{info, warn};
+use yeoul_net::supervise::Supervisor;
+use yeoul_net::{Gate, Listener, Serving, serve_connections};
+
+use super::Options;
+use super::ipc::IpcService;
+use super::link::{Link, Own};
+use super::notices::Notices;
+use super::store::Store;
+use super::transfer::{TransferPort, Transfers};
+use crate::error::{Error, Kind, Result};
+use crate::rpc::{RpcServer, process_user};
+
+/// Connections beside those that have a transfer.
+const IDLE_CONNECTIONS_MAX: usize = 20_000;
+
+/// A DataNode.
+#[derive(Debug)]
+pub struct Server;
+
+/// A running DataNode. Dropping it ends it.
+pub struct Handle {
+    transfers: Serving,
+    ipc: Serving,
+    _tasks: Supervisor,
+}
+
+impl Server {
+    /// Starts a DataNode, which looks for its NameNodes from then on.
+    ///
+    /// # Errors
+    /// A port is taken, or a directory cannot be used.
+    pub async fn start(options: Options) -> Result<Handle> {
+        let (dirs, reserved) = (options.dirs.clone(), options.reserved_bytes);
+        let opening = tokio::task::spawn_blocking(move || Store::open(&dirs, reserved, new_uuid));
+        let store = opening.await.map_err(|error| Error::new(Kind::Internal, error.to_string()))??;
+        let store = Arc::new(store);
+        let (host, ip) = address_of(&options).await?;
+        let bind: IpAddr = if ip.is_loopback() { ip } else { [0; 4].into() };
+        let data = listen(bind, options.port, "blocks").await?;
+        let ipc = listen(bind, options.ipc_port, "calls").await?;
+        let own = Own {
+            host,
+            ip: ip.to_string(),
+            transfer_port: data.port(),
+            ipc_port: ipc.port(),
+            rack: options.rack.clone(),
+            user: process_user().await,
+        };
+        let notices: Vec<Arc<Notices>> = options.namenodes.iter().map(|_| Arc::default()).collect();
+        let transfers = Arc::new(Transfers::new(Arc::clone(&store), notices.clone(), options.transfers_max));
+        let (term, mut tasks) = (Arc::new(AtomicU64::new(0)), Supervisor::new("DataNode"));
+        for (namenode, notices) in options.namenodes.into_iter().zip(notices) {
+            let (own, transfers, term) = (own.clone(), Arc::clone(&transfers), Arc::clone(&term));
+            let (heartbeat, report) = (options.heartbeat, options.report);
+            tasks.keep("link", Link { namenode, own, transfers, notices, term, heartbeat, report }.run());
+        }
+        let gate = Gate::new(options.transfers_max + IDLE_CONNECTIONS_MAX);
+        let transfers = serve_connections(data, gate, Arc::new(TransferPort(transfers)));
+        let calls = Arc::new(RpcServer::new(Arc::new(IpcService(store))));
+        let ipc = serve_connections(ipc, Gate::new(IDLE_CONNECTIONS_MAX), calls);
+        info!(
+            "the DataNode at {} takes blocks on {} and calls on {}",
+            own.host,
+            transfers.address(),
+            ipc.address()
+        );
+        Ok(Handle { transfers, ipc, _tasks: tasks })
+    }
+}
+
+impl Handle {
+    /// The address for blocks.
+    pub fn address(&self) -> SocketAddr {
+        self.transfers.address()
+    }
+
+    /// Closes all connections.
+    pub async fn stop(self) {
+        self.transfers.stop().await;
+        self.ipc.stop().await;
+    }
+}
+
+/// A name that nothing else has, in the usual form of a UUID of version 4.
+fn new_uuid() -> String {
+    let (high, low) = (fastrand::u64(..), fastrand::u64(..));
+    let (a, b, c) = (high >> 32, (high >> 16) & 0xffff, (high & 0x0fff) | 0x4000);
+    let (d, e) = ((low >> 48) & 0x3fff | 0x8000, low & 0xffff_ffff_ffff);
+    format!("{a:08x}-{b:04x}-{c:04x}-{d:04x}-{e:012x}")
+}
+
+async fn listen(bind: IpAddr, port: u16, purpose: &str) -> Result<Listener> {
+    Listener::bind((bind, port)).await.map_err(|error| {
+        Error::new(Kind::of_io(&error), format!("cannot listen on {bind}:{port} for {purpose}"))
+            .with_hint("name another port, or 0 for a free one")
+            .with_source(error)
+    })
+}
+
+/// The name and the address by which others reach the DataNode: what it was told, or the address from which it reaches its
+/// NameNode, for which it waits.
+async fn address_of(options: &Options) -> Result<(String, IpAddr)> {
+    if let Some(host) = &options.host {
+        let unknown = |error: std::io::Error| {
+            Error::new(Kind::Invalid, format!("the name '{host}' of this DataNode is unknown"))
+                .with_hint("--host names an address, or a name that leads to one")
+                .with_source(error)
+        };
+        let mut found = tokio::net::lookup_host((host.as_str(), 0)).await.map_err(unknown)?;
+        let ip = found.next().ok_or_else(|| unknown(std::io::ErrorKind::NotFound.into()))?.ip();
+        return Ok((host.clone(), ip));
+    }
+    let mut has_said = false;
+    loop {
+        for namenode in &options.namenodes {
+            if let Ok(stream) = TcpStream::connect(namenode).await {
+                let ip = stream.local_addr()?.ip();
+                return Ok((ip.to_string(), ip));
+            }
+        }
+        if !std::mem::replace(&mut has_said, true) {
+            warn!("waiting for a NameNode at {}", options.namenodes.join(", "));
+        }
+        sleep(Duration::from_secs(1)).await;
+    }
+}

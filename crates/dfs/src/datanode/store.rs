@@ -1,0 +1,432 @@
+//! The replicas of a DataNode and their files.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+
+use tracing::{error, warn};
+
+use super::identity::Identity;
+use super::replicas::{Replica, Replicas, Visible, VolumeIndex};
+use super::volume::Volume;
+use super::volume_choice;
+use crate::error::{Error, Kind, Result};
+use crate::ids::{BlockId, GenerationStamp};
+use crate::wire::checksum::{CHECKSUM_BYTES, Chunking};
+use crate::wire::meta_file;
+use crate::wire::proto::cluster::{self, ReplicaState};
+
+/// All volumes of a DataNode, and what is on them.
+#[derive(Debug)]
+pub struct Store {
+    volumes: Vec<Volume>,
+    /// The DataNode's name, which it keeps over restarts.
+    pub datanode: String,
+    pool: RwLock<String>,
+    replicas: Mutex<Replicas>,
+}
+
+/// The reason why a replica cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The block has a replica here already.
+    #[error("{0} is here already")]
+    Exists(BlockId),
+    /// There is none, or none with this stamp.
+    #[error("{0} is not here")]
+    Missing(String),
+    /// No volume has room.
+    #[error("no volume has room for {0} bytes")]
+    Full(u64),
+    /// The pool is another one.
+    #[error("block pool {found} is not that of this DataNode, {expected}")]
+    OtherPool {
+        /// What was asked for.
+        found: String,
+        /// What there is.
+        expected: String,
+    },
+    /// The checksum file is none.
+    #[error("the checksum file of {id} is damaged: {why}")]
+    Damaged {
+        /// The block.
+        id: BlockId,
+        /// What is wrong.
+        why: String,
+    },
+    /// The disk said no.
+    #[error(transparent)]
+    Disk(#[from] io::Error),
+}
+
+impl Store {
+    /// Opens the directories, which are made if need be, and looks at what is in them.
+    ///
+    /// # Errors
+    /// A directory cannot be used, or they belong to several DataNodes.
+    pub fn open(dirs: &[PathBuf], reserved_bytes: u64, new_name: impl Fn() -> String) -> Result<Self> {
+        if dirs.is_empty() {
+            return Err(
+                Error::new(Kind::Invalid, "a DataNode needs a directory").with_hint("name one with --dir")
+            );
+        }
+        let mut volumes = Vec::new();
+        let mut known: Option<Identity> = None;
+        for dir in dirs {
+            let (volume, identity) = Volume::open(dir, reserved_bytes)?;
+            if let (Some(known), Some(identity)) = (&known, &identity)
+                && (&known.datanode, &known.pool) != (&identity.datanode, &identity.pool)
+            {
+                let message =
+                    format!("'{}' belongs to another DataNode than the directories before it", dir.display());
+                return Err(Error::new(Kind::Invalid, message)
+                    .with_hint("name the directories of one DataNode with --dir"));
+            }
+            known = known.or(identity.clone());
+            volumes.push((volume, identity.is_some()));
+        }
+        let mut base = known.unwrap_or_else(|| Identity { datanode: new_name(), ..Identity::default() });
+        let mut opened = Vec::new();
+        for (mut volume, is_known) in volumes {
+            if !is_known {
+                base.storage = format!("DS-{}", new_name());
+                volume.keep_identity(&base)?;
+            }
+            opened.push(volume);
+        }
+        let (datanode, pool) = (base.datanode.clone(), base.pool.clone());
+        let store = Self { volumes: opened, datanode, pool: RwLock::default(), replicas: Mutex::default() };
+        if !pool.is_empty() {
+            store.join_pool(&pool, &base.cluster)?;
+        }
+        Ok(store)
+    }
+
+    /// The block pool; empty before the first registration.
+    pub fn pool(&self) -> String {
+        self.pool.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Belongs to a cluster from now on, and looks at the replicas.
+    ///
+    /// # Errors
+    /// A directory cannot be used, or the DataNode belongs to another cluster.
+    pub fn join_pool(&self, pool: &str, cluster: &str) -> Result<()> {
+        let now = self.pool();
+        if now == pool {
+            return Ok(());
+        }
+        if !now.is_empty() {
+            return Err(Error::new(
+                Kind::Conflict,
+                format!("the DataNode belongs to {now}, the NameNode has {pool}"),
+            ));
+        }
+        for (at, volume) in self.volumes.iter().enumerate() {
+            let (datanode, storage) = (self.datanode.clone(), volume.storage.clone());
+            let (cluster, pool_name) = (cluster.to_owned(), pool.to_owned());
+            volume.join_pool(&Identity { datanode, storage, cluster, pool: pool_name })?;
+            let found = volume.scan(pool)?;
+            let mut replicas = self.replicas();
+            for found in found {
+                // A writer that was there when the DataNode ended is gone.
+                let unfinished = ReplicaState::WaitingForRecovery;
+                let state = if found.is_finalized { ReplicaState::Finalized } else { unfinished };
+                let visible = Visible { length: found.length, tail: None };
+                let (id, stamp) = (found.id, found.stamp);
+                if !replicas.insert(id, Replica { volume: VolumeIndex(at), stamp, state, visible }) {
+                    warn!(%id, storage = volume.storage, "a second replica of a block is left alone");
+                }
+            }
+        }
+        pool.clone_into(&mut self.pool.write().unwrap_or_else(PoisonError::into_inner));
+        Ok(())
+    }
+
+    /// The volumes as a NameNode gets to know them.
+    pub fn storages(&self) -> Vec<cluster::Storage> {
+        let storage = |volume: &Volume| {
+            let space = volume.space();
+            let has_failed = volume.has_failed() || space.is_err();
+            let (capacity, used, remaining) =
+                space.map_or((0, 0, 0), |space| (space.capacity, space.used, space.remaining));
+            let remaining = if has_failed { 0 } else { remaining };
+            let uuid = volume.storage.clone();
+            cluster::Storage { uuid, kind: 1, capacity, used, remaining, failed: has_failed }
+        };
+        self.volumes.iter().map(storage).collect()
+    }
+
+    /// The replicas of a volume, as a report names them.
+    pub fn report(&self, storage: &str) -> Vec<cluster::Replica> {
+        let replicas = self.replicas();
+        let on_it = replicas.iter().filter(|(_, replica)| self.volumes[replica.volume.0].storage == storage);
+        on_it.map(|(id, replica)| as_reported(*id, replica)).collect()
+    }
+
+    /// The name of a volume.
+    pub fn storage(&self, volume: VolumeIndex) -> &str {
+        &self.volumes[volume.0].storage
+    }
+
+    /// Begins a replica, on the wanted volume if it has room for `bytes`.
+    ///
+    /// # Errors
+    /// The block has one already, there is no room, or the disk fails.
+    pub fn create(
+        &self,
+        pool: &str,
+        (id, stamp): (BlockId, GenerationStamp),
+        storage: &str,
+        bytes: u64,
+        chunking: Chunking,
+    ) -> Result<NewReplica<'_>, StoreError> {
+        self.check_pool(pool)?;
+        let space = |volume: &Volume| {
+            (!volume.has_failed()).then(|| volume.space().ok()).flatten().map(|space| space.remaining)
+        };
+        let free: Vec<_> = self.volumes.iter().map(space).collect();
+        let wanted = self.volumes.iter().position(|volume| volume.storage == storage).map(VolumeIndex);
+        let volume = volume_choice::choose(&free, wanted, bytes).ok_or(StoreError::Full(bytes))?;
+        let (state, visible) = (ReplicaState::BeingWritten, Visible::default());
+        if !self.replicas().insert(id, Replica { volume, stamp, state, visible }) {
+            return Err(StoreError::Exists(id));
+        }
+        let files = self.create_files(pool, id, stamp, volume, chunking);
+        let (data, meta) = files.inspect_err(|_| {
+            self.replicas().remove(id, stamp);
+        })?;
+        Ok(NewReplica { store: self, id, stamp, volume, data, meta, chunking, length: 0, is_ended: false })
+    }
+
+    fn create_files(
+        &self,
+        pool: &str,
+        id: BlockId,
+        stamp: GenerationStamp,
+        volume: VolumeIndex,
+        chunking: Chunking,
+    ) -> io::Result<(File, File)> {
+        let (data, meta) = self.volumes[volume.0].files(pool, id, stamp, false);
+        let new = |path| OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path);
+        let (data, meta) = (new(data)?, new(meta)?);
+        meta.write_all_at(&meta_file::encode(chunking), 0)?;
+        Ok((data, meta))
+    }
+
+    /// Opens a replica for a reader, as far as it can be read now.
+    ///
+    /// # Errors
+    /// There is none with this stamp or a newer one, or its files cannot be read.
+    pub fn open_replica(
+        &self,
+        pool: &str,
+        id: BlockId,
+        stamp: GenerationStamp,
+    ) -> Result<ReadableReplica, StoreError> {
+        self.check_pool(pool)?;
+        // Looked up and opened under the lock, so that it is not moved or deleted between.
+        let replicas = self.replicas();
+        let replica = *self.replica(&replicas, id, stamp)?;
+        let is_finalized = replica.state == ReplicaState::Finalized;
+        let (data, meta) = self.volumes[replica.volume.0].files(pool, id, replica.stamp, is_finalized);
+        let (data, meta) = (File::open(data)?, File::open(meta)?);
+        drop(replicas);
+        let mut header = [0; meta_file::HEADER_BYTES];
+        let damaged = |why: String| StoreError::Damaged { id, why };
+        meta.read_exact_at(&mut header, 0).map_err(|error| damaged(error.to_string()))?;
+        let chunking = meta_file::decode(header).map_err(|error| damaged(error.to_string()))?;
+        Ok(ReadableReplica { data, meta, chunking, visible: replica.visible })
+    }
+
+    /// Bytes of a replica that can be read.
+    ///
+    /// # Errors
+    /// There is none with this stamp or a newer one.
+    pub fn visible_length(&self, pool: &str, id: BlockId, stamp: GenerationStamp) -> Result<u64, StoreError> {
+        self.check_pool(pool)?;
+        Ok(self.replica(&self.replicas(), id, stamp)?.visible.length)
+    }
+
+    /// Deletes a replica that is no newer than `stamp`; what it was, if it is gone.
+    pub fn delete(&self, id: BlockId, stamp: GenerationStamp) -> Option<(VolumeIndex, cluster::Replica)> {
+        let pool = self.pool();
+        let mut replicas = self.replicas();
+        let replica = replicas.remove(id, stamp)?;
+        let volume = &self.volumes[replica.volume.0];
+        let is_finalized = replica.state == ReplicaState::Finalized;
+        if let Err(error) = volume.delete(&pool, id, replica.stamp, is_finalized) {
+            error!(%id, %error, storage = volume.storage, "cannot delete a replica");
+            replicas.insert(id, replica);
+            return None;
+        }
+        volume.subtract_used(replica.visible.length);
+        Some((replica.volume, as_reported(id, &replica)))
+    }
+
+    fn replica<'a>(
+        &self,
+        replicas: &'a Replicas,
+        id: BlockId,
+        stamp: GenerationStamp,
+    ) -> Result<&'a Replica, StoreError> {
+        let missing = || StoreError::Missing(format!("{id} with stamp {}", stamp.0));
+        replicas.get(id).filter(|replica| replica.stamp >= stamp).ok_or_else(missing)
+    }
+
+    fn check_pool(&self, pool: &str) -> Result<(), StoreError> {
+        let expected = self.pool();
+        if pool == expected {
+            return Ok(());
+        }
+        Err(StoreError::OtherPool { found: pool.to_owned(), expected })
+    }
+
+    fn replicas(&self) -> MutexGuard<'_, Replicas> {
+        self.replicas.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn as_reported(id: BlockId, replica: &Replica) -> cluster::Replica {
+    let (stamp, length) = (replica.stamp.0, replica.visible.length);
+    cluster::Replica { id: id.0, stamp, length, state: replica.state.into() }
+}
+
+/// A replica that is being written. Dropped before it is finalized, it waits for its writer's recovery.
+#[derive(Debug)]
+pub struct NewReplica<'a> {
+    store: &'a Store,
+    /// The block.
+    pub id: BlockId,
+    /// Its stamp.
+    pub stamp: GenerationStamp,
+    volume: VolumeIndex,
+    data: File,
+    meta: File,
+    chunking: Chunking,
+    length: u64,
+    is_ended: bool,
+}
+
+impl NewReplica<'_> {
+    /// Bytes so far.
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Writes data that begins a chunk, and its checksums; it may begin before the end, as writers repeat a chunk that was not
+    /// full. What of it can be read once it is acknowledged is the answer.
+    ///
+    /// # Errors
+    /// The disk fails, or there is a gap.
+    pub fn write(&mut self, offset: u64, data: &[u8], checksums: &[u8]) -> io::Result<Visible> {
+        let chunk = self.chunking.bytes_per_checksum() as u64;
+        if offset > self.length || !offset.is_multiple_of(chunk) {
+            let message = format!("data at {offset} of {}, which has {} bytes", self.id, self.length);
+            return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+        }
+        self.data.write_all_at(data, offset)?;
+        let at = meta_file::HEADER_BYTES as u64 + self.chunking.checksum_bytes(offset);
+        self.meta.write_all_at(checksums, at)?;
+        let end = offset + data.len() as u64;
+        self.store.volumes[self.volume.0].add_used(end.saturating_sub(self.length));
+        self.length = self.length.max(end);
+        let tail = checksums.last_chunk::<CHECKSUM_BYTES>().copied();
+        Ok(Visible { length: end, tail: tail.filter(|_| !end.is_multiple_of(chunk)) })
+    }
+
+    /// Makes bytes readable that the whole pipeline has.
+    pub fn show(store: &Store, id: BlockId, stamp: GenerationStamp, visible: Visible) {
+        store.replicas().show(id, stamp, visible);
+    }
+
+    /// Brings all bytes so far to the disk. A failure retires the volume: what the disk has is unknown then.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub fn sync(&self) -> io::Result<()> {
+        let synced = self.data.sync_data().and_then(|()| self.meta.sync_data());
+        synced.inspect_err(|error| {
+            let volume = &self.store.volumes[self.volume.0];
+            error!(%error, storage = volume.storage, "a sync failed: the volume is retired");
+            volume.fail();
+        })
+    }
+
+    /// Ends the replica: it is whole.
+    ///
+    /// # Errors
+    /// The disk fails, or the replica has been deleted meanwhile.
+    pub fn finalize(mut self) -> Result<(String, cluster::Replica), StoreError> {
+        let mut replicas = self.store.replicas();
+        let volume = &self.store.volumes[self.volume.0];
+        if replicas.get(self.id).is_none_or(|replica| replica.stamp != self.stamp) {
+            return Err(StoreError::Missing(format!("{}, deleted meanwhile,", self.id)));
+        }
+        volume.finalize(&self.store.pool(), self.id, self.stamp)?;
+        replicas.end(self.id, self.stamp, ReplicaState::Finalized, self.length);
+        self.is_ended = true;
+        let replica = replicas.get(self.id).expect("it was looked at under the same lock");
+        Ok((volume.storage.clone(), as_reported(self.id, replica)))
+    }
+
+    /// What there is of the replica once its writer is gone.
+    pub fn abandoned(mut self) -> Option<(String, cluster::Replica)> {
+        self.end_unfinished();
+        let replicas = self.store.replicas();
+        let replica = replicas.get(self.id).filter(|replica| replica.stamp == self.stamp)?;
+        Some((self.store.volumes[self.volume.0].storage.clone(), as_reported(self.id, replica)))
+    }
+
+    fn end_unfinished(&mut self) {
+        if !std::mem::replace(&mut self.is_ended, true) {
+            let state = ReplicaState::WaitingForRecovery;
+            self.store.replicas().end(self.id, self.stamp, state, self.length);
+        }
+    }
+}
+
+impl Drop for NewReplica<'_> {
+    fn drop(&mut self) {
+        self.end_unfinished();
+    }
+}
+
+/// A replica that is open for a reader.
+#[derive(Debug)]
+pub struct ReadableReplica {
+    data: File,
+    meta: File,
+    /// How its checksums are made.
+    pub chunking: Chunking,
+    /// What of it can be read.
+    pub visible: Visible,
+}
+
+impl ReadableReplica {
+    /// Reads data that begins a chunk.
+    ///
+    /// # Errors
+    /// The disk fails, or the file is shorter than it was said to be.
+    pub fn read_data(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
+        self.data.read_exact_at(into, offset)
+    }
+
+    /// Reads the checksums of `data` bytes that begin a chunk at `offset`.
+    ///
+    /// # Errors
+    /// The disk fails, or the file is shorter than it was said to be.
+    pub fn read_checksums(&self, offset: u64, data: u64, into: &mut [u8]) -> io::Result<()> {
+        let at = meta_file::HEADER_BYTES as u64 + self.chunking.checksum_bytes(offset);
+        self.meta.read_exact_at(into, at)?;
+        // The file's own may be that of more bytes, if the replica has grown since.
+        if let (Some(tail), true) = (self.visible.tail, offset + data == self.visible.length)
+            && let Some(last) = into.last_chunk_mut::<CHECKSUM_BYTES>()
+        {
+            *last = tail;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,18 @@
+//! A distributed file system that speaks HDFS's protocols, so that the unmodified Hadoop client and `hdfs-native` use it.
+//!
+//! - [`ids`]: the identifiers, [`error`]: the public error.
+//! - [`wire`]: bytes to values and back; no I/O.
+//! - [`namenode`]: names, files, blocks and where their replicas are.
+//! - [`datanode`]: keeps the replicas, takes them in pipelines and gives them back.
+//! - [`rpc`]: Hadoop RPC over connections, of servers and of clients.
+//! - [`local`]: a whole cluster in one process.
+
+pub mod datanode;
+pub mod error;
+pub mod ids;
+pub mod local;
+pub mod namenode;
+pub mod rpc;
+pub mod wire;
+
+pub use error::{Error, Kind, Result};

@@ -1,0 +1,73 @@
+//! A whole cluster in one process: a NameNode and some DataNodes, on the loopback address.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use crate::error::{Error, Result};
+use crate::{datanode, namenode};
+
+/// How the cluster runs.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// DataNodes.
+    pub datanodes: usize,
+    /// The directory below which each of them has its own.
+    pub dir: PathBuf,
+    /// The NameNode; its directory is below [`Self::dir`].
+    pub namenode: namenode::Options,
+}
+
+impl Options {
+    /// A cluster of so many DataNodes, on free ports but for the NameNode's.
+    pub fn new(datanodes: usize, dir: impl Into<PathBuf>) -> Self {
+        let dir = dir.into();
+        Self { datanodes, namenode: namenode::Options::new(dir.join("namenode")), dir }
+    }
+}
+
+/// A running cluster. Dropping it ends it.
+pub struct Cluster {
+    namenode: namenode::Handle,
+    datanodes: Vec<datanode::Handle>,
+}
+
+impl Cluster {
+    /// Starts all servers.
+    ///
+    /// # Errors
+    /// The NameNode's port is taken, or a directory cannot be used.
+    pub async fn start(options: Options) -> Result<Self> {
+        let namenode = namenode::Server::start(options.namenode).await?;
+        let mut datanodes = Vec::new();
+        for number in 0..options.datanodes {
+            let dir = options.dir.join(format!("datanode-{number}"));
+            let address = namenode.address();
+            let own = datanode::Options {
+                host: Some(address.ip().to_string()),
+                port: 0,
+                ipc_port: 0,
+                ..datanode::Options::new(address.to_string(), vec![dir])
+            };
+            datanodes.push(datanode::Server::start(own).await?);
+        }
+        Ok(Self { namenode, datanodes })
+    }
+
+    /// The address for clients.
+    pub fn address(&self) -> SocketAddr {
+        self.namenode.address()
+    }
+
+    /// Waits until the NameNode can keep nothing any more.
+    pub async fn ended(&mut self) -> Error {
+        self.namenode.ended().await
+    }
+
+    /// Closes all connections.
+    pub async fn stop(self) {
+        self.namenode.stop().await;
+        for datanode in self.datanodes {
+            datanode.stop().await;
+        }
+    }
+}

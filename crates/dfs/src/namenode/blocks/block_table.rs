@@ -1,0 +1,311 @@
+use std::collections::{BTreeSet, HashMap};
+
+use super::{Block, Fit, Replica};
+use crate::ids::{BlockId, BlockIndex, DatanodeHandle, GenerationStamp, InodeId, StorageHandle};
+
+/// All blocks, and what each storage has.
+///
+/// It counts the committed blocks that have a good replica, so that safe mode knows when enough have been reported.
+#[derive(Debug)]
+pub struct BlockTable {
+    blocks: HashMap<BlockId, Block>,
+    by_storage: HashMap<StorageHandle, BTreeSet<BlockId>>,
+    committed: u64,
+    stored: u64,
+    next: BlockId,
+    next_group: BlockId,
+    last_stamp: GenerationStamp,
+}
+
+/// What a report of a replica came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reported {
+    /// It belongs to a block, for which it is worth this much.
+    Known(Fit),
+    /// No file has the block: it can go.
+    Unneeded,
+    /// Its stamp is from the future: the namespace may be an old one, and nothing may go.
+    Future,
+}
+
+impl Default for BlockTable {
+    fn default() -> Self {
+        Self {
+            blocks: HashMap::new(),
+            by_storage: HashMap::new(),
+            committed: 0,
+            stored: 0,
+            next: BlockId::FIRST,
+            next_group: BlockId::FIRST_GROUP,
+            last_stamp: GenerationStamp::LAST_RESERVED,
+        }
+    }
+}
+
+impl BlockTable {
+    /// The number of the next block, of the next group, and the last stamp: none is given out twice.
+    pub fn counters(&self) -> (BlockId, BlockId, GenerationStamp) {
+        (self.next, self.next_group, self.last_stamp)
+    }
+
+    /// Never gives out again what was given out before.
+    pub fn reserve(&mut self, next: BlockId, next_group: BlockId, last_stamp: GenerationStamp) {
+        self.next = self.next.max(next);
+        self.next_group = self.next_group.max(next_group);
+        self.last_stamp = self.last_stamp.max(last_stamp);
+    }
+
+    /// How many blocks there are.
+    pub fn len(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// Blocks whose length is final.
+    pub fn committed(&self) -> u64 {
+        self.committed
+    }
+
+    /// Blocks whose length is final and that have a good replica.
+    pub fn stored(&self) -> u64 {
+        self.stored
+    }
+
+    /// A block by its number.
+    pub fn get(&self, id: BlockId) -> Option<&Block> {
+        self.blocks.get(&id)
+    }
+
+    /// A block that is known to be there.
+    ///
+    /// # Panics
+    /// If it is not.
+    pub fn block(&self, id: BlockId) -> &Block {
+        self.blocks.get(&id).expect("files name only blocks that there are")
+    }
+
+    /// All blocks.
+    pub fn iter(&self) -> impl Iterator<Item = &Block> {
+        self.blocks.values()
+    }
+
+    /// Adds a block without replicas.
+    ///
+    /// # Panics
+    /// If there is one of this number.
+    pub fn insert(
+        &mut self,
+        id: BlockId,
+        file: InodeId,
+        stamp: GenerationStamp,
+        length: u64,
+        is_committed: bool,
+    ) {
+        let step = |next: BlockId, by| next.max(BlockId(id.0 + by));
+        if id.is_striped() {
+            self.next_group = step(self.next_group, BlockId::INDEXES_PER_GROUP);
+        } else {
+            self.next = step(self.next, 1);
+        }
+        self.last_stamp = self.last_stamp.max(stamp);
+        let (replicas, targets) = (Vec::new(), Vec::new());
+        let block = Block { id, file, stamp, length, is_committed, replicas, targets };
+        let before = self.blocks.insert(id, block);
+        assert!(before.is_none(), "{id} is made once");
+        self.committed += u64::from(is_committed);
+    }
+
+    /// Removes a block; what it was is the answer, with the replicas that can go.
+    ///
+    /// # Panics
+    /// If it is not there.
+    pub fn remove(&mut self, id: BlockId) -> Block {
+        let block = self.blocks.remove(&id).expect("files name only blocks that there are");
+        self.committed -= u64::from(block.is_committed);
+        self.stored -= u64::from(is_stored(&block));
+        for replica in &block.replicas {
+            if let Some(blocks) = self.by_storage.get_mut(&replica.storage) {
+                blocks.remove(&id);
+            }
+        }
+        block
+    }
+
+    /// Makes a block's stamp and length final.
+    pub fn commit(&mut self, id: BlockId, stamp: GenerationStamp, length: u64) {
+        self.last_stamp = self.last_stamp.max(stamp);
+        self.change(id, |block| {
+            (block.stamp, block.length, block.is_committed) = (stamp, length, true);
+            block.targets = Vec::new();
+        });
+    }
+
+    /// Makes the first bytes of a block that is being written visible.
+    pub fn set_length(&mut self, id: BlockId, length: u64) {
+        self.change(id, |block| block.length = length);
+    }
+
+    /// Notes where a writer was sent to.
+    pub fn set_targets(&mut self, id: BlockId, targets: Vec<StorageHandle>) {
+        self.change(id, |block| block.targets = targets);
+    }
+
+    /// Takes what a DataNode says of a replica, and says what it is worth.
+    pub fn report(&mut self, id: BlockId, replica: Replica) -> Reported {
+        let group = id.group();
+        let Some(block) = self.blocks.get(&group) else {
+            return if replica.stamp > self.last_stamp { Reported::Future } else { Reported::Unneeded };
+        };
+        let fit = block.fit(&replica);
+        self.by_storage.entry(replica.storage).or_default().insert(group);
+        self.change(group, |block| {
+            let is_same = |known: &Replica| known.storage == replica.storage && known.index == replica.index;
+            match block.replicas.iter_mut().find(|known| is_same(known)) {
+                // What a reader found stays found, until the replica is another one.
+                Some(known) => {
+                    let is_corrupt = known.is_corrupt && known.stamp == replica.stamp;
+                    *known = Replica { is_corrupt, ..replica };
+                }
+                None => block.replicas.push(replica),
+            }
+        });
+        Reported::Known(fit)
+    }
+
+    /// Forgets a replica that a DataNode no longer has.
+    pub fn forget(&mut self, id: BlockId, storage: StorageHandle, index: BlockIndex) {
+        let group = id.group();
+        if !self.blocks.contains_key(&group) {
+            return;
+        }
+        self.change(group, |block| {
+            block.replicas.retain(|known| known.storage != storage || known.index != index);
+        });
+        if !self.block(group).replicas.iter().any(|known| known.storage == storage)
+            && let Some(blocks) = self.by_storage.get_mut(&storage)
+        {
+            blocks.remove(&group);
+        }
+    }
+
+    /// Forgets all replicas of a storage.
+    pub fn forget_storage(&mut self, storage: StorageHandle) {
+        for id in self.by_storage.remove(&storage).unwrap_or_default() {
+            self.change(id, |block| block.replicas.retain(|known| known.storage != storage));
+        }
+    }
+
+    /// Notes that a reader found a replica damaged.
+    pub fn mark_corrupt(&mut self, id: BlockId, datanode: DatanodeHandle) {
+        let group = id.group();
+        if !self.blocks.contains_key(&group) {
+            return;
+        }
+        self.change(group, |block| {
+            let is_meant = |known: &&mut Replica| known.datanode == datanode && known.index == id.index();
+            for known in block.replicas.iter_mut().filter(is_meant) {
+                known.is_corrupt = true;
+            }
+        });
+    }
+
+    /// The replicas that a storage has.
+    pub fn of_storage(&self, storage: StorageHandle) -> impl Iterator<Item = (BlockId, &Replica)> {
+        let ids = self.by_storage.get(&storage).into_iter().flatten();
+        ids.flat_map(move |id| {
+            let of_it = self.block(*id).replicas.iter().filter(move |known| known.storage == storage);
+            of_it.map(|replica| (BlockId(id.0 + i64::from(replica.index.0)), replica))
+        })
+    }
+
+    /// How many blocks a storage has.
+    pub fn count_of(&self, storage: StorageHandle) -> usize {
+        self.by_storage.get(&storage).map_or(0, BTreeSet::len)
+    }
+
+    /// Changes a block and keeps the counts right.
+    fn change(&mut self, id: BlockId, change: impl FnOnce(&mut Block)) {
+        let block = self.blocks.get_mut(&id).expect("files name only blocks that there are");
+        let before = (block.is_committed, is_stored(block));
+        change(block);
+        let after = (block.is_committed, is_stored(block));
+        self.committed = self.committed + u64::from(after.0) - u64::from(before.0);
+        self.stored = self.stored + u64::from(after.1) - u64::from(before.1);
+    }
+}
+
+/// True for a block that counts as reported: its length is final and a good replica is known.
+fn is_stored(block: &Block) -> bool {
+    block.is_committed && block.good().next().is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::ReplicaState;
+    use super::*;
+
+    fn replica(storage: u32, stamp: u64, length: u64) -> Replica {
+        Replica {
+            index: BlockIndex(0),
+            datanode: DatanodeHandle(storage),
+            storage: StorageHandle(storage),
+            stamp: GenerationStamp(stamp),
+            length,
+            state: ReplicaState::Finalized,
+            is_corrupt: false,
+        }
+    }
+
+    #[test]
+    fn what_no_file_has_can_go_unless_it_is_from_the_future() {
+        let mut table = BlockTable::default();
+        table.insert(BlockId(2_000_000_000), InodeId(1), GenerationStamp(1005), 10, true);
+        let mut report = |id, stamp| table.report(BlockId(id), replica(0, stamp, 10));
+        assert_eq!(report(2_000_000_000, 1005), Reported::Known(Fit::Good));
+        assert_eq!(report(2_000_000_000, 1004), Reported::Known(Fit::Stale));
+        assert_eq!(report(1_999_999_999, 1005), Reported::Unneeded);
+        assert_eq!(report(1_999_999_999, 1006), Reported::Future);
+    }
+
+    #[test]
+    fn numbers_and_stamps_are_never_given_out_again() {
+        let mut table = BlockTable::default();
+        assert_eq!(table.counters(), (BlockId(1_073_741_825), BlockId(i64::MIN + 16), GenerationStamp(1000)));
+        table.insert(BlockId(1_073_741_825), InodeId(1), GenerationStamp(1001), 0, false);
+        table.insert(BlockId(i64::MIN + 16), InodeId(1), GenerationStamp(1002), 0, false);
+        let after = (BlockId(1_073_741_826), BlockId(i64::MIN + 32), GenerationStamp(1002));
+        assert_eq!(table.counters(), after);
+        table.remove(BlockId(1_073_741_825));
+        assert_eq!(table.counters(), after);
+    }
+
+    proptest! {
+        /// The counts by which safe mode ends are those of a recount, whatever happens.
+        #[test]
+        fn the_counts_are_those_of_a_recount(steps in prop::collection::vec((0..7u8, 0..4i64, 0..3u32, 0..2u64), 0..120)) {
+            let mut table = BlockTable::default();
+            for (step, block, storage, more) in steps {
+                let id = BlockId(BlockId::FIRST.0 + block);
+                let is_there = table.get(id).is_some();
+                match step {
+                    0 if !is_there => table.insert(id, InodeId(1), GenerationStamp(1001), 10, more == 1),
+                    1 if is_there => { table.remove(id); }
+                    2 if is_there => table.commit(id, GenerationStamp(1001 + more), 10),
+                    3 => { table.report(id, replica(storage, 1001 + more, 10)); }
+                    4 => table.forget(id, StorageHandle(storage), BlockIndex(0)),
+                    5 => table.forget_storage(StorageHandle(storage)),
+                    6 => table.mark_corrupt(id, DatanodeHandle(storage)),
+                    _ => {}
+                }
+                let committed = table.iter().filter(|block| block.is_committed).count() as u64;
+                let stored = table.iter().filter(|block| is_stored(block)).count() as u64;
+                prop_assert_eq!((table.committed(), table.stored()), (committed, stored));
+                for storage in 0..3 {
+                    let has = |block: &&Block| block.replicas.iter().any(|r| r.storage == StorageHandle(storage));
+                    prop_assert_eq!(table.count_of(StorageHandle(storage)), table.iter().filter(has).count());
+                }
+            }
+        }
+    }
+}

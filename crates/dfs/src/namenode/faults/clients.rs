@@ -1,0 +1,242 @@
+//! Simulated clients: each works in a directory of its own, so that what it was told says what must be there.
+
+use std::collections::BTreeMap;
+
+use prost::Message as _;
+
+use crate::wire::proto::hdfs::{DatanodeId, DatanodeInfo, ExtendedBlock, LocatedBlock, Permission};
+use crate::wire::proto::namenode as calls;
+
+/// A file as a client was told it is: its blocks with their lengths.
+pub type Blocks = Vec<(i64, u64)>;
+
+/// A client with at most one call under way.
+#[derive(Debug)]
+pub struct Client {
+    pub number: usize,
+    /// Closed files by name, as acknowledged.
+    pub files: BTreeMap<String, Blocks>,
+    next_name: u64,
+    next_call: i32,
+    /// What it is doing.
+    pub work: Work,
+    /// The call that has no answer yet, to be sent again as it was.
+    pub pending: Option<Call>,
+}
+
+/// What a client is doing.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Work {
+    Idle,
+    Creating { name: String },
+    Adding { name: String, file: u64, blocks: Vec<ExtendedBlock>, excluded: Vec<usize> },
+    Abandoning { name: String, file: u64, blocks: Vec<ExtendedBlock>, excluded: Vec<usize> },
+    Completing { name: String, file: u64, blocks: Vec<ExtendedBlock> },
+    Renaming { from: String, to: String },
+    Replacing { from: String, to: String },
+    Deleting { name: String },
+}
+
+/// A call as it is sent, and sent again.
+#[derive(Clone, Debug)]
+pub struct Call {
+    pub id: i32,
+    pub method: &'static str,
+    pub argument: Vec<u8>,
+}
+
+impl Client {
+    pub fn new(number: usize) -> Self {
+        Self { number, files: BTreeMap::new(), next_name: 0, next_call: 0, work: Work::Idle, pending: None }
+    }
+
+    pub fn name(&self) -> String {
+        format!("client-{}", self.number)
+    }
+
+    pub fn path(&self, name: &str) -> String {
+        format!("/c{}/{name}", self.number)
+    }
+
+    /// Begins something new, if it is idle, and makes the call of what it is doing.
+    pub fn prepare(&mut self, random: &mut fastrand::Rng) {
+        if self.pending.is_some() {
+            return;
+        }
+        if self.work == Work::Idle {
+            self.work = self.begin(random);
+        }
+        let (method, argument) = self.next_request(random);
+        self.next_call += 1;
+        self.pending = Some(Call { id: self.next_call, method, argument });
+    }
+
+    fn begin(&mut self, random: &mut fastrand::Rng) -> Work {
+        let some = |random: &mut fastrand::Rng, files: &BTreeMap<String, Blocks>| {
+            let at = random.usize(..files.len().max(1));
+            files.keys().nth(at).cloned()
+        };
+        self.next_name += 1;
+        let new = format!("f{}", self.next_name);
+        match (random.u8(..8), some(random, &self.files)) {
+            (0, Some(from)) => Work::Renaming { from, to: new },
+            (1, Some(from)) => match some(random, &self.files).filter(|to| *to != from) {
+                Some(to) => Work::Replacing { from, to },
+                None => Work::Creating { name: new },
+            },
+            (2 | 3, Some(name)) => Work::Deleting { name },
+            _ => Work::Creating { name: new },
+        }
+    }
+
+    fn next_request(&self, random: &mut fastrand::Rng) -> (&'static str, Vec<u8>) {
+        let client_name = self.name();
+        match &self.work {
+            Work::Idle => unreachable!("it has begun something"),
+            Work::Creating { name } => {
+                let request = calls::CreateRequest {
+                    src: self.path(name),
+                    masked: Permission { mode: 0o644 },
+                    client_name,
+                    flags: 1,
+                    create_parent: true,
+                    replication: 3,
+                    block_size: 100,
+                    ..calls::CreateRequest::default()
+                };
+                ("create", request.encode_to_vec())
+            }
+            Work::Adding { name, file, blocks, excluded } => {
+                let info = |node: &usize| DatanodeInfo {
+                    id: DatanodeId { uuid: format!("dn-{node}"), ..DatanodeId::default() },
+                    ..DatanodeInfo::default()
+                };
+                let request = calls::AddBlockRequest {
+                    src: self.path(name),
+                    client_name,
+                    previous: blocks.last().cloned(),
+                    excluded: excluded.iter().map(info).collect(),
+                    file_id: Some(*file),
+                    ..calls::AddBlockRequest::default()
+                };
+                ("addBlock", request.encode_to_vec())
+            }
+            Work::Abandoning { name, file, blocks, .. } => {
+                let request = calls::AbandonBlockRequest {
+                    block: blocks.last().expect("it abandons one").clone(),
+                    src: self.path(name),
+                    holder: client_name,
+                    file_id: Some(*file),
+                };
+                ("abandonBlock", request.encode_to_vec())
+            }
+            Work::Completing { name, file, blocks } => {
+                let request = calls::CompleteRequest {
+                    src: self.path(name),
+                    client_name,
+                    last: blocks.last().cloned(),
+                    file_id: Some(*file),
+                };
+                ("complete", request.encode_to_vec())
+            }
+            Work::Renaming { from, to } => {
+                let (src, dst) = (self.path(from), self.path(to));
+                let request = calls::RenameRequest { src, dst, overwrite: None, move_to_trash: None };
+                ("rename", request.encode_to_vec())
+            }
+            Work::Replacing { from, to } => {
+                let (src, dst) = (self.path(from), self.path(to));
+                let request = calls::RenameRequest { src, dst, overwrite: Some(true), move_to_trash: None };
+                ("rename2", request.encode_to_vec())
+            }
+            Work::Deleting { name } => {
+                // Sometimes as a directory, which makes no difference.
+                let request = calls::DeleteRequest { src: self.path(name), recursive: random.bool() };
+                ("delete", request.encode_to_vec())
+            }
+        }
+    }
+
+    /// The blocks that it has been told of and not told the NameNode to drop: they must not go.
+    pub fn needed(&self) -> impl Iterator<Item = i64> {
+        let open = match &self.work {
+            Work::Adding { blocks, .. } | Work::Completing { blocks, .. } => blocks.as_slice(),
+            Work::Abandoning { blocks, .. } => &blocks[..blocks.len() - 1],
+            _ => &[],
+        };
+        // What is being replaced or deleted may go as soon as the call has been carried out.
+        let doomed = match &self.work {
+            Work::Replacing { to, .. } => Some(to),
+            Work::Deleting { name } => Some(name),
+            _ => None,
+        };
+        let kept = self.files.iter().filter(move |(name, _)| Some(*name) != doomed);
+        let kept = kept.flat_map(|(_, blocks)| blocks.iter().map(|(id, _)| *id));
+        kept.chain(open.iter().map(|block| block.id.cast_signed()))
+    }
+
+    /// Takes the answer to the call that is under way. What a writer was given is returned, for it to write there.
+    pub fn answered(&mut self, result: &[u8]) -> Option<LocatedBlock> {
+        self.pending = None;
+        let is_true = || calls::BoolResponse::decode(result).expect("it is one").result;
+        match std::mem::replace(&mut self.work, Work::Idle) {
+            Work::Idle => unreachable!("it has called"),
+            Work::Creating { name } => {
+                let status =
+                    calls::FileInfoResponse::decode(result).expect("it is one").status.expect("it was made");
+                let file = status.id.expect("it has one");
+                self.work = Work::Adding { name, file, blocks: Vec::new(), excluded: Vec::new() };
+            }
+            Work::Adding { name, file, blocks, excluded } => {
+                let located = calls::AddBlockResponse::decode(result).expect("it is one").block;
+                self.work = Work::Adding { name, file, blocks, excluded };
+                return Some(located);
+            }
+            Work::Abandoning { name, file, mut blocks, excluded } => {
+                blocks.pop();
+                self.work = Work::Adding { name, file, blocks, excluded };
+            }
+            Work::Completing { name, file, blocks } => {
+                if is_true() {
+                    let blocks =
+                        blocks.iter().map(|block| (block.id.cast_signed(), block.length())).collect();
+                    self.files.insert(name, blocks);
+                } else {
+                    self.work = Work::Completing { name, file, blocks };
+                }
+            }
+            Work::Renaming { from, to } => {
+                assert!(is_true(), "{}: {from} was moved to {to}, and the answer says not", self.name());
+                let blocks = self.files.remove(&from).expect("it was there");
+                self.files.insert(to, blocks);
+            }
+            Work::Replacing { from, to } => {
+                let blocks = self.files.remove(&from).expect("it was there");
+                self.files.insert(to, blocks);
+            }
+            Work::Deleting { name } => {
+                assert!(is_true(), "{}: {name} was deleted, and the answer says not", self.name());
+                self.files.remove(&name);
+            }
+        }
+        None
+    }
+
+    /// Goes on after it has written a block to all of its nodes, or found one of them gone.
+    pub fn wrote(&mut self, block: ExtendedBlock, broken: Option<usize>, random: &mut fastrand::Rng) {
+        let Work::Adding { name, file, mut blocks, mut excluded } = self.work.clone() else {
+            unreachable!("it was adding a block")
+        };
+        blocks.push(block);
+        self.work = match broken {
+            Some(node) => {
+                excluded.push(node);
+                Work::Abandoning { name, file, blocks, excluded }
+            }
+            None if blocks.len() < 3 && random.bool() => {
+                Work::Adding { name, file, blocks, excluded: Vec::new() }
+            }
+            None => Work::Completing { name, file, blocks },
+        };
+    }
+}

@@ -1,0 +1,525 @@
+//! The world: who is there, what fails, and what must hold.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use prost::Message as _;
+
+use super::clients::{Client, Work};
+use super::nodes::{Message, Node};
+use crate::ids::CallerId;
+use crate::namenode::namespace::User;
+use crate::namenode::state::State;
+use crate::namenode::{Context, Now, Rules};
+use crate::wire::Refusal;
+use crate::wire::exception::Exception;
+use crate::wire::proto::cluster::{
+    Answer, HeartbeatRequest, HeartbeatResponse, NoticeRequest, RegisterRequest, ReportRequest, Storage,
+};
+use crate::wire::proto::hdfs::{ExtendedBlock, LocatedBlock};
+use crate::wire::proto::journal::Record;
+use crate::wire::proto::namenode as calls;
+
+const NODES: usize = 5;
+const CLIENTS: usize = 3;
+
+/// What happened, so that a run without faults proves nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    namenode_crashes: u64,
+    records_lost: u64,
+    images: u64,
+    node_crashes: u64,
+    connections_lost: u64,
+    messages_doubled: u64,
+    answers_lost: u64,
+    answers_repeated: u64,
+    pipelines_broken: u64,
+    full_nodes: u64,
+    deletions: u64,
+    files_closed: u64,
+    safe_mode_refusals: u64,
+}
+
+impl Tally {
+    fn each(&mut self) -> [&mut u64; 13] {
+        [
+            &mut self.namenode_crashes,
+            &mut self.records_lost,
+            &mut self.images,
+            &mut self.node_crashes,
+            &mut self.connections_lost,
+            &mut self.messages_doubled,
+            &mut self.answers_lost,
+            &mut self.answers_repeated,
+            &mut self.pipelines_broken,
+            &mut self.full_nodes,
+            &mut self.deletions,
+            &mut self.files_closed,
+            &mut self.safe_mode_refusals,
+        ]
+    }
+
+    pub fn add(&mut self, other: &Self) {
+        let mut other = other.clone();
+        for (own, more) in self.each().into_iter().zip(other.each()) {
+            *own += *more;
+        }
+    }
+
+    pub fn faults(&self) -> u64 {
+        self.namenode_crashes
+            + self.node_crashes
+            + self.connections_lost
+            + self.messages_doubled
+            + self.answers_lost
+            + self.full_nodes
+    }
+
+    pub fn assert_all_happened(&mut self) {
+        let text = format!("{self:?}");
+        assert!(self.each().into_iter().all(|count| *count > 100), "each has to happen: {text}");
+    }
+}
+
+/// An answer that waits for its record to be on disk.
+struct Answered {
+    client: usize,
+    after: u64,
+    outcome: Result<Vec<u8>, Refusal>,
+}
+
+pub struct World {
+    random: fastrand::Rng,
+    now: Now,
+    state: State,
+    image: Vec<Record>,
+    /// Records after the image, synced or not.
+    journal: Vec<Record>,
+    /// How many of them are on disk.
+    synced: usize,
+    /// Number of the last record before the journal.
+    before_journal: u64,
+    nodes: Vec<Node>,
+    clients: Vec<Client>,
+    answers: Vec<Answered>,
+    chance: fastrand::Rng,
+    has_faults: bool,
+    pub tally: Tally,
+}
+
+fn rules() -> Rules {
+    Rules { superuser: "root".to_owned(), block_size_min: 0, safe_mode_extension_ms: 500, ..Rules::default() }
+}
+
+fn root() -> User {
+    User { name: "root".to_owned(), groups: Vec::new(), is_superuser: true }
+}
+
+impl World {
+    pub fn new(seed: u64) -> Self {
+        let mut state = State::new(rules());
+        let now = Now { wall_ms: 1_000_000, steady_ms: 10_000 };
+        state.format(now.wall_ms, "CID".to_owned(), "BP".to_owned());
+        state.begin_term(now.wall_ms, now.steady_ms);
+        let mut nodes: Vec<Node> = (0..NODES).map(Node::new).collect();
+        nodes.iter_mut().for_each(Node::reconnect);
+        let mut world = Self {
+            random: fastrand::Rng::with_seed(seed),
+            now,
+            journal: state.take_records(),
+            state,
+            image: Vec::new(),
+            synced: 0,
+            before_journal: 0,
+            nodes,
+            clients: (0..CLIENTS).map(Client::new).collect(),
+            answers: Vec::new(),
+            chance: fastrand::Rng::with_seed(!seed),
+            has_faults: true,
+            tally: Tally::default(),
+        };
+        world.sync(usize::MAX);
+        world
+    }
+
+    /// Something happens.
+    pub fn step(&mut self) {
+        self.now.steady_ms += self.random.u64(..200);
+        self.now.wall_ms += self.random.u64(..200);
+        let faulty = |at: u32| self.has_faults.then_some(at);
+        match self.random.u32(..1000) {
+            0..300 => self.client_calls(),
+            300..550 => self.deliver(),
+            550..700 => self.sync_some(),
+            700..860 => self.beat(),
+            860..880 => self.take_image(),
+            at => match faulty(at) {
+                Some(880..888) => self.crash_namenode(),
+                Some(888..903) => self.crash_node(),
+                Some(903..925) => self.lose_connection(),
+                Some(925..940) => self.lose_answer(),
+                Some(940..950) => self.fill_node(),
+                Some(950..956) => self.now.wall_ms = self.random.u64(..4_000_000),
+                _ => self.start_node(),
+            },
+        }
+        self.state.tick(self.now.steady_ms);
+    }
+
+    fn context<R>(
+        &mut self,
+        caller: Option<CallerId>,
+        run: impl FnOnce(&mut State, &mut Context<'_>) -> R,
+    ) -> R {
+        let user = root();
+        let mut context = Context { now: self.now, user: &user, caller, ip: None, random: &mut self.chance };
+        let result = run(&mut self.state, &mut context);
+        self.journal.extend(self.state.take_records());
+        assert_eq!(self.before_journal + self.journal.len() as u64, self.state.sequence());
+        result
+    }
+
+    fn client_calls(&mut self) {
+        let at = self.random.usize(..CLIENTS);
+        if self.answers.iter().any(|answer| answer.client == at) {
+            return; // it waits
+        }
+        if !self.has_faults && self.clients[at].work == Work::Idle {
+            return; // the run is over
+        }
+        self.clients[at].prepare(&mut self.random);
+        let call = self.clients[at].pending.clone().expect("it was prepared");
+        let caller = CallerId { client: [at as u8; 16], call: call.id };
+        let before = self.state.sequence();
+        let argument = Bytes::from(call.argument);
+        let outcome = self.context(Some(caller), |state, context| state.call(context, call.method, argument));
+        if outcome.is_ok() && self.state.sequence() == before && ["rename", "delete"].contains(&call.method) {
+            self.tally.answers_repeated += 1;
+        }
+        self.answers.push(Answered { client: at, after: self.state.sequence(), outcome });
+        self.release();
+    }
+
+    /// Gives clients the answers whose records are on disk.
+    fn release(&mut self) {
+        let synced = self.before_journal + self.synced as u64;
+        let (ready, waiting) =
+            std::mem::take(&mut self.answers).into_iter().partition(|answer| answer.after <= synced);
+        self.answers = waiting;
+        for Answered { client, outcome, .. } in ready {
+            self.answer(client, outcome);
+        }
+    }
+
+    fn answer(&mut self, at: usize, outcome: Result<Vec<u8>, Refusal>) {
+        let client = &mut self.clients[at];
+        let result = match outcome {
+            Ok(result) => result,
+            Err(refusal) => {
+                client.pending = None;
+                match (refusal.exception, &mut client.work) {
+                    _ if !self.has_faults && {
+                        if std::env::var_os("DBG").is_some() {
+                            eprintln!("{at} {refusal}");
+                        }
+                        false
+                    } => {}
+                    (Exception::SafeMode, _) => self.tally.safe_mode_refusals += 1,
+                    (Exception::NotReplicatedYet, Work::Adding { .. }) => {}
+                    // No node is left: it tries all of them again.
+                    (Exception::Io, Work::Adding { excluded, .. })
+                        if refusal.message.contains("could only be written to") =>
+                    {
+                        excluded.clear();
+                    }
+                    (_, work) => panic!("{work:?} is refused: {refusal}"),
+                }
+                return;
+            }
+        };
+        let was_completing = matches!(client.work, Work::Completing { .. });
+        if let Some(located) = client.answered(&result) {
+            self.write(at, &located);
+        } else if was_completing && self.clients[at].work == Work::Idle {
+            self.tally.files_closed += 1;
+        }
+    }
+
+    /// A client writes a block to the nodes that it was given: if one is gone, those before it may have it or not.
+    fn write(&mut self, at: usize, located: &LocatedBlock) {
+        let targets =
+            located.locations.iter().map(|node| node.id.uuid[3..].parse::<usize>().expect("a number"));
+        let targets: Vec<usize> = targets.collect();
+        let different: BTreeSet<usize> = targets.iter().copied().collect();
+        assert_eq!(different.len(), targets.len(), "a node gets one replica");
+        let length = self.random.u64(1..100);
+        let (id, stamp) = (located.block.id.cast_signed(), located.block.stamp);
+        let broken =
+            targets.iter().copied().find(|node| !self.nodes[*node].is_up || self.nodes[*node].is_full);
+        for node in targets {
+            let node = &mut self.nodes[node];
+            if node.is_up && !node.is_full && (broken.is_none() || self.random.bool()) {
+                node.finish(id, stamp, length);
+            }
+        }
+        self.tally.pipelines_broken += u64::from(broken.is_some());
+        let block = ExtendedBlock { length: Some(length), ..located.block.clone() };
+        self.clients[at].wrote(block, broken, &mut self.random);
+    }
+
+    /// A message of a node arrives, sometimes twice.
+    fn deliver(&mut self) {
+        let at = self.random.usize(..NODES);
+        let Some(message) = self.nodes[at].outbox.pop_front().filter(|_| self.nodes[at].is_up) else {
+            return;
+        };
+        let is_notice = matches!(message, Message::Notices(_));
+        self.arrive(at, message.clone());
+        // The answer was lost, and the node says it again, before anything else.
+        if self.has_faults && is_notice && self.random.u8(..10) == 0 {
+            self.tally.messages_doubled += 1;
+            self.arrive(at, message);
+        }
+    }
+
+    fn arrive(&mut self, at: usize, message: Message) {
+        let (uuid, storage) = (self.nodes[at].uuid(), self.nodes[at].storage());
+        let report = |is_first, is_last, replicas| {
+            ReportRequest { uuid: uuid.clone(), storage: storage.clone(), is_first, is_last, replicas }
+                .encode_to_vec()
+        };
+        let (method, argument) = match message {
+            Message::Register => ("register", self.registration(at).encode_to_vec()),
+            Message::ReportBegins => ("report", report(true, false, Vec::new())),
+            Message::ReportPart(replicas) => ("report", report(false, false, replicas)),
+            Message::ReportEnds => ("report", report(false, true, Vec::new())),
+            Message::Notices(notices) => {
+                ("notice", NoticeRequest { uuid: uuid.clone(), notices }.encode_to_vec())
+            }
+        };
+        let argument = Bytes::from(argument);
+        let result = self.context(None, |state, context| state.cluster_call(context, method, argument));
+        let result = result.expect("nodes say what makes sense");
+        if method != "register" && Answer::decode(&result[..]).expect("it is one").must_register {
+            self.nodes[at].reconnect();
+        }
+    }
+
+    fn registration(&self, at: usize) -> RegisterRequest {
+        let node = &self.nodes[at];
+        RegisterRequest {
+            layout_version: 1,
+            uuid: node.uuid(),
+            host: node.uuid(),
+            ip: format!("10.0.0.{at}"),
+            transfer_port: 1,
+            ipc_port: 2,
+            rack: format!("/rack{}", at % 2),
+            pool: "BP".to_owned(),
+            storages: vec![self.storage(at)],
+            ..RegisterRequest::default()
+        }
+    }
+
+    fn storage(&self, at: usize) -> Storage {
+        let node = &self.nodes[at];
+        // What it says of its room is not always true yet.
+        let remaining = if node.is_full && self.now.steady_ms % 2 == 0 { 0 } else { 10_000 };
+        Storage { uuid: node.storage(), kind: 1, capacity: 100_000, used: 0, remaining, failed: false }
+    }
+
+    fn beat(&mut self) {
+        let at = self.random.usize(..NODES);
+        if !self.nodes[at].is_up || matches!(self.nodes[at].outbox.front(), Some(Message::Register)) {
+            return;
+        }
+        let (uuid, storages) = (self.nodes[at].uuid(), vec![self.storage(at)]);
+        let argument = Bytes::from(HeartbeatRequest { uuid, storages, transfers: 0 }.encode_to_vec());
+        let result = self.context(None, |state, context| state.cluster_call(context, "heartbeat", argument));
+        let orders = HeartbeatResponse::decode(&result.expect("it makes sense")[..]).expect("it is one");
+        if orders.must_register {
+            return self.nodes[at].reconnect();
+        }
+        let gone = self.nodes[at].delete(&orders.delete);
+        self.tally.deletions += gone.len() as u64;
+        for id in gone {
+            let needs = |client: &&Client| client.needed().any(|needed| needed == id);
+            let client = self.clients.iter().find(needs).map(Client::name);
+            assert_eq!(client, None, "block {id} is deleted from node {at} and is needed");
+        }
+        if orders.must_report {
+            self.nodes[at].report();
+        }
+    }
+
+    fn sync_some(&mut self) {
+        let count = self.random.usize(..=self.journal.len() - self.synced);
+        self.sync(count);
+    }
+
+    fn sync(&mut self, more: usize) {
+        self.synced = self.synced.saturating_add(more).min(self.journal.len());
+        self.state.note_synced(self.before_journal + self.synced as u64);
+        self.release();
+    }
+
+    /// An image takes the place of the journal, as it is when all is synced.
+    fn take_image(&mut self) {
+        self.sync(usize::MAX);
+        self.image = self.state.image().collect();
+        self.before_journal += self.journal.len() as u64;
+        self.journal.clear();
+        self.synced = 0;
+        self.tally.images += 1;
+    }
+
+    /// The NameNode's machine loses its power: of what was not synced, some records may have come to the disk.
+    fn crash_namenode(&mut self) {
+        self.tally.namenode_crashes += 1;
+        let kept = self.random.usize(self.synced..=self.journal.len());
+        self.tally.records_lost += (self.journal.len() - kept) as u64;
+        self.journal.truncate(kept);
+        self.answers.clear();
+        let mut state = State::new(rules());
+        for record in self.image.iter().chain(&self.journal) {
+            state.apply(record);
+        }
+        self.before_journal = state.sequence() - self.journal.len() as u64;
+        self.synced = self.journal.len();
+        // A new process has a new steady clock.
+        self.now.steady_ms = self.random.u64(..10_000);
+        state.begin_term(self.now.wall_ms, self.now.steady_ms);
+        self.journal.extend(state.take_records());
+        self.state = state;
+        self.state.note_synced(self.before_journal + self.synced as u64);
+        self.nodes.iter_mut().for_each(Node::reconnect);
+    }
+
+    fn crash_node(&mut self) {
+        let at = self.random.usize(..NODES);
+        if self.nodes.iter().filter(|node| node.is_up).count() > 2 {
+            self.tally.node_crashes += 1;
+            self.nodes[at].is_up = false;
+            self.nodes[at].outbox.clear();
+        }
+    }
+
+    fn start_node(&mut self) {
+        let at = self.random.usize(..NODES);
+        if !self.nodes[at].is_up {
+            self.nodes[at].is_up = true;
+            self.nodes[at].reconnect();
+        }
+        self.nodes[at].is_full = false;
+    }
+
+    fn lose_connection(&mut self) {
+        let at = self.random.usize(..NODES);
+        self.tally.connections_lost += 1;
+        self.nodes[at].reconnect();
+    }
+
+    fn lose_answer(&mut self) {
+        if !self.answers.is_empty() {
+            let at = self.random.usize(..self.answers.len());
+            self.answers.swap_remove(at);
+            self.tally.answers_lost += 1;
+        }
+    }
+
+    fn fill_node(&mut self) {
+        let at = self.random.usize(..NODES);
+        self.nodes[at].is_full = true;
+        self.tally.full_nodes += 1;
+    }
+
+    /// Everybody comes back and says what there is; then all that was acknowledged is there, and nothing else.
+    pub fn settle(&mut self) {
+        self.has_faults = false;
+        for _ in 0..20_000 {
+            self.step();
+            for at in 0..NODES {
+                if !self.nodes[at].is_up {
+                    self.nodes[at].is_up = true;
+                    self.nodes[at].reconnect();
+                }
+                self.nodes[at].is_full = false;
+            }
+            let is_idle =
+                self.clients.iter().all(|client| client.work == Work::Idle && client.pending.is_none());
+            if is_idle && self.nodes.iter().all(|node| node.outbox.is_empty()) {
+                break;
+            }
+        }
+        // Twice: what a report shows to be unneeded goes, and the node says so.
+        for _ in 0..3 {
+            self.sync(usize::MAX);
+            for at in 0..NODES {
+                while let Some(message) = self.nodes[at].outbox.pop_front() {
+                    self.arrive(at, message);
+                }
+            }
+            for _ in 0..200 {
+                self.beat();
+            }
+            self.nodes.iter_mut().for_each(Node::report);
+        }
+        self.check();
+    }
+
+    fn check(&mut self) {
+        for at in 0..CLIENTS {
+            let files = self.clients[at].files.clone();
+            assert_eq!(self.clients[at].work, Work::Idle, "client {at} has come to an end");
+            let request =
+                calls::ListingRequest { src: format!("/c{at}"), ..calls::ListingRequest::default() };
+            let listing: calls::ListingResponse = self.look("getListing", &request);
+            let found = listing.listing.into_iter().flat_map(|listing| listing.entries);
+            let found: BTreeSet<String> =
+                found.map(|entry| String::from_utf8_lossy(&entry.path).into_owned()).collect();
+            let expected: BTreeSet<String> = files.keys().cloned().collect();
+            assert_eq!(found, expected, "files of client {at}");
+            for (name, blocks) in files {
+                let path = self.clients[at].path(&name);
+                let request = calls::BlockLocationsRequest { src: path.clone(), offset: 0, length: u64::MAX };
+                let located: calls::BlockLocationsResponse = self.look("getBlockLocations", &request);
+                let located = located.locations.expect("it is a file");
+                assert!(!located.under_construction, "{path} was closed");
+                let lengths: Vec<_> = located
+                    .blocks
+                    .iter()
+                    .map(|one| (one.block.id.cast_signed(), one.block.length()))
+                    .collect();
+                assert_eq!(lengths, blocks, "{path}");
+                for block in &located.blocks {
+                    let id = block.block.id.cast_signed();
+                    let having = self.nodes.iter().filter(|node| node.replicas.contains_key(&id)).count();
+                    assert!(having > 0, "{path} has lost block {id}");
+                    assert_eq!(block.locations.len(), having, "{path}: {block:?}");
+                    for node in &block.locations {
+                        let node = &self.nodes[node.id.uuid[3..].parse::<usize>().expect("a number")];
+                        let kept = node.replicas.get(&block.block.id.cast_signed());
+                        assert_eq!(kept, Some(&(block.block.stamp, block.block.length())), "{path}");
+                    }
+                }
+            }
+        }
+        let needed: BTreeSet<i64> = self.clients.iter().flat_map(Client::needed).collect();
+        for node in &self.nodes {
+            let kept: BTreeSet<i64> = node.replicas.keys().copied().collect();
+            let unneeded: Vec<_> = kept.difference(&needed).collect();
+            assert!(unneeded.is_empty(), "node {} keeps {unneeded:?}, which nobody needs", node.number);
+        }
+    }
+
+    fn look<A: prost::Message, R: prost::Message + Default>(
+        &mut self,
+        method: &'static str,
+        argument: &A,
+    ) -> R {
+        let argument = Bytes::from(argument.encode_to_vec());
+        let result = self.context(None, |state, context| state.call(context, method, argument));
+        R::decode(&result.expect("all is there")[..]).expect("it is one")
+    }
+}

@@ -1,0 +1,80 @@
+//! Which client writes which files, and when it last said that it is there.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use crate::ids::InodeId;
+
+/// Milliseconds without a sign after which another client may take the file, as in HDFS.
+pub const SOFT_LIMIT_MS: u64 = 60_000;
+
+/// Leases by holder. Which files a holder has is in the journal, with the files; when it last renewed is not.
+#[derive(Debug, Default)]
+pub struct Leases(HashMap<Arc<str>, Lease>);
+
+#[derive(Debug, Default)]
+struct Lease {
+    files: BTreeSet<InodeId>,
+    renewed_ms: u64,
+}
+
+impl Leases {
+    /// Gives a holder a file.
+    pub fn add(&mut self, holder: &Arc<str>, file: InodeId) {
+        let lease = self.0.entry(Arc::clone(holder)).or_default();
+        assert!(lease.files.insert(file), "a file is opened once");
+    }
+
+    /// Takes a file away from its holder.
+    pub fn remove(&mut self, holder: &Arc<str>, file: InodeId) {
+        let lease = self.0.get_mut(holder).expect("an open file has a lease");
+        assert!(lease.files.remove(&file), "an open file has a lease");
+        if lease.files.is_empty() {
+            self.0.remove(holder);
+        }
+    }
+
+    /// Notes that a holder is there. One without files is not kept.
+    pub fn renew(&mut self, holder: &str, steady_ms: u64) {
+        if let Some(lease) = self.0.get_mut(holder) {
+            lease.renewed_ms = lease.renewed_ms.max(steady_ms);
+        }
+    }
+
+    /// Notes that all holders are there: they had no chance to say so before the start.
+    pub fn renew_all(&mut self, steady_ms: u64) {
+        for lease in self.0.values_mut() {
+            lease.renewed_ms = steady_ms;
+        }
+    }
+
+    /// True if a holder has not been heard of for [`SOFT_LIMIT_MS`].
+    pub fn is_silent(&self, holder: &str, steady_ms: u64) -> bool {
+        self.0.get(holder).is_none_or(|lease| steady_ms.saturating_sub(lease.renewed_ms) > SOFT_LIMIT_MS)
+    }
+
+    /// How many files are being written.
+    pub fn files(&self) -> usize {
+        self.0.values().map(|lease| lease.files.len()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_holder_is_silent_a_minute_after_its_last_sign() {
+        let mut leases = Leases::default();
+        let holder: Arc<str> = "client".into();
+        leases.add(&holder, InodeId(20_000));
+        leases.renew("client", 5_000);
+        leases.renew("client", 4_000);
+        assert!(!leases.is_silent("client", 65_000));
+        assert!(leases.is_silent("client", 65_001));
+        leases.renew_all(70_000);
+        assert!(!leases.is_silent("client", 130_000));
+        leases.remove(&holder, InodeId(20_000));
+        assert_eq!((leases.files(), leases.is_silent("client", 70_000)), (0, true));
+    }
+}

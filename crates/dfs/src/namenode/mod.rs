@@ -1,0 +1,29 @@
+//! The NameNode: names, files, blocks, and where their replicas are.
+//!
+//! - decisions: [`state`] takes calls and makes records; [`namespace`], [`blocks`], [`leases`], [`datanodes`], [`placement`],
+//!   [`safe_mode`] and [`retry_cache`] are what it consists of, [`Rules`] what operators may set.
+//! - drivers: `server` starts it, `service` carries calls to the state and keeps the records (`journal_record`),
+//!   `clock` tells the time.
+
+pub mod blocks;
+mod clock;
+mod context;
+pub mod datanodes;
+#[cfg(test)]
+mod faults;
+mod journal_record;
+pub mod leases;
+pub mod namespace;
+mod options;
+pub mod placement;
+pub mod retry_cache;
+mod rules;
+pub mod safe_mode;
+mod server;
+mod service;
+pub mod state;
+
+pub use context::{Context, Now};
+pub use options::Options;
+pub use rules::Rules;
+pub use server::{Handle, Server};

@@ -1,0 +1,18 @@
+//! The tree of directories and files.
+//!
+//! Inodes stand behind a table of handles, so that they can be packed later. A directory knows how much is below it. What
+//! changes the tree are the methods of [`Tree`] that the application of a journal record calls, and nothing else.
+
+mod counts;
+mod inode;
+mod owners;
+mod path;
+mod permission;
+mod tree;
+
+pub use counts::Counts;
+pub use inode::{Content, Directory, File, Inode, Layout, PolicyId};
+pub use owners::{OwnerId, Owners};
+pub use path::{COMPONENT_BYTES_MAX, Path};
+pub use permission::{Access, Mode, User};
+pub use tree::{Attributes, Place, Tree};

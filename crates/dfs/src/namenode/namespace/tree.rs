@@ -1,0 +1,302 @@
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::{Access, Content, Counts, Directory, Inode, Mode, OwnerId, Owners, Path, PolicyId, User};
+use crate::ids::InodeId;
+use crate::wire::Refusal;
+use crate::wire::exception::Exception;
+
+/// The tree of directories and files.
+#[derive(Debug)]
+pub struct Tree {
+    inodes: HashMap<InodeId, Inode>,
+    /// The names of users and groups.
+    pub owners: Owners,
+    next: InodeId,
+}
+
+/// What a new inode has beside its place.
+#[derive(Clone, Copy, Debug)]
+pub struct Attributes {
+    /// The user that it belongs to.
+    pub owner: OwnerId,
+    /// The group that it belongs to.
+    pub group: OwnerId,
+    /// Who may do what.
+    pub mode: Mode,
+    /// When it is made, in milliseconds since 1970.
+    pub time_ms: u64,
+    /// Its erasure coding policy.
+    pub policy: PolicyId,
+}
+
+/// Where a path leads: the inodes along it, as far as they are there.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// From the root on; at least that one.
+    pub found: Vec<InodeId>,
+    /// Names of the path behind the last inode.
+    pub missing: usize,
+}
+
+impl Place {
+    /// The inode that the path names, if it is there.
+    pub fn inode(&self) -> Option<InodeId> {
+        (self.missing == 0).then(|| self.deepest())
+    }
+
+    /// The last inode that is there.
+    pub fn deepest(&self) -> InodeId {
+        *self.found.last().expect("the root is always found")
+    }
+
+    /// The directory that has, or would have, the last name: none of the root, or if more than the last name is missing.
+    pub fn parent(&self) -> Option<InodeId> {
+        match self.missing {
+            0 => self.found.len().checked_sub(2).map(|at| self.found[at]),
+            1 => Some(self.deepest()),
+            _ => None,
+        }
+    }
+}
+
+impl Tree {
+    /// A tree with a root directory.
+    pub fn new(root_owner: &str, root_group: &str, mode: Mode, time_ms: u64) -> Self {
+        let mut owners = Owners::default();
+        let (owner, group) = (owners.intern(root_owner), owners.intern(root_group));
+        let root = Inode {
+            id: InodeId::ROOT,
+            parent: InodeId::ROOT,
+            name: Arc::from(&b""[..]),
+            owner,
+            group,
+            mode,
+            modified_ms: time_ms,
+            accessed_ms: 0,
+            policy: PolicyId::REPLICATED,
+            storage_policy: 0,
+            flags: 0,
+            content: Content::Directory(Directory::default()),
+        };
+        Self { inodes: HashMap::from([(root.id, root)]), owners, next: InodeId(InodeId::ROOT.0 + 1) }
+    }
+
+    /// The number that the next new inode gets.
+    pub fn next_id(&self) -> InodeId {
+        self.next
+    }
+
+    /// Never gives out a number below `next` again.
+    pub fn reserve_ids_below(&mut self, next: InodeId) {
+        self.next = self.next.max(next);
+    }
+
+    /// How many inodes there are.
+    pub fn len(&self) -> usize {
+        self.inodes.len()
+    }
+
+    /// An inode by its number.
+    pub fn get(&self, id: InodeId) -> Option<&Inode> {
+        self.inodes.get(&id)
+    }
+
+    /// An inode that is known to be there.
+    ///
+    /// # Panics
+    /// If it is not.
+    pub fn inode(&self, id: InodeId) -> &Inode {
+        self.inodes.get(&id).expect("the tree names only inodes that it has")
+    }
+
+    /// An inode that is known to be there, to be changed by the application of a record. Names, parents and children are
+    /// changed by the methods for that.
+    ///
+    /// # Panics
+    /// If it is not.
+    pub fn inode_mut(&mut self, id: InodeId) -> &mut Inode {
+        self.inodes.get_mut(&id).expect("the tree names only inodes that it has")
+    }
+
+    /// The path of an inode.
+    pub fn path_of(&self, id: InodeId) -> String {
+        let mut names = Vec::new();
+        let mut at = self.inode(id);
+        while at.id != InodeId::ROOT {
+            names.push(String::from_utf8_lossy(&at.name).into_owned());
+            at = self.inode(at.parent);
+        }
+        names.reverse();
+        format!("/{}", names.join("/"))
+    }
+
+    /// Follows a path as far as it leads. Each directory on the way must let the user through.
+    ///
+    /// # Errors
+    /// `AccessControl`; `FileNotFound` for a number that no inode has.
+    pub fn resolve(&self, path: &Path<'_>, user: &User) -> Result<Place, Refusal> {
+        let (mut found, components) = match path.reserved_inode() {
+            None => (vec![InodeId::ROOT], path.components()),
+            Some((id, rest)) => (self.chain_to(id).ok_or_else(|| Refusal::missing(path.text()))?, rest),
+        };
+        for (at, name) in components.iter().enumerate() {
+            let inode = self.inode(*found.last().expect("the root is always found"));
+            let missing = components.len() - at;
+            let Some(directory) = inode.directory() else { return Ok(Place { found, missing }) };
+            user.check(inode, path.text(), &self.owners, Access::Execute)?;
+            match directory.children.get(name.as_bytes()) {
+                Some(child) => found.push(*child),
+                None => return Ok(Place { found, missing }),
+            }
+        }
+        Ok(Place { found, missing: 0 })
+    }
+
+    fn chain_to(&self, id: &str) -> Option<Vec<InodeId>> {
+        let mut at = self.get(InodeId(id.parse().ok()?))?;
+        let mut chain = vec![at.id];
+        while at.id != InodeId::ROOT {
+            at = self.inode(at.parent);
+            chain.push(at.id);
+        }
+        chain.reverse();
+        Some(chain)
+    }
+
+    /// True if `ancestor` is `id` or a directory above it.
+    pub fn is_within(&self, id: InodeId, ancestor: InodeId) -> bool {
+        let mut at = id;
+        while at != ancestor {
+            if at == InodeId::ROOT {
+                return false;
+            }
+            at = self.inode(at).parent;
+        }
+        true
+    }
+
+    /// The directory with an inode's number, for something new in it.
+    ///
+    /// # Errors
+    /// `ParentNotDirectory` if it is a file.
+    pub fn parent_directory(&self, id: InodeId) -> Result<&Directory, Refusal> {
+        self.inode(id).directory().ok_or_else(|| {
+            let message = format!("{} (is not a directory)", self.path_of(id));
+            Refusal::new(Exception::ParentNotDirectory, message)
+        })
+    }
+
+    /// What an inode counts for in the directories above it.
+    pub fn counts_of(&self, id: InodeId, own: impl FnOnce(&Inode) -> Counts) -> Counts {
+        let inode = self.inode(id);
+        match &inode.content {
+            Content::Directory(directory) => {
+                let mut counts = directory.counts;
+                counts.directories += 1;
+                counts
+            }
+            Content::File(_) => own(inode),
+        }
+    }
+
+    /// Puts an inode into its parent. `counts` is what it counts for there.
+    ///
+    /// # Panics
+    /// If the parent is no directory, or has the name already.
+    pub fn insert(&mut self, inode: Inode, counts: Counts) {
+        self.reserve_ids_below(InodeId(inode.id.0 + 1));
+        let (id, parent, name) = (inode.id, inode.parent, Arc::clone(&inode.name));
+        let before = self.inodes.insert(id, inode);
+        assert!(before.is_none(), "inode {} is made once", id.0);
+        self.link(parent, name, id, counts);
+    }
+
+    /// Takes a file or an empty directory out of the tree.
+    ///
+    /// # Panics
+    /// If it is the root, is not there, or has children.
+    pub fn remove(&mut self, id: InodeId, counts: Counts) -> Inode {
+        self.unlink(id, counts);
+        let inode = self.inodes.remove(&id).expect("it was in its parent");
+        assert!(
+            inode.directory().is_none_or(|directory| directory.children.is_empty()),
+            "it has no children"
+        );
+        inode
+    }
+
+    /// Moves an inode to another place or name.
+    pub fn rename(&mut self, id: InodeId, parent: InodeId, name: &[u8], counts: Counts) {
+        assert!(!self.is_within(parent, id), "a directory is not moved into itself");
+        self.unlink(id, counts);
+        let name: Arc<[u8]> = name.into();
+        let inode = self.inode_mut(id);
+        (inode.parent, inode.name) = (parent, Arc::clone(&name));
+        self.link(parent, name, id, counts);
+    }
+
+    /// Changes what a file counts for in the directories above it.
+    pub fn recount(&mut self, file: InodeId, before: Counts, after: Counts) {
+        let mut at = self.inode(file).parent;
+        loop {
+            let directory = self.directory_mut(at);
+            directory.counts -= before;
+            directory.counts += after;
+            if at == InodeId::ROOT {
+                return;
+            }
+            at = self.inode(at).parent;
+        }
+    }
+
+    /// The inodes of a subtree, children before their parents.
+    pub fn subtree(&self, id: InodeId) -> Vec<InodeId> {
+        let mut all = vec![id];
+        let mut at = 0;
+        while at < all.len() {
+            if let Some(directory) = self.inode(all[at]).directory() {
+                all.extend(directory.children.values());
+            }
+            at += 1;
+        }
+        all.reverse();
+        all
+    }
+
+    fn link(&mut self, parent: InodeId, name: Arc<[u8]>, id: InodeId, counts: Counts) {
+        let before = self.directory_mut(parent).children.insert(name, id);
+        assert!(before.is_none(), "a name is given once in a directory");
+        let mut at = parent;
+        loop {
+            self.directory_mut(at).counts += counts;
+            if at == InodeId::ROOT {
+                return;
+            }
+            at = self.inode(at).parent;
+        }
+    }
+
+    fn unlink(&mut self, id: InodeId, counts: Counts) {
+        assert!(id != InodeId::ROOT, "the root is never moved or removed");
+        let inode = self.inode(id);
+        let (parent, name) = (inode.parent, Arc::clone(&inode.name));
+        let removed = self.directory_mut(parent).children.remove(&name);
+        assert_eq!(removed, Some(id), "an inode is in its parent");
+        let mut at = parent;
+        loop {
+            self.directory_mut(at).counts -= counts;
+            if at == InodeId::ROOT {
+                return;
+            }
+            at = self.inode(at).parent;
+        }
+    }
+
+    fn directory_mut(&mut self, id: InodeId) -> &mut Directory {
+        match &mut self.inode_mut(id).content {
+            Content::Directory(directory) => directory,
+            Content::File(_) => panic!("inode {} is a directory", id.0),
+        }
+    }
+}

@@ -1,0 +1,31 @@
+use std::path::PathBuf;
+
+use super::Rules;
+
+/// How a NameNode runs.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The address to listen on.
+    pub host: String,
+    /// The port for clients and DataNodes; 0 takes a free one.
+    pub port: u16,
+    /// Directory of the journal and the image.
+    pub dir: PathBuf,
+    /// Connections that may be open.
+    pub connections_max: usize,
+    /// What decisions depend on.
+    pub rules: Rules,
+}
+
+impl Options {
+    /// A NameNode with its journal in a directory, on HDFS's port of the loopback address.
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        Self {
+            host: "127.0.0.1".to_owned(),
+            port: 8020,
+            dir: dir.into(),
+            connections_max: 20_000,
+            rules: Rules::default(),
+        }
+    }
+}

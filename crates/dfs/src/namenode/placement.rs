@@ -1,0 +1,138 @@
+//! Which DataNodes a new block goes to.
+
+use crate::ids::{DatanodeHandle, StorageHandle};
+
+/// A storage that may take a block. A DataNode has at most one candidate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Candidate<'a> {
+    /// The DataNode.
+    pub datanode: DatanodeHandle,
+    /// The storage of it.
+    pub storage: StorageHandle,
+    /// Where it stands, such as `/dc1/rack2`.
+    pub rack: &'a str,
+    /// The address by which a writer is known to be on the same host.
+    pub ip: &'a str,
+    /// Share of the storage that is free, in thousandths.
+    pub free_per_mille: u64,
+}
+
+/// Chooses up to `count` storages, each of another DataNode: the first on the writer's host if there is one, the second on
+/// another rack, the third on the rack of the second, and further ones anywhere, with no rack getting more than its share;
+/// each where there is more space of two that were drawn. Where racks do not suffice, any DataNode is taken: fewer are
+/// returned only if there are no more.
+pub fn choose(
+    candidates: &[Candidate<'_>],
+    count: usize,
+    writer_ip: Option<&str>,
+    random: &mut fastrand::Rng,
+) -> Vec<StorageHandle> {
+    let mut chosen: Vec<Candidate<'_>> = Vec::with_capacity(count);
+    let racks: std::collections::BTreeSet<&str> = candidates.iter().map(|candidate| candidate.rack).collect();
+    // HDFS's rule: no rack gets more than its share plus one.
+    let per_rack_max = if racks.len() > 1 { count.saturating_sub(1) / racks.len() + 2 } else { count };
+    while chosen.len() < count {
+        let is_free =
+            |candidate: &&Candidate<'_>| chosen.iter().all(|taken| taken.datanode != candidate.datanode);
+        let free: Vec<&Candidate<'_>> = candidates.iter().filter(is_free).collect();
+        let on_rack = |rack: &str| chosen.iter().filter(|taken| taken.rack == rack).count();
+        let is_wanted = |candidate: &&&Candidate<'_>| match chosen.as_slice() {
+            [] => writer_ip.is_some_and(|ip| candidate.ip == ip),
+            [first] => candidate.rack != first.rack,
+            [first, second] if first.rack == second.rack => candidate.rack != first.rack,
+            [_, second] => candidate.rack == second.rack,
+            _ => on_rack(candidate.rack) < per_rack_max,
+        };
+        let wanted: Vec<&Candidate<'_>> = free.iter().filter(is_wanted).copied().collect();
+        let Some(next) = draw(&wanted, random).or_else(|| draw(&free, random)) else { break };
+        chosen.push(next);
+    }
+    chosen.into_iter().map(|candidate| candidate.storage).collect()
+}
+
+/// The one with more space of two that are drawn.
+fn draw<'a>(from: &[&Candidate<'a>], random: &mut fastrand::Rng) -> Option<Candidate<'a>> {
+    if from.is_empty() {
+        return None;
+    }
+    let (one, other) = (from[random.usize(..from.len())], from[random.usize(..from.len())]);
+    Some(if other.free_per_mille > one.free_per_mille { *other } else { *one })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn candidate(
+        number: u32,
+        rack: &'static str,
+        ip: &'static str,
+        free_per_mille: u64,
+    ) -> Candidate<'static> {
+        let (datanode, storage) = (DatanodeHandle(number), StorageHandle(number));
+        Candidate { datanode, storage, rack, ip, free_per_mille }
+    }
+
+    fn two_racks() -> Vec<Candidate<'static>> {
+        vec![
+            candidate(0, "/a", "10.0.0.1", 500),
+            candidate(1, "/a", "10.0.0.2", 500),
+            candidate(2, "/a", "10.0.0.3", 500),
+            candidate(3, "/b", "10.0.1.1", 500),
+            candidate(4, "/b", "10.0.1.2", 500),
+        ]
+    }
+
+    #[test]
+    fn three_copies_are_on_two_racks_and_the_first_is_with_the_writer() {
+        let all = two_racks();
+        for seed in 0..200 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let chosen = choose(&all, 3, Some("10.0.0.2"), &mut random);
+            assert_eq!(chosen[0], StorageHandle(1));
+            let racks: Vec<&str> = chosen.iter().map(|storage| all[storage.0 as usize].rack).collect();
+            assert_eq!(racks, ["/a", "/b", "/b"], "seed {seed}");
+            let different: BTreeSet<_> = chosen.iter().collect();
+            assert_eq!(different.len(), 3);
+        }
+    }
+
+    #[test]
+    fn no_rack_gets_more_than_its_share_and_one() {
+        let mut all = two_racks();
+        all.push(candidate(5, "/c", "10.0.2.1", 500));
+        all.push(candidate(6, "/a", "10.0.0.4", 500));
+        for seed in 0..200 {
+            let chosen = choose(&all, 5, None, &mut fastrand::Rng::with_seed(seed));
+            let on_a = chosen.iter().filter(|storage| all[storage.0 as usize].rack == "/a").count();
+            assert!(chosen.len() == 5 && on_a <= 3, "seed {seed}: {chosen:?}");
+        }
+    }
+
+    #[test]
+    fn with_one_rack_or_too_few_nodes_it_takes_what_there_is() {
+        let one_rack: Vec<_> = two_racks().into_iter().take(3).collect();
+        let mut random = fastrand::Rng::with_seed(1);
+        assert_eq!(choose(&one_rack, 3, None, &mut random).len(), 3);
+        assert_eq!(choose(&one_rack, 5, None, &mut random).len(), 3);
+        assert_eq!(choose(&[], 3, None, &mut random), []);
+    }
+
+    #[test]
+    fn writers_on_one_host_with_several_nodes_use_all_of_them_and_emptier_ones_more() {
+        let all = [
+            candidate(0, "/a", "127.0.0.1", 900),
+            candidate(1, "/a", "127.0.0.1", 100),
+            candidate(2, "/a", "127.0.0.1", 100),
+        ];
+        let mut firsts = [0; 3];
+        let mut random = fastrand::Rng::with_seed(7);
+        for _ in 0..900 {
+            firsts[choose(&all, 1, Some("127.0.0.1"), &mut random)[0].0 as usize] += 1;
+        }
+        // The emptier one is drawn in five of nine pairs.
+        assert!(firsts[0] > 450 && firsts[1] > 100 && firsts[2] > 100, "{firsts:?}");
+    }
+}

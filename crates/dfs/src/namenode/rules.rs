@@ -1,0 +1,32 @@
+/// What decisions depend on and operators may set.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    /// Copies of a block if the client does not say (`dfs.replication`).
+    pub replication: u16,
+    /// Bytes of a block if the client does not say (`dfs.blocksize`).
+    pub block_size: u64,
+    /// The least bytes of a block (`dfs.namenode.fs-limits.min-block-size`).
+    pub block_size_min: u64,
+    /// The user who may do everything; empty for the one whose process this is.
+    pub superuser: String,
+    /// The group whose members may do everything (`dfs.permissions.superusergroup`).
+    pub supergroup: String,
+    /// Milliseconds after which a silent DataNode is named to no client any more.
+    pub silent_ms_max: u64,
+    /// Milliseconds for which safe mode waits for the last blocks (`dfs.namenode.safemode.extension`).
+    pub safe_mode_extension_ms: u64,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self {
+            replication: 3,
+            block_size: 128 << 20,
+            block_size_min: 1 << 20,
+            superuser: String::new(),
+            supergroup: "supergroup".to_owned(),
+            silent_ms_max: 3_000,
+            safe_mode_extension_ms: 30_000,
+        }
+    }
+}

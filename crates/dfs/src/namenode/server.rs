@@ -1,0 +1,121 @@
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::time::{MissedTickBehavior, interval};
+use tracing::info;
+use yeoul_journal::{FileJournal, FileJournalOptions, Journal};
+use yeoul_net::supervise::Supervisor;
+use yeoul_net::{Gate, Listener, Serving, serve_connections};
+
+use super::clock::Clock;
+use super::service::{Decisions, Service};
+use super::state::State;
+use super::{Options, Rules};
+use crate::error::{Error, Kind, Result};
+use crate::rpc::{RpcServer, process_user};
+use crate::wire::proto::journal::Record;
+
+/// How often the NameNode looks at the clock.
+const TICK: Duration = Duration::from_millis(500);
+
+/// A NameNode.
+#[derive(Debug)]
+pub struct Server;
+
+/// A running NameNode. Dropping it ends it.
+pub struct Handle {
+    serving: Serving,
+    journal_ended: oneshot::Receiver<Error>,
+    _tasks: Supervisor,
+}
+
+impl Server {
+    /// Starts a NameNode: it takes its state from its directory, or begins a new cluster in an empty one.
+    ///
+    /// # Errors
+    /// The port is taken, or the directory cannot be used.
+    pub async fn start(options: Options) -> Result<Handle> {
+        let clock = Clock::start();
+        let Options { host, port, dir, connections_max, mut rules } = options;
+        if rules.superuser.is_empty() {
+            rules.superuser = process_user().await;
+        }
+        let listener = Listener::bind((host.as_str(), port)).await.map_err(|error| {
+            Error::new(Kind::of_io(&error), format!("cannot listen on {host}:{port} for clients"))
+                .with_hint("name another port with --port, or 0 for a free one")
+                .with_source(error)
+        })?;
+        let reading = tokio::task::spawn_blocking(move || read(dir, rules));
+        let (journal, state) =
+            reading.await.map_err(|error| Error::new(Kind::Internal, error.to_string()))??;
+        let (ended, random) = (journal.ended(), fastrand::Rng::new());
+        let mut decisions = Decisions { state, random, journal: Box::new(journal) };
+        begin(&mut decisions, &host, &clock).await?;
+        let pool = decisions.state.pool().to_owned();
+        let service = Arc::new(Service::new(decisions, clock));
+        let mut tasks = Supervisor::new("NameNode");
+        tasks.keep("ticker", tick(Arc::clone(&service)));
+        let (tell, journal_ended) = oneshot::channel();
+        tasks.run("journal", async move {
+            let _ = tell.send(ended.await);
+        });
+        let rpc = Arc::new(RpcServer::new(service));
+        let serving = serve_connections(listener, Gate::new(connections_max), rpc);
+        info!("the NameNode of block pool {pool} listens on {}", serving.address());
+        Ok(Handle { serving, journal_ended, _tasks: tasks })
+    }
+}
+
+impl Handle {
+    /// The address for clients and DataNodes.
+    pub fn address(&self) -> SocketAddr {
+        self.serving.address()
+    }
+
+    /// Waits until the NameNode can keep nothing any more: it answers no change from then on, and is to be started again.
+    pub async fn ended(&mut self) -> Error {
+        let ended = (&mut self.journal_ended).await;
+        ended.unwrap_or_else(|_| Error::new(Kind::Internal, "the journal ended"))
+    }
+
+    /// Stops taking calls, and returns when those under way have ended.
+    pub async fn stop(self) {
+        self.serving.stop().await;
+    }
+}
+
+/// The journal of a directory, and the state that it has.
+fn read(dir: PathBuf, rules: Rules) -> Result<(FileJournal<Record>, State)> {
+    let mut state = State::new(rules);
+    let journal = FileJournal::open(FileJournalOptions::new(dir, "NameNode"), |record| state.apply(&record))?;
+    Ok((journal, state))
+}
+
+/// Begins a new cluster, if there is none, and leads it.
+async fn begin(decisions: &mut Decisions, host: &str, clock: &Clock) -> Result<()> {
+    let now = clock.now();
+    let Decisions { state, random, .. } = decisions;
+    if state.is_blank() {
+        // As HDFS names them.
+        let cluster = format!("CID-{:016x}{:016x}", random.u64(..), random.u64(..));
+        let pool = format!("BP-{}-{host}-{}", random.u32(..), now.wall_ms);
+        state.format(now.wall_ms, cluster, pool);
+    }
+    state.begin_term(now.wall_ms, now.steady_ms);
+    let (sequence, kept) = decisions.keep();
+    kept.await?;
+    decisions.state.note_synced(sequence);
+    Ok(())
+}
+
+async fn tick(service: Arc<Service>) {
+    let mut ticks = interval(TICK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        service.tick();
+    }
+}

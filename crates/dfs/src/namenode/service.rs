@@ -1,0 +1,127 @@
+use std::sync::Arc;
+
+use tracing::{error, info};
+use yeoul_journal::{Journal, Kept, Promise};
+use yeoul_net::supervise::{DecisionLock, must_not_panic};
+
+use super::Context;
+use super::clock::Clock;
+use super::namespace::User;
+use super::state::{Kind, State, kind_of};
+use crate::rpc::{Answer, Calls, Incoming};
+use crate::wire::exception::Exception;
+use crate::wire::proto::journal::Record;
+use crate::wire::{Refusal, protocol};
+
+/// What one lock is around: the state, the chance that its decisions take, and the journal, which has the order of the
+/// decisions.
+pub struct Decisions {
+    /// The state.
+    pub state: State,
+    /// Where chance comes from.
+    pub random: fastrand::Rng,
+    /// Where the records go.
+    pub journal: Box<dyn Journal<Record>>,
+}
+
+impl Decisions {
+    /// Gives the journal what has been decided; resolves when it is on disk. The number is that of the last record.
+    pub fn keep(&mut self) -> (u64, Kept) {
+        let records = self.state.take_records();
+        (self.state.sequence(), self.journal.append(&records, Promise::Synced))
+    }
+}
+
+/// The calls of clients and DataNodes: each is decided under the lock, and answered once the journal has what it changed.
+pub struct Service {
+    decisions: Arc<DecisionLock<Decisions>>,
+    clock: Clock,
+}
+
+impl Service {
+    /// A service of this state.
+    pub fn new(decisions: Decisions, clock: Clock) -> Self {
+        Self { decisions: Arc::new(DecisionLock::new("the NameNode's state", decisions)), clock }
+    }
+
+    /// Looks at the clock, and begins an image if the journal has grown enough.
+    pub fn tick(&self) {
+        let now = self.clock.now();
+        let mut decisions = self.decisions.lock();
+        decisions.state.tick(now.steady_ms);
+        if !decisions.journal.wants_snapshot() {
+            return;
+        }
+        // All records so far are in the image, and the journal has them.
+        let (_, kept) = decisions.keep();
+        let image: Vec<Record> = decisions.state.image().collect();
+        let snapshot = decisions.journal.begin_snapshot();
+        drop((decisions, kept));
+        info!(entries = image.len(), "writing an image");
+        tokio::task::spawn_blocking(move || {
+            must_not_panic("NameNode", "image", || snapshot.write(image.into_iter()));
+        });
+    }
+
+    fn decide(&self, call: Incoming, is_ours: bool) -> Answer {
+        let now = self.clock.now();
+        let mut decisions = self.decisions.lock();
+        let Decisions { state, random, .. } = &mut *decisions;
+        let user = User {
+            name: call.user.to_string(),
+            groups: call.groups.to_vec(),
+            is_superuser: state.is_superuser(&call.user, &call.groups),
+        };
+        let mut context = Context { now, user: &user, caller: call.caller, ip: Some(&call.ip), random };
+        let before = state.sequence();
+        let outcome = if is_ours {
+            state.cluster_call(&mut context, &call.method, call.argument)
+        } else {
+            state.call(&mut context, &call.method, call.argument)
+        };
+        // A repeated answer, and one that says that all is as it should be already, may depend on records that are on their
+        // way.
+        let may_depend = !is_ours && matches!(kind_of(&call.method), Some(Kind::Write | Kind::Once));
+        if state.sequence() == before && (outcome.is_err() || !may_depend) {
+            return Answer::Now(outcome);
+        }
+        let (sequence, kept) = decisions.keep();
+        drop(decisions);
+        let decisions = Arc::clone(&self.decisions);
+        Answer::Later(Box::pin(async move {
+            match kept.await {
+                Ok(()) => {
+                    decisions.lock().state.note_synced(sequence);
+                    outcome
+                }
+                Err(error) => {
+                    error!(%error, "a change could not be kept");
+                    Err(Refusal::new(Exception::Io, format!("the change may not have been kept: {error}")))
+                }
+            }
+        }))
+    }
+}
+
+impl Calls for Service {
+    fn call(&self, call: Incoming) -> Answer {
+        let is_ours = call.protocol == protocol::CLUSTER;
+        match check_protocol(&call, is_ours) {
+            Ok(()) => self.decide(call, is_ours),
+            Err(refusal) => Answer::Now(Err(refusal)),
+        }
+    }
+}
+
+fn check_protocol(call: &Incoming, is_ours: bool) -> Result<(), Refusal> {
+    if !is_ours && call.protocol != protocol::CLIENT {
+        let message = format!("Unknown protocol: {}", call.protocol);
+        return Err(Refusal::new(Exception::NoSuchProtocol, message));
+    }
+    if call.version != protocol::VERSION {
+        let message =
+            format!("{} has version 1 here, and the client speaks version {}", call.protocol, call.version);
+        return Err(Refusal::new(Exception::VersionMismatch, message));
+    }
+    Ok(())
+}

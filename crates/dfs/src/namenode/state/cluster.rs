@@ -1,0 +1,135 @@
+//! What DataNodes say, and what they are told.
+
+use super::State;
+use crate::ids::{BlockId, DatanodeHandle, GenerationStamp, StorageHandle};
+use crate::namenode::Context;
+use crate::namenode::blocks::{Replica, ReplicaState, Reported};
+use crate::namenode::datanodes::Deletion;
+use crate::wire::Refusal;
+use crate::wire::exception::Exception;
+use crate::wire::proto::cluster;
+use crate::wire::proto::cluster::{
+    Answer, BlockRef, HeartbeatRequest, HeartbeatResponse, NoticeRequest, RegisterRequest, RegisterResponse,
+    ReportRequest,
+};
+use crate::wire::protocol;
+
+impl State {
+    pub(super) fn register(
+        &mut self,
+        context: &mut Context<'_>,
+        request: &RegisterRequest,
+    ) -> Result<RegisterResponse, Refusal> {
+        if request.layout_version != protocol::LAYOUT_VERSION {
+            let (found, expected) = (request.layout_version, protocol::LAYOUT_VERSION);
+            let message = format!("the DataNode speaks version {found} and the NameNode version {expected}");
+            return Err(Refusal::new(Exception::VersionMismatch, message));
+        }
+        if !request.pool.is_empty() && request.pool != self.pool {
+            let message = format!(
+                "the DataNode belongs to block pool {} and this NameNode has {}: another cluster, or an empty directory",
+                request.pool, self.pool
+            );
+            return Err(Refusal::new(Exception::HadoopIllegalArgument, message));
+        }
+        self.datanodes.register(request, context.now.steady_ms)?;
+        Ok(RegisterResponse {
+            layout_version: protocol::LAYOUT_VERSION,
+            features: protocol::FEATURES,
+            pool: self.pool.clone(),
+            cluster: self.cluster.clone(),
+            term: self.term,
+        })
+    }
+
+    pub(super) fn heartbeat(
+        &mut self,
+        context: &mut Context<'_>,
+        request: &HeartbeatRequest,
+    ) -> Result<HeartbeatResponse, Refusal> {
+        let term = self.term;
+        let Some(node) = self.datanodes.by_uuid(&request.uuid) else {
+            return Ok(HeartbeatResponse { term, must_register: true, ..HeartbeatResponse::default() });
+        };
+        self.datanodes.hear(node, request, context.now.steady_ms);
+        let deletions = self.datanodes.take_deletions(node, self.synced);
+        let delete = deletions.into_iter().map(|deletion| BlockRef {
+            storage: self.datanodes.storage(deletion.storage).uuid.clone(),
+            id: deletion.block.0,
+            stamp: deletion.stamp.0,
+        });
+        let delete = delete.collect();
+        let must_report = self.datanodes.take_must_report(node);
+        Ok(HeartbeatResponse { term, must_register: false, must_report, delete })
+    }
+
+    pub(super) fn take_report(
+        &mut self,
+        context: &mut Context<'_>,
+        request: &ReportRequest,
+    ) -> Result<Answer, Refusal> {
+        let node = self.datanodes.by_uuid(&request.uuid);
+        let storage = node.and_then(|node| self.datanodes.storage_of(node, &request.storage));
+        let (Some(node), Some(storage)) = (node, storage) else { return Ok(Answer { must_register: true }) };
+        if request.is_first {
+            let known = self.blocks.of_storage(storage).map(|(id, _)| id).collect();
+            self.datanodes.storage_mut(storage).unconfirmed = Some(known);
+        }
+        for said in &request.replicas {
+            self.take_replica(node, storage, said);
+        }
+        if request.is_last {
+            let unconfirmed = self.datanodes.storage_mut(storage).unconfirmed.take().unwrap_or_default();
+            for gone in unconfirmed {
+                self.blocks.forget(gone, storage, gone.index());
+            }
+            self.datanodes.storage_mut(storage).has_reported = true;
+            self.look_at_safe_mode(context.now.steady_ms);
+        }
+        Ok(Answer { must_register: false })
+    }
+
+    pub(super) fn take_notices(
+        &mut self,
+        context: &mut Context<'_>,
+        request: &NoticeRequest,
+    ) -> Result<Answer, Refusal> {
+        let Some(node) = self.datanodes.by_uuid(&request.uuid) else {
+            return Ok(Answer { must_register: true });
+        };
+        for notice in &request.notices {
+            let storage = self.datanodes.storage_of(node, &notice.storage);
+            let (Some(storage), Some(replica)) = (storage, &notice.replica) else { continue };
+            if notice.is_deleted {
+                let id = BlockId(replica.id);
+                self.blocks.forget(id, storage, id.index());
+            } else {
+                self.take_replica(node, storage, replica);
+            }
+        }
+        self.look_at_safe_mode(context.now.steady_ms);
+        Ok(Answer { must_register: false })
+    }
+
+    /// Takes what a DataNode says of a replica. One that no file needs can go, but not while the namespace may lack what it
+    /// belongs to: in safe mode, or if it is from the future.
+    fn take_replica(&mut self, datanode: DatanodeHandle, storage: StorageHandle, said: &cluster::Replica) {
+        let (id, stamp) = (BlockId(said.id), GenerationStamp(said.stamp));
+        if let Some(unconfirmed) = &mut self.datanodes.storage_mut(storage).unconfirmed {
+            unconfirmed.remove(&id);
+        }
+        let state = ReplicaState::from_wire(said.state);
+        let (index, length) = (id.index(), said.length);
+        let replica = Replica { index, datanode, storage, stamp, length, state, is_corrupt: false };
+        let reported = self.blocks.report(id, replica);
+        if reported != Reported::Unneeded {
+            return;
+        }
+        if self.safe_mode.is_on() {
+            self.has_passed_over = true;
+            return;
+        }
+        let deletion = Deletion { after: self.sequence, storage, block: id, stamp };
+        self.datanodes.delete(datanode, deletion);
+    }
+}

@@ -1,0 +1,265 @@
+//! Calls that make directories and files.
+
+use super::State;
+use crate::ids::InodeId;
+use crate::namenode::Context;
+use crate::namenode::namespace::{Access, Mode, Path, Place};
+use crate::wire::Refusal;
+use crate::wire::exception::Exception;
+use crate::wire::proto::journal::{AddDirectories, CreateFile, NewDirectory, record::Change};
+use crate::wire::proto::namenode::{BoolResponse, CreateRequest, FileInfoResponse, MkdirsRequest};
+
+/// Entries of a directory, as in HDFS (`dfs.namenode.fs-limits.max-directory-items`).
+const DIRECTORY_ENTRIES_MAX: usize = 1 << 20;
+/// Copies of a block, as in HDFS (`dfs.replication.max`).
+const REPLICATION_MAX: u32 = 512;
+/// Bytes of the name by which a client holds leases.
+const CLIENT_NAME_BYTES_MAX: usize = 1024;
+
+/// Bits of a request to create a file: make it if it is missing, replace it if it is there.
+const FLAG_CREATE: u32 = 1;
+const FLAG_OVERWRITE: u32 = 2;
+const FLAG_APPEND: u32 = 4;
+
+impl State {
+    pub(super) fn mkdirs(
+        &mut self,
+        context: &mut Context<'_>,
+        request: &MkdirsRequest,
+    ) -> Result<BoolResponse, Refusal> {
+        let path = Path::parse(&request.src)?;
+        let place = self.place(&path, context.user)?;
+        if let Some(id) = place.inode() {
+            if self.tree.inode(id).is_directory() {
+                return Ok(BoolResponse { result: true });
+            }
+            let message = format!("Path is not a directory: {}", request.src);
+            return Err(Refusal::new(Exception::FileAlreadyExists, message));
+        }
+        path.check_new()?;
+        if !request.create_parent && place.missing > 1 {
+            let message = format!("Parent directory doesn't exist: {}", parent_text(path.text()));
+            return Err(Refusal::new(Exception::FileNotFound, message));
+        }
+        self.check_new_child(&place, context, &path)?;
+        let mode = Mode::new(request.masked.mode);
+        let add =
+            self.new_directories(&path, &place, place.missing, context, mode.of_implied_directory(), mode);
+        self.commit(context, Change::AddDirectories(add));
+        Ok(BoolResponse { result: true })
+    }
+
+    pub(super) fn create(
+        &mut self,
+        context: &mut Context<'_>,
+        request: &CreateRequest,
+    ) -> Result<Vec<u8>, Refusal> {
+        let path = Path::parse(&request.src)?;
+        self.check_create_request(&path, request)?;
+        let place = self.place(&path, context.user)?;
+        let replaced = match place.inode() {
+            Some(id) => self.check_replaced(id, context, request)?,
+            None => None,
+        };
+        if replaced.is_none() {
+            if !request.create_parent && place.missing > 1 {
+                let message = format!("Parent directory doesn't exist: {}", parent_text(path.text()));
+                return Err(Refusal::new(Exception::FileNotFound, message));
+            }
+            self.check_new_child(&place, context, &path)?;
+        }
+        let id = self.tree.next_id();
+        let (parent, parents, id) = match replaced {
+            Some(replaced) => (self.tree.inode(replaced).parent, None, id),
+            None if place.missing == 1 => (place.deepest(), None, id),
+            None => {
+                let inherited = self.tree.inode(place.deepest()).mode.of_implied_directory();
+                let add =
+                    self.new_directories(&path, &place, place.missing - 1, context, inherited, inherited);
+                let last = add.directories.last().expect("at least one is missing").id;
+                (InodeId(last), Some(add), InodeId(last + 1))
+            }
+        };
+        let in_directory = self.tree.inode(place_for_group(&place, replaced.is_some()));
+        let create = CreateFile {
+            parents,
+            parent: parent.0,
+            name: bytes::Bytes::copy_from_slice(path.name().expect("the root is a directory").as_bytes()),
+            id: id.0,
+            owner: context.user.name.clone(),
+            group: self.tree.owners.name(in_directory.group).to_owned(),
+            mode: request.masked.mode,
+            replication: request.replication,
+            block_size: request.block_size,
+            policy: 0,
+            holder: request.client_name.clone(),
+            replaced: replaced.map_or(0, |id| id.0),
+        };
+        self.leases.renew(&request.client_name, context.now.steady_ms);
+        let answer = FileInfoResponse { status: Some(self.new_file_status(&create, context)) };
+        let answer = self.commit_once(context, Change::CreateFile(create), &answer);
+        self.leases.renew(&request.client_name, context.now.steady_ms);
+        Ok(answer)
+    }
+
+    /// The status of a file that is about to be made: its record has it as the answer to repeat.
+    fn new_file_status(
+        &self,
+        create: &CreateFile,
+        context: &Context<'_>,
+    ) -> crate::wire::proto::hdfs::FileStatus {
+        crate::wire::proto::hdfs::FileStatus {
+            kind: 2,
+            permission: crate::wire::proto::hdfs::Permission {
+                mode: Mode::new(create.mode).of_file().bits(),
+            },
+            owner: create.owner.clone(),
+            group: create.group.clone(),
+            modified_ms: context.now.wall_ms,
+            accessed_ms: context.now.wall_ms,
+            replication: Some(create.replication),
+            block_size: Some(create.block_size),
+            id: Some(create.id),
+            children: Some(0),
+            storage_policy: Some(0),
+            flags: Some(0),
+            ..crate::wire::proto::hdfs::FileStatus::default()
+        }
+    }
+
+    fn check_create_request(&self, path: &Path<'_>, request: &CreateRequest) -> Result<(), Refusal> {
+        if path.is_root() {
+            let message = "/ already exists as a directory";
+            return Err(Refusal::new(Exception::FileAlreadyExists, message));
+        }
+        path.check_new()?;
+        let illegal = |message: String| Err(Refusal::new(Exception::HadoopIllegalArgument, message));
+        if request.client_name.is_empty() || request.client_name.len() > CLIENT_NAME_BYTES_MAX {
+            return illegal(format!(
+                "the client's name has {} bytes, expected 1 to 1024",
+                request.client_name.len()
+            ));
+        }
+        if request.flags & FLAG_APPEND != 0 {
+            let message = "append is not supported by yeoul dfs";
+            return Err(Refusal::new(Exception::UnsupportedOperation, message));
+        }
+        if request.flags & (FLAG_CREATE | FLAG_OVERWRITE) == 0 {
+            return illegal(format!("neither CREATE nor OVERWRITE is in the flags {:#x}", request.flags));
+        }
+        let policy = request.policy.as_deref().unwrap_or_default();
+        if !policy.is_empty() && policy != "replication" {
+            return illegal(format!("the erasure coding policy {policy} is not enabled"));
+        }
+        self.check_replication(request.replication, &request.src)?;
+        if request.block_size < self.rules.block_size_min {
+            let (size, min) = (request.block_size, self.rules.block_size_min);
+            let message = format!(
+                "Specified block size is less than configured minimum value \
+                 (dfs.namenode.fs-limits.min-block-size): {size} < {min}"
+            );
+            return Err(Refusal::new(Exception::Io, message));
+        }
+        Ok(())
+    }
+
+    /// Checks how many copies a file is to have.
+    pub(super) fn check_replication(&self, replication: u32, path: &str) -> Result<(), Refusal> {
+        let bound = match replication {
+            0 => "is less than the required minimum of 1",
+            number if number > REPLICATION_MAX => "exceeds maximum of 512",
+            _ => return Ok(()),
+        };
+        let message = format!("Requested replication factor of {replication} {bound} for {path}");
+        Err(Refusal::new(Exception::Io, message))
+    }
+
+    /// Checks that what is at the path may be replaced; the file that is, or none if the file is not to be there.
+    fn check_replaced(
+        &self,
+        id: InodeId,
+        context: &Context<'_>,
+        request: &CreateRequest,
+    ) -> Result<Option<InodeId>, Refusal> {
+        let (inode, path, client) = (self.tree.inode(id), &request.src, &request.client_name);
+        let exists = |message| Err(Refusal::new(Exception::FileAlreadyExists, message));
+        let Some(file) = inode.file() else { return exists(format!("{path} already exists as a directory")) };
+        if request.flags & FLAG_OVERWRITE == 0 {
+            let Some(holder) = &file.holder else {
+                return exists(format!(
+                    "{path} for client {} already exists",
+                    context.ip.unwrap_or_default()
+                ));
+            };
+            let whose = if **holder == **client {
+                format!("{client} is already the current lease holder")
+            } else {
+                format!("this file lease is currently owned by {holder}")
+            };
+            let message = format!("Failed to CREATE_FILE {path} for {client} because {whose}.");
+            return Err(Refusal::new(Exception::AlreadyBeingCreated, message));
+        }
+        context.user.check(inode, path, &self.tree.owners, Access::Write)?;
+        let parent = self.tree.inode(inode.parent);
+        context.user.check(parent, path, &self.tree.owners, Access::Write)?;
+        context.user.check_sticky(parent, inode, path, &self.tree.owners)?;
+        Ok(Some(id))
+    }
+
+    /// Checks that the first missing name of a path may be made where it is missing.
+    pub(super) fn check_new_child(
+        &self,
+        place: &Place,
+        context: &Context<'_>,
+        path: &Path<'_>,
+    ) -> Result<(), Refusal> {
+        let parent = place.deepest();
+        let directory = self.tree.parent_directory(parent)?;
+        context.user.check(self.tree.inode(parent), path.text(), &self.tree.owners, Access::Write)?;
+        if directory.children.len() >= DIRECTORY_ENTRIES_MAX {
+            let message = format!(
+                "The directory item limit of {} is exceeded: limit={DIRECTORY_ENTRIES_MAX} items={}",
+                self.tree.path_of(parent),
+                directory.children.len()
+            );
+            return Err(Refusal::new(Exception::MaxDirectoryItemsExceeded, message));
+        }
+        Ok(())
+    }
+
+    /// The first `count` directories of a path that are missing: the last one of mode `last`, the others `implied`.
+    fn new_directories(
+        &self,
+        path: &Path<'_>,
+        place: &Place,
+        count: usize,
+        context: &Context<'_>,
+        implied: Mode,
+        last: Mode,
+    ) -> AddDirectories {
+        let parent = self.tree.inode(place.deepest());
+        let missing = &path.components()[path.components().len() - place.missing..];
+        let ids = self.tree.next_id().0..;
+        let directories = missing[..count].iter().zip(ids).enumerate().map(|(at, (name, id))| NewDirectory {
+            id,
+            name: bytes::Bytes::copy_from_slice(name.as_bytes()),
+            mode: if at + 1 == count { last.bits() } else { implied.bits() },
+        });
+        AddDirectories {
+            parent: parent.id.0,
+            owner: context.user.name.clone(),
+            group: self.tree.owners.name(parent.group).to_owned(),
+            directories: directories.collect(),
+        }
+    }
+}
+
+/// The directory whose group something new gets: the deepest that is there, or the one that has what is replaced.
+fn place_for_group(place: &Place, is_replaced: bool) -> InodeId {
+    if is_replaced { place.parent().expect("a file has a parent") } else { place.deepest() }
+}
+
+fn parent_text(path: &str) -> &str {
+    let parent = path.trim_end_matches('/').rsplit_once('/').map_or("", |(parent, _)| parent);
+    if parent.is_empty() { "/" } else { parent }
+}

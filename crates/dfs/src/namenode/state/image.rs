@@ -1,0 +1,67 @@
+use bytes::Bytes;
+
+use super::State;
+use crate::ids::InodeId;
+use crate::namenode::namespace::Inode;
+use crate::wire::proto::journal::{self, Record, record::Change};
+
+impl State {
+    /// The state as a list of records: applied to a blank state they make the same one, but for what is learned from
+    /// DataNodes. Parents come before their children, and the counters last, as the numbers that were given out count even
+    /// where their inodes and blocks are gone.
+    pub fn image(&self) -> impl Iterator<Item = Record> {
+        let mut todo = vec![InodeId::ROOT];
+        let inodes = std::iter::from_fn(move || {
+            let inode = self.tree.inode(todo.pop()?);
+            todo.extend(inode.directory().into_iter().flat_map(|directory| directory.children.values()));
+            Some(Change::Inode(self.saved(inode)))
+        });
+        let answers = self.retry_cache.iter().map(|(caller, answer)| {
+            let client_id = Bytes::copy_from_slice(&caller.client);
+            let caller = Some(journal::Caller { client_id, call_id: caller.call });
+            Change::Answered(journal::Answered { time_ms: 0, caller, answer: answer.clone() })
+        });
+        let (next_block, next_group, last_stamp) = self.blocks.counters();
+        let counters = Change::Counters(journal::Counters {
+            layout_version: crate::wire::protocol::LAYOUT_VERSION,
+            cluster: self.cluster.clone(),
+            pool: self.pool.clone(),
+            next_inode: self.tree.next_id().0,
+            next_block: next_block.0,
+            next_group: next_group.0,
+            last_stamp: last_stamp.0,
+            term: self.term,
+        });
+        let changes = inodes.chain(answers).chain([counters]);
+        changes.map(|change| Record { change: Some(change), ..Record::default() })
+    }
+
+    fn saved(&self, inode: &Inode) -> journal::Inode {
+        let file = inode.file().map(|file| journal::File {
+            replication: file.replication.into(),
+            block_size: file.block_size,
+            blocks: file.layout.blocks.iter().map(|id| self.journal_block(*id)).collect(),
+            holder: file.holder.as_deref().unwrap_or_default().to_owned(),
+        });
+        journal::Inode {
+            id: inode.id.0,
+            parent: inode.parent.0,
+            name: Bytes::copy_from_slice(&inode.name),
+            owner: self.tree.owners.name(inode.owner).to_owned(),
+            group: self.tree.owners.name(inode.group).to_owned(),
+            mode: inode.mode.bits(),
+            modified_ms: inode.modified_ms,
+            accessed_ms: inode.accessed_ms,
+            policy: inode.policy.0.into(),
+            storage_policy: inode.storage_policy.into(),
+            flags: inode.flags,
+            file,
+        }
+    }
+
+    fn journal_block(&self, id: crate::ids::BlockId) -> journal::Block {
+        let block = self.blocks.block(id);
+        let (stamp, length) = (block.stamp.0, block.length);
+        journal::Block { id: id.0, stamp, length, is_committed: block.is_committed }
+    }
+}

@@ -1,0 +1,231 @@
+use bytes::Bytes;
+use prost::Message;
+
+use super::State;
+use crate::namenode::Context;
+use crate::wire::DecodeError;
+use crate::wire::Refusal;
+use crate::wire::exception::Exception;
+
+/// What a method does to the namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Nothing.
+    Read,
+    /// It changes something, and may be carried out again.
+    Write,
+    /// It changes something, and must not be carried out again: the answer is kept for a client that asks twice.
+    Once,
+    /// It changes what is learned anew after a restart: also in safe mode, and nobody waits for the journal.
+    Soft,
+    /// We do not have it yet.
+    Unsupported,
+}
+
+type Handler = fn(&mut State, &mut Context<'_>, Bytes) -> Result<Vec<u8>, Refusal>;
+
+/// A handler for a method of [`State`] that takes a decoded argument and gives a result to encode.
+macro_rules! decoded {
+    ($method:ident) => {
+        |state, context, argument| {
+            let request = decode(argument)?;
+            state.$method(context, &request).map(|result| result.encode_to_vec())
+        }
+    };
+}
+
+/// The same, if the result is encoded already, as it is in the record.
+macro_rules! encoded {
+    ($method:ident) => {
+        |state, context, argument| state.$method(context, &decode(argument)?)
+    };
+}
+
+/// The methods of `ClientProtocol` that we have.
+const METHODS: &[(&str, Kind, Handler)] = &[
+    ("abandonBlock", Kind::Write, decoded!(abandon_block)),
+    ("addBlock", Kind::Write, decoded!(add_block)),
+    ("complete", Kind::Write, decoded!(complete)),
+    ("create", Kind::Once, encoded!(create)),
+    ("delete", Kind::Once, encoded!(delete)),
+    ("fsync", Kind::Write, decoded!(fsync)),
+    ("getBlockLocations", Kind::Read, decoded!(block_locations)),
+    ("getContentSummary", Kind::Read, decoded!(content_summary)),
+    ("getDatanodeReport", Kind::Read, decoded!(datanode_report)),
+    ("getDelegationToken", Kind::Read, decoded!(nothing)),
+    ("getErasureCodingPolicies", Kind::Read, decoded!(policies)),
+    ("getErasureCodingPolicy", Kind::Read, decoded!(policy)),
+    ("getFileInfo", Kind::Read, decoded!(file_info)),
+    ("getFileLinkInfo", Kind::Read, decoded!(file_info)),
+    ("getFsStats", Kind::Read, decoded!(fs_stats)),
+    ("getHAServiceState", Kind::Read, decoded!(ha_state)),
+    ("getListing", Kind::Read, decoded!(listing)),
+    ("getPreferredBlockSize", Kind::Read, decoded!(preferred_block_size)),
+    ("getServerDefaults", Kind::Read, decoded!(server_defaults)),
+    ("isFileClosed", Kind::Read, decoded!(is_file_closed)),
+    ("mkdirs", Kind::Write, decoded!(mkdirs)),
+    ("msync", Kind::Read, decoded!(nothing)),
+    ("rename", Kind::Once, encoded!(rename)),
+    ("rename2", Kind::Once, encoded!(rename_or_replace)),
+    ("renewLease", Kind::Soft, decoded!(renew_lease)),
+    ("reportBadBlocks", Kind::Soft, decoded!(report_bad_blocks)),
+    ("setOwner", Kind::Write, decoded!(set_owner)),
+    ("setPermission", Kind::Write, decoded!(set_permission)),
+    ("setReplication", Kind::Write, decoded!(set_replication)),
+    ("setSafeMode", Kind::Soft, decoded!(set_safe_mode)),
+    ("setTimes", Kind::Write, decoded!(set_times)),
+];
+
+/// Our own methods, which DataNodes call.
+const CLUSTER_METHODS: &[(&str, Kind, Handler)] = &[
+    ("heartbeat", Kind::Soft, decoded!(heartbeat)),
+    ("notice", Kind::Soft, decoded!(take_notices)),
+    ("register", Kind::Soft, decoded!(register)),
+    ("report", Kind::Soft, decoded!(take_report)),
+];
+
+/// Methods of HDFS that we know and do not have.
+const UNSUPPORTED: &[&str] = &[
+    "addCacheDirective",
+    "addCachePool",
+    "addErasureCodingPolicies",
+    "allowSnapshot",
+    "append",
+    "checkAccess",
+    "concat",
+    "createEncryptionZone",
+    "createSnapshot",
+    "createSymlink",
+    "deleteSnapshot",
+    "disableErasureCodingPolicy",
+    "disallowSnapshot",
+    "enableErasureCodingPolicy",
+    "finalizeUpgrade",
+    "getAclStatus",
+    "getAdditionalDatanode",
+    "getBatchedListing",
+    "getDatanodeStorageReport",
+    "getECTopologyResultForPolicies",
+    "getEZForPath",
+    "getEditsFromTxid",
+    "getEnclosingRoot",
+    "getErasureCodingCodecs",
+    "getLinkTarget",
+    "getLocatedFileInfo",
+    "getQuotaUsage",
+    "getSnapshotDiffReport",
+    "getSnapshotDiffReportListing",
+    "getSnapshotListing",
+    "getSnapshottableDirListing",
+    "getStoragePolicies",
+    "getStoragePolicy",
+    "getXAttrs",
+    "listCacheDirectives",
+    "listCachePools",
+    "listCorruptFileBlocks",
+    "listEncryptionZones",
+    "listOpenFiles",
+    "listXAttrs",
+    "metaSave",
+    "modifyAclEntries",
+    "modifyCacheDirective",
+    "modifyCachePool",
+    "reencryptEncryptionZone",
+    "recoverLease",
+    "refreshNodes",
+    "removeAcl",
+    "removeAclEntries",
+    "removeCacheDirective",
+    "removeCachePool",
+    "removeDefaultAcl",
+    "removeErasureCodingPolicy",
+    "removeXAttr",
+    "renameSnapshot",
+    "restoreFailedStorage",
+    "rollEdits",
+    "rollingUpgrade",
+    "satisfyStoragePolicy",
+    "saveNamespace",
+    "setAcl",
+    "setBalancerBandwidth",
+    "setErasureCodingPolicy",
+    "setQuota",
+    "setStoragePolicy",
+    "setXAttr",
+    "truncate",
+    "unsetErasureCodingPolicy",
+    "unsetStoragePolicy",
+    "updateBlockForPipeline",
+    "updatePipeline",
+    "upgradeStatus",
+];
+
+fn decode<M: Message + Default>(argument: Bytes) -> Result<M, Refusal> {
+    let what = "the argument";
+    Ok(M::decode(argument).map_err(|source| DecodeError::Protobuf { what, source })?)
+}
+
+fn entry(methods: &'static [(&str, Kind, Handler)], method: &str) -> Option<(Kind, Handler)> {
+    methods.iter().find(|(name, ..)| *name == method).map(|(_, kind, handler)| (*kind, *handler))
+}
+
+/// What a method of the client's protocol does; none if it is unknown.
+pub fn kind_of(method: &str) -> Option<Kind> {
+    let is_unsupported = || UNSUPPORTED.contains(&method).then_some(Kind::Unsupported);
+    entry(METHODS, method).map(|(kind, _)| kind).or_else(is_unsupported)
+}
+
+impl State {
+    /// Carries out a call of a client.
+    ///
+    /// # Errors
+    /// What the client gets to know. Nothing has changed then.
+    pub fn call(
+        &mut self,
+        context: &mut Context<'_>,
+        method: &str,
+        argument: Bytes,
+    ) -> Result<Vec<u8>, Refusal> {
+        let Some((kind, handler)) = entry(METHODS, method) else {
+            return Err(if UNSUPPORTED.contains(&method) {
+                Refusal::new(
+                    Exception::UnsupportedOperation,
+                    format!("{method} is not supported by yeoul dfs"),
+                )
+            } else {
+                Refusal::new(
+                    Exception::NoSuchMethod,
+                    format!("Unknown method {method} called on ClientProtocol"),
+                )
+            });
+        };
+        if kind == Kind::Once
+            && let Some(answer) = context.caller.and_then(|caller| self.retry_cache.get(&caller))
+        {
+            return Ok(answer.into());
+        }
+        if matches!(kind, Kind::Write | Kind::Once) && self.safe_mode.is_on() {
+            return Err(self.safe_mode_refusal(method));
+        }
+        let before = self.sequence;
+        let result = handler(self, context, argument);
+        assert!(result.is_ok() || self.sequence == before, "what is refused changes nothing");
+        result
+    }
+
+    /// Carries out a call of a DataNode.
+    ///
+    /// # Errors
+    /// What the DataNode gets to know.
+    pub fn cluster_call(
+        &mut self,
+        context: &mut Context<'_>,
+        method: &str,
+        argument: Bytes,
+    ) -> Result<Vec<u8>, Refusal> {
+        let Some((_, handler)) = entry(CLUSTER_METHODS, method) else {
+            return Err(Refusal::new(Exception::NoSuchMethod, format!("Unknown method {method}")));
+        };
+        handler(self, context, argument)
+    }
+}

@@ -1,0 +1,210 @@
+//! All that the NameNode decides: calls go in, answers and records come out.
+//!
+//! A call first looks whether it may be carried out, changing nothing; then it makes a record with all that was chosen, and
+//! the application of that record makes the change. A restart applies the same records again.
+
+mod apply;
+mod attributes;
+mod cluster;
+mod creating;
+mod image;
+mod methods;
+mod moving;
+mod operating;
+mod reading;
+mod statuses;
+mod writing;
+
+#[cfg(test)]
+mod tests;
+
+pub use methods::{Kind, kind_of};
+
+use bytes::Bytes;
+
+use super::Context;
+use super::blocks::BlockTable;
+use super::datanodes::Datanodes;
+use super::leases::Leases;
+use super::namespace::{Counts, Inode, Mode, Path, Place, Tree, User};
+use super::retry_cache::RetryCache;
+use super::rules::Rules;
+use super::safe_mode::SafeMode;
+use crate::wire::Refusal;
+use crate::wire::exception::Exception;
+use crate::wire::proto::journal::record::Change;
+use crate::wire::proto::journal::{Caller, Record};
+
+/// The NameNode's whole state.
+#[derive(Debug)]
+pub struct State {
+    rules: Rules,
+    tree: Tree,
+    blocks: BlockTable,
+    datanodes: Datanodes,
+    leases: Leases,
+    retry_cache: RetryCache,
+    safe_mode: SafeMode,
+    cluster: String,
+    pool: String,
+    /// Grows with each start; DataNodes obey the highest.
+    term: u64,
+    /// Records that have been made or replayed; the number of the last one.
+    sequence: u64,
+    /// Number of the last record that is on disk.
+    synced: u64,
+    /// A DataNode has named a replica in safe mode that no file needs: all are to report again when it ends.
+    has_passed_over: bool,
+    /// Records that the driver has yet to take.
+    records: Vec<Record>,
+}
+
+impl State {
+    /// A state before its first record.
+    pub fn new(rules: Rules) -> Self {
+        let safe_mode = SafeMode::at_start(rules.safe_mode_extension_ms);
+        Self {
+            tree: Tree::new(&rules.superuser, &rules.supergroup, Mode::new(0o755), 0),
+            rules,
+            blocks: BlockTable::default(),
+            datanodes: Datanodes::default(),
+            leases: Leases::default(),
+            retry_cache: RetryCache::default(),
+            safe_mode,
+            cluster: String::new(),
+            pool: String::new(),
+            term: 0,
+            sequence: 0,
+            synced: 0,
+            has_passed_over: false,
+            records: Vec::new(),
+        }
+    }
+
+    /// True before the first record of a new cluster.
+    pub fn is_blank(&self) -> bool {
+        self.cluster.is_empty()
+    }
+
+    /// Begins a new cluster.
+    ///
+    /// # Panics
+    /// If there is one already.
+    pub fn format(&mut self, wall_ms: u64, cluster: String, pool: String) {
+        assert!(self.is_blank(), "a cluster begins once");
+        let (owner, group) = (self.rules.superuser.clone(), self.rules.supergroup.clone());
+        let layout_version = crate::wire::protocol::LAYOUT_VERSION;
+        let format =
+            crate::wire::proto::journal::Format { layout_version, cluster, pool, owner, group, mode: 0o755 };
+        self.make(wall_ms, None, Change::Format(format));
+    }
+
+    /// Begins to lead, after the journal has been replayed.
+    pub fn begin_term(&mut self, wall_ms: u64, steady_ms: u64) {
+        let term = self.term + 1;
+        self.make(wall_ms, None, Change::BeginTerm(crate::wire::proto::journal::BeginTerm { term }));
+        self.leases.renew_all(steady_ms);
+        self.look_at_safe_mode(steady_ms);
+    }
+
+    /// True for a user who may do everything: the one whose process this is, and the members of the supergroup.
+    pub fn is_superuser(&self, user: &str, groups: &[String]) -> bool {
+        user == self.rules.superuser || groups.contains(&self.rules.supergroup)
+    }
+
+    /// The block pool, which clients repeat to DataNodes.
+    pub fn pool(&self) -> &str {
+        &self.pool
+    }
+
+    /// The records that have been made since the last time, in order.
+    pub fn take_records(&mut self) -> Vec<Record> {
+        std::mem::take(&mut self.records)
+    }
+
+    /// Number of the last record that was made.
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// All records up to this number are on disk: what they make unneeded may be deleted.
+    pub fn note_synced(&mut self, sequence: u64) {
+        assert!(sequence <= self.sequence, "only what was made is on disk");
+        self.synced = self.synced.max(sequence);
+    }
+
+    /// Looks at the clock: safe mode and what may be forgotten.
+    pub fn tick(&mut self, steady_ms: u64) {
+        self.retry_cache.expire(steady_ms);
+        self.datanodes.give_up_on_silent(steady_ms, self.rules.silent_ms_max);
+        self.look_at_safe_mode(steady_ms);
+    }
+
+    fn look_at_safe_mode(&mut self, steady_ms: u64) {
+        self.safe_mode.look(steady_ms, self.blocks.committed(), self.blocks.stored());
+        if !self.safe_mode.is_on() && std::mem::take(&mut self.has_passed_over) {
+            self.datanodes.ask_all_to_report();
+        }
+    }
+
+    /// Makes a change, with the answer that the same call gets if it comes again.
+    fn commit_once(
+        &mut self,
+        context: &Context<'_>,
+        change: Change,
+        answer: &impl prost::Message,
+    ) -> Vec<u8> {
+        let answer = answer.encode_to_vec();
+        let caller = context
+            .caller
+            .map(|caller| Caller { client_id: Bytes::copy_from_slice(&caller.client), call_id: caller.call });
+        let caller = caller.map(|caller| (caller, Bytes::from(answer.clone())));
+        self.make(context.now.wall_ms, caller, change);
+        answer
+    }
+
+    /// Makes a change of a call that may be carried out again.
+    fn commit(&mut self, context: &Context<'_>, change: Change) {
+        self.make(context.now.wall_ms, None, change);
+    }
+
+    fn make(&mut self, time_ms: u64, caller: Option<(Caller, Bytes)>, change: Change) {
+        let (caller, answer) = caller.map_or((None, Bytes::new()), |(caller, answer)| (Some(caller), answer));
+        let record = Record { time_ms, caller, answer, change: Some(change) };
+        self.apply(&record);
+        self.records.push(record);
+    }
+
+    /// Where a path leads.
+    fn place(&self, path: &Path<'_>, user: &User) -> Result<Place, Refusal> {
+        self.tree.resolve(path, user)
+    }
+
+    /// The inode at a path.
+    fn existing(&self, path: &Path<'_>, user: &User) -> Result<&Inode, Refusal> {
+        let place = self.place(path, user)?;
+        let id = place.inode().ok_or_else(|| Refusal::missing(path.text()))?;
+        Ok(self.tree.inode(id))
+    }
+
+    /// What a file counts for in the directories above it.
+    fn file_counts(&self, inode: &Inode) -> Counts {
+        let Some(file) = inode.file() else { return Counts::default() };
+        let bytes = file.layout.blocks.iter().map(|id| self.blocks.block(*id).length).sum();
+        Counts { directories: 0, files: 1, bytes, space: bytes * u64::from(file.replication) }
+    }
+
+    /// What an inode counts for in the directories above it.
+    fn counts_of(&self, id: crate::ids::InodeId) -> Counts {
+        self.tree.counts_of(id, |inode| self.file_counts(inode))
+    }
+
+    fn is_live(&self, node: crate::ids::DatanodeHandle, context: &Context<'_>) -> bool {
+        self.datanodes.is_live(node, context.now.steady_ms, self.rules.silent_ms_max)
+    }
+
+    fn safe_mode_refusal(&self, what: &str) -> Refusal {
+        let why = self.safe_mode.why(self.blocks.committed(), self.blocks.stored());
+        Refusal::new(Exception::SafeMode, format!("Cannot {what}. Name node is in safe mode. {why}"))
+    }
+}

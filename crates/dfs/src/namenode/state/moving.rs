@@ -1,0 +1,166 @@
+//! Calls that move and remove.
+
+use super::State;
+use crate::ids::InodeId;
+use crate::namenode::Context;
+use crate::namenode::namespace::{Access, Inode, Path, Place};
+use crate::wire::Refusal;
+use crate::wire::exception::Exception;
+use crate::wire::proto::journal::{Delete, Rename, record::Change};
+use crate::wire::proto::namenode::{BoolResponse, DeleteRequest, Empty, RenameRequest};
+
+use prost::Message;
+
+impl State {
+    pub(super) fn delete(
+        &mut self,
+        context: &mut Context<'_>,
+        request: &DeleteRequest,
+    ) -> Result<Vec<u8>, Refusal> {
+        let path = Path::parse(&request.src)?;
+        let place = self.place(&path, context.user)?;
+        let Some(id) = place.inode().filter(|id| *id != InodeId::ROOT) else {
+            return Ok(BoolResponse { result: false }.encode_to_vec());
+        };
+        let inode = self.tree.inode(id);
+        self.check_removal(inode, context, path.text())?;
+        if inode.directory().is_some_and(|directory| !directory.children.is_empty()) {
+            if !request.recursive {
+                let message = format!("`{} is non empty': Directory is not empty", request.src);
+                return Err(Refusal::new(Exception::PathIsNotEmptyDirectory, message));
+            }
+            self.check_subtree(id, context, path.text(), Access::All)?;
+        }
+        let delete = Change::Delete(Delete { inode: id.0 });
+        Ok(self.commit_once(context, delete, &BoolResponse { result: true }))
+    }
+
+    /// The older rename: it moves into a directory that is there, replaces nothing, and answers false where it cannot.
+    pub(super) fn rename(
+        &mut self,
+        context: &mut Context<'_>,
+        request: &RenameRequest,
+    ) -> Result<Vec<u8>, Refusal> {
+        let refused = Ok(BoolResponse { result: false }.encode_to_vec());
+        let (from, to) = (Path::parse(&request.src)?, Path::parse(&request.dst)?);
+        to.check_new()?;
+        let Some(source) = self.place(&from, context.user)?.inode() else { return refused };
+        if source == InodeId::ROOT {
+            return refused;
+        }
+        // Into a directory that is there, under the old name.
+        let mut place = self.place(&to, context.user)?;
+        let into = place.inode().filter(|id| self.tree.inode(*id).is_directory());
+        let text;
+        let to = match into {
+            Some(_) => {
+                let name = from.name().expect("the root is not moved");
+                text = format!("{}/{name}", request.dst.trim_end_matches('/'));
+                let into = Path::parse(&text)?;
+                place = self.place(&into, context.user)?;
+                into
+            }
+            None => to,
+        };
+        if place.inode() == Some(source) {
+            return Ok(BoolResponse { result: true }.encode_to_vec());
+        }
+        let is_possible = place.missing == 1
+            && self.tree.inode(place.deepest()).is_directory()
+            && !self.tree.is_within(place.deepest(), source);
+        if !is_possible {
+            return refused;
+        }
+        self.check_removal(self.tree.inode(source), context, from.text())?;
+        self.check_new_child(&place, context, &to)?;
+        let change = rename_record(source, place.deepest(), &to, None);
+        Ok(self.commit_once(context, change, &BoolResponse { result: true }))
+    }
+
+    /// The newer rename: it says why it cannot, and may replace a file or an empty directory.
+    pub(super) fn rename_or_replace(
+        &mut self,
+        context: &mut Context<'_>,
+        request: &RenameRequest,
+    ) -> Result<Vec<u8>, Refusal> {
+        let (from, to) = (Path::parse(&request.src)?, Path::parse(&request.dst)?);
+        to.check_new()?;
+        let (src, dst) = (&request.src, &request.dst);
+        let refused = |exception, message: String| Err(Refusal::new(exception, message));
+        let Some(source) = self.place(&from, context.user)?.inode() else {
+            return refused(Exception::FileNotFound, format!("rename source {src} is not found."));
+        };
+        if source == InodeId::ROOT || to.is_root() {
+            let which = if source == InodeId::ROOT { "source" } else { "destination" };
+            return refused(Exception::Io, format!("rename {which} cannot be the root"));
+        }
+        let place = self.place(&to, context.user)?;
+        if place.inode() == Some(source) {
+            let message = format!("The source {src} and destination {dst} are the same");
+            return refused(Exception::FileAlreadyExists, message);
+        }
+        if self.tree.is_within(place.deepest(), source) && self.tree.inode(source).is_directory() {
+            let message = format!("Rename destination {dst} is a directory or file under source {src}");
+            return refused(Exception::Io, message);
+        }
+        self.check_removal(self.tree.inode(source), context, from.text())?;
+        let replaced = match place.inode() {
+            Some(replaced) => Some(self.check_rename_replaces(source, replaced, context, request)?),
+            None => None,
+        };
+        let Some(parent) = place.parent() else {
+            let message = format!("rename destination parent {dst} not found.");
+            return refused(Exception::FileNotFound, message);
+        };
+        if !self.tree.inode(parent).is_directory() {
+            let message = format!("rename destination parent {dst} is a file.");
+            return refused(Exception::ParentNotDirectory, message);
+        }
+        if replaced.is_none() {
+            self.check_new_child(&Place { found: vec![parent], missing: 1 }, context, &to)?;
+        }
+        let change = rename_record(source, parent, &to, replaced);
+        Ok(self.commit_once(context, change, &Empty {}))
+    }
+
+    fn check_rename_replaces(
+        &self,
+        source: InodeId,
+        replaced: InodeId,
+        context: &Context<'_>,
+        request: &RenameRequest,
+    ) -> Result<InodeId, Refusal> {
+        let (from, over) = (self.tree.inode(source), self.tree.inode(replaced));
+        let (src, dst) = (&request.src, &request.dst);
+        let refused = |exception, message: String| Err(Refusal::new(exception, message));
+        if from.is_directory() != over.is_directory() {
+            let message = format!("Source {src} and destination {dst} must both be directories or files");
+            return refused(Exception::Io, message);
+        }
+        if !request.overwrite() {
+            let message = format!("rename destination {dst} already exists");
+            return refused(Exception::FileAlreadyExists, message);
+        }
+        if over.directory().is_some_and(|directory| !directory.children.is_empty()) {
+            return refused(Exception::Io, format!("rename destination directory is not empty: {dst}"));
+        }
+        self.check_removal(over, context, dst)?;
+        Ok(replaced)
+    }
+
+    /// Checks that an inode may be taken out of its directory.
+    fn check_removal(&self, inode: &Inode, context: &Context<'_>, path: &str) -> Result<(), Refusal> {
+        let parent = self.tree.inode(inode.parent);
+        context.user.check(parent, path, &self.tree.owners, Access::Write)?;
+        context.user.check_sticky(parent, inode, path, &self.tree.owners)
+    }
+}
+
+fn rename_record(source: InodeId, parent: InodeId, to: &Path<'_>, replaced: Option<InodeId>) -> Change {
+    Change::Rename(Rename {
+        inode: source.0,
+        parent: parent.0,
+        name: bytes::Bytes::copy_from_slice(to.name().expect("nothing is moved to the root").as_bytes()),
+        replaced: replaced.map_or(0, |id| id.0),
+    })
+}

@@ -1,0 +1,201 @@
+//! Calls that look and change nothing.
+
+use super::State;
+use crate::namenode::Context;
+use crate::namenode::namespace::{Access, Path};
+use crate::wire::Refusal;
+use crate::wire::exception::Exception;
+use crate::wire::proto::journal::{SetAttributes, record::Change};
+use crate::wire::proto::namenode::{
+    BlockLocationsRequest, BlockLocationsResponse, BoolResponse, ContentSummary, ContentSummaryResponse,
+    Empty, FileInfoResponse, Listing, ListingRequest, ListingResponse, PathRequest, PoliciesResponse,
+    PolicyResponse, PreferredBlockSizeResponse, ServerDefaults, ServerDefaultsResponse,
+};
+
+/// Entries of a page of a listing, as in HDFS (`dfs.ls.limit`).
+const LISTING_ENTRIES_MAX: usize = 1000;
+/// Milliseconds to which the time of a read is kept, as in HDFS (`dfs.namenode.accesstime.precision`).
+const ACCESS_TIME_PRECISION_MS: u64 = 3_600_000;
+/// No quota, as the two's complement of -1.
+const NO_QUOTA: u64 = u64::MAX;
+
+impl State {
+    pub(super) fn nothing(&mut self, _: &mut Context<'_>, _: &Empty) -> Result<Empty, Refusal> {
+        Ok(Empty {})
+    }
+
+    pub(super) fn file_info(
+        &mut self,
+        context: &mut Context<'_>,
+        request: &PathRequest,
+    ) -> Result<FileInfoResponse, Refusal> {
+        let place = self.place(&Path::parse(&request.src)?, context.user)?;
+        let status = place.inode().map(|id| self.status(self.tree.inode(id), b""));
+        Ok(FileInfoResponse { status })
+    }
+
+    pub(super) fn listing(
+        &mut self,
+        context: &mut Context<'_>,
+        request: &ListingRequest,
+    ) -> Result<ListingResponse, Refusal> {
+        let path = Path::parse(&request.src)?;
+        let Some(id) = self.place(&path, context.user)?.inode() else {
+            return Ok(ListingResponse::default());
+        };
+        let inode = self.tree.inode(id);
+        let Some(directory) = inode.directory() else {
+            let mut entry = self.status(inode, b"");
+            if request.need_location {
+                entry.locations = Some(self.located_blocks(inode, 0, u64::MAX, context));
+            }
+            return Ok(ListingResponse { listing: Some(Listing { entries: vec![entry], remaining: 0 }) });
+        };
+        context.user.check(inode, path.text(), &self.tree.owners, Access::ReadExecute)?;
+        let after = (std::ops::Bound::Excluded(&request.start_after[..]), std::ops::Bound::Unbounded);
+        let mut left = directory.children.range::<[u8], _>(after);
+        let (mut entries, mut locations) = (Vec::new(), 0);
+        while entries.len() < LISTING_ENTRIES_MAX && locations < LISTING_ENTRIES_MAX {
+            let Some((name, id)) = left.next() else { break };
+            let child = self.tree.inode(*id);
+            let mut entry = self.status(child, name);
+            if request.need_location && !child.is_directory() {
+                let blocks = self.located_blocks(child, 0, u64::MAX, context);
+                locations += blocks.blocks.iter().map(|block| block.locations.len()).sum::<usize>();
+                entry.locations = Some(blocks);
+            }
+            entries.push(entry);
+        }
+        let remaining = u32::try_from(left.count()).unwrap_or(u32::MAX);
+        Ok(ListingResponse { listing: Some(Listing { entries, remaining }) })
+    }
+
+    pub(super) fn block_locations(
+        &mut self,
+        context: &mut Context<'_>,
+        request: &BlockLocationsRequest,
+    ) -> Result<BlockLocationsResponse, Refusal> {
+        let path = Path::parse(&request.src)?;
+        let inode = self.existing(&path, context.user)?;
+        let id = inode.id;
+        if inode.is_directory() {
+            return Err(Refusal::new(
+                Exception::FileNotFound,
+                format!("Path is not a file: {}", request.src),
+            ));
+        }
+        context.user.check(inode, path.text(), &self.tree.owners, Access::Read)?;
+        let located = self.located_blocks(inode, request.offset, request.length, context);
+        if self.safe_mode.is_startup() && located.blocks.iter().any(|block| block.locations.is_empty()) {
+            // The client would report a missing block, and it only has not been reported yet.
+            return Err(self.safe_mode_refusal(&format!("read: Zero blocklocations for {}", request.src)));
+        }
+        let accessed_ms = context.now.wall_ms;
+        let is_due = accessed_ms > inode.accessed_ms.saturating_add(ACCESS_TIME_PRECISION_MS);
+        if is_due && !self.safe_mode.is_on() {
+            let set =
+                SetAttributes { inode: id.0, accessed_ms: Some(accessed_ms), ..SetAttributes::default() };
+            self.commit(context, Change::SetAttributes(set));
+        }
+        Ok(BlockLocationsResponse { locations: Some(located) })
+    }
+
+    pub(super) fn server_defaults(
+        &mut self,
+        _: &mut Context<'_>,
+        _: &Empty,
+    ) -> Result<ServerDefaultsResponse, Refusal> {
+        let defaults = ServerDefaults {
+            block_size: self.rules.block_size,
+            bytes_per_checksum: 512,
+            write_packet_size: 65_536,
+            replication: self.rules.replication.into(),
+            file_buffer_size: 4096,
+            encrypt_data_transfer: Some(false),
+            trash_interval_minutes: Some(0),
+            checksum_type: Some(2),
+            // Present and empty: clients do not ask a key server.
+            key_provider_uri: Some(String::new()),
+            storage_policy: Some(7),
+            snapshot_trash: Some(false),
+        };
+        Ok(ServerDefaultsResponse { defaults })
+    }
+
+    pub(super) fn content_summary(
+        &mut self,
+        context: &mut Context<'_>,
+        request: &PathRequest,
+    ) -> Result<ContentSummaryResponse, Refusal> {
+        let path = Path::parse(&request.src)?;
+        let inode = self.existing(&path, context.user)?;
+        if inode.is_directory() {
+            self.check_subtree(inode.id, context, path.text(), Access::ReadExecute)?;
+        }
+        let counts = self.counts_of(inode.id);
+        let summary = ContentSummary {
+            length: counts.bytes,
+            files: counts.files,
+            directories: counts.directories,
+            quota: NO_QUOTA,
+            space_consumed: counts.space,
+            space_quota: NO_QUOTA,
+            policy: Some(String::new()),
+        };
+        Ok(ContentSummaryResponse { summary })
+    }
+
+    /// Checks that a user may do something with each directory of a subtree.
+    pub(super) fn check_subtree(
+        &self,
+        id: crate::ids::InodeId,
+        context: &Context<'_>,
+        path: &str,
+        access: Access,
+    ) -> Result<(), Refusal> {
+        if context.user.is_superuser {
+            return Ok(());
+        }
+        let inodes = self.tree.subtree(id).into_iter().map(|id| self.tree.inode(id));
+        let mut full = inodes.filter(|inode| {
+            let is_full = |directory: &crate::namenode::namespace::Directory| !directory.children.is_empty();
+            inode.directory().is_some_and(is_full)
+        });
+        full.try_for_each(|inode| context.user.check(inode, path, &self.tree.owners, access))
+    }
+
+    pub(super) fn is_file_closed(
+        &mut self,
+        context: &mut Context<'_>,
+        request: &PathRequest,
+    ) -> Result<BoolResponse, Refusal> {
+        let inode = self.existing(&Path::parse(&request.src)?, context.user)?;
+        let file = inode.file().ok_or_else(|| Refusal::missing(&request.src))?;
+        Ok(BoolResponse { result: file.holder.is_none() })
+    }
+
+    pub(super) fn preferred_block_size(
+        &mut self,
+        context: &mut Context<'_>,
+        request: &PathRequest,
+    ) -> Result<PreferredBlockSizeResponse, Refusal> {
+        let inode = self.existing(&Path::parse(&request.src)?, context.user)?;
+        let file = inode.file().ok_or_else(|| Refusal::missing(&request.src))?;
+        Ok(PreferredBlockSizeResponse { block_size: file.block_size })
+    }
+
+    pub(super) fn policy(
+        &mut self,
+        context: &mut Context<'_>,
+        request: &PathRequest,
+    ) -> Result<PolicyResponse, Refusal> {
+        let inode = self.existing(&Path::parse(&request.src)?, context.user)?;
+        // A file or a directory without one: plain replicas.
+        assert!(inode.policy.0 == 0, "no policy can be set yet");
+        Ok(PolicyResponse { policy: None })
+    }
+
+    pub(super) fn policies(&mut self, _: &mut Context<'_>, _: &Empty) -> Result<PoliciesResponse, Refusal> {
+        Ok(PoliciesResponse::default())
+    }
+}

@@ -1,0 +1,174 @@
+//! Inodes and blocks as clients see them.
+
+use super::State;
+use crate::ids::{DatanodeHandle, StorageHandle};
+use crate::namenode::Context;
+use crate::namenode::blocks::{Block, Fit};
+use crate::namenode::namespace::{Content, Inode, PolicyId};
+use crate::wire::proto::hdfs::{
+    ErasureCodingPolicy, ExtendedBlock, FileStatus, LocatedBlock, LocatedBlocks, Permission, Token,
+};
+
+/// The kinds of inodes in a status.
+const KIND_DIRECTORY: i32 = 1;
+const KIND_FILE: i32 = 2;
+/// Flag of a status: the file or directory has an erasure coding policy.
+const FLAG_ERASURE_CODED: u32 = 4;
+
+impl State {
+    /// The status of an inode, called `name` in a listing and nothing otherwise.
+    pub(super) fn status(&self, inode: &Inode, name: &[u8]) -> FileStatus {
+        let owners = &self.tree.owners;
+        let is_coded = inode.policy != PolicyId::REPLICATED;
+        let status = FileStatus {
+            path: bytes::Bytes::copy_from_slice(name),
+            permission: Permission { mode: inode.mode.bits() },
+            owner: owners.name(inode.owner).to_owned(),
+            group: owners.name(inode.group).to_owned(),
+            modified_ms: inode.modified_ms,
+            accessed_ms: inode.accessed_ms,
+            id: Some(inode.id.0),
+            storage_policy: Some(inode.storage_policy.into()),
+            policy: is_coded.then(|| policy_message(inode.policy)),
+            flags: Some(if is_coded { FLAG_ERASURE_CODED } else { 0 }),
+            ..FileStatus::default()
+        };
+        match &inode.content {
+            Content::Directory(directory) => FileStatus {
+                kind: KIND_DIRECTORY,
+                length: 0,
+                replication: Some(0),
+                block_size: Some(0),
+                children: Some(i32::try_from(directory.children.len()).unwrap_or(i32::MAX)),
+                ..status
+            },
+            Content::File(file) => FileStatus {
+                kind: KIND_FILE,
+                length: self.file_counts(inode).bytes,
+                replication: Some(file.replication.into()),
+                block_size: Some(file.block_size),
+                children: Some(0),
+                ..status
+            },
+        }
+    }
+
+    /// A block as the data transfer names it.
+    pub(super) fn extended(&self, block: &Block) -> ExtendedBlock {
+        ExtendedBlock {
+            pool: self.pool.clone(),
+            id: block.id.to_wire(),
+            stamp: block.stamp.0,
+            length: Some(block.length),
+        }
+    }
+
+    /// A block with the storages that a reader or a writer is sent to.
+    pub(super) fn located(
+        &self,
+        block: &Block,
+        offset: u64,
+        places: &[(DatanodeHandle, StorageHandle)],
+        context: &Context<'_>,
+    ) -> LocatedBlock {
+        let storages = || places.iter().map(|(_, storage)| self.datanodes.storage(*storage));
+        let info = |datanode| self.datanodes.info(datanode, context.now.wall_ms, context.now.steady_ms);
+        LocatedBlock {
+            block: self.extended(block),
+            offset,
+            locations: places.iter().map(|(datanode, _)| info(*datanode)).collect(),
+            corrupt: false,
+            token: Token::default(),
+            is_cached: vec![false; places.len()],
+            storage_types: storages().map(|storage| storage.kind).collect(),
+            storage_ids: storages().map(|storage| storage.uuid.clone()).collect(),
+            indices: None,
+            tokens: Vec::new(),
+        }
+    }
+
+    /// A block for readers: the replicas that can be read on DataNodes that are there, the nearest first. If all replicas are
+    /// damaged, the damaged ones, marked so.
+    pub(super) fn readable(&self, block: &Block, offset: u64, context: &mut Context<'_>) -> LocatedBlock {
+        let is_there = |node| self.is_live(node, context);
+        let of_fit = |fit: Fit| {
+            let fitting = block.replicas.iter().filter(move |replica| block.fit(replica) == fit);
+            fitting.map(|replica| (replica.datanode, replica.storage)).filter(|(node, _)| is_there(*node))
+        };
+        let mut places: Vec<_> = of_fit(Fit::Good).collect();
+        if !block.is_committed {
+            let written =
+                block.targets.iter().map(|storage| (self.datanodes.storage(*storage).datanode, *storage));
+            let written: Vec<_> =
+                of_fit(Fit::Unfinished).chain(written.filter(|(node, _)| is_there(*node))).collect();
+            for place in written {
+                if !places.iter().any(|(node, _)| *node == place.0) {
+                    places.push(place);
+                }
+            }
+        }
+        let is_corrupt = places.is_empty() && of_fit(Fit::Corrupt).next().is_some();
+        if is_corrupt {
+            places = of_fit(Fit::Corrupt).collect();
+        }
+        self.sort_by_distance(&mut places, context);
+        LocatedBlock { corrupt: is_corrupt, ..self.located(block, offset, &places, context) }
+    }
+
+    /// Replicas on the reader's host first, then those on its rack, then the others; equals in any order.
+    fn sort_by_distance(&self, places: &mut [(DatanodeHandle, StorageHandle)], context: &mut Context<'_>) {
+        context.random.shuffle(places);
+        let Some(ip) = context.ip else { return };
+        let rack = self.datanodes.iter().find(|node| node.ip == ip).map(|node| node.rack.as_str());
+        places.sort_by_key(|(node, _)| {
+            let node = self.datanodes.node(*node);
+            match () {
+                () if node.ip == ip => 0,
+                () if Some(node.rack.as_str()) == rack => 1,
+                () => 2,
+            }
+        });
+    }
+
+    /// The blocks of a file that a range touches, for readers.
+    pub(super) fn located_blocks(
+        &self,
+        inode: &Inode,
+        offset: u64,
+        length: u64,
+        context: &mut Context<'_>,
+    ) -> LocatedBlocks {
+        let file = inode.file().expect("only files have blocks");
+        let end = offset.saturating_add(length);
+        let (mut at, mut blocks, mut last) = (0, Vec::new(), None);
+        for (number, id) in file.layout.blocks.iter().enumerate() {
+            let block = self.blocks.block(*id);
+            let is_last = number + 1 == file.layout.blocks.len();
+            let is_wanted = block.is_committed && at < end && at + block.length > offset;
+            if is_wanted || is_last {
+                let located = self.readable(block, at, context);
+                if is_last {
+                    last = Some((located.clone(), block.is_committed));
+                }
+                if is_wanted {
+                    blocks.push(located);
+                }
+            }
+            at += if block.is_committed { block.length } else { 0 };
+        }
+        let is_coded = inode.policy != PolicyId::REPLICATED;
+        LocatedBlocks {
+            file_length: at,
+            blocks,
+            under_construction: file.holder.is_some(),
+            is_last_complete: last.as_ref().is_none_or(|(_, is_committed)| *is_committed),
+            last_block: last.map(|(located, _)| located),
+            policy: is_coded.then(|| policy_message(inode.policy)),
+        }
+    }
+}
+
+/// A built-in policy, which clients know by its number.
+fn policy_message(policy: PolicyId) -> ErasureCodingPolicy {
+    ErasureCodingPolicy { id: policy.0.into(), ..ErasureCodingPolicy::default() }
+}

@@ -1,0 +1,178 @@
+"""Servers that are killed, and files that are damaged, under the stock client; three copies of each block.
+
+Usage: faults.py [--runs N]    exits 1 if a byte or an acknowledged change is lost, or a call fails
+"""
+
+import argparse
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+import time
+
+from cluster import HERE, Findings, Shell, class_path, started
+from harness import end, ending, free_ports, wait_until
+
+MIB = 1 << 20
+
+
+class Servers:
+    """A NameNode and DataNodes, each a process of its own that can be killed and started again."""
+
+    def __init__(self, folder: pathlib.Path, datanodes: int):
+        self.folder, self.running = folder, {}
+        [port] = free_ports(1)
+        self.address = f"127.0.0.1:{port}"
+        self.arguments = {"namenode": ["namenode", "--dir", folder / "namenode", "--port", str(port), "--min-block-size", "0"]}
+        for number in range(datanodes):
+            ports = free_ports(2)
+            more = ["--port", str(ports[0]), "--ipc-port", str(ports[1]), "--rack", f"/rack{number % 2}"]
+            name = f"datanode{number}"
+            self.arguments[name] = ["datanode", "--namenode", self.address, "--dir", folder / name, *more]
+        for name in self.arguments:
+            self.start(name)
+
+    def start(self, name: str):
+        self.running[name], _ = started(self.arguments[name], self.folder / f"{name}.log")
+
+    def kill(self, name: str):
+        end(self.running.pop(name))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for process in self.running.values():
+            end(process)
+
+    def block_files(self) -> list[pathlib.Path]:
+        """Whole replicas, of all DataNodes."""
+        found = self.folder.glob("datanode*/current/BP-*/current/finalized/subdir*/subdir*/blk_*")
+        return sorted(path for path in found if path.suffix != ".meta")
+
+
+def written(shell: Shell, folder: pathlib.Path, length: int) -> bytes:
+    content = random.Random(length).randbytes(length)
+    (folder / "sent").write_bytes(content)
+    code, printed = shell("-put", "-f", folder / "sent", "/file")
+    if code != 0:
+        raise SystemExit(f"cannot write: {printed.decode(errors='replace')}")
+    return content
+
+
+def killed_readers(findings: Findings, folder: pathlib.Path, runs: int):
+    """Two of five DataNodes are killed while a file is read."""
+    settings = {"dfs.blocksize": 8 * MIB, "dfs.client.socket-timeout": 5000}
+    for run in range(runs):
+        place = folder / f"readers{run}"
+        place.mkdir()
+        with Servers(place, 5) as servers, Shell(servers.address, settings=settings) as shell:
+            content = written(shell, place, 100 * MIB)
+            reader = subprocess.Popen(
+                ["java", "-cp", class_path(), HERE / "Shell.java"],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
+            )
+            with ending(reader):
+                options = [f"-D{name}={value}" for name, value in settings.items()]
+                line = "\t".join([f"-Dfs.defaultFS=hdfs://{servers.address}", *options, "-cat", "/file"])
+                reader.stdin.write(line.encode() + b"\n")
+                reader.stdin.close()
+                got = reader.stdout.read(20 * MIB)
+                for name in random.Random(run).sample(sorted(set(servers.running) - {"namenode"}), 2):
+                    servers.kill(name)
+                got += reader.stdout.read()
+            seen = f"{len(got)} bytes, {got[-200:]!r}"
+            findings.right(f"run {run}: a read while two DataNodes are killed", got == content + b"\nexit 0\n", seen)
+
+
+def killed_namenode(findings: Findings, folder: pathlib.Path, kills: int):
+    """The NameNode is killed again and again under threads that change names."""
+    place = folder / "namenode-killed"
+    place.mkdir()
+    with Servers(place, 1) as servers:
+        command = ["java", "-Xmx512m", "-cp", class_path(), HERE / "Changes.java", servers.address, "16"]
+        pipe = subprocess.PIPE
+        with open(place / "changes.log", "wb") as log:
+            changes = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=log, start_new_session=True, text=True)
+        with ending(changes):
+            if changes.stdout.readline() != "ready\n":
+                raise SystemExit((place / "changes.log").read_text()[-2000:])
+            chance = random.Random(kills)
+            for _ in range(kills):
+                time.sleep(chance.uniform(0.2, 1.5))
+                servers.kill("namenode")
+                servers.start("namenode")
+            time.sleep(1)
+            said, _ = changes.communicate("\n", timeout=120)
+            findings.right(f"the NameNode killed {kills} times: {said.splitlines()[-1]}", changes.returncode == 0, said)
+
+
+def restarted(findings: Findings, folder: pathlib.Path):
+    """All are killed and started again, and what was written is there; then replicas are damaged, cut and removed."""
+    place = folder / "restarted"
+    place.mkdir()
+    with Servers(place, 3) as servers:
+        with Shell(servers.address, settings={"dfs.blocksize": MIB}) as shell:
+            content = written(shell, place, 5 * MIB + 333)
+        for name in list(servers.running):
+            servers.kill(name)
+        servers.start("namenode")
+        with Shell(servers.address, settings={"dfs.blocksize": MIB}) as shell:
+            code, printed = shell("-mkdir", "/early")
+            is_refused = code == 1 and b"safe mode" in printed
+            findings.right("without its blocks the NameNode takes no changes", is_refused, printed)
+            code, printed = shell("-cat", "/file")
+            findings.right("and says so to readers", code == 1 and b"safe mode" in printed, printed)
+            for name in servers.arguments:
+                if name != "namenode":
+                    servers.start(name)
+
+            def leaves_safe_mode():
+                if shell("-mkdir", "-p", "/late")[0] != 0:
+                    raise OSError("still in safe mode")
+
+            wait_until(leaves_safe_mode, "the cluster")
+            code, printed = shell("-cat", "/file")
+            findings.right("all killed and started again", (code, printed) == (0, content), printed[-300:])
+            damage(findings, servers, shell, content)
+
+
+def damage(findings: Findings, servers: Servers, shell: Shell, content: bytes):
+    """One replica of each block is flipped, cut or removed."""
+    by_block = {}
+    for path in servers.block_files():
+        by_block.setdefault(path.name, []).append(path)
+    findings.right("each block is on three DataNodes", [len(paths) for paths in by_block.values()] == [3] * 6, by_block)
+    for at, paths in enumerate(by_block.values()):
+        path = paths[at % 3]
+        whole = path.read_bytes()
+        match at % 3:
+            case 0:
+                path.write_bytes(whole[:1000] + bytes([whole[1000] ^ 1]) + whole[1001:])
+            case 1:
+                path.write_bytes(whole[: len(whole) // 2])
+            case 2:
+                path.unlink()
+    for turn in range(6):
+        got = servers.folder / f"got{turn}"
+        code, printed = shell("-get", "/file", got)
+        is_same = code == 0 and got.read_bytes() == content
+        findings.right(f"a read of damaged replicas, turn {turn}", is_same, printed[-300:])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=3, help="reads while DataNodes are killed; the NameNode is killed so often, too")
+    runs = parser.parse_args().runs
+    findings = Findings()
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        restarted(findings, folder)
+        killed_namenode(findings, folder, runs)
+        killed_readers(findings, folder, runs)
+    return 1 if findings.wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,49 @@
+"""Hadoop's servers and clients at a pinned version, from Maven, for the judges that need them."""
+
+import pathlib
+import subprocess
+
+from harness import CACHE
+
+HADOOP = "3.4.2"
+
+
+def hadoop() -> pathlib.Path:
+    """The folder with Hadoop's servers, clients and their dependencies in `lib`."""
+    folder = CACHE / f"hadoop-{HADOOP}"
+    if not (folder / "complete").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "pom.xml").write_text(
+            f"""<project><modelVersion>4.0.0</modelVersion><groupId>judge</groupId><artifactId>judge</artifactId>
+            <version>1</version><dependencies>
+            <dependency><groupId>org.apache.hadoop</groupId><artifactId>hadoop-minicluster</artifactId><version>{HADOOP}</version></dependency>
+            <dependency><groupId>junit</groupId><artifactId>junit</artifactId><version>4.13.2</version></dependency>
+            <dependency><groupId>org.mockito</groupId><artifactId>mockito-core</artifactId><version>2.28.2</version></dependency>
+            </dependencies></project>"""
+        )
+        maven = ["mvn", "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=lib"]
+        subprocess.run(maven, cwd=folder, check=True)
+        (folder / "complete").touch()
+    return folder
+
+
+def configuration() -> pathlib.Path:
+    """A folder for the class path: no settings, and the log on stderr, where it does not mix with what a client prints."""
+    folder = CACHE / f"hadoop-{HADOOP}" / "conf"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ["core-site.xml", "hdfs-site.xml"]:
+        (folder / name).write_text("<configuration></configuration>\n")
+    (folder / "log4j.properties").write_text(
+        "log4j.rootLogger=WARN,stderr\n"
+        "log4j.appender.stderr=org.apache.log4j.ConsoleAppender\n"
+        "log4j.appender.stderr.target=System.err\n"
+        "log4j.appender.stderr.layout=org.apache.log4j.PatternLayout\n"
+        "log4j.appender.stderr.layout.ConversionPattern=%p %c{1}: %m%n\n"
+    )
+    return folder
+
+
+def class_path() -> str:
+    """What Java needs to run Hadoop."""
+    lib = hadoop() / "lib"
+    return f"{configuration()}:{lib}/*"
