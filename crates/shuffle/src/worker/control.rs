@@ -567,7 +567,6 @@ mod tests {
         assert_eq!(ask(&control, &["0-0", "1-0"]).await, (0, of("0-0"), none.clone()), "and the empty one");
         assert!(shuffle.lock().state.find(at(2)).is_none());
         // Where no disk takes it, it is not called committed.
-        let other = LocationId::new(3, 1);
         let moved = FileName { location: LocationId::new(3, 1), mode: Mode::Primary };
         let wanted = [Reservation { file: moved, peer: None, split: SplitPolicy::default() }];
         shuffle.lock().state.reserve(None, &wanted, Pressure::default(), 9).unwrap();

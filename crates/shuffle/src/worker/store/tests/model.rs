@@ -363,10 +363,10 @@ fn memory_pressure_spills_and_a_failed_directory_keeps_the_batches() {
         store.directories()[1].hangs();
         store.plan(&store.directories()[0], 1).expect("there is something to spill").give_up();
         let charge = store.memory().charge(store.memory().limit());
-        assert!(store.pressure(false, store.memory().level()).exhausted);
+        assert!(store.pressure(false, store.memory().level(), None).exhausted);
         assert_eq!(store.flush().await.len(), 1, "it cannot leave memory");
         store.directories()[0].probe().unwrap();
-        assert!(!store.pressure(false, store.memory().level()).exhausted);
+        assert!(!store.pressure(false, store.memory().level(), None).exhausted);
         let spiller = tokio::spawn(Arc::clone(&store).run_spiller());
         while shuffle.resident() > 0 {
             tokio::task::yield_now().await;

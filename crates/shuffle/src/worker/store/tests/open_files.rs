@@ -113,20 +113,20 @@ fn without_files_to_open_those_that_are_open_are_written() {
         let (large, _) = pushed(&store, "large", &[300_000]);
         directory.unopened.store(1000, Ordering::Relaxed);
         let _short = store.memory().charge(store.memory().limit());
-        assert!(!store.pressure(false, store.memory().level()).exhausted);
+        assert!(!store.pressure(false, store.memory().level(), None).exhausted);
         let spiller = tokio::spawn(Arc::clone(&store).run_spiller());
         until(|| directory.lacks_files()).await;
         unsealed.iter().for_each(|shuffle| store.seal_later(shuffle));
         until(|| open.resident() == 0).await;
         assert_eq!(large.resident(), 300_000);
-        assert!(store.pressure(false, store.memory().level()).exhausted, "pushes do not wait in vain");
+        assert!(store.pressure(false, store.memory().level(), None).exhausted, "pushes do not wait in vain");
         // Opening is tried again now and then.
         let left = directory.unopened.load(Ordering::Relaxed);
         until(|| directory.unopened.load(Ordering::Relaxed) < left).await;
         assert!(left - directory.unopened.load(Ordering::Relaxed) < 5);
         directory.unopened.store(0, Ordering::Relaxed);
         until(|| large.resident() == 0 && unsealed.iter().all(|shuffle| !shuffle.lock().wants_seals())).await;
-        assert!(!store.pressure(false, store.memory().level()).exhausted);
+        assert!(!store.pressure(false, store.memory().level(), None).exhausted);
         assert_eq!(directory.health(), Health::Healthy);
         spiller.abort();
     });
@@ -144,7 +144,7 @@ fn that_files_can_be_opened_again_is_found_out_though_none_is_needed() {
         directory.unopened.store(1000, Ordering::Relaxed);
         assert!(directory.probe().is_err());
         let _short = store.memory().charge(store.memory().limit());
-        let is_exhausted = || store.pressure(false, store.memory().level()).exhausted;
+        let is_exhausted = || store.pressure(false, store.memory().level(), None).exhausted;
         let spiller = tokio::spawn(Arc::clone(&store).run_spiller());
         until(|| open.resident() == 0 && directory.unopened.load(Ordering::Relaxed) < 999).await;
         assert!(is_exhausted() && directory.lacks_files());
