@@ -17,9 +17,10 @@
 //! ```
 //!
 //! - [`world`]: the steps and the end; [`scene`]: time, randomness and the network; [`random`], [`tally`], [`message`].
-//! - [`master`] (and [`journal`]), [`worker`], [`application`] (and [`job`], [`reader`]): the processes.
+//! - [`master`] (and [`journal`]), [`worker`] (and [`held`]), [`application`] (and [`job`], [`reader`]): the processes.
 
 mod application;
+mod held;
 mod job;
 mod journal;
 mod master;

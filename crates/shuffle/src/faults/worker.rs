@@ -1,20 +1,18 @@
-//! A worker's process around its decisions: the real [`ShuffleState`] and the real [`Index`], with modelled disks.
+//! A worker's process around its decisions: the real ones for each shuffle ([`Held`]), with modelled disks.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::held::Held;
 use super::message::{Driver, MasterAnswer, MasterCall, Party, Push, WorkerAnswer, WorkerCall};
 use super::scene::Scene;
 use super::tally::Event;
-use crate::ids::{AttemptId, BatchId, DriverId, FileName, MapId, Mode, ShuffleKey, WorkerId};
+use crate::ids::{AttemptId, BatchId, FileName, MapId, Mode, ShuffleKey, WorkerId};
 use crate::master::state::OrderBatch;
 use crate::report::{Command, HeldShuffle, Phase, Registration, Report};
 use crate::wire::Status;
-use crate::worker::index::Index;
 use crate::worker::replicate::{Copied, combine};
-use crate::worker::state::{
-    Admission, Commit, Pressure, Refusal, Reservation, ReserveRefusal, ShuffleState, Slot,
-};
+use crate::worker::state::{Admission, Pressure, Refusal, Reservation, ReserveRefusal, ShuffleState, Slot};
 
 /// Large enough that under memory pressure there are locations worth splitting.
 pub const BATCH_BYTES: u32 = 24 << 20;
@@ -28,34 +26,6 @@ const DELETION_WAIT: Duration = Duration::from_secs(1);
 const COPY_MAX: Duration = Duration::from_secs(2);
 const STOP_MAX: Duration = Duration::from_secs(10);
 const DECOMMISSION_MAX: Duration = Duration::from_secs(40);
-
-/// A copy of a location: its batches, and how many of them, from the front, are on disk.
-#[derive(Default)]
-pub struct Copy {
-    pub index: Index,
-    on_disk: usize,
-    seal_on_disk: bool,
-    /// Its number of batches at the commit, which may never grow.
-    pub sealed_at: Option<usize>,
-}
-
-/// A shuffle on a worker.
-#[derive(Default)]
-pub struct Held {
-    /// Its job: shuffles may have the same number one after the other.
-    pub job: u64,
-    pub state: ShuffleState,
-    pub copies: HashMap<Slot, Copy>,
-    winners_on_disk: Vec<AttemptId>,
-    driver_on_disk: Option<DriverId>,
-    /// The model's winner of each map, as told by a commit: now, and as on disk.
-    pub told: BTreeMap<i32, i32>,
-    told_on_disk: BTreeMap<i32, i32>,
-    /// Locations that were sealed without a commit.
-    uncommitted: BTreeSet<FileName>,
-    /// Locations that refused a batch because they had exceeded their threshold.
-    split: BTreeSet<FileName>,
-}
 
 enum Asked {
     Registration,
@@ -608,53 +578,5 @@ impl Worker {
         if let Some((_, file)) = scene.random.pick(&files) {
             held.spill(file, 1 + scene.random.below(6));
         }
-    }
-}
-
-impl Held {
-    /// Seals what is open, for a commit after the restart.
-    fn seal_all(&mut self) {
-        let open = self.state.slots().filter(|(file, _)| !self.state.is_sealed(*file));
-        self.uncommitted = open.map(|(file, _)| file).collect();
-        for (_, slot) in self.state.slots() {
-            if let Some(copy) = self.copies.get_mut(&slot) {
-                copy.sealed_at.get_or_insert(copy.index.len() as usize);
-            }
-        }
-        self.state.seal_all();
-    }
-
-    fn commit(&mut self, commit: &Commit) -> crate::worker::state::CommitOutcome {
-        for (map, attempt) in commit.attempts.iter().enumerate().filter(|(_, attempt)| attempt.0 >= 0) {
-            self.told.entry(map as i32).or_insert(attempt.0);
-        }
-        let outcome = self.state.commit(commit);
-        for file in &outcome.committed {
-            if let Some(slot) = self.state.find(*file)
-                && let Some(copy) = self.copies.get_mut(&slot)
-            {
-                copy.sealed_at.get_or_insert(copy.index.len() as usize);
-            }
-        }
-        outcome
-    }
-
-    /// Winners and seals are written together, the winners first.
-    fn spill(&mut self, file: FileName, batches: usize) {
-        let slot = self.state.find(file);
-        let Some(copy) = slot.and_then(|slot| self.copies.get_mut(&slot)) else { return };
-        copy.on_disk = (copy.on_disk + batches).min(copy.index.len() as usize);
-        if copy.on_disk == copy.index.len() as usize && self.state.is_sealed(file) {
-            copy.seal_on_disk = true;
-            self.winners_on_disk = self.state.winners().attempts().to_vec();
-            self.driver_on_disk = self.state.driver();
-            self.told_on_disk = self.told.clone();
-        }
-    }
-
-    /// Brings everything committed to disk.
-    fn flush(&mut self) {
-        let files: Vec<FileName> = self.state.slots().map(|(file, _)| file).collect();
-        files.into_iter().for_each(|file| self.spill(file, usize::MAX / 2));
     }
 }

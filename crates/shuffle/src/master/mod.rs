@@ -21,7 +21,6 @@ mod record_layout;
 mod relay;
 pub(crate) mod server;
 mod service;
-pub mod shuffle_run;
 pub(crate) mod slots;
 pub(crate) mod state;
 mod view;

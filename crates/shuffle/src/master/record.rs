@@ -1,6 +1,6 @@
 //! Records: the changes of a master's state that outlive the process.
 
-use super::shuffle_run::ShuffleRun;
+use super::state::ShuffleRun;
 use crate::ids::{ApplicationId, ShuffleKey, WorkerId};
 
 /// The most properties of an application that are kept.

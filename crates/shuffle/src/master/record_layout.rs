@@ -4,7 +4,7 @@ use bytes::{Bytes, BytesMut};
 use prost::Message as _;
 
 use super::record::{LIVES_MAX, LifeId, PROPERTIES_MAX, Record, User};
-use super::shuffle_run::ShuffleRun;
+use super::state::ShuffleRun;
 use crate::ids::{ShuffleId, ShuffleKey, WorkerId};
 use crate::wire::DecodeError;
 use crate::wire::journal as proto;

@@ -12,11 +12,11 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
+use super::admission::{Push, Rejection, status_of, wait_for_memory};
 use super::answer::PushReply;
 use super::buffers;
 use super::memory::Party;
 use super::node::Node;
-use super::push::{Push, Rejection, status_of, wait_for_memory};
 use super::replicate::{self, Copied};
 use super::state::Refusal;
 use super::store::Store;

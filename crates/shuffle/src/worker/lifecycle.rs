@@ -9,9 +9,9 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use yeoul_base::ByteSize;
 
+use super::listeners::Listeners;
 use super::node::Node;
 use super::registration::Registration;
-use super::server::Listeners;
 use crate::error::{Error, Kind, Result};
 use crate::report::{Command, Phase};
 

@@ -9,6 +9,7 @@
 //!   the worker as a whole.
 //! - [`answer`], [`meters`]: what is counted; `pages`, `view`: where it is shown.
 
+mod admission;
 pub(crate) mod answer;
 pub(crate) mod buffers;
 pub(crate) mod control;
@@ -19,6 +20,7 @@ mod host;
 pub(crate) mod index;
 mod large;
 mod lifecycle;
+mod listeners;
 pub mod memory;
 pub(crate) mod meters;
 pub(crate) mod node;

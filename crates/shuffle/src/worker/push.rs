@@ -5,31 +5,24 @@
 //! on meanwhile if it is long and its location has a replica. The answer leaves as soon as the batches are appended,
 //! or, for a location with a replica, as soon as the other worker has them too.
 
-use std::future::{Future, poll_fn};
 use std::io;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::time::Instant;
 
+use super::admission::{Push, Rejection, status_of, wait_for_memory};
 use super::answer::PushReply;
 use super::forward::{self, Forward};
-use super::memory::{Charge, Party};
 use super::node::Node;
 use super::replicate;
 use super::state::{PushKind, Refusal};
 use super::store::shuffle::{Contents, Shuffle};
 use super::{buffers, large};
-use crate::ids::{FileName, LocationId, MapId, Mode, ShuffleKey};
+use crate::ids::{MapId, Mode};
 use crate::net::{Body, Client, Reply, Service};
 use crate::wire::batch::{BATCH_HEADER_LEN, BatchHeader, ByteOrder};
 use crate::wire::{Head, Header, Status};
-
-/// How often a push that waits for memory checks whether there will ever be any.
-const LOOK: Duration = Duration::from_millis(200);
 
 /// A push waits for memory, behind others of its connection or by itself, for about this part (1/3) of the client's
 /// timeout. The copy on the other worker may have to wait as long, and an answer that comes too late costs more than a
@@ -40,25 +33,6 @@ const WAIT_PART: u32 = 3;
 pub struct PushService {
     node: Arc<Node>,
     mode: Mode,
-}
-
-/// The head of a push, plain or merged.
-pub(super) struct Push {
-    pub shuffle: ShuffleKey,
-    pub mode: Mode,
-    pub kind: PushKind,
-    pub locations: Vec<LocationId>,
-    /// Where each batch begins in the body.
-    pub offsets: Vec<u32>,
-}
-
-/// Why a push was not appended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Rejection {
-    Refused(Refusal),
-    Malformed(String),
-    /// No disk took it; the client's driver then excludes this worker for a while.
-    Unwritten(String),
 }
 
 /// What an appended push still needs.
@@ -73,11 +47,6 @@ enum OtherCopy {
     Begun(Forward),
     /// Where it goes, how long that may take, and the connections of the application.
     Whole(Arc<str>, Duration, Client),
-}
-
-/// The status for the client of an appended push.
-pub(super) fn status_of(soft_split: bool) -> Status {
-    if soft_split { Status::SoftSplit } else { Status::Success }
 }
 
 impl PushService {
@@ -227,109 +196,6 @@ impl PushService {
     }
 }
 
-/// Waits for memory; `None` if there will be none, or none in time.
-pub(super) async fn wait_for_memory(
-    node: &Node,
-    party: &Party,
-    bytes: u64,
-    until: Instant,
-) -> Option<Charge> {
-    let mut acquire = pin!(node.store.memory().acquire(party, bytes));
-    if let Poll::Ready(charge) = poll_fn(|context| Poll::Ready(acquire.as_mut().poll(context))).await {
-        return Some(charge);
-    }
-    let begun = Instant::now();
-    let acquired = loop {
-        let look = until.min(Instant::now() + LOOK);
-        match tokio::time::timeout_at(look, &mut acquire).await {
-            Ok(charge) => break Some(charge),
-            Err(_) if look == until || node.pressure(party).exhausted => break None,
-            Err(_) => {}
-        }
-    };
-    node.meters.waits.record(begun.elapsed());
-    acquired
-}
-
-impl Push {
-    /// The party in the ledger that it is charged to.
-    pub fn party(&self) -> Party {
-        match self.mode {
-            Mode::Primary => Party::pushes(&self.shuffle.application),
-            Mode::Replica => Party::copies(&self.shuffle.application),
-        }
-    }
-
-    /// The head of its copy. The client of the connection numbers the request itself.
-    pub fn copy_header(&self) -> Header {
-        let (mode, shuffle) = (Mode::Replica, self.shuffle.clone());
-        match (self.kind, self.locations.as_slice()) {
-            (PushKind::Single, [location]) => {
-                Header::PushData { request_id: 0, mode, shuffle, location: *location }
-            }
-            _ => Header::PushMergedData {
-                request_id: 0,
-                mode,
-                shuffle,
-                locations: self.locations.clone(),
-                offsets: self.offsets.clone(),
-            },
-        }
-    }
-
-    fn files(&self) -> impl Iterator<Item = FileName> + '_ {
-        self.locations.iter().map(|location| FileName { location: *location, mode: self.mode })
-    }
-}
-
-impl Rejection {
-    /// Answers the client.
-    pub fn answer(&self, reply: PushReply) {
-        match self {
-            Self::Refused(Refusal::MapEnded) => reply.status(Status::MapEnded),
-            Self::Refused(Refusal::HardSplit) => reply.status(Status::HardSplit),
-            Self::Refused(Refusal::NotFound) => {
-                let text = "the location is not reserved on this worker";
-                reply.fail_with(Status::PushDataFailPartitionNotFound, text);
-            }
-            Self::Malformed(text) => reply.fail(text.as_str()),
-            Self::Unwritten(text) => reply.unwritten(text),
-        }
-    }
-}
-
-impl Contents {
-    /// Where the other copy of a location goes, and how long that may take: `default` if no client has set it.
-    pub(super) fn peer_of(&self, file: FileName, default: Duration) -> Option<(Arc<str>, Duration)> {
-        Some((Arc::clone(self.state.peer(file)?), self.push_timeout.unwrap_or(default)))
-    }
-
-    /// Reads the header in `front` of a batch of `len` bytes, in the byte order that the shuffle's clients use.
-    ///
-    /// # Errors
-    /// Its length does not fit in any order: readers would take the bytes behind it for something else.
-    pub(super) fn header_of(&mut self, front: &[u8], len: usize) -> Result<BatchHeader, String> {
-        if self.order.is_none()
-            && let Some(order) = ByteOrder::of_batch(front, len)
-        {
-            if order == ByteOrder::Big {
-                self.copies.values_mut().for_each(|copy| copy.swap_byte_order());
-            }
-            self.order = Some(order);
-        }
-        let header = BatchHeader::decode(front, self.order.unwrap_or(ByteOrder::Little));
-        let payload_len = len.checked_sub(BATCH_HEADER_LEN);
-        match header {
-            Some(header) if payload_len == Some(header.len as usize) => Ok(header),
-            Some(header) => Err(format!(
-                "a batch of {len} bytes says that it has {} behind its header of {BATCH_HEADER_LEN}",
-                header.len
-            )),
-            None => Err(format!("a batch of {len} bytes has no header of {BATCH_HEADER_LEN}")),
-        }
-    }
-}
-
 impl Service for PushService {
     async fn call(&self, head: Head, body: &mut Body<'_>, reply: Reply) -> io::Result<()> {
         let push = match head.header {
@@ -361,10 +227,11 @@ impl Service for PushService {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::{AttemptId, BatchId};
+    use crate::ids::{AttemptId, BatchId, FileName, LocationId, ShuffleKey};
     use crate::net::{Listener, Options as NetOptions, RequestError};
     use crate::wire::Limits;
     use crate::worker::index::MapRange;
+    use crate::worker::memory::Party;
     use crate::worker::node::tests::{id, node, options, reserved};
     use crate::worker::state::{Commit, Pressure, Reservation, SplitPolicy};
 
@@ -482,7 +349,11 @@ mod tests {
             }
             pushed[0] += IN_A_FRAME;
         }
-        assert!(node.pressure(&Party::pushes(&many_key.application)).exhausted, "{pushed:?}");
+        let has_its_part = |key: &ShuffleKey| {
+            let party = Party::pushes(&key.application);
+            node.store.memory().has_its_part_of_fixed(&party)
+        };
+        assert!(has_its_part(&many_key) && !has_its_part(&few_key), "{pushed:?}");
         for map in 0..50 {
             assert_eq!(push(&few_key, map, 10, 1_000).await, 0, "{map}");
             pushed[1] += 10;

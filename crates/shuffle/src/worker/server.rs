@@ -13,6 +13,7 @@ use super::fetch::FetchService;
 use super::governor;
 use super::host;
 use super::lifecycle::Lifecycle;
+use super::listeners::Listeners;
 use super::node::Node;
 use super::options::Options;
 use super::orders::Orders;
@@ -56,34 +57,6 @@ enum Ending {
     Ordered(Result<()>),
     /// A part of it panicked. What is left would take batches and never bring them to disk, or the like.
     Broken,
-}
-
-/// What listens for a worker.
-pub(super) struct Listeners {
-    control: Serving,
-    push: Vec<Serving>,
-    fetch: Serving,
-    replicate: Serving,
-    http: Option<Serving>,
-}
-
-impl Listeners {
-    fn all(&self) -> impl Iterator<Item = &Serving> {
-        self.push.iter().chain([&self.control, &self.fetch, &self.replicate])
-    }
-
-    /// Ends every connection, and frees the ports.
-    pub(super) async fn close(self) {
-        let Self { control, push, fetch, replicate, http } = self;
-        let mut closing = JoinSet::new();
-        for listener in push.into_iter().chain([control, fetch, replicate]) {
-            closing.spawn(listener.stop());
-        }
-        if let Some(http) = http {
-            closing.spawn(http.stop());
-        }
-        closing.join_all().await;
-    }
 }
 
 impl Server {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::super::record::{RUNS_REMOVED_MAX, Record, User};
-use super::super::shuffle_run::ShuffleRun;
+use super::ShuffleRun;
 use super::{Application, Decision, Link, Now, Silent, Standing, State, Worker};
 use crate::ids::{ApplicationId, ShuffleId, ShuffleKey, WorkerId};
 use crate::stored_name::NotStorable;
@@ -82,7 +82,7 @@ impl State {
         decision
     }
 
-    /// Shuffles that the application no longer needs: deleted at once. Unknown ones get a tombstone too: a worker may hold
+    /// Shuffles that the application no longer needs: deleted at once. Unknown ones get a removal too: a worker may hold
     /// one that a lost journal does not name, and its next report brings it the order.
     pub fn unregister_shuffles(
         &mut self,
@@ -94,8 +94,7 @@ impl State {
         let known = self.applications.get(application);
         let is_news = |id: &ShuffleId| {
             let shuffle = ShuffleKey { application: application.clone(), shuffle: *id };
-            known.is_some_and(|known| known.shuffles.contains_key(id))
-                || !self.tombstones.has_shuffle(&shuffle)
+            known.is_some_and(|known| known.shuffles.contains_key(id)) || !self.removals.has_shuffle(&shuffle)
         };
         let removed: BTreeSet<ShuffleId> = shuffles.iter().copied().filter(is_news).collect();
         let removed: Vec<ShuffleId> = removed.into_iter().collect();
@@ -223,7 +222,7 @@ impl State {
     fn let_go<T>(&mut self, now: Now, application: &ApplicationId, silent: bool, decision: &mut Decision<T>) {
         let shuffles: Vec<ShuffleId> = match self.applications.get(application) {
             Some(known) => known.shuffles.keys().copied().collect(),
-            None if silent || self.tombstones.has_application(application) => return,
+            None if silent || self.removals.has_application(application) => return,
             None => Vec::new(),
         };
         decision.wake.extend(self.order_deletion(application, &shuffles, silent));

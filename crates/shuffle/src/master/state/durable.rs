@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use super::ShuffleRun;
 use super::orders::Orders;
 use super::{Application, Departure, LISTED_MAX, Link, Now, Shuffle, State, Worker};
 use crate::ids::{ApplicationId, ShuffleId, ShuffleKey, WorkerId};
 use crate::master::record::{Record, User};
-use crate::master::shuffle_run::ShuffleRun;
 use crate::report::Report;
 
 /// The workers that an application is assumed to need before its first request for slots to this process: two, for replicas.
@@ -73,7 +73,7 @@ impl State {
         properties: &[(String, String)],
         at_unix_ms: u64,
     ) {
-        self.tombstones.revive(application);
+        self.removals.revive(application);
         let heard = self.listened_by(now);
         let entry = self.applications.entry(application.clone()).or_insert_with(|| Application {
             user: user.clone(),
@@ -94,20 +94,20 @@ impl State {
         let removed = self.applications.remove(application).map(|removed| removed.shuffles);
         let removed = removed.unwrap_or_default();
         self.shuffle_count -= removed.len();
-        self.tombstones.age_shuffles(now.monotonic, application);
+        self.removals.let_shuffles_expire(now.monotonic, application);
         // Silence is not an end: this master may have been cut off, and what workers report later waits for the
         // application, like everything unknown.
         if silent {
-            self.tombstones.let_go(now.monotonic, application, removed.into_keys());
+            self.removals.let_go(now.monotonic, application, removed.into_keys());
         } else {
-            self.tombstones.bury_application(now.monotonic, application);
+            self.removals.remove_application(now.monotonic, application);
         }
     }
 
     fn shuffle_registered(&mut self, shuffle: &ShuffleKey, at_unix_ms: u64) {
         let Some(application) = self.applications.get_mut(&shuffle.application) else { return };
-        let is_again = self.tombstones.has_shuffle(shuffle);
-        self.tombstones.unbury(shuffle);
+        let is_again = self.removals.has_shuffle(shuffle);
+        self.removals.restore(shuffle);
         application.shuffles.entry(shuffle.shuffle).or_insert_with(|| {
             self.shuffle_count += 1;
             Shuffle {
@@ -130,7 +130,7 @@ impl State {
                 removed.iter().for_each(|id| drop(known.shuffles.remove(id)));
                 self.shuffle_count -= removed.len();
             }
-            self.tombstones.bury_shuffles(now.monotonic, application, *run, lives);
+            self.removals.remove_shuffles(now.monotonic, application, *run, lives);
         }
     }
 
@@ -178,7 +178,7 @@ impl State {
         let mut records =
             Vec::with_capacity(self.applications.len() + self.shuffle_count + self.workers.len());
         // Before the known applications: one may be back under its name.
-        records.extend(self.tombstones.records_of_let_go());
+        records.extend(self.removals.records_of_let_go());
         for (application, held) in &self.applications {
             records.push(Record::ApplicationRegistered {
                 application: application.clone(),
@@ -219,7 +219,7 @@ impl State {
         records.extend(leaving.map(|worker| Record::WorkerDecommissioned { worker: worker.clone() }));
         let staying = self.staying_by_hand.iter();
         records.extend(staying.map(|worker| Record::WorkerRecommissioned { worker: worker.clone() }));
-        records.extend(self.tombstones.records());
+        records.extend(self.removals.records());
         records
     }
 }

@@ -29,7 +29,7 @@ impl State {
         }
         self.expire_applications(now, &mut decision);
         self.expire_workers(now, &mut decision);
-        self.tombstones.expire(now.monotonic);
+        self.removals.expire(now.monotonic);
         decision
     }
 

@@ -20,17 +20,14 @@ mod addresses;
 mod applications;
 mod by_hand;
 mod durable;
-mod graves;
 mod listening;
 mod lives;
 mod orders;
-mod removed;
-mod runs;
+mod removals;
 #[cfg(test)]
 pub(super) mod scene;
 mod shuffles;
 mod standing;
-mod tombstones;
 mod workers;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,7 +37,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use self::orders::Orders;
-use self::tombstones::Tombstones;
+use self::removals::Removals;
 use super::record::{LifeId, Record, User};
 use super::slots::SlotPolicy;
 use crate::ids::{ApplicationId, ShuffleId, ShuffleKey, WorkerId};
@@ -50,12 +47,13 @@ pub use self::applications::{ApplicationHealth, ApplicationPulse, Refusal};
 pub use self::listening::Silent;
 pub use self::lives::ApplicationRegistration;
 pub use self::orders::OrderBatch;
+pub use self::removals::ShuffleRun;
 pub use self::shuffles::{SlotGrant, SlotRefusal, SlotRequest};
 pub use self::standing::Standing;
 pub use self::workers::Unregistered;
 
-/// The most shuffles or applications that one request may name: as many as there are tombstones, at least.
-pub const NAMED_MAX: usize = graves::COUNT_MAX;
+/// The most shuffles or applications that one request may name: as many as there are removals, at least.
+pub const NAMED_MAX: usize = removals::COUNT_MAX;
 
 /// The time of a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -249,7 +247,7 @@ pub struct State {
     departed: BTreeMap<WorkerId, Departure>,
     /// Hosts of workers that were lost recently, and when the last one of each was.
     lost: BTreeMap<Arc<str>, Duration>,
-    tombstones: Tombstones,
+    removals: Removals,
     /// When this process is last known to have run.
     ran_last: Option<Duration>,
     /// Nothing expires before this time: set after this process was suspended.
@@ -264,7 +262,7 @@ const LISTED_MAX: usize = 10_000;
 impl State {
     /// An empty state.
     pub fn new(limits: Limits) -> Self {
-        let tombstones = Tombstones::new(&limits);
+        let removals = Removals::new(&limits);
         Self {
             limits,
             applications: BTreeMap::new(),
@@ -275,7 +273,7 @@ impl State {
             staying_by_hand: BTreeSet::new(),
             departed: BTreeMap::new(),
             lost: BTreeMap::new(),
-            tombstones,
+            removals,
             ran_last: None,
             expire_not_before: Duration::ZERO,
             listened: Duration::ZERO,
@@ -290,7 +288,7 @@ impl State {
 
     /// Whether an application is registered, or was silent for too long and may still come back.
     pub fn knows(&self, application: &ApplicationId) -> bool {
-        self.applications.contains_key(application) || self.tombstones.let_go_of(application).next().is_some()
+        self.applications.contains_key(application) || self.removals.let_go_of(application).next().is_some()
     }
 
     /// The shuffles of an application that are registered, or were let go when it was silent for too long and may still come
@@ -298,7 +296,7 @@ impl State {
     pub fn known_shuffles(&self, application: &ApplicationId) -> BTreeSet<ShuffleId> {
         let registered = self.applications.get(application).into_iter();
         let registered = registered.flat_map(|held| held.shuffles.keys().copied());
-        registered.chain(self.tombstones.let_go_of(application)).collect()
+        registered.chain(self.removals.let_go_of(application)).collect()
     }
 
     /// All applications.

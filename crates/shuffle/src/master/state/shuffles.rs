@@ -158,7 +158,7 @@ impl State {
         let shuffle = ShuffleKey { application: request.application.clone(), shuffle: request.shuffle };
         let application = self.applications.get(&request.application);
         let known = application.and_then(|application| application.shuffles.get(&request.shuffle));
-        let is_over = self.tombstones.has_shuffle(&shuffle);
+        let is_over = self.removals.has_shuffle(&shuffle);
         move |worker, held| {
             let may_be_earlier = known.map_or(is_over, |known| known.is_earlier_on(worker) != Some(false));
             let may_have_it = held.may_hold(&shuffle) || held.orders.has_dropped();

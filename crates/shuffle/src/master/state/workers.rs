@@ -245,7 +245,7 @@ impl State {
             match application.map(|application| application.shuffles.get(&shuffle.shuffle)) {
                 Some(Some(known)) if known.is_earlier_on(worker) == Some(true) => expired.push(shuffle),
                 Some(Some(_)) => {}
-                _ if self.tombstones.covers(&shuffle) => expired.push(shuffle),
+                _ if self.removals.covers(&shuffle) => expired.push(shuffle),
                 Some(None) => adopted.push(shuffle),
                 None => {
                     let since = reporter.unknown.get(&shuffle).copied().unwrap_or(begin);

@@ -2,19 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::shuffle_run::ShuffleRun;
+use super::shuffle_run::ShuffleRun;
 use crate::ids::ShuffleId;
 
-/// A set of shuffle numbers. Numbers that touch are one run, as old as the burial with which it last grew.
+/// A set of shuffle numbers. Numbers that touch are one run, as old as the removal with which it last grew.
 #[derive(Debug, Default)]
-pub(super) struct Runs {
+pub(super) struct RunSet {
     /// By its first number: the last number of a run, and its age. No two runs touch.
     runs: BTreeMap<ShuffleId, (ShuffleId, u64)>,
     /// Ages and first numbers; oldest first.
     by_age: BTreeSet<(u64, ShuffleId)>,
 }
 
-impl Runs {
+impl RunSet {
     pub(super) fn len(&self) -> usize {
         self.runs.len()
     }
@@ -23,7 +23,7 @@ impl Runs {
         self.at(number).is_some()
     }
 
-    /// Adds the numbers of a run; `age` is the number of the burial, which is higher than all before.
+    /// Adds the numbers of a run; `age` is the number of the removal, which is higher than all before.
     pub(super) fn insert(&mut self, run: ShuffleRun, age: u64) {
         let (mut first, mut last) = (run.first(), run.last());
         // From the end: those that overlap it, or end or begin right beside it.
@@ -110,7 +110,7 @@ mod tests {
         ]
     }
 
-    /// The runs of a set, each with the last burial of any of its numbers or of those removed from it.
+    /// The runs of a set, each with the last removal of any of its numbers or of those removed from it.
     fn runs_of(model: &BTreeMap<i32, u64>) -> Vec<ShuffleRun> {
         ShuffleRun::all_of(model.keys().copied().map(ShuffleId))
     }
@@ -118,7 +118,7 @@ mod tests {
     proptest! {
         #[test]
         fn runs_hold_what_was_inserted_and_not_removed(changes in prop::collection::vec(change(), 0..60)) {
-            let (mut runs, mut model) = (Runs::default(), BTreeMap::new());
+            let (mut runs, mut model) = (RunSet::default(), BTreeMap::new());
             for (age, change) in (0_u64..).zip(changes) {
                 match change {
                     Change::Insert(first, last) => {

@@ -2,45 +2,52 @@
 //! of silent applications, which may be heard again.
 //!
 //! A living application's removed shuffles are remembered for as long as it lives: a worker may come back with them after
-//! any time, and otherwise they would be adopted. Everything else ages.
+//! any time, and otherwise they would be adopted. Everything else expires.
+
+mod expiring;
+mod removed_shuffles;
+mod run_set;
+mod shuffle_run;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::super::record::{RUNS_REMOVED_MAX, Record, User};
-use super::super::shuffle_run::ShuffleRun;
+use self::expiring::Expiring;
+use self::removed_shuffles::RemovedShuffles;
 use super::Limits;
-use super::graves::{COUNT_MAX, Graves};
-use super::removed::Removed;
 use crate::ids::{ApplicationId, ShuffleId, ShuffleKey};
+use crate::master::record::{RUNS_REMOVED_MAX, Record, User};
+
+pub(super) use self::expiring::COUNT_MAX;
+pub use self::shuffle_run::ShuffleRun;
 
 /// Removed applications and shuffles.
 #[derive(Debug)]
-pub(super) struct Tombstones {
-    applications: Graves<ApplicationId>,
-    shuffles: Removed,
+pub(super) struct Removals {
+    applications: Expiring<ApplicationId>,
+    shuffles: RemovedShuffles,
     /// The applications with removed shuffles that are not registered: these shuffles age.
-    ageing: Graves<ApplicationId>,
+    ageing: Expiring<ApplicationId>,
     /// Shuffles of silent applications: workers may bring them back, and they end only if the application does.
-    let_go: Graves<ShuffleKey>,
+    let_go: Expiring<ShuffleKey>,
 }
 
-impl Tombstones {
+impl Removals {
     pub(super) fn new(limits: &Limits) -> Self {
         Self {
-            applications: Graves::default(),
-            shuffles: Removed::new(limits.removed_runs_of_one_max, limits.removed_runs_max),
-            ageing: Graves::default(),
-            let_go: Graves::default(),
+            applications: Expiring::default(),
+            shuffles: RemovedShuffles::new(limits.removed_runs_of_one_max, limits.removed_runs_max),
+            ageing: Expiring::default(),
+            let_go: Expiring::default(),
         }
     }
 
-    pub(super) fn bury_application(&mut self, now: Duration, application: &ApplicationId) {
-        self.applications.bury(now, application.clone());
+    pub(super) fn remove_application(&mut self, now: Duration, application: &ApplicationId) {
+        self.applications.remove(now, application.clone());
     }
 
     /// Shuffles were removed; `lives` says whether their application is registered.
-    pub(super) fn bury_shuffles(
+    pub(super) fn remove_shuffles(
         &mut self,
         now: Duration,
         application: &ApplicationId,
@@ -49,17 +56,17 @@ impl Tombstones {
     ) {
         let [first, last] = [run.first(), run.last()].map(|id| ShuffleKey::new(application.clone(), id));
         let kept: Vec<ShuffleKey> = self.let_go.keys_in(first, last).cloned().collect();
-        kept.iter().for_each(|shuffle| self.let_go.unbury(shuffle));
-        self.shuffles.bury(application, run);
+        kept.iter().for_each(|shuffle| self.let_go.restore(shuffle));
+        self.shuffles.remove(application, run);
         if !lives {
-            self.age_shuffles(now, application);
+            self.let_shuffles_expire(now, application);
         }
     }
 
     /// The application is not registered any more, or not yet: its removed shuffles are forgotten some hours from now.
-    pub(super) fn age_shuffles(&mut self, now: Duration, application: &ApplicationId) {
+    pub(super) fn let_shuffles_expire(&mut self, now: Duration, application: &ApplicationId) {
         if self.shuffles.has_of(application)
-            && let Some(oldest) = self.ageing.bury(now, application.clone())
+            && let Some(oldest) = self.ageing.remove(now, application.clone())
         {
             self.shuffles.forget(&oldest);
         }
@@ -73,7 +80,7 @@ impl Tombstones {
         shuffles: impl Iterator<Item = ShuffleId>,
     ) {
         for id in shuffles.take(COUNT_MAX) {
-            self.let_go.bury(now, ShuffleKey::new(application.clone(), id));
+            self.let_go.remove(now, ShuffleKey::new(application.clone(), id));
         }
     }
 
@@ -86,14 +93,14 @@ impl Tombstones {
 
     /// The application is registered, perhaps again.
     pub(super) fn revive(&mut self, application: &ApplicationId) {
-        self.applications.unbury(application);
-        self.ageing.unbury(application);
+        self.applications.restore(application);
+        self.ageing.restore(application);
     }
 
     /// The shuffle's number is in use again.
-    pub(super) fn unbury(&mut self, shuffle: &ShuffleKey) {
-        self.let_go.unbury(shuffle);
-        self.shuffles.unbury(shuffle);
+    pub(super) fn restore(&mut self, shuffle: &ShuffleKey) {
+        self.let_go.restore(shuffle);
+        self.shuffles.restore(shuffle);
     }
 
     /// Whether the shuffle itself was removed, not only with its application, which may come back.
@@ -143,7 +150,7 @@ impl Tombstones {
         })
     }
 
-    /// The records that restore these tombstones, after those of the living applications; their age begins anew with the
+    /// The records that restore these removals, after those of the living applications; their age begins anew with the
     /// restart.
     pub(super) fn records(&self) -> impl Iterator<Item = Record> {
         let applications = self.applications.keys().map(|application| Record::ApplicationRemoved {
@@ -167,10 +174,10 @@ impl Tombstones {
 #[cfg(test)]
 mod tests {
     use super::super::ApplicationPulse;
-    use super::super::graves::KEPT;
     use super::super::scene::{
         Logged, at, deletions_of, grant, holding, id, pulse, registration, restarted, state_of,
     };
+    use super::expiring::KEPT;
     use super::*;
     use crate::report::{Registration, Report};
 
@@ -217,7 +224,7 @@ mod tests {
             }
             pass(&mut state, 1..kept - 100, false);
             assert!(state.applications().is_empty());
-            let is_removed = |state: &Logged| state.tombstones.has_shuffle(&ShuffleKey::new("app", 0));
+            let is_removed = |state: &Logged| state.removals.has_shuffle(&ShuffleKey::new("app", 0));
             assert!(is_removed(&state));
             pass(&mut state, kept - 100..kept + 1000, is_back);
             assert_eq!(is_removed(&state), is_back, "it has ended: {ends}");
@@ -235,38 +242,38 @@ mod tests {
             let shuffles: Vec<ShuffleId> = (begin..begin + 10_000).map(ShuffleId).collect();
             let _ = state.unregister_shuffles(at(1), &"long".into(), &shuffles);
         }
-        assert_eq!(state.tombstones.records().count(), 2);
+        assert_eq!(state.removals.records().count(), 2);
         for mut state in [restarted(&state, at(1)), state] {
-            assert!(state.tombstones.has_shuffle(&ShuffleKey::new("long", 0)));
+            assert!(state.removals.has_shuffle(&ShuffleKey::new("long", 0)));
             assert_eq!(deletions_of_returned(&mut state, 2), [ShuffleKey::new("app", 0)]);
         }
     }
 
     #[test]
     fn removals_are_forgotten_some_hours_after_their_application() {
-        let mut tombstones = Tombstones::new(&Limits::default());
+        let mut removals = Removals::new(&Limits::default());
         let (application, shuffle) = ("app".into(), ShuffleKey::new("app", 1));
         let hour = Duration::from_secs(3600);
-        let bury = |tombstones: &mut Tombstones, hours: u32, lives| {
-            tombstones.bury_shuffles(hours * hour, &application, ShuffleId(1).into(), lives);
+        let remove = |removals: &mut Removals, hours: u32, lives| {
+            removals.remove_shuffles(hours * hour, &application, ShuffleId(1).into(), lives);
         };
-        bury(&mut tombstones, 1, true);
-        tombstones.expire(100 * hour);
-        assert!(tombstones.has_shuffle(&shuffle));
-        tombstones.age_shuffles(100 * hour, &shuffle.application);
-        tombstones.revive(&shuffle.application);
-        tombstones.expire(200 * hour);
-        assert!(tombstones.has_shuffle(&shuffle), "it is back");
-        tombstones.age_shuffles(200 * hour, &shuffle.application);
-        bury(&mut tombstones, 201, false);
-        tombstones.expire(200 * hour + KEPT);
-        assert!(tombstones.covers(&shuffle), "the second burial counts");
-        tombstones.expire(201 * hour + KEPT);
-        assert!(!tombstones.covers(&shuffle));
-        tombstones.bury_application(hour, &shuffle.application);
-        assert!(tombstones.covers(&shuffle) && !tombstones.has_shuffle(&shuffle));
-        tombstones.revive(&shuffle.application);
-        assert!(!tombstones.covers(&shuffle));
+        remove(&mut removals, 1, true);
+        removals.expire(100 * hour);
+        assert!(removals.has_shuffle(&shuffle));
+        removals.let_shuffles_expire(100 * hour, &shuffle.application);
+        removals.revive(&shuffle.application);
+        removals.expire(200 * hour);
+        assert!(removals.has_shuffle(&shuffle), "it is back");
+        removals.let_shuffles_expire(200 * hour, &shuffle.application);
+        remove(&mut removals, 201, false);
+        removals.expire(200 * hour + KEPT);
+        assert!(removals.covers(&shuffle), "the second removal counts");
+        removals.expire(201 * hour + KEPT);
+        assert!(!removals.covers(&shuffle));
+        removals.remove_application(hour, &shuffle.application);
+        assert!(removals.covers(&shuffle) && !removals.has_shuffle(&shuffle));
+        removals.revive(&shuffle.application);
+        assert!(!removals.covers(&shuffle));
     }
 
     #[test]
@@ -277,7 +284,7 @@ mod tests {
         let _ = state.unregister_shuffles(at(1), &application, &shuffles);
         let _ = grant(&mut state, Default::default()).unwrap();
         for state in [restarted(&state, at(2)), state] {
-            let is_removed = |shuffle| state.tombstones.has_shuffle(&ShuffleKey::new("app", shuffle));
+            let is_removed = |shuffle| state.removals.has_shuffle(&ShuffleKey::new("app", shuffle));
             assert!(!is_removed(0) && (1..9).all(is_removed));
             assert_eq!(state.shuffle_count(), 1);
         }
