@@ -278,7 +278,7 @@ impl<R: Record> Journal<R> for FileJournal<R> {
 
     fn ended(&self) -> Pin<Box<dyn Future<Output = Error> + Send>> {
         let health = self.health.clone();
-        Box::pin(async move { health.poisoned().await })
+        Box::pin(async move { health.ended().wait().await })
     }
 }
 

@@ -15,9 +15,10 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::Notify;
-use yeoul_base::{Error, ErrorKind};
+use yeoul_base::Error;
 use yeoul_disk::Failure;
+
+use crate::ended::Ended;
 
 /// How long a journal that lacks records waits before its next attempt to be whole again: at first, and at most. Each
 /// attempt may leave a file behind, so the wait doubles.
@@ -29,7 +30,7 @@ pub const RETRY_MAX: Duration = Duration::from_secs(300);
 pub struct Health {
     inner: Mutex<Inner>,
     /// Wakes who waits until it is poisoned.
-    poisoning: Notify,
+    ended: Ended,
 }
 
 #[derive(Debug)]
@@ -70,7 +71,7 @@ impl Health {
             retry: RETRY_MIN,
             failed_snapshots: 0,
         });
-        Arc::new(Self { inner, poisoning: Notify::new() })
+        Arc::new(Self { inner, ended: Ended::default() })
     }
 
     /// A record was not written, or was refused.
@@ -86,20 +87,13 @@ impl Health {
 
     /// A sync failed, or the thread that writes has ended: nothing is written any more.
     pub fn poison(&self, why: String) {
+        self.ended.tell(&why);
         self.lock().poison(why);
-        self.poisoning.notify_waiters();
     }
 
-    /// Why nothing is written any more, once that is so.
-    pub async fn poisoned(&self) -> Error {
-        loop {
-            // It hears of it from here on, so that nothing is missed after the look.
-            let poisoning = self.poisoning.notified();
-            if let Condition::Poisoned { why } = &self.lock().condition {
-                return Error::new(ErrorKind::Unavailable, format!("the journal has ended: {why}"));
-            }
-            poisoning.await;
-        }
+    /// For who waits until it is poisoned.
+    pub fn ended(&self) -> &Ended {
+        &self.ended
     }
 
     /// Whether anything may be written.
@@ -259,6 +253,8 @@ impl Drop for Attempt {
 
 #[cfg(test)]
 mod tests {
+    use yeoul_base::ErrorKind;
+
     use super::*;
 
     fn sync_failed() -> Result<(), SnapshotError> {
@@ -357,7 +353,7 @@ mod tests {
         let health = lacking(Instant::now());
         let waiting = tokio::spawn({
             let health = health.clone();
-            async move { health.poisoned().await.to_string() }
+            async move { health.ended().wait().await.to_string() }
         });
         tokio::task::yield_now().await;
         health.begin().end(Instant::now(), failed());
@@ -365,7 +361,7 @@ mod tests {
         assert!(!waiting.is_finished());
         health.poison("rotten".to_owned());
         assert_eq!(waiting.await.unwrap(), "the journal has ended: rotten");
-        assert_eq!(health.poisoned().await.to_string(), "the journal has ended: rotten");
+        assert_eq!(health.ended().wait().await.to_string(), "the journal has ended: rotten");
     }
 
     #[test]

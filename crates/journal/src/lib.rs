@@ -7,7 +7,8 @@
 //! - [`FileJournal`]: one in the files of a directory.
 //! - for simulations of it: [`layout`], the bytes in its files, and [`parsed`], what a restart takes from them.
 //! - inside: `queue`, orders for the thread that writes; `writer` and `syncer`, the two threads; `segment` and `snapshot`,
-//!   the two kinds of file, and `directory`, their names; `health`, whether everything was kept, and when it is tried again.
+//!   the two kinds of file, and `directory`, their names; `health`, whether everything was kept, and when it is tried again, and `ended`,
+//!   for who waits until nothing is kept any more.
 //!
 //! What it promises: records are found in their order, without gaps, up to one that is at least the last that was kept. A
 //! record that could not be kept, and what depends on it, is an error to whoever waits; the journal mends itself with a
@@ -52,6 +53,7 @@
 //! ```
 
 mod directory;
+mod ended;
 mod file_journal;
 mod health;
 mod journal;
