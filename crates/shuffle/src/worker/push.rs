@@ -354,6 +354,11 @@ mod tests {
             node.store.memory().has_its_part_of_fixed(&party)
         };
         assert!(has_its_part(&many_key) && !has_its_part(&few_key), "{pushed:?}");
+        // When memory is tight, one is told to go elsewhere, and the other is served.
+        let memory = node.store.memory();
+        let _filler = memory.charge((memory.limit() / 16 * 14).saturating_sub(memory.used()));
+        let is_exhausted = |key: &ShuffleKey| node.pressure(&Party::pushes(&key.application)).exhausted;
+        assert!(is_exhausted(&many_key) && !is_exhausted(&few_key));
         for map in 0..50 {
             assert_eq!(push(&few_key, map, 10, 1_000).await, 0, "{map}");
             pushed[1] += 10;
