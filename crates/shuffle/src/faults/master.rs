@@ -57,6 +57,8 @@ pub struct Master {
     clock_ms: u64,
     /// Whether records were lost after their answers had left: by a power failure, and by nothing else.
     pub forgot: bool,
+    /// Whether its process has ended, and with it what is never on file: which workers it had listed for each shuffle.
+    pub ended: bool,
 }
 
 /// Timeouts that are as short as the messages' delays allow, so that a run of some minutes has many of them.
@@ -89,6 +91,7 @@ impl Master {
             registered: BTreeMap::new(),
             clock_ms: 1_000_000_000,
             forgot: false,
+            ended: false,
         }
     }
 
@@ -166,7 +169,7 @@ impl Master {
         }
         self.journal.die(scene);
         self.waiting.clear();
-        self.up = false;
+        (self.up, self.ended) = (false, true);
         scene.master_life = 0;
         self.back_at = scene.time + Duration::from_millis(500 + scene.random.next() % 9000);
         self.watches.clear();
