@@ -7,7 +7,8 @@ use bytes::{BufMut, BytesMut};
 use yeoul_shuffle::ids::{
     AttemptId, BatchId, FileName, LocationId, MapId, Mode, ShuffleId, ShuffleKey, WorkerId,
 };
-use yeoul_shuffle::master::journal::layout::{self, Entry};
+use yeoul_journal::Record as _;
+use yeoul_journal::layout::{self, Entry};
 use yeoul_shuffle::master::record::{Record, User};
 use yeoul_shuffle::wire::batch::{BatchHeader, ByteOrder};
 use yeoul_shuffle::wire::message::{Message, Typed};
@@ -166,17 +167,22 @@ fn main() -> std::io::Result<()> {
     let application = "app".into();
     let properties = vec![(text("k"), text("v")), (text("l"), text("w"))];
     let records = [
-        Record::ApplicationRegistered { application, user: User::default(), properties, at_unix_ms: 1 },
-        Record::ShufflesRemoved { application: "app".into(), shuffles: vec![ShuffleId(3)], at_unix_ms: 2 },
+        Record::ApplicationRegistered { application, user: User::default(), properties, lives: Vec::new(), at_unix_ms: 1 },
+        Record::ShufflesRemoved { application: "app".into(), runs: vec![ShuffleId(3).into()], at_unix_ms: 2 },
         Record::WorkerRegistered { worker: worker(9091), http_port: 1, network_location: text("/r") },
         Record::WorkerExcluded { worker: worker(9091) },
     ];
-    let others = [Entry::Synced(9), Entry::SnapshotEnd(4)];
-    for (index, entry) in records.into_iter().map(Entry::Record).chain(others).enumerate() {
+    for (index, record) in records.into_iter().enumerate() {
+        let mut bytes = BytesMut::new();
+        record.encode(&mut bytes);
+        write("shuffle_record", index, &bytes)?;
+    }
+    let marks = [Entry::Begins { layout_version: 1, kind: "fuzz" }, Entry::Synced(9), Entry::SnapshotEnd(4)];
+    for (index, entry) in marks.into_iter().chain([Entry::Record(b"some record")]).enumerate() {
         let mut frame = BytesMut::new();
-        layout::encode(7, &entry, &mut frame);
-        write("shuffle_journal", index, &frame[20..])?;
-        write("shuffle_journal", 100 + index, &frame)?;
+        layout::encode(7, entry, &mut frame);
+        write("journal", index, &frame[20..])?;
+        write("journal", 100 + index, &frame)?;
     }
 
     let mut segment = Vec::new();

@@ -79,9 +79,9 @@ pub struct Application {
     driver: Option<DriverId>,
     /// Whether its process has died and comes back, and not before when.
     back_at: Option<Duration>,
-    /// The numbers of shuffles of its earlier lives, and the jobs of them that have to be gone.
+    /// The numbers of shuffles of its earlier lives, and the jobs of them that have to be gone with their numbers.
     used: BTreeSet<i32>,
-    pub past: BTreeSet<u64>,
+    pub past: BTreeMap<u64, i32>,
     /// Whether the master may have forgotten something of it.
     pub is_unsure: bool,
     open: BTreeMap<u64, (Duration, Question)>,
@@ -109,7 +109,7 @@ impl Application {
             driver: DriverId::from_number(life).filter(|_| !registers || scene.random.percent(50)),
             back_at: None,
             used: BTreeSet::new(),
-            past: BTreeSet::new(),
+            past: BTreeMap::new(),
             is_unsure: false,
             open: BTreeMap::new(),
         }
@@ -137,7 +137,7 @@ impl Application {
         let jobs = std::mem::take(&mut self.jobs);
         self.used.extend(jobs.keys());
         if self.registers && !self.is_unsure {
-            self.past.extend(jobs.values().map(|job| job.id));
+            self.past.extend(jobs.iter().map(|(shuffle, job)| (job.id, *shuffle)));
         }
         self.open.clear();
         self.life = scene.number();
@@ -146,6 +146,14 @@ impl Application {
         }
         (self.alive, self.back_at, self.registered) = (true, None, !self.registers);
         self.beat_due = scene.time;
+    }
+
+    /// The master has ended, and its successor does not know whom it had listed for the numbers that are in use. Whoever
+    /// comes back with a shuffle of one of them may have the new one, so an earlier one stays for as long as its number is
+    /// in use.
+    pub fn excuse_earlier(&mut self) {
+        let jobs = &self.jobs;
+        self.past.retain(|_, shuffle| !jobs.contains_key(shuffle));
     }
 
     /// Whether it is running and not about to end.

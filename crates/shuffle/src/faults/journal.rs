@@ -6,14 +6,14 @@ use std::ops::Range;
 use std::time::Duration;
 
 use bytes::BytesMut;
+use yeoul_journal::layout::{Entry, begins_of, encode, encoded};
+use yeoul_journal::parsed::{Stop, is_rot, parse};
 
 use super::scene::Scene;
 use super::tally::Event;
-use crate::master::journal::layout::{Entry, encode};
-use crate::master::journal::parsed::{Stop, is_rot, parse, synced_in};
 use crate::master::record::Record;
 
-/// The longest wait for a disk that does not answer.
+/// The longest wait of a reply for a disk that does not answer.
 const ANSWER_MAX: Duration = Duration::from_secs(3);
 /// How long a journal that lacks records waits before it tries to be whole again.
 const RETRY: Duration = Duration::from_secs(5);
@@ -22,8 +22,8 @@ const SECTOR: usize = 512;
 
 enum Order {
     Append(Vec<Record>),
-    /// Records were refused here: nothing may follow them before the next segment.
-    Gap,
+    /// So many records were refused here: nothing may follow them before the next segment.
+    Gap(u64),
     /// Begin a segment, for a snapshot of the state with these records.
     Begin(Vec<Record>),
 }
@@ -31,6 +31,8 @@ enum Order {
 /// A file of records.
 struct Segment {
     first: u64,
+    /// The number after its last record.
+    end: u64,
     bytes: BytesMut,
     /// How much of it is on disk.
     synced_len: usize,
@@ -40,7 +42,7 @@ struct Segment {
 
 impl Segment {
     fn new(first: u64) -> Self {
-        Self { first, bytes: BytesMut::new(), synced_len: 0, takes_records: true }
+        Self { first, end: first, bytes: BytesMut::new(), synced_len: 0, takes_records: true }
     }
 }
 
@@ -53,36 +55,46 @@ struct Attempt {
 }
 
 struct Job {
-    /// The first sequence of its segment.
+    /// The number of the first record of its segment.
     first: u64,
-    /// The first sequence of the segment before.
-    before: u64,
     step: Step,
 }
 
 /// The next step of the job. The process may be killed before each step.
 enum Step {
-    /// Sync the previous segment, for a snapshot of these records.
-    Sync(Vec<Record>),
-    /// Write them to a file, and rename it.
+    /// Write these records to a file.
     Write(Vec<Record>),
+    /// Sync what the journal was given meanwhile, and rename the file.
+    Settle(Vec<Record>),
     /// Sync the name. If power fails before that, the previous snapshot is back.
     Name(Option<Vec<Record>>),
     /// Remove the files that were replaced, one after the other.
     Remove,
 }
 
+/// What becomes of a reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// What it depends on is on its way.
+    Waiting,
+    /// It leaves.
+    Kept,
+    /// It is an error.
+    Unkept,
+}
+
 /// A master's journal.
 pub struct Journal {
-    /// Snapshots by the sequence after them. The last one counts, with the segments from there on.
+    /// Snapshots by the number of the record after them. The last one counts, with the segments from there on.
     snapshots: BTreeMap<u64, Vec<Record>>,
     /// In order.
     segments: Vec<Segment>,
-    /// The sequence of the next entry.
+    /// The number of the next record.
     next: u64,
-    /// All entries below this are on disk.
+    /// All records below this are on disk.
     synced: u64,
-    said_synced: u64,
+    /// What the last segment last said of that, if this process has written to it.
+    said_synced: Option<u64>,
     /// Each with the time when it was given.
     queue: VecDeque<(Duration, Order)>,
     /// The number of orders so far; `done`: how many of them are done.
@@ -94,7 +106,7 @@ pub struct Journal {
     faults: u64,
     full_until: Duration,
     hangs_until: Duration,
-    /// The sequences written since the last snapshot. None may be missing after a restart, except those that were not synced
+    /// The records written since the last snapshot, by their numbers. None may be missing after a restart, except those that were not synced
     /// when power failed.
     written: Vec<Range<u64>>,
 }
@@ -106,7 +118,7 @@ impl Default for Journal {
             segments: vec![Segment::new(0)],
             next: 0,
             synced: 0,
-            said_synced: 0,
+            said_synced: None,
             queue: VecDeque::new(),
             given: 0,
             done: 0,
@@ -126,8 +138,10 @@ impl Journal {
         let something_waits = self.queue.iter().any(|(_, order)| matches!(order, Order::Append(_)));
         if something_waits && self.hangs(scene) && scene.random.percent(40) {
             scene.count(Event::JournalRefused);
-            if !matches!(self.queue.back(), Some((_, Order::Gap))) {
-                self.give(scene.time, Order::Gap);
+            let refused = records.len() as u64;
+            match self.queue.back_mut() {
+                Some((_, Order::Gap(records))) => *records += refused,
+                _ => self.give(scene.time, Order::Gap(refused)),
             }
             self.lacks(scene.time);
             return;
@@ -158,12 +172,20 @@ impl Journal {
         self.given
     }
 
-    /// Whether replies that depend on the decisions up to a mark may leave.
-    pub fn is_kept(&self, reached: u64) -> bool {
-        self.done >= reached || self.lacking.is_some()
+    /// What becomes of replies that depend on the decisions up to a mark, and have waited since then.
+    pub fn fate(&self, reached: u64, since: Duration, now: Duration) -> Fate {
+        if self.lacking.is_some() {
+            Fate::Unkept
+        } else if self.done >= reached {
+            Fate::Kept
+        } else if now >= since + ANSWER_MAX {
+            Fate::Unkept
+        } else {
+            Fate::Waiting
+        }
     }
 
-    /// Whether a kill now would undo replies that have left.
+    /// Whether a kill now would undo decisions, of which nobody has heard.
     pub fn is_lacking(&self) -> bool {
         self.lacking.is_some()
     }
@@ -194,9 +216,6 @@ impl Journal {
     /// Lets its threads work for a moment. Returns whether the process is killed during a write or a snapshot.
     pub fn work(&mut self, scene: &mut Scene) -> bool {
         if self.hangs(scene) {
-            if self.queue.front().is_some_and(|(given, _)| scene.time >= *given + ANSWER_MAX) {
-                self.still_lacks(scene.time);
-            }
             return false;
         }
         let is_quick = scene.calm || scene.random.percent(50);
@@ -209,7 +228,10 @@ impl Journal {
                         return true;
                     }
                 }
-                Order::Gap => self.segments.last_mut().expect("there is one").takes_records = false,
+                Order::Gap(records) => {
+                    self.next += records;
+                    self.segments.last_mut().expect("there is one").takes_records = false;
+                }
                 Order::Begin(records) => self.begin(records),
             }
             self.done += 1;
@@ -229,11 +251,16 @@ impl Journal {
             return false;
         }
         let first = self.next;
-        let is_news = segment.bytes.is_empty() || self.synced > self.said_synced;
-        let news = is_news.then_some(Entry::Synced(self.synced));
+        assert_eq!(segment.end, first, "records are numbered one after the other");
         let mut frames = BytesMut::new();
-        for entry in news.into_iter().chain(records.iter().cloned().map(Entry::Record)) {
-            encode(self.next, &entry, &mut frames);
+        if self.said_synced.is_none() {
+            encode(first, begins_of::<Record>(), &mut frames);
+        }
+        if self.said_synced.is_none_or(|said| self.synced > said) {
+            encode(first, Entry::Synced(self.synced), &mut frames);
+        }
+        for record in records {
+            encode(self.next, Entry::Record(&encoded(record)), &mut frames);
             self.next += 1;
         }
         if is_full {
@@ -246,31 +273,31 @@ impl Journal {
             return true;
         }
         segment.bytes.extend_from_slice(&frames);
-        self.said_synced = self.synced;
+        segment.end = self.next;
+        self.said_synced = Some(self.synced);
         self.written.push(first..self.next);
         false
     }
 
     fn begin(&mut self, records: Vec<Record>) {
-        let last = self.segments.last_mut().expect("there is one");
-        let (first, before) = (self.next, last.first);
-        if before == first {
-            last.takes_records = true;
-        } else {
+        self.sync();
+        let first = self.next;
+        if !self.segments.last().is_some_and(|last| last.first == first && last.takes_records) {
             self.segments.pop_if(|last| last.bytes.is_empty());
             self.segments.push(Segment::new(first));
+            self.said_synced = None;
         }
         if let Some(attempt) = &mut self.attempt {
-            attempt.job = Some(Job { first, before, step: Step::Sync(records) });
+            attempt.job = Some(Job { first, step: Step::Write(records) });
         }
     }
 
-    /// Syncs the last segment, which proves nothing about a previous one that is not on disk.
+    /// Syncs the last segment, which proves nothing if records before it are missing.
     fn sync(&mut self) {
         let last = self.segments.last_mut().expect("there is one");
         last.synced_len = last.bytes.len();
         if last.first <= self.synced {
-            self.synced = self.next;
+            self.synced = self.synced.max(last.end);
         }
     }
 
@@ -279,25 +306,25 @@ impl Journal {
     fn go_on_with_snapshot(&mut self, scene: &mut Scene) -> bool {
         loop {
             let is_full = self.is_full(scene);
-            let Some(Attempt { faults, job: Some(Job { first, before, step }) }) = &mut self.attempt else {
+            let takes_records = self.segments.last().is_some_and(|last| last.takes_records);
+            let Some(Attempt { faults, job: Some(Job { first, step }) }) = &mut self.attempt else {
                 return false;
             };
-            let (faults, first, before) = (*faults, *first, *before);
-            *step = match std::mem::replace(step, Step::Remove) {
-                Step::Sync(records) => {
-                    if let Some(segment) = self.segments.iter_mut().find(|segment| segment.first == before) {
-                        segment.synced_len = segment.bytes.len();
-                    }
-                    if before <= self.synced {
-                        self.synced = self.synced.max(first);
-                    }
-                    Step::Write(records)
-                }
+            let (faults, first) = (*faults, *first);
+            let next = match std::mem::replace(step, Step::Remove) {
                 Step::Write(_) if is_full => {
                     self.fail_snapshot(scene.time);
                     return false;
                 }
-                Step::Write(records) => Step::Name(self.snapshots.insert(first, records)),
+                Step::Write(records) => Step::Settle(records),
+                Step::Settle(_) if !takes_records => {
+                    self.fail_snapshot(scene.time);
+                    return false;
+                }
+                Step::Settle(records) => {
+                    self.sync();
+                    Step::Name(self.snapshots.insert(first, records))
+                }
                 Step::Name(_) => {
                     self.synced = self.synced.max(first);
                     Step::Remove
@@ -316,6 +343,9 @@ impl Journal {
                     Step::Remove
                 }
             };
+            if let Some(Attempt { job: Some(Job { step, .. }), .. }) = &mut self.attempt {
+                *step = next;
+            }
             if !scene.calm && scene.random.percent(60) {
                 return scene.random.once_in(50);
             }
@@ -391,7 +421,7 @@ impl Journal {
     }
 
     /// The records that a restarted master finds; a torn end is cut off.
-    pub fn replay(&mut self) -> Vec<Record> {
+    pub fn replay(&mut self, scene: &mut Scene) -> Vec<Record> {
         let (mut records, mut next) = (Vec::new(), 0);
         if let Some((first, snapshot)) = self.snapshots.last_key_value() {
             (records, next) = (snapshot.clone(), *first);
@@ -400,26 +430,38 @@ impl Journal {
         let mut found = Vec::new();
         let replaced = self.segments.partition_point(|segment| segment.first < next);
         for at in replaced..self.segments.len() {
-            let synced_behind = self.segments[at + 1..].iter().map(|segment| synced_in(&segment.bytes)).max();
+            let is_last = at + 1 == self.segments.len();
+            if self.segments[at].first != next {
+                // Records before it were lost, and the snapshot that was to have them is not there.
+                assert!(self.lacking.is_some(), "what is whole has no gap");
+                let left_out = &self.segments[at..];
+                let synced = |segment: &Segment| parse(&segment.bytes, segment.first, |_: Record| ()).synced;
+                assert!(left_out.iter().all(|segment| segment.first > next && synced(segment) <= next));
+                scene.count(Event::JournalLeftOut);
+                self.segments.truncate(at);
+                self.written.retain(|written| written.end <= next);
+                break;
+            }
             let segment = &mut self.segments[at];
-            let parsed = parse(&segment.bytes, segment.first);
+            let parsed = parse(&segment.bytes, segment.first, |record| records.push(record));
             if let Some(stop) = parsed.stop {
+                assert!(is_last, "only the last segment may be torn");
                 assert_eq!(stop, Stop::Broken);
-                let is_rot = is_rot(&segment.bytes, parsed.len, parsed.next, synced_behind.unwrap_or(0));
+                let is_rot = is_rot(&segment.bytes, &parsed);
                 assert!(!is_rot, "a process or a machine that died left what looks like rot");
             }
             segment.bytes.truncate(parsed.len);
             (segment.synced_len, segment.takes_records) = (parsed.len, true);
-            records.extend(parsed.records);
+            segment.end = parsed.next;
             self.written.retain(|written| written.start < segment.first || written.end > parsed.next);
             found.extend((segment.first < parsed.next).then_some(segment.first..parsed.next));
             next = parsed.next;
         }
-        if replaced == self.segments.len() {
+        if replaced >= self.segments.len() {
             self.segments.push(Segment::new(next));
         }
         assert!(self.written.is_empty(), "{:?} is missing", self.written);
-        (self.next, self.synced, self.said_synced, self.lacking) = (next, next, 0, None);
+        (self.next, self.synced, self.said_synced, self.lacking) = (next, next, None, None);
         self.written = found;
         records
     }

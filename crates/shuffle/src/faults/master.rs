@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use super::journal::Journal;
+use super::journal::{Fate, Journal};
 use super::message::{MasterAnswer, MasterCall, Party};
 use super::scene::Scene;
 use super::tally::Event;
@@ -27,6 +27,16 @@ struct Watch {
     since: Duration,
 }
 
+/// An answer that waits for the journal.
+struct Waiting {
+    /// The mark that it depends on.
+    reached: u64,
+    since: Duration,
+    call: u64,
+    to: Party,
+    answer: MasterAnswer,
+}
+
 /// The master's process.
 pub struct Master {
     pub state: State,
@@ -38,15 +48,17 @@ pub struct Master {
     pub paused_until: Duration,
     tick_due: Duration,
     watches: Vec<Watch>,
-    /// Answers that wait for the journal, each with the mark that they depend on.
-    waiting: VecDeque<(u64, u64, Party, MasterAnswer)>,
+    /// Answers that wait for the journal.
+    waiting: VecDeque<Waiting>,
     /// What the killed process knew, if all of it was on file.
     known: Option<Vec<Record>>,
     /// The process that last registered for each worker since this master started.
     registered: BTreeMap<WorkerId, u64>,
     clock_ms: u64,
-    /// Whether records were lost after their answers had left: by a power failure, or a fault of the journal.
+    /// Whether records were lost after their answers had left: by a power failure, and by nothing else.
     pub forgot: bool,
+    /// Whether its process has ended, and with it what is never on file: which workers it had listed for each shuffle.
+    pub ended: bool,
 }
 
 /// Timeouts that are as short as the messages' delays allow, so that a run of some minutes has many of them.
@@ -79,6 +91,7 @@ impl Master {
             registered: BTreeMap::new(),
             clock_ms: 1_000_000_000,
             forgot: false,
+            ended: false,
         }
     }
 
@@ -129,32 +142,34 @@ impl Master {
             self.die(scene);
             return false;
         }
-        while let Some((_, call, to, answer)) =
-            self.waiting.pop_front_if(|(reached, ..)| self.journal.is_kept(*reached))
-        {
-            scene.answer_from_master(call, to, answer);
+        for waiting in std::mem::take(&mut self.waiting) {
+            self.send_or_wait(scene, waiting);
         }
         true
     }
 
+    /// Sends an answer if what it rests on is kept. One that is an error tells its caller nothing, as one that is lost.
+    fn send_or_wait(&mut self, scene: &mut Scene, waiting: Waiting) {
+        match self.journal.fate(waiting.reached, waiting.since, scene.time) {
+            Fate::Kept => scene.answer_from_master(waiting.call, waiting.to, waiting.answer),
+            Fate::Unkept => scene.count(Event::Unkept),
+            Fate::Waiting => self.waiting.push_back(waiting),
+        }
+    }
+
     /// Answers once everything decided before is on file.
     fn answer(&mut self, scene: &mut Scene, call: u64, to: Party, answer: MasterAnswer) {
-        let reached = self.journal.reached();
-        if self.journal.is_kept(reached) {
-            scene.answer_from_master(call, to, answer);
-        } else {
-            self.waiting.push_back((reached, call, to, answer));
-        }
+        let (reached, since) = (self.journal.reached(), scene.time);
+        self.send_or_wait(scene, Waiting { reached, since, call, to, answer });
     }
 
     fn die(&mut self, scene: &mut Scene) {
         if self.journal.is_lacking() {
             scene.count(Event::MasterLacking);
-            self.forgot = true;
         }
         self.journal.die(scene);
         self.waiting.clear();
-        self.up = false;
+        (self.up, self.ended) = (false, true);
         scene.master_life = 0;
         self.back_at = scene.time + Duration::from_millis(500 + scene.random.next() % 9000);
         self.watches.clear();
@@ -196,7 +211,7 @@ impl Master {
         self.registered.clear();
         self.state = State::new(limits());
         let now = self.now(scene);
-        for record in &self.journal.replay() {
+        for record in &self.journal.replay(scene) {
             self.state.apply(now, record);
         }
         if let Some(known) = self.known.take() {

@@ -39,7 +39,7 @@ events! {
         MasterTorn,
         /// The master's machine loses power: the last records, already answered, are lost.
         MasterPowerLost,
-        /// A master is killed while its journal lacks records that it has answered.
+        /// A master is killed while its journal lacks records, of which nobody has heard.
         MasterLacking,
         /// The disk of the master's journal is full for a while.
         JournalFull,
@@ -78,6 +78,10 @@ events! {
         SnapshotHalf,
         /// A journal that lacked records is whole again.
         JournalMended,
+        /// A reply of the master is an error, because a record that it rests on is not kept.
+        Unkept,
+        /// A restarted master leaves out records behind others that were not kept.
+        JournalLeftOut,
         /// A restarted master is compared with the one that was killed.
         Restored,
         /// Some locations are committed while others are still written to.

@@ -162,8 +162,12 @@ impl World {
         }
     }
 
-    /// The master may have forgotten a removal; then it cannot tell what is now under the number from what was.
+    /// The master may have forgotten a removal, or whom it has listed for a number; then it cannot tell what is now under the
+    /// number from what was.
     fn excuse_the_master(&mut self) {
+        if std::mem::take(&mut self.master.ended) {
+            self.applications.iter_mut().for_each(Application::excuse_earlier);
+        }
         if std::mem::take(&mut self.master.forgot) {
             for application in &mut self.applications {
                 application.is_unsure = true;
@@ -455,7 +459,8 @@ impl World {
         for application in self.applications.iter().filter(|application| application.works()) {
             let known = self.master.state.applications().get(&application.id);
             for worker in &self.workers {
-                let earlier = worker.shuffles.iter().find(|(_, held)| application.past.contains(&held.job));
+                let earlier =
+                    worker.shuffles.iter().find(|(_, held)| application.past.contains_key(&held.job));
                 assert!(
                     earlier.is_none(),
                     "{:?} of an earlier life stayed on {}",

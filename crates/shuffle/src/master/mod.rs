@@ -9,15 +9,15 @@
 //! | [`state`] | decision | what each message means; expiry; which data may go |
 //! | [`record`], [`report`](crate::report) | data | a change that outlives the process; what workers report |
 //! | [`messages`] | codec | protobuf to inputs, replies to protobuf |
-//! | [`journal`] | driver | records in files |
+//! | `record_layout` | codec | records in the journal's files |
 //! | `pages`, `view` | driver, data | HTTP and metrics |
 //! | [`server`] | driver | listeners, timers, watches |
 
-pub mod journal;
 pub(crate) mod messages;
 mod options;
 mod pages;
 pub mod record;
+mod record_layout;
 mod relay;
 pub(crate) mod server;
 mod service;

@@ -10,6 +10,7 @@ use yeoul_net::http::{Response, Routes};
 use super::server::Shared;
 use super::state::NAMED_MAX;
 use super::{messages, view};
+use crate::Error;
 use crate::api::{self, handled, handled_with, parse};
 use crate::ids::{ApplicationId, ShuffleId, WorkerId};
 use crate::metrics::Exposition;
@@ -29,7 +30,11 @@ impl MasterPages {
     async fn exclude(&self, body: &[u8]) -> Result<Response, Response> {
         let Exclusion { add, remove } = parse(body)?;
         let (add, remove) = (ids(&add)?, ids(&remove)?);
-        let excluded = self.shared.decide(|state, now| state.exclude_workers(now, &add, &remove)).await;
+        let excluded = self
+            .shared
+            .decide(|state, now| state.exclude_workers(now, &add, &remove))
+            .await
+            .map_err(unkept)?;
         excluded.map_err(|full| refused(full.to_string()))?;
         // As in Celeborn, an unknown worker may be excluded; the answer names it.
         let mut unknown = [&add[..], &remove[..]].concat();
@@ -41,7 +46,8 @@ impl MasterPages {
     async fn forget(&self, body: &[u8]) -> Result<Response, Response> {
         let Workers { workers } = parse(body)?;
         let workers = ids(&workers)?;
-        let forgotten = self.shared.decide(|state, now| state.forget_departed(now, &workers)).await;
+        let forgotten =
+            self.shared.decide(|state, now| state.forget_departed(now, &workers)).await.map_err(unkept)?;
         Ok(handled(true, format!("forgot {}", list(&forgotten))))
     }
 
@@ -64,7 +70,11 @@ impl MasterPages {
                 return Err(refused(message));
             }
         };
-        let unknown = self.shared.decide(|state, now| state.command_workers(now, command, &workers)).await;
+        let unknown = self
+            .shared
+            .decide(|state, now| state.command_workers(now, command, &workers))
+            .await
+            .map_err(unkept)?;
         let unknown = unknown.map_err(|full| refused(full.to_string()))?;
         // Celeborn 0.6 reports unknown workers only if it knows none of them; if it knows some, it reports success.
         let told: Vec<_> = workers.iter().filter(|worker| !unknown.contains(worker)).cloned().collect();
@@ -85,15 +95,21 @@ impl MasterPages {
         let (known, unknown): (Vec<&ApplicationId>, Vec<&ApplicationId>) =
             self.shared.read(|state| applications.iter().partition(|application| state.knows(application)));
         for application in &applications {
-            self.shared.decide(|state, now| state.remove_application(now, application)).await;
+            self.shared
+                .decide(|state, now| state.remove_application(now, application))
+                .await
+                .map_err(unkept)?;
         }
         Ok(handled(true, format!("deleted {}", list(&known)) + &but("not known", &unknown)))
     }
 
     async fn revise(&self, body: &[u8]) -> Result<Response, Response> {
         let (application, shuffles) = application_shuffles(body)?;
-        let revised =
-            self.shared.decide(|state, now| state.revise_shuffles(now, &application, &shuffles)).await;
+        let revised = self
+            .shared
+            .decide(|state, now| state.revise_shuffles(now, &application, &shuffles))
+            .await
+            .map_err(unkept)?;
         revised.map_err(|refusal| refused(refusal.to_string()))?;
         Ok(handled(true, format!("registered {}", list(&shuffles))))
     }
@@ -104,7 +120,10 @@ impl MasterPages {
         let (known, unknown): (Vec<&ShuffleId>, Vec<&ShuffleId>) =
             shuffles.iter().partition(|id| known.contains(id));
         // The unknown ones, too: a worker that reports one later is told to delete it.
-        self.shared.decide(|state, now| state.unregister_shuffles(now, &application, &shuffles)).await;
+        self.shared
+            .decide(|state, now| state.unregister_shuffles(now, &application, &shuffles))
+            .await
+            .map_err(unkept)?;
         Ok(handled(true, format!("unregistered {}", list(&known)) + &but("not known", &unknown)))
     }
 
@@ -266,6 +285,11 @@ fn malformed(error: DecodeError) -> Response {
 
 fn refused(why: String) -> Response {
     handled_with(400, false, why)
+}
+
+/// What was decided rests on a record that could not be kept.
+fn unkept(error: Error) -> Response {
+    handled_with(503, false, error.to_string())
 }
 
 /// Added to an answer if something that was named is not there.

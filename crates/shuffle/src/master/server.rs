@@ -10,12 +10,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::Notify;
 use yeoul_base::failpoint;
+use yeoul_journal::{FileJournal, FileJournalOptions, Journal, NoJournal, Promise};
 use yeoul_net::http::serve_pages;
 use yeoul_net::supervise::{DecisionGuard, DecisionLock, Supervisor, must_not_panic};
 
-use super::journal::{FileJournal, FileJournalOptions, Journal, NoJournal};
 use super::options::Options;
 use super::pages::MasterPages;
+use super::record::Record;
 use super::relay::Relay;
 use super::service::MasterService;
 use super::state::{Decision, Limits as StateLimits, Now, OrderBatch, Silent, Standing, State, Unregistered};
@@ -51,13 +52,16 @@ impl Server {
         let options = options.in_agreement();
         let started = Instant::now();
         let mut state = State::new(options.limits.clone());
-        let journal: Box<dyn Journal> = match &options.dir {
+        let journal: Box<dyn Journal<Record>> = match &options.dir {
             Some(dir) => {
-                let (journal, records) = FileJournal::open(FileJournalOptions::new(dir))?;
                 let now = Now { monotonic: Duration::ZERO, unix_ms: unix_ms() };
-                records.iter().for_each(|record| state.apply(now, record));
+                let mut records = 0_u64;
+                let journal = FileJournal::open(FileJournalOptions::new(dir, "master"), |record: Record| {
+                    state.apply(now, &record);
+                    records += 1;
+                })?;
                 tracing::info!(
-                    records = records.len(),
+                    records,
                     applications = state.applications().len(),
                     shuffles = state.shuffle_count(),
                     workers = state.workers().len(),
@@ -71,6 +75,12 @@ impl Server {
         let net = NetOptions { connections_max: options.connections_max, ..NetOptions::new(Limits::CONTROL) };
         let listener = Listener::bind((options.host.as_str(), options.port), net).await;
         let listener = listener.map_err(|error| cannot_bind("rpc", &options.host, options.port, error))?;
+        let mut supervisor = Supervisor::new("master");
+        let ended = journal.ended();
+        supervisor.keep("journal", async move {
+            let error = ended.await;
+            tracing::error!("{error}");
+        });
         let shared = Arc::new(Shared::new(options, started, listener.address(), Core { state, journal }));
         let http = match shared.options.http_port {
             Some(port) => {
@@ -82,9 +92,8 @@ impl Server {
             None => None,
         };
         let rpc = listener.serve(Arc::new(MasterService::new(shared.clone())));
-        let mut tasks = Supervisor::new("master");
-        tasks.keep("ticker", tick(shared.clone()));
-        Ok(Handle { running: Arc::new(Running::Leader { shared, rpc, http, _tasks: tasks }) })
+        supervisor.keep("ticker", tick(shared.clone()));
+        Ok(Handle { running: Arc::new(Running::Leader { shared, rpc, http, _supervisor: supervisor }) })
     }
 }
 
@@ -95,7 +104,7 @@ pub struct Handle {
 }
 
 enum Running {
-    Leader { shared: Arc<Shared>, rpc: Serving, http: Option<Serving>, _tasks: Supervisor },
+    Leader { shared: Arc<Shared>, rpc: Serving, http: Option<Serving>, _supervisor: Supervisor },
     Follower { relay: Relay },
 }
 
@@ -169,7 +178,7 @@ pub(super) struct Shared {
 
 struct Core {
     state: State,
-    journal: Box<dyn Journal>,
+    journal: Box<dyn Journal<Record>>,
 }
 
 impl Shared {
@@ -196,39 +205,54 @@ impl Shared {
 
     /// Decides, keeps the records, wakes the workers, and returns the reply when everything decided so far is kept: even a
     /// decision without records (the answer to a repeated request) may depend on it.
-    pub(super) async fn decide<T>(&self, decide: impl FnOnce(&mut State, Now) -> Decision<T>) -> T {
+    ///
+    /// # Errors
+    /// `Unavailable` and the like if a record that the reply rests on could not be kept: whoever asked gets an error. The
+    /// state has the change; once the journal is whole again, whoever asks again gets a reply.
+    pub(super) async fn decide<T>(&self, decide: impl FnOnce(&mut State, Now) -> Decision<T>) -> Result<T> {
+        let (reply, kept) = self.decide_and_keep(decide).await;
+        kept.map(|()| reply)
+    }
+
+    /// Decides, and returns what was decided with whether it is kept.
+    async fn decide_and_keep<T>(
+        &self,
+        decide: impl FnOnce(&mut State, Now) -> Decision<T>,
+    ) -> (T, Result<()>) {
         let (reply, kept, wake, snapshot) = {
             let mut core = self.lock();
             let Core { state, journal } = &mut *core;
             let Decision { reply, records, wake } = decide(state, self.now());
-            let kept = journal.append(&records);
-            let snapshot = journal.wants_snapshot().then(|| journal.snapshot(state.records()));
+            let kept = journal.append(&records, Promise::Written);
+            let snapshot = journal.wants_snapshot().then(|| (journal.begin_snapshot(), state.records()));
             (reply, kept, wake, snapshot)
         };
         // The orders leave through `worker_orders`, which waits for the journal too; this future may be dropped earlier,
         // with its client.
         self.ring(&wake);
-        if let Some(job) = snapshot {
-            tokio::task::spawn_blocking(|| must_not_panic("master", "snapshot", job));
+        if let Some((snapshot, records)) = snapshot {
+            let write = move || snapshot.write(records.into_iter());
+            tokio::task::spawn_blocking(|| must_not_panic("master", "snapshot", write));
         }
-        if let Err(error) = kept.await {
-            // The journal now has a fault, which it reports and repairs itself; the state is correct.
-            tracing::error!(%error, "a reply rests on a record that was not kept");
+        let kept = kept.await;
+        if let Err(error) = &kept {
+            // The journal reports its fault and mends it; the state is correct.
+            tracing::debug!(%error, "a reply rests on a record that was not kept, and is an error");
         }
-        reply
+        (reply, kept)
     }
 
     /// A worker's orders, once the records that they depend on are kept: the worker deletes what they name.
     ///
     /// # Errors
-    /// [`Unregistered`] if it must register first.
+    /// As for [`decide`](Self::decide); within, [`Unregistered`] if it must register first.
     pub(super) async fn worker_orders(
         &self,
         connection: u64,
         worker: &WorkerId,
         incarnation: u64,
         seen: u64,
-    ) -> Result<Option<OrderBatch>, Unregistered> {
+    ) -> Result<Result<Option<OrderBatch>, Unregistered>> {
         let orders = |state: &mut State, _| {
             let reply = state.worker_orders(connection, worker, incarnation, seen);
             Decision { reply, records: Vec::new(), wake: Vec::new() }
@@ -346,7 +370,8 @@ async fn tick(shared: Arc<Shared>) {
     loop {
         ticks.tick().await;
         failpoint("master-tick");
-        let silent = shared.decide(State::expire).await;
+        // Whether it is kept matters to those who ask about it later.
+        let (silent, _) = shared.decide_and_keep(State::expire).await;
         say_silent(&silent, &shared.options.limits);
         shared.forget_bells();
     }
@@ -379,20 +404,26 @@ mod tests {
     use std::pin::Pin;
     use std::task::{Context, Waker};
 
+    use rustix::io::Errno;
+    use yeoul_disk::{Fault, FaultyDisk, Operation};
+
     use super::super::state::scene::{NEWEST, at, grant, id, pulse, registration, state_of};
     use super::*;
     use crate::heard::Heard;
     use crate::ids::{ApplicationId, ShuffleId, ShuffleKey};
-    use crate::master::record::Record;
     use crate::worker;
 
-    fn shared(state: State, journal: FileJournal) -> Shared {
+    fn shared(state: State, journal: FileJournal<Record>) -> Shared {
         let address = SocketAddr::from(([127, 0, 0, 1], 9097));
         Shared::new(Options::embedded(), Instant::now(), address, Core { state, journal: Box::new(journal) })
     }
 
-    fn open(dir: &Path, answer_max: Duration) -> (FileJournal, Vec<Record>) {
-        FileJournal::open(FileJournalOptions { answer_max, ..FileJournalOptions::new(dir) }).unwrap()
+    fn open(dir: &Path, answer_max: Duration, disk: &Arc<FaultyDisk>) -> (FileJournal<Record>, Vec<Record>) {
+        let disk = disk.clone();
+        let options = FileJournalOptions { answer_max, disk, ..FileJournalOptions::new(dir, "master") };
+        let mut records = Vec::new();
+        let journal = FileJournal::open(options, |record| records.push(record)).unwrap();
+        (journal, records)
     }
 
     #[tokio::test]
@@ -492,13 +523,14 @@ mod tests {
         let (application, worker) = (ApplicationId::from("app"), granted.workers[0].0.clone());
         let incarnation = u64::from(worker == id(1));
         let dir = tempfile::tempdir().unwrap();
-        let (journal, _) = open(dir.path(), Duration::from_secs(60));
-        let held = journal.hold_up();
+        let disk = FaultyDisk::new();
+        let (journal, _) = open(dir.path(), Duration::from_secs(60), &disk);
+        let held = disk.inject(Fault::hangs(Operation::Write));
         let shared = shared(state.into_state(), journal);
         let bell = shared.bell(&worker);
         let mut rung = std::pin::pin!(bell.notified());
         rung.as_mut().enable();
-        let unregister = || -> Pin<Box<dyn Future<Output = ()> + '_>> {
+        let unregister = || -> Pin<Box<dyn Future<Output = Result<()>> + '_>> {
             let decision =
                 |state: &mut State, now| state.unregister_shuffles(now, &application, &[ShuffleId(0)]);
             Box::pin(shared.decide(decision))
@@ -511,30 +543,70 @@ mod tests {
             Box::pin(shared.worker_orders(NEWEST, &worker, incarnation, 0));
         assert!(is_pending(&mut orders), "a worker cannot take back what it deletes");
         assert_eq!(shared.read(State::shuffle_count), 0, "who only looks does not wait");
+        held.wait();
         drop(held);
-        again.await;
-        let batch = orders.await.unwrap().unwrap();
+        again.await.unwrap();
+        let batch = orders.await.unwrap().unwrap().unwrap();
         assert_eq!(batch.expired, [ShuffleKey::new("app", 0)]);
         drop(first);
         drop(shared);
-        let [Record::ShufflesRemoved { application: of, runs, .. }] = &open(dir.path(), Duration::ZERO).1[..]
+        let [Record::ShufflesRemoved { application: of, runs, .. }] =
+            &open(dir.path(), Duration::ZERO, &disk).1[..]
         else {
             panic!("the record is not there")
         };
         assert_eq!((of, &runs[..]), (&application, &[ShuffleId(0).into()][..]));
     }
 
-    #[tokio::test]
-    async fn a_disk_that_hangs_delays_dependent_decisions_no_longer_than_those_that_write() {
-        let dir = tempfile::tempdir().unwrap();
-        let (journal, _) = open(dir.path(), Duration::from_millis(200));
-        let held = journal.hold_up();
-        let shared = shared(state_of(1).into_state(), journal);
+    /// The kinds of what comes back: for a change, for the same again, for a page's question, for a worker's.
+    async fn refusals(shared: &Shared) -> [Option<Kind>; 3] {
         let exclude = || shared.decide(|state, now| state.exclude_workers(now, &[id(0)], &[]));
         let (first, again) = tokio::join!(exclude(), exclude());
-        assert_eq!((first, again), (Ok(()), Ok(())));
-        assert!(shared.journal_fault().is_some());
-        assert_eq!(shared.worker_orders(NEWEST, &id(0), 0, 0).await, Ok(None));
+        let orders = shared.worker_orders(NEWEST, &id(0), 0, 0).await;
+        [first.map(drop), again.map(drop), orders.map(drop)]
+            .map(|answer| answer.err().map(|error| error.kind()))
+    }
+
+    #[tokio::test]
+    async fn a_disk_that_hangs_costs_everybody_an_error_and_once_it_answers_nobody() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = FaultyDisk::new();
+        let (journal, _) = open(dir.path(), Duration::from_millis(200), &disk);
+        let held = disk.inject(Fault::hangs(Operation::Write));
+        let shared = shared(state_of(1).into_state(), journal);
+        assert_eq!(refusals(&shared).await, [Some(Kind::Unavailable); 3]);
+        assert!(shared.journal_fault().is_some() && held.happened() == 1);
         drop(held);
+        let whole = async {
+            while shared.journal_fault().is_some() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), whole).await.expect("everything is written");
+        assert_eq!(refusals(&shared).await, [None; 3]);
+    }
+
+    #[tokio::test]
+    async fn what_could_not_be_kept_is_an_error_until_a_snapshot_has_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = FaultyDisk::new();
+        let (journal, _) = open(dir.path(), Duration::from_secs(60), &disk);
+        let shared = shared(state_of(1).into_state(), journal);
+        let full = disk.inject(Fault::fails(Operation::Write, Errno::NOSPC).times(1));
+        let refused = refusals(&shared).await;
+        assert_eq!(full.happened(), 1);
+        assert!(refused.iter().all(Option::is_some), "{refused:?}: none may rest on what is not kept");
+        let snapshot = {
+            let mut core = shared.lock();
+            (core.journal.begin_snapshot(), core.state.records())
+        };
+        tokio::task::spawn_blocking(move || snapshot.0.write(snapshot.1.into_iter())).await.unwrap();
+        assert_eq!(refusals(&shared).await, [None; 3]);
+        let held = shared.read(State::records);
+        drop(shared);
+        let mut state = State::new(StateLimits::default());
+        let now = Now { monotonic: Duration::ZERO, unix_ms: 0 };
+        open(dir.path(), Duration::ZERO, &disk).1.iter().for_each(|record| state.apply(now, record));
+        assert_eq!(state.records(), held);
     }
 }

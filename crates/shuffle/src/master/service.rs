@@ -9,6 +9,7 @@ use yeoul_base::failpoint;
 use super::messages;
 use super::server::Shared;
 use super::state::{SlotRefusal, Unregistered};
+use crate::Result;
 use crate::ids::ShuffleId;
 use crate::net::{Body, ConnectionId, Reply, Service};
 use crate::report::Phase;
@@ -33,13 +34,13 @@ impl MasterService {
         Self { shared }
     }
 
-    async fn answer(&self, connection: ConnectionId, message: &Message) -> Result<Answer, DecodeError> {
+    async fn answer(&self, connection: ConnectionId, message: &Message) -> Result<Answer> {
         let shared = &self.shared;
         Ok(match message.kind {
             MessageType::HEARTBEAT_FROM_APPLICATION => {
                 let request = message.parse::<received::HeartbeatFromApplication>()?;
                 let pulse = messages::pulse(&request)?;
-                let health = shared.decide(|state, now| state.application_heartbeat(now, pulse)).await;
+                let health = shared.decide(|state, now| state.application_heartbeat(now, pulse)).await?;
                 match health {
                     _ if !request.should_response => Message::ONE_WAY_RESPONSE.into(),
                     Some(health) => Answer::of(&messages::health(&health)),
@@ -78,7 +79,7 @@ impl MasterService {
             MessageType::APPLICATION_LOST => {
                 let request = message.parse::<received::ApplicationLost>()?;
                 let application = messages::application_id(&request.app_id)?;
-                shared.decide(|state, now| state.remove_application(now, &application)).await;
+                shared.decide(|state, now| state.remove_application(now, &application)).await?;
                 Answer::of(&proto::ApplicationLostResponse { status: Status::Success.code() })
             }
             MessageType::REPORT_WORKER_FAILURE => {
@@ -98,7 +99,7 @@ impl MasterService {
             MessageType::WORKER_REGISTER => self.register_worker(connection, &message.parse()?).await?,
             MessageType::WORKER_HEARTBEAT => self.worker_heartbeat(connection, &message.parse()?).await?,
             MessageType::WORKER_LEAVE => self.worker_leaves(&message.parse()?).await?,
-            kind => return Err(unknown(kind)),
+            kind => return Err(unknown(kind).into()),
         })
     }
 
@@ -106,7 +107,7 @@ impl MasterService {
         &self,
         connection: ConnectionId,
         request: &Received<received::RequestSlots>,
-    ) -> Result<Answer, DecodeError> {
+    ) -> Result<Answer> {
         let wanted = messages::slot_request(connection.number(), request)?;
         let random = self.shared.random();
         let started = std::time::Instant::now();
@@ -117,12 +118,12 @@ impl MasterService {
             })
         };
         let mut granted = ask().await;
-        if matches!(granted, Err(SlotRefusal::NoWorker | SlotRefusal::TooFewWorkers)) {
+        if matches!(granted, Ok(Err(SlotRefusal::NoWorker | SlotRefusal::TooFewWorkers))) {
             self.shared.wait_while(DELETION_MAX, |state| state.awaits_deletion(&wanted)).await;
             granted = ask().await;
         }
         self.shared.meters.offer_slots.record(started.elapsed());
-        let response = match granted {
+        let response = match granted? {
             Ok(grant) => messages::slots(&grant, request.packed),
             Err(refusal) => {
                 let (application, shuffle) = (&request.application_id, request.shuffle_id);
@@ -141,9 +142,9 @@ impl MasterService {
         Ok(Answer::of(&response))
     }
 
-    async fn unregister(&self, application: &str, shuffles: Vec<ShuffleId>) -> Result<(), DecodeError> {
+    async fn unregister(&self, application: &str, shuffles: Vec<ShuffleId>) -> Result<()> {
         let application = messages::application_id(application)?;
-        self.shared.decide(|state, now| state.unregister_shuffles(now, &application, &shuffles)).await;
+        self.shared.decide(|state, now| state.unregister_shuffles(now, &application, &shuffles)).await?;
         Ok(())
     }
 
@@ -151,10 +152,11 @@ impl MasterService {
         &self,
         connection: ConnectionId,
         request: &Received<received::RegisterApplicationInfo>,
-    ) -> Result<Answer, DecodeError> {
+    ) -> Result<Answer> {
         let registration = messages::application_registration(connection.number(), request)?;
         let application = registration.application.clone();
-        let registered = self.shared.decide(|state, now| state.register_application(now, registration)).await;
+        let registered =
+            self.shared.decide(|state, now| state.register_application(now, registration)).await?;
         match registered {
             Ok(0) => {}
             Ok(removed) => {
@@ -167,14 +169,11 @@ impl MasterService {
         Ok(Message::ONE_WAY_RESPONSE.into())
     }
 
-    async fn revise_shuffles(
-        &self,
-        request: &Received<received::ReviseLostShuffles>,
-    ) -> Result<Answer, DecodeError> {
+    async fn revise_shuffles(&self, request: &Received<received::ReviseLostShuffles>) -> Result<Answer> {
         let application = messages::application_id(&request.app_id)?;
         let shuffles = messages::shuffle_ids(request, received::ReviseLostShuffles::LOST_SHUFFLES)?;
         let revised =
-            self.shared.decide(|state, now| state.revise_shuffles(now, &application, &shuffles)).await;
+            self.shared.decide(|state, now| state.revise_shuffles(now, &application, &shuffles)).await?;
         let message = revised.err().map_or_else(String::new, |refusal| refusal.to_string());
         Ok(Answer::of(&proto::ReviseLostShufflesResponse { success: revised.is_ok(), message }))
     }
@@ -183,13 +182,13 @@ impl MasterService {
         &self,
         connection: ConnectionId,
         request: &Received<received::WorkerRegister>,
-    ) -> Result<Answer, DecodeError> {
+    ) -> Result<Answer> {
         let registration = messages::registration(request)?;
         let worker = registration.worker.clone();
         let registered = self
             .shared
             .decide(|state, now| state.register_worker(now, connection.number(), registration))
-            .await;
+            .await?;
         let heartbeat = self.shared.options.worker_heartbeat;
         let mut response = internal::WorkerRegistered {
             heartbeat_interval_ms: i64::try_from(heartbeat.as_millis()).unwrap_or(i64::MAX),
@@ -209,7 +208,7 @@ impl MasterService {
         &self,
         connection: ConnectionId,
         request: &Received<received::WorkerHeartbeat>,
-    ) -> Result<Answer, DecodeError> {
+    ) -> Result<Answer> {
         let worker = messages::worker(request.worker.as_ref())?;
         let report = messages::report(request.part(received::WorkerHeartbeat::REPORT)?)?;
         let incarnation = request.incarnation;
@@ -218,19 +217,19 @@ impl MasterService {
             .decide(|state, now| {
                 state.worker_heartbeat(now, connection.number(), &worker, incarnation, report)
             })
-            .await;
+            .await?;
         self.shared.worker_reported();
         Ok(Answer::of(&internal::WorkerHeartbeatReply { status: status(heard).code() }))
     }
 
-    async fn worker_leaves(&self, request: &Received<received::WorkerLeave>) -> Result<Answer, DecodeError> {
+    async fn worker_leaves(&self, request: &Received<received::WorkerLeave>) -> Result<Answer> {
         let worker = messages::worker(request.worker.as_ref())?;
         let phase = Phase::from(request.phase());
         let (incarnation, gone) = (request.incarnation, request.gone);
         let left = self
             .shared
             .decide(|state, now| state.worker_leaves(now, &worker, incarnation, phase, gone))
-            .await;
+            .await?;
         let what = match (phase, gone) {
             (Phase::Decommissioning, false) => "is decommissioned: it takes nothing new",
             (Phase::Decommissioning, true) => "has left for good",
@@ -299,7 +298,11 @@ async fn watch_orders(shared: Arc<Shared>, watch: Received<received::WorkerWatch
     let mut response = internal::WorkerOrders { sequence: watch.seen, ..internal::WorkerOrders::default() };
     loop {
         let rung = bell.notified();
-        match shared.worker_orders(connection, &worker, watch.incarnation, watch.seen).await {
+        let orders = match shared.worker_orders(connection, &worker, watch.incarnation, watch.seen).await {
+            Ok(orders) => orders,
+            Err(error) => return reply.fail(error.to_string()),
+        };
+        match orders {
             Err(Unregistered) => {
                 response.status = Status::WorkerUnknown.code();
                 break;

@@ -189,6 +189,29 @@ mod tests {
     }
 
     #[test]
+    fn what_an_earlier_life_left_under_a_number_in_use_goes_with_the_number_after_a_restart() {
+        let mut state = state_of(1);
+        let _ = register(&mut state, 0, "a#0", 1);
+        assert_eq!(ask(&mut state, 1, 1), Ok(1));
+        assert_eq!(register(&mut state, 1, "b#0", 2), 1);
+        let other = registration(id(7), 7);
+        assert!(state.register_worker(at(2), 7, other.clone()).reply);
+        assert_eq!(ask(&mut state, 1, 2), Ok(1), "only the one that has nothing of the earlier one");
+        let mut again = restarted(&state, at(2));
+        let back = Registration { report: held(&[1]), ..registration(id(0), 0) };
+        assert!(state.register_worker(at(2), 0, back.clone()).reply);
+        let name = ShuffleKey::new("app", 1);
+        assert_eq!(deletions_of(&state, 0), [name.clone()], "this process knows whom it has listed");
+        assert!(again.register_worker(at(2), 0, back).reply);
+        assert_eq!(deletions_of(&again, 0), [], "for all that its successor knows, it is the new one");
+        assert_eq!(ask(&mut again, 1, 2), Err(SlotRefusal::NoWorker));
+        assert!(again.register_worker(at(2), 7, other).reply);
+        assert_eq!(ask(&mut again, 1, 2), Ok(1), "nothing is added to what may be the earlier one");
+        let _ = again.unregister_shuffles(at(3), &pulse().application, &[ShuffleId(1)]);
+        assert_eq!(delete(&mut again, 0), [name]);
+    }
+
+    #[test]
     fn what_only_a_worker_knows_is_of_an_earlier_life() {
         let mut state = state_of(2);
         // Of a master that has lost its journal, and before the application is heard.
