@@ -48,11 +48,11 @@ impl From<Failure> for Error {
 }
 
 /// The error that a folder given with `--dir` cannot be used for `purpose`, such as "batches".
+///
+/// Its text says why, so that it names no cause: "File exists" below "it is not a directory" would only confuse.
 pub fn unusable_folder(folder: &Path, purpose: &str, error: io::Error) -> Error {
     let is_other = folder.exists() && !folder.is_dir();
     let why = if is_other { "it is not a directory".to_owned() } else { error.to_string() };
-    let text = format!("cannot use '{}' for {purpose}: {why}", folder.display());
-    Error::new(ErrorKind::of_io(&error), text)
+    Error::new(ErrorKind::of_io(&error), format!("cannot use '{}' for {purpose}: {why}", folder.display()))
         .with_hint("--dir names a directory that may be written, and that is made if need be")
-        .with_source(error)
 }
