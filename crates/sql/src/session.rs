@@ -18,6 +18,7 @@ use datafusion::logical_expr::{DdlStatement, LogicalPlan, Statement as Setting};
 use datafusion::prelude::SessionContext;
 use tracing::debug;
 use yeoul_base::{ByteSize, ErrorKind, raise_file_limit};
+use yeoul_memory::ProcessMemory;
 
 use crate::answer::{Answer, Limits, Query, memory_flag, somewhat_more};
 use crate::cast_names::CastNames;
@@ -34,7 +35,6 @@ use crate::date_arithmetic::DateArithmetic;
 use crate::memory::growing_state::GrowingState;
 use crate::memory::policy::{Bounds, Ledger};
 use crate::memory::pool::PromisePool;
-use crate::memory::process::ProcessMemory;
 use crate::memory::spill_dir::SpillDir;
 use crate::optimizer::with_rules;
 use crate::planning::statement::planned;

@@ -31,6 +31,7 @@ const DECISIONS: [&str; 34] = [
     "crates/journal/src/layout.rs",
     "crates/journal/src/parsed.rs",
     "crates/journal/src/record.rs",
+    "crates/memory/src/shares.rs",
     "crates/shuffle/src/client/once.rs",
     "crates/shuffle/src/client/routes.rs",
     "crates/shuffle/src/master/messages.rs",
@@ -40,7 +41,6 @@ const DECISIONS: [&str; 34] = [
     "crates/shuffle/src/master/slots.rs",
     "crates/shuffle/src/master/state",
     "crates/shuffle/src/worker/index.rs",
-    "crates/shuffle/src/worker/shares.rs",
     "crates/shuffle/src/worker/state.rs",
     "crates/shuffle/src/worker/store/record.rs",
     "crates/sql/src/catalog/pattern.rs",
@@ -53,10 +53,10 @@ const DECISIONS: [&str; 34] = [
 const PARTS: [&str; 3] = ["celeborn", "shuffle", "hadoop"];
 
 /// The crates that parts are built on. The kernels of `erasure` shuffle bytes.
-const SHARED: [&str; 4] = ["base", "disk", "journal", "net"];
+const SHARED: [&str; 5] = ["base", "disk", "journal", "memory", "net"];
 
 /// What stands in one place, and where: a rename into place, a lock file, the resident set.
-const ONCE: [(&str, &[&str]); 4] = [
+const ONCE: [(&str, &[&str]); 6] = [
     // A DataNode's replicas are moved within a volume, where nothing waits for the name to be on the disk.
     (
         "fs::rename(",
@@ -66,9 +66,10 @@ const ONCE: [(&str, &[&str]); 4] = [
             "crates/disk/src/real_disk.rs",
         ],
     ),
-    // A worker's directory is not a `Volume` yet.
-    ("TryLockError", &["crates/disk/src/folder_lock.rs", "crates/shuffle/src/worker/store/directory.rs"]),
+    ("TryLockError", &["crates/disk/src/folder_lock.rs"]),
     ("/proc/self/statm", &["crates/base/src/resident_set.rs"]),
+    ("VmHWM", &["crates/memory/src/peak.rs"]),
+    ("VmRSS", &[]),
     ("statfs(", &["crates/base/src/in_memory.rs"]),
 ];
 
@@ -91,18 +92,19 @@ const IO: [&str; 14] = [
 ];
 
 /// Which crates of ours a crate may use. The binary, `yeoul`, may use all.
-const DEPENDENCIES: [(&str, &[&str]); 11] = [
+const DEPENDENCIES: [(&str, &[&str]); 12] = [
     ("base", &[]),
-    ("dfs", &["base", "disk", "journal", "net"]),
+    ("dfs", &["base", "disk", "journal", "memory", "net"]),
     ("disk", &["base"]),
     ("erasure", &["base"]),
     ("journal", &["base", "disk"]),
+    ("memory", &["base"]),
     ("net", &["base", "simulation"]),
     ("settings", &["base"]),
     ("simulation", &["base"]),
-    ("shuffle", &["base", "disk", "journal", "net", "settings", "simulation"]),
-    ("sql", &["base", "disk"]),
-    ("bench", &["base", "disk", "erasure", "shuffle", "sql"]),
+    ("shuffle", &["base", "disk", "journal", "memory", "net", "settings", "simulation"]),
+    ("sql", &["base", "disk", "memory"]),
+    ("bench", &["base", "disk", "erasure", "memory", "shuffle", "sql"]),
 ];
 
 /// Names that say nothing about what is inside.
