@@ -53,12 +53,15 @@ struct Found {
     seal: Option<Seal>,
 }
 
+/// The attempts that won, by map, and the driver that said so.
+type FoundWinners = (Vec<AttemptId>, Option<DriverId>);
+
 #[derive(Debug, Default)]
 struct FoundShuffle {
     /// By name and life.
     locations: BTreeMap<(FileName, u64), Found>,
     /// By the birth of the shuffle.
-    winners: BTreeMap<u64, Vec<(Vec<AttemptId>, Option<DriverId>)>>,
+    winners: BTreeMap<u64, Vec<FoundWinners>>,
     segments: Vec<Arc<Segment>>,
     /// Whether there may be more than was found.
     is_unreadable: bool,
