@@ -68,8 +68,8 @@ const ONCE: [(&str, &[&str]); 6] = [
     ),
     ("TryLockError", &["crates/disk/src/folder_lock.rs"]),
     ("/proc/self/statm", &["crates/base/src/resident_set.rs"]),
-    ("VmHWM", &["crates/memory/src/peak.rs"]),
-    ("VmRSS", &[]),
+    ("VmHWM:", &["crates/memory/src/peak.rs"]),
+    ("VmRSS:", &[]),
     ("statfs(", &["crates/base/src/in_memory.rs"]),
 ];
 
