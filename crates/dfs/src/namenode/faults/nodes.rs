@@ -78,7 +78,8 @@ impl Node {
     }
 
     fn tell(&mut self, replica: Replica, is_deleted: bool) {
-        let notice = Notice { storage: self.storage(), replica: Some(replica), is_deleted };
+        let notice =
+            Notice { storage: self.storage(), replica: Some(replica), is_deleted, is_corrupt: false };
         self.outbox.push_back(Message::Notices(vec![notice]));
     }
 }

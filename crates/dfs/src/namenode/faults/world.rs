@@ -329,7 +329,9 @@ impl World {
             return;
         }
         let (uuid, storages) = (self.nodes[at].uuid(), vec![self.storage(at)]);
-        let argument = Bytes::from(HeartbeatRequest { uuid, storages, transfers: 0 }.encode_to_vec());
+        let argument = Bytes::from(
+            HeartbeatRequest { uuid, storages, transfers: 0, repairs: Vec::new() }.encode_to_vec(),
+        );
         let result = self.context(None, |state, context| state.cluster_call(context, "heartbeat", argument));
         let orders = HeartbeatResponse::decode(&result.expect("it makes sense")[..]).expect("it is one");
         if orders.must_register {

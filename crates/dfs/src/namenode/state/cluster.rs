@@ -60,7 +60,8 @@ impl State {
         });
         let delete = delete.collect();
         let must_report = self.datanodes.take_must_report(node);
-        Ok(HeartbeatResponse { term, must_register: false, must_report, delete })
+        let (repairs, cancelled) = (Vec::new(), Vec::new());
+        Ok(HeartbeatResponse { term, must_register: false, must_report, delete, repairs, cancelled })
     }
 
     pub(super) fn take_report(

@@ -124,7 +124,8 @@ impl Fixture {
 
     fn notice(&mut self, number: usize, block: &ExtendedBlock, length: u64, is_deleted: bool) {
         let replica = replica(block, length, ReplicaState::Finalized);
-        let notice = Notice { storage: format!("DS-{number}"), replica: Some(replica), is_deleted };
+        let notice =
+            Notice { storage: format!("DS-{number}"), replica: Some(replica), is_deleted, is_corrupt: false };
         let request = NoticeRequest { uuid: format!("dn-{number}"), notices: vec![notice] };
         let _: Answer = self.cluster("notice", &request).unwrap();
     }
