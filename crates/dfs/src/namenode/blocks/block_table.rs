@@ -1,11 +1,11 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::{Block, Fit, Replica};
-use crate::ids::{BlockId, BlockIndex, DatanodeHandle, GenerationStamp, InodeId, StorageHandle};
+use crate::ids::{BlockId, BlockIndex, DatanodeHandle, GenerationStamp, StorageHandle};
 
 /// All blocks, and what each storage has.
 ///
-/// It counts the committed blocks that have a good replica, so that safe mode knows when enough have been reported.
+/// It counts the committed blocks that can be read, so that safe mode knows when enough have been reported.
 #[derive(Debug)]
 pub struct BlockTable {
     blocks: HashMap<BlockId, Block>,
@@ -65,7 +65,7 @@ impl BlockTable {
         self.committed
     }
 
-    /// Blocks whose length is final and that have a good replica.
+    /// Blocks whose length is final and that can be read from what has been reported.
     pub fn stored(&self) -> u64 {
         self.stored
     }
@@ -92,23 +92,18 @@ impl BlockTable {
     ///
     /// # Panics
     /// If there is one of this number.
-    pub fn insert(
-        &mut self,
-        id: BlockId,
-        file: InodeId,
-        stamp: GenerationStamp,
-        length: u64,
-        is_committed: bool,
-    ) {
+    pub fn insert(&mut self, block: Block) {
+        let (id, is_committed) = (block.id, block.is_committed);
+        assert!(block.replicas.is_empty() && block.targets.is_empty(), "a new block is nowhere");
+        assert_eq!(id.is_striped(), block.geometry().is_some(), "{id} has the form that its number says");
         let step = |next: BlockId, by| next.max(BlockId(id.0 + by));
         if id.is_striped() {
             self.next_group = step(self.next_group, BlockId::INDEXES_PER_GROUP);
         } else {
             self.next = step(self.next, 1);
         }
-        self.last_stamp = self.last_stamp.max(stamp);
-        let (replicas, targets) = (Vec::new(), Vec::new());
-        let block = Block { id, file, stamp, length, is_committed, replicas, targets };
+        self.last_stamp = self.last_stamp.max(block.stamp);
+        self.stored += u64::from(is_stored(&block));
         let before = self.blocks.insert(id, block);
         assert!(before.is_none(), "{id} is made once");
         self.committed += u64::from(is_committed);
@@ -155,6 +150,9 @@ impl BlockTable {
         let Some(block) = self.blocks.get(&group) else {
             return if replica.stamp > self.last_stamp { Reported::Future } else { Reported::Unneeded };
         };
+        if !block.has_unit(replica.index.unit()) {
+            return Reported::Unneeded;
+        }
         let fit = block.fit(&replica);
         self.by_storage.entry(replica.storage).or_default().insert(group);
         self.change(group, |block| {
@@ -213,7 +211,7 @@ impl BlockTable {
         let ids = self.by_storage.get(&storage).into_iter().flatten();
         ids.flat_map(move |id| {
             let of_it = self.block(*id).replicas.iter().filter(move |known| known.storage == storage);
-            of_it.map(|replica| (BlockId(id.0 + i64::from(replica.index.0)), replica))
+            of_it.map(|replica| (id.internal(replica.index), replica))
         })
     }
 
@@ -233,9 +231,9 @@ impl BlockTable {
     }
 }
 
-/// True for a block that counts as reported: its length is final and a good replica is known.
+/// True for a block that counts as reported: its length is final, and enough good replicas are known to read it.
 fn is_stored(block: &Block) -> bool {
-    block.is_committed && block.good().next().is_some()
+    block.is_committed && block.is_readable(|_| true)
 }
 
 #[cfg(test)]
@@ -244,6 +242,14 @@ mod tests {
 
     use super::super::ReplicaState;
     use super::*;
+    use crate::ids::InodeId;
+    use crate::policy::PolicyId;
+
+    fn new_block(id: i64, stamp: u64, length: u64, is_committed: bool) -> Block {
+        let id = BlockId(id);
+        let policy = if id.is_striped() { PolicyId(2) } else { PolicyId::NONE };
+        Block { length, is_committed, ..Block::new(id, InodeId(1), policy, GenerationStamp(stamp)) }
+    }
 
     fn replica(storage: u32, stamp: u64, length: u64) -> Replica {
         Replica {
@@ -260,20 +266,26 @@ mod tests {
     #[test]
     fn what_no_file_has_can_go_unless_it_is_from_the_future() {
         let mut table = BlockTable::default();
-        table.insert(BlockId(2_000_000_000), InodeId(1), GenerationStamp(1005), 10, true);
+        table.insert(new_block(2_000_000_000, 1005, 10, true));
+        table.insert(new_block(i64::MIN + 16, 1005, 10, true));
         let mut report = |id, stamp| table.report(BlockId(id), replica(0, stamp, 10));
         assert_eq!(report(2_000_000_000, 1005), Reported::Known(Fit::Good));
         assert_eq!(report(2_000_000_000, 1004), Reported::Known(Fit::Stale));
         assert_eq!(report(1_999_999_999, 1005), Reported::Unneeded);
         assert_eq!(report(1_999_999_999, 1006), Reported::Future);
+        let mut unit = |index| {
+            let id = BlockId(i64::MIN + 16).internal(BlockIndex(index));
+            table.report(id, Replica { index: id.index(), ..replica(0, 1005, 10) })
+        };
+        assert_eq!((unit(4), unit(5)), (Reported::Known(Fit::Good), Reported::Unneeded));
     }
 
     #[test]
     fn numbers_and_stamps_are_never_given_out_again() {
         let mut table = BlockTable::default();
         assert_eq!(table.counters(), (BlockId(1_073_741_825), BlockId(i64::MIN + 16), GenerationStamp(1000)));
-        table.insert(BlockId(1_073_741_825), InodeId(1), GenerationStamp(1001), 0, false);
-        table.insert(BlockId(i64::MIN + 16), InodeId(1), GenerationStamp(1002), 0, false);
+        table.insert(new_block(1_073_741_825, 1001, 0, false));
+        table.insert(new_block(i64::MIN + 16, 1002, 0, false));
         let after = (BlockId(1_073_741_826), BlockId(i64::MIN + 32), GenerationStamp(1002));
         assert_eq!(table.counters(), after);
         table.remove(BlockId(1_073_741_825));
@@ -289,7 +301,7 @@ mod tests {
                 let id = BlockId(BlockId::FIRST.0 + block);
                 let is_there = table.get(id).is_some();
                 match step {
-                    0 if !is_there => table.insert(id, InodeId(1), GenerationStamp(1001), 10, more == 1),
+                    0 if !is_there => table.insert(new_block(id.0, 1001, 10, more == 1)),
                     1 if is_there => { table.remove(id); }
                     2 if is_there => table.commit(id, GenerationStamp(1001 + more), 10),
                     3 => { table.report(id, replica(storage, 1001 + more, 10)); }

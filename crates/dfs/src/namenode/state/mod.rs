@@ -11,6 +11,7 @@ mod image;
 mod methods;
 mod moving;
 mod operating;
+mod policies;
 mod reading;
 mod statuses;
 mod writing;
@@ -19,6 +20,8 @@ mod writing;
 mod tests;
 
 pub use methods::{Kind, kind_of};
+
+use std::collections::BTreeSet;
 
 use bytes::Bytes;
 
@@ -30,6 +33,7 @@ use super::namespace::{Counts, Inode, Mode, Path, Place, Tree, User};
 use super::retry_cache::RetryCache;
 use super::rules::Rules;
 use super::safe_mode::SafeMode;
+use crate::policy::PolicyId;
 use crate::wire::Refusal;
 use crate::wire::exception::Exception;
 use crate::wire::proto::journal::record::Change;
@@ -45,6 +49,8 @@ pub struct State {
     leases: Leases,
     retry_cache: RetryCache,
     safe_mode: SafeMode,
+    /// The policies that new files may have.
+    enabled_policies: BTreeSet<PolicyId>,
     cluster: String,
     pool: String,
     /// Grows with each start; DataNodes obey the highest.
@@ -71,6 +77,7 @@ impl State {
             leases: Leases::default(),
             retry_cache: RetryCache::default(),
             safe_mode,
+            enabled_policies: BTreeSet::from([PolicyId::DEFAULT]),
             cluster: String::new(),
             pool: String::new(),
             term: 0,
@@ -190,8 +197,13 @@ impl State {
     /// What a file counts for in the directories above it.
     fn file_counts(&self, inode: &Inode) -> Counts {
         let Some(file) = inode.file() else { return Counts::default() };
-        let bytes = file.layout.blocks.iter().map(|id| self.blocks.block(*id).length).sum();
-        Counts { directories: 0, files: 1, bytes, space: bytes * u64::from(file.replication) }
+        let mut counts = Counts { files: 1, ..Counts::default() };
+        for block in file.layout.blocks.iter().map(|id| self.blocks.block(*id)) {
+            counts.bytes += block.length;
+            let copies = || block.length * u64::from(file.replication);
+            counts.space += block.geometry().map_or_else(copies, |geometry| geometry.space(block.length));
+        }
+        counts
     }
 
     /// What an inode counts for in the directories above it.
