@@ -23,6 +23,8 @@ pub struct Block {
     pub replicas: Vec<Replica>,
     /// The storages that were chosen for the writer, of a group one for each unit. Never in the journal.
     pub targets: Vec<StorageHandle>,
+    /// It has not been looked at since it changed. Never in the journal.
+    pub is_changed: bool,
 }
 
 /// What a replica is worth to its block.
@@ -36,13 +38,16 @@ pub enum Fit {
     Corrupt,
     /// It is still being written, or its writer was lost.
     Unfinished,
+    /// It is about to be deleted.
+    Leaving,
 }
 
 impl Block {
     /// A block of no bytes that is to be written.
     pub fn new(id: BlockId, file: InodeId, policy: PolicyId, stamp: GenerationStamp) -> Self {
         let (replicas, targets) = (Vec::new(), Vec::new());
-        Self { id, file, policy, stamp, length: 0, is_committed: false, replicas, targets }
+        let (is_committed, is_changed) = (false, false);
+        Self { id, file, policy, stamp, length: 0, is_committed, replicas, targets, is_changed }
     }
 
     /// Where the bytes of a group lie; none for a block of whole replicas.
@@ -93,6 +98,7 @@ impl Block {
             () if !self.has_unit(replica.index.unit()) => Fit::Corrupt,
             () if replica.stamp < self.stamp => Fit::Stale,
             () if replica.is_corrupt => Fit::Corrupt,
+            () if replica.is_leaving => Fit::Leaving,
             () if replica.state != ReplicaState::Finalized => Fit::Unfinished,
             () if !self.is_committed => Fit::Good,
             () if replica.length != self.unit_length(replica.index.unit()) => Fit::Corrupt,
@@ -126,6 +132,7 @@ mod tests {
             length: 700,
             state: ReplicaState::Finalized,
             is_corrupt: false,
+            is_leaving: false,
         };
         let block = |stamp, length, is_committed| Block {
             length,
@@ -155,6 +162,7 @@ mod tests {
             length,
             state: ReplicaState::Finalized,
             is_corrupt: false,
+            is_leaving: false,
         };
         let group = |length, is_committed| Block {
             length,

@@ -1,4 +1,4 @@
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use super::{Block, Fit, Replica};
 use crate::ids::{BlockId, BlockIndex, DatanodeHandle, GenerationStamp, StorageHandle};
@@ -10,6 +10,8 @@ use crate::ids::{BlockId, BlockIndex, DatanodeHandle, GenerationStamp, StorageHa
 pub struct BlockTable {
     blocks: HashMap<BlockId, Block>,
     by_storage: HashMap<StorageHandle, BTreeSet<BlockId>>,
+    /// What changed and has not been looked at since.
+    changed: VecDeque<BlockId>,
     committed: u64,
     stored: u64,
     next: BlockId,
@@ -33,6 +35,7 @@ impl Default for BlockTable {
         Self {
             blocks: HashMap::new(),
             by_storage: HashMap::new(),
+            changed: VecDeque::new(),
             committed: 0,
             stored: 0,
             next: BlockId::FIRST,
@@ -107,6 +110,7 @@ impl BlockTable {
         let before = self.blocks.insert(id, block);
         assert!(before.is_none(), "{id} is made once");
         self.committed += u64::from(is_committed);
+        self.mark_changed(id);
     }
 
     /// Removes a block; what it was is the answer, with the replicas that can go.
@@ -117,6 +121,8 @@ impl BlockTable {
         let block = self.blocks.remove(&id).expect("files name only blocks that there are");
         self.committed -= u64::from(block.is_committed);
         self.stored -= u64::from(is_stored(&block));
+        // Its repair is to be called off.
+        self.changed.push_back(id);
         for replica in &block.replicas {
             if let Some(blocks) = self.by_storage.get_mut(&replica.storage) {
                 blocks.remove(&id);
@@ -154,13 +160,17 @@ impl BlockTable {
             return Reported::Unneeded;
         }
         let fit = block.fit(&replica);
+        let is_same = |known: &Replica| known.storage == replica.storage && known.index == replica.index;
+        if block.replicas.iter().any(|known| is_same(known) && *known == replica) {
+            return Reported::Known(fit);
+        }
         self.by_storage.entry(replica.storage).or_default().insert(group);
         self.change(group, |block| {
-            let is_same = |known: &Replica| known.storage == replica.storage && known.index == replica.index;
             match block.replicas.iter_mut().find(|known| is_same(known)) {
                 // What a reader found stays found, until the replica is another one.
                 Some(known) => {
-                    let is_corrupt = known.is_corrupt && known.stamp == replica.stamp;
+                    let was_corrupt = known.is_corrupt && known.stamp == replica.stamp;
+                    let is_corrupt = replica.is_corrupt || was_corrupt;
                     *known = Replica { is_corrupt, ..replica };
                 }
                 None => block.replicas.push(replica),
@@ -206,6 +216,48 @@ impl BlockTable {
         });
     }
 
+    /// Notes that a replica is about to be deleted; the stamp that it has.
+    ///
+    /// # Panics
+    /// If it is not known.
+    pub fn set_leaving(&mut self, id: BlockId, storage: StorageHandle, index: BlockIndex) -> GenerationStamp {
+        let mut stamp = None;
+        self.change(id, |block| {
+            let is_meant = |known: &&mut Replica| known.storage == storage && known.index == index;
+            for known in block.replicas.iter_mut().filter(is_meant) {
+                (known.is_leaving, stamp) = (true, Some(known.stamp));
+            }
+        });
+        stamp.expect("what leaves is known")
+    }
+
+    /// Notes that a block is to be looked at again.
+    pub fn mark_changed(&mut self, id: BlockId) {
+        match self.blocks.get_mut(&id) {
+            Some(block) if block.is_changed => {}
+            Some(block) => {
+                block.is_changed = true;
+                self.changed.push_back(id);
+            }
+            None => self.changed.push_back(id),
+        }
+    }
+
+    /// Notes that all blocks of a storage are to be looked at again.
+    pub fn mark_storage_changed(&mut self, storage: StorageHandle) {
+        let blocks: Vec<BlockId> = self.by_storage.get(&storage).into_iter().flatten().copied().collect();
+        blocks.into_iter().for_each(|block| self.mark_changed(block));
+    }
+
+    /// The next block to be looked at again.
+    pub fn take_changed(&mut self) -> Option<BlockId> {
+        let id = self.changed.pop_front()?;
+        if let Some(block) = self.blocks.get_mut(&id) {
+            block.is_changed = false;
+        }
+        Some(id)
+    }
+
     /// The replicas that a storage has.
     pub fn of_storage(&self, storage: StorageHandle) -> impl Iterator<Item = (BlockId, &Replica)> {
         let ids = self.by_storage.get(&storage).into_iter().flatten();
@@ -228,6 +280,7 @@ impl BlockTable {
         let after = (block.is_committed, is_stored(block));
         self.committed = self.committed + u64::from(after.0) - u64::from(before.0);
         self.stored = self.stored + u64::from(after.1) - u64::from(before.1);
+        self.mark_changed(id);
     }
 }
 
@@ -260,6 +313,7 @@ mod tests {
             length,
             state: ReplicaState::Finalized,
             is_corrupt: false,
+            is_leaving: false,
         }
     }
 

@@ -164,7 +164,7 @@ impl World {
                 _ => self.start_node(),
             },
         }
-        self.state.tick(self.now.steady_ms);
+        self.state.tick(self.now.steady_ms, &mut self.chance);
     }
 
     fn context<R>(

@@ -223,6 +223,9 @@ impl State {
         if let Some(replication) = set.replication {
             let before = self.counts_of(id);
             self.file_mut(id).replication = u16::try_from(replication).expect("it was checked");
+            for block in self.file_mut(id).layout.blocks.clone() {
+                self.blocks.mark_changed(block);
+            }
             self.tree.recount(id, before, self.counts_of(id));
         }
     }

@@ -13,6 +13,7 @@ mod moving;
 mod operating;
 mod policies;
 mod reading;
+mod repairing;
 mod statuses;
 mod writing;
 
@@ -21,7 +22,7 @@ mod tests;
 
 pub use methods::{Kind, kind_of};
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use bytes::Bytes;
 
@@ -30,9 +31,11 @@ use super::blocks::BlockTable;
 use super::datanodes::Datanodes;
 use super::leases::Leases;
 use super::namespace::{Counts, Inode, Mode, Path, Place, Tree, User};
+use super::repair::{Orders, Queue};
 use super::retry_cache::RetryCache;
 use super::rules::Rules;
 use super::safe_mode::SafeMode;
+use crate::ids::{BlockId, DatanodeHandle};
 use crate::policy::PolicyId;
 use crate::wire::Refusal;
 use crate::wire::exception::Exception;
@@ -49,6 +52,15 @@ pub struct State {
     leases: Leases,
     retry_cache: RetryCache,
     safe_mode: SafeMode,
+    /// What lacks something, and who has been told to mend it.
+    queue: Queue,
+    orders: Orders,
+    /// Groups with two units on one DataNode for which there is no other.
+    crowded: BTreeSet<BlockId>,
+    /// Blocks of which a DataNode has a needless replica, and the record that has to be on disk before that goes.
+    surplus: HashMap<DatanodeHandle, BTreeMap<BlockId, u64>>,
+    /// When repairs begin: DataNodes that start later than others have had time to report.
+    repair_from_ms: u64,
     /// The policies that new files may have.
     enabled_policies: BTreeSet<PolicyId>,
     cluster: String,
@@ -77,6 +89,11 @@ impl State {
             leases: Leases::default(),
             retry_cache: RetryCache::default(),
             safe_mode,
+            queue: Queue::default(),
+            orders: Orders::default(),
+            crowded: BTreeSet::new(),
+            surplus: HashMap::new(),
+            repair_from_ms: 0,
             enabled_policies: BTreeSet::from([PolicyId::DEFAULT]),
             cluster: String::new(),
             pool: String::new(),
@@ -140,11 +157,12 @@ impl State {
         self.synced = self.synced.max(sequence);
     }
 
-    /// Looks at the clock: safe mode and what may be forgotten.
-    pub fn tick(&mut self, steady_ms: u64) {
+    /// Looks at the clock: safe mode, what may be forgotten, and what is to be mended.
+    pub fn tick(&mut self, steady_ms: u64, random: &mut fastrand::Rng) {
         self.retry_cache.expire(steady_ms);
         self.datanodes.give_up_on_silent(steady_ms, self.rules.silent_ms_max);
         self.look_at_safe_mode(steady_ms);
+        self.look_after_blocks(steady_ms, random);
     }
 
     fn look_at_safe_mode(&mut self, steady_ms: u64) {
