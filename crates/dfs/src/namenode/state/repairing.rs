@@ -67,23 +67,24 @@ impl State {
             let node = self.datanodes.storage(storage).datanode;
             self.surplus.entry(node).or_default().insert(id, self.sequence);
         }
-        let has_place = || {
+        let has_place = {
             let used: BTreeSet<_> = block.good().map(|replica| replica.datanode).collect();
             self.datanodes.iter().any(|node| {
                 !used.contains(&node.handle)
-                    && self.datanodes.is_live(node.handle, steady_ms, self.rules.silent_ms_max)
+                    && self.datanodes.is_live(node.handle, steady_ms, self.rules.repair_after_ms)
             })
         };
+        // An order that makes what is there again goes first: the block may lack something else.
+        self.call_off(id, |order| order.stamp == stamp && is_wanted(order, &need));
         match need.urgency() {
             // It waits for another DataNode.
-            Some(Urgency::MISPLACED) if !has_place() => {
+            Some(Urgency::MISPLACED) if !has_place => {
                 self.crowded.insert(id);
                 self.queue.remove(id);
             }
             Some(urgency) if !self.orders.has(id) => self.queue.insert(id, urgency, steady_ms + SETTLE_MS),
             _ => self.queue.remove(id),
         }
-        self.call_off(id, |order| order.stamp == stamp && is_wanted(order, &need));
     }
 
     /// Calls the order of a block off if it is not wanted any more.
@@ -340,7 +341,9 @@ impl State {
         // The record by which a replica became needless has to be on disk.
         let ready = waiting.iter().filter(|(_, after)| **after <= synced).map(|(id, _)| *id);
         let ready: Vec<BlockId> = ready.take(SURPLUS_PER_HEARTBEAT_MAX).collect();
-        ready.iter().for_each(|id| drop(waiting.remove(id)));
+        for id in &ready {
+            waiting.remove(id);
+        }
         for id in ready {
             // One that changed since is looked at with the next tick.
             let Some(block) = self.blocks.get(id).filter(|block| !block.is_changed) else { continue };
@@ -348,6 +351,10 @@ impl State {
             let rack = |node| self.datanodes.node(node).rack.clone();
             let mut going = surplus(block, self.copies(block), standing, rack);
             going.retain(|(storage, _)| self.datanodes.storage(*storage).datanode == node);
+            if going.is_empty() {
+                // One that would have to stay is silent at the moment.
+                self.blocks.mark_changed(id);
+            }
             for (storage, index) in going {
                 let stamp = self.blocks.set_leaving(id, storage, index);
                 let storage = self.datanodes.storage(storage).uuid.clone();
@@ -355,6 +362,11 @@ impl State {
             }
         }
         delete
+    }
+
+    #[cfg(test)]
+    pub fn debug(&self, id: i64) -> String {
+        format!("{:?} need {:?} queue {:?} orders {:?} crowded {:?} surplus {:?}", self.blocks.get(BlockId(id)), self.blocks.get(BlockId(id)).map(|b| self.need(b, 0)), self.queue, self.orders, self.crowded, self.surplus)
     }
 
     /// How many blocks lack something, and how many repairs are under way.
