@@ -62,7 +62,8 @@ impl World {
         // A damaged one may go before the unit is there again, and the NameNode may not know yet that another one is gone.
         assert!(
             has_unit || was_damaged || self.has_lost_lately(group),
-            "{id} is deleted from node {at}, and is nowhere else: {} {:?}", format!("{} lenneed {length} {:?}", self.state.debug(group), self.clients.iter().map(|c| (c.number, c.needed().filter(|(g,_)| *g==group).count(), c.work.clone())).collect::<Vec<_>>()), self.nodes.iter().map(|n| (n.number, n.is_up, n.outbox.len(), n.replicas.keys().filter(|i| BlockId(**i).group().0 == group).map(|i| (i-group, n.damaged.contains(i), n.replicas[i])).collect::<Vec<_>>())).collect::<Vec<_>>());
+            "{id} is deleted from node {at}, and is nowhere else"
+        );
     }
 
     /// True while the NameNode may not know yet that a replica of a block is gone.
@@ -132,7 +133,7 @@ impl World {
         let (group, stamp, length) = (block.block.id.cast_signed(), block.block.stamp, block.block.length());
         let places: Vec<usize> = block.locations.iter().map(|node| number(&node.id.uuid)).collect();
         let different: BTreeSet<usize> = places.iter().copied().collect();
-        assert_eq!(different.len(), places.len(), "{path}: one node has two of {group}: {places:?} {}", self.state.debug(group));
+        assert_eq!(different.len(), places.len(), "{path}: one node has two of {group}: {places:?}");
         let indices =
             block.indices.as_ref().map_or_else(|| vec![0; places.len()], |indices| indices.to_vec());
         let expected: Vec<u8> = match geometry(group) {

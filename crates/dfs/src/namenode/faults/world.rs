@@ -24,6 +24,9 @@ use crate::wire::proto::shared::{ExtendedBlock, LocatedBlock};
 pub const NODES: usize = 8;
 const CLIENTS: usize = 3;
 
+/// Notices that a heartbeat overtakes at most: a link sends them as they come.
+const NOTICES_OVERTAKEN_MAX: usize = 3;
+
 /// What happened, so that a run without faults proves nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
@@ -109,7 +112,7 @@ struct Answered {
 pub struct World {
     pub(super) random: fastrand::Rng,
     now: Now,
-    pub(super) state: State,
+    state: State,
     image: Vec<Record>,
     /// Records after the image, synced or not.
     journal: Vec<Record>,
@@ -372,8 +375,9 @@ impl World {
 
     fn beat_of(&mut self, at: usize) {
         // As in a link: a report is sent as a whole before the next heartbeat, and only notices are overtaken.
-        let is_reporting = self.nodes[at].outbox.iter().any(|message| !matches!(message, Message::Notices(_)));
-        if !self.nodes[at].is_up || is_reporting {
+        let is_reporting =
+            self.nodes[at].outbox.iter().any(|message| !matches!(message, Message::Notices(_)));
+        if !self.nodes[at].is_up || is_reporting || self.nodes[at].outbox.len() > NOTICES_OVERTAKEN_MAX {
             return;
         }
         let (uuid, storages) = (self.nodes[at].uuid(), vec![self.storage(at)]);

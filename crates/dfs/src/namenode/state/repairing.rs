@@ -146,7 +146,9 @@ impl State {
             Place { index, datanode, storage }
         };
         let sources: Vec<Place> = block.good().filter(is_live).map(place).collect();
-        let units = if need.missing.is_empty() { need.crowded } else { need.missing };
+        // What moves is computed from the others: so many of them have to stay.
+        let movable = need.crowded.iter().take(need.tolerance.unwrap_or(0));
+        let units = if need.missing.is_empty() { movable.collect() } else { need.missing };
         let targets = match Policy::of(block.policy) {
             Some(_) => self.unit_targets(block, units, &need, steady_ms, random),
             None => self.copy_target(block, steady_ms, random).into_iter().collect(),
@@ -362,11 +364,6 @@ impl State {
             }
         }
         delete
-    }
-
-    #[cfg(test)]
-    pub fn debug(&self, id: i64) -> String {
-        format!("{:?} need {:?} queue {:?} orders {:?} crowded {:?} surplus {:?}", self.blocks.get(BlockId(id)), self.blocks.get(BlockId(id)).map(|b| self.need(b, 0)), self.queue, self.orders, self.crowded, self.surplus)
     }
 
     /// How many blocks lack something, and how many repairs are under way.
