@@ -1,5 +1,7 @@
 //! Goal: each call has the effect and the answer that HDFS's has. Method: calls go into a state as bytes, as from the wire.
 
+mod striped;
+
 use bytes::Bytes;
 use prost::Message;
 
