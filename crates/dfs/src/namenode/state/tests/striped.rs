@@ -309,3 +309,23 @@ fn in_safe_mode_nothing_is_repaired_or_deleted() {
     assert_eq!(orders(&fixture.pass(9_500, &alive)), [], "others may start later");
     assert_ne!(orders(&fixture.pass(3_000, &alive)), []);
 }
+
+#[test]
+fn units_that_share_a_node_move_when_there_are_others() {
+    let mut fixture = Fixture::new(7);
+    let located = fixture.write_coded("/f", 6 * MIB);
+    let all: Vec<usize> = (0..7).collect();
+    assert_eq!(orders(&fixture.pass(5_000, &all)), [], "there is no other node");
+    fixture.register(7);
+    fixture.register(8);
+    let told = orders(&fixture.pass(3_000, &(0..9).collect::<Vec<_>>()));
+    let [(_, repair)] = &told[..] else { panic!("one order: {told:?}") };
+    let nodes = numbers(&located);
+    for target in &repair.targets {
+        let at = nodes[target.index as usize];
+        assert_eq!(nodes.iter().filter(|node| **node == at).count(), 2, "it shared its node");
+        assert!(["dn-7", "dn-8"].contains(&target.uuid.as_str()), "{target:?}");
+        assert!(repair.sources.iter().all(|source| source.index != target.index));
+    }
+    assert_eq!(repair.targets.len(), 2);
+}
