@@ -1,6 +1,6 @@
 //! A distributed file system that speaks HDFS's protocols, so that the unmodified Hadoop client and `hdfs-native` use it.
 //!
-//! - [`ids`]: the identifiers, [`error`]: the public error.
+//! - [`ids`]: the identifiers, [`policy`]: the erasure coding policies, [`error`]: the public error.
 //! - [`wire`]: bytes to values and back; no I/O.
 //! - [`namenode`]: names, files, blocks and where their replicas are.
 //! - [`datanode`]: keeps the replicas, takes them in pipelines and gives them back.
@@ -12,6 +12,7 @@ pub mod error;
 pub mod ids;
 pub mod local;
 pub mod namenode;
+pub mod policy;
 pub mod rpc;
 pub mod wire;
 
