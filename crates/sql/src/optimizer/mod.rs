@@ -97,10 +97,11 @@ const OPTIMIZER: [Step<LogicalRule>; 10] = [
 ];
 
 /// The rules that run once on each physical plan.
-const PHYSICAL: [Step<PhysicalRule>; 13] = [
+const PHYSICAL: [Step<PhysicalRule>; 14] = [
     // Before all that look at orders.
     First(|| Arc::new(grouping_sets::GroupingSets)),
     First(|| Arc::new(filter_ranges::FilterRanges)),
+    Around("aggregate_statistics", parts_apart::PartsApart::of_filtered_totals),
     Around("EnsureRequirements", parts_apart::PartsApart::of_offsets),
     Around("ProjectionPushdown", parts_apart::PartsApart::of_filtered_merges),
     Around("LimitAggregation", parts_apart::PartsApart::of_windows),
