@@ -64,7 +64,14 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
-    match Cli::try_parse().unwrap_or_else(|error| naming_variable(error).exit()).verb {
+    #[cfg(not(feature = "dfs"))]
+    let args = std::env::args_os();
+    #[cfg(feature = "dfs")]
+    let args = match dfs::prepared(std::env::args_os()) {
+        Ok(args) => args,
+        Err(report) => return exit::refused(yeoul_base::ErrorKind::Invalid, &report),
+    };
+    match Cli::try_parse_from(args).unwrap_or_else(|error| naming_variable(error).exit()).verb {
         #[cfg(feature = "sql")]
         Verb::Sql(args) => sql::run(args),
         #[cfg(feature = "shuffle")]

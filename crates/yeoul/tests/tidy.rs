@@ -93,7 +93,7 @@ const IO: [&str; 14] = [
 /// Which crates of ours a crate may use. The binary, `yeoul`, may use all.
 const DEPENDENCIES: [(&str, &[&str]); 11] = [
     ("base", &[]),
-    ("dfs", &["base", "disk", "journal", "net"]),
+    ("dfs", &["base", "disk", "journal", "net", "settings"]),
     ("disk", &["base"]),
     ("erasure", &["base"]),
     ("journal", &["base", "disk"]),

@@ -1,54 +1,23 @@
-//! `yeoul dfs`: the servers that a stock Hadoop client uses.
+//! The servers: NameNode, DataNode, and both in one process.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use tracing::level_filters::LevelFilter;
 use yeoul_base::{ByteSize, Result};
 use yeoul_dfs::{datanode, local, namenode};
 
+use super::conf::Conf;
 use crate::daemon::{announce, port, run as run_daemon};
 use crate::exit::Stop;
 
 /// Each transfer of a DataNode has a thread or two; `local` has several DataNodes.
 const BLOCKING_THREADS_MAX: usize = 8192;
 
-const EXAMPLES: &str = "\
-Examples:
-  yeoul dfs local --datanodes 3 --dir /tmp/dfs
-  hdfs dfs -fs hdfs://127.0.0.1:8020 -put data.csv /
-
-On several machines:
-  yeoul dfs namenode --host 10.0.0.1 --dir /var/lib/yeoul/namenode
-  yeoul dfs datanode --namenode 10.0.0.1:8020 --dir /data/1,/data/2 --rack /dc1/rack2
-
-The Hadoop client needs fs.defaultFS=hdfs://10.0.0.1:8020 and nothing else; docs/dfs.md has the rest.
-
-Exit code: 0 told to stop, 1 failed, 2 wrong usage.";
-
-/// Keep files for the stock Hadoop client and everything that uses it
-#[derive(Args, Debug)]
-#[command(after_help = EXAMPLES)]
-pub struct DfsArgs {
-    #[command(subcommand)]
-    role: Role,
-
-    /// What to say on stderr: error, warn, info, debug, trace or off
-    #[arg(long, global = true, value_name = "LEVEL", env = "YEOUL_LOG", default_value = "info")]
-    log: LevelFilter,
-}
-
-#[derive(Subcommand, Debug)]
-enum Role {
-    Namenode(NamenodeArgs),
-    Datanode(DatanodeArgs),
-    Local(LocalArgs),
-}
-
 /// Keep track of names, files and blocks, and of where the blocks are
 #[derive(Args, Debug)]
-struct NamenodeArgs {
+pub struct NamenodeArgs {
     /// Directory of the journal and the image, from which a killed NameNode restarts
     #[arg(long, value_name = "DIR", env = "YEOUL_DFS_NAMENODE_DIR")]
     dir: PathBuf,
@@ -67,7 +36,7 @@ struct NamenodeArgs {
 
 /// Keep blocks, and give them to clients
 #[derive(Args, Debug)]
-struct DatanodeArgs {
+pub struct DatanodeArgs {
     /// The NameNodes
     #[arg(
         long,
@@ -111,7 +80,7 @@ struct DatanodeArgs {
 
 /// Run a NameNode and some DataNodes in this process, on the loopback address
 #[derive(Args, Debug)]
-struct LocalArgs {
+pub struct LocalArgs {
     /// How many DataNodes
     #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u16).range(1..=100))]
     datanodes: u16,
@@ -147,19 +116,13 @@ impl FileArgs {
     }
 }
 
-/// Runs the verb until the server has ended or was told to.
-pub fn run(args: DfsArgs) -> ExitCode {
-    let serve = async {
-        match args.role {
-            Role::Namenode(args) => serve_namenode(args).await,
-            Role::Datanode(args) => serve_datanode(args).await,
-            Role::Local(args) => serve_local(args).await,
-        }
-    };
-    run_daemon(args.log, "dfs", BLOCKING_THREADS_MAX, serve)
+/// Runs a server until it has ended or was told to.
+pub fn run(log: LevelFilter, serve: impl Future<Output = Result<()>>) -> ExitCode {
+    run_daemon(log, "dfs", BLOCKING_THREADS_MAX, serve)
 }
 
-async fn serve_namenode(args: NamenodeArgs) -> Result<()> {
+/// Serves until it is told to stop.
+pub async fn serve_namenode(args: NamenodeArgs, _conf: Conf) -> Result<()> {
     let NamenodeArgs { dir, host, port, files } = args;
     let mut options = namenode::Options { host, port, ..namenode::Options::new(dir) };
     files.apply(&mut options.rules);
@@ -174,7 +137,8 @@ async fn serve_namenode(args: NamenodeArgs) -> Result<()> {
     Ok(())
 }
 
-async fn serve_datanode(args: DatanodeArgs) -> Result<()> {
+/// Serves until it is told to stop.
+pub async fn serve_datanode(args: DatanodeArgs, _conf: Conf) -> Result<()> {
     let DatanodeArgs { namenode, dir, host, port, ipc_port, rack, disk_reserve } = args;
     let options = datanode::Options {
         namenodes: namenode,
@@ -198,7 +162,8 @@ async fn serve_datanode(args: DatanodeArgs) -> Result<()> {
     Ok(())
 }
 
-async fn serve_local(args: LocalArgs) -> Result<()> {
+/// Serves until it is told to stop.
+pub async fn serve_local(args: LocalArgs, _conf: Conf) -> Result<()> {
     let LocalArgs { datanodes, dir, port, files } = args;
     let mut options = local::Options::new(datanodes.into(), dir);
     options.namenode.port = port;
