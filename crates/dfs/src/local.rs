@@ -58,6 +58,11 @@ impl Cluster {
         self.namenode.address()
     }
 
+    /// The address for the NameNode's pages, if they are served.
+    pub fn http_address(&self) -> Option<SocketAddr> {
+        self.namenode.http_address()
+    }
+
     /// Waits until the NameNode can keep nothing any more.
     pub async fn ended(&mut self) -> Error {
         self.namenode.ended().await

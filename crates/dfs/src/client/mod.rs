@@ -3,7 +3,6 @@
 //! - [`FileSystem`]: a connection, with what can be done to files.
 //! - [`Options`]: which NameNode, and what new files are like.
 //! - [`RemotePath`]: a path as a person gives it.
-//! - [`ClusterReport`]: what a cluster has and lacks.
 //! - [`Policy`]: an erasure coding policy and where it is in force.
 
 mod file_system;
@@ -18,5 +17,4 @@ pub use file_system::{FileSystem, NewFile, Reader, Writer};
 pub use options::Options;
 pub use path::RemotePath;
 pub use policies::Policy;
-pub use report::{ClusterReport, Node};
 pub use status::{EntryKind, Status, Summary};

@@ -1,6 +1,6 @@
 use super::Output;
-use super::display::utc_second;
 use crate::client::{EntryKind, FileSystem, Status};
+use crate::display::utc_second;
 use crate::error::{Error, Kind, Result};
 
 /// Shows attributes of paths by a format of Hadoop's `-stat`: `%a` mode in octal, `%A` as `ls` shows it, `%b` bytes, `%F` what it

@@ -1,8 +1,8 @@
 use std::cmp::Reverse;
 
 use super::Output;
-use super::display::{local_minute, size};
 use crate::client::{FileSystem, Status};
+use crate::display::{local_minute, size};
 use crate::error::Result;
 
 /// What the entries of a directory are sorted by.

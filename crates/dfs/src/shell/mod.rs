@@ -6,7 +6,6 @@
 
 mod attributes;
 mod copying;
-mod display;
 mod listing;
 mod local_files;
 mod moving;

@@ -1,8 +1,8 @@
 use serde::Serialize;
 
 use super::Output;
-use super::display::{columns, size};
 use crate::client::{FileSystem, Status};
+use crate::display::{columns, size};
 use crate::error::Result;
 
 /// Flags of `-du`.

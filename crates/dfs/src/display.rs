@@ -1,12 +1,13 @@
 //! How values look: as in Hadoop's shell, so that scripts that read them go on working.
 
 use chrono::{DateTime, Local, Utc};
+use comfy_table::{CellAlignment, Table, presets};
 
 /// Units of sizes, each 1024 of the one before.
 const UNITS: [&str; 7] = ["", "K", "M", "G", "T", "P", "E"];
 
 /// A size, as it is or for people: `1.5 K`.
-pub(super) fn size(bytes: u64, human: bool) -> String {
+pub(crate) fn size(bytes: u64, human: bool) -> String {
     let step = if human && bytes > 0 { bytes.ilog2() / 10 } else { 0 };
     match step {
         0 => bytes.to_string(),
@@ -20,12 +21,12 @@ pub(super) fn size(bytes: u64, human: bool) -> String {
 }
 
 /// A time in the time zone of this machine, to the minute.
-pub(super) fn local_minute(ms: u64) -> String {
+pub(crate) fn local_minute(ms: u64) -> String {
     time(ms).map_or_else(String::new, |time| time.with_timezone(&Local).format("%Y-%m-%d %H:%M").to_string())
 }
 
 /// A time in UTC, to the second.
-pub(super) fn utc_second(ms: u64) -> String {
+pub(crate) fn utc_second(ms: u64) -> String {
     time(ms).map_or_else(String::new, |time| time.format("%Y-%m-%d %H:%M:%S").to_string())
 }
 
@@ -34,7 +35,7 @@ fn time(ms: u64) -> Option<DateTime<Utc>> {
 }
 
 /// Lines of cells with two blanks between the columns, each but the last as wide as its widest cell.
-pub(super) fn columns(rows: &[Vec<String>]) -> Vec<String> {
+pub(crate) fn columns(rows: &[Vec<String>]) -> Vec<String> {
     let count = rows.iter().map(Vec::len).max().unwrap_or_default();
     let width =
         |at| rows.iter().filter_map(|row| row.get(at)).map(|cell: &String| cell.chars().count()).max();
@@ -46,6 +47,16 @@ pub(super) fn columns(rows: &[Vec<String>]) -> Vec<String> {
         cells.collect::<Vec<_>>().join("  ")
     };
     rows.iter().map(line).collect()
+}
+
+/// An empty table whose columns but the first ones have numbers.
+pub(crate) fn table(titles: &[&str], left_columns: usize) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::UTF8_FULL_CONDENSED).set_header(titles);
+    for column in table.column_iter_mut().skip(left_columns) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
 }
 
 #[cfg(test)]
