@@ -45,6 +45,22 @@ impl Conf {
         Ok(options)
     }
 
+    /// Applies the settings to a server's options, and says once what is unknown or changes nothing.
+    ///
+    /// # Errors
+    /// A file cannot be read, or has what is refused.
+    pub fn apply(
+        &self,
+        apply: impl FnOnce(&[Entry], &Surroundings<'_>) -> Result<Vec<Notice>>,
+    ) -> Result<()> {
+        let (entries, notices) = self.entries()?;
+        let more = apply(&entries, &surroundings())?;
+        for notice in notices.iter().chain(&more) {
+            tracing::warn!("{notice}");
+        }
+        Ok(())
+    }
+
     /// All settings, with what is to be said of the files.
     fn entries(&self) -> Result<(Vec<Entry>, Vec<Notice>)> {
         let mut texts = Vec::new();

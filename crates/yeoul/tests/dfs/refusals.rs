@@ -65,3 +65,28 @@ hint: --conf names the directory of Hadoop's settings
         .yeoul(["dfs", "-D", "dfs.replication=x", "-ls", "/"])
         .shows("exit 2\n-- stderr\nerror: -D: dfs.replication = x: expected a number from 1 to 512");
 }
+
+#[test]
+fn a_server_says_what_it_lacks_and_refuses_what_it_would_not_keep() {
+    let folder = Folder::new();
+    folder.yeoul(["dfs", "namenode"]).shows(
+        "exit 2\n-- stderr\nerror: a NameNode needs a directory\nhint: give one with --dir, or dfs.namenode.name.dir in --conf",
+    );
+    folder.yeoul(["dfs", "datanode", "--dir", "d"]).shows(
+        "exit 2\n-- stderr\nerror: a DataNode needs the address of its NameNode\n\
+         hint: give it with --namenode HOST:PORT, or fs.defaultFS in --conf",
+    );
+    folder.write(
+        "conf/hdfs-site.xml",
+        "<configuration>\n<property><name>dfs.permissions.enabled</name><value>false</value></property>\n</configuration>",
+    );
+    folder.yeoul(["dfs", "namenode", "--dir", "d", "--conf", "conf"]).shows(
+        "
+exit 2
+-- stderr
+error: conf/hdfs-site.xml, line 2: dfs.permissions.enabled = false is refused: permissions are always checked
+hint: remove the line; docs/reference/dfs-settings.md lists what each key does
+",
+    );
+    assert_eq!(folder.names(), ["conf"], "nothing was begun");
+}

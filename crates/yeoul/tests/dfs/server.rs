@@ -1,6 +1,7 @@
 //! A cluster in a process of its own.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::process::{Child, Stdio};
 
 use crate::harness::{Folder, Run, binary};
@@ -10,6 +11,48 @@ pub struct Cluster {
     process: Child,
     pub address: String,
     pub folder: Folder,
+}
+
+/// A server of a cluster, by itself. It ends with the test.
+pub struct Server {
+    process: Child,
+    pub address: String,
+    /// Where its pages are.
+    pub http: String,
+}
+
+impl Server {
+    /// Starts `yeoul dfs ARGS` in a folder.
+    pub fn start(folder: &Folder, args: &[&str]) -> Self {
+        let mut command = binary();
+        command.arg("dfs").args(args).args(["--http-port", "0"]).current_dir(folder.path());
+        let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(process.stderr.take().unwrap()).lines().map(Result::unwrap);
+        let told =
+            lines.find_map(|line| Some(line.split_once("http://")?.1.split_once("/status")?.0.to_owned()));
+        // Whatever else it says is read, so that it does not wait.
+        std::thread::spawn(move || lines.for_each(drop));
+        let mut address = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut address).unwrap();
+        Self { process, address: address.trim().to_owned(), http: told.unwrap() }
+    }
+
+    /// A page, and its status code before it.
+    pub fn page(&self, path: &str) -> String {
+        let mut stream = TcpStream::connect(&self.http).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        format!("{}\n{body}", head.split(' ').nth(1).unwrap())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
 }
 
 impl Cluster {

@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use crate::server::Cluster;
+use crate::harness::Folder;
+use crate::server::{Cluster, Server};
 
 /// Bytes that are never the same twice in a row.
 fn content(length: usize) -> Vec<u8> {
@@ -136,4 +137,44 @@ fn a_closed_pipe_is_success() {
     let mut child = run.command.stdout(std::process::Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
     assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn servers_take_hadoops_settings_and_show_pages_and_metrics() {
+    let folder = Folder::new();
+    let property =
+        |name: &str, value: &str| format!("<property><name>{name}</name><value>{value}</value></property>\n");
+    let site = [
+        property("dfs.namenode.name.dir", "name"),
+        property("dfs.datanode.data.dir", "[SSD]data1,data2"),
+        property("dfs.replication", "1"),
+        property("dfs.namenode.handler.count", "64"),
+    ];
+    folder.write("conf/hdfs-site.xml", format!("<configuration>\n{}</configuration>", site.concat()));
+    let namenode = Server::start(&folder, &["namenode", "--conf", "conf", "--port", "0"]);
+    let flags = ["--conf", "conf", "--namenode", &namenode.address, "--port", "0", "--ipc-port", "0"];
+    let datanode = Server::start(&folder, &[&["datanode"][..], &flags].concat());
+    assert_eq!(folder.names(), ["conf", "data1", "data2", "name"]);
+    let has_node = |_: &u32| namenode.page("/status").contains("1 live, 0 dead");
+    assert!((0..1000).any(|at| has_node(&at)), "{}", namenode.page("/status"));
+    folder.write("x", content(100_000));
+    let fs = format!("hdfs://{}", namenode.address);
+    folder.yeoul(["dfs", "-fs", &fs, "-put", "x", "/x"]).shows("exit 0");
+    let metrics = namenode.page("/metrics/prometheus");
+    for line in [
+        "fs_namesystem_num_live_data_nodes 1\n",
+        "fs_namesystem_files_total 2\n",
+        "fs_namesystem_file_bytes 100000\n",
+    ] {
+        assert!(metrics.starts_with("200\n") && metrics.contains(line), "{metrics}");
+    }
+    assert!(metrics.contains("process_resident_memory_bytes"), "{metrics}");
+    let status: serde_json::Value =
+        serde_json::from_str(datanode.page("/api/v1/status").split_once('\n').unwrap().1).unwrap();
+    let storages = status["storages"].as_array().unwrap();
+    assert_eq!(storages.len(), 2);
+    assert_eq!(storages.iter().map(|storage| storage["blocks"].as_u64().unwrap()).sum::<u64>(), 1);
+    assert!(datanode.page("/metrics/prometheus").contains("fs_dataset_used{storage="));
+    assert_eq!(datanode.page("/healthz"), "200\nok\n");
+    assert!(namenode.page("/none").starts_with("404\nno such page; there are:\nGET  /status"));
 }
