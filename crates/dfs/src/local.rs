@@ -68,6 +68,11 @@ impl Cluster {
         self.namenode.ended().await
     }
 
+    /// Ends the last DataNode at once, as if its host had gone; the address for blocks that it had. None if there is no more.
+    pub fn kill_datanode(&mut self) -> Option<SocketAddr> {
+        self.datanodes.pop().map(|datanode| datanode.address())
+    }
+
     /// Closes all connections.
     pub async fn stop(self) {
         self.namenode.stop().await;

@@ -5,7 +5,7 @@ mod allocator;
 mod bench;
 #[cfg(any(feature = "dfs", feature = "shuffle"))]
 mod daemon;
-#[cfg(any(feature = "shuffle", feature = "sql"))]
+#[cfg(any(feature = "dfs", feature = "shuffle", feature = "sql"))]
 mod demo;
 #[cfg(feature = "dfs")]
 mod dfs;
@@ -59,7 +59,7 @@ enum Verb {
     /// Run queries for `yeoul bench`, which talks to it over stdin and stdout
     #[command(name = yeoul_bench::CONTESTANT_VERB, hide = true)]
     BenchContestant,
-    #[cfg(any(feature = "shuffle", feature = "sql"))]
+    #[cfg(any(feature = "dfs", feature = "shuffle", feature = "sql"))]
     Demo(demo::DemoArgs),
 }
 
@@ -90,7 +90,7 @@ fn main() -> ExitCode {
         Verb::Bench(args) => bench::run(args),
         #[cfg(feature = "sql")]
         Verb::BenchContestant => bench::contestant(),
-        #[cfg(any(feature = "shuffle", feature = "sql"))]
+        #[cfg(any(feature = "dfs", feature = "shuffle", feature = "sql"))]
         Verb::Demo(args) => demo::run(args),
     }
 }

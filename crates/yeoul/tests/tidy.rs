@@ -102,7 +102,7 @@ const DEPENDENCIES: [(&str, &[&str]); 11] = [
     ("simulation", &["base"]),
     ("shuffle", &["base", "disk", "journal", "net", "settings", "simulation"]),
     ("sql", &["base", "disk"]),
-    ("bench", &["base", "disk", "erasure", "shuffle", "sql"]),
+    ("bench", &["base", "dfs", "disk", "erasure", "shuffle", "sql"]),
 ];
 
 /// Names that say nothing about what is inside.

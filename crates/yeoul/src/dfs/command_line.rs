@@ -8,8 +8,9 @@ use yeoul_base::Report;
 const WORDS: [&str; 6] = ["-conf", "-fs", "-path", "-policy", "-replicate", "-skipTrash"];
 
 /// Verbs of Hadoop's shell that are not here.
-const ABSENT: [&str; 35] = [
+const ABSENT: [&str; 36] = [
     "-appendToFile",
+    "-checksum",
     "-chgrp",
     "-chmod",
     "-chown",

@@ -178,3 +178,11 @@ fn servers_take_hadoops_settings_and_show_pages_and_metrics() {
     assert_eq!(datanode.page("/healthz"), "200\nok\n");
     assert!(namenode.page("/none").starts_with("404\nno such page; there are:\nGET  /status"));
 }
+
+#[test]
+fn the_demo_reads_what_killed_datanodes_had() {
+    let seen = Folder::new().yeoul(["demo", "--act", "dfs", "--json"]).done();
+    assert!(seen.starts_with("exit 0\n"), "{seen}");
+    assert!(seen.contains(r#""what": "read it after 2 of them were killed""#), "{seen}");
+    assert!(seen.contains(r#""result": "64 MiB""#) || seen.contains(r#""result": "[SIZE]""#), "{seen}");
+}
