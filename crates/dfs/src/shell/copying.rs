@@ -4,6 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
+use tokio::task::block_in_place;
 
 use super::Output;
 use super::local_files::{self, LocalFile, at};
@@ -82,7 +83,7 @@ async fn put_one(
             return Err(Error::new(Kind::Invalid, format!("{target}: it is a directory"))
                 .with_hint("name the file that the standard input is copied to"));
         }
-        return put_file(files, &mut std::io::stdin(), None, target, how, output).await;
+        return put_file(files, &mut std::io::stdin(), None, target, how, output.shows_progress()).await;
     }
     let source = Path::new(source);
     let target = match is_directory {
@@ -95,7 +96,9 @@ async fn put_one(
         let metadata = fs::metadata(&local).map_err(at(&local))?;
         if !metadata.is_dir() {
             let mut file = File::open(&local).map_err(at(&local))?;
-            let copied = put_file(files, &mut file, Some((&local, &metadata)), &remote, how, output).await;
+            let copied =
+                put_file(files, &mut file, Some((&local, &metadata)), &remote, how, output.shows_progress())
+                    .await;
             output.go_on(copied)?;
             continue;
         }
@@ -123,7 +126,7 @@ async fn put_file(
     local: Option<(&Path, &fs::Metadata)>,
     target: &str,
     how: CopyOptions,
-    output: &Output<'_>,
+    shows_progress: bool,
 ) -> Result<()> {
     match files.find(target).await? {
         Some(status) if status.is_directory() => {
@@ -138,7 +141,7 @@ async fn put_file(
     let written = if how.direct { target.to_owned() } else { format!("{target}{UNFINISHED}") };
     files.note_unfinished(Some(&written));
     let bytes = local.map(|(_, metadata)| metadata.len());
-    let progress = Progress::new(target, bytes, output.shows_progress());
+    let progress = Progress::new(target, bytes, shows_progress);
     let copied = async {
         write(files, from, local.map(|(path, _)| path), &written, &progress).await?;
         if !how.direct {
@@ -169,7 +172,8 @@ async fn write(
     let mut writer = files.create(target, NewFile { mode: 0o666, may_replace: true }).await?;
     loop {
         let mut piece = Vec::new();
-        let read = (&mut *from).take(PIECE_BYTES as u64).read_to_end(&mut piece);
+        // The standard input may keep it waiting for ever.
+        let read = block_in_place(|| (&mut *from).take(PIECE_BYTES as u64).read_to_end(&mut piece));
         let bytes = read.map_err(at(local.unwrap_or(Path::new("the standard input"))))?;
         if bytes == 0 {
             return writer.close().await;
@@ -244,7 +248,7 @@ async fn get_one(
     }
     while let Some((status, local)) = pending.pop() {
         if !status.is_directory() {
-            let copied = get_file(files, &status, &local, how, output).await;
+            let copied = get_file(files, &status, &local, how, output.shows_progress()).await;
             output.go_on(copied)?;
             continue;
         }
@@ -264,13 +268,13 @@ async fn get_file(
     status: &Status,
     local: &Path,
     how: CopyOptions,
-    output: &Output<'_>,
+    shows_progress: bool,
 ) -> Result<()> {
     if local.is_dir() || (local.exists() && !how.overwrite) {
         let error = Error::new(Kind::Conflict, format!("{}: it exists", local.display()));
         return Err(error.with_hint("-get -f replaces a file"));
     }
-    let progress = Progress::new(&status.path, Some(status.length), output.shows_progress());
+    let progress = Progress::new(&status.path, Some(status.length), shows_progress);
     let reader = files.open(&status.path).await?;
     let mut file = LocalFile::begin(local)?;
     let take = |piece: &[u8]| {

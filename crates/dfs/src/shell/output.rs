@@ -1,6 +1,7 @@
 use std::io::{self, Write};
 
 use serde::Serialize;
+use tokio::task::block_in_place;
 
 use crate::error::{Error, Kind, Result};
 
@@ -14,7 +15,7 @@ pub enum Format {
     Json,
 }
 
-/// Where a verb's results and complaints go.
+/// Where a verb's results and complaints go. It is written to within a runtime of several threads.
 pub struct Output<'o> {
     results: &'o mut (dyn Write + Send),
     tell: &'o mut (dyn FnMut(&Error) + Send),
@@ -93,7 +94,8 @@ impl<'o> Output<'o> {
     /// # Errors
     /// The output takes no more.
     pub fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
-        self.results.write_all(bytes).map_err(|error| self.ended(error))
+        // Its reader may keep it waiting for ever.
+        block_in_place(|| self.results.write_all(bytes)).map_err(|error| self.ended(error))
     }
 
     /// Sees to it that all has been written.
@@ -101,7 +103,7 @@ impl<'o> Output<'o> {
     /// # Errors
     /// The output takes no more.
     pub fn flush(&mut self) -> Result<()> {
-        self.results.flush().map_err(|error| self.ended(error))
+        block_in_place(|| self.results.flush()).map_err(|error| self.ended(error))
     }
 
     fn ended(&mut self, error: io::Error) -> Error {

@@ -2,14 +2,19 @@
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
 
-use yeoul_base::{Error, Result};
+use yeoul_base::{Error, ErrorKind, Result};
 use yeoul_dfs::client::{FileSystem, RemotePath};
 use yeoul_dfs::shell::{self, Format, Output};
 
 use super::conf::Conf;
 use super::verbs::{EcVerb, Json, Verb};
 use crate::exit::{Stop, failed, interrupted};
+
+/// How long a verb that is interrupted may take to let go of what it has open.
+const LEAVE_MAX: Duration = Duration::from_secs(1);
 
 /// Runs the verb to its end, or until it is interrupted.
 pub fn run(verb: Verb, conf: &Conf) -> ExitCode {
@@ -18,7 +23,8 @@ pub fn run(verb: Verb, conf: &Conf) -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return refused(&error.into()),
     };
-    let done = runtime.block_on(until_done(&verb, conf));
+    let done = runtime.block_on(until_done(verb, conf));
+    // What still waits for an input or an output does not keep the process.
     runtime.shutdown_background();
     done.unwrap_or_else(|error| refused(&error))
 }
@@ -27,29 +33,38 @@ fn refused(error: &Error) -> ExitCode {
     failed(error.kind(), error, error.hint())
 }
 
-async fn until_done(verb: &Verb, conf: &Conf) -> Result<ExitCode> {
+async fn until_done(verb: Verb, conf: &Conf) -> Result<ExitCode> {
     let options = conf.client()?;
     let user = FileSystem::user_of_process().await;
     let named = verb.remote_path().map(|text| RemotePath::parse(text, &user)).transpose()?;
     let mut stop = Stop::listen()?;
     let files = tokio::select! {
-        connected = FileSystem::connect(options, named.as_ref()) => connected?,
+        connected = FileSystem::connect(options, named.as_ref()) => Arc::new(connected?),
         asked = stop.asked() => return Ok(interrupted(asked)),
     };
+    // A task of its own: it may wait for an input that does not come, and is to be interrupted then, too.
+    let mut work = tokio::spawn(work(verb, Arc::clone(&files)));
+    let asked = tokio::select! {
+        done = &mut work => {
+            return done.map_err(|error| Error::new(ErrorKind::Internal, "the verb panicked").with_source(error))?;
+        }
+        asked = stop.asked() => asked,
+    };
+    work.abort();
+    let _ = tokio::time::timeout(LEAVE_MAX, work).await;
+    files.remove_unfinished().await;
+    Ok(interrupted(asked))
+}
+
+/// Carries out the verb, and gives its exit code.
+async fn work(verb: Verb, files: Arc<FileSystem>) -> Result<ExitCode> {
     let mut results = std::io::stdout();
     let mut tell = |error: &Error| {
         refused(error);
     };
     let format = if verb.is_json() { Format::Json } else { Format::Text };
     let mut output = Output::new(&mut results, &mut tell, format, std::io::stderr().is_terminal());
-    let done = tokio::select! {
-        done = carry_out(verb, &files, &mut output) => done,
-        asked = stop.asked() => {
-            files.remove_unfinished().await;
-            return Ok(interrupted(asked));
-        }
-    };
-    match done {
+    match carry_out(&verb, &files, &mut output).await {
         // Who reads the results has what it wanted.
         Err(_) if output.is_closed() => Ok(ExitCode::SUCCESS),
         Err(error) => Err(error),

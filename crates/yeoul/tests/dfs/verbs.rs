@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::harness::Folder;
 use crate::server::{Cluster, Server};
 
@@ -125,6 +127,22 @@ fn a_report_is_for_people_and_for_programs() {
     assert!(status.success());
     assert_eq!(report["missing_blocks"], 0);
     assert_eq!(report["datanodes"].as_array().unwrap().len(), 2);
+}
+
+/// Its input does not come: it waits for it in a system call, and is interrupted nevertheless.
+#[test]
+fn an_interrupted_copy_leaves_nothing() {
+    let cluster = Cluster::start(1);
+    let mut run = cluster.dfs(&["-D", "dfs.replication=1", "-put", "-", "/half"]);
+    let piped = run.command.stdin(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let mut child = piped.spawn().unwrap();
+    let _open = child.stdin.take();
+    let names = || cluster.dfs(&["-ls", "-C", "/"]).done();
+    assert!((0..500).any(|_| names() == "exit 0\n/half._COPYING_\n"), "{}", names());
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!((ended.status.code(), ended.stderr), (Some(130), b"interrupted\n".to_vec()));
+    assert_eq!(names(), "exit 0\n");
 }
 
 /// Who reads the results may go when it has what it wants.
