@@ -68,9 +68,12 @@ impl Cluster {
         self.namenode.ended().await
     }
 
-    /// Ends the last DataNode at once, as if its host had gone; the address for blocks that it had. None if there is no more.
-    pub fn kill_datanode(&mut self) -> Option<SocketAddr> {
-        self.datanodes.pop().map(|datanode| datanode.address())
+    /// Ends the last DataNode with all its connections; the address for blocks that it had. None if there is no more.
+    pub async fn kill_datanode(&mut self) -> Option<SocketAddr> {
+        let datanode = self.datanodes.pop()?;
+        let address = datanode.address();
+        datanode.stop().await;
+        Some(address)
     }
 
     /// Closes all connections.

@@ -90,8 +90,10 @@ pub async fn run(dir: &Path, script: &Script, mut say: impl FnMut(&str)) -> Resu
     let write = began.elapsed();
 
     let before = files.report().await?;
-    let killed: Vec<String> =
-        (0..script.killed).map(|_| cluster.kill_datanode().expect("there are more").to_string()).collect();
+    let mut killed = Vec::new();
+    while killed.len() < script.killed {
+        killed.push(cluster.kill_datanode().await.expect("there are more").to_string());
+    }
     let blocks = |wanted: &dyn Fn(&str) -> bool| {
         let nodes = before.datanodes.iter().filter(|node| wanted(&node.address));
         nodes.map(|node| node.blocks).sum::<u64>()
