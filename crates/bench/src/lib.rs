@@ -15,6 +15,9 @@
 //! With the feature `shuffle`:
 //! - [`shuffle`]: a worker against plain copies (`yeoul bench shuffle`), and a demo act with a worker that dies
 //!
+//! With the feature `dfs`:
+//! - [`dfs`]: a demo act with DataNodes that die
+//!
 //! With the feature `codec`:
 //! - [`codec`]: erasure codes against ISA-L and the memory (`yeoul bench codec`)
 
@@ -26,6 +29,8 @@ mod compare;
 mod contest;
 #[cfg(feature = "sql")]
 pub mod contestant;
+#[cfg(feature = "dfs")]
+pub mod dfs;
 #[cfg(feature = "sql")]
 mod error;
 pub mod findings;

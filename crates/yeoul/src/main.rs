@@ -5,7 +5,7 @@ mod allocator;
 mod bench;
 #[cfg(any(feature = "dfs", feature = "shuffle"))]
 mod daemon;
-#[cfg(any(feature = "shuffle", feature = "sql"))]
+#[cfg(any(feature = "dfs", feature = "shuffle", feature = "sql"))]
 mod demo;
 #[cfg(feature = "dfs")]
 mod dfs;
@@ -59,12 +59,19 @@ enum Verb {
     /// Run queries for `yeoul bench`, which talks to it over stdin and stdout
     #[command(name = yeoul_bench::CONTESTANT_VERB, hide = true)]
     BenchContestant,
-    #[cfg(any(feature = "shuffle", feature = "sql"))]
+    #[cfg(any(feature = "dfs", feature = "shuffle", feature = "sql"))]
     Demo(demo::DemoArgs),
 }
 
 fn main() -> ExitCode {
-    match Cli::try_parse().unwrap_or_else(|error| naming_variable(error).exit()).verb {
+    #[cfg(not(feature = "dfs"))]
+    let args = std::env::args_os();
+    #[cfg(feature = "dfs")]
+    let args = match dfs::prepared(std::env::args_os()) {
+        Ok(args) => args,
+        Err(report) => return exit::refused(yeoul_base::ErrorKind::Invalid, &report),
+    };
+    match Cli::try_parse_from(args).unwrap_or_else(|error| naming_variable(error).exit()).verb {
         #[cfg(feature = "sql")]
         Verb::Sql(args) => sql::run(args),
         #[cfg(feature = "shuffle")]
@@ -83,7 +90,7 @@ fn main() -> ExitCode {
         Verb::Bench(args) => bench::run(args),
         #[cfg(feature = "sql")]
         Verb::BenchContestant => bench::contestant(),
-        #[cfg(any(feature = "shuffle", feature = "sql"))]
+        #[cfg(any(feature = "dfs", feature = "shuffle", feature = "sql"))]
         Verb::Demo(args) => demo::run(args),
     }
 }

@@ -96,7 +96,7 @@ const IO: [&str; 14] = [
 /// Which crates of ours a crate may use. The binary, `yeoul`, may use all.
 const DEPENDENCIES: [(&str, &[&str]); 12] = [
     ("base", &[]),
-    ("dfs", &["base", "disk", "erasure", "journal", "memory", "net"]),
+    ("dfs", &["base", "disk", "erasure", "journal", "memory", "net", "settings"]),
     ("disk", &["base"]),
     ("erasure", &["base"]),
     ("journal", &["base", "disk"]),
@@ -106,7 +106,7 @@ const DEPENDENCIES: [(&str, &[&str]); 12] = [
     ("simulation", &["base"]),
     ("shuffle", &["base", "disk", "journal", "memory", "net", "settings", "simulation"]),
     ("sql", &["base", "disk", "memory"]),
-    ("bench", &["base", "disk", "erasure", "memory", "shuffle", "sql"]),
+    ("bench", &["base", "dfs", "disk", "erasure", "memory", "shuffle", "sql"]),
 ];
 
 /// Names that say nothing about what is inside.
