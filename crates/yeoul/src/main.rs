@@ -16,9 +16,11 @@ mod memory;
 mod shuffle;
 #[cfg(feature = "sql")]
 mod sql;
+#[cfg(feature = "stream")]
+mod stream;
 
-#[cfg(not(any(feature = "dfs", feature = "shuffle", feature = "sql")))]
-compile_error!("a binary of no part: build with --features dfs, shuffle, sql or several of them");
+#[cfg(not(any(feature = "dfs", feature = "shuffle", feature = "sql", feature = "stream")))]
+compile_error!("a binary of no part: build with --features dfs, shuffle, sql, stream or several of them");
 
 use std::process::ExitCode;
 
@@ -29,7 +31,7 @@ use clap::{Command, CommandFactory, Parser, Subcommand};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// The Spark data stack without the JVM: SQL, a shuffle and a file system in one binary, streams to come.
+/// The Spark data stack without the JVM: SQL, streams, a shuffle and a file system in one binary.
 #[derive(Parser)]
 #[command(
     name = "yeoul",
@@ -47,6 +49,8 @@ struct Cli {
 enum Verb {
     #[cfg(feature = "sql")]
     Sql(sql::SqlArgs),
+    #[cfg(feature = "stream")]
+    Stream(stream::StreamArgs),
     #[cfg(feature = "shuffle")]
     Shuffle(shuffle::ShuffleArgs),
     #[cfg(feature = "dfs")]
@@ -67,6 +71,8 @@ fn main() -> ExitCode {
     match Cli::try_parse().unwrap_or_else(|error| naming_variable(error).exit()).verb {
         #[cfg(feature = "sql")]
         Verb::Sql(args) => sql::run(args),
+        #[cfg(feature = "stream")]
+        Verb::Stream(args) => stream::run(args),
         #[cfg(feature = "shuffle")]
         Verb::Shuffle(args) => {
             allocator::take_small_pages();

@@ -115,7 +115,10 @@ impl Coordinator {
             }
             Event::Marked(batch) => {
                 let flight = self.in_flight.take().expect("a marker is set for a checkpoint in flight");
-                assert!(flight.batch == batch && flight.is_marking, "the marker of {batch} was not asked for");
+                assert!(
+                    flight.batch == batch && flight.is_marking,
+                    "the marker of {batch} was not asked for"
+                );
                 if self.phase == Phase::Draining {
                     self.phase = Phase::Ended;
                     return vec![Command::Complete(batch), Command::End];
@@ -148,7 +151,8 @@ impl Coordinator {
         let batch = self.open;
         self.open = batch.next();
         self.last_barrier_ms = now_ms;
-        self.in_flight = Some(InFlight { batch, is_acknowledged: false, is_stored: false, is_marking: false });
+        self.in_flight =
+            Some(InFlight { batch, is_acknowledged: false, is_stored: false, is_marking: false });
         vec![Command::Barrier(batch)]
     }
 

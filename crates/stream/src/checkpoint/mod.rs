@@ -10,4 +10,4 @@ mod store;
 pub mod wire;
 
 pub use coordinator::{Command, Coordinator, Event};
-pub use store::{CheckpointStore, Claim, CommitMarker, Marked, Recovered};
+pub use store::{CheckpointStore, Claim, CommitMarker, Marked, Recovered, new_id};

@@ -43,10 +43,14 @@ fn decimal(digits: &ExactNumberInfo) -> Result<DataType> {
         ExactNumberInfo::Precision(precision) => (*precision, 0),
         ExactNumberInfo::PrecisionAndScale(precision, scale) => (*precision, *scale),
     };
-    let wrong = || invalid(format!("a decimal number has 1 to {DECIMAL_DIGITS_MAX} digits and no more after the point"));
+    let wrong = || {
+        invalid(format!("a decimal number has 1 to {DECIMAL_DIGITS_MAX} digits and no more after the point"))
+    };
     if !(1..=DECIMAL_DIGITS_MAX).contains(&precision) || !(0..=precision as i64).contains(&scale) {
         return Err(wrong());
     }
-    let (Ok(precision), Ok(scale)) = (u8::try_from(precision), i8::try_from(scale)) else { return Err(wrong()) };
+    let (Ok(precision), Ok(scale)) = (u8::try_from(precision), i8::try_from(scale)) else {
+        return Err(wrong());
+    };
     Ok(DataType::Decimal128(precision, scale))
 }

@@ -40,7 +40,9 @@ mod tests {
 
     #[test]
     fn a_duration_is_a_number_and_a_unit() {
-        for (text, ms) in [("100 ms", 100), ("1 second", 1000), ("2 MINUTE", 120_000), ("3h", 10_800_000), ("0 s", 0)] {
+        for (text, ms) in
+            [("100 ms", 100), ("1 second", 1000), ("2 MINUTE", 120_000), ("3h", 10_800_000), ("0 s", 0)]
+        {
             assert_eq!(parse_duration_ms(text).unwrap(), ms, "{text}");
         }
         for text in ["", "1", "second", "1 month", "1.5 s", "-1 s", "9223372036854775807 days", "1 s 2"] {

@@ -66,7 +66,8 @@ impl OptionMap {
 
     /// Takes every option whose name starts with `prefix`; the names come without it and as they were written.
     pub fn take_prefixed(&mut self, prefix: &str) -> Vec<(String, String)> {
-        let names: Vec<String> = self.options.keys().filter(|name| name.starts_with(prefix)).cloned().collect();
+        let names: Vec<String> =
+            self.options.keys().filter(|name| name.starts_with(prefix)).cloned().collect();
         let taken = names.iter().filter_map(|name| self.options.remove(name));
         taken.map(|(name, value)| (name[prefix.len()..].to_owned(), value)).collect()
     }
@@ -88,8 +89,10 @@ impl OptionMap {
     pub fn finish(self) -> Result<()> {
         match self.options.into_values().next() {
             None => Ok(()),
-            Some((name, _)) => Err(invalid(format!("{}: the option '{name}' is not honoured here", self.owner))
-                .with_hint("docs/stream.md lists the options of each connector")),
+            Some((name, _)) => {
+                Err(invalid(format!("{}: the option '{name}' is not honoured here", self.owner))
+                    .with_hint("docs/stream.md lists the options of each connector"))
+            }
         }
     }
 }

@@ -29,7 +29,10 @@ const WINDOW_COLUMNS: [&str; 2] = ["window_start", "window_end"];
 ///
 /// # Errors
 /// `Invalid` for names that are unknown and for what streams cannot do, by its name.
-pub fn plan(script: &Script, schema_of: impl Fn(&StreamDefinition) -> Result<SchemaRef>) -> Result<Vec<Query>> {
+pub fn plan(
+    script: &Script,
+    schema_of: impl Fn(&StreamDefinition) -> Result<SchemaRef>,
+) -> Result<Vec<Query>> {
     let mut schemas = BTreeMap::new();
     for (name, stream) in &script.streams {
         let schema = schema_of(stream)?;
@@ -81,7 +84,8 @@ fn plan_query(script: &Script, schemas: &BTreeMap<String, SchemaRef>, insert: &I
     }
     let state = context.state();
     let logical = logical_plan(&state, &insert.query).map_err(in_query)?;
-    let (table, pipeline) = Walk::new(&state, &tables, schemas, script).pipeline(&logical).map_err(in_query)?;
+    let (table, pipeline) =
+        Walk::new(&state, &tables, schemas, script).pipeline(&logical).map_err(in_query)?;
     let stream = script.streams[&tables[&table].0].clone();
     let output_mode = insert.output_mode.unwrap_or(OutputMode::Append);
     check_output_mode(&pipeline, output_mode).map_err(in_query)?;
@@ -94,10 +98,12 @@ fn plan_query(script: &Script, schemas: &BTreeMap<String, SchemaRef>, insert: &I
 fn check_output_mode(pipeline: &Pipeline, mode: OutputMode) -> Result<()> {
     let Some(aggregate) = &pipeline.aggregate else { return Ok(()) };
     if mode == OutputMode::Append && (pipeline.watermark.is_none() || aggregate.window_key.is_none()) {
-        return Err(invalid("an aggregation without a watermark and a window has no rows that never change again")
-            .with_hint(
-                "use EMIT UPDATES, or give the stream a WATERMARK and group by window_start or window_end",
-            ));
+        return Err(invalid(
+            "an aggregation without a watermark and a window has no rows that never change again",
+        )
+        .with_hint(
+            "use EMIT UPDATES, or give the stream a WATERMARK and group by window_start or window_end",
+        ));
     }
     Ok(())
 }
@@ -150,7 +156,10 @@ fn refuse_expressions(plan: &LogicalPlan) -> Result<()> {
 fn refusal(expr: &Expr) -> Option<String> {
     match expr {
         Expr::ScalarFunction(call) if call.func.signature().volatility == Volatility::Stable => {
-            Some(format!("the function {} is not there yet: its value would be that of the planning", call.func.name()))
+            Some(format!(
+                "the function {} is not there yet: its value would be that of the planning",
+                call.func.name()
+            ))
         }
         Expr::ScalarSubquery(_) | Expr::InSubquery(_) | Expr::Exists(_) | Expr::SetComparison(_) => {
             Some("a query within an expression is not there yet".to_owned())

@@ -54,10 +54,14 @@ impl Script {
     /// `Invalid` with line and column for what is not understood, and for names that are given twice.
     pub fn parse(text: &str) -> Result<Self> {
         if text.len() > SCRIPT_BYTES_MAX {
-            return Err(invalid(format!("the job has {} bytes, at most {SCRIPT_BYTES_MAX} are read", text.len())));
+            return Err(invalid(format!(
+                "the job has {} bytes, at most {SCRIPT_BYTES_MAX} are read",
+                text.len()
+            )));
         }
         let dialect = GenericDialect {};
-        let tokens = Tokenizer::new(&dialect, text).tokenize_with_location().map_err(|error| syntax(error.into()))?;
+        let tokens =
+            Tokenizer::new(&dialect, text).tokenize_with_location().map_err(|error| syntax(error.into()))?;
         let mut script = Self::default();
         let mut settings = Settings::default();
         let is_space = |token: &TokenWithSpan| matches!(token.token, Token::Whitespace(_));
@@ -73,14 +77,20 @@ impl Script {
         Ok(script)
     }
 
-    fn read(&mut self, dialect: &GenericDialect, tokens: Vec<TokenWithSpan>, settings: &mut Settings) -> Result<()> {
+    fn read(
+        &mut self,
+        dialect: &GenericDialect,
+        tokens: Vec<TokenWithSpan>,
+        settings: &mut Settings,
+    ) -> Result<()> {
         let first = tokens.first().cloned().expect("an empty statement is none");
         let is_word = |at: usize, text: &str| is_word(tokens.get(at), text);
         if is_word(0, "INSERT") {
             let insert = Insert::parse(dialect, tokens, settings.clone())?;
             if self.inserts.iter().any(|other| other.sink == insert.sink) {
-                return Err(invalid(format!("two queries write to the sink '{}'", insert.sink))
-                    .with_hint("a query's checkpoint is named after its sink: create a sink for each query"));
+                return Err(invalid(format!("two queries write to the sink '{}'", insert.sink)).with_hint(
+                    "a query's checkpoint is named after its sink: create a sink for each query",
+                ));
             }
             self.inserts.push(insert);
             return Ok(());
@@ -154,12 +164,18 @@ fn stream(parser: &mut Parser<'_>) -> Result<StreamDefinition> {
     let (mut columns, mut watermark) = (Vec::new(), None);
     if parser.consume_token(&Token::LParen) {
         loop {
-            if is_word(Some(&parser.peek_token()), "WATERMARK") && is_word(Some(&parser.peek_nth_token(1)), "FOR") {
+            if is_word(Some(&parser.peek_token()), "WATERMARK")
+                && is_word(Some(&parser.peek_nth_token(1)), "FOR")
+            {
                 refuse_repeat("watermark of stream", &name, watermark.is_some())?;
                 watermark = Some(watermark_definition(parser)?);
             } else {
                 let column = column(parser)?;
-                refuse_repeat("column", &column.name, columns.iter().any(|c: &StreamColumn| c.name == column.name))?;
+                refuse_repeat(
+                    "column",
+                    &column.name,
+                    columns.iter().any(|c: &StreamColumn| c.name == column.name),
+                )?;
                 columns.push(column);
             }
             if !parser.consume_token(&Token::Comma) {
@@ -194,7 +210,9 @@ fn watermark_definition(parser: &mut Parser<'_>) -> Result<WatermarkDefinition> 
     parser.expect_keyword(Keyword::AS).map_err(syntax)?;
     let same = identifier(parser)?;
     if same != column {
-        return Err(invalid(format!("WATERMARK FOR {column} AS {same}: it can only be {column}, or {column} - INTERVAL …")));
+        return Err(invalid(format!(
+            "WATERMARK FOR {column} AS {same}: it can only be {column}, or {column} - INTERVAL …"
+        )));
     }
     let mut delay_ms = 0;
     if parser.consume_token(&Token::Minus) {
@@ -328,7 +346,10 @@ mod tests {
             (with("CREATE TABLE t (a INT)"), "a statement that begins with 'CREATE'"),
             (with("INSERT INTO out SELECT id FROM `in` EMIT COMPLETE"), "EMIT COMPLETE is not there yet"),
             (with("INSERT INTO out SELECT id FROM `in` EMIT SOMETIMES"), "EMIT SOMETIMES is not understood"),
-            (with("INSERT INTO out SELECT 1; INSERT INTO out SELECT 2"), "two queries write to the sink 'out'"),
+            (
+                with("INSERT INTO out SELECT 1; INSERT INTO out SELECT 2"),
+                "two queries write to the sink 'out'",
+            ),
             (with("INSERT INTO out SELECT FROM WHERE"), "cannot read the job"),
             (with("SET a"), "SET a has no value"),
             (with("SET a = 1"), "the setting 'a' is not honoured"),

@@ -30,7 +30,12 @@ impl Default for Settings {
     fn default() -> Self {
         // 1 s is durable often enough on a local disk; 50 ms is between 20 and 100 ms, where people do not see a delay;
         // 100 is Spark's default.
-        Self { trigger: Trigger::RealTime, checkpoint_interval_ms: 1000, tick_ms: 50, retained_checkpoints: 100 }
+        Self {
+            trigger: Trigger::RealTime,
+            checkpoint_interval_ms: 1000,
+            tick_ms: 50,
+            retained_checkpoints: 100,
+        }
     }
 }
 

@@ -176,7 +176,8 @@ impl WindowFunction {
     pub fn starts_us(&self, time_us: i64) -> impl Iterator<Item = i64> {
         let (size, slide, offset) = (self.size_ms * 1000, self.slide_ms * 1000, self.offset_ms * 1000);
         // In 128 bits: the ends of time are valid times, whose windows are cut off there.
-        let last = i128::from(time_us) - (i128::from(time_us) - i128::from(offset)).rem_euclid(i128::from(slide));
+        let last =
+            i128::from(time_us) - (i128::from(time_us) - i128::from(offset)).rem_euclid(i128::from(slide));
         let first_after = i128::from(time_us) - i128::from(size);
         let count = (last - first_after - 1).div_euclid(i128::from(slide)) + 1;
         (0..count).rev().filter_map(move |back| i64::try_from(last - back * i128::from(slide)).ok())

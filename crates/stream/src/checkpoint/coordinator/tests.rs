@@ -37,7 +37,11 @@ fn a_stop_drains_what_is_in_flight_and_takes_a_last_checkpoint() {
     coordinator.handle(Event::Stored(BatchId(0)));
     coordinator.handle(Event::Acknowledged(BatchId(0)));
     assert_eq!(coordinator.handle(Event::Marked(BatchId(0))), [Command::Complete(BatchId(0))]);
-    assert_eq!(coordinator.handle(clock(101)), [Command::Barrier(BatchId(1))], "without waiting for the interval");
+    assert_eq!(
+        coordinator.handle(clock(101)),
+        [Command::Barrier(BatchId(1))],
+        "without waiting for the interval"
+    );
     coordinator.handle(Event::Acknowledged(BatchId(1)));
     assert_eq!(coordinator.handle(Event::Stored(BatchId(1))), [Command::Mark(BatchId(1))]);
     assert_eq!(coordinator.handle(Event::Marked(BatchId(1))), [Command::Complete(BatchId(1)), Command::End]);
@@ -174,10 +178,16 @@ fn no_marker_covers_a_row_that_no_sink_has_under_crashes_and_second_processes() 
             }
             let mut generation = 0;
             for (batch, (position, of)) in &outside.markers {
-                assert!(*of >= generation, "seed {seed}: epoch {batch} is of an older process than the one before");
+                assert!(
+                    *of >= generation,
+                    "seed {seed}: epoch {batch} is of an older process than the one before"
+                );
                 generation = *of;
                 let safe = outside.sink.iter().take_while(|there| **there).count() as u64;
-                assert!(safe >= *position, "seed {seed}: epoch {batch} covers {position} rows, the sink has {safe}");
+                assert!(
+                    safe >= *position,
+                    "seed {seed}: epoch {batch} covers {position} rows, the sink has {safe}"
+                );
             }
         }
     }

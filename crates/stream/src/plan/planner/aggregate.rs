@@ -12,7 +12,9 @@ use crate::plan::{AggregateCall, AggregateFunction, AggregatePlan, WindowKey};
 /// Adds an aggregation to a pipeline.
 pub(super) fn plan(walk: &Walk<'_>, mut built: Built, plan: &Aggregate) -> Result<Built> {
     if built.pipeline.aggregate.is_some() {
-        return Err(invalid("an aggregation of an aggregation is not there yet (DISTINCT within an aggregate is one)"));
+        return Err(invalid(
+            "an aggregation of an aggregation is not there yet (DISTINCT within an aggregate is one)",
+        ));
     }
     let input = plan.input.schema();
     let mut keys = Vec::new();
@@ -66,8 +68,14 @@ fn call(walk: &Walk<'_>, expr: &Expr, plan: &Aggregate) -> Result<AggregateCall>
         }
     };
     let params = &call.params;
-    if params.distinct || params.filter.is_some() || !params.order_by.is_empty() || params.null_treatment.is_some() {
-        return Err(invalid(format!("{name} with DISTINCT, FILTER, ORDER BY or IGNORE NULLS is not there yet")));
+    if params.distinct
+        || params.filter.is_some()
+        || !params.order_by.is_empty()
+        || params.null_treatment.is_some()
+    {
+        return Err(invalid(format!(
+            "{name} with DISTINCT, FILTER, ORDER BY or IGNORE NULLS is not there yet"
+        )));
     }
     let [argument] = params.args.as_slice() else {
         return Err(invalid(format!("{name} takes one argument here")));
@@ -85,7 +93,12 @@ fn call(walk: &Walk<'_>, expr: &Expr, plan: &Aggregate) -> Result<AggregateCall>
     Ok(AggregateCall { function, argument, argument_type, result_type })
 }
 
-fn check_types(function: AggregateFunction, name: &str, argument: &DataType, result: &DataType) -> Result<()> {
+fn check_types(
+    function: AggregateFunction,
+    name: &str,
+    argument: &DataType,
+    result: &DataType,
+) -> Result<()> {
     let is_there = match function {
         AggregateFunction::Count => true,
         AggregateFunction::Sum => matches!(
@@ -93,7 +106,9 @@ fn check_types(function: AggregateFunction, name: &str, argument: &DataType, res
             DataType::Int64 | DataType::UInt64 | DataType::Float64 | DataType::Decimal128(..)
         ),
         AggregateFunction::Avg => *result == DataType::Float64 && *argument == DataType::Float64,
-        AggregateFunction::Min | AggregateFunction::Max => !argument.is_nested() && !matches!(argument, DataType::Null),
+        AggregateFunction::Min | AggregateFunction::Max => {
+            !argument.is_nested() && !matches!(argument, DataType::Null)
+        }
     };
     if is_there { Ok(()) } else { Err(invalid(format!("{name} of {argument} is not there yet"))) }
 }

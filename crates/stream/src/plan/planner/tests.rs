@@ -44,8 +44,12 @@ fn a_windowed_count_is_an_aggregation_that_knows_its_window() {
     let aggregate = query.pipeline.aggregate.as_ref().unwrap();
     let window = aggregate.window_key.unwrap();
     assert_eq!(window, WindowKey { key: 1, to_end_ms: 0 });
-    assert_eq!(aggregate.schema.field(1).data_type(), &DataType::Timestamp(TimeUnit::Microsecond, Some("+00:00".into())));
-    let functions: Vec<_> = aggregate.calls.iter().map(|call| (call.function, call.argument.is_some())).collect();
+    assert_eq!(
+        aggregate.schema.field(1).data_type(),
+        &DataType::Timestamp(TimeUnit::Microsecond, Some("+00:00".into()))
+    );
+    let functions: Vec<_> =
+        aggregate.calls.iter().map(|call| (call.function, call.argument.is_some())).collect();
     assert_eq!(functions, [(AggregateFunction::Count, false), (AggregateFunction::Sum, true)]);
     assert_eq!(query.pipeline.windows.as_ref().unwrap().size_ms, 10_000);
     assert_eq!(query.pipeline.before_watermark.len(), 1);

@@ -72,19 +72,24 @@ impl<'a> Walk<'a> {
             && let Some(watermark) = &definition.watermark
             && watermark.column != windows.time_column
         {
-            let text = format!("windows of '{}', while the watermark is for '{}'", windows.time_column, watermark.column);
+            let text = format!(
+                "windows of '{}', while the watermark is for '{}'",
+                windows.time_column, watermark.column
+            );
             return Err(invalid(text));
         }
         let stream_schema = &self.schemas[stream];
         let columns = stream_schema.fields().len() + if windows.is_some() { WINDOW_COLUMNS.len() } else { 0 };
         let indices = scan.projection.clone().unwrap_or_else(|| (0..columns).collect());
         let place = |wanted: usize| indices.iter().position(|index| *index == wanted);
-        let window_columns = if windows.is_some() { [columns - 2, columns - 1].map(place) } else { [None, None] };
+        let window_columns =
+            if windows.is_some() { [columns - 2, columns - 1].map(place) } else { [None, None] };
         if let Some(windows) = windows {
             check_time(windows, stream, stream_schema)?;
         }
         let schema: SchemaRef = Arc::new(scan.projected_schema.as_arrow().clone());
-        let column = |(at, index): (usize, &usize)| Arc::new(Column::new(schema.field(at).name(), *index)) as _;
+        let column =
+            |(at, index): (usize, &usize)| Arc::new(Column::new(schema.field(at).name(), *index)) as _;
         let expressions = indices.iter().enumerate().map(column).collect();
         let pipeline = Pipeline {
             before_watermark: Vec::new(),
@@ -128,7 +133,8 @@ impl<'a> Walk<'a> {
             expression.downcast_ref::<Column>().map(Column::index)
         };
         let place = |column: Option<usize>| {
-            column.and_then(|column| expressions.iter().position(|expression| from(expression) == Some(column)))
+            column
+                .and_then(|column| expressions.iter().position(|expression| from(expression) == Some(column)))
         };
         built.window_columns = built.window_columns.map(place);
         let schema = Arc::new(projection.schema.as_arrow().clone());
@@ -148,7 +154,8 @@ impl Built {
 fn check_time(windows: &WindowFunction, stream: &str, schema: &Schema) -> Result<()> {
     use arrow::datatypes::{DataType, TimeUnit};
     let column = &windows.time_column;
-    let wrong = |text: &str| Err(invalid(format!("windows of stream '{stream}': DESCRIPTOR({column}) {text}")));
+    let wrong =
+        |text: &str| Err(invalid(format!("windows of stream '{stream}': DESCRIPTOR({column}) {text}")));
     match schema.field_with_name(column).map(arrow::datatypes::Field::data_type) {
         Ok(DataType::Timestamp(TimeUnit::Microsecond, _)) => Ok(()),
         Ok(_) => wrong("is no TIMESTAMP"),
@@ -175,7 +182,9 @@ fn refused(plan: &LogicalPlan) -> crate::error::Error {
         LogicalPlan::Join(_) => "a join is not there yet",
         LogicalPlan::Union(_) => "UNION is not there yet",
         LogicalPlan::Distinct(_) => "DISTINCT is not there yet",
-        LogicalPlan::EmptyRelation(_) | LogicalPlan::Values(_) => "no row of a stream comes out of this query",
+        LogicalPlan::EmptyRelation(_) | LogicalPlan::Values(_) => {
+            "no row of a stream comes out of this query"
+        }
         LogicalPlan::Window(_) => "functions OVER a window of rows are not there yet",
         LogicalPlan::Unnest(_) => "UNNEST is not there yet",
         other => return invalid(format!("streams cannot run this step of the query: {}", other.display())),
