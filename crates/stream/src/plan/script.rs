@@ -350,7 +350,7 @@ mod tests {
                 with("INSERT INTO out SELECT 1; INSERT INTO out SELECT 2"),
                 "two queries write to the sink 'out'",
             ),
-            (with("INSERT INTO out SELECT FROM WHERE"), "cannot read the job"),
+            (with("INSERT INTO out SELECT (id FROM `in`"), "cannot read the job"),
             (with("SET a"), "SET a has no value"),
             (with("SET a = 1"), "the setting 'a' is not honoured"),
             (format!("{STREAM} {STREAM}"), "the stream 'in' is given twice"),

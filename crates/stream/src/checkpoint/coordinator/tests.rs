@@ -191,5 +191,5 @@ fn no_marker_covers_a_row_that_no_sink_has_under_crashes_and_second_processes() 
             }
         }
     }
-    assert!(crashes > 5_000 && yields > 1_000 && completed > 5_000, "{crashes} {yields} {completed}");
+    assert!(crashes > 5_000 && yields > 1_000 && completed > 1_500, "{crashes} {yields} {completed}");
 }

@@ -11,7 +11,7 @@ const VERSION: u32 = 1;
 /// Most bytes of the line before the content.
 const HEAD_BYTES_MAX: usize = 100;
 /// Most bytes of a manifest: thousands of partitions and files fit.
-pub const MANIFEST_BYTES_MAX: usize = 64 << 20;
+const MANIFEST_BYTES_MAX: usize = 64 << 20;
 
 /// A checkpoint: all that a query needs to go on from it.
 ///
@@ -112,6 +112,9 @@ impl Manifest {
     /// # Errors
     /// Why it is none.
     pub fn decode(bytes: &[u8]) -> Result<Self, ManifestError> {
+        if bytes.len() > MANIFEST_BYTES_MAX {
+            return Err(ManifestError::Damaged);
+        }
         let head = &bytes[..bytes.len().min(HEAD_BYTES_MAX)];
         let Some(end) = head.iter().position(|byte| *byte == b'\n') else {
             let is_begin = head.len() < HEAD_BYTES_MAX;

@@ -19,6 +19,8 @@ const POLL_RECORDS_MAX: usize = 8192;
 const POLL_BYTES_MAX: usize = 4 << 20;
 /// How long a broker may take to answer a question about its topics.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
+/// How long to wait before a question that found no leader is asked again.
+const ASK_AGAIN: Duration = Duration::from_millis(50);
 /// How often new partitions are looked for.
 const LOOK_FOR_PARTITIONS_EVERY: Duration = Duration::from_secs(30);
 /// How long such a look may keep rows waiting.
@@ -303,12 +305,19 @@ fn partitions(
     Ok(there)
 }
 
-/// The first offset of a partition, and the one after its last record.
+/// The first offset of a partition, and the one after its last record. A partition whose leader is being found is waited for.
 fn bounds(consumer: &BaseConsumer, place: &TopicPartition) -> Result<(i64, i64)> {
-    let answer = consumer.fetch_watermarks(&place.topic, place.partition, ANSWER_MAX);
-    answer.map_err(|error| {
-        failed(&format!("cannot ask for the offsets of {}-{}", place.topic, place.partition), error)
-    })
+    let deadline = Instant::now() + ANSWER_MAX;
+    loop {
+        match consumer.fetch_watermarks(&place.topic, place.partition, ANSWER_MAX) {
+            Ok(bounds) => return Ok(bounds),
+            Err(error) if passes(&error) && Instant::now() < deadline => std::thread::sleep(ASK_AGAIN),
+            Err(error) => {
+                let text = format!("cannot ask for the offsets of {}-{}", place.topic, place.partition);
+                return Err(failed(&text, error));
+            }
+        }
+    }
 }
 
 fn lost(text: String) -> Error {

@@ -42,8 +42,8 @@ fn each_row_is_in_one_epoch_and_a_restart_goes_on_where_the_last_ended() {
     let (handle, told) = running(place.path());
     let mut epochs: Vec<Progress> = (0..3).map(|_| told.recv_timeout(PATIENCE).unwrap()).collect();
     handle.stop();
-    epochs.extend(told);
     handle.wait().unwrap();
+    epochs.extend(told.try_iter());
     let last = next(epochs.last().unwrap());
     let (handle, told) = running(place.path());
     epochs.push(told.recv_timeout(PATIENCE).unwrap());
