@@ -48,8 +48,8 @@ lint:
 clean:
 	$(CARGO) clean
 
-# The C compiler builds the allocator, the compression codecs and the client of Kafka, which needs OpenSSL; Debian's packages are installed if they are missing and
-# this is root, and named if it is not.
+# The C compiler builds the allocator, the compression codecs and the client of Kafka, which needs OpenSSL; Debian's packages are
+# installed if they are missing and this is root, and named if it is not.
 .PHONY: .prerequisites
 .prerequisites:
 	@command -v $(CARGO) >/dev/null || { echo 'error: cargo is not installed'; \

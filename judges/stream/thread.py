@@ -42,16 +42,16 @@ INSERT INTO large SELECT id, `userName` AS `user`, amount * 2 AS doubled FROM or
 class Query:
     """A process of `yeoul stream run`."""
 
-    def __init__(self, folder, text, name="q"):
-        self.folder, self.name = folder, name
+    def __init__(self, folder, text, name="q", checkpoint="checkpoint"):
+        self.folder, self.name, self.checkpoint = folder, name, checkpoint
         (folder / f"{name}.sql").write_text(text)
         self.lives = 0
         self.start()
 
-    def start(self, checkpoint="checkpoint"):
+    def start(self):
         self.lives += 1
         self.log = self.folder / f"{self.name}-{self.lives}.log"
-        line = [harness.binary(), "stream", "run", self.folder / f"{self.name}.sql", "--checkpoint", self.folder / checkpoint]
+        line = [harness.binary(), "stream", "run", self.folder / f"{self.name}.sql", "--checkpoint", self.folder / self.checkpoint]
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(line, stdout=log, stderr=log)
 
@@ -237,14 +237,13 @@ def malformed(clients, folder):
     assert sorted(m.value() or b"" for m in dead) == sorted([*bad, b""]), [m.value() for m in dead]
     headers = [dict(m.headers()) for m in dead]
     assert all(h["yeoul.topic"] == b"orders4" and h["yeoul.reason"] and h["yeoul.offset"] for h in headers), headers
-    clients.producer(compression_type="zstd").produce("orders5", json.dumps(order(1)))
     zstd = clients.producer(compression_type="zstd")
     zstd.produce("orders5", json.dumps(order(1)) + " " * 10000)
     zstd.flush()
-    query = Query(folder, job(clients.broker, "orders5", "large5"), "zstd")
+    query = Query(folder, job(clients.broker, "orders5", "large5"), "zstd", "zstd")
     code, said = query.ended()
     assert code != 0 and "cannot read from Kafka" in said, said[-2000:]
-    query = Query(folder, job(clients.broker, "missing", "large5"), "missing")
+    query = Query(folder, job(clients.broker, "missing", "large5"), "missing", "missing")
     code, said = query.ended()
     assert code == 1 and "there is no topic 'missing' in Kafka" in said, said[-2000:]
     print("malformed records end the query or go to the dead-letter topic; a missing topic and zstd are refused by name")

@@ -15,6 +15,9 @@
 //! With the feature `shuffle`:
 //! - [`shuffle`]: a worker against plain copies (`yeoul bench shuffle`), and a demo act with a worker that dies
 //!
+//! With the feature `stream`:
+//! - [`stream`]: latency from Kafka to Kafka against a bare loop (`yeoul bench stream`)
+//!
 //! With the feature `codec`:
 //! - [`codec`]: erasure codes against ISA-L and the memory (`yeoul bench codec`)
 
@@ -35,6 +38,8 @@ pub mod generate;
 mod report;
 #[cfg(feature = "shuffle")]
 pub mod shuffle;
+#[cfg(feature = "stream")]
+pub mod stream;
 #[cfg(feature = "sql")]
 pub mod tpc;
 

@@ -1,7 +1,7 @@
 //! The binary: one module for each verb, wiring only, and the demo.
 
 mod allocator;
-#[cfg(any(feature = "shuffle", feature = "sql"))]
+#[cfg(any(feature = "shuffle", feature = "sql", feature = "stream"))]
 mod bench;
 #[cfg(any(feature = "dfs", feature = "shuffle"))]
 mod daemon;
@@ -57,7 +57,7 @@ enum Verb {
     Dfs(dfs::DfsArgs),
     #[cfg(feature = "sql")]
     Generate(yeoul_bench::generate::GenerateArgs),
-    #[cfg(any(feature = "shuffle", feature = "sql"))]
+    #[cfg(any(feature = "shuffle", feature = "sql", feature = "stream"))]
     Bench(bench::BenchArgs),
     #[cfg(feature = "sql")]
     /// Run queries for `yeoul bench`, which talks to it over stdin and stdout
@@ -85,7 +85,7 @@ fn main() -> ExitCode {
         }
         #[cfg(feature = "sql")]
         Verb::Generate(args) => bench::generate(args),
-        #[cfg(any(feature = "shuffle", feature = "sql"))]
+        #[cfg(any(feature = "shuffle", feature = "sql", feature = "stream"))]
         Verb::Bench(args) => bench::run(args),
         #[cfg(feature = "sql")]
         Verb::BenchContestant => bench::contestant(),

@@ -106,7 +106,7 @@ const DEPENDENCIES: [(&str, &[&str]); 12] = [
     ("shuffle", &["base", "disk", "journal", "net", "settings", "simulation"]),
     ("sql", &["base", "disk"]),
     ("stream", &["base", "disk"]),
-    ("bench", &["base", "disk", "erasure", "shuffle", "sql"]),
+    ("bench", &["base", "disk", "erasure", "shuffle", "sql", "stream"]),
 ];
 
 /// Names that say nothing about what is inside.

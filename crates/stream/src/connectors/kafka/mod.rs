@@ -3,10 +3,12 @@
 //! - [`KafkaSourceOptions`], [`KafkaSinkOptions`]: options, checked
 //! - [`KafkaOffsets`]: offsets as Spark writes them
 //! - [`KafkaSource`], [`KafkaSink`], [`DeadLetters`]: records in and out
+//! - [`measure`]: what latency is measured with
 
 mod client;
 mod columns;
 mod dead_letters;
+pub mod measure;
 mod offsets;
 mod options;
 mod producer;
