@@ -50,7 +50,7 @@ pub fn run(plan: &Plan, checkpoint: &Path, mut say: impl FnMut(&Finding)) -> Res
         let ours = measure(plan, *rate, (&from, &to), |is_stopped| {
             query(&plan.servers, &from, &to, &folder, is_stopped)
         })?;
-        let bar = Bar::P99AtMost(P99_RATIO_MAX * quantile(&peers, 0.99));
+        let bar = Bar::P99AtMost((P99_RATIO_MAX * quantile(&peers, 0.99) * 1000.0).round() / 1000.0);
         let [mine, its] =
             [&ours, &peers].map(|ages| format!("{:.1}/{:.1}", quantile(ages, 0.5), quantile(ages, 0.99)));
         let name = format!("{rate} records/s, p50/p99: {mine} ms, the loop {its} ms").into();

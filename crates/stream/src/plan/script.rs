@@ -355,7 +355,7 @@ mod tests {
             (with("SET a = 1"), "the setting 'a' is not honoured"),
             (format!("{STREAM} {STREAM}"), "the stream 'in' is given twice"),
             ("CREATE STREAM s (a INT, a INT) WITH ('x' = 'y')".into(), "the column 'a' is given twice"),
-            ("CREATE STREAM s (a MAP<INT, INT>) WITH ('x' = 'y')".into(), "no columns of type"),
+            ("CREATE STREAM s (a INTERVAL) WITH ('x' = 'y')".into(), "no columns of type"),
             ("CREATE STREAM s (a INT) WITH ('x' = 'y', 'X' = 'z')".into(), "the option 'X' is given twice"),
             ("CREATE STREAM s (a INT) WITH ('x' = 'y') garbage".into(), "Expected: the end of the statement"),
             ("CREATE STREAM s (a INT, WATERMARK FOR a AS b) WITH ('x' = 'y')".into(), "it can only be a"),

@@ -95,6 +95,7 @@ pub fn bare_loop(servers: &str, from: &str, to: &str, is_stopped: &AtomicBool) -
     let consumer = consumer(servers, from)?;
     let producer: BaseProducer = config(servers)
         .set("linger.ms", "1")
+        .set("sticky.partitioning.linger.ms", "1")
         .set("max.in.flight.requests.per.connection", "1")
         .set("enable.idempotence", "true")
         .create()
@@ -103,7 +104,8 @@ pub fn bare_loop(servers: &str, from: &str, to: &str, is_stopped: &AtomicBool) -
         if let Some(message) = consumer.poll(WAIT) {
             let message = message.map_err(|error| failed("the bare loop cannot read", error))?;
             let value = message.payload().unwrap_or_default();
-            let record = BaseRecord::to(to).key(message.key().unwrap_or_default()).payload(value);
+            // Without a key, as the query's rows are: both spread records alike.
+            let record: BaseRecord<'_, (), [u8]> = BaseRecord::to(to).payload(value);
             producer.send(record).map_err(|(error, _)| failed("the bare loop cannot send", error))?;
         }
         producer.poll(Duration::ZERO);
