@@ -220,6 +220,13 @@ mod tests {
     }
 
     #[test]
+    fn two_objects_in_one_record_do_not_make_up_for_none_in_another() {
+        let values: [Option<&[u8]>; 2] = [Some(b"{\"id\":3}{\"id\":4}"), Some(b" ")];
+        let decoded = decoder().decode(raw(&values)).unwrap();
+        assert_eq!((decoded.rows.num_rows(), decoded.malformed.len()), (0, 2), "{:?}", decoded.malformed);
+    }
+
+    #[test]
     fn columns_that_the_connector_does_not_have_are_refused() {
         let columns =
             [column("a", DataType::Int64, true, Some("offst")), column("b", DataType::Int64, true, None)];
