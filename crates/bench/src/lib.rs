@@ -18,6 +18,9 @@
 //! With the feature `dfs`:
 //! - [`dfs`]: a demo act with DataNodes that die
 //!
+//! With the feature `stream`:
+//! - [`stream`]: latency from Kafka to Kafka against a bare loop (`yeoul bench stream`)
+//!
 //! With the feature `codec`:
 //! - [`codec`]: erasure codes against ISA-L and the memory (`yeoul bench codec`)
 
@@ -40,6 +43,8 @@ pub mod generate;
 mod report;
 #[cfg(feature = "shuffle")]
 pub mod shuffle;
+#[cfg(feature = "stream")]
+pub mod stream;
 #[cfg(feature = "sql")]
 pub mod tpc;
 
