@@ -66,7 +66,7 @@ def killed_readers(findings: Findings, folder: pathlib.Path, runs: int, length: 
     kind = policy or "three copies"
     settings = {"dfs.blocksize": 8 * MIB, "dfs.client.socket-timeout": 5000}
     for run in range(runs):
-        place = folder / f"readers-{kind}-{killed}-{run}"
+        place = folder / f"readers-{kind.replace(' ', '-')}-{killed}-{run}"
         place.mkdir()
         with Servers(place, datanodes) as servers, Shell(servers.address, settings=settings) as shell:
             if policy:
