@@ -193,7 +193,7 @@ mod tests {
         let post = state.physical_optimizers().iter().find(|rule| rule.name() == "FilterPushdown(Post)");
         assert!(format!("{post:?}").contains("MinMaxFilters"), "{post:?}");
         let apart = state.physical_optimizers().iter();
-        assert_eq!(apart.filter(|rule| format!("{rule:?}").starts_with("PartsApart")).count(), 6);
+        assert_eq!(apart.filter(|rule| format!("{rule:?}").starts_with("PartsApart")).count(), 7);
 
         let analyzing: Vec<&str> = state.analyzer().rules.iter().map(|rule| rule.name()).collect();
         let own = &analyzing[analyzing.len() - 6..];
