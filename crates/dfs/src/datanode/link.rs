@@ -158,8 +158,12 @@ impl Link {
     async fn beat(&self, client: &mut Client, reported: &mut Instant) -> Result<bool> {
         let store = &self.transfers.store;
         let transfers = u32::try_from(self.transfers.open()).unwrap_or(u32::MAX);
-        let request =
-            HeartbeatRequest { uuid: store.datanode.clone(), storages: store.storages(), transfers };
+        let request = HeartbeatRequest {
+            uuid: store.datanode.clone(),
+            storages: store.storages(),
+            transfers,
+            repairs: Vec::new(),
+        };
         let response: HeartbeatResponse = client.call("heartbeat", &request).await.map_err(failed)?;
         if response.must_register {
             return Ok(false);
@@ -190,7 +194,7 @@ impl Link {
             let deleted = orders.iter().filter_map(|order| {
                 let (volume, replica) = store.delete(BlockId(order.id), GenerationStamp(order.stamp))?;
                 let storage = store.storage(volume).to_owned();
-                Some(Notice { storage, replica: Some(replica), is_deleted: true })
+                Some(Notice { storage, replica: Some(replica), is_deleted: true, is_corrupt: false })
             });
             deleted.collect()
         });

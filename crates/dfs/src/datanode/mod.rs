@@ -11,6 +11,7 @@ mod link;
 mod notices;
 mod options;
 mod packets;
+mod pages;
 mod receiver;
 pub mod replicas;
 mod responder;

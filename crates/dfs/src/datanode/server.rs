@@ -13,9 +13,11 @@ use super::Options;
 use super::ipc::IpcService;
 use super::link::{Link, Own};
 use super::notices::Notices;
+use super::pages::DatanodePages;
 use super::store::Store;
 use super::transfer::{TransferPort, Transfers};
 use crate::error::{Error, Kind, Result};
+use crate::http;
 use crate::rpc::{RpcServer, process_user};
 
 /// Connections beside those that have a transfer.
@@ -29,6 +31,7 @@ pub struct Server;
 pub struct Handle {
     transfers: Serving,
     ipc: Serving,
+    http: Option<Serving>,
     _tasks: Supervisor,
 }
 
@@ -57,11 +60,15 @@ impl Server {
         let notices: Vec<Arc<Notices>> = options.namenodes.iter().map(|_| Arc::default()).collect();
         let transfers = Arc::new(Transfers::new(Arc::clone(&store), notices.clone(), options.transfers_max));
         let (term, mut tasks) = (Arc::new(AtomicU64::new(0)), Supervisor::new("DataNode"));
-        for (namenode, notices) in options.namenodes.into_iter().zip(notices) {
+        for (namenode, notices) in options.namenodes.iter().cloned().zip(notices) {
             let (own, transfers, term) = (own.clone(), Arc::clone(&transfers), Arc::clone(&term));
             let (heartbeat, report) = (options.heartbeat, options.report);
             tasks.keep("link", Link { namenode, own, transfers, notices, term, heartbeat, report }.run());
         }
+        let address = format!("{}:{}", own.host, data.port());
+        let pages = DatanodePages::new(Arc::clone(&transfers), address);
+        let bind = options.http_host.clone().unwrap_or_else(|| bind.to_string());
+        let http = http::serve(&bind, options.http_port, pages).await?;
         let gate = Gate::new(options.transfers_max + IDLE_CONNECTIONS_MAX);
         let transfers = serve_connections(data, gate, Arc::new(TransferPort(transfers)));
         let calls = Arc::new(RpcServer::new(Arc::new(IpcService(store))));
@@ -72,7 +79,7 @@ impl Server {
             transfers.address(),
             ipc.address()
         );
-        Ok(Handle { transfers, ipc, _tasks: tasks })
+        Ok(Handle { transfers, ipc, http, _tasks: tasks })
     }
 }
 
@@ -80,6 +87,11 @@ impl Handle {
     /// The address for blocks.
     pub fn address(&self) -> SocketAddr {
         self.transfers.address()
+    }
+
+    /// The address for pages, if they are served.
+    pub fn http_address(&self) -> Option<SocketAddr> {
+        self.http.as_ref().map(Serving::address)
     }
 
     /// Closes all connections.

@@ -47,7 +47,12 @@ impl Transfers {
 
     /// Tells the NameNodes of a replica, and waits until they know.
     pub fn tell(&self, storage: &str, replica: Replica) {
-        let notice = Notice { storage: storage.to_owned(), replica: Some(replica), is_deleted: false };
+        let notice = Notice {
+            storage: storage.to_owned(),
+            replica: Some(replica),
+            is_deleted: false,
+            is_corrupt: false,
+        };
         let told: Vec<_> = self.notices.iter().map(|notices| notices.add(notice.clone())).collect();
         for told in told {
             told.wait();
@@ -57,7 +62,7 @@ impl Transfers {
     /// Tells the NameNodes of a replica whose writer is gone.
     pub fn tell_abandoned(&self, replica: NewReplica<'_>) {
         if let Some((storage, replica)) = replica.abandoned() {
-            let notice = Notice { storage, replica: Some(replica), is_deleted: false };
+            let notice = Notice { storage, replica: Some(replica), is_deleted: false, is_corrupt: false };
             for notices in &self.notices {
                 notices.add(notice.clone());
             }

@@ -1,5 +1,7 @@
 //! Goal: each call has the effect and the answer that HDFS's has. Method: calls go into a state as bytes, as from the wire.
 
+mod striped;
+
 use bytes::Bytes;
 use prost::Message;
 
@@ -124,7 +126,8 @@ impl Fixture {
 
     fn notice(&mut self, number: usize, block: &ExtendedBlock, length: u64, is_deleted: bool) {
         let replica = replica(block, length, ReplicaState::Finalized);
-        let notice = Notice { storage: format!("DS-{number}"), replica: Some(replica), is_deleted };
+        let notice =
+            Notice { storage: format!("DS-{number}"), replica: Some(replica), is_deleted, is_corrupt: false };
         let request = NoticeRequest { uuid: format!("dn-{number}"), notices: vec![notice] };
         let _: Answer = self.cluster("notice", &request).unwrap();
     }
@@ -184,6 +187,10 @@ impl Fixture {
             .unwrap()
             .locations
             .unwrap()
+    }
+
+    fn tick(&mut self) {
+        self.state.tick(self.now.steady_ms, &mut self.random);
     }
 
     fn sync_all(&mut self) {
@@ -531,7 +538,7 @@ fn a_silent_node_is_named_to_nobody_until_it_is_heard_of_again() {
     assert_eq!(count(&mut fixture), 1);
     let file = fixture.create("/g");
     assert_eq!(numbers(&fixture.add_block("/g", file, None)), [1]);
-    fixture.state.tick(fixture.now.steady_ms);
+    fixture.tick();
     assert!(fixture.heartbeat(0).must_report, "what it was to delete has been forgotten");
     assert_eq!(count(&mut fixture), 2);
 }
@@ -698,6 +705,9 @@ fn renames_and_deletions_go_as_in_hdfs() {
     let _: calls::Empty = fixture.call("rename2", &rename("/a/g", "/c/f", true)).unwrap();
 
     assert_eq!(fixture.refused("delete", &delete("/c", false)).0, Exception::PathIsNotEmptyDirectory);
+    assert_eq!(fixture.refused("delete", &delete("/", false)).0, Exception::PathIsNotEmptyDirectory);
+    let answer: BoolResponse = fixture.call("delete", &delete("/", true)).unwrap();
+    assert!(!answer.result, "the root stays");
     let mut gone = |path: &str, recursive| {
         fixture.call::<_, BoolResponse>("delete", &delete(path, recursive)).unwrap().result
     };
