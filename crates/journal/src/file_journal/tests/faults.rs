@@ -388,3 +388,14 @@ fn a_record_that_is_too_long_is_refused_before_anything_is_written() {
     let mut journal = FileJournal::open(options(dir.path()), |_: Long| ()).unwrap();
     drop(journal.append(&[Long], Promise::Written));
 }
+
+#[tokio::test]
+async fn a_writer_that_panics_ends_the_journal_though_nobody_waits() {
+    let dir = tempfile::tempdir().unwrap();
+    let (journal, _) = open(dir.path());
+    // Not the number of the next record.
+    journal.queue.push(Order::Gap { first: 7, records: 1 });
+    let ended = tokio::time::timeout(PATIENT, journal.ended()).await.expect("it is told");
+    assert!(ended.to_string().ends_with("the thread that writes has panicked"), "{ended}");
+    assert_eq!(journal.fault().as_deref(), Some("the thread that writes has panicked"));
+}
