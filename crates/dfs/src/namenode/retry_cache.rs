@@ -1,8 +1,7 @@
 //! The answers of calls that are carried out at most once, for clients that ask again.
 
-use std::collections::HashMap;
-
 use bytes::Bytes;
+use imbl::OrdMap;
 
 use crate::ids::CallerId;
 
@@ -15,10 +14,10 @@ const GENERATION_ENTRIES_MAX: usize = 500_000;
 ///
 /// There are two generations, and each [`KEPT_MS`] the older one is dropped: an answer is kept for at least that long, and at
 /// most for twice as long. No entry has a time of its own, so a clock that jumps changes nothing.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct RetryCache {
-    young: HashMap<CallerId, Bytes>,
-    old: HashMap<CallerId, Bytes>,
+    young: OrdMap<CallerId, Bytes>,
+    old: OrdMap<CallerId, Bytes>,
     turned_ms: u64,
 }
 

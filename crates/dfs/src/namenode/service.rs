@@ -56,12 +56,12 @@ impl Service {
         }
         // All records so far are in the image, and the journal has them.
         let (_, kept) = decisions.keep();
-        let image: Vec<Record> = decisions.state.image().collect();
+        let image = decisions.state.image();
         let snapshot = decisions.journal.begin_snapshot();
         drop((decisions, kept));
-        info!(entries = image.len(), "writing an image");
+        info!(inodes = image.inodes(), "writing an image");
         tokio::task::spawn_blocking(move || {
-            must_not_panic("NameNode", "image", || snapshot.write(image.into_iter()));
+            must_not_panic("NameNode", "image", || snapshot.write(image.records()));
         });
     }
 

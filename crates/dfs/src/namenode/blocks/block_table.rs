@@ -1,4 +1,7 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+
+use imbl::OrdMap;
 
 use super::{Block, Fit, Replica};
 use crate::ids::{BlockId, BlockIndex, DatanodeHandle, GenerationStamp, StorageHandle};
@@ -8,7 +11,7 @@ use crate::ids::{BlockId, BlockIndex, DatanodeHandle, GenerationStamp, StorageHa
 /// It counts the committed blocks that can be read, so that safe mode knows when enough have been reported.
 #[derive(Debug)]
 pub struct BlockTable {
-    blocks: HashMap<BlockId, Block>,
+    blocks: OrdMap<BlockId, Arc<Block>>,
     by_storage: HashMap<StorageHandle, BTreeSet<BlockId>>,
     /// What changed and has not been looked at since.
     changed: VecDeque<BlockId>,
@@ -33,7 +36,7 @@ pub enum Reported {
 impl Default for BlockTable {
     fn default() -> Self {
         Self {
-            blocks: HashMap::new(),
+            blocks: OrdMap::new(),
             by_storage: HashMap::new(),
             changed: VecDeque::new(),
             committed: 0,
@@ -75,7 +78,7 @@ impl BlockTable {
 
     /// A block by its number.
     pub fn get(&self, id: BlockId) -> Option<&Block> {
-        self.blocks.get(&id)
+        self.blocks.get(&id).map(|block| &**block)
     }
 
     /// A block that is known to be there.
@@ -88,7 +91,12 @@ impl BlockTable {
 
     /// All blocks.
     pub fn iter(&self) -> impl Iterator<Item = &Block> {
-        self.blocks.values()
+        self.blocks.values().map(|block| &**block)
+    }
+
+    /// The blocks as they are now, whatever happens to them later: it shares those that do not change.
+    pub fn frozen(&self) -> OrdMap<BlockId, Arc<Block>> {
+        self.blocks.clone()
     }
 
     /// Adds a block without replicas.
@@ -107,7 +115,7 @@ impl BlockTable {
         }
         self.last_stamp = self.last_stamp.max(block.stamp);
         self.stored += u64::from(is_stored(&block));
-        let before = self.blocks.insert(id, block);
+        let before = self.blocks.insert(id, Arc::new(block));
         assert!(before.is_none(), "{id} is made once");
         self.committed += u64::from(is_committed);
         self.mark_changed(id);
@@ -117,7 +125,7 @@ impl BlockTable {
     ///
     /// # Panics
     /// If it is not there.
-    pub fn remove(&mut self, id: BlockId) -> Block {
+    pub fn remove(&mut self, id: BlockId) -> Arc<Block> {
         let block = self.blocks.remove(&id).expect("files name only blocks that there are");
         self.committed -= u64::from(block.is_committed);
         self.stored -= u64::from(is_stored(&block));
@@ -236,7 +244,7 @@ impl BlockTable {
         match self.blocks.get_mut(&id) {
             Some(block) if block.is_changed => {}
             Some(block) => {
-                block.is_changed = true;
+                Arc::make_mut(block).is_changed = true;
                 self.changed.push_back(id);
             }
             None => self.changed.push_back(id),
@@ -253,7 +261,7 @@ impl BlockTable {
     pub fn take_changed(&mut self) -> Option<BlockId> {
         let id = self.changed.pop_front()?;
         if let Some(block) = self.blocks.get_mut(&id) {
-            block.is_changed = false;
+            Arc::make_mut(block).is_changed = false;
         }
         Some(id)
     }
@@ -274,7 +282,7 @@ impl BlockTable {
 
     /// Changes a block and keeps the counts right.
     fn change(&mut self, id: BlockId, change: impl FnOnce(&mut Block)) {
-        let block = self.blocks.get_mut(&id).expect("files name only blocks that there are");
+        let block = Arc::make_mut(self.blocks.get_mut(&id).expect("files name only blocks that there are"));
         let before = (block.is_committed, is_stored(block));
         change(block);
         let after = (block.is_committed, is_stored(block));

@@ -10,7 +10,7 @@ use super::mending::{geometry, unit};
 use super::nodes::{Message, Node};
 use crate::ids::{BlockId, CallerId};
 use crate::namenode::namespace::User;
-use crate::namenode::state::State;
+use crate::namenode::state::{Image, State};
 use crate::namenode::{Context, Now, Rules};
 use crate::wire::Refusal;
 use crate::wire::exception::Exception;
@@ -113,7 +113,8 @@ pub struct World {
     pub(super) random: fastrand::Rng,
     now: Now,
     state: State,
-    image: Vec<Record>,
+    /// Turned into records after a crash only, when the state has long gone on.
+    image: Option<Image>,
     /// Records after the image, synced or not.
     journal: Vec<Record>,
     /// How many of them are on disk.
@@ -157,7 +158,7 @@ impl World {
             now,
             journal: state.take_records(),
             state,
-            image: Vec::new(),
+            image: None,
             synced: 0,
             before_journal: 0,
             nodes,
@@ -423,7 +424,7 @@ impl World {
     /// An image takes the place of the journal, as it is when all is synced.
     fn take_image(&mut self) {
         self.sync(usize::MAX);
-        self.image = self.state.image().collect();
+        self.image = Some(self.state.image());
         self.before_journal += self.journal.len() as u64;
         self.journal.clear();
         self.synced = 0;
@@ -438,8 +439,9 @@ impl World {
         self.journal.truncate(kept);
         self.answers.clear();
         let mut state = State::new(rules());
-        for record in self.image.iter().chain(&self.journal) {
-            state.apply(record);
+        let image = self.image.iter().flat_map(Image::records);
+        for record in image.chain(self.journal.iter().cloned()) {
+            state.apply(&record);
         }
         self.before_journal = state.sequence() - self.journal.len() as u64;
         self.synced = self.journal.len();

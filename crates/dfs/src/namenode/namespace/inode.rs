@@ -1,12 +1,13 @@
-use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use imbl::OrdMap;
 
 use super::{Counts, Mode, OwnerId};
 use crate::ids::{BlockId, InodeId};
 use crate::policy::PolicyId;
 
 /// A directory or a file.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Inode {
     /// Its number, never used again.
     pub id: InodeId,
@@ -35,7 +36,7 @@ pub struct Inode {
 }
 
 /// What kind of inode it is.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Content {
     /// It has children.
     Directory(Directory),
@@ -44,16 +45,16 @@ pub enum Content {
 }
 
 /// The children of a directory.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Directory {
     /// By their names, in the order of their bytes.
-    pub children: BTreeMap<Arc<[u8]>, InodeId>,
+    pub children: OrdMap<Arc<[u8]>, InodeId>,
     /// What is below it.
     pub counts: Counts,
 }
 
 /// A file.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct File {
     /// Its blocks, replaced as a whole when they change their form.
     pub layout: Layout,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 pub struct OwnerId(u32);
 
 /// The names of users and groups, each kept once.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Owners {
     names: Vec<Arc<str>>,
     ids: HashMap<Arc<str>, OwnerId>,

@@ -1,5 +1,6 @@
-use std::collections::HashMap;
 use std::sync::Arc;
+
+use imbl::OrdMap;
 
 use super::{Access, Content, Counts, Directory, Inode, Mode, OwnerId, Owners, Path, User};
 use crate::ids::InodeId;
@@ -7,10 +8,10 @@ use crate::policy::{Policy, PolicyId};
 use crate::wire::Refusal;
 use crate::wire::exception::Exception;
 
-/// The tree of directories and files.
-#[derive(Debug)]
+/// The tree of directories and files. A copy costs nothing and shares what neither of the two changes.
+#[derive(Clone, Debug)]
 pub struct Tree {
-    inodes: HashMap<InodeId, Inode>,
+    inodes: OrdMap<InodeId, Arc<Inode>>,
     /// The names of users and groups.
     pub owners: Owners,
     next: InodeId,
@@ -80,7 +81,7 @@ impl Tree {
             flags: 0,
             content: Content::Directory(Directory::default()),
         };
-        Self { inodes: HashMap::from([(root.id, root)]), owners, next: InodeId(InodeId::ROOT.0 + 1) }
+        Self { inodes: OrdMap::unit(root.id, Arc::new(root)), owners, next: InodeId(InodeId::ROOT.0 + 1) }
     }
 
     /// The number that the next new inode gets.
@@ -100,7 +101,7 @@ impl Tree {
 
     /// An inode by its number.
     pub fn get(&self, id: InodeId) -> Option<&Inode> {
-        self.inodes.get(&id)
+        self.inodes.get(&id).map(|inode| &**inode)
     }
 
     /// An inode that is known to be there.
@@ -117,7 +118,7 @@ impl Tree {
     /// # Panics
     /// If it is not.
     pub fn inode_mut(&mut self, id: InodeId) -> &mut Inode {
-        self.inodes.get_mut(&id).expect("the tree names only inodes that it has")
+        Arc::make_mut(self.inodes.get_mut(&id).expect("the tree names only inodes that it has"))
     }
 
     /// The path of an inode.
@@ -217,7 +218,7 @@ impl Tree {
     pub fn insert(&mut self, inode: Inode, counts: Counts) {
         self.reserve_ids_below(InodeId(inode.id.0 + 1));
         let (id, parent, name) = (inode.id, inode.parent, Arc::clone(&inode.name));
-        let before = self.inodes.insert(id, inode);
+        let before = self.inodes.insert(id, Arc::new(inode));
         assert!(before.is_none(), "inode {} is made once", id.0);
         self.link(parent, name, id, counts);
     }
@@ -226,7 +227,7 @@ impl Tree {
     ///
     /// # Panics
     /// If it is the root, is not there, or has children.
-    pub fn remove(&mut self, id: InodeId, counts: Counts) -> Inode {
+    pub fn remove(&mut self, id: InodeId, counts: Counts) -> Arc<Inode> {
         self.unlink(id, counts);
         let inode = self.inodes.remove(&id).expect("it was in its parent");
         assert!(

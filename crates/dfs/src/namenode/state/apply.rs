@@ -184,11 +184,11 @@ impl State {
         for child in self.tree.subtree(id) {
             let counts = self.counts_of(child);
             let inode = self.tree.remove(child, counts);
-            let Content::File(file) = inode.content else { continue };
+            let Content::File(file) = &inode.content else { continue };
             if let Some(holder) = &file.holder {
                 self.leases.remove(holder, child);
             }
-            for block in file.layout.blocks {
+            for block in file.layout.blocks.iter().copied() {
                 let removed = self.blocks.remove(block);
                 self.delete_replicas(&removed);
             }

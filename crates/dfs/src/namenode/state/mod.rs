@@ -20,6 +20,7 @@ mod writing;
 #[cfg(test)]
 mod tests;
 
+pub use image::Image;
 pub use methods::{Kind, kind_of};
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};

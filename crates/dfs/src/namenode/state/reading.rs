@@ -54,7 +54,7 @@ impl State {
         };
         context.user.check(inode, path.text(), &self.tree.owners, Access::ReadExecute)?;
         let after = (std::ops::Bound::Excluded(&request.start_after[..]), std::ops::Bound::Unbounded);
-        let mut left = directory.children.range::<[u8], _>(after);
+        let mut left = directory.children.range::<_, [u8]>(after);
         let (mut entries, mut locations) = (Vec::new(), 0);
         while entries.len() < LISTING_ENTRIES_MAX && locations < LISTING_ENTRIES_MAX {
             let Some((name, id)) = left.next() else { break };

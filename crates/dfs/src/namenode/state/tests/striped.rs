@@ -182,7 +182,7 @@ fn a_file_has_the_policy_of_the_nearest_directory_with_one() {
     }
     // All of it is in the image.
     let mut loaded = State::new(rules());
-    fixture.state.image().for_each(|record| loaded.apply(&record));
+    fixture.state.image().records().for_each(|record| loaded.apply(&record));
     assert_eq!(fingerprint(&loaded), fingerprint(&fixture.state));
     fixture.user = user("alice", &[]);
     assert_eq!(fixture.refused("disableErasureCodingPolicy", &name(RS_6_3)).0, Exception::AccessControl);
