@@ -225,14 +225,14 @@ impl Shared {
             let Core { state, journal } = &mut *core;
             let Decision { reply, records, wake } = decide(state, self.now());
             let kept = journal.append(&records, Promise::Written);
-            let snapshot = journal.wants_snapshot().then(|| (journal.begin_snapshot(), state.records()));
+            let snapshot = journal.wants_snapshot().then(|| (journal.begin_snapshot(), state.image()));
             (reply, kept, wake, snapshot)
         };
         // The orders leave through `worker_orders`, which waits for the journal too; this future may be dropped earlier,
         // with its client.
         self.ring(&wake);
-        if let Some((snapshot, records)) = snapshot {
-            let write = move || snapshot.write(records.into_iter());
+        if let Some((snapshot, image)) = snapshot {
+            let write = move || snapshot.write(image.records());
             tokio::task::spawn_blocking(|| must_not_panic("master", "snapshot", write));
         }
         let kept = kept.await;
@@ -640,9 +640,9 @@ mod tests {
         assert!(refused.iter().all(Option::is_some), "{refused:?}: none may rest on what is not kept");
         let snapshot = {
             let mut core = shared.lock();
-            (core.journal.begin_snapshot(), core.state.records())
+            (core.journal.begin_snapshot(), core.state.image())
         };
-        tokio::task::spawn_blocking(move || snapshot.0.write(snapshot.1.into_iter())).await.unwrap();
+        tokio::task::spawn_blocking(move || snapshot.0.write(snapshot.1.records())).await.unwrap();
         assert_eq!(refusals(&shared).await, [None; 3]);
         let held = shared.read(State::records);
         drop(shared);

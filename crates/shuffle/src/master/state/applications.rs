@@ -125,7 +125,7 @@ impl State {
             }
         };
         let known = &held.shuffles;
-        let lost: BTreeSet<&ShuffleId> = shuffles.iter().filter(|id| !known.contains_key(id)).collect();
+        let lost: BTreeSet<&ShuffleId> = shuffles.iter().filter(|id| !known.contains_key(*id)).collect();
         let key = |id: &ShuffleId| ShuffleKey { application: application.clone(), shuffle: *id };
         let mut lost: Vec<ShuffleKey> = lost.into_iter().map(key).collect();
         let room = self.limits.shuffles_max.saturating_sub(self.slots.shuffles());

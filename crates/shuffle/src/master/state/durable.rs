@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use imbl::OrdMap;
+
 use super::ShuffleRun;
 use super::orders::Orders;
 use super::{Application, Departure, LISTED_MAX, Link, Now, Shuffle, State, Worker};
@@ -81,7 +83,7 @@ impl State {
             lives: Vec::new(),
             registered_unix_ms: at_unix_ms,
             heartbeat_unix_ms: 0,
-            shuffles: BTreeMap::new(),
+            shuffles: OrdMap::new(),
             heard,
             location_bytes: None,
             workers_min: WORKERS_MIN_UNKNOWN,
@@ -98,7 +100,7 @@ impl State {
         // Silence is not an end: this master may have been cut off, and what workers report later waits for the
         // application, like everything unknown.
         if silent {
-            self.removals.let_go(now.monotonic, application, removed.into_keys());
+            self.removals.let_go(now.monotonic, application, removed.keys().copied());
         } else {
             self.removals.remove_application(now.monotonic, application);
         }
@@ -172,59 +174,5 @@ impl State {
             let departure = Departure { at_unix_ms, left, seen: now.monotonic };
             self.departed.insert(worker.clone(), departure);
         }
-    }
-
-    /// The records that rebuild the durable state from nothing: the content of a snapshot.
-    ///
-    /// # Panics
-    /// If slots that were granted are not those that the shuffles have.
-    pub fn records(&self) -> Vec<Record> {
-        self.assert_slots();
-        let mut records =
-            Vec::with_capacity(self.applications.len() + self.slots.shuffles() + self.workers.len());
-        // Before the known applications: one may be back under its name.
-        records.extend(self.removals.records_of_let_go());
-        for (application, held) in &self.applications {
-            records.push(Record::ApplicationRegistered {
-                application: application.clone(),
-                user: held.user.clone(),
-                properties: held.properties.clone(),
-                lives: held.lives.clone(),
-                at_unix_ms: held.registered_unix_ms,
-            });
-            for (id, shuffle) in &held.shuffles {
-                if shuffle.is_again {
-                    // Only what was removed can be registered again.
-                    let (application, runs) = (application.clone(), vec![(*id).into()]);
-                    records.push(Record::ShufflesRemoved { application, runs, at_unix_ms: 0 });
-                }
-                records.push(Record::ShuffleRegistered {
-                    shuffle: ShuffleKey { application: application.clone(), shuffle: *id },
-                    at_unix_ms: shuffle.registered_unix_ms,
-                });
-            }
-        }
-        for (worker, held) in &self.workers {
-            records.push(Record::WorkerRegistered {
-                worker: worker.clone(),
-                http_port: held.http_port,
-                network_location: held.network_location.clone(),
-            });
-        }
-        for (worker, departure) in &self.departed {
-            // Only a worker that was registered can depart.
-            let (http_port, network_location) = (0, String::new());
-            records.push(Record::WorkerRegistered { worker: worker.clone(), http_port, network_location });
-            let Departure { at_unix_ms, left, .. } = *departure;
-            records.push(Record::WorkerRemoved { worker: worker.clone(), at_unix_ms, left });
-        }
-        let excluded = self.excluded_by_hand.iter();
-        records.extend(excluded.map(|worker| Record::WorkerExcluded { worker: worker.clone() }));
-        let leaving = self.leaving_by_hand.iter();
-        records.extend(leaving.map(|worker| Record::WorkerDecommissioned { worker: worker.clone() }));
-        let staying = self.staying_by_hand.iter();
-        records.extend(staying.map(|worker| Record::WorkerRecommissioned { worker: worker.clone() }));
-        records.extend(self.removals.records());
-        records
     }
 }

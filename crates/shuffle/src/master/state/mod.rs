@@ -20,6 +20,7 @@ mod addresses;
 mod applications;
 mod by_hand;
 mod durable;
+mod image;
 mod listening;
 mod lives;
 mod orders;
@@ -35,6 +36,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use imbl::OrdMap;
 use serde::Serialize;
 
 use self::orders::Orders;
@@ -150,7 +152,7 @@ pub struct Application {
     /// When it was last heard, in milliseconds since 1970; 0 if not since this master started.
     pub heartbeat_unix_ms: u64,
     /// Its shuffles.
-    pub shuffles: BTreeMap<ShuffleId, Shuffle>,
+    pub shuffles: OrdMap<ShuffleId, Shuffle>,
     /// [`State::listened_by`] at the time it was last heard.
     heard: Duration,
     /// Bytes of a partition location of its shuffles, averaged over the workers' reports; newer reports weigh more.
@@ -240,7 +242,7 @@ pub struct Departure {
 #[derive(Debug)]
 pub struct State {
     limits: Limits,
-    applications: BTreeMap<ApplicationId, Application>,
+    applications: OrdMap<ApplicationId, Application>,
     /// What the shuffles of all applications have together.
     slots: SlotLedger,
     workers: BTreeMap<WorkerId, Worker>,
@@ -270,7 +272,7 @@ impl State {
         let removals = Removals::new(&limits);
         Self {
             limits,
-            applications: BTreeMap::new(),
+            applications: OrdMap::new(),
             slots: SlotLedger::default(),
             workers: BTreeMap::new(),
             excluded_by_hand: BTreeSet::new(),
@@ -305,7 +307,7 @@ impl State {
     }
 
     /// All applications.
-    pub fn applications(&self) -> &BTreeMap<ApplicationId, Application> {
+    pub fn applications(&self) -> &OrdMap<ApplicationId, Application> {
         &self.applications
     }
 

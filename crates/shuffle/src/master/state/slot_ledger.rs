@@ -4,7 +4,7 @@
 //! lost or invented a slot, and whatever is decided next would rest on it: the panic ends the process, and the next one goes
 //! on from the journal.
 
-use std::collections::BTreeMap;
+use imbl::OrdMap;
 
 use super::{Application, Shuffle, State};
 use crate::ids::ApplicationId;
@@ -47,7 +47,11 @@ impl SlotLedger {
         assert!(self.shuffles > 0 || self.granted == 0, "{} slots are nobody's", self.granted);
     }
 
-    fn assert_equals(self, applications: &BTreeMap<ApplicationId, Application>) {
+    /// Compares the sums with what applications hold.
+    ///
+    /// # Panics
+    /// If they differ.
+    pub fn assert_equals(self, applications: &OrdMap<ApplicationId, Application>) {
         let mut held = Self::default();
         for shuffle in applications.values().flat_map(|application| application.shuffles.values()) {
             held.shuffles += 1;
@@ -58,7 +62,7 @@ impl SlotLedger {
 }
 
 impl State {
-    /// Compares the sums with what the applications hold: before a snapshot keeps it, and after the journal was read.
+    /// Compares the sums with what the applications hold, after the journal was read.
     ///
     /// # Panics
     /// If they differ.
