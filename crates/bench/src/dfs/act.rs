@@ -76,6 +76,7 @@ pub async fn run(
     let files = scene.files();
     say(&format!("a NameNode at {} and {} DataNodes, in this process", files.address(), script.datanodes));
     files.make_directory(DIRECTORY, true).await?;
+    files.enable_policy(script.policy, true).await?;
     files.set_policy(DIRECTORY, Some(script.policy.to_owned())).await?;
 
     let path = format!("{DIRECTORY}/{}", contents.name());
