@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use yeoul_disk::{Disk, RealDisk};
 
+use crate::memory::MEMORY_BYTES_DEFAULT;
+
 /// How a DataNode runs.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -28,6 +30,8 @@ pub struct Options {
     pub reserved_bytes: u64,
     /// The disk that the directories are on.
     pub disk: Arc<dyn Disk>,
+    /// The most memory of the whole process, at least [`MEMORY_BYTES_MIN`](crate::memory::MEMORY_BYTES_MIN).
+    pub memory_bytes: u64,
     /// Blocks that are written or read at a time (`dfs.datanode.max.transfer.threads`).
     pub transfers_max: usize,
     /// How often the DataNode shows that it is there (`dfs.heartbeat.interval`).
@@ -50,6 +54,7 @@ impl Options {
             rack: String::new(),
             reserved_bytes: 0,
             disk: Arc::new(RealDisk),
+            memory_bytes: MEMORY_BYTES_DEFAULT,
             transfers_max: 4096,
             heartbeat: Duration::from_secs(1),
             report: Duration::from_secs(6 * 3600),

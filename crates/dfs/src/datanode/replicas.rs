@@ -1,6 +1,7 @@
 //! The replicas of a DataNode.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use crate::ids::{BlockId, GenerationStamp};
 use crate::wire::checksum::CHECKSUM_BYTES;
@@ -43,9 +44,15 @@ impl Replicas {
         self.0.get(&id)
     }
 
-    /// All of them, in the order of their blocks.
-    pub fn iter(&self) -> impl Iterator<Item = (&BlockId, &Replica)> {
-        self.0.iter()
+    /// Those behind a block, or all of them, in the order of their blocks.
+    pub fn behind(&self, block: Option<BlockId>) -> impl Iterator<Item = (&BlockId, &Replica)> {
+        let from = block.map_or(Bound::Unbounded, Bound::Excluded);
+        self.0.range((from, Bound::Unbounded))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
     }
 
     /// Takes a replica that was found on disk, or that a writer begins. False if the block has one already.

@@ -2,7 +2,8 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tracing::{error, warn};
 use yeoul_disk::{Disk, DiskFile, Open};
@@ -13,9 +14,15 @@ use super::volume::Volume;
 use super::volume_choice;
 use crate::error::{Error, Kind, Result};
 use crate::ids::{BlockId, GenerationStamp};
+use crate::memory::{Memory, TableCharge};
 use crate::wire::checksum::{CHECKSUM_BYTES, Chunking};
 use crate::wire::meta_file;
 use crate::wire::proto::cluster::{self, ReplicaState};
+
+/// How long a writer waits for the answer to the first registration.
+const JOIN_WAIT_MAX: Duration = Duration::from_secs(5);
+/// Bytes of a replica in the table: the entry, its number, and what a tree leaves free.
+const REPLICA_BYTES: u64 = 128;
 
 /// All volumes of a DataNode, and what is on them.
 #[derive(Debug)]
@@ -23,8 +30,12 @@ pub struct Store {
     volumes: Vec<Volume>,
     /// The DataNode's name, which it keeps over restarts.
     pub datanode: String,
-    pool: RwLock<String>,
+    pool: Mutex<String>,
+    /// Tells writers that the DataNode belongs to a cluster.
+    joined: Condvar,
     replicas: Mutex<Replicas>,
+    memory: Memory,
+    table: Mutex<TableCharge>,
 }
 
 /// The reason why a replica cannot be had.
@@ -39,6 +50,9 @@ pub enum StoreError {
     /// No volume has room.
     #[error("no volume has room for {0} bytes")]
     Full(u64),
+    /// The memory has no room for the table of replicas with one more.
+    #[error("no memory for one more replica: give the DataNode more --memory")]
+    NoMemory,
     /// The pool is another one.
     #[error("block pool {found} is not that of this DataNode, {expected}")]
     OtherPool {
@@ -69,6 +83,7 @@ impl Store {
         dirs: &[PathBuf],
         reserved_bytes: u64,
         disk: &Arc<dyn Disk>,
+        memory: Memory,
         new_name: impl Fn() -> String,
     ) -> Result<Self> {
         if dirs.is_empty() {
@@ -101,7 +116,9 @@ impl Store {
             opened.push(volume);
         }
         let (datanode, pool) = (base.datanode.clone(), base.pool.clone());
-        let store = Self { volumes: opened, datanode, pool: RwLock::default(), replicas: Mutex::default() };
+        let (replicas, table) = (Mutex::default(), Mutex::new(memory.tables()));
+        let (joined, pool_known) = (Condvar::new(), Mutex::default());
+        let store = Self { volumes: opened, datanode, pool: pool_known, joined, replicas, memory, table };
         if !pool.is_empty() {
             store.join_pool(&pool, &base.cluster)?;
         }
@@ -110,7 +127,7 @@ impl Store {
 
     /// The block pool; empty before the first registration.
     pub fn pool(&self) -> String {
-        self.pool.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Belongs to a cluster from now on, and looks at the replicas.
@@ -146,8 +163,10 @@ impl Store {
                     warn!(%id, storage = volume.storage, "a second replica of a block is left alone");
                 }
             }
+            self.charge(&replicas);
         }
-        pool.clone_into(&mut self.pool.write().unwrap_or_else(PoisonError::into_inner));
+        pool.clone_into(&mut self.pool.lock().unwrap_or_else(PoisonError::into_inner));
+        self.joined.notify_all();
         Ok(())
     }
 
@@ -165,11 +184,19 @@ impl Store {
         self.volumes.iter().map(storage).collect()
     }
 
-    /// The replicas of a volume, as a report names them.
-    pub fn report(&self, storage: &str) -> Vec<cluster::Replica> {
+    /// Some replicas of a volume, as a report names them, in the order of their blocks: at most `count`, those behind the
+    /// block `after`.
+    pub fn report(&self, storage: &str, after: Option<BlockId>, count: usize) -> Vec<cluster::Replica> {
         let replicas = self.replicas();
-        let on_it = replicas.iter().filter(|(_, replica)| self.volumes[replica.volume.0].storage == storage);
-        on_it.map(|(id, replica)| as_reported(*id, replica)).collect()
+        let is_on_it = |replica: &Replica| self.volumes[replica.volume.0].storage == storage;
+        let on_it = replicas.behind(after).filter(|(_, replica)| is_on_it(replica));
+        on_it.take(count).map(|(id, replica)| as_reported(*id, replica)).collect()
+    }
+
+    /// How many replicas a volume has.
+    pub fn count(&self, storage: &str) -> usize {
+        let replicas = self.replicas();
+        replicas.behind(None).filter(|(_, replica)| self.volumes[replica.volume.0].storage == storage).count()
     }
 
     /// The name of a volume.
@@ -189,18 +216,27 @@ impl Store {
         bytes: u64,
         chunking: Chunking,
     ) -> Result<NewReplica<'_>, StoreError> {
+        self.wait_until_joined();
         self.check_pool(pool)?;
+        if !self.memory.has_room_in_tables(REPLICA_BYTES) {
+            return Err(StoreError::NoMemory);
+        }
         let free: Vec<_> = self.volumes.iter().map(Volume::free_for_replicas).collect();
         let wanted = self.volumes.iter().position(|volume| volume.storage == storage).map(VolumeIndex);
         let volume = volume_choice::choose(&free, wanted, bytes).ok_or(StoreError::Full(bytes))?;
         let (state, visible) = (ReplicaState::BeingWritten, Visible::default());
-        if !self.replicas().insert(id, Replica { volume, stamp, state, visible }) {
+        let mut replicas = self.replicas();
+        if !replicas.insert(id, Replica { volume, stamp, state, visible }) {
             return Err(StoreError::Exists(id));
         }
+        self.charge(&replicas);
+        drop(replicas);
         let files = self.create_files(pool, id, stamp, volume, chunking);
         let (data, meta) = files.inspect_err(|error| {
             self.volumes[volume.0].refused(error);
-            self.replicas().remove(id, stamp);
+            let mut replicas = self.replicas();
+            replicas.remove(id, stamp);
+            self.charge(&replicas);
         })?;
         Ok(NewReplica { store: self, id, stamp, volume, data, meta, chunking, length: 0, is_ended: false })
     }
@@ -269,6 +305,7 @@ impl Store {
             replicas.insert(id, replica);
             return None;
         }
+        self.charge(&replicas);
         // One that is being written counts until its writer knows that it is gone.
         if replica.state != ReplicaState::BeingWritten {
             volume.count_gone(replica.visible.length);
@@ -286,12 +323,25 @@ impl Store {
         replicas.get(id).filter(|replica| replica.stamp >= stamp).ok_or_else(missing)
     }
 
+    /// Waits until the DataNode belongs to a cluster: a NameNode names it to writers from its registration on, whose answer may
+    /// still be on its way.
+    fn wait_until_joined(&self) {
+        let pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.joined.wait_timeout_while(pool, JOIN_WAIT_MAX, |pool| pool.is_empty()));
+    }
+
     fn check_pool(&self, pool: &str) -> Result<(), StoreError> {
         let expected = self.pool();
         if pool == expected {
             return Ok(());
         }
         Err(StoreError::OtherPool { found: pool.to_owned(), expected })
+    }
+
+    /// Charges the table as it is now.
+    fn charge(&self, replicas: &Replicas) {
+        let bytes = replicas.len() as u64 * REPLICA_BYTES;
+        self.table.lock().unwrap_or_else(PoisonError::into_inner).set(bytes);
     }
 
     fn replicas(&self) -> MutexGuard<'_, Replicas> {

@@ -2,9 +2,14 @@ use rustix::io::Errno;
 use yeoul_disk::{Fault, FaultyDisk, Operation, RealDisk};
 
 use super::*;
+use crate::memory::MEMORY_BYTES_MIN;
 
 const POOL: &str = "BP-1-127.0.0.1-5";
 const STAMP: GenerationStamp = GenerationStamp(1001);
+
+fn memory() -> Memory {
+    Memory::new(MEMORY_BYTES_MIN).unwrap()
+}
 
 /// A store of so many volumes, on a disk that fails when it is told to.
 fn store(place: &tempfile::TempDir, volumes: usize) -> (Store, Arc<FaultyDisk>) {
@@ -16,7 +21,7 @@ fn store(place: &tempfile::TempDir, volumes: usize) -> (Store, Arc<FaultyDisk>) 
         number.get().to_string()
     };
     let shared: Arc<dyn Disk> = disk.clone();
-    let store = Store::open(&dirs, 0, &shared, name).unwrap();
+    let store = Store::open(&dirs, 0, &shared, memory(), name).unwrap();
     store.join_pool(POOL, "CID-1").unwrap();
     (store, disk)
 }
@@ -69,10 +74,10 @@ fn a_store_that_is_opened_again_has_what_it_had() {
     let storages = first.storages();
     let dirs: Vec<_> = (0..2).map(|number| place.path().join(number.to_string())).collect();
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
-    let refused = Store::open(&dirs, 0, &disk, || "new".to_owned()).unwrap_err();
+    let refused = Store::open(&dirs, 0, &disk, memory(), || "new".to_owned()).unwrap_err();
     assert_eq!(refused.kind(), Kind::Conflict, "{refused}");
     drop(first);
-    let second = Store::open(&dirs, 0, &disk, || panic!("it has its names")).unwrap();
+    let second = Store::open(&dirs, 0, &disk, memory(), || panic!("it has its names")).unwrap();
     let names = |storages: Vec<cluster::Storage>| {
         storages.into_iter().map(|storage| storage.uuid).collect::<Vec<_>>()
     };
@@ -113,4 +118,42 @@ fn a_full_disk_takes_nothing_and_keeps_what_it_has_and_a_failed_sync_retires_the
         assert_ne!(create(&store, id).volume, retired, "nothing new comes to it");
     }
     assert_eq!(store.open_replica(POOL, BlockId(1), STAMP).unwrap().visible.length, 600, "{kept_on:?}");
+}
+
+#[test]
+fn a_writer_waits_for_the_answer_to_the_registration() {
+    let place = tempfile::tempdir().unwrap();
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+    let dirs = [place.path().join("0")];
+    let store = Store::open(&dirs, 0, &disk, memory(), || "new".to_owned()).unwrap();
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| create(&store, 1).id);
+        // Whether it came before or after, it is taken.
+        store.join_pool(POOL, "CID-1").unwrap();
+        assert_eq!(writer.join().unwrap(), BlockId(1));
+    });
+    let other = store.create("BP-2", (BlockId(2), STAMP), "", 1024, Chunking::default());
+    assert!(matches!(other, Err(StoreError::OtherPool { .. })));
+}
+
+#[test]
+fn a_replica_for_which_the_table_has_no_memory_is_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+    let memory = memory();
+    let store =
+        Store::open(&[place.path().join("0")], 0, &disk, memory.clone(), || "new".to_owned()).unwrap();
+    store.join_pool(POOL, "CID-1").unwrap();
+    create(&store, 1).finalize().unwrap();
+    assert_eq!(memory.used(), REPLICA_BYTES);
+    let (mut tables, mut bytes) = (memory.tables(), 0);
+    while memory.has_room_in_tables(REPLICA_BYTES) {
+        bytes += REPLICA_BYTES;
+        tables.set(bytes);
+    }
+    let refused = store.create(POOL, (BlockId(2), STAMP), "", 1024, Chunking::default());
+    assert!(matches!(refused, Err(StoreError::NoMemory)));
+    assert!(store.delete(BlockId(1), STAMP).is_some());
+    create(&store, 2).finalize().unwrap();
+    assert_eq!(memory.used(), bytes + REPLICA_BYTES);
 }
