@@ -4,6 +4,8 @@
 //! - drivers: [`store`] has the files, on [`volume`]s; `transfer` serves the data port with `receiver` and `sender`, `ipc` the
 //!   port for calls; `link` tells the NameNode.
 
+mod checked_plan;
+mod checksums;
 mod identity;
 mod ipc;
 pub mod layout;
@@ -11,6 +13,8 @@ mod link;
 mod notices;
 mod options;
 mod packets;
+mod peer;
+mod rebuilding;
 mod receiver;
 pub mod replicas;
 mod responder;

@@ -9,13 +9,14 @@ use std::time::Duration;
 use tracing::debug;
 use yeoul_net::{Connection, Handler};
 
+use super::checksums::{answer_block, answer_group};
 use super::notices::Notices;
 use super::packets::{Reader, invalid, read_message, write_message};
 use super::receiver::{READ_MAX, receive, set_timeouts};
 use super::sender::send;
 use super::store::{NewReplica, Store};
 use crate::wire::proto::cluster::{Notice, Replica};
-use crate::wire::proto::transfer::{ReadBlock, WriteBlock};
+use crate::wire::proto::transfer::{BlockChecksum, BlockGroupChecksum, ReadBlock, WriteBlock};
 use crate::wire::transfer_op::{self, Operation, Status};
 
 /// How long a connection is kept for the next operation, as in HDFS (`dfs.datanode.socket.reuse.keepalive`).
@@ -94,8 +95,17 @@ impl Transfers {
                 let request: ReadBlock = read_message(reader, "a request to read")?;
                 send(self, reader, &request)
             }
+            Operation::BlockChecksum => {
+                let request: BlockChecksum = read_message(reader, "a request for a checksum")?;
+                answer_block(self, reader, &request)
+            }
+            Operation::BlockGroupChecksum => {
+                let request: BlockGroupChecksum = read_message(reader, "a request for a group's checksum")?;
+                answer_group(self, reader, &request)
+            }
             Operation::Unsupported(number) => {
-                let message = format!("operation {number} is not supported by yeoul dfs");
+                let name = transfer_op::name_of_unsupported(number);
+                let message = format!("operation {name} ({number}) is not supported by yeoul dfs");
                 write_message(reader.get_mut(), &transfer_op::refusal(Status::ErrorUnsupported, message))?;
                 Ok(false)
             }
