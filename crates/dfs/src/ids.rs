@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use yeoul_erasure::UnitIndex;
+
 /// Number of an inode, never used again. HDFS's root is 16385, and what is made later counts on from there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct InodeId(pub u64);
@@ -44,6 +46,11 @@ impl BlockId {
         if self.is_striped() { Self(self.0 & !(Self::INDEXES_PER_GROUP - 1)) } else { self }
     }
 
+    /// An internal block of a group; the block itself for index 0.
+    pub fn internal(self, index: BlockIndex) -> Self {
+        Self(self.0 + i64::from(index.0))
+    }
+
     /// The index of an internal block in its group; 0 for a replicated block.
     pub fn index(self) -> BlockIndex {
         BlockIndex(if self.is_striped() { (self.0 & (Self::INDEXES_PER_GROUP - 1)) as u8 } else { 0 })
@@ -60,6 +67,13 @@ impl fmt::Display for BlockId {
 /// replicated block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct BlockIndex(pub u8);
+
+impl BlockIndex {
+    /// As the codes name it.
+    pub fn unit(self) -> UnitIndex {
+        UnitIndex(self.0)
+    }
+}
 
 /// Version of a block's replicas: it grows with each recovery, so that a replica that missed one is known to be old.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

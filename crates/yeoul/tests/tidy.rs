@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What decides, each by its file, or by the folder whose files all decide. `wire` folders are codecs, wherever they are.
-const DECISIONS: [&str; 34] = [
+const DECISIONS: [&str; 36] = [
     "crates/bench/src/compare/order.rs",
     "crates/dfs/src/datanode/layout.rs",
     "crates/dfs/src/datanode/replicas.rs",
@@ -23,9 +23,11 @@ const DECISIONS: [&str; 34] = [
     "crates/dfs/src/namenode/leases.rs",
     "crates/dfs/src/namenode/namespace",
     "crates/dfs/src/namenode/placement.rs",
+    "crates/dfs/src/namenode/repair",
     "crates/dfs/src/namenode/retry_cache.rs",
     "crates/dfs/src/namenode/safe_mode.rs",
     "crates/dfs/src/namenode/state",
+    "crates/dfs/src/policy.rs",
     "crates/erasure/src/stripe.rs",
     "crates/journal/src/health.rs",
     "crates/journal/src/layout.rs",

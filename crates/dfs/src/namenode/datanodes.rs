@@ -79,6 +79,8 @@ pub struct Storage {
     pub has_failed: bool,
     /// It has sent a whole report since it registered.
     pub has_reported: bool,
+    /// What it has was found to be missed when it was last looked at.
+    is_dead: bool,
     /// Blocks that were known when the report that is being taken began and that it has not named yet.
     pub unconfirmed: Option<BTreeSet<BlockId>>,
 }
@@ -223,6 +225,21 @@ impl Datanodes {
         }
     }
 
+    /// Looks which storages are missed, as their DataNode has been silent for too long or their disk failed: those for which that
+    /// changed, and true if one came (back).
+    pub fn note_dead(&mut self, steady_ms: u64, silent_ms_max: u64) -> (Vec<StorageHandle>, bool) {
+        let (nodes, mut changed, mut has_come) = (&self.nodes, Vec::new(), false);
+        for storage in &mut self.storages {
+            let heard_ms = nodes[storage.datanode.0 as usize].heard_ms;
+            let is_dead = storage.has_failed || steady_ms.saturating_sub(heard_ms) > silent_ms_max;
+            if std::mem::replace(&mut storage.is_dead, is_dead) != is_dead {
+                changed.push(storage.handle);
+                has_come |= !is_dead;
+            }
+        }
+        (changed, has_come)
+    }
+
     /// Asks each DataNode for a whole report.
     pub fn ask_all_to_report(&mut self) {
         for node in &mut self.nodes {
@@ -300,6 +317,8 @@ impl Datanodes {
             Some(handle) => *handle,
             None => StorageHandle(u32::try_from(self.storages.len()).expect("storages are limited")),
         };
+        // One that comes back is found to be back with the next look.
+        let is_dead = self.storages.get(handle.0 as usize).is_none_or(|known| known.is_dead);
         let storage = Storage {
             handle,
             uuid: said.uuid.clone(),
@@ -310,6 +329,7 @@ impl Datanodes {
             remaining: said.remaining,
             has_failed: said.failed,
             has_reported: false,
+            is_dead,
             unconfirmed: None,
         };
         match self.storages.get_mut(handle.0 as usize) {

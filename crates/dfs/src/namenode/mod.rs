@@ -1,7 +1,7 @@
 //! The NameNode: names, files, blocks, and where their replicas are.
 //!
 //! - decisions: [`state`] takes calls and makes records; [`namespace`], [`blocks`], [`leases`], [`datanodes`], [`placement`],
-//!   [`safe_mode`] and [`retry_cache`] are what it consists of, [`Rules`] what operators may set.
+//!   [`repair`], [`safe_mode`] and [`retry_cache`] are what it consists of, [`Rules`] what operators may set.
 //! - drivers: `server` starts it, `service` carries calls to the state and keeps the records (`journal_record`),
 //!   `clock` tells the time.
 
@@ -16,6 +16,7 @@ pub mod leases;
 pub mod namespace;
 mod options;
 pub mod placement;
+pub mod repair;
 pub mod retry_cache;
 mod rules;
 pub mod safe_mode;

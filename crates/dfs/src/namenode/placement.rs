@@ -50,6 +50,32 @@ pub fn choose(
     chosen.into_iter().map(|candidate| candidate.storage).collect()
 }
 
+/// Chooses a storage for each of `count` units of a block group, where `taken` DataNodes have units already (one that has
+/// two is named twice). A unit goes to a DataNode with as few of its group as there are, of these to a rack with as few, and
+/// of these where there is more space of two that were drawn: so two are on one DataNode only where there are fewer
+/// DataNodes than units, and no rack has more than its share if it can be. None are returned if there are no candidates.
+pub fn choose_striped(
+    candidates: &[Candidate<'_>],
+    taken: &[(DatanodeHandle, &str)],
+    count: usize,
+    random: &mut fastrand::Rng,
+) -> Vec<StorageHandle> {
+    let mut taken = taken.to_vec();
+    let mut chosen = Vec::with_capacity(count);
+    while chosen.len() < count {
+        let load = |candidate: &&Candidate<'_>| {
+            let on_node = taken.iter().filter(|(node, _)| *node == candidate.datanode).count();
+            (on_node, taken.iter().filter(|(_, rack)| *rack == candidate.rack).count())
+        };
+        let Some(least) = candidates.iter().map(|candidate| load(&candidate)).min() else { break };
+        let wanted: Vec<_> = candidates.iter().filter(|candidate| load(candidate) == least).collect();
+        let next = draw(&wanted, random).expect("one has the least");
+        taken.push((next.datanode, next.rack));
+        chosen.push(next.storage);
+    }
+    chosen
+}
+
 /// The one with more space of two that are drawn.
 fn draw<'a>(from: &[&Candidate<'a>], random: &mut fastrand::Rng) -> Option<Candidate<'a>> {
     if from.is_empty() {
@@ -134,5 +160,27 @@ mod tests {
         }
         // The emptier one is drawn in five of nine pairs.
         assert!(firsts[0] > 450 && firsts[1] > 100 && firsts[2] > 100, "{firsts:?}");
+    }
+
+    #[test]
+    fn units_are_spread_over_all_racks_and_nodes_before_one_gets_two() {
+        let racks = ["/a", "/b", "/c"];
+        let twelve: Vec<_> =
+            (0..12).map(|number| candidate(number, racks[number as usize % 3], "", 500)).collect();
+        let nodes = |chosen: &[StorageHandle]| chosen.iter().collect::<BTreeSet<_>>().len();
+        for seed in 0..100 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let chosen = choose_striped(&twelve, &[], 9, &mut random);
+            let on = |rack| chosen.iter().filter(|storage| racks[storage.0 as usize % 3] == rack).count();
+            assert_eq!((nodes(&chosen), racks.map(on)), (9, [3, 3, 3]), "seed {seed}");
+            // Seven nodes: two of them get a second unit, the last ones.
+            let chosen = choose_striped(&twelve[..7], &[], 9, &mut random);
+            assert_eq!((nodes(&chosen), nodes(&chosen[..7])), (7, 7), "seed {seed}");
+            // Those that have a unit get no other, and the rack with fewest comes first.
+            let taken: Vec<_> = twelve[..8].iter().map(|one| (one.datanode, one.rack)).collect();
+            let chosen = choose_striped(&twelve, &taken, 1, &mut random);
+            assert!(chosen == [StorageHandle(8)] || chosen == [StorageHandle(11)], "seed {seed}: {chosen:?}");
+        }
+        assert_eq!(choose_striped(&[], &[], 9, &mut fastrand::Rng::with_seed(1)), []);
     }
 }

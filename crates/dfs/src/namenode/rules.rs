@@ -13,6 +13,8 @@ pub struct Rules {
     pub supergroup: String,
     /// Milliseconds after which a silent DataNode is named to no client any more.
     pub silent_ms_max: u64,
+    /// Milliseconds after which what a silent DataNode has is made anew elsewhere.
+    pub repair_after_ms: u64,
     /// Milliseconds for which safe mode waits for the last blocks (`dfs.namenode.safemode.extension`).
     pub safe_mode_extension_ms: u64,
 }
@@ -26,6 +28,7 @@ impl Default for Rules {
             superuser: String::new(),
             supergroup: "supergroup".to_owned(),
             silent_ms_max: 3_000,
+            repair_after_ms: 10_000,
             safe_mode_extension_ms: 30_000,
         }
     }

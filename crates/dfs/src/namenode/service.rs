@@ -48,7 +48,8 @@ impl Service {
     pub fn tick(&self) {
         let now = self.clock.now();
         let mut decisions = self.decisions.lock();
-        decisions.state.tick(now.steady_ms);
+        let Decisions { state, random, .. } = &mut *decisions;
+        state.tick(now.steady_ms, random);
         if !decisions.journal.wants_snapshot() {
             return;
         }

@@ -1,5 +1,8 @@
+use yeoul_erasure::{StripeGeometry, UnitIndex, UnitSet};
+
 use super::{Replica, ReplicaState};
 use crate::ids::{BlockId, GenerationStamp, InodeId, StorageHandle};
+use crate::policy::{Policy, PolicyId};
 
 /// A block of a file, or a block group of a striped one.
 #[derive(Clone, Debug)]
@@ -8,6 +11,8 @@ pub struct Block {
     pub id: BlockId,
     /// The file that it belongs to.
     pub file: InodeId,
+    /// By which policy it is coded; [`PolicyId::NONE`] for a block of whole replicas.
+    pub policy: PolicyId,
     /// The stamp that its replicas must have.
     pub stamp: GenerationStamp,
     /// Its bytes: final once it is committed; before that, those that the writer has made visible.
@@ -16,8 +21,10 @@ pub struct Block {
     pub is_committed: bool,
     /// Where it is, as reported. Never in the journal.
     pub replicas: Vec<Replica>,
-    /// The storages that were chosen for the writer. Never in the journal.
+    /// The storages that were chosen for the writer, of a group one for each unit. Never in the journal.
     pub targets: Vec<StorageHandle>,
+    /// It has not been looked at since it changed. Never in the journal.
+    pub is_changed: bool,
 }
 
 /// What a replica is worth to its block.
@@ -31,20 +38,77 @@ pub enum Fit {
     Corrupt,
     /// It is still being written, or its writer was lost.
     Unfinished,
+    /// It is about to be deleted.
+    Leaving,
 }
 
 impl Block {
+    /// A block of no bytes that is to be written.
+    pub fn new(id: BlockId, file: InodeId, policy: PolicyId, stamp: GenerationStamp) -> Self {
+        let (replicas, targets) = (Vec::new(), Vec::new());
+        let (is_committed, is_changed) = (false, false);
+        Self { id, file, policy, stamp, length: 0, is_committed, replicas, targets, is_changed }
+    }
+
+    /// Where the bytes of a group lie; none for a block of whole replicas.
+    pub fn geometry(&self) -> Option<StripeGeometry> {
+        Policy::of(self.policy).map(|policy| policy.geometry)
+    }
+
+    /// The units that a group has: those that hold no byte are never written. A block of whole replicas has unit 0 only.
+    pub fn units(&self) -> UnitSet {
+        let Some(geometry) = self.geometry() else { return UnitSet::first(1) };
+        let all = UnitSet::first(geometry.schema().units());
+        if !self.is_committed {
+            return all;
+        }
+        let data = UnitSet::first(geometry.schema().data_units());
+        let parity = if self.length > 0 { all.without(data) } else { UnitSet::EMPTY };
+        UnitSet::first(geometry.data_units_used(self.length)).union(parity)
+    }
+
+    /// How many of its units give all of its bytes.
+    pub fn units_needed(&self) -> usize {
+        match self.geometry() {
+            None => 1,
+            Some(geometry) if self.is_committed => geometry.data_units_used(self.length),
+            Some(geometry) => geometry.schema().data_units(),
+        }
+    }
+
+    /// The length of the replica of a unit, if the block is as long as it is now.
+    pub fn unit_length(&self, unit: UnitIndex) -> u64 {
+        self.geometry().map_or(self.length, |geometry| geometry.unit_len(self.length, unit))
+    }
+
+    /// The units that can be read from the replicas that `is_there` admits.
+    pub fn readable_units(&self, is_there: impl Fn(&Replica) -> bool) -> UnitSet {
+        let there = self.good().filter(|replica| is_there(replica));
+        there.map(|replica| replica.index.unit()).collect::<UnitSet>().intersection(self.units())
+    }
+
+    /// True if all of its bytes can be had from the replicas that `is_there` admits.
+    pub fn is_readable(&self, is_there: impl Fn(&Replica) -> bool) -> bool {
+        self.readable_units(is_there).len() >= self.units_needed()
+    }
+
     /// What a replica is worth.
     pub fn fit(&self, replica: &Replica) -> Fit {
         match () {
+            () if !self.has_unit(replica.index.unit()) => Fit::Corrupt,
             () if replica.stamp < self.stamp => Fit::Stale,
             () if replica.is_corrupt => Fit::Corrupt,
+            () if replica.is_leaving => Fit::Leaving,
             () if replica.state != ReplicaState::Finalized => Fit::Unfinished,
             () if !self.is_committed => Fit::Good,
-            // A replicated block is as long as each of its replicas; a group is longer.
-            () if !self.id.is_striped() && replica.length != self.length => Fit::Corrupt,
+            () if replica.length != self.unit_length(replica.index.unit()) => Fit::Corrupt,
             () => Fit::Good,
         }
+    }
+
+    /// True for a unit that its policy knows, be it empty or not.
+    pub fn has_unit(&self, unit: UnitIndex) -> bool {
+        usize::from(unit.0) < self.geometry().map_or(1, |geometry| geometry.schema().units())
     }
 
     /// The replicas that can be read.
@@ -68,15 +132,12 @@ mod tests {
             length: 700,
             state: ReplicaState::Finalized,
             is_corrupt: false,
+            is_leaving: false,
         };
         let block = |stamp, length, is_committed| Block {
-            id: BlockId::FIRST,
-            file: InodeId(20_000),
-            stamp: GenerationStamp(stamp),
             length,
             is_committed,
-            replicas: Vec::new(),
-            targets: Vec::new(),
+            ..Block::new(BlockId::FIRST, InodeId(20_000), PolicyId::NONE, GenerationStamp(stamp))
         };
         assert_eq!(block(1002, 700, true).fit(&replica), Fit::Good);
         assert_eq!(block(1002, 701, true).fit(&replica), Fit::Corrupt);
@@ -89,5 +150,38 @@ mod tests {
         let unfinished = Replica { state: ReplicaState::WaitingForRecovery, ..replica };
         assert_eq!(block(1002, 700, true).fit(&unfinished), Fit::Unfinished);
         assert_eq!(block(1002, 700, true).fit(&Replica { is_corrupt: true, ..replica }), Fit::Corrupt);
+    }
+    #[test]
+    fn a_group_is_readable_from_as_many_units_as_hold_data_and_no_empty_one_is_missed() {
+        const MIB: u64 = 1 << 20;
+        let unit = |index, length| Replica {
+            index: BlockIndex(index),
+            datanode: DatanodeHandle(index.into()),
+            storage: StorageHandle(index.into()),
+            stamp: GenerationStamp(1002),
+            length,
+            state: ReplicaState::Finalized,
+            is_corrupt: false,
+            is_leaving: false,
+        };
+        let group = |length, is_committed| Block {
+            length,
+            is_committed,
+            ..Block::new(BlockId::FIRST_GROUP, InodeId(20_000), PolicyId(1), GenerationStamp(1002))
+        };
+        let units = |indexes: &[u8]| indexes.iter().map(|index| UnitIndex(*index)).collect::<UnitSet>();
+        // One cell and a byte: units 0 and 1, and the parity units, as long as the longer one.
+        let mut block = group(MIB + 1, true);
+        assert_eq!((block.units(), block.units_needed()), (units(&[0, 1, 6, 7, 8]), 2));
+        assert_eq!((group(0, true).units(), group(0, true).units_needed()), (UnitSet::EMPTY, 0));
+        assert_eq!((group(0, false).units().len(), group(0, false).units_needed()), (9, 6));
+        assert_eq!(block.fit(&unit(1, 1)), Fit::Good);
+        assert_eq!(block.fit(&unit(1, MIB)), Fit::Corrupt);
+        assert_eq!(block.fit(&unit(8, MIB)), Fit::Good);
+        assert_eq!(block.fit(&unit(9, MIB)), Fit::Corrupt, "the policy has nine units");
+        block.replicas = vec![unit(8, MIB), unit(8, MIB), unit(5, 0), unit(1, 0)];
+        assert!(!block.is_readable(|_| true), "one unit twice, one without bytes, and a damaged one");
+        block.replicas.push(unit(1, 1));
+        assert!(block.is_readable(|_| true) && !block.is_readable(|replica| replica.index.0 != 1));
     }
 }

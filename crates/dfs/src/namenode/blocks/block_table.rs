@@ -1,15 +1,17 @@
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use super::{Block, Fit, Replica};
-use crate::ids::{BlockId, BlockIndex, DatanodeHandle, GenerationStamp, InodeId, StorageHandle};
+use crate::ids::{BlockId, BlockIndex, DatanodeHandle, GenerationStamp, StorageHandle};
 
 /// All blocks, and what each storage has.
 ///
-/// It counts the committed blocks that have a good replica, so that safe mode knows when enough have been reported.
+/// It counts the committed blocks that can be read, so that safe mode knows when enough have been reported.
 #[derive(Debug)]
 pub struct BlockTable {
     blocks: HashMap<BlockId, Block>,
     by_storage: HashMap<StorageHandle, BTreeSet<BlockId>>,
+    /// What changed and has not been looked at since.
+    changed: VecDeque<BlockId>,
     committed: u64,
     stored: u64,
     next: BlockId,
@@ -33,6 +35,7 @@ impl Default for BlockTable {
         Self {
             blocks: HashMap::new(),
             by_storage: HashMap::new(),
+            changed: VecDeque::new(),
             committed: 0,
             stored: 0,
             next: BlockId::FIRST,
@@ -65,7 +68,7 @@ impl BlockTable {
         self.committed
     }
 
-    /// Blocks whose length is final and that have a good replica.
+    /// Blocks whose length is final and that can be read from what has been reported.
     pub fn stored(&self) -> u64 {
         self.stored
     }
@@ -92,26 +95,22 @@ impl BlockTable {
     ///
     /// # Panics
     /// If there is one of this number.
-    pub fn insert(
-        &mut self,
-        id: BlockId,
-        file: InodeId,
-        stamp: GenerationStamp,
-        length: u64,
-        is_committed: bool,
-    ) {
+    pub fn insert(&mut self, block: Block) {
+        let (id, is_committed) = (block.id, block.is_committed);
+        assert!(block.replicas.is_empty() && block.targets.is_empty(), "a new block is nowhere");
+        assert_eq!(id.is_striped(), block.geometry().is_some(), "{id} has the form that its number says");
         let step = |next: BlockId, by| next.max(BlockId(id.0 + by));
         if id.is_striped() {
             self.next_group = step(self.next_group, BlockId::INDEXES_PER_GROUP);
         } else {
             self.next = step(self.next, 1);
         }
-        self.last_stamp = self.last_stamp.max(stamp);
-        let (replicas, targets) = (Vec::new(), Vec::new());
-        let block = Block { id, file, stamp, length, is_committed, replicas, targets };
+        self.last_stamp = self.last_stamp.max(block.stamp);
+        self.stored += u64::from(is_stored(&block));
         let before = self.blocks.insert(id, block);
         assert!(before.is_none(), "{id} is made once");
         self.committed += u64::from(is_committed);
+        self.mark_changed(id);
     }
 
     /// Removes a block; what it was is the answer, with the replicas that can go.
@@ -122,6 +121,8 @@ impl BlockTable {
         let block = self.blocks.remove(&id).expect("files name only blocks that there are");
         self.committed -= u64::from(block.is_committed);
         self.stored -= u64::from(is_stored(&block));
+        // Its repair is to be called off.
+        self.changed.push_back(id);
         for replica in &block.replicas {
             if let Some(blocks) = self.by_storage.get_mut(&replica.storage) {
                 blocks.remove(&id);
@@ -155,14 +156,21 @@ impl BlockTable {
         let Some(block) = self.blocks.get(&group) else {
             return if replica.stamp > self.last_stamp { Reported::Future } else { Reported::Unneeded };
         };
+        if !block.has_unit(replica.index.unit()) {
+            return Reported::Unneeded;
+        }
         let fit = block.fit(&replica);
+        let is_same = |known: &Replica| known.storage == replica.storage && known.index == replica.index;
+        if block.replicas.iter().any(|known| is_same(known) && *known == replica) {
+            return Reported::Known(fit);
+        }
         self.by_storage.entry(replica.storage).or_default().insert(group);
         self.change(group, |block| {
-            let is_same = |known: &Replica| known.storage == replica.storage && known.index == replica.index;
             match block.replicas.iter_mut().find(|known| is_same(known)) {
                 // What a reader found stays found, until the replica is another one.
                 Some(known) => {
-                    let is_corrupt = known.is_corrupt && known.stamp == replica.stamp;
+                    let was_corrupt = known.is_corrupt && known.stamp == replica.stamp;
+                    let is_corrupt = replica.is_corrupt || was_corrupt;
                     *known = Replica { is_corrupt, ..replica };
                 }
                 None => block.replicas.push(replica),
@@ -208,12 +216,54 @@ impl BlockTable {
         });
     }
 
+    /// Notes that a replica is about to be deleted; the stamp that it has.
+    ///
+    /// # Panics
+    /// If it is not known.
+    pub fn set_leaving(&mut self, id: BlockId, storage: StorageHandle, index: BlockIndex) -> GenerationStamp {
+        let mut stamp = None;
+        self.change(id, |block| {
+            let is_meant = |known: &&mut Replica| known.storage == storage && known.index == index;
+            for known in block.replicas.iter_mut().filter(is_meant) {
+                (known.is_leaving, stamp) = (true, Some(known.stamp));
+            }
+        });
+        stamp.expect("what leaves is known")
+    }
+
+    /// Notes that a block is to be looked at again.
+    pub fn mark_changed(&mut self, id: BlockId) {
+        match self.blocks.get_mut(&id) {
+            Some(block) if block.is_changed => {}
+            Some(block) => {
+                block.is_changed = true;
+                self.changed.push_back(id);
+            }
+            None => self.changed.push_back(id),
+        }
+    }
+
+    /// Notes that all blocks of a storage are to be looked at again.
+    pub fn mark_storage_changed(&mut self, storage: StorageHandle) {
+        let blocks: Vec<BlockId> = self.by_storage.get(&storage).into_iter().flatten().copied().collect();
+        blocks.into_iter().for_each(|block| self.mark_changed(block));
+    }
+
+    /// The next block to be looked at again.
+    pub fn take_changed(&mut self) -> Option<BlockId> {
+        let id = self.changed.pop_front()?;
+        if let Some(block) = self.blocks.get_mut(&id) {
+            block.is_changed = false;
+        }
+        Some(id)
+    }
+
     /// The replicas that a storage has.
     pub fn of_storage(&self, storage: StorageHandle) -> impl Iterator<Item = (BlockId, &Replica)> {
         let ids = self.by_storage.get(&storage).into_iter().flatten();
         ids.flat_map(move |id| {
             let of_it = self.block(*id).replicas.iter().filter(move |known| known.storage == storage);
-            of_it.map(|replica| (BlockId(id.0 + i64::from(replica.index.0)), replica))
+            of_it.map(|replica| (id.internal(replica.index), replica))
         })
     }
 
@@ -230,12 +280,13 @@ impl BlockTable {
         let after = (block.is_committed, is_stored(block));
         self.committed = self.committed + u64::from(after.0) - u64::from(before.0);
         self.stored = self.stored + u64::from(after.1) - u64::from(before.1);
+        self.mark_changed(id);
     }
 }
 
-/// True for a block that counts as reported: its length is final and a good replica is known.
+/// True for a block that counts as reported: its length is final, and enough good replicas are known to read it.
 fn is_stored(block: &Block) -> bool {
-    block.is_committed && block.good().next().is_some()
+    block.is_committed && block.is_readable(|_| true)
 }
 
 #[cfg(test)]
@@ -244,6 +295,14 @@ mod tests {
 
     use super::super::ReplicaState;
     use super::*;
+    use crate::ids::InodeId;
+    use crate::policy::PolicyId;
+
+    fn new_block(id: i64, stamp: u64, length: u64, is_committed: bool) -> Block {
+        let id = BlockId(id);
+        let policy = if id.is_striped() { PolicyId(2) } else { PolicyId::NONE };
+        Block { length, is_committed, ..Block::new(id, InodeId(1), policy, GenerationStamp(stamp)) }
+    }
 
     fn replica(storage: u32, stamp: u64, length: u64) -> Replica {
         Replica {
@@ -254,26 +313,33 @@ mod tests {
             length,
             state: ReplicaState::Finalized,
             is_corrupt: false,
+            is_leaving: false,
         }
     }
 
     #[test]
     fn what_no_file_has_can_go_unless_it_is_from_the_future() {
         let mut table = BlockTable::default();
-        table.insert(BlockId(2_000_000_000), InodeId(1), GenerationStamp(1005), 10, true);
+        table.insert(new_block(2_000_000_000, 1005, 10, true));
+        table.insert(new_block(i64::MIN + 16, 1005, 10, true));
         let mut report = |id, stamp| table.report(BlockId(id), replica(0, stamp, 10));
         assert_eq!(report(2_000_000_000, 1005), Reported::Known(Fit::Good));
         assert_eq!(report(2_000_000_000, 1004), Reported::Known(Fit::Stale));
         assert_eq!(report(1_999_999_999, 1005), Reported::Unneeded);
         assert_eq!(report(1_999_999_999, 1006), Reported::Future);
+        let mut unit = |index| {
+            let id = BlockId(i64::MIN + 16).internal(BlockIndex(index));
+            table.report(id, Replica { index: id.index(), ..replica(0, 1005, 10) })
+        };
+        assert_eq!((unit(4), unit(5)), (Reported::Known(Fit::Good), Reported::Unneeded));
     }
 
     #[test]
     fn numbers_and_stamps_are_never_given_out_again() {
         let mut table = BlockTable::default();
         assert_eq!(table.counters(), (BlockId(1_073_741_825), BlockId(i64::MIN + 16), GenerationStamp(1000)));
-        table.insert(BlockId(1_073_741_825), InodeId(1), GenerationStamp(1001), 0, false);
-        table.insert(BlockId(i64::MIN + 16), InodeId(1), GenerationStamp(1002), 0, false);
+        table.insert(new_block(1_073_741_825, 1001, 0, false));
+        table.insert(new_block(i64::MIN + 16, 1002, 0, false));
         let after = (BlockId(1_073_741_826), BlockId(i64::MIN + 32), GenerationStamp(1002));
         assert_eq!(table.counters(), after);
         table.remove(BlockId(1_073_741_825));
@@ -289,7 +355,7 @@ mod tests {
                 let id = BlockId(BlockId::FIRST.0 + block);
                 let is_there = table.get(id).is_some();
                 match step {
-                    0 if !is_there => table.insert(id, InodeId(1), GenerationStamp(1001), 10, more == 1),
+                    0 if !is_there => table.insert(new_block(id.0, 1001, 10, more == 1)),
                     1 if is_there => { table.remove(id); }
                     2 if is_there => table.commit(id, GenerationStamp(1001 + more), 10),
                     3 => { table.report(id, replica(storage, 1001 + more, 10)); }

@@ -18,6 +18,8 @@ pub struct Replica {
     pub state: ReplicaState,
     /// A reader found that its bytes are not those that were written.
     pub is_corrupt: bool,
+    /// The DataNode has been told to delete it: it counts for nothing, until it is reported again.
+    pub is_leaving: bool,
 }
 
 /// The life of a replica on its DataNode.

@@ -7,8 +7,19 @@ use prost::Message as _;
 use crate::wire::proto::namenode as calls;
 use crate::wire::proto::shared::{DatanodeId, DatanodeInfo, ExtendedBlock, LocatedBlock, Permission};
 
+/// The policy of the files whose number is odd.
+pub const POLICY: &str = "RS-3-2-1024k";
+/// Bytes of a block of whole replicas, and of a unit of a group: two cells.
+pub const BLOCK_MAX: u64 = 100;
+pub const UNIT_MAX: u64 = 2 << 20;
+
 /// A file as a client was told it is: its blocks with their lengths.
 pub type Blocks = Vec<(i64, u64)>;
+
+/// True for the name of a new file that is to be coded.
+fn is_striped(name: &str) -> bool {
+    name.ends_with(['1', '3', '5', '7', '9'])
+}
 
 /// A client with at most one call under way.
 #[derive(Debug)]
@@ -94,6 +105,7 @@ impl Client {
         match &self.work {
             Work::Idle => unreachable!("it has begun something"),
             Work::Creating { name } => {
+                let is_striped = is_striped(name);
                 let request = calls::CreateRequest {
                     src: self.path(name),
                     masked: Permission { mode: 0o644 },
@@ -101,7 +113,8 @@ impl Client {
                     flags: 1,
                     create_parent: true,
                     replication: 3,
-                    block_size: 100,
+                    block_size: if is_striped { UNIT_MAX } else { BLOCK_MAX },
+                    policy: is_striped.then(|| POLICY.to_owned()),
                     ..calls::CreateRequest::default()
                 };
                 ("create", request.encode_to_vec())
@@ -157,8 +170,8 @@ impl Client {
         }
     }
 
-    /// The blocks that it has been told of and not told the NameNode to drop: they must not go.
-    pub fn needed(&self) -> impl Iterator<Item = i64> {
+    /// The blocks, with their lengths, that it has been told of and not told the NameNode to drop: they must not go.
+    pub fn needed(&self) -> impl Iterator<Item = (i64, u64)> {
         let open = match &self.work {
             Work::Adding { blocks, .. } | Work::Completing { blocks, .. } => blocks.as_slice(),
             Work::Abandoning { blocks, .. } => &blocks[..blocks.len() - 1],
@@ -171,8 +184,8 @@ impl Client {
             _ => None,
         };
         let kept = self.files.iter().filter(move |(name, _)| Some(*name) != doomed);
-        let kept = kept.flat_map(|(_, blocks)| blocks.iter().map(|(id, _)| *id));
-        kept.chain(open.iter().map(|block| block.id.cast_signed()))
+        let kept = kept.flat_map(|(_, blocks)| blocks.iter().copied());
+        kept.chain(open.iter().map(|block| (block.id.cast_signed(), block.length())))
     }
 
     /// Takes the answer to the call that is under way. What a writer was given is returned, for it to write there.

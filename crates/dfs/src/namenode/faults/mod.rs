@@ -6,6 +6,7 @@
 //! `YEOUL_FAULTS=N` runs at least that many steps with faults, `YEOUL_FAULT_SEED=N` one run again.
 
 mod clients;
+mod mending;
 mod nodes;
 mod world;
 

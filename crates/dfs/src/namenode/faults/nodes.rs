@@ -1,8 +1,8 @@
 //! Simulated DataNodes: replicas, messages on their way, and what they are told.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use crate::wire::proto::cluster::{BlockRef, Notice, Replica};
+use crate::wire::proto::cluster::{BlockRef, Notice, Repair, Replica};
 
 /// A message on its way to the NameNode. They arrive in order, or not at all.
 #[derive(Clone, Debug)]
@@ -24,12 +24,24 @@ pub struct Node {
     pub is_full: bool,
     /// Whole replicas: block to stamp and length. They outlive a crash.
     pub replicas: BTreeMap<i64, (u64, u64)>,
+    /// Those of them whose bytes are not those that were written.
+    pub damaged: BTreeSet<i64>,
+    /// The repairs that it works at.
+    pub work: BTreeMap<u64, Repair>,
     pub outbox: VecDeque<Message>,
 }
 
 impl Node {
     pub fn new(number: usize) -> Self {
-        Self { number, is_up: true, is_full: false, replicas: BTreeMap::new(), outbox: VecDeque::new() }
+        Self {
+            number,
+            is_up: true,
+            is_full: false,
+            replicas: BTreeMap::new(),
+            damaged: BTreeSet::new(),
+            work: BTreeMap::new(),
+            outbox: VecDeque::new(),
+        }
     }
 
     pub fn uuid(&self) -> String {
@@ -47,7 +59,7 @@ impl Node {
         self.report();
     }
 
-    /// Sends a whole report: the replicas are looked at after it has begun.
+    /// Sends a whole report: the replicas are looked at after it has begun. What is damaged is said again behind it.
     pub fn report(&mut self) {
         let replicas: Vec<Replica> = self.replicas.iter().map(|(id, kept)| replica(*id, *kept)).collect();
         self.outbox.push_back(Message::ReportBegins);
@@ -55,6 +67,9 @@ impl Node {
             self.outbox.push_back(Message::ReportPart(part.to_vec()));
         }
         self.outbox.push_back(Message::ReportEnds);
+        for id in self.damaged.clone() {
+            self.tell_damaged(id);
+        }
     }
 
     /// A writer ends a replica here.
@@ -63,15 +78,38 @@ impl Node {
         self.tell(replica(id, (stamp, length)), false);
     }
 
-    /// Deletes what it is told to; the blocks that are gone.
-    pub fn delete(&mut self, orders: &[BlockRef]) -> Vec<i64> {
+    /// Finds that a replica is damaged.
+    pub fn damage(&mut self, id: i64) {
+        self.damaged.insert(id);
+        self.tell_damaged(id);
+    }
+
+    fn tell_damaged(&mut self, id: i64) {
+        let kept = self.replicas[&id];
+        let notice = Notice {
+            storage: self.storage(),
+            replica: Some(replica(id, kept)),
+            is_deleted: false,
+            is_corrupt: true,
+        };
+        self.outbox.push_back(Message::Notices(vec![notice]));
+    }
+
+    /// True if it has a replica that is what was written.
+    pub fn has_good(&self, id: i64) -> bool {
+        self.replicas.contains_key(&id) && !self.damaged.contains(&id)
+    }
+
+    /// Deletes what it is told to; the blocks that are gone, and whether they were damaged.
+    pub fn delete(&mut self, orders: &[BlockRef]) -> Vec<(i64, bool)> {
         let mut gone = Vec::new();
         for order in orders {
             assert_eq!(order.storage, self.storage(), "an order goes to the node that has the storage");
             if let Some(kept) = self.replicas.get(&order.id).copied().filter(|kept| kept.0 <= order.stamp) {
                 self.replicas.remove(&order.id);
+                let was_damaged = self.damaged.remove(&order.id);
                 self.tell(replica(order.id, kept), true);
-                gone.push(order.id);
+                gone.push((order.id, was_damaged));
             }
         }
         gone

@@ -1,13 +1,14 @@
 //! The world: who is there, what fails, and what must hold.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use prost::Message as _;
 
-use super::clients::{Client, Work};
+use super::clients::{BLOCK_MAX, Client, POLICY, UNIT_MAX, Work};
+use super::mending::{geometry, unit};
 use super::nodes::{Message, Node};
-use crate::ids::CallerId;
+use crate::ids::{BlockId, CallerId};
 use crate::namenode::namespace::User;
 use crate::namenode::state::State;
 use crate::namenode::{Context, Now, Rules};
@@ -20,8 +21,11 @@ use crate::wire::proto::journal::Record;
 use crate::wire::proto::namenode as calls;
 use crate::wire::proto::shared::{ExtendedBlock, LocatedBlock};
 
-const NODES: usize = 5;
+pub const NODES: usize = 8;
 const CLIENTS: usize = 3;
+
+/// Notices that a heartbeat overtakes at most: a link sends them as they come.
+const NOTICES_OVERTAKEN_MAX: usize = 3;
 
 /// What happened, so that a run without faults proves nothing.
 #[derive(Clone, Debug, Default)]
@@ -39,10 +43,17 @@ pub struct Tally {
     deletions: u64,
     files_closed: u64,
     safe_mode_refusals: u64,
+    pub replicas_damaged: u64,
+    pub replicas_gone: u64,
+    pub units_rebuilt: u64,
+    pub replicas_copied: u64,
+    pub repairs_failed: u64,
+    repairs_dropped: u64,
+    pub needless_deleted: u64,
 }
 
 impl Tally {
-    fn each(&mut self) -> [&mut u64; 13] {
+    fn each(&mut self) -> [&mut u64; 20] {
         [
             &mut self.namenode_crashes,
             &mut self.records_lost,
@@ -57,6 +68,13 @@ impl Tally {
             &mut self.deletions,
             &mut self.files_closed,
             &mut self.safe_mode_refusals,
+            &mut self.replicas_damaged,
+            &mut self.replicas_gone,
+            &mut self.units_rebuilt,
+            &mut self.replicas_copied,
+            &mut self.repairs_failed,
+            &mut self.repairs_dropped,
+            &mut self.needless_deleted,
         ]
     }
 
@@ -74,6 +92,8 @@ impl Tally {
             + self.messages_doubled
             + self.answers_lost
             + self.full_nodes
+            + self.replicas_damaged
+            + self.replicas_gone
     }
 
     pub fn assert_all_happened(&mut self) {
@@ -90,7 +110,7 @@ struct Answered {
 }
 
 pub struct World {
-    random: fastrand::Rng,
+    pub(super) random: fastrand::Rng,
     now: Now,
     state: State,
     image: Vec<Record>,
@@ -100,11 +120,14 @@ pub struct World {
     synced: usize,
     /// Number of the last record before the journal.
     before_journal: u64,
-    nodes: Vec<Node>,
-    clients: Vec<Client>,
+    pub(super) nodes: Vec<Node>,
+    pub(super) clients: Vec<Client>,
     answers: Vec<Answered>,
     chance: fastrand::Rng,
-    has_faults: bool,
+    pub(super) has_faults: bool,
+    pub(super) steps: u64,
+    /// In which step a block last lost a replica.
+    pub(super) lost_in: BTreeMap<i64, u64>,
     pub tally: Tally,
 }
 
@@ -122,6 +145,11 @@ impl World {
         let now = Now { wall_ms: 1_000_000, steady_ms: 10_000 };
         state.format(now.wall_ms, "CID".to_owned(), "BP".to_owned());
         state.begin_term(now.wall_ms, now.steady_ms);
+        let user = root();
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut context = Context { now, user: &user, caller: None, ip: None, random: &mut random };
+        let enable = calls::PolicyNameRequest { name: POLICY.to_owned() }.encode_to_vec();
+        state.call(&mut context, "enableErasureCodingPolicy", enable.into()).expect("there is one");
         let mut nodes: Vec<Node> = (0..NODES).map(Node::new).collect();
         nodes.iter_mut().for_each(Node::reconnect);
         let mut world = Self {
@@ -137,6 +165,8 @@ impl World {
             answers: Vec::new(),
             chance: fastrand::Rng::with_seed(!seed),
             has_faults: true,
+            steps: 0,
+            lost_in: BTreeMap::new(),
             tally: Tally::default(),
         };
         world.sync(usize::MAX);
@@ -145,15 +175,18 @@ impl World {
 
     /// Something happens.
     pub fn step(&mut self) {
+        self.steps += 1;
         self.now.steady_ms += self.random.u64(..200);
         self.now.wall_ms += self.random.u64(..200);
         let faulty = |at: u32| self.has_faults.then_some(at);
         match self.random.u32(..1000) {
             0..300 => self.client_calls(),
-            300..550 => self.deliver(),
-            550..700 => self.sync_some(),
-            700..860 => self.beat(),
-            860..880 => self.take_image(),
+            300..500 => (0..6).for_each(|_| self.deliver()),
+            500..600 => self.sync_some(),
+            600..780 => (0..3).for_each(|_| self.beat()),
+            780..860 => self.work(),
+            860..870 => self.take_image(),
+            870..880 if self.has_faults => self.lose_replica(),
             at => match faulty(at) {
                 Some(880..888) => self.crash_namenode(),
                 Some(888..903) => self.crash_node(),
@@ -164,7 +197,7 @@ impl World {
                 _ => self.start_node(),
             },
         }
-        self.state.tick(self.now.steady_ms);
+        self.state.tick(self.now.steady_ms, &mut self.chance);
     }
 
     fn context<R>(
@@ -246,14 +279,26 @@ impl World {
             located.locations.iter().map(|node| node.id.uuid[3..].parse::<usize>().expect("a number"));
         let targets: Vec<usize> = targets.collect();
         let different: BTreeSet<usize> = targets.iter().copied().collect();
-        assert_eq!(different.len(), targets.len(), "a node gets one replica");
-        let length = self.random.u64(1..100);
         let (id, stamp) = (located.block.id.cast_signed(), located.block.stamp);
+        let length = match geometry(id) {
+            None => {
+                assert_eq!(different.len(), targets.len(), "a node gets one replica");
+                self.random.u64(1..BLOCK_MAX)
+            }
+            Some(geometry) => {
+                assert_eq!(located.indices.as_deref(), Some(&[0, 1, 2, 3, 4][..]));
+                assert!(different.len() >= 3, "fewer nodes than data units promise what they cannot keep");
+                let cells = self.random.u64(0..=6);
+                let length = cells * geometry.cell_size() + self.random.u64(0..geometry.cell_size());
+                length.clamp(1, 3 * UNIT_MAX)
+            }
+        };
         let broken =
             targets.iter().copied().find(|node| !self.nodes[*node].is_up || self.nodes[*node].is_full);
-        for node in targets {
+        for (index, node) in (0..).zip(targets) {
             let node = &mut self.nodes[node];
-            if node.is_up && !node.is_full && (broken.is_none() || self.random.bool()) {
+            let (id, length) = unit(id, length, index);
+            if length > 0 && node.is_up && !node.is_full && (broken.is_none() || self.random.bool()) {
                 node.finish(id, stamp, length);
             }
         }
@@ -319,19 +364,26 @@ impl World {
     fn storage(&self, at: usize) -> Storage {
         let node = &self.nodes[at];
         // What it says of its room is not always true yet.
-        let remaining = if node.is_full && self.now.steady_ms % 2 == 0 { 0 } else { 10_000 };
-        Storage { uuid: node.storage(), kind: 1, capacity: 100_000, used: 0, remaining, failed: false }
+        let remaining = if node.is_full && self.now.steady_ms % 2 == 0 { 0 } else { 100 << 20 };
+        Storage { uuid: node.storage(), kind: 1, capacity: 1 << 30, used: 0, remaining, failed: false }
     }
 
     fn beat(&mut self) {
         let at = self.random.usize(..NODES);
-        if !self.nodes[at].is_up || matches!(self.nodes[at].outbox.front(), Some(Message::Register)) {
+        self.beat_of(at);
+    }
+
+    fn beat_of(&mut self, at: usize) {
+        // As in a link: a report is sent as a whole before the next heartbeat, and only notices are overtaken.
+        let is_reporting =
+            self.nodes[at].outbox.iter().any(|message| !matches!(message, Message::Notices(_)));
+        if !self.nodes[at].is_up || is_reporting || self.nodes[at].outbox.len() > NOTICES_OVERTAKEN_MAX {
             return;
         }
         let (uuid, storages) = (self.nodes[at].uuid(), vec![self.storage(at)]);
-        let argument = Bytes::from(
-            HeartbeatRequest { uuid, storages, transfers: 0, repairs: Vec::new() }.encode_to_vec(),
-        );
+        let repairs = self.nodes[at].work.keys().copied().collect();
+        let argument = HeartbeatRequest { uuid, storages, transfers: 0, repairs }.encode_to_vec();
+        let argument = Bytes::from(argument);
         let result = self.context(None, |state, context| state.cluster_call(context, "heartbeat", argument));
         let orders = HeartbeatResponse::decode(&result.expect("it makes sense")[..]).expect("it is one");
         if orders.must_register {
@@ -340,9 +392,17 @@ impl World {
         let gone = self.nodes[at].delete(&orders.delete);
         self.tally.deletions += gone.len() as u64;
         for id in gone {
-            let needs = |client: &&Client| client.needed().any(|needed| needed == id);
-            let client = self.clients.iter().find(needs).map(Client::name);
-            assert_eq!(client, None, "block {id} is deleted from node {at} and is needed");
+            self.check_deleted(at, id);
+        }
+        for repair in orders.repairs {
+            let places: BTreeSet<_> = repair.targets.iter().map(|target| target.index).collect();
+            let is_clear = places.len() == repair.targets.len() && !places.is_empty();
+            assert!(is_clear, "each unit has one place: {repair:?}");
+            let known = self.nodes[at].work.insert(repair.number, repair);
+            assert_eq!(known, None, "a number is used once");
+        }
+        for number in orders.cancelled {
+            self.tally.repairs_dropped += u64::from(self.nodes[at].work.remove(&number).is_some());
         }
         if orders.must_report {
             self.nodes[at].report();
@@ -394,10 +454,11 @@ impl World {
 
     fn crash_node(&mut self) {
         let at = self.random.usize(..NODES);
-        if self.nodes.iter().filter(|node| node.is_up).count() > 2 {
+        if self.nodes.iter().filter(|node| node.is_up).count() > 4 {
             self.tally.node_crashes += 1;
             self.nodes[at].is_up = false;
             self.nodes[at].outbox.clear();
+            self.nodes[at].work.clear();
         }
     }
 
@@ -448,6 +509,19 @@ impl World {
                 break;
             }
         }
+        // All that is missing is made again, and what is there twice goes.
+        for _ in 0..1_000 {
+            self.now.steady_ms += 200;
+            for at in 0..NODES {
+                while let Some(message) = self.nodes[at].outbox.pop_front() {
+                    self.arrive(at, message);
+                }
+            }
+            self.sync(usize::MAX);
+            (0..NODES).for_each(|at| self.beat_of(at));
+            (0..8).for_each(|_| self.work());
+            self.state.tick(self.now.steady_ms, &mut self.chance);
+        }
         // Twice: what a report shows to be unneeded goes, and the node says so.
         for _ in 0..3 {
             self.sync(usize::MAX);
@@ -489,21 +563,14 @@ impl World {
                     .collect();
                 assert_eq!(lengths, blocks, "{path}");
                 for block in &located.blocks {
-                    let id = block.block.id.cast_signed();
-                    let having = self.nodes.iter().filter(|node| node.replicas.contains_key(&id)).count();
-                    assert!(having > 0, "{path} has lost block {id}");
-                    assert_eq!(block.locations.len(), having, "{path}: {block:?}");
-                    for node in &block.locations {
-                        let node = &self.nodes[node.id.uuid[3..].parse::<usize>().expect("a number")];
-                        let kept = node.replicas.get(&block.block.id.cast_signed());
-                        assert_eq!(kept, Some(&(block.block.stamp, block.block.length())), "{path}");
-                    }
+                    self.check_block(&path, block);
                 }
             }
         }
-        let needed: BTreeSet<i64> = self.clients.iter().flat_map(Client::needed).collect();
+        let needed = self.clients.iter().flat_map(Client::needed).map(|(id, _)| id);
+        let needed: BTreeSet<i64> = needed.collect();
         for node in &self.nodes {
-            let kept: BTreeSet<i64> = node.replicas.keys().copied().collect();
+            let kept: BTreeSet<i64> = node.replicas.keys().map(|id| BlockId(*id).group().0).collect();
             let unneeded: Vec<_> = kept.difference(&needed).collect();
             assert!(unneeded.is_empty(), "node {} keeps {unneeded:?}, which nobody needs", node.number);
         }

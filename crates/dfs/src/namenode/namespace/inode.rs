@@ -3,15 +3,7 @@ use std::sync::Arc;
 
 use super::{Counts, Mode, OwnerId};
 use crate::ids::{BlockId, InodeId};
-
-/// Number of an erasure coding policy, as HDFS numbers them; 0 for plain replicas.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct PolicyId(pub u8);
-
-impl PolicyId {
-    /// Whole replicas.
-    pub const REPLICATED: Self = Self(0);
-}
+use crate::policy::PolicyId;
 
 /// A directory or a file.
 #[derive(Debug)]
@@ -32,7 +24,7 @@ pub struct Inode {
     pub modified_ms: u64,
     /// Time of the last read, in milliseconds since 1970, to the hour; 0 for a directory.
     pub accessed_ms: u64,
-    /// How new files in this directory are laid out, or how this file is.
+    /// How this file is laid out, or new files below this directory are if nothing nearer to them says otherwise.
     pub policy: PolicyId,
     /// Number of HDFS's storage policy; 0 for none of its own.
     pub storage_policy: u8,

@@ -11,7 +11,7 @@ mod permission;
 mod tree;
 
 pub use counts::Counts;
-pub use inode::{Content, Directory, File, Inode, Layout, PolicyId};
+pub use inode::{Content, Directory, File, Inode, Layout};
 pub use owners::{OwnerId, Owners};
 pub use path::{COMPONENT_BYTES_MAX, Path};
 pub use permission::{Access, Mode, User};

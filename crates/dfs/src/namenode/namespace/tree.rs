@@ -1,8 +1,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::{Access, Content, Counts, Directory, Inode, Mode, OwnerId, Owners, Path, PolicyId, User};
+use super::{Access, Content, Counts, Directory, Inode, Mode, OwnerId, Owners, Path, User};
 use crate::ids::InodeId;
+use crate::policy::{Policy, PolicyId};
 use crate::wire::Refusal;
 use crate::wire::exception::Exception;
 
@@ -74,7 +75,7 @@ impl Tree {
             mode,
             modified_ms: time_ms,
             accessed_ms: 0,
-            policy: PolicyId::REPLICATED,
+            policy: PolicyId::NONE,
             storage_policy: 0,
             flags: 0,
             content: Content::Directory(Directory::default()),
@@ -162,6 +163,15 @@ impl Tree {
         }
         chain.reverse();
         Some(chain)
+    }
+
+    /// The policy by which a file is laid out, or by which a new file in a directory is: that of the nearest directory with one.
+    pub fn policy_of(&self, id: InodeId) -> Option<&'static Policy> {
+        let mut at = self.inode(id);
+        while at.policy == PolicyId::NONE && at.is_directory() && at.id != InodeId::ROOT {
+            at = self.inode(at.parent);
+        }
+        Policy::of(at.policy)
     }
 
     /// True if `ancestor` is `id` or a directory above it.

@@ -6,7 +6,8 @@ use super::State;
 use crate::ids::{BlockId, CallerId, GenerationStamp, InodeId};
 use crate::namenode::blocks::Block;
 use crate::namenode::datanodes::Deletion;
-use crate::namenode::namespace::{Content, Counts, Directory, File, Inode, Layout, Mode, PolicyId, Tree};
+use crate::namenode::namespace::{Content, Counts, Directory, File, Inode, Layout, Mode, Tree};
+use crate::policy::PolicyId;
 use crate::wire::proto::journal::{self, Record, record::Change};
 
 impl State {
@@ -30,6 +31,7 @@ impl State {
             Change::Delete(delete) => self.delete_subtree(InodeId(delete.inode), time_ms),
             Change::Rename(rename) => self.move_inode(rename, time_ms),
             Change::SetAttributes(set) => self.change_attributes(set),
+            Change::SetPolicyState(set) => self.set_policy_state(set),
             Change::Counters(counters) => self.apply_counters(counters),
             Change::Inode(inode) => self.load_inode(inode),
             Change::Answered(answered) => {
@@ -68,7 +70,7 @@ impl State {
                 mode: Mode::new(new.mode),
                 modified_ms: time_ms,
                 accessed_ms: 0,
-                policy: self.tree.inode(parent).policy,
+                policy: PolicyId::NONE,
                 storage_policy: 0,
                 flags: 0,
                 content: Content::Directory(Directory::default()),
@@ -119,14 +121,14 @@ impl State {
             self.blocks.commit(BlockId(previous.id), GenerationStamp(previous.stamp), previous.length);
         }
         let new = add.block.as_ref().expect("it adds a block");
-        self.insert_block(file, new);
+        self.insert_block(file, self.tree.inode(file).policy, new);
         self.file_mut(file).layout.blocks.push(BlockId(new.id));
         self.tree.recount(file, before, self.counts_of(file));
     }
 
-    fn insert_block(&mut self, file: InodeId, new: &journal::Block) {
-        let (id, stamp) = (BlockId(new.id), GenerationStamp(new.stamp));
-        self.blocks.insert(id, file, stamp, new.length, new.is_committed);
+    fn insert_block(&mut self, file: InodeId, policy: PolicyId, new: &journal::Block) {
+        let block = Block::new(BlockId(new.id), file, policy, GenerationStamp(new.stamp));
+        self.blocks.insert(Block { length: new.length, is_committed: new.is_committed, ..block });
     }
 
     fn remove_block(&mut self, file: InodeId, block: BlockId) {
@@ -166,7 +168,7 @@ impl State {
         }
         for new in &replace.blocks {
             if self.blocks.get(BlockId(new.id)).is_none() {
-                self.insert_block(id, new);
+                self.insert_block(id, policy_id(replace.policy), new);
             }
         }
         let file = self.file_mut(id);
@@ -217,10 +219,23 @@ impl State {
         (inode.owner, inode.group) = (owner.unwrap_or(inode.owner), group.unwrap_or(inode.group));
         inode.modified_ms = set.modified_ms.unwrap_or(inode.modified_ms);
         inode.accessed_ms = set.accessed_ms.unwrap_or(inode.accessed_ms);
+        inode.policy = set.policy.map_or(inode.policy, policy_id);
         if let Some(replication) = set.replication {
             let before = self.counts_of(id);
             self.file_mut(id).replication = u16::try_from(replication).expect("it was checked");
+            for block in self.file_mut(id).layout.blocks.clone() {
+                self.blocks.mark_changed(block);
+            }
             self.tree.recount(id, before, self.counts_of(id));
+        }
+    }
+
+    fn set_policy_state(&mut self, set: &journal::SetPolicyState) {
+        let policy = policy_id(set.policy);
+        if set.is_enabled {
+            self.enabled_policies.insert(policy);
+        } else {
+            self.enabled_policies.remove(&policy);
         }
     }
 
@@ -230,7 +245,7 @@ impl State {
             let deletion = Deletion {
                 after: self.sequence,
                 storage: replica.storage,
-                block: BlockId(block.id.0 + i64::from(replica.index.0)),
+                block: block.id.internal(replica.index),
                 stamp: replica.stamp,
             };
             self.datanodes.delete(replica.datanode, deletion);
@@ -271,7 +286,7 @@ impl State {
         let mut counts = Counts { directories: 1, ..Counts::default() };
         if let Some(file) = &saved.file {
             for block in &file.blocks {
-                self.insert_block(id, block);
+                self.insert_block(id, inode.policy, block);
             }
             counts = self.file_counts(&inode);
             if let Some(holder) = inode.file().and_then(|file| file.holder.as_ref()) {

@@ -2,7 +2,8 @@
 
 use super::State;
 use crate::namenode::Context;
-use crate::namenode::namespace::{Access, Path};
+use crate::namenode::namespace::{Access, Inode, Path};
+use crate::policy::PolicyId;
 use crate::wire::Refusal;
 use crate::wire::exception::Exception;
 use crate::wire::proto::journal::{SetAttributes, record::Change};
@@ -82,7 +83,8 @@ impl State {
         self.check_replication(request.replication, &request.src)?;
         let path = Path::parse(&request.src)?;
         let file = self.place(&path, context.user)?.inode().map(|id| self.tree.inode(id));
-        let Some(inode) = file.filter(|inode| !inode.is_directory()) else {
+        let is_replicated = |inode: &&Inode| !inode.is_directory() && inode.policy == PolicyId::NONE;
+        let Some(inode) = file.filter(is_replicated) else {
             return Ok(BoolResponse { result: false });
         };
         context.user.check(inode, path.text(), &self.tree.owners, Access::Write)?;

@@ -58,9 +58,10 @@ impl State {
             id: deletion.block.0,
             stamp: deletion.stamp.0,
         });
-        let delete = delete.collect();
+        let mut delete: Vec<BlockRef> = delete.collect();
         let must_report = self.datanodes.take_must_report(node);
-        let (repairs, cancelled) = (Vec::new(), Vec::new());
+        delete.extend(self.take_surplus(node, context.now.steady_ms));
+        let (repairs, cancelled) = self.give_orders(node, &request.repairs, context.now.steady_ms);
         Ok(HeartbeatResponse { term, must_register: false, must_report, delete, repairs, cancelled })
     }
 
@@ -77,7 +78,7 @@ impl State {
             self.datanodes.storage_mut(storage).unconfirmed = Some(known);
         }
         for said in &request.replicas {
-            self.take_replica(node, storage, said);
+            self.take_replica(node, storage, said, false);
         }
         if request.is_last {
             let unconfirmed = self.datanodes.storage_mut(storage).unconfirmed.take().unwrap_or_default();
@@ -85,6 +86,8 @@ impl State {
                 self.blocks.forget(gone, storage, gone.index());
             }
             self.datanodes.storage_mut(storage).has_reported = true;
+            // What was held back as long as it was uncertain.
+            self.blocks.mark_storage_changed(storage);
             self.look_at_safe_mode(context.now.steady_ms);
         }
         Ok(Answer { must_register: false })
@@ -105,7 +108,7 @@ impl State {
                 let id = BlockId(replica.id);
                 self.blocks.forget(id, storage, id.index());
             } else {
-                self.take_replica(node, storage, replica);
+                self.take_replica(node, storage, replica, notice.is_corrupt);
             }
         }
         self.look_at_safe_mode(context.now.steady_ms);
@@ -114,14 +117,21 @@ impl State {
 
     /// Takes what a DataNode says of a replica. One that no file needs can go, but not while the namespace may lack what it
     /// belongs to: in safe mode, or if it is from the future.
-    fn take_replica(&mut self, datanode: DatanodeHandle, storage: StorageHandle, said: &cluster::Replica) {
+    fn take_replica(
+        &mut self,
+        datanode: DatanodeHandle,
+        storage: StorageHandle,
+        said: &cluster::Replica,
+        is_corrupt: bool,
+    ) {
         let (id, stamp) = (BlockId(said.id), GenerationStamp(said.stamp));
         if let Some(unconfirmed) = &mut self.datanodes.storage_mut(storage).unconfirmed {
             unconfirmed.remove(&id);
         }
         let state = ReplicaState::from_wire(said.state);
         let (index, length) = (id.index(), said.length);
-        let replica = Replica { index, datanode, storage, stamp, length, state, is_corrupt: false };
+        let is_leaving = false;
+        let replica = Replica { index, datanode, storage, stamp, length, state, is_corrupt, is_leaving };
         let reported = self.blocks.report(id, replica);
         if reported != Reported::Unneeded {
             return;

@@ -1,9 +1,11 @@
 //! Calls that make directories and files.
 
 use super::State;
+use super::statuses::FLAG_ERASURE_CODED;
 use crate::ids::InodeId;
 use crate::namenode::Context;
 use crate::namenode::namespace::{Access, Mode, Path, Place};
+use crate::policy::{Policy, PolicyId, REPLICATION};
 use crate::wire::Refusal;
 use crate::wire::exception::Exception;
 use crate::wire::proto::journal::{AddDirectories, CreateFile, NewDirectory, record::Change};
@@ -20,6 +22,8 @@ const CLIENT_NAME_BYTES_MAX: usize = 1024;
 const FLAG_CREATE: u32 = 1;
 const FLAG_OVERWRITE: u32 = 2;
 const FLAG_APPEND: u32 = 4;
+/// Whole replicas, whatever the policy of the directory is.
+const FLAG_SHOULD_REPLICATE: u32 = 0x80;
 
 impl State {
     pub(super) fn mkdirs(
@@ -68,6 +72,8 @@ impl State {
             }
             self.check_new_child(&place, context, &path)?;
         }
+        let above = replaced.map_or(place.deepest(), |replaced| self.tree.inode(replaced).parent);
+        let policy = self.policy_of_new(above, request)?;
         let id = self.tree.next_id();
         let (parent, parents, id) = match replaced {
             Some(replaced) => (self.tree.inode(replaced).parent, None, id),
@@ -89,9 +95,9 @@ impl State {
             owner: context.user.name.clone(),
             group: self.tree.owners.name(in_directory.group).to_owned(),
             mode: request.masked.mode,
-            replication: request.replication,
+            replication: if policy.is_some() { 1 } else { request.replication },
             block_size: request.block_size,
-            policy: 0,
+            policy: policy.map_or(PolicyId::NONE, |policy| policy.id).0.into(),
             holder: request.client_name.clone(),
             replaced: replaced.map_or(0, |id| id.0),
         };
@@ -108,6 +114,7 @@ impl State {
         create: &CreateFile,
         context: &Context<'_>,
     ) -> crate::wire::proto::shared::FileStatus {
+        let policy = Policy::of(PolicyId(create.policy as u8));
         crate::wire::proto::shared::FileStatus {
             kind: 2,
             permission: crate::wire::proto::shared::Permission {
@@ -122,7 +129,8 @@ impl State {
             id: Some(create.id),
             children: Some(0),
             storage_policy: Some(0),
-            flags: Some(0),
+            policy: policy.map(Policy::to_number),
+            flags: Some(if policy.is_some() { FLAG_ERASURE_CODED } else { 0 }),
             ..crate::wire::proto::shared::FileStatus::default()
         }
     }
@@ -147,11 +155,6 @@ impl State {
         if request.flags & (FLAG_CREATE | FLAG_OVERWRITE) == 0 {
             return illegal(format!("neither CREATE nor OVERWRITE is in the flags {:#x}", request.flags));
         }
-        let policy = request.policy.as_deref().unwrap_or_default();
-        if !policy.is_empty() && policy != "replication" {
-            return illegal(format!("the erasure coding policy {policy} is not enabled"));
-        }
-        self.check_replication(request.replication, &request.src)?;
         if request.block_size < self.rules.block_size_min {
             let (size, min) = (request.block_size, self.rules.block_size_min);
             let message = format!(
@@ -161,6 +164,31 @@ impl State {
             return Err(Refusal::new(Exception::Io, message));
         }
         Ok(())
+    }
+
+    /// The policy of a file that is to be made below a directory; none for whole replicas.
+    fn policy_of_new(
+        &self,
+        directory: InodeId,
+        request: &CreateRequest,
+    ) -> Result<Option<&'static Policy>, Refusal> {
+        let should_replicate = request.flags & FLAG_SHOULD_REPLICATE != 0;
+        let named = request.policy.as_deref().filter(|name| !name.is_empty());
+        let policy = match named {
+            Some(_) if should_replicate => {
+                let message = "SHOULD_REPLICATE flag and ecPolicyName are exclusive parameters. Set both is not allowed!";
+                return Err(Refusal::new(Exception::HadoopIllegalArgument, message));
+            }
+            Some(REPLICATION) => None,
+            Some(name) => Some(self.enabled_policy(name)?),
+            None if should_replicate => None,
+            None => self.tree.policy_of(directory),
+        };
+        match policy {
+            Some(policy) => check_cells(policy, request.block_size)?,
+            None => self.check_replication(request.replication, &request.src)?,
+        }
+        Ok(policy)
     }
 
     /// Checks how many copies a file is to have.
@@ -257,6 +285,25 @@ impl State {
 /// The directory whose group something new gets: the deepest that is there, or the one that has what is replaced.
 fn place_for_group(place: &Place, is_replaced: bool) -> InodeId {
     if is_replaced { place.parent().expect("a file has a parent") } else { place.deepest() }
+}
+
+/// Checks that a unit has a whole number of cells: with the stock client a writer would wait for ever at the end of a group.
+fn check_cells(policy: &Policy, block_size: u64) -> Result<(), Refusal> {
+    let (cell, name) = (policy.geometry.cell_size(), policy.name);
+    let message = if block_size < cell {
+        format!(
+            "Specified block size ({block_size}) is less than the cell size ({cell}) of the erasure coding policy ({name})."
+        )
+    } else if !block_size.is_multiple_of(cell) {
+        let (below, above) = (block_size / cell * cell, block_size.div_ceil(cell).saturating_mul(cell));
+        format!(
+            "Specified block size ({block_size}) is not a multiple of the cell size ({cell}) of the erasure coding policy \
+             ({name}): set dfs.blocksize to {below} or {above}."
+        )
+    } else {
+        return Ok(());
+    };
+    Err(Refusal::new(Exception::Io, message))
 }
 
 fn parent_text(path: &str) -> &str {

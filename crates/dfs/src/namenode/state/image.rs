@@ -3,6 +3,7 @@ use bytes::Bytes;
 use super::State;
 use crate::ids::InodeId;
 use crate::namenode::namespace::Inode;
+use crate::policy::Policy;
 use crate::wire::proto::journal::{self, Record, record::Change};
 
 impl State {
@@ -21,6 +22,10 @@ impl State {
             let caller = Some(journal::Caller { client_id, call_id: caller.call });
             Change::Answered(journal::Answered { time_ms: 0, caller, answer: answer.clone() })
         });
+        let policies = Policy::all().iter().map(|policy| {
+            let is_enabled = self.enabled_policies.contains(&policy.id);
+            Change::SetPolicyState(journal::SetPolicyState { policy: policy.id.0.into(), is_enabled })
+        });
         let (next_block, next_group, last_stamp) = self.blocks.counters();
         let counters = Change::Counters(journal::Counters {
             layout_version: crate::wire::protocol::LAYOUT_VERSION,
@@ -32,7 +37,7 @@ impl State {
             last_stamp: last_stamp.0,
             term: self.term,
         });
-        let changes = inodes.chain(answers).chain([counters]);
+        let changes = inodes.chain(policies).chain(answers).chain([counters]);
         changes.map(|change| Record { change: Some(change), ..Record::default() })
     }
 

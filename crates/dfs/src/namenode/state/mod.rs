@@ -11,7 +11,9 @@ mod image;
 mod methods;
 mod moving;
 mod operating;
+mod policies;
 mod reading;
+mod repairing;
 mod statuses;
 mod writing;
 
@@ -20,6 +22,8 @@ mod tests;
 
 pub use methods::{Kind, kind_of};
 
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
 use bytes::Bytes;
 
 use super::Context;
@@ -27,9 +31,12 @@ use super::blocks::BlockTable;
 use super::datanodes::Datanodes;
 use super::leases::Leases;
 use super::namespace::{Counts, Inode, Mode, Path, Place, Tree, User};
+use super::repair::{Orders, Queue};
 use super::retry_cache::RetryCache;
 use super::rules::Rules;
 use super::safe_mode::SafeMode;
+use crate::ids::{BlockId, DatanodeHandle};
+use crate::policy::PolicyId;
 use crate::wire::Refusal;
 use crate::wire::exception::Exception;
 use crate::wire::proto::journal::record::Change;
@@ -45,6 +52,17 @@ pub struct State {
     leases: Leases,
     retry_cache: RetryCache,
     safe_mode: SafeMode,
+    /// What lacks something, and who has been told to mend it.
+    queue: Queue,
+    orders: Orders,
+    /// Groups with two units on one DataNode for which there is no other.
+    crowded: BTreeSet<BlockId>,
+    /// Blocks of which a DataNode has a needless replica, and the record that has to be on disk before that goes.
+    surplus: HashMap<DatanodeHandle, BTreeMap<BlockId, u64>>,
+    /// When repairs begin: DataNodes that start later than others have had time to report.
+    repair_from_ms: u64,
+    /// The policies that new files may have.
+    enabled_policies: BTreeSet<PolicyId>,
     cluster: String,
     pool: String,
     /// Grows with each start; DataNodes obey the highest.
@@ -71,6 +89,12 @@ impl State {
             leases: Leases::default(),
             retry_cache: RetryCache::default(),
             safe_mode,
+            queue: Queue::default(),
+            orders: Orders::default(),
+            crowded: BTreeSet::new(),
+            surplus: HashMap::new(),
+            repair_from_ms: 0,
+            enabled_policies: BTreeSet::from([PolicyId::DEFAULT]),
             cluster: String::new(),
             pool: String::new(),
             term: 0,
@@ -133,11 +157,12 @@ impl State {
         self.synced = self.synced.max(sequence);
     }
 
-    /// Looks at the clock: safe mode and what may be forgotten.
-    pub fn tick(&mut self, steady_ms: u64) {
+    /// Looks at the clock: safe mode, what may be forgotten, and what is to be mended.
+    pub fn tick(&mut self, steady_ms: u64, random: &mut fastrand::Rng) {
         self.retry_cache.expire(steady_ms);
         self.datanodes.give_up_on_silent(steady_ms, self.rules.silent_ms_max);
         self.look_at_safe_mode(steady_ms);
+        self.look_after_blocks(steady_ms, random);
     }
 
     fn look_at_safe_mode(&mut self, steady_ms: u64) {
@@ -190,8 +215,13 @@ impl State {
     /// What a file counts for in the directories above it.
     fn file_counts(&self, inode: &Inode) -> Counts {
         let Some(file) = inode.file() else { return Counts::default() };
-        let bytes = file.layout.blocks.iter().map(|id| self.blocks.block(*id).length).sum();
-        Counts { directories: 0, files: 1, bytes, space: bytes * u64::from(file.replication) }
+        let mut counts = Counts { files: 1, ..Counts::default() };
+        for block in file.layout.blocks.iter().map(|id| self.blocks.block(*id)) {
+            counts.bytes += block.length;
+            let copies = || block.length * u64::from(file.replication);
+            counts.space += block.geometry().map_or_else(copies, |geometry| geometry.space(block.length));
+        }
+        counts
     }
 
     /// What an inode counts for in the directories above it.

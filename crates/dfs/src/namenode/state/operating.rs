@@ -3,6 +3,7 @@
 use super::State;
 use crate::ids::BlockId;
 use crate::namenode::Context;
+use crate::namenode::blocks::Replica;
 use crate::wire::Refusal;
 use crate::wire::exception::Exception;
 use crate::wire::proto::namenode::{
@@ -33,16 +34,22 @@ impl State {
         let live = self.datanodes.iter().filter(|node| self.is_live(node.handle, context));
         let storages: Vec<_> =
             live.flat_map(|node| &node.storages).map(|storage| self.datanodes.storage(*storage)).collect();
-        let is_good_on_live =
-            |replica: &&crate::namenode::blocks::Replica| self.is_live(replica.datanode, context);
         let (mut under_replicated, mut corrupt_blocks, mut missing_blocks) = (0, 0, 0);
         for block in self.blocks.iter().filter(|block| block.is_committed) {
-            let wanted = self.tree.inode(block.file).file().map_or(1, |file| file.replication);
-            let good = block.good().filter(is_good_on_live).count();
-            under_replicated += u64::from(good > 0 && good < wanted.into());
+            let is_live = |replica: &Replica| self.is_live(replica.datanode, context);
+            let (good, wanted) = match block.geometry() {
+                Some(_) => (block.readable_units(is_live).len(), block.units().len()),
+                None => {
+                    let file = self.tree.inode(block.file).file();
+                    let wanted = file.map_or(1, |file| file.replication);
+                    (block.good().filter(|replica| is_live(replica)).count(), wanted.into())
+                }
+            };
+            let is_readable = block.is_readable(is_live);
+            under_replicated += u64::from(is_readable && good < wanted);
             let has_corrupt = block.replicas.iter().any(|replica| replica.is_corrupt);
             corrupt_blocks += u64::from(has_corrupt);
-            missing_blocks += u64::from(good == 0);
+            missing_blocks += u64::from(!is_readable);
         }
         Ok(FsStatsResponse {
             capacity: storages.iter().map(|storage| storage.capacity).sum(),

@@ -3,13 +3,14 @@
 use super::State;
 use crate::namenode::Context;
 use crate::namenode::namespace::{Access, Path};
+use crate::policy::{Policy, PolicyId, REPLICATION};
 use crate::wire::Refusal;
 use crate::wire::exception::Exception;
 use crate::wire::proto::journal::{SetAttributes, record::Change};
 use crate::wire::proto::namenode::{
     BlockLocationsRequest, BlockLocationsResponse, BoolResponse, ContentSummary, ContentSummaryResponse,
-    Empty, FileInfoResponse, Listing, ListingRequest, ListingResponse, PathRequest, PoliciesResponse,
-    PolicyResponse, PreferredBlockSizeResponse, ServerDefaults, ServerDefaultsResponse,
+    Empty, FileInfoResponse, Listing, ListingRequest, ListingResponse, PathRequest,
+    PreferredBlockSizeResponse, ServerDefaults, ServerDefaultsResponse,
 };
 
 /// Entries of a page of a listing, as in HDFS (`dfs.ls.limit`).
@@ -132,6 +133,13 @@ impl State {
         if inode.is_directory() {
             self.check_subtree(inode.id, context, path.text(), Access::ReadExecute)?;
         }
+        // As HDFS has it: a directory is called by its own policy only.
+        let policy = match (Policy::of(inode.policy), inode.policy) {
+            (Some(policy), _) => policy.name,
+            (None, PolicyId::REPLICATION) => REPLICATION,
+            (None, _) if inode.is_directory() => "",
+            (None, _) => "Replicated",
+        };
         let counts = self.counts_of(inode.id);
         let summary = ContentSummary {
             length: counts.bytes,
@@ -140,7 +148,7 @@ impl State {
             quota: NO_QUOTA,
             space_consumed: counts.space,
             space_quota: NO_QUOTA,
-            policy: Some(String::new()),
+            policy: Some(policy.to_owned()),
         };
         Ok(ContentSummaryResponse { summary })
     }
@@ -182,20 +190,5 @@ impl State {
         let inode = self.existing(&Path::parse(&request.src)?, context.user)?;
         let file = inode.file().ok_or_else(|| Refusal::missing(&request.src))?;
         Ok(PreferredBlockSizeResponse { block_size: file.block_size })
-    }
-
-    pub(super) fn policy(
-        &mut self,
-        context: &mut Context<'_>,
-        request: &PathRequest,
-    ) -> Result<PolicyResponse, Refusal> {
-        let inode = self.existing(&Path::parse(&request.src)?, context.user)?;
-        // A file or a directory without one: plain replicas.
-        assert!(inode.policy.0 == 0, "no policy can be set yet");
-        Ok(PolicyResponse { policy: None })
-    }
-
-    pub(super) fn policies(&mut self, _: &mut Context<'_>, _: &Empty) -> Result<PoliciesResponse, Refusal> {
-        Ok(PoliciesResponse::default())
     }
 }

@@ -1,25 +1,35 @@
 //! Inodes and blocks as clients see them.
 
 use super::State;
-use crate::ids::{DatanodeHandle, StorageHandle};
+use crate::ids::{BlockIndex, DatanodeHandle, StorageHandle};
 use crate::namenode::Context;
-use crate::namenode::blocks::{Block, Fit};
-use crate::namenode::namespace::{Content, Inode, PolicyId};
-use crate::wire::proto::shared::{
-    ErasureCodingPolicy, ExtendedBlock, FileStatus, LocatedBlock, LocatedBlocks, Permission, Token,
-};
+use crate::namenode::blocks::{Block, Fit, Replica};
+use crate::namenode::namespace::{Content, Inode};
+use crate::policy::Policy;
+use crate::wire::proto::shared::{ExtendedBlock, FileStatus, LocatedBlock, LocatedBlocks, Permission, Token};
 
 /// The kinds of inodes in a status.
 const KIND_DIRECTORY: i32 = 1;
 const KIND_FILE: i32 = 2;
 /// Flag of a status: the file or directory has an erasure coding policy.
-const FLAG_ERASURE_CODED: u32 = 4;
+pub(super) const FLAG_ERASURE_CODED: u32 = 4;
+
+/// A storage that a reader or a writer is sent to, for a unit of a group or a replica.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Location {
+    /// The unit; 0 for a replica.
+    pub index: BlockIndex,
+    /// The DataNode.
+    pub datanode: DatanodeHandle,
+    /// The storage of it.
+    pub storage: StorageHandle,
+}
 
 impl State {
     /// The status of an inode, called `name` in a listing and nothing otherwise.
     pub(super) fn status(&self, inode: &Inode, name: &[u8]) -> FileStatus {
         let owners = &self.tree.owners;
-        let is_coded = inode.policy != PolicyId::REPLICATED;
+        let policy = self.tree.policy_of(inode.id);
         let status = FileStatus {
             path: bytes::Bytes::copy_from_slice(name),
             permission: Permission { mode: inode.mode.bits() },
@@ -29,8 +39,8 @@ impl State {
             accessed_ms: inode.accessed_ms,
             id: Some(inode.id.0),
             storage_policy: Some(inode.storage_policy.into()),
-            policy: is_coded.then(|| policy_message(inode.policy)),
-            flags: Some(if is_coded { FLAG_ERASURE_CODED } else { 0 }),
+            policy: policy.map(Policy::to_number),
+            flags: Some(if policy.is_some() { FLAG_ERASURE_CODED } else { 0 }),
             ..FileStatus::default()
         };
         match &inode.content {
@@ -68,22 +78,23 @@ impl State {
         &self,
         block: &Block,
         offset: u64,
-        places: &[(DatanodeHandle, StorageHandle)],
+        places: &[Location],
         context: &Context<'_>,
     ) -> LocatedBlock {
-        let storages = || places.iter().map(|(_, storage)| self.datanodes.storage(*storage));
+        let storages = || places.iter().map(|place| self.datanodes.storage(place.storage));
         let info = |datanode| self.datanodes.info(datanode, context.now.wall_ms, context.now.steady_ms);
+        let is_striped = block.geometry().is_some();
         LocatedBlock {
             block: self.extended(block),
             offset,
-            locations: places.iter().map(|(datanode, _)| info(*datanode)).collect(),
+            locations: places.iter().map(|place| info(place.datanode)).collect(),
             corrupt: false,
             token: Token::default(),
             is_cached: vec![false; places.len()],
             storage_types: storages().map(|storage| storage.kind).collect(),
             storage_ids: storages().map(|storage| storage.uuid.clone()).collect(),
-            indices: None,
-            tokens: Vec::new(),
+            indices: is_striped.then(|| places.iter().map(|place| place.index.0).collect()),
+            tokens: if is_striped { vec![Token::default(); places.len()] } else { Vec::new() },
         }
     }
 
@@ -93,35 +104,53 @@ impl State {
         let is_there = |node| self.is_live(node, context);
         let of_fit = |fit: Fit| {
             let fitting = block.replicas.iter().filter(move |replica| block.fit(replica) == fit);
-            fitting.map(|replica| (replica.datanode, replica.storage)).filter(|(node, _)| is_there(*node))
+            let place = |replica: &Replica| {
+                let Replica { index, datanode, storage, .. } = *replica;
+                Location { index, datanode, storage }
+            };
+            fitting.map(place).filter(|place| is_there(place.datanode))
         };
         let mut places: Vec<_> = of_fit(Fit::Good).collect();
         if !block.is_committed {
-            let written =
-                block.targets.iter().map(|storage| (self.datanodes.storage(*storage).datanode, *storage));
-            let written: Vec<_> =
-                of_fit(Fit::Unfinished).chain(written.filter(|(node, _)| is_there(*node))).collect();
+            let written = self.written_to(block).into_iter().filter(|place| is_there(place.datanode));
+            let written: Vec<_> = of_fit(Fit::Unfinished).chain(written).collect();
             for place in written {
-                if !places.iter().any(|(node, _)| *node == place.0) {
+                if !places.iter().any(|known| (known.index, known.datanode) == (place.index, place.datanode))
+                {
                     places.push(place);
                 }
             }
         }
-        let is_corrupt = places.is_empty() && of_fit(Fit::Corrupt).next().is_some();
-        if is_corrupt {
+        let is_lost = block.is_committed && !block.is_readable(|replica| is_there(replica.datanode));
+        let is_corrupt = is_lost && of_fit(Fit::Corrupt).next().is_some();
+        if is_corrupt && block.geometry().is_none() {
             places = of_fit(Fit::Corrupt).collect();
         }
         self.sort_by_distance(&mut places, context);
+        // A client takes the first of those that have the same unit.
+        places.sort_by_key(|place| place.index);
         LocatedBlock { corrupt: is_corrupt, ..self.located(block, offset, &places, context) }
     }
 
+    /// Where the writer of a block was sent to.
+    pub(super) fn written_to(&self, block: &Block) -> Vec<Location> {
+        let is_striped = block.geometry().is_some();
+        let targets = (0..).zip(&block.targets);
+        let place = |(at, storage): (u8, &StorageHandle)| Location {
+            index: BlockIndex(if is_striped { at } else { 0 }),
+            datanode: self.datanodes.storage(*storage).datanode,
+            storage: *storage,
+        };
+        targets.map(place).collect()
+    }
+
     /// Replicas on the reader's host first, then those on its rack, then the others; equals in any order.
-    fn sort_by_distance(&self, places: &mut [(DatanodeHandle, StorageHandle)], context: &mut Context<'_>) {
+    fn sort_by_distance(&self, places: &mut [Location], context: &mut Context<'_>) {
         context.random.shuffle(places);
         let Some(ip) = context.ip else { return };
         let rack = self.datanodes.iter().find(|node| node.ip == ip).map(|node| node.rack.as_str());
-        places.sort_by_key(|(node, _)| {
-            let node = self.datanodes.node(*node);
+        places.sort_by_key(|place| {
+            let node = self.datanodes.node(place.datanode);
             match () {
                 () if node.ip == ip => 0,
                 () if Some(node.rack.as_str()) == rack => 1,
@@ -156,19 +185,13 @@ impl State {
             }
             at += if block.is_committed { block.length } else { 0 };
         }
-        let is_coded = inode.policy != PolicyId::REPLICATED;
         LocatedBlocks {
             file_length: at,
             blocks,
             under_construction: file.holder.is_some(),
             is_last_complete: last.as_ref().is_none_or(|(_, is_committed)| *is_committed),
             last_block: last.map(|(located, _)| located),
-            policy: is_coded.then(|| policy_message(inode.policy)),
+            policy: self.tree.policy_of(inode.id).map(Policy::to_number),
         }
     }
-}
-
-/// A built-in policy, which clients know by its number.
-fn policy_message(policy: PolicyId) -> ErasureCodingPolicy {
-    ErasureCodingPolicy { id: policy.0.into(), ..ErasureCodingPolicy::default() }
 }

@@ -187,6 +187,10 @@ impl Fixture {
             .unwrap()
     }
 
+    fn tick(&mut self) {
+        self.state.tick(self.now.steady_ms, &mut self.random);
+    }
+
     fn sync_all(&mut self) {
         self.state.note_synced(self.state.sequence());
     }
@@ -532,7 +536,7 @@ fn a_silent_node_is_named_to_nobody_until_it_is_heard_of_again() {
     assert_eq!(count(&mut fixture), 1);
     let file = fixture.create("/g");
     assert_eq!(numbers(&fixture.add_block("/g", file, None)), [1]);
-    fixture.state.tick(fixture.now.steady_ms);
+    fixture.tick();
     assert!(fixture.heartbeat(0).must_report, "what it was to delete has been forgotten");
     assert_eq!(count(&mut fixture), 2);
 }

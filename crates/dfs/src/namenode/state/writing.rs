@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use super::State;
 use crate::ids::{BlockId, GenerationStamp, InodeId, StorageHandle};
-use crate::namenode::blocks::{Block, ReplicaState};
+use crate::namenode::blocks::Block;
 use crate::namenode::namespace::{File, Inode, Path};
 use crate::namenode::{Context, placement};
+use crate::policy::Policy;
 use crate::wire::Refusal;
 use crate::wire::exception::Exception;
 use crate::wire::proto::journal::{
@@ -29,7 +30,7 @@ impl State {
     ) -> Result<AddBlockResponse, Refusal> {
         let id = self.open_file(&request.src, request.file_id, &request.client_name, context)?;
         let file = self.file_of(id);
-        let (blocks, replication, block_size) = (&file.layout.blocks, file.replication, file.block_size);
+        let (blocks, policy) = (&file.layout.blocks, self.tree.policy_of(id));
         let count = blocks.len();
         let (last, before_last) = (blocks.last().copied(), count.checked_sub(2).map(|at| blocks[at]));
         let previous = request.previous.as_ref().map(|block| BlockId::from_wire(block.id));
@@ -37,7 +38,7 @@ impl State {
             let given = self.check_given_again(&request.src, previous, last, before_last)?;
             // Where it was sent is known until the NameNode starts again.
             if self.blocks.block(given).targets.is_empty() {
-                let targets = self.choose_targets(request, replication, block_size, context)?;
+                let targets = self.choose_targets(request, id, context)?;
                 self.blocks.set_targets(given, targets);
             }
             let offset = self.file_counts(self.tree.inode(id)).bytes;
@@ -62,8 +63,9 @@ impl State {
         let offset = self.file_counts(self.tree.inode(id)).bytes
             - last.map_or(0, |last| self.blocks.block(last).length)
             + previous.as_ref().map_or(0, |previous| previous.length);
-        let targets = self.choose_targets(request, replication, block_size, context)?;
-        let (next, _, stamp) = self.blocks.counters();
+        let targets = self.choose_targets(request, id, context)?;
+        let (next, next_group, stamp) = self.blocks.counters();
+        let next = if policy.is_some() { next_group } else { next };
         let block = Kept { id: next.0, stamp: stamp.0 + 1, length: 0, is_committed: false };
         self.leases.renew(&request.client_name, context.now.steady_ms);
         self.commit(context, Change::AddBlock(AddBlock { file: id.0, previous, block: Some(block) }));
@@ -94,28 +96,40 @@ impl State {
 
     fn to_write(&self, id: BlockId, offset: u64, context: &Context<'_>) -> LocatedBlock {
         let block = self.blocks.block(id);
-        let place = |storage: &StorageHandle| (self.datanodes.storage(*storage).datanode, *storage);
-        let places: Vec<_> = block.targets.iter().map(place).collect();
-        self.located(block, offset, &places, context)
+        self.located(block, offset, &self.written_to(block), context)
     }
 
     fn choose_targets(
         &self,
         request: &AddBlockRequest,
-        replication: u16,
-        block_size: u64,
+        file: InodeId,
         context: &mut Context<'_>,
     ) -> Result<Vec<StorageHandle>, Refusal> {
+        let (policy, file) = (self.tree.policy_of(file), self.file_of(file));
+        let (replication, block_size) = (file.replication, file.block_size);
         let excluded: BTreeSet<_> =
             request.excluded.iter().filter_map(|node| self.datanodes.by_uuid(&node.id.uuid)).collect();
         let (steady_ms, silent_ms_max) = (context.now.steady_ms, self.rules.silent_ms_max);
         let mut candidates = self.datanodes.candidates(block_size, steady_ms, silent_ms_max);
         let running = candidates.len();
         candidates.retain(|candidate| !excluded.contains(&candidate.datanode));
-        let targets = placement::choose(&candidates, replication.into(), context.ip, context.random);
-        if targets.is_empty() {
+        // A unit each, or two where there are too few nodes: more than none. With fewer nodes than data units that would
+        // promise a safety that is not there.
+        let (needed, targets, what) = match policy {
+            Some(policy) => {
+                let targets = placement::choose_striped(&candidates, &[], policy.units(), context.random);
+                (policy.data_units(), targets, format!("required nodes for {}", policy.name))
+            }
+            None => {
+                let count = replication.into();
+                let targets = placement::choose(&candidates, count, context.ip, context.random);
+                (1, targets, "minReplication nodes".to_owned())
+            }
+        };
+        let possible = candidates.len();
+        if possible < needed {
             let message = format!(
-                "File {} could only be written to 0 of the 1 minReplication nodes. There are {running} datanode(s) \
+                "File {} could only be written to {possible} of the {needed} {what}. There are {running} datanode(s) \
                  running with room for a block of {block_size} bytes and {} node(s) are excluded in this operation.",
                 request.src,
                 excluded.len()
@@ -209,6 +223,13 @@ impl State {
     fn check_commit(&self, named: &ExtendedBlock) -> Result<Kept, Refusal> {
         let block = self.blocks.block(BlockId::from_wire(named.id));
         let length = named.length();
+        let data_units = Policy::of(block.policy).map_or(1, Policy::data_units) as u64;
+        let length_max = self.file_of(block.file).block_size.saturating_mul(data_units);
+        if length > length_max {
+            let message =
+                format!("{} has at most {length_max} bytes, and the client says {length}", block.id);
+            return Err(Refusal::new(Exception::Io, message));
+        }
         if named.stamp != block.stamp.0
             || (block.is_committed && length != block.length)
             || length < block.length
@@ -222,20 +243,18 @@ impl State {
         Ok(Kept { id: block.id.0, stamp: named.stamp, length, is_committed: true })
     }
 
-    /// True if a committed block is on a DataNode that is there.
+    /// True if a committed block can be read from DataNodes that are there.
     fn is_stored(&self, id: BlockId, context: &Context<'_>) -> bool {
         let block = self.blocks.block(id);
-        block.is_committed && block.good().any(|replica| self.is_live(replica.datanode, context))
+        block.is_committed && block.is_readable(|replica| self.is_live(replica.datanode, context))
     }
 
-    /// True if a block, committed like this, would be on a DataNode that is there.
+    /// True if a block, committed like this, could be read from DataNodes that are there.
     fn would_be_stored(&self, kept: &Kept, context: &Context<'_>) -> bool {
-        let block = self.blocks.block(BlockId(kept.id));
-        block.replicas.iter().any(|replica| {
-            let is_same = replica.stamp == GenerationStamp(kept.stamp) && replica.length == kept.length;
-            let is_whole = replica.state == ReplicaState::Finalized && !replica.is_corrupt;
-            is_same && is_whole && self.is_live(replica.datanode, context)
-        })
+        let (stamp, length) = (GenerationStamp(kept.stamp), kept.length);
+        let block = self.blocks.block(BlockId(kept.id)).clone();
+        let block = Block { stamp, length, is_committed: true, ..block };
+        block.is_readable(|replica| self.is_live(replica.datanode, context))
     }
 
     fn file_of(&self, id: InodeId) -> &File {

@@ -1,0 +1,179 @@
+use std::collections::{BTreeMap, HashMap};
+
+use crate::ids::{BlockId, BlockIndex, DatanodeHandle, GenerationStamp, StorageHandle};
+
+/// Repairs that one DataNode works at, or is about to.
+const ORDERS_PER_WORKER_MAX: usize = 2;
+/// Repairs that write to one DataNode.
+const WRITES_PER_NODE_MAX: usize = 4;
+/// Repairs that read from one DataNode.
+const READS_PER_NODE_MAX: usize = 16;
+/// Milliseconds for a repair in all. A unit of 128 MiB takes a minute at 2 MiB/s: one that takes longer is given to another.
+const ORDER_MS_MAX: u64 = 600_000;
+
+/// Where a unit or a replica is, or is to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The unit; 0 for a replica.
+    pub index: BlockIndex,
+    /// The DataNode.
+    pub datanode: DatanodeHandle,
+    /// The storage of it.
+    pub storage: StorageHandle,
+}
+
+/// A repair that a DataNode is told to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Order {
+    /// Its number: the term in the upper half, so that none is used twice.
+    pub number: u64,
+    /// The block or the group.
+    pub block: BlockId,
+    /// The stamp that what is made has.
+    pub stamp: GenerationStamp,
+    /// Bytes of the block, or of the data of the group.
+    pub length: u64,
+    /// Who does it.
+    pub worker: DatanodeHandle,
+    /// Where it reads.
+    pub sources: Vec<Place>,
+    /// Where it writes.
+    pub targets: Vec<Place>,
+    /// When it was planned.
+    pub made_ms: u64,
+    /// The worker has been told.
+    pub is_given: bool,
+    /// It is no longer wanted, and the worker is told so.
+    pub is_cancelled: bool,
+}
+
+/// All repairs that are under way, one for a block at most.
+#[derive(Debug, Default)]
+pub struct Orders {
+    by_number: BTreeMap<u64, Order>,
+    by_block: HashMap<BlockId, u64>,
+    last: u32,
+}
+
+impl Orders {
+    /// True if a block has an order.
+    pub fn has(&self, block: BlockId) -> bool {
+        self.by_block.contains_key(&block)
+    }
+
+    /// The order of a block, to be changed.
+    pub fn of_mut(&mut self, block: BlockId) -> Option<&mut Order> {
+        self.by_number.get_mut(self.by_block.get(&block)?)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.by_number.len()
+    }
+
+    /// True if a DataNode may be told to do one more.
+    pub fn may_work(&self, node: DatanodeHandle) -> bool {
+        self.by_number.values().filter(|order| order.worker == node).count() < ORDERS_PER_WORKER_MAX
+    }
+
+    /// True if one more may write to a DataNode.
+    pub fn may_write(&self, node: DatanodeHandle) -> bool {
+        let writes = |order: &&Order| order.targets.iter().any(|place| place.datanode == node);
+        self.by_number.values().filter(writes).count() < WRITES_PER_NODE_MAX
+    }
+
+    /// True if one more may read from a DataNode.
+    pub fn may_read(&self, node: DatanodeHandle) -> bool {
+        let reads = |order: &&Order| order.sources.iter().any(|place| place.datanode == node);
+        self.by_number.values().filter(reads).count() < READS_PER_NODE_MAX
+    }
+
+    /// Adds an order, under a number that no other has.
+    ///
+    /// # Panics
+    /// If its block has one.
+    pub fn add(&mut self, term: u64, order: Order) {
+        self.last += 1;
+        let number = term << 32 | u64::from(self.last);
+        let before = self.by_block.insert(order.block, number);
+        assert!(before.is_none(), "a block has one order at a time");
+        self.by_number.insert(number, Order { number, ..order });
+    }
+
+    /// Forgets an order.
+    pub fn remove(&mut self, number: u64) -> Option<Order> {
+        let order = self.by_number.remove(&number)?;
+        self.by_block.remove(&order.block);
+        Some(order)
+    }
+
+    /// Takes what a worker says it works at: the orders that are over, as it was told of them and does not name them, and the
+    /// numbers that it is to drop.
+    pub fn hear(&mut self, worker: DatanodeHandle, numbers: &[u64]) -> (Vec<Order>, Vec<u64>) {
+        let is_over =
+            |order: &&Order| order.worker == worker && order.is_given && !numbers.contains(&order.number);
+        let over: Vec<u64> = self.by_number.values().filter(is_over).map(|order| order.number).collect();
+        let over = over.into_iter().filter_map(|number| self.remove(number)).collect();
+        let is_unwanted = |number: &&u64| self.by_number.get(number).is_none_or(|order| order.is_cancelled);
+        (over, numbers.iter().filter(is_unwanted).copied().collect())
+    }
+
+    /// The orders that a worker has yet to be told of.
+    pub fn to_give(&self, worker: DatanodeHandle) -> Vec<Order> {
+        let of_it = |order: &&Order| order.worker == worker && !order.is_given;
+        self.by_number.values().filter(of_it).cloned().collect()
+    }
+
+    /// Notes that a worker has been told.
+    pub fn given(&mut self, number: u64) {
+        self.by_number.get_mut(&number).expect("it is there").is_given = true;
+    }
+
+    /// Forgets the orders that nobody does: their worker is not there, or takes too long. A worker that comes back with one is
+    /// told to drop it.
+    pub fn give_up(&mut self, now_ms: u64, is_live: impl Fn(DatanodeHandle) -> bool) -> Vec<Order> {
+        let is_lost =
+            |order: &&Order| !is_live(order.worker) || now_ms.saturating_sub(order.made_ms) > ORDER_MS_MAX;
+        let lost: Vec<u64> = self.by_number.values().filter(is_lost).map(|order| order.number).collect();
+        lost.into_iter().filter_map(|number| self.remove(number)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(block: i64, worker: u32) -> Order {
+        Order {
+            number: 0,
+            block: BlockId(block),
+            stamp: GenerationStamp(1001),
+            length: 10,
+            worker: DatanodeHandle(worker),
+            sources: Vec::new(),
+            targets: Vec::new(),
+            made_ms: 1_000,
+            is_given: false,
+            is_cancelled: false,
+        }
+    }
+
+    #[test]
+    fn an_order_is_over_when_its_worker_was_told_and_does_not_name_it() {
+        let mut orders = Orders::default();
+        orders.add(3, order(1, 7));
+        orders.add(3, order(2, 7));
+        assert!(!orders.may_work(DatanodeHandle(7)) && orders.may_work(DatanodeHandle(8)));
+        let numbers: Vec<u64> = orders.to_give(DatanodeHandle(7)).iter().map(|order| order.number).collect();
+        assert_eq!(numbers, [3 << 32 | 1, 3 << 32 | 2]);
+        assert_eq!(orders.hear(DatanodeHandle(7), &[]), (Vec::new(), Vec::new()), "it has not been told");
+        numbers.iter().for_each(|number| orders.given(*number));
+        // A number of an earlier term is to be dropped.
+        let (over, dropped) = orders.hear(DatanodeHandle(7), &[numbers[1], 2 << 32 | 1]);
+        assert_eq!((over.len(), over[0].block, dropped), (1, BlockId(1), vec![2 << 32 | 1]));
+        assert_eq!(orders.hear(DatanodeHandle(8), &[]).0, [], "they are not its own");
+        assert_eq!(orders.give_up(601_000, |_| true), []);
+        assert_eq!(orders.give_up(601_001, |_| true).len(), 1);
+        assert_eq!(orders.hear(DatanodeHandle(7), &numbers[1..]).1, numbers[1..], "it is told to drop it");
+    }
+}

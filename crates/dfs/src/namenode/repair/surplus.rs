@@ -1,0 +1,73 @@
+use std::collections::BTreeMap;
+
+use super::Standing;
+use crate::ids::{BlockIndex, DatanodeHandle, StorageHandle};
+use crate::namenode::blocks::{Block, Fit, Replica};
+
+/// The replicas of a block that may go: more copies than wanted, units that are there twice, and what is damaged or old. They
+/// are told apart by (storage, index), never by DataNode alone. What they leave is on DataNodes that are there, in storages
+/// that have reported since they registered, and not about to go itself.
+pub fn surplus(
+    block: &Block,
+    copies: usize,
+    standing: impl Fn(&Replica) -> Standing,
+    rack: impl Fn(DatanodeHandle) -> String,
+) -> Vec<(StorageHandle, BlockIndex)> {
+    if !block.is_committed {
+        return Vec::new();
+    }
+    let is_sure = |replica: &Replica| standing(replica) == Standing::Live { is_fresh: true };
+    let mut kept: Vec<&Replica> = block.good().filter(|replica| is_sure(replica)).collect();
+    let mut going: Vec<&Replica> = Vec::new();
+    if block.geometry().is_some() {
+        drop_twins(block, &mut kept, &mut going);
+    } else {
+        while kept.len() > copies {
+            let at = most_crowded(&kept, &rack);
+            going.push(kept.remove(at));
+        }
+    }
+    let units = block.readable_units(|replica| {
+        kept.iter().any(|one| (one.storage, one.index) == (replica.storage, replica.index))
+    });
+    let is_whole = match block.geometry() {
+        Some(_) => units == block.units(),
+        None => kept.len() >= copies,
+    };
+    let there = if block.geometry().is_some() { units.len() } else { kept.len() };
+    if is_whole || there > block.units_needed() {
+        // One that is to be replaced where it is has to go first.
+        let is_useless = |replica: &&Replica| matches!(block.fit(replica), Fit::Corrupt | Fit::Stale);
+        let there =
+            |replica: &&Replica| matches!(standing(replica), Standing::Live { .. }) && !replica.is_leaving;
+        going.extend(block.replicas.iter().filter(is_useless).filter(there));
+    }
+    going.into_iter().map(|replica| (replica.storage, replica.index)).collect()
+}
+
+/// Of a unit that is there more than once, one stays: where least else of the group is.
+fn drop_twins<'a>(block: &Block, kept: &mut Vec<&'a Replica>, going: &mut Vec<&'a Replica>) {
+    loop {
+        let mut on_node: BTreeMap<DatanodeHandle, usize> = BTreeMap::new();
+        for replica in kept.iter() {
+            *on_node.entry(replica.datanode).or_default() += 1;
+        }
+        let twins = |index| kept.iter().filter(|replica| replica.index == index).count();
+        let is_needless =
+            |replica: &Replica| !block.units().contains(replica.index.unit()) || twins(replica.index) > 1;
+        let worst = (0..kept.len())
+            .filter(|at| is_needless(kept[*at]))
+            .max_by_key(|at| (on_node[&kept[*at].datanode], kept[*at].datanode, kept[*at].storage));
+        let Some(worst) = worst else { return };
+        going.push(kept.remove(worst));
+    }
+}
+
+/// The place of the replica whose rack has most of them.
+fn most_crowded(kept: &[&Replica], rack: &impl Fn(DatanodeHandle) -> String) -> usize {
+    let racks: Vec<String> = kept.iter().map(|replica| rack(replica.datanode)).collect();
+    let twins =
+        |at: &usize| (kept.iter().filter(|other| other.datanode == kept[*at].datanode).count() > 1) as usize;
+    let on_rack = |at: &usize| racks.iter().filter(|other| **other == racks[*at]).count();
+    (0..kept.len()).max_by_key(|at| (twins(at), on_rack(at), kept[*at].storage)).expect("there are too many")
+}
