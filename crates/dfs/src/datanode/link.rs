@@ -8,6 +8,8 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use tracing::{debug, info, warn};
 
 use super::notices::Notices;
+use super::repairer::Repairer;
+use super::repairs::Term;
 use super::transfer::Transfers;
 use crate::error::{Error, Kind, Result};
 use crate::ids::{BlockId, GenerationStamp};
@@ -50,6 +52,8 @@ pub struct Link {
     pub transfers: Arc<Transfers>,
     /// What this NameNode has yet to be told.
     pub notices: Arc<Notices>,
+    /// What is ordered to be rebuilt or copied.
+    pub repairer: Arc<Repairer>,
     /// The highest term of all NameNodes: orders of a lower one are not obeyed.
     pub term: Arc<AtomicU64>,
     /// How often the DataNode shows that it is there.
@@ -130,6 +134,7 @@ impl Link {
             return Err(Error::new(Kind::Invalid, message));
         }
         self.term.fetch_max(response.term, Ordering::Relaxed);
+        self.repairer.repairs().begin_term(Term(response.term));
         let store = Arc::clone(store);
         let joined = tokio::task::spawn_blocking(move || store.join_pool(&response.pool, &response.cluster));
         joined.await.map_err(|error| Error::new(Kind::Internal, error.to_string()))?
@@ -162,7 +167,7 @@ impl Link {
             uuid: store.datanode.clone(),
             storages: store.storages(),
             transfers,
-            repairs: Vec::new(),
+            repairs: self.repairer.repairs().numbers(),
         };
         let response: HeartbeatResponse = client.call("heartbeat", &request).await.map_err(failed)?;
         if response.must_register {
@@ -178,6 +183,7 @@ impl Link {
             );
             return Ok(true);
         }
+        self.repairer.obey(Term(response.term), response.repairs, &response.cancelled);
         if !response.delete.is_empty() {
             self.delete(client, response.delete).await?;
         }

@@ -23,6 +23,10 @@ pub struct Options {
     pub transfers_max: usize,
     /// How often the DataNode shows that it is there (`dfs.heartbeat.interval`).
     pub heartbeat: Duration,
+    /// Repairs at a time.
+    pub repairs_max: usize,
+    /// Bytes per second that all repairs together read from others.
+    pub repair_bytes_per_second: u64,
     /// How often it reports all that it has (`dfs.blockreport.intervalMsec`).
     pub report: Duration,
 }
@@ -39,6 +43,10 @@ impl Options {
             rack: String::new(),
             reserved_bytes: 0,
             transfers_max: 4096,
+            // Each keeps some 4 MiB in memory.
+            repairs_max: 4,
+            // As HDFS's balancer (`dfs.datanode.balance.bandwidthPerSec`).
+            repair_bytes_per_second: 100 << 20,
             heartbeat: Duration::from_secs(1),
             report: Duration::from_secs(6 * 3600),
         }

@@ -139,7 +139,7 @@ fn run_pipeline(
         let is_client = !request.header.client_name.is_empty();
         // The last node checks for all of them, and each one what another DataNode sends.
         let verify = below.is_none() || !is_client;
-        let mut packets = Packets { reader, below, chunking, verify, done };
+        let mut packets = Packets { reader, below, chunking, is_client, verify, done };
         let received = packets.receive(transfers, replica);
         let Packets { below, done, .. } = packets;
         drop(done);
@@ -158,6 +158,7 @@ struct Packets<'a> {
     reader: &'a mut Reader,
     below: Option<TcpStream>,
     chunking: Chunking,
+    is_client: bool,
     verify: bool,
     done: SyncSender<Done>,
 }
@@ -174,7 +175,12 @@ impl Packets<'_> {
                 }
                 Ok(None) => {}
                 Err(error) => {
-                    transfers.tell_abandoned(replica);
+                    if self.is_client {
+                        transfers.tell_abandoned(replica);
+                    } else {
+                        // A copy that another DataNode makes is whole, or nothing.
+                        replica.discard();
+                    }
                     return Err(error);
                 }
             }

@@ -13,6 +13,7 @@ use super::Options;
 use super::ipc::IpcService;
 use super::link::{Link, Own};
 use super::notices::Notices;
+use super::repairer::Repairer;
 use super::store::Store;
 use super::transfer::{TransferPort, Transfers};
 use crate::error::{Error, Kind, Result};
@@ -57,10 +58,20 @@ impl Server {
         let notices: Vec<Arc<Notices>> = options.namenodes.iter().map(|_| Arc::default()).collect();
         let transfers = Arc::new(Transfers::new(Arc::clone(&store), notices.clone(), options.transfers_max));
         let (term, mut tasks) = (Arc::new(AtomicU64::new(0)), Supervisor::new("DataNode"));
+        let repairer = Arc::new(Repairer::new(options.repairs_max, options.repair_bytes_per_second));
+        let pool = {
+            let store = Arc::clone(&store);
+            move || store.pool()
+        };
+        tasks.keep("repairs", Arc::clone(&repairer).run(pool));
         for (namenode, notices) in options.namenodes.into_iter().zip(notices) {
             let (own, transfers, term) = (own.clone(), Arc::clone(&transfers), Arc::clone(&term));
+            let repairer = Arc::clone(&repairer);
             let (heartbeat, report) = (options.heartbeat, options.report);
-            tasks.keep("link", Link { namenode, own, transfers, notices, term, heartbeat, report }.run());
+            tasks.keep(
+                "link",
+                Link { namenode, own, transfers, notices, repairer, term, heartbeat, report }.run(),
+            );
         }
         let gate = Gate::new(options.transfers_max + IDLE_CONNECTIONS_MAX);
         let transfers = serve_connections(data, gate, Arc::new(TransferPort(transfers)));

@@ -380,6 +380,12 @@ impl NewReplica<'_> {
         Some((self.store.volumes[self.volume.0].storage.clone(), as_reported(self.id, replica)))
     }
 
+    /// Deletes what there is of the replica: nobody will go on with it.
+    pub fn discard(mut self) {
+        self.end_unfinished();
+        self.store.delete(self.id, self.stamp);
+    }
+
     fn end_unfinished(&mut self) {
         if !std::mem::replace(&mut self.is_ended, true) {
             let state = ReplicaState::WaitingForRecovery;
