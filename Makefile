@@ -48,8 +48,8 @@ lint:
 clean:
 	$(CARGO) clean
 
-# The C compiler builds the allocator and the compression codecs; Debian's packages are installed if they are missing and
-# this is root, and named if it is not.
+# The C compiler builds the allocator, the compression codecs and the client of Kafka, which needs OpenSSL; Debian's packages are
+# installed if they are missing and this is root, and named if it is not.
 .PHONY: .prerequisites
 .prerequisites:
 	@command -v $(CARGO) >/dev/null || { echo 'error: cargo is not installed'; \
@@ -58,3 +58,8 @@ clean:
 		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 			echo 'installing a C compiler: build-essential'; apt-get update -qq && apt-get install -y -qq build-essential; \
 		else echo 'error: no C compiler'; echo 'hint: apt-get install build-essential'; exit 1; fi; fi
+	@if ! pkg-config --exists openssl 2>/dev/null; then \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			echo 'installing OpenSSL for the client of Kafka: libssl-dev pkg-config'; \
+			apt-get update -qq && apt-get install -y -qq libssl-dev pkg-config; \
+		else echo 'error: no OpenSSL to build the client of Kafka with'; echo 'hint: apt-get install libssl-dev pkg-config'; exit 1; fi; fi

@@ -11,19 +11,27 @@ HADOOP = "3.4.2"
 def hadoop() -> pathlib.Path:
     """The folder with Hadoop's servers, clients and their dependencies in `lib`."""
     folder = CACHE / f"hadoop-{HADOOP}"
-    if not (folder / "complete").exists():
+    dependencies = [
+        ("org.apache.hadoop", "hadoop-minicluster", HADOOP),
+        ("junit", "junit", "4.13.2"),
+        ("org.mockito", "mockito-core", "2.28.2"),
+        ("org.assertj", "assertj-core", "3.12.2"),
+    ]
+    parts = [
+        f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version></dependency>"
+        for group, name, version in dependencies
+    ]
+    pom = (
+        "<project><modelVersion>4.0.0</modelVersion><groupId>judge</groupId><artifactId>judge</artifactId>"
+        f"<version>1</version><dependencies>{''.join(parts)}</dependencies></project>"
+    )
+    stamp = folder / "complete"
+    if not stamp.exists() or stamp.read_text() != pom:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "pom.xml").write_text(
-            f"""<project><modelVersion>4.0.0</modelVersion><groupId>judge</groupId><artifactId>judge</artifactId>
-            <version>1</version><dependencies>
-            <dependency><groupId>org.apache.hadoop</groupId><artifactId>hadoop-minicluster</artifactId><version>{HADOOP}</version></dependency>
-            <dependency><groupId>junit</groupId><artifactId>junit</artifactId><version>4.13.2</version></dependency>
-            <dependency><groupId>org.mockito</groupId><artifactId>mockito-core</artifactId><version>2.28.2</version></dependency>
-            </dependencies></project>"""
-        )
+        (folder / "pom.xml").write_text(pom)
         maven = ["mvn", "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=lib"]
         subprocess.run(maven, cwd=folder, check=True)
-        (folder / "complete").touch()
+        stamp.write_text(pom)
     return folder
 
 

@@ -4,11 +4,11 @@ use std::fs;
 use std::path::Path;
 
 use bytes::{BufMut, BytesMut};
-use yeoul_shuffle::ids::{
-    AttemptId, BatchId, FileName, LocationId, MapId, Mode, ShuffleId, ShuffleKey, WorkerId,
-};
 use yeoul_journal::Record as _;
 use yeoul_journal::layout::{self, Entry};
+use yeoul_shuffle::ids::{
+    AttemptId, BatchId, DriverId, FileName, LocationId, MapId, Mode, ShuffleId, ShuffleKey, WorkerId,
+};
 use yeoul_shuffle::master::record::{Record, User};
 use yeoul_shuffle::wire::batch::{BatchHeader, ByteOrder};
 use yeoul_shuffle::wire::message::{Message, Typed};
@@ -167,7 +167,13 @@ fn main() -> std::io::Result<()> {
     let application = "app".into();
     let properties = vec![(text("k"), text("v")), (text("l"), text("w"))];
     let records = [
-        Record::ApplicationRegistered { application, user: User::default(), properties, lives: Vec::new(), at_unix_ms: 1 },
+        Record::ApplicationRegistered {
+            application,
+            user: User::default(),
+            properties,
+            lives: Vec::new(),
+            at_unix_ms: 1,
+        },
         Record::ShufflesRemoved { application: "app".into(), runs: vec![ShuffleId(3).into()], at_unix_ms: 2 },
         Record::WorkerRegistered { worker: worker(9091), http_port: 1, network_location: text("/r") },
         Record::WorkerExcluded { worker: worker(9091) },
@@ -191,7 +197,8 @@ fn main() -> std::io::Result<()> {
         |len, map| RunRow { len, map: MapId(map), attempt: AttemptId(0), batch: BatchId(1), checksum: 0 };
     encode_run(file, 1, 0, &[row(3, 0), row(0, 1)], &mut segment);
     segment.extend_from_slice(b"abc");
-    encode_winners(1, &[AttemptId(0), AttemptId::NONE], &mut segment);
+    let driver = Some(DriverId::at(b"driver", 7077));
+    encode_winners(1, &[AttemptId(0), AttemptId::NONE], driver, &mut segment);
     let seal = Seal { file, life: 1, count: 2, bytes: 3, order: Some(ByteOrder::Big), replicated: true };
     encode_seal(&seal, &mut segment);
     write("shuffle_segment", 0, &segment)?;

@@ -48,8 +48,8 @@ fn again(record: &Record) {
             encode_seal(seal, &mut bytes);
             0
         }
-        Record::Winners { birth, attempts } => {
-            encode_winners(*birth, attempts, &mut bytes);
+        Record::Winners { birth, attempts, driver } => {
+            encode_winners(*birth, attempts, *driver, &mut bytes);
             0
         }
     };

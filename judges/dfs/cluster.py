@@ -14,7 +14,9 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 def started(arguments: list, log: pathlib.Path) -> tuple[subprocess.Popen, str]:
-    """A server and the address that it says it has."""
+    """A server and the address that it says it has. Its pages have a free port: several servers are on one machine."""
+    if "--http-port" not in arguments:
+        arguments = [*arguments, "--http-port", "0"]
     with open(log, "ab") as out:
         server = subprocess.Popen([binary(), "dfs", *arguments], stdout=subprocess.PIPE, stderr=out, start_new_session=True, text=True)
     address = server.stdout.readline().strip()

@@ -1,4 +1,4 @@
-"""Servers that are killed, and files that are damaged, under the stock client; three copies of each block.
+"""Servers that are killed, and files that are damaged, under the stock client; three copies of each block, or RS-6-3.
 
 Usage: faults.py [--runs N]    exits 1 if a byte or an acknowledged change is lost, or a call fails
 """
@@ -61,14 +61,18 @@ def written(shell: Shell, folder: pathlib.Path, length: int) -> bytes:
     return content
 
 
-def killed_readers(findings: Findings, folder: pathlib.Path, runs: int):
-    """Two of five DataNodes are killed while a file is read."""
+def killed_readers(findings: Findings, folder: pathlib.Path, runs: int, length: int, datanodes: int, killed: int, policy: str | None = None):
+    """Some DataNodes are killed while a file is read."""
+    kind = policy or "three copies"
     settings = {"dfs.blocksize": 8 * MIB, "dfs.client.socket-timeout": 5000}
     for run in range(runs):
-        place = folder / f"readers{run}"
+        place = folder / f"readers-{kind.replace(' ', '-')}-{killed}-{run}"
         place.mkdir()
-        with Servers(place, 5) as servers, Shell(servers.address, settings=settings) as shell:
-            content = written(shell, place, 100 * MIB)
+        with Servers(place, datanodes) as servers, Shell(servers.address, settings=settings) as shell:
+            if policy:
+                code, printed = shell("ec", "-setPolicy", "-path", "/", "-policy", policy)
+                findings.right(f"the policy {policy}", code == 0, printed)
+            content = written(shell, place, length)
             reader = subprocess.Popen(
                 ["java", "-cp", class_path(), HERE / "Shell.java"],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
@@ -79,11 +83,11 @@ def killed_readers(findings: Findings, folder: pathlib.Path, runs: int):
                 reader.stdin.write(line.encode() + b"\n")
                 reader.stdin.close()
                 got = reader.stdout.read(20 * MIB)
-                for name in random.Random(run).sample(sorted(set(servers.running) - {"namenode"}), 2):
+                for name in random.Random(run).sample(sorted(set(servers.running) - {"namenode"}), killed):
                     servers.kill(name)
                 got += reader.stdout.read()
             seen = f"{len(got)} bytes, {got[-200:]!r}"
-            findings.right(f"run {run}: a read while two DataNodes are killed", got == content + b"\nexit 0\n", seen)
+            findings.right(f"{kind}, run {run}: a read while {killed} of {datanodes} DataNodes are killed", got == content + b"\nexit 0\n", seen)
 
 
 def killed_namenode(findings: Findings, folder: pathlib.Path, kills: int):
@@ -170,7 +174,9 @@ def main() -> int:
         folder = pathlib.Path(name)
         restarted(findings, folder)
         killed_namenode(findings, folder, runs)
-        killed_readers(findings, folder, runs)
+        killed_readers(findings, folder, runs, 100 * MIB, 5, 2)
+        for killed in [1, 2]:
+            killed_readers(findings, folder, runs, 200 * MIB, 11, killed, "RS-6-3-1024k")
     return 1 if findings.wrong else 0
 
 

@@ -7,7 +7,7 @@
 //! - [`ReportFile`]: the file that a long run writes its report to.
 //! - [`raise_file_limit`]: as many open files as the system allows; [`process`]: CPU time and open files of this process.
 //! - [`is_in_memory`]: whether a folder's files are kept in memory.
-//! - [`failpoint`]: where a test has a process die.
+//! - [`failpoint`], [`failpoint_error`]: where a test has a process die, or a step of it fail.
 //! - [`SplitMix`]: numbers from a seed; [`quantile`]: medians and percentiles of measurements.
 //!
 //! ```
@@ -38,7 +38,7 @@ mod split_mix;
 pub use byte_size::{ByteSize, ParseByteSizeError};
 pub use error::{Error, Result};
 pub use error_kind::ErrorKind;
-pub use failpoint::failpoint;
+pub use failpoint::{failpoint, failpoint_error};
 pub use file_limit::raise_file_limit;
 pub use in_memory::is_in_memory;
 pub use machine_memory::machine_memory;

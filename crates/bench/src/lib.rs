@@ -15,6 +15,12 @@
 //! With the feature `shuffle`:
 //! - [`shuffle`]: a worker against plain copies (`yeoul bench shuffle`), and a demo act with a worker that dies
 //!
+//! With the feature `dfs`:
+//! - [`dfs`]: a demo act with DataNodes that die
+//!
+//! With the feature `stream`:
+//! - [`stream`]: latency from Kafka to Kafka against a bare loop (`yeoul bench stream`)
+//!
 //! With the feature `codec`:
 //! - [`codec`]: erasure codes against ISA-L and the memory (`yeoul bench codec`)
 
@@ -26,6 +32,8 @@ mod compare;
 mod contest;
 #[cfg(feature = "sql")]
 pub mod contestant;
+#[cfg(feature = "dfs")]
+pub mod dfs;
 #[cfg(feature = "sql")]
 mod error;
 pub mod findings;
@@ -35,6 +43,8 @@ pub mod generate;
 mod report;
 #[cfg(feature = "shuffle")]
 pub mod shuffle;
+#[cfg(feature = "stream")]
+pub mod stream;
 #[cfg(feature = "sql")]
 pub mod tpc;
 

@@ -5,15 +5,24 @@
 //! - [`namenode`]: names, files, blocks and where their replicas are.
 //! - [`datanode`]: keeps the replicas, takes them in pipelines and gives them back.
 //! - [`rpc`]: Hadoop RPC over connections, of servers and of clients.
+//! - [`client`]: files and clusters without a JVM; [`shell`]: the verbs of Hadoop's shell on it.
+//! - [`report`]: what a cluster has and lacks.
+//! - [`settings`]: Hadoop's files and keys.
 //! - [`local`]: a whole cluster in one process.
 
+pub mod client;
 pub mod datanode;
+mod display;
 pub mod error;
+mod http;
 pub mod ids;
 pub mod local;
 pub mod namenode;
 pub mod policy;
+pub mod report;
 pub mod rpc;
+pub mod settings;
+pub mod shell;
 pub mod wire;
 
 pub use error::{Error, Kind, Result};

@@ -58,9 +58,22 @@ impl Cluster {
         self.namenode.address()
     }
 
+    /// The address for the NameNode's pages, if they are served.
+    pub fn http_address(&self) -> Option<SocketAddr> {
+        self.namenode.http_address()
+    }
+
     /// Waits until the NameNode can keep nothing any more.
     pub async fn ended(&mut self) -> Error {
         self.namenode.ended().await
+    }
+
+    /// Ends the last DataNode with all its connections; the address for blocks that it had. None if there is no more.
+    pub async fn kill_datanode(&mut self) -> Option<SocketAddr> {
+        let datanode = self.datanodes.pop()?;
+        let address = datanode.address();
+        datanode.stop().await;
+        Some(address)
     }
 
     /// Closes all connections.

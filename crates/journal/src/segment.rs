@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use yeoul_base::Result;
+use yeoul_base::{Result, failpoint_error};
 use yeoul_disk::{Disk, DiskFile, Failure, Open, read_file};
 
 use crate::Record;
@@ -124,7 +124,8 @@ pub struct Written {
 impl Written {
     /// Syncs it to disk.
     pub fn sync(&self) -> Result<(), Failure> {
-        self.file.sync_data().map_err(Failure::of_sync(&self.path))
+        let synced = failpoint_error("journal-fsync").and_then(|()| self.file.sync_data());
+        synced.map_err(Failure::of_sync(&self.path))
     }
 }
 

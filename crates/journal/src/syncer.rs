@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use yeoul_base::{Error, ErrorKind, Result};
+use yeoul_base::{Error, ErrorKind, Result, failpoint};
 use yeoul_disk::Failure;
 
 use crate::health::Health;
@@ -43,6 +43,7 @@ impl Syncer {
         let thread = std::thread::Builder::new().name("journal-sync".to_owned());
         let spawned = thread.spawn(move || {
             while let Some(due) = ends.0.next_due(interval) {
+                failpoint("journal-sync");
                 let synced = ends.0.sync(&due);
                 ends.0.lock().busy_since = None;
                 if synced.is_err() {

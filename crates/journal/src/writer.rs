@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use bytes::BytesMut;
-use yeoul_base::{Error, ErrorKind, Result};
+use yeoul_base::{Error, ErrorKind, Result, failpoint};
 use yeoul_disk::{Disk, FolderLock};
 
 use crate::Promise;
@@ -70,6 +70,7 @@ impl Writer {
 
     /// Writes records that share a write, and lets all know who wait for them.
     fn append(&mut self, group: Vec<Append>) {
+        failpoint("journal-write");
         let begin = self.next;
         for append in &group {
             assert_eq!(append.first, self.next, "records arrive in the order of their numbers");

@@ -11,25 +11,31 @@ use crate::value;
 /// Where an entry stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
-    /// The file, where there are several.
+    /// The file, where there are several, or what else it is from, such as the command line.
     pub file: Option<Arc<str>>,
-    /// The line, from 1.
-    pub line: usize,
+    /// The line, from 1; none for what has no lines.
+    pub line: Option<usize>,
 }
 
 impl Origin {
+    /// What has no lines, by its name.
+    pub fn named(name: &str) -> Self {
+        Self { file: Some(name.into()), line: None }
+    }
+
     /// A line of the only file.
     pub fn line(line: usize) -> Self {
-        Self { file: None, line }
+        Self { file: None, line: Some(line) }
     }
 }
 
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(file) = &self.file {
-            write!(f, "{file}, ")?;
+        match (&self.file, self.line) {
+            (Some(file), Some(line)) => write!(f, "{file}, line {line}"),
+            (Some(file), None) => f.write_str(file),
+            (None, line) => write!(f, "line {}", line.unwrap_or_default()),
         }
-        write!(f, "line {}", self.line)
     }
 }
 
@@ -114,7 +120,7 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_named_with_its_place_and_what_was_expected() {
         let file = Some("core-site.xml".into());
-        let elsewhere = Entry { origin: Origin { file, line: 7 }, ..entry("x") };
+        let elsewhere = Entry { origin: Origin { file, line: Some(7) }, ..entry("x") };
         assert_eq!(
             elsewhere.port().unwrap_err().to_string(),
             "core-site.xml, line 7: k = x: expected a port"

@@ -79,7 +79,7 @@ fn properties(file: &File<'_>) -> Result<Vec<Property>> {
     let name: Arc<str> = file.name.into();
     let origin = |node: Node<'_, '_>| {
         let line = document.text_pos_at(node.range().start).row as usize;
-        Origin { file: Some(Arc::clone(&name)), line }
+        Origin { file: Some(Arc::clone(&name)), line: Some(line) }
     };
     let root = document.root_element();
     if root.tag_name().name() != "configuration" {

@@ -1,5 +1,7 @@
 //! What workers tell the master about themselves, and what it tells them to do.
 
+pub use yeoul_disk::Health;
+
 use crate::ids::{ShuffleKey, WorkerId};
 use crate::wire::{internal, received};
 
@@ -99,18 +101,6 @@ pub struct Directory {
     pub bytes_usable: u64,
     /// Whether it can be used.
     pub health: Health,
-}
-
-/// Whether a directory can be used.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Health {
-    /// Read and written.
-    #[default]
-    Healthy,
-    /// It has no space above its reserve; what is there can be read.
-    Full,
-    /// A write or a probe failed; what is there can be read as far as possible.
-    Failed,
 }
 
 impl From<received::DirectoryHealth> for Health {

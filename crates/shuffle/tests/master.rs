@@ -22,6 +22,14 @@ use yeoul_simulation::{Child, quiet_port};
 
 const WITHIN: Duration = Duration::from_secs(10);
 
+/// How long a master that is a process of its own lives if nothing ends it, and what it then exits with: the test that waits
+/// for its end fails, and nothing stays behind.
+const CHILD_LIFE_MAX: Duration = Duration::from_secs(60);
+const CHILD_LIVED: i32 = 42;
+
+/// Held by the test whose masters use the quiet port, one after the other.
+static QUIET_PORT: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
 /// Asks a master on a connection of its own.
 struct Peer {
     address: String,
@@ -62,6 +70,15 @@ impl Peer {
     }
 
     async fn slots(&self, shuffle: i32, partitions: i32, replicate: bool) -> proto::RequestSlotsResponse {
+        self.try_slots(shuffle, partitions, replicate).await.unwrap()
+    }
+
+    async fn try_slots(
+        &self,
+        shuffle: i32,
+        partitions: i32,
+        replicate: bool,
+    ) -> Result<proto::RequestSlotsResponse, String> {
         let request = proto::RequestSlots {
             application_id: "app-1".to_owned(),
             shuffle_id: shuffle,
@@ -70,7 +87,7 @@ impl Peer {
             packed: true,
             ..Default::default()
         };
-        self.ask(&request).await
+        self.try_ask(&request).await
     }
 
     async fn registered_shuffles(&self) -> Vec<i32> {
@@ -209,20 +226,27 @@ async fn bad_requests_are_answered_and_change_nothing() {
     assert_eq!(master.shuffles(), 0);
 }
 
-/// The child process of the kill test: a master on the directory and port of its environment, until it is killed.
+/// The child process of the tests that end one: a master on the directory and port of its environment, until it is killed
+/// or ends by itself.
 #[tokio::test]
 async fn child_master() {
     let Ok(dir) = std::env::var("YEOUL_TEST_MASTER_DIR") else { return };
     let port = std::env::var("YEOUL_TEST_MASTER_PORT").unwrap().parse().unwrap();
+    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();
     let options = Options { port, dir: Some(dir.into()), ..Options::embedded() };
     let _master = Server::start(options).await.unwrap();
-    std::future::pending::<()>().await;
+    tokio::time::sleep(CHILD_LIFE_MAX).await;
+    std::process::exit(CHILD_LIVED);
+}
+
+fn master_command(dir: &std::path::Path, port: u16) -> std::process::Command {
+    let mut command = Child::command("child_master");
+    command.env("YEOUL_TEST_MASTER_DIR", dir).env("YEOUL_TEST_MASTER_PORT", port.to_string());
+    command
 }
 
 fn spawn_master(dir: &std::path::Path, port: u16) -> Child {
-    let mut command = Child::command("child_master");
-    command.env("YEOUL_TEST_MASTER_DIR", dir).env("YEOUL_TEST_MASTER_PORT", port.to_string());
-    Child::start(&mut command).unwrap()
+    Child::start(&mut master_command(dir, port)).unwrap()
 }
 
 async fn connected(address: &str) -> Peer {
@@ -240,6 +264,7 @@ async fn connected(address: &str) -> Peer {
 #[tokio::test]
 async fn a_killed_master_is_back_within_two_seconds_with_all_it_acknowledged() {
     let dir = tempfile::tempdir().unwrap();
+    let _alone = QUIET_PORT.lock().await;
     let port = quiet_port();
     let address = format!("127.0.0.1:{port}");
     let (mut acknowledged, mut took) = (Vec::new(), Vec::new());
@@ -263,6 +288,56 @@ async fn a_killed_master_is_back_within_two_seconds_with_all_it_acknowledged() {
     }
     // The last rounds have something to read. One of them had the machine for itself.
     assert!(took[1..].iter().any(|took| *took < Duration::from_secs(2)), "{took:?}");
+}
+
+/// Runs a master whose journal fails in the middle of its work until it ends, and another one that reads what it left.
+async fn a_journal_ends_its_master(failpoint: &str, says: &str) {
+    let dir = tempfile::tempdir().unwrap();
+    let _alone = QUIET_PORT.lock().await;
+    let port = quiet_port();
+    let address = format!("127.0.0.1:{port}");
+    let mut command = master_command(dir.path(), port);
+    command.env("YEOUL_FAILPOINTS", failpoint);
+    let running = tokio::task::spawn_blocking(move || Child::run(&mut command).unwrap());
+    let client = connected(&address).await;
+    let worker = Peer::of(&address);
+    worker.register(1).await;
+    let mut acknowledged = Vec::new();
+    let deadline = Instant::now() + WITHIN;
+    for shuffle in 0.. {
+        match client.try_slots(shuffle, 2, false).await {
+            Ok(granted) if granted.status == 0 => acknowledged.push(shuffle),
+            // A reply that rests on what was not kept is an error, and so is the end of the connection.
+            _ => break,
+        }
+        assert!(Instant::now() < deadline, "{failpoint}: it goes on without a journal");
+    }
+    assert!(acknowledged.len() > 10, "{failpoint}: it failed before it had done anything: {acknowledged:?}");
+    let ended = running.await.unwrap();
+    let said = &ended.stderr;
+    assert_eq!(ended.status.code(), Some(1), "{failpoint}: {said}");
+    let point = failpoint.split('@').next().unwrap();
+    assert!(said.contains(&format!("failpoint {point}")) && said.contains(says), "{failpoint}: {said}");
+    let again = spawn_master(dir.path(), port);
+    let found = connected(&address).await.registered_shuffles().await;
+    let lost: Vec<_> = acknowledged.iter().filter(|shuffle| !found.contains(shuffle)).collect();
+    assert!(lost.is_empty(), "{failpoint}: {lost:?} of {acknowledged:?} are lost");
+    again.kill();
+}
+
+#[tokio::test]
+async fn a_journal_whose_writer_panics_ends_its_master_and_nothing_acknowledged_is_lost() {
+    a_journal_ends_its_master("journal-write@100", "the master's journal ended").await;
+}
+
+#[tokio::test]
+async fn a_journal_whose_syncs_fail_ends_its_master_and_nothing_acknowledged_is_lost() {
+    a_journal_ends_its_master("journal-fsync@3", "the master's journal ended").await;
+}
+
+#[tokio::test]
+async fn a_journal_whose_syncer_panics_ends_its_master_and_nothing_acknowledged_is_lost() {
+    a_journal_ends_its_master("journal-sync@2", "the master's journal ended").await;
 }
 
 #[tokio::test]

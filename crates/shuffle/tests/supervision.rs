@@ -114,7 +114,7 @@ fn scene() {
         assert_eq!(cluster.reserve(&key, &[location], SOFT_1G).await, 0);
         // More than the memory, so that some of it is spilled.
         let payload = "x".repeat(1 << 20);
-        for number in 0..(2 * MEMORY >> 20) as i32 {
+        for number in 0..((2 * MEMORY) >> 20) as i32 {
             let pushed = cluster.push(0, &key, LocationId::new(0, 0), &jvm(0, 0, number, &payload)).await;
             assert!(pushed.is_ok(), "{pushed:?}");
         }

@@ -13,12 +13,12 @@ use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
 use yeoul_base::{ByteSize, ErrorKind};
+use yeoul_memory::ProcessMemory;
 
 use crate::column_names::ColumnTexts;
 use crate::copy::staged_copy::StagedCopy;
 use crate::error::Shortage;
 use crate::memory::pool::PromisePool;
-use crate::memory::process::ProcessMemory;
 use crate::progress::Progress;
 use crate::settings::fallback_state;
 use crate::{Error, Result};

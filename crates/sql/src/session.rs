@@ -14,10 +14,11 @@ use datafusion::execution::cache::default_cache::DefaultCache;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::{FunctionRegistry, SessionStateBuilder};
-use datafusion::logical_expr::{DdlStatement, LogicalPlan, Statement as Setting};
+use datafusion::logical_expr::{DdlStatement, LogicalPlan, ResetVariable, SetVariable, Statement as Setting};
 use datafusion::prelude::SessionContext;
 use tracing::debug;
 use yeoul_base::{ByteSize, ErrorKind, raise_file_limit};
+use yeoul_memory::ProcessMemory;
 
 use crate::answer::{Answer, Limits, Query, memory_flag, somewhat_more};
 use crate::cast_names::CastNames;
@@ -34,12 +35,11 @@ use crate::date_arithmetic::DateArithmetic;
 use crate::memory::growing_state::GrowingState;
 use crate::memory::policy::{Bounds, Ledger};
 use crate::memory::pool::PromisePool;
-use crate::memory::process::ProcessMemory;
 use crate::memory::spill_dir::SpillDir;
 use crate::optimizer::with_rules;
 use crate::planning::statement::planned;
 use crate::replaced_table::ReplacedTable;
-use crate::settings::{check_set, session_config};
+use crate::settings::{check_set, session_config, value_at_start};
 use crate::{Error, Options, Result, analyzer, clauses, functions, numbers, reading, suggest};
 
 /// One person's or program's engine: its tables, settings and limits. Cheap to share behind an `Arc`.
@@ -147,12 +147,16 @@ impl Session {
             keeps_rows.store(true, Ordering::Relaxed);
             return table.change(query, self.limits.clone()).await;
         }
-        let logical = planned(statement, questions, &mut state).await?;
+        let mut logical = planned(statement, questions, &mut state).await?;
+        if let LogicalPlan::Statement(Setting::ResetVariable(ResetVariable { variable })) = &logical {
+            check_set(variable, &self.options)?;
+            if let Some(value) = value_at_start(variable, &self.options)? {
+                let set = SetVariable { variable: variable.clone(), value };
+                logical = LogicalPlan::Statement(Setting::SetVariable(set));
+            }
+        }
         match &logical {
             LogicalPlan::Statement(Setting::SetVariable(set)) => check_set(&set.variable, &self.options)?,
-            LogicalPlan::Statement(Setting::ResetVariable(reset)) => {
-                check_set(&reset.variable, &self.options)?;
-            }
             LogicalPlan::Ddl(DdlStatement::CreateExternalTable(table)) => {
                 table.locations.iter().try_for_each(|location| check_address(location))?;
             }

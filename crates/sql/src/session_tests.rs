@@ -262,6 +262,28 @@ fn limits_are_not_lifted_by_reset() {
 }
 
 #[test]
+fn reset_gives_back_what_the_session_started_with() {
+    let settings = vec![("datafusion.execution.batch_size".to_owned(), "77".to_owned())];
+    let bench = Bench::with(Options { settings, ..Options::default() });
+    let value = |name: &str| {
+        bench.sql(&format!("SELECT value FROM information_schema.df_settings WHERE name = '{name}'"))
+    };
+    for (name, other) in [
+        ("datafusion.execution.batch_size", "5"),
+        ("datafusion.sql_parser.default_null_ordering", "'nulls_first'"),
+        ("yeoul.wrap_integers", "true"),
+    ] {
+        let before = value(name);
+        bench.sql(&format!("SET {name} = {other}"));
+        assert_ne!(value(name), before, "{name}");
+        bench.sql(&format!("RESET {name}"));
+        assert_eq!(value(name), before, "{name}");
+    }
+    let error = bench.refused("RESET yeoul.nothing");
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+}
+
+#[test]
 fn an_address_with_a_query_is_refused() {
     let bench = Bench::new();
     for sql in [

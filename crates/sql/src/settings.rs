@@ -84,6 +84,16 @@ pub(crate) fn check_set(variable: &str, options: &Options) -> Result<()> {
     Ok(())
 }
 
+/// The value that a setting had when the session started, which `RESET` gives back. DataFusion's own `RESET` knows nothing of it, and
+/// would silently answer by other rules, such as its place of nulls. `None` for what had no value, or is no setting.
+///
+/// # Errors
+/// Those of [`session_config`].
+pub(crate) fn value_at_start(variable: &str, options: &Options) -> Result<Option<String>> {
+    let entries = session_config(options)?.options().entries();
+    Ok(entries.into_iter().find(|entry| entry.key == variable).and_then(|entry| entry.value))
+}
+
 #[cfg(test)]
 mod tests {
     use yeoul_base::ByteSize;

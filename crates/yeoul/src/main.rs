@@ -1,11 +1,11 @@
 //! The binary: one module for each verb, wiring only, and the demo.
 
 mod allocator;
-#[cfg(any(feature = "shuffle", feature = "sql"))]
+#[cfg(any(feature = "shuffle", feature = "sql", feature = "stream"))]
 mod bench;
 #[cfg(any(feature = "dfs", feature = "shuffle"))]
 mod daemon;
-#[cfg(any(feature = "shuffle", feature = "sql"))]
+#[cfg(any(feature = "dfs", feature = "shuffle", feature = "sql"))]
 mod demo;
 #[cfg(feature = "dfs")]
 mod dfs;
@@ -16,9 +16,11 @@ mod memory;
 mod shuffle;
 #[cfg(feature = "sql")]
 mod sql;
+#[cfg(feature = "stream")]
+mod stream;
 
-#[cfg(not(any(feature = "dfs", feature = "shuffle", feature = "sql")))]
-compile_error!("a binary of no part: build with --features dfs, shuffle, sql or several of them");
+#[cfg(not(any(feature = "dfs", feature = "shuffle", feature = "sql", feature = "stream")))]
+compile_error!("a binary of no part: build with --features dfs, shuffle, sql, stream or several of them");
 
 use std::process::ExitCode;
 
@@ -29,7 +31,7 @@ use clap::{Command, CommandFactory, Parser, Subcommand};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// The Spark data stack without the JVM: SQL, a shuffle and a file system in one binary, streams to come.
+/// The Spark data stack without the JVM: SQL, streams, a shuffle and a file system in one binary.
 #[derive(Parser)]
 #[command(
     name = "yeoul",
@@ -47,26 +49,37 @@ struct Cli {
 enum Verb {
     #[cfg(feature = "sql")]
     Sql(sql::SqlArgs),
+    #[cfg(feature = "stream")]
+    Stream(stream::StreamArgs),
     #[cfg(feature = "shuffle")]
     Shuffle(shuffle::ShuffleArgs),
     #[cfg(feature = "dfs")]
     Dfs(dfs::DfsArgs),
     #[cfg(feature = "sql")]
     Generate(yeoul_bench::generate::GenerateArgs),
-    #[cfg(any(feature = "shuffle", feature = "sql"))]
+    #[cfg(any(feature = "shuffle", feature = "sql", feature = "stream"))]
     Bench(bench::BenchArgs),
     #[cfg(feature = "sql")]
     /// Run queries for `yeoul bench`, which talks to it over stdin and stdout
     #[command(name = yeoul_bench::CONTESTANT_VERB, hide = true)]
     BenchContestant,
-    #[cfg(any(feature = "shuffle", feature = "sql"))]
+    #[cfg(any(feature = "dfs", feature = "shuffle", feature = "sql"))]
     Demo(demo::DemoArgs),
 }
 
 fn main() -> ExitCode {
-    match Cli::try_parse().unwrap_or_else(|error| naming_variable(error).exit()).verb {
+    #[cfg(not(feature = "dfs"))]
+    let args = std::env::args_os();
+    #[cfg(feature = "dfs")]
+    let args = match dfs::prepared(std::env::args_os()) {
+        Ok(args) => args,
+        Err(report) => return exit::refused(yeoul_base::ErrorKind::Invalid, &report),
+    };
+    match Cli::try_parse_from(args).unwrap_or_else(|error| naming_variable(error).exit()).verb {
         #[cfg(feature = "sql")]
         Verb::Sql(args) => sql::run(args),
+        #[cfg(feature = "stream")]
+        Verb::Stream(args) => stream::run(args),
         #[cfg(feature = "shuffle")]
         Verb::Shuffle(args) => {
             allocator::take_small_pages();
@@ -79,11 +92,11 @@ fn main() -> ExitCode {
         }
         #[cfg(feature = "sql")]
         Verb::Generate(args) => bench::generate(args),
-        #[cfg(any(feature = "shuffle", feature = "sql"))]
+        #[cfg(any(feature = "shuffle", feature = "sql", feature = "stream"))]
         Verb::Bench(args) => bench::run(args),
         #[cfg(feature = "sql")]
         Verb::BenchContestant => bench::contestant(),
-        #[cfg(any(feature = "shuffle", feature = "sql"))]
+        #[cfg(any(feature = "dfs", feature = "shuffle", feature = "sql"))]
         Verb::Demo(args) => demo::run(args),
     }
 }

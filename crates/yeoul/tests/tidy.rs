@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What decides, each by its file, or by the folder whose files all decide. `wire` folders are codecs, wherever they are.
-const DECISIONS: [&str; 39] = [
+const DECISIONS: [&str; 42] = [
     "crates/bench/src/compare/order.rs",
     "crates/dfs/src/datanode/checked_plan.rs",
     "crates/dfs/src/datanode/layout.rs",
@@ -36,6 +36,7 @@ const DECISIONS: [&str; 39] = [
     "crates/journal/src/layout.rs",
     "crates/journal/src/parsed.rs",
     "crates/journal/src/record.rs",
+    "crates/memory/src/shares.rs",
     "crates/shuffle/src/client/once.rs",
     "crates/shuffle/src/client/routes.rs",
     "crates/shuffle/src/master/messages.rs",
@@ -45,23 +46,25 @@ const DECISIONS: [&str; 39] = [
     "crates/shuffle/src/master/slots.rs",
     "crates/shuffle/src/master/state",
     "crates/shuffle/src/worker/index.rs",
-    "crates/shuffle/src/worker/shares.rs",
     "crates/shuffle/src/worker/state.rs",
     "crates/shuffle/src/worker/store/record.rs",
     "crates/sql/src/catalog/pattern.rs",
     "crates/sql/src/memory/policy.rs",
     "crates/sql/src/output/layout.rs",
     "crates/sql/src/shell/statement.rs",
+    "crates/stream/src/checkpoint/coordinator.rs",
+    "crates/stream/src/connectors/kafka/offsets.rs",
+    "crates/stream/src/plan",
 ];
 
 /// Words that shared crates do not say in their code: they know no part.
 const PARTS: [&str; 3] = ["celeborn", "shuffle", "hadoop"];
 
 /// The crates that parts are built on. The kernels of `erasure` shuffle bytes.
-const SHARED: [&str; 4] = ["base", "disk", "journal", "net"];
+const SHARED: [&str; 5] = ["base", "disk", "journal", "memory", "net"];
 
 /// What stands in one place, and where: a rename into place, a lock file, the resident set.
-const ONCE: [(&str, &[&str]); 4] = [
+const ONCE: [(&str, &[&str]); 6] = [
     // A DataNode's replicas are moved within a volume, where nothing waits for the name to be on the disk.
     (
         "fs::rename(",
@@ -71,9 +74,10 @@ const ONCE: [(&str, &[&str]); 4] = [
             "crates/disk/src/real_disk.rs",
         ],
     ),
-    // A worker's directory is not a `Volume` yet.
-    ("TryLockError", &["crates/disk/src/folder_lock.rs", "crates/shuffle/src/worker/store/directory.rs"]),
+    ("TryLockError", &["crates/disk/src/folder_lock.rs"]),
     ("/proc/self/statm", &["crates/base/src/resident_set.rs"]),
+    ("VmHWM:", &["crates/memory/src/peak.rs"]),
+    ("VmRSS:", &[]),
     ("statfs(", &["crates/base/src/in_memory.rs"]),
 ];
 
@@ -96,18 +100,20 @@ const IO: [&str; 14] = [
 ];
 
 /// Which crates of ours a crate may use. The binary, `yeoul`, may use all.
-const DEPENDENCIES: [(&str, &[&str]); 11] = [
+const DEPENDENCIES: [(&str, &[&str]); 13] = [
     ("base", &[]),
-    ("dfs", &["base", "disk", "erasure", "journal", "net"]),
+    ("dfs", &["base", "disk", "erasure", "journal", "memory", "net", "settings"]),
     ("disk", &["base"]),
     ("erasure", &["base"]),
     ("journal", &["base", "disk"]),
+    ("memory", &["base"]),
     ("net", &["base", "simulation"]),
     ("settings", &["base"]),
     ("simulation", &["base"]),
-    ("shuffle", &["base", "disk", "journal", "net", "settings", "simulation"]),
-    ("sql", &["base", "disk"]),
-    ("bench", &["base", "disk", "erasure", "shuffle", "sql"]),
+    ("shuffle", &["base", "disk", "journal", "memory", "net", "settings", "simulation"]),
+    ("sql", &["base", "disk", "memory"]),
+    ("stream", &["base", "disk"]),
+    ("bench", &["base", "dfs", "disk", "erasure", "memory", "shuffle", "sql", "stream"]),
 ];
 
 /// Names that say nothing about what is inside.

@@ -134,3 +134,12 @@ UPDATE public.t SET V = K + 1 WHERE public.t.k = 7;
 --> 1
 SELECT * FROM t;
 --> 7 | 8
+
+-- Simplified to one branch, whose type is not the column's.
+CREATE TABLE prices(f DECIMAL(9, 2), g TIMESTAMP) AS VALUES (1.50, TIMESTAMP '2024-01-01 00:00:00');
+
+UPDATE prices SET f = CASE WHEN CAST(NULL AS BOOLEAN) IS NOT FALSE THEN f ELSE 0.00 END, g = CASE WHEN CAST(NULL AS BOOLEAN) IS FALSE THEN g ELSE TIMESTAMP '2024-01-02 00:00:00' END;
+--> 1
+
+SELECT f, g FROM prices;
+--> 1.50 | 2024-01-02 00:00:00

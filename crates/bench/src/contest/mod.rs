@@ -3,7 +3,6 @@
 //! Each uses the small protocol of [`protocol`] on its stdin and stdout. Ours is a verb of this binary; the peers are short
 //! Python programs (`crates/bench/peers/`) in environments of their own.
 
-pub(crate) mod memory;
 mod peers;
 pub(crate) mod process;
 pub mod protocol;

@@ -16,7 +16,6 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process_group};
 use yeoul_base::ErrorKind;
 
-use super::memory;
 use super::protocol::{Failed, LINE_BYTES_MAX, Open, Opened, Ran, Request, Response, Run};
 use crate::error::{Error, Result};
 
@@ -113,7 +112,7 @@ impl Process {
         };
         match process.ask(&Request::Open(open.clone()), OPEN_MAX, stop)?.0 {
             Ok(Response::Opened(opened)) => {
-                process.opened_bytes = memory::peak_bytes(&opened.pids);
+                process.opened_bytes = yeoul_memory::peak_bytes(&opened.pids);
                 process.opened = opened;
                 process.signal(Signal::STOP);
                 Ok(process)
@@ -147,7 +146,7 @@ impl Process {
     /// # Errors
     /// `Cancelled` by `stop`; `Internal` if it breaks the protocol.
     pub fn run(&mut self, run: &Run, max: Duration, stop: &AtomicBool) -> Result<Attempt> {
-        memory::reset_peak(&self.opened.pids);
+        yeoul_memory::reset_peak(&self.opened.pids);
         let (response, peak_bytes) = self.ask(&Request::Run(run.clone()), max, stop)?;
         let ended = match response {
             Ok(Response::Ran(ran)) => Ended::Ran(ran),
@@ -183,7 +182,7 @@ impl Process {
         let deadline = Instant::now() + max;
         loop {
             let received = self.responses.recv_timeout(LOOK_EVERY);
-            peak = peak.max(memory::peak_bytes(&self.opened.pids));
+            peak = peak.max(yeoul_memory::peak_bytes(&self.opened.pids));
             match received {
                 Ok(Ok(line)) => {
                     let response = serde_json::from_str(&line).map_err(|e| {

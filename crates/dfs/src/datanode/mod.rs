@@ -14,6 +14,7 @@ mod notices;
 mod options;
 mod pace;
 mod packets;
+mod pages;
 mod peer;
 mod rebuilding;
 mod receiver;

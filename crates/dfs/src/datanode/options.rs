@@ -15,6 +15,10 @@ pub struct Options {
     pub port: u16,
     /// The port for calls of clients; 0 takes a free one.
     pub ipc_port: u16,
+    /// The port for pages and metrics; 0 takes a free one, none serves none (`dfs.datanode.http.address`).
+    pub http_port: Option<u16>,
+    /// The address for pages; none for that of the other ports.
+    pub http_host: Option<String>,
     /// Where the DataNode stands, such as `/dc1/rack2`; empty for HDFS's `/default-rack`.
     pub rack: String,
     /// Bytes to leave free in each directory's file system (`dfs.datanode.du.reserved`).
@@ -40,6 +44,8 @@ impl Options {
             host: None,
             port: 9866,
             ipc_port: 9867,
+            http_port: None,
+            http_host: None,
             rack: String::new(),
             reserved_bytes: 0,
             transfers_max: 4096,

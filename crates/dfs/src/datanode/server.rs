@@ -13,10 +13,12 @@ use super::Options;
 use super::ipc::IpcService;
 use super::link::{Link, Own};
 use super::notices::Notices;
+use super::pages::DatanodePages;
 use super::repairer::Repairer;
 use super::store::Store;
 use super::transfer::{TransferPort, Transfers};
 use crate::error::{Error, Kind, Result};
+use crate::http;
 use crate::rpc::{RpcServer, process_user};
 
 /// Connections beside those that have a transfer.
@@ -30,6 +32,7 @@ pub struct Server;
 pub struct Handle {
     transfers: Serving,
     ipc: Serving,
+    http: Option<Serving>,
     _tasks: Supervisor,
 }
 
@@ -64,7 +67,7 @@ impl Server {
             move || store.pool()
         };
         tasks.keep("repairs", Arc::clone(&repairer).run(pool));
-        for (namenode, notices) in options.namenodes.into_iter().zip(notices) {
+        for (namenode, notices) in options.namenodes.iter().cloned().zip(notices) {
             let (own, transfers, term) = (own.clone(), Arc::clone(&transfers), Arc::clone(&term));
             let repairer = Arc::clone(&repairer);
             let (heartbeat, report) = (options.heartbeat, options.report);
@@ -73,6 +76,10 @@ impl Server {
                 Link { namenode, own, transfers, notices, repairer, term, heartbeat, report }.run(),
             );
         }
+        let address = format!("{}:{}", own.host, data.port());
+        let pages = DatanodePages::new(Arc::clone(&transfers), address);
+        let bind = options.http_host.clone().unwrap_or_else(|| bind.to_string());
+        let http = http::serve(&bind, options.http_port, pages).await?;
         let gate = Gate::new(options.transfers_max + IDLE_CONNECTIONS_MAX);
         let transfers = serve_connections(data, gate, Arc::new(TransferPort(transfers)));
         let calls = Arc::new(RpcServer::new(Arc::new(IpcService(store))));
@@ -83,7 +90,7 @@ impl Server {
             transfers.address(),
             ipc.address()
         );
-        Ok(Handle { transfers, ipc, _tasks: tasks })
+        Ok(Handle { transfers, ipc, http, _tasks: tasks })
     }
 }
 
@@ -91,6 +98,11 @@ impl Handle {
     /// The address for blocks.
     pub fn address(&self) -> SocketAddr {
         self.transfers.address()
+    }
+
+    /// The address for pages, if they are served.
+    pub fn http_address(&self) -> Option<SocketAddr> {
+        self.http.as_ref().map(Serving::address)
     }
 
     /// Closes all connections.

@@ -15,6 +15,7 @@ mod journal_record;
 pub mod leases;
 pub mod namespace;
 mod options;
+mod pages;
 pub mod placement;
 pub mod repair;
 pub mod retry_cache;

@@ -9,6 +9,10 @@ pub struct Options {
     pub host: String,
     /// The port for clients and DataNodes; 0 takes a free one.
     pub port: u16,
+    /// The port for pages and metrics; 0 takes a free one, none serves none (`dfs.namenode.http-address`).
+    pub http_port: Option<u16>,
+    /// The address for pages; none for that of [`Self::host`].
+    pub http_host: Option<String>,
     /// Directory of the journal and the image.
     pub dir: PathBuf,
     /// Connections that may be open.
@@ -23,6 +27,8 @@ impl Options {
         Self {
             host: "127.0.0.1".to_owned(),
             port: 8020,
+            http_port: None,
+            http_host: None,
             dir: dir.into(),
             connections_max: 20_000,
             rules: Rules::default(),

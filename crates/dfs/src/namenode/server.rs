@@ -11,10 +11,12 @@ use yeoul_net::supervise::Supervisor;
 use yeoul_net::{Gate, Listener, Serving, serve_connections};
 
 use super::clock::Clock;
+use super::pages::NamenodePages;
 use super::service::{Decisions, Service};
 use super::state::State;
 use super::{Options, Rules};
 use crate::error::{Error, Kind, Result};
+use crate::http;
 use crate::rpc::{RpcServer, process_user};
 use crate::wire::proto::journal::Record;
 
@@ -28,6 +30,7 @@ pub struct Server;
 /// A running NameNode. Dropping it ends it.
 pub struct Handle {
     serving: Serving,
+    http: Option<Serving>,
     journal_ended: oneshot::Receiver<Error>,
     _tasks: Supervisor,
 }
@@ -39,7 +42,7 @@ impl Server {
     /// The port is taken, or the directory cannot be used.
     pub async fn start(options: Options) -> Result<Handle> {
         let clock = Clock::start();
-        let Options { host, port, dir, connections_max, mut rules } = options;
+        let Options { host, port, dir, http_port, http_host, connections_max, mut rules } = options;
         if rules.superuser.is_empty() {
             rules.superuser = process_user().await;
         }
@@ -62,10 +65,12 @@ impl Server {
         tasks.run("journal", async move {
             let _ = tell.send(ended.await);
         });
+        let pages = NamenodePages::new(Arc::clone(&service), listener.address().to_string());
+        let http = http::serve(http_host.as_ref().unwrap_or(&host), http_port, pages).await?;
         let rpc = Arc::new(RpcServer::new(service));
         let serving = serve_connections(listener, Gate::new(connections_max), rpc);
         info!("the NameNode of block pool {pool} listens on {}", serving.address());
-        Ok(Handle { serving, journal_ended, _tasks: tasks })
+        Ok(Handle { serving, http, journal_ended, _tasks: tasks })
     }
 }
 
@@ -73,6 +78,11 @@ impl Handle {
     /// The address for clients and DataNodes.
     pub fn address(&self) -> SocketAddr {
         self.serving.address()
+    }
+
+    /// The address for pages, if they are served.
+    pub fn http_address(&self) -> Option<SocketAddr> {
+        self.http.as_ref().map(Serving::address)
     }
 
     /// Waits until the NameNode can keep nothing any more: it answers no change from then on, and is to be started again.

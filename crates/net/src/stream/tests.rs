@@ -68,7 +68,7 @@ async fn packets_arrive_whole_however_they_are_cut() {
     let (_serving, stream) = start().await;
     let (mut answers, mut stream) = stream.into_split();
     let bodies: Vec<Vec<u8>> = [0, 1, 9_999, 10_000, 10_001, 65_536, 300_000]
-        .map(|len| (0..len).map(|at| (at * at / 7) as u8).collect())
+        .map(|len: u64| (0..len).map(|at| (at * at / 7) as u8).collect())
         .into();
     let mut sent = Vec::new();
     for body in &bodies {

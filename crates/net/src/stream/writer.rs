@@ -78,7 +78,7 @@ impl StreamWriter {
 
     /// Gives back the memory of what was gathered: an idle connection costs no buffer.
     pub fn shrink(&mut self) {
-        debug_assert!(self.parts.is_empty());
+        assert!(self.parts.is_empty(), "what was gathered is written before its memory is given back");
         self.parts = VecDeque::new();
     }
 

@@ -122,7 +122,8 @@ impl Routes {
     /// Takes a reserved location into use.
     pub fn adopt(&mut self, location: Location) {
         let locations = &mut self.locations[location.id.partition.0.cast_unsigned() as usize];
-        debug_assert!(locations.last().is_none_or(|last| last.id.epoch < location.id.epoch));
+        let is_newest = locations.last().is_none_or(|last| last.id.epoch < location.id.epoch);
+        assert!(is_newest, "the locations of a partition are used in the order of their epochs");
         locations.push(location);
     }
 

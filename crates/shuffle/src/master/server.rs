@@ -60,6 +60,7 @@ impl Server {
                     state.apply(now, &record);
                     records += 1;
                 })?;
+                state.assert_slots();
                 tracing::info!(
                     records,
                     applications = state.applications().len(),
@@ -406,8 +407,10 @@ mod tests {
 
     use rustix::io::Errno;
     use yeoul_disk::{Fault, FaultyDisk, Operation};
+    use yeoul_simulation::Child;
 
     use super::super::state::scene::{NEWEST, at, grant, id, pulse, registration, state_of};
+    use super::super::state::slot_ledger::tests::lose_a_slot;
     use super::*;
     use crate::heard::Heard;
     use crate::ids::{ApplicationId, ShuffleId, ShuffleKey};
@@ -510,6 +513,45 @@ mod tests {
         ] {
             assert_eq!(text.matches(said).count(), 1, "{text}");
         }
+    }
+
+    /// Tells the process of the next test that it is one.
+    const SCENE: &str = "YEOUL_TEST_LOST_SLOT";
+
+    /// Not a test of its own: a master that has lost a slot decides what the slot is part of.
+    #[tokio::test]
+    async fn scene_of_a_lost_slot() {
+        if std::env::var_os(SCENE).is_none() {
+            return;
+        }
+        let mut state = state_of(2);
+        grant(&mut state, Default::default()).unwrap();
+        let mut state = state.into_state();
+        lose_a_slot(&mut state);
+        let shared = Arc::new(Shared::of(state));
+        // As a connection has it: a panic ends its task, and nobody asks how that ended.
+        let deciding = tokio::spawn(async move {
+            let application = ApplicationId::from("app");
+            let remove =
+                |state: &mut State, now| state.unregister_shuffles(now, &application, &[ShuffleId(0)]);
+            shared.decide(remove).await.unwrap();
+        });
+        drop(deciding.await);
+        eprintln!("it lives on");
+    }
+
+    #[test]
+    fn a_master_that_has_lost_a_slot_ends() {
+        let mut command = Child::command("master::server::tests::scene_of_a_lost_slot");
+        let ended = Child::run(command.env(SCENE, "1")).unwrap();
+        let said = &ended.stderr;
+        assert_eq!(ended.status.code(), Some(1), "{said}");
+        assert!(said.contains(" slots are returned of "), "{said}");
+        assert!(
+            said.contains("error: the master's state was left half changed by a panic in a decision"),
+            "{said}"
+        );
+        assert!(!said.contains("it lives on"), "{said}");
     }
 
     fn is_pending<T>(future: &mut Pin<Box<dyn Future<Output = T> + '_>>) -> bool {

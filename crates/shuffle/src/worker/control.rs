@@ -420,31 +420,37 @@ impl Service for ControlService {
 #[cfg(test)]
 mod tests {
     use prost::Message as _;
+    use yeoul_disk::{Fault, FaultyDisk, Operation};
+    use yeoul_memory::Governor;
 
     use super::*;
     use crate::ids::{BatchId, MapId, WorkerId};
-    use crate::worker::governor;
     use crate::worker::node::tests::{append, id, node, node_with, options, reserved};
     use crate::worker::options::{MEMORY_BYTES_MIN, Options};
     use crate::worker::state::{Pressure, PushKind, Refusal};
+    use crate::worker::store::Store;
     use crate::worker::store::copy::Place;
+    use crate::worker::store::directory::DirectoryOptions;
 
     /// The other locations of the job are in memory, and are written again.
     #[tokio::test]
     async fn a_disk_that_hangs_keeps_nothing_of_a_location_that_goes() {
         let place = tempfile::tempdir().unwrap();
-        let node = node(&place);
+        let (disk, options) = (FaultyDisk::new(), options(&place));
+        let directories = DirectoryOptions { disk: disk.clone(), ..DirectoryOptions::default() };
+        let store = Store::open(&options.directories, 64 << 20, &directories).unwrap();
+        let node = Node::over(options, id(), store);
         let files = [0, 1].map(|at| FileName { location: LocationId::new(at, 0), mode: Mode::Primary });
         let shuffle = reserved(&node, &ShuffleKey::new("app", 1), &files);
         files.iter().for_each(|file| append(&shuffle, *file, MapId(3)));
         let directory = Arc::clone(&node.store.directories()[0]);
-        let goes_on = directory.hang_in_write();
+        let hang = disk.inject(Fault::hangs(Operation::Write).times(1).within(".segment"));
         let job = node.store.plan(&directory, u64::MAX).expect("there is something to spill");
         let spilled = tokio::spawn({
             let (store, directory) = (Arc::clone(&node.store), Arc::clone(&directory));
             async move { store.spill(job, directory).await }
         });
-        while directory.is_to_hang() {
+        while hang.happened() == 0 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         directory.hangs();
@@ -459,7 +465,7 @@ mod tests {
         destroy(&shuffle, files[..1].iter().copied());
         assert!(batch.is_unique());
         assert_eq!((shuffle.lock().writes.len(), shuffle.resident()), (0, 20));
-        drop(goes_on);
+        drop(hang);
     }
 
     #[test]
@@ -735,7 +741,7 @@ mod tests {
     async fn locations_are_charged_while_they_are_here() {
         let place = tempfile::tempdir().unwrap();
         // As much as the least worker has at the start: 10,000 locations are nothing special.
-        let limit = governor::first_limit(MEMORY_BYTES_MIN);
+        let limit = Governor::new(MEMORY_BYTES_MIN).first_limit();
         let control = ControlService::new(Arc::new(Node::open(options(&place), id(), limit).unwrap()));
         let memory = control.node.store.memory();
         let peer = WorkerId { host: "p".into(), ..id() };

@@ -14,13 +14,12 @@ use tokio::time::{Instant, timeout_at};
 
 use super::admission::{Push, Rejection, status_of, wait_for_memory};
 use super::answer::PushReply;
-use super::buffers;
-use super::memory::Party;
+use super::memory::{Buffers, Party};
 use super::node::Node;
 use super::replicate::{self, Copied};
 use super::state::Refusal;
 use super::store::Store;
-use super::store::directory::{Directory, turn_of, with_turn};
+use super::store::directory::Directory;
 use super::store::lease::Lease;
 use super::store::record::RunRow;
 use super::store::segment::Segment;
@@ -213,7 +212,7 @@ async fn on_disk<T: Send + 'static>(
     until: Instant,
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
-    let worked = async { with_turn(turn_of(&directory.large_writes).await, work).await };
+    let worked = async { directory.large_writes.take().await.work(work).await };
     timeout_at(until, worked).await.map_err(|_| io::ErrorKind::TimedOut)?
 }
 
@@ -273,7 +272,7 @@ async fn receive(
     let (mut checksum, mut left) = (crc32fast::Hasher::new(), len);
     while left > 0 {
         let step = left.min(PIECE_BYTES);
-        let wait = async |until| wait_for_memory(node, party, buffers::cost(step), until).await;
+        let wait = async |until| wait_for_memory(node, party, Buffers::cost(step), until).await;
         let Some(charge) = patience.spend(wait).await else {
             return Ok(Err(Rejection::Refused(Refusal::HardSplit)));
         };
@@ -359,8 +358,8 @@ async fn finish(store: Arc<Store>, shuffle: Arc<Shuffle>, segment: Arc<Segment>,
     let Head { file, life, first, row } = head;
     let directory = Arc::clone(segment.directory());
     loop {
-        let (turn, target) = (turn_of(&directory.large_writes).await, Arc::clone(&segment));
-        let finished = with_turn(turn, move || target.finish_one(file, life, first, row)).await;
+        let (turn, target) = (directory.large_writes.take().await, Arc::clone(&segment));
+        let finished = turn.work(move || target.finish_one(file, life, first, row)).await;
         let Err(error) = finished else { break };
         if shuffle.lock().gone {
             return;
@@ -521,8 +520,7 @@ mod tests {
         segment.write_part(Segment::LARGE_BATCH_AT, &batch).unwrap();
         let directory = Arc::clone(segment.directory());
         drop(segment);
-        let turns = directory.large_writes.available_permits();
-        let still = directory.large_writes.acquire_many(turns as u32).await.unwrap();
+        let still = directory.large_writes.take_all().await;
         let front = Bytes::copy_from_slice(&batch[..BATCH_HEADER_LEN]);
         let received =
             Received { file: unfinished, front, checksum: crc32fast::hash(&batch), last: Bytes::new() };

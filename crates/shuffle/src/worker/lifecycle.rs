@@ -396,7 +396,7 @@ mod tests {
         let path = segment.path().to_owned();
         store.find_or_insert(&key).unwrap().lock().adopt(&segment);
         drop(segment);
-        let still = directory.keep_files().await;
+        let still = directory.deletions.take_all().await;
         worker.decommission();
         worker.node().expire_all([key]);
         assert!(tokio::time::timeout(10 * LEAVE_POLL, worker.ended()).await.is_err(), "{path:?} is there");

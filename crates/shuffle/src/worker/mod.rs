@@ -1,8 +1,7 @@
 //! The worker: takes batches, keeps them, and gives them back.
 //!
 //! - [`state`], [`index`]: what a worker decides about a shuffle and what it knows about each batch; no I/O.
-//! - [`memory`]: the ledger that every kept byte is charged to; [`shares`]: who may take of it next; [`buffers`]: what
-//!   they lie in; [`governor`]: the ledger's limit follows the process.
+//! - [`memory`]: whom every kept byte is charged to.
 //! - [`store`]: batches in memory and in segments on disk.
 //! - [`control`], [`push`] (and `large`), [`replicate`] (and `forward`, [`peers`]), [`fetch`], [`streams`]: the four listeners.
 //! - [`registration`]: the conversation with the master; [`node`], [`server`], `lifecycle` (and `orders`), [`options`], `host`:
@@ -11,11 +10,9 @@
 
 mod admission;
 pub(crate) mod answer;
-pub(crate) mod buffers;
 pub(crate) mod control;
 pub(crate) mod fetch;
 mod forward;
-pub(crate) mod governor;
 mod host;
 pub(crate) mod index;
 mod large;
@@ -32,7 +29,6 @@ pub(crate) mod push;
 pub(crate) mod registration;
 pub(crate) mod replicate;
 pub(crate) mod server;
-pub(crate) mod shares;
 pub(crate) mod state;
 pub mod store;
 pub(crate) mod streams;

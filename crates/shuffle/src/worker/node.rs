@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
+use yeoul_base::failpoint;
+use yeoul_memory::Governor;
 
 use super::memory::Party;
 use super::meters::Meters;
@@ -14,6 +16,7 @@ use super::options::Options;
 use super::peers::Peers;
 use super::state::Pressure;
 use super::store::Store;
+use super::store::directory::DirectoryOptions;
 use super::streams::Streams;
 use crate::error::Result;
 use crate::ids::{ShuffleKey, WorkerId};
@@ -50,14 +53,21 @@ impl Node {
     /// # Errors
     /// A directory that cannot be used.
     pub fn open(options: Options, id: WorkerId, memory_bytes: u64) -> Result<Self> {
-        let store = Store::open(&options.directories, memory_bytes, options.disk_reserve_bytes)?;
+        let directories =
+            DirectoryOptions { reserve_bytes: options.disk_reserve_bytes, ..DirectoryOptions::default() };
+        let store = Store::open(&options.directories, memory_bytes, &directories)?;
+        Ok(Self::over(options, id, store))
+    }
+
+    /// The same over a store.
+    pub fn over(options: Options, id: WorkerId, store: Store) -> Self {
         for directory in store.directories() {
             let capacity = options.capacities.get(directory.root());
             capacity.into_iter().for_each(|bytes| directory.limit(*bytes));
         }
         store.recover().say();
         let incarnation = RandomState::new().hash_one(std::process::id());
-        Ok(Self {
+        Self {
             options,
             id,
             incarnation,
@@ -70,7 +80,17 @@ impl Node {
             phase: AtomicU8::new(Phase::Normal as u8),
             registered: AtomicBool::new(false),
             appended: AtomicU64::new(0),
-        })
+        }
+    }
+
+    /// Keeps the process below its memory limit for as long as the worker lives.
+    pub async fn govern_memory(self: Arc<Self>) {
+        let set_limit = |limit| {
+            failpoint("worker-governor");
+            self.store.set_memory_bytes(limit);
+        };
+        let governor = Governor::new(self.options.memory_bytes);
+        governor.run(self.store.memory(), self.store.buffers(), set_limit).await;
     }
 
     /// Whether clients push to it there.

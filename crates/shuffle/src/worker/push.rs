@@ -14,11 +14,12 @@ use bytes::Bytes;
 use super::admission::{Push, Rejection, status_of, wait_for_memory};
 use super::answer::PushReply;
 use super::forward::{self, Forward};
+use super::large;
+use super::memory::Buffers;
 use super::node::Node;
 use super::replicate;
 use super::state::{PushKind, Refusal};
 use super::store::shuffle::{Contents, Shuffle};
-use super::{buffers, large};
 use crate::ids::{MapId, Mode};
 use crate::net::{Body, Client, Reply, Service};
 use crate::wire::batch::{BATCH_HEADER_LEN, BatchHeader, ByteOrder};
@@ -72,7 +73,7 @@ impl PushService {
             return large::push(&self.node, &shuffle, push, patience, body, reply).await;
         }
         let peer = if forward::is_worth_it(len) { self.peer_of(&shuffle.lock(), &push) } else { None };
-        let cost = buffers::cost(len) + peer.as_ref().map_or(0, |_| forward::COST_BYTES);
+        let cost = Buffers::cost(len) + peer.as_ref().map_or(0, |_| forward::COST_BYTES);
         let until = body.deadline(patience);
         let Some(mut charge) = wait_for_memory(&self.node, &push.party(), cost, until).await else {
             reply.status(Status::HardSplit);

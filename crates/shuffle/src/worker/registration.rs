@@ -350,7 +350,7 @@ mod tests {
             let segment = Arc::new(Segment::create(directory, &key, 1).unwrap());
             shuffle.lock().adopt(&segment);
         }
-        let still = directory.keep_files().await;
+        let still = directory.deletions.take_all().await;
         let (sender, mut commands) = Orders::channel();
         let registration = Arc::new(Registration::new(Arc::clone(&node), None, Vec::new(), sender));
         let running = tokio::spawn(Arc::clone(&registration).run());

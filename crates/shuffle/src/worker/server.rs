@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use yeoul_memory::Governor;
 use yeoul_net::http::serve_pages;
 use yeoul_net::supervise::{Supervisor, must_not_panic, outcome};
 
 use super::control::ControlService;
 use super::fetch::FetchService;
-use super::governor;
 use super::host;
 use super::lifecycle::Lifecycle;
 use super::listeners::Listeners;
@@ -85,7 +85,7 @@ impl Server {
             replicate_port: replicate.port(),
         };
         options.push_ports = push.iter().map(Listener::port).collect();
-        let first_limit = governor::first_limit(options.memory_bytes);
+        let first_limit = Governor::new(options.memory_bytes).first_limit();
         let opened = tokio::task::spawn_blocking(move || Node::open(options, id, first_limit));
         let node = opened.await.map_err(|panic| Error::new(Kind::Internal, panic.to_string()))??;
         let node = Arc::new(node);
@@ -114,7 +114,7 @@ impl Server {
         let mut tasks = Supervisor::new("worker");
         let spiller = Arc::clone(&node.store);
         tasks.keep("spiller", spiller.run_spiller());
-        tasks.run("governor", governor::run(Arc::clone(&node)));
+        tasks.run("governor", Arc::clone(&node).govern_memory());
         tasks.keep("probes", probe(Arc::clone(&node)));
         tasks.keep("sweeper", sweep(Arc::clone(&node)));
         tasks.keep("registration", Arc::clone(&registration).run());

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
+use yeoul_disk::Volume;
 
 use super::meters::Meters;
 use super::node::Node;
-use super::store::directory::Directory;
 use super::store::shuffle::Shuffle;
 use crate::api;
 use crate::ids::{Mode, ShuffleKey};
@@ -217,15 +217,15 @@ fn storage(node: &Node, exposition: &mut Exposition) {
         store.spilled_bytes().get(),
     );
 
-    let mut of_each = |name: &str, what: &str, of: fn(&Directory) -> u64| {
+    let mut of_each = |name: &str, what: &str, of: fn(&Volume) -> u64| {
         for directory in store.directories() {
             let root = directory.root().to_string_lossy();
             exposition.gauge_of(name, what, &[("device", &root)], of(directory));
         }
     };
-    of_each("DeviceOSFreeBytes", "bytes free in a directory's file system", Directory::free);
-    of_each("DeviceCelebornTotalBytes", "bytes of a directory's file system", Directory::total);
-    of_each("DeviceCelebornFreeBytes", "bytes that may still be stored in a directory", Directory::usable);
+    of_each("DeviceOSFreeBytes", "bytes free in a directory's file system", Volume::free);
+    of_each("DeviceCelebornTotalBytes", "bytes of a directory's file system", Volume::total);
+    of_each("DeviceCelebornFreeBytes", "bytes that may still be stored in a directory", Volume::usable);
     of_each("DeviceHealthy", "1 while a directory takes batches, else 0", |directory| {
         u64::from(directory.health() == Health::Healthy)
     });

@@ -5,8 +5,10 @@ use datafusion::arrow::array::{AsArray, RecordBatch};
 use datafusion::arrow::datatypes::UInt64Type;
 use datafusion::common::{Column, DataFusionError, ResolvedTableReference, TableReference};
 use datafusion::execution::SessionState;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, lit};
 use datafusion::sql::sqlparser::ast::ObjectName;
+use futures::StreamExt;
 use yeoul_base::ErrorKind;
 
 use super::Change;
@@ -61,7 +63,8 @@ impl ChangedTable {
     pub(crate) async fn change(self, query: LogicalPlan, limits: Limits) -> Result<Answer> {
         let logical = self.cast(query)?;
         let query = Query { state: self.state.clone(), logical, limits: limits.clone(), staged: None };
-        let found = query.start().await?.collect().await?;
+        let held = MemoryConsumer::new("Change").register(&self.state.runtime_env().memory_pool);
+        let found = collect(query.start().await?, &held).await?;
         let places = places(&found);
         let batches = match &self.assigned {
             None => self.rows.without(&places)?,
@@ -90,6 +93,17 @@ impl ChangedTable {
         }
         Ok(LogicalPlanBuilder::from(query).project(exprs)?.build()?)
     }
+}
+
+/// Reads what the query found into memory, which is charged to `held`.
+async fn collect(mut answer: Answer, held: &MemoryReservation) -> Result<Vec<RecordBatch>> {
+    let mut found = Vec::new();
+    while let Some(batch) = answer.next().await {
+        let batch = batch?;
+        held.try_grow(batch.get_array_memory_size())?;
+        found.push(batch);
+    }
+    Ok(found)
 }
 
 /// Where the query found each row, by the row's number: of several times, the last.

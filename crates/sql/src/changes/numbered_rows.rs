@@ -2,7 +2,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, UInt64Array};
-use datafusion::arrow::compute::{filter_record_batch, interleave};
+use datafusion::arrow::compute::{CastOptions, cast_with_options, filter_record_batch, interleave};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::DataFusionError;
 use datafusion::datasource::{MemTable, TableProvider};
@@ -116,8 +116,11 @@ impl NumberedRows {
             let mut values = batch.columns().to_vec();
             for (place, name) in (1..).zip(columns) {
                 let column = batch.schema().index_of(name).map_err(DataFusionError::from)?;
+                let kind = batch.column(column).data_type();
+                let found = found.iter().map(|found| in_type(found.column(place), kind));
+                let found = found.collect::<Result<Vec<_>>>()?;
                 let mut arrays: Vec<&dyn Array> = vec![batch.column(column).as_ref()];
-                arrays.extend(found.iter().map(|found| found.column(place).as_ref()));
+                arrays.extend(found.iter().map(AsRef::as_ref));
                 let changed = interleave(&arrays, &sources).map_err(DataFusionError::from)?;
                 check_nulls(batch.schema().field(column), changed.as_ref())?;
                 values[column] = changed;
@@ -166,6 +169,15 @@ impl NumberedRows {
         }
         Ok(())
     }
+}
+
+/// Values in the type of their column. The planned query has it already, but simplifying it may leave `CASE` with a branch's type.
+fn in_type(values: &ArrayRef, kind: &DataType) -> Result<ArrayRef> {
+    if values.data_type() == kind {
+        return Ok(Arc::clone(values));
+    }
+    let options = CastOptions { safe: false, ..CastOptions::default() };
+    Ok(cast_with_options(values, kind, &options).map_err(DataFusionError::from)?)
 }
 
 /// Whether batches are the very ones.

@@ -17,8 +17,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use yeoul_base::ByteSize;
-
-use super::process::{Claim, ProcessMemory};
+use yeoul_memory::{Claim, ProcessMemory};
 
 /// Functions whose accumulators keep something of every row, or of every distinct value.
 const GROWING: [&str; 9] = [

@@ -1,13 +1,12 @@
-//! The memory promise: a limit on the process, kept by a pool that asks the operating system how much is really in use.
+//! The memory promise: a limit on the process, kept by a pool that asks [the process](yeoul_memory::ProcessMemory) how
+//! much is really in use.
 //!
 //! - [`growing_state`]: aggregate functions whose state grows with the rows, charged with what handing it out takes;
 //! - [`policy`]: who may have how much (decides, no I/O);
 //! - [`pool`]: that policy as DataFusion's `MemoryPool`;
-//! - [`process`]: the process's resident set size, watched;
 //! - [`spill_dir`]: where spilled data lies, and who removes it.
 
 pub(crate) mod growing_state;
 pub(crate) mod policy;
 pub(crate) mod pool;
-pub(crate) mod process;
 pub(crate) mod spill_dir;

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation};
 use yeoul_base::ByteSize;
+use yeoul_memory::ProcessMemory;
 
 use super::policy::{Bounds, Holding, Ledger, Refusal};
-use super::process::ProcessMemory;
 
 /// How many holders an error message names.
 const HOLDERS_NAMED: usize = 3;

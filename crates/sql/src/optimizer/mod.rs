@@ -15,9 +15,11 @@
 //! - [`late_materialization`]: lets a scan that a join filters do so before it decodes all columns;
 //! - [`lifted_columns`]: gives conditions that leave a correlated subquery columns that are told apart outside;
 //! - [`limited_groups`]: lets an aggregate forget a limit that it would take for that of a top-k;
+//! - [`merge_filters`]: conditions without columns in joins by merging;
 //! - [`min_max_filters`]: filters scans by a grand total's `min` and `max` only if none of them is forgotten;
 //! - [`null_equal_joins`]: keeps join trees with `IS NOT DISTINCT FROM` as they are;
 //! - [`outer_aggregates`]: refuses aggregates of outer columns only, which belong to the query around;
+//! - [`outer_sides`]: lets no column be constant that an outer join fills with nulls;
 //! - [`parts_apart`]: runs rules on each side of a node separately, where across it they would be wrong;
 //! - [`rule_order`]: how our rules find their places among DataFusion's;
 //! - [`scalar_subqueries`]: correlated subqueries that stand for a value without an aggregate, as aggregates;
@@ -43,9 +45,11 @@ pub(crate) mod key_dependencies;
 mod late_materialization;
 mod lifted_columns;
 mod limited_groups;
+mod merge_filters;
 mod min_max_filters;
 mod null_equal_joins;
 mod outer_aggregates;
+mod outer_sides;
 mod parts_apart;
 mod rule_order;
 mod scalar_subqueries;
@@ -97,10 +101,12 @@ const OPTIMIZER: [Step<LogicalRule>; 10] = [
 ];
 
 /// The rules that run once on each physical plan.
-const PHYSICAL: [Step<PhysicalRule>; 13] = [
+const PHYSICAL: [Step<PhysicalRule>; 17] = [
     // Before all that look at orders.
     First(|| Arc::new(grouping_sets::GroupingSets)),
     First(|| Arc::new(filter_ranges::FilterRanges)),
+    First(|| Arc::new(outer_sides::HiddenConstants)),
+    Around("aggregate_statistics", parts_apart::PartsApart::of_filtered_totals),
     Around("EnsureRequirements", parts_apart::PartsApart::of_offsets),
     Around("ProjectionPushdown", parts_apart::PartsApart::of_filtered_merges),
     Around("LimitAggregation", parts_apart::PartsApart::of_windows),
@@ -109,6 +115,9 @@ const PHYSICAL: [Step<PhysicalRule>; 13] = [
     Before("PushdownSort", || Arc::new(fenced_limits::FencedLimits)),
     Around("FilterPushdown(Post)", |rule| Arc::new(min_max_filters::MinMaxFilters(rule))),
     Around("FilterPushdown(Post)", parts_apart::PartsApart::of_names_alike),
+    // Orders are decided, and others match on what is below a join.
+    Last(|| Arc::new(outer_sides::ShownConstants)),
+    Last(|| Arc::new(merge_filters::MergeFilters)),
     Last(|| Arc::new(unbounded_floats::UnboundedFloats)),
     // Others match on a scan's type, which it changes.
     Last(|| Arc::new(late_materialization::LateMaterialization)),
@@ -184,7 +193,7 @@ mod tests {
         let post = state.physical_optimizers().iter().find(|rule| rule.name() == "FilterPushdown(Post)");
         assert!(format!("{post:?}").contains("MinMaxFilters"), "{post:?}");
         let apart = state.physical_optimizers().iter();
-        assert_eq!(apart.filter(|rule| format!("{rule:?}").starts_with("PartsApart")).count(), 6);
+        assert_eq!(apart.filter(|rule| format!("{rule:?}").starts_with("PartsApart")).count(), 7);
 
         let analyzing: Vec<&str> = state.analyzer().rules.iter().map(|rule| rule.name()).collect();
         let own = &analyzing[analyzing.len() - 6..];

@@ -9,6 +9,7 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::output_requirements::{OutputRequirementExec, OutputRequirements};
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateInputMode};
 use datafusion::physical_plan::execution_plan::ReplaceChildrenOptions;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::SortMergeJoinExec;
@@ -25,6 +26,8 @@ use super::PhysicalRule;
 /// - `FilterPushdown` binds columns by name, and a join may have two of the same name (datafusion#25259).
 /// - `ProjectionPushdown` moves a projection below a join by merging, whose filter then looks for its columns in their old places.
 /// - `LimitAggregation` drops groups that a window above still counts (datafusion#25066).
+/// - `aggregate_statistics` looks for the first half of a grand total below its second half, passes by one with a `FILTER`, and takes
+///   the functions of another grand total further down for those of the first.
 #[derive(Debug)]
 pub(super) struct PartsApart {
     rule: PhysicalRule,
@@ -51,6 +54,11 @@ impl PartsApart {
     /// `ProjectionPushdown`, on each side of a join by merging with a filter.
     pub(super) fn of_filtered_merges(rule: PhysicalRule) -> PhysicalRule {
         Arc::new(Self { for_part: vec![Arc::clone(&rule)], rule, is_part: is_filtered_merge })
+    }
+
+    /// `aggregate_statistics`, on each side of the first half of a grand total with a `FILTER`.
+    pub(super) fn of_filtered_totals(rule: PhysicalRule) -> PhysicalRule {
+        Arc::new(Self { for_part: vec![Arc::clone(&rule)], rule, is_part: is_filtered_total })
     }
 
     /// `LimitAggregation`, on each side of a window.
@@ -108,6 +116,14 @@ fn has_names_alike(node: &Arc<dyn ExecutionPlan>) -> bool {
 
 fn is_window(node: &Arc<dyn ExecutionPlan>) -> bool {
     node.is::<WindowAggExec>() || node.is::<BoundedWindowAggExec>()
+}
+
+fn is_filtered_total(node: &Arc<dyn ExecutionPlan>) -> bool {
+    node.downcast_ref::<AggregateExec>().is_some_and(|aggregate| {
+        aggregate.mode().input_mode() == AggregateInputMode::Raw
+            && aggregate.group_expr().is_empty()
+            && aggregate.filter_expr().iter().any(Option::is_some)
+    })
 }
 
 fn is_filtered_merge(node: &Arc<dyn ExecutionPlan>) -> bool {

@@ -5,6 +5,8 @@ mod codec;
 mod json_report;
 #[cfg(feature = "shuffle")]
 mod shuffle;
+#[cfg(feature = "stream")]
+mod stream;
 #[cfg(feature = "sql")]
 mod tpc;
 
@@ -36,6 +38,8 @@ enum Suite {
     TpcDs(TpcArgs),
     #[cfg(feature = "shuffle")]
     Shuffle(shuffle::ShuffleArgs),
+    #[cfg(feature = "stream")]
+    Stream(stream::StreamArgs),
     #[cfg(feature = "dfs")]
     Codec(codec::CodecArgs),
 }
@@ -48,6 +52,8 @@ pub fn run(args: BenchArgs) -> ExitCode {
         Suite::TpcDs(args) => tpc::compare(args, Tables::TpcDs),
         #[cfg(feature = "shuffle")]
         Suite::Shuffle(args) => shuffle::run(args),
+        #[cfg(feature = "stream")]
+        Suite::Stream(args) => stream::run(args),
         #[cfg(feature = "dfs")]
         Suite::Codec(args) => codec::run(args),
     }

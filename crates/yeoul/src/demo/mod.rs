@@ -2,6 +2,8 @@
 //!
 //! An act is a function from the stage to rows of the closing table; another part adds a file and a line in [`ACTS`].
 
+#[cfg(feature = "dfs")]
+mod dfs;
 #[cfg(feature = "shuffle")]
 mod shuffle;
 #[cfg(feature = "sql")]
@@ -89,6 +91,8 @@ const ACTS: &[Act] = &[
     Act { name: "sql", about: "SQL on 8.7 million rows, in a process of at most 512 MiB", run: sql::run },
     #[cfg(feature = "shuffle")]
     Act { name: "shuffle", about: "a replicated shuffle that loses a worker half-way", run: shuffle::run },
+    #[cfg(feature = "dfs")]
+    Act { name: "dfs", about: "a file of which two DataNodes die before it is read", run: dfs::run },
 ];
 
 pub fn run(args: DemoArgs) -> ExitCode {

@@ -65,7 +65,9 @@ impl Folder {
 /// The binary, in an environment in which nothing of the machine that runs the tests shows.
 pub fn binary() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_yeoul"));
-    for name in ["NO_COLOR", "COLUMNS", "LINES", "RUST_LOG", "RUST_BACKTRACE", "CELEBORN_CONF_DIR"] {
+    for name in
+        ["NO_COLOR", "COLUMNS", "LINES", "RUST_LOG", "RUST_BACKTRACE", "CELEBORN_CONF_DIR", "HADOOP_CONF_DIR"]
+    {
         command.env_remove(name);
     }
     let settings = std::env::vars_os().map(|(name, _)| name);

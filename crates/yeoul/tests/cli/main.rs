@@ -9,4 +9,5 @@ mod sql_answers;
 mod sql_bad_input;
 mod sql_shell;
 mod sql_usage;
+mod stream;
 mod usage;

@@ -59,17 +59,18 @@ impl Node {
         self.report();
     }
 
-    /// Sends a whole report: the replicas are looked at after it has begun. What is damaged is said again behind it.
+    /// Sends a whole report: the replicas are looked at after it has begun. What is damaged is said again
+    /// before it ends: from then on the NameNode relies on it.
     pub fn report(&mut self) {
         let replicas: Vec<Replica> = self.replicas.iter().map(|(id, kept)| replica(*id, *kept)).collect();
         self.outbox.push_back(Message::ReportBegins);
         for part in replicas.chunks(3) {
             self.outbox.push_back(Message::ReportPart(part.to_vec()));
         }
-        self.outbox.push_back(Message::ReportEnds);
         for id in self.damaged.clone() {
             self.tell_damaged(id);
         }
+        self.outbox.push_back(Message::ReportEnds);
     }
 
     /// A writer ends a replica here.

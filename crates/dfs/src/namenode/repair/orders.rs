@@ -67,7 +67,7 @@ impl Orders {
     }
 
     /// How many there are.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.by_number.len()
     }
 

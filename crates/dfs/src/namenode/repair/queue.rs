@@ -69,7 +69,7 @@ impl Queue {
     }
 
     /// How many blocks lack something and have no order.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.urgencies.len()
     }
 }
@@ -93,6 +93,6 @@ mod tests {
         assert_eq!(queue.ready(200).collect::<Vec<_>>(), [BlockId(2), BlockId(4), BlockId(1)]);
         queue.remove(BlockId(2));
         queue.remove(BlockId(3));
-        assert_eq!((queue.ready(300).collect::<Vec<_>>(), queue.len()), (vec![BlockId(4), BlockId(1)], 2));
+        assert_eq!((queue.ready(300).collect::<Vec<_>>(), queue.count()), (vec![BlockId(4), BlockId(1)], 2));
     }
 }

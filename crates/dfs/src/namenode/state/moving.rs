@@ -19,17 +19,23 @@ impl State {
     ) -> Result<Vec<u8>, Refusal> {
         let path = Path::parse(&request.src)?;
         let place = self.place(&path, context.user)?;
-        let Some(id) = place.inode().filter(|id| *id != InodeId::ROOT) else {
-            return Ok(BoolResponse { result: false }.encode_to_vec());
-        };
+        let refused = Ok(BoolResponse { result: false }.encode_to_vec());
+        let Some(id) = place.inode() else { return refused };
         let inode = self.tree.inode(id);
-        self.check_removal(inode, context, path.text())?;
+        if id != InodeId::ROOT {
+            self.check_removal(inode, context, path.text())?;
+        } else if request.recursive {
+            return refused;
+        }
         if inode.directory().is_some_and(|directory| !directory.children.is_empty()) {
             if !request.recursive {
                 let message = format!("`{} is non empty': Directory is not empty", request.src);
                 return Err(Refusal::new(Exception::PathIsNotEmptyDirectory, message));
             }
             self.check_subtree(id, context, path.text(), Access::All)?;
+        }
+        if id == InodeId::ROOT {
+            return refused;
         }
         let delete = Change::Delete(Delete { inode: id.0 });
         Ok(self.commit_once(context, delete, &BoolResponse { result: true }))

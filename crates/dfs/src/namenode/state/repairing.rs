@@ -368,7 +368,7 @@ impl State {
 
     /// How many blocks lack something, and how many repairs are under way.
     pub fn repairs(&self) -> (usize, usize) {
-        (self.queue.len() + self.orders.len(), self.orders.len())
+        (self.queue.count() + self.orders.count(), self.orders.count())
     }
 }
 

@@ -1,5 +1,7 @@
 //! Goal: each call has the effect and the answer that HDFS's has. Method: calls go into a state as bytes, as from the wire.
 
+mod striped;
+
 use bytes::Bytes;
 use prost::Message;
 
@@ -703,6 +705,9 @@ fn renames_and_deletions_go_as_in_hdfs() {
     let _: calls::Empty = fixture.call("rename2", &rename("/a/g", "/c/f", true)).unwrap();
 
     assert_eq!(fixture.refused("delete", &delete("/c", false)).0, Exception::PathIsNotEmptyDirectory);
+    assert_eq!(fixture.refused("delete", &delete("/", false)).0, Exception::PathIsNotEmptyDirectory);
+    let answer: BoolResponse = fixture.call("delete", &delete("/", true)).unwrap();
+    assert!(!answer.result, "the root stays");
     let mut gone = |path: &str, recursive| {
         fixture.call::<_, BoolResponse>("delete", &delete(path, recursive)).unwrap().result
     };

@@ -128,7 +128,7 @@ impl State {
         let lost: BTreeSet<&ShuffleId> = shuffles.iter().filter(|id| !known.contains_key(id)).collect();
         let key = |id: &ShuffleId| ShuffleKey { application: application.clone(), shuffle: *id };
         let mut lost: Vec<ShuffleKey> = lost.into_iter().map(key).collect();
-        let room = self.limits.shuffles_max.saturating_sub(self.shuffle_count);
+        let room = self.limits.shuffles_max.saturating_sub(self.slots.shuffles());
         if lost.len() > room {
             decision.reply = Err(Refusal::Full);
             lost.truncate(room);

@@ -93,7 +93,7 @@ impl State {
     fn application_removed(&mut self, now: Now, application: &ApplicationId, silent: bool) {
         let removed = self.applications.remove(application).map(|removed| removed.shuffles);
         let removed = removed.unwrap_or_default();
-        self.shuffle_count -= removed.len();
+        removed.values().for_each(|shuffle| self.slots.remove(shuffle));
         self.removals.let_shuffles_expire(now.monotonic, application);
         // Silence is not an end: this master may have been cut off, and what workers report later waits for the
         // application, like everything unknown.
@@ -109,13 +109,14 @@ impl State {
         let is_again = self.removals.has_shuffle(shuffle);
         self.removals.restore(shuffle);
         application.shuffles.entry(shuffle.shuffle).or_insert_with(|| {
-            self.shuffle_count += 1;
+            self.slots.register();
             Shuffle {
                 registered_unix_ms: at_unix_ms,
                 driver: None,
                 connection: None,
                 workers: None,
                 is_again,
+                slots_granted: 0,
             }
         });
     }
@@ -127,8 +128,8 @@ impl State {
             if let Some(known) = &mut known {
                 let removed = known.shuffles.range(run.first()..=run.last());
                 let removed: Vec<ShuffleId> = removed.map(|(id, _)| *id).collect();
-                removed.iter().for_each(|id| drop(known.shuffles.remove(id)));
-                self.shuffle_count -= removed.len();
+                let removed = removed.iter().filter_map(|id| known.shuffles.remove(id));
+                removed.for_each(|shuffle| self.slots.remove(&shuffle));
             }
             self.removals.remove_shuffles(now.monotonic, application, *run, lives);
         }
@@ -174,9 +175,13 @@ impl State {
     }
 
     /// The records that rebuild the durable state from nothing: the content of a snapshot.
+    ///
+    /// # Panics
+    /// If slots that were granted are not those that the shuffles have.
     pub fn records(&self) -> Vec<Record> {
+        self.assert_slots();
         let mut records =
-            Vec::with_capacity(self.applications.len() + self.shuffle_count + self.workers.len());
+            Vec::with_capacity(self.applications.len() + self.slots.shuffles() + self.workers.len());
         // Before the known applications: one may be back under its name.
         records.extend(self.removals.records_of_let_go());
         for (application, held) in &self.applications {

@@ -201,7 +201,11 @@ mod tests {
         let back = Registration { report: held(&[1]), ..registration(id(0), 0) };
         assert!(state.register_worker(at(2), 0, back.clone()).reply);
         let name = ShuffleKey::new("app", 1);
-        assert_eq!(deletions_of(&state, 0), [name.clone()], "this process knows whom it has listed");
+        assert_eq!(
+            deletions_of(&state, 0),
+            std::slice::from_ref(&name),
+            "this process knows whom it has listed"
+        );
         assert!(again.register_worker(at(2), 0, back).reply);
         assert_eq!(deletions_of(&again, 0), [], "for all that its successor knows, it is the new one");
         assert_eq!(ask(&mut again, 1, 2), Err(SlotRefusal::NoWorker));

@@ -27,6 +27,7 @@ mod removals;
 #[cfg(test)]
 pub(super) mod scene;
 mod shuffles;
+pub(super) mod slot_ledger;
 mod standing;
 mod workers;
 
@@ -38,6 +39,7 @@ use serde::Serialize;
 
 use self::orders::Orders;
 use self::removals::Removals;
+use self::slot_ledger::SlotLedger;
 use super::record::{LifeId, Record, User};
 use super::slots::SlotPolicy;
 use crate::ids::{ApplicationId, ShuffleId, ShuffleKey, WorkerId};
@@ -170,6 +172,8 @@ pub struct Shuffle {
     workers: Option<BTreeSet<WorkerId>>,
     /// An earlier shuffle had its number: what a worker reports under it may belong to that one.
     is_again: bool,
+    /// Locations that this process granted it, primaries and replicas: its part of the [ledger](slot_ledger).
+    slots_granted: u64,
 }
 
 /// A worker.
@@ -237,7 +241,8 @@ pub struct Departure {
 pub struct State {
     limits: Limits,
     applications: BTreeMap<ApplicationId, Application>,
-    shuffle_count: usize,
+    /// What the shuffles of all applications have together.
+    slots: SlotLedger,
     workers: BTreeMap<WorkerId, Worker>,
     excluded_by_hand: BTreeSet<WorkerId>,
     /// Workers told to leave for good that have not left yet.
@@ -266,7 +271,7 @@ impl State {
         Self {
             limits,
             applications: BTreeMap::new(),
-            shuffle_count: 0,
+            slots: SlotLedger::default(),
             workers: BTreeMap::new(),
             excluded_by_hand: BTreeSet::new(),
             leaving_by_hand: BTreeSet::new(),
@@ -306,7 +311,7 @@ impl State {
 
     /// The number of registered shuffles.
     pub fn shuffle_count(&self) -> usize {
-        self.shuffle_count
+        self.slots.shuffles()
     }
 
     /// All registered workers.

@@ -90,7 +90,7 @@ impl State {
         let is_registered = application.shuffles.contains_key(&request.shuffle);
         self.name_user(now, &request.application, request.user, &mut decision);
         if !is_registered {
-            if self.shuffle_count >= self.limits.shuffles_max {
+            if self.slots.shuffles() >= self.limits.shuffles_max {
                 return decision;
             }
             let shuffle = ShuffleKey { application: request.application.clone(), shuffle: request.shuffle };
@@ -106,13 +106,18 @@ impl State {
         if let Some(listed) = &mut shuffle.workers {
             listed.extend(grant.workers.iter().map(|(worker, _)| worker.clone()));
         }
+        let mut granted = 0;
         for (_, primary, replica) in &grant.placements {
+            assert_eq!(replica.is_some(), replicate, "a partition has as many copies as were asked for");
             for index in std::iter::once(primary).chain(replica) {
-                if let Some(worker) = self.workers.get_mut(&grant.workers[*index].0) {
-                    worker.locations_granted += 1;
-                }
+                let worker = self.workers.get_mut(&grant.workers[*index].0);
+                worker.expect("slots are granted on workers that are registered").locations_granted += 1;
+                granted += 1;
             }
         }
+        let application = self.applications.get_mut(&key.application).expect("its application is registered");
+        let shuffle = application.shuffles.get_mut(&key.shuffle).expect("it is registered");
+        self.slots.grant(shuffle, granted);
         // Clients choose a lost location's new workers themselves, and would take two addresses of one worker for two
         // workers.
         decision.reply = Ok(if replicate { grant } else { self.over_addresses(grant) });

@@ -276,7 +276,7 @@ impl State {
             self.commit(now, decision, Record::WorkerStayed { worker: worker.clone() });
         }
         self.learn_sizes(worker);
-        adopted.truncate(self.limits.shuffles_max.saturating_sub(self.shuffle_count));
+        adopted.truncate(self.limits.shuffles_max.saturating_sub(self.slots.shuffles()));
         // The application may have been gone for a while, and a pending order may stem from its end.
         self.take_back_deletions(&adopted);
         for shuffle in adopted {

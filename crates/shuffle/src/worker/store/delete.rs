@@ -12,9 +12,6 @@ use super::spill::Write;
 use super::target::Unwritten;
 use crate::ids::ShuffleKey;
 
-/// How often a failed deletion is retried.
-const DELETION_RETRY: Duration = if cfg!(test) { Duration::from_millis(20) } else { Duration::from_secs(5) };
-
 /// The files of a removed shuffle.
 #[derive(Debug)]
 pub struct Removed {
@@ -109,7 +106,7 @@ impl Store {
     async fn delete_lots(self: Arc<Self>, directory: Arc<Directory>, lots: Vec<Removed>) {
         for lot in lots {
             // A turn for each, so that a new deletion need not wait for all that are being retried.
-            let _turn = directory.deletions.acquire().await;
+            let _turn = directory.deletions.take().await;
             let place = Arc::clone(&directory);
             let deleted = tokio::task::spawn_blocking(move || match lot.delete(&place) {
                 Some(left) => (Some(left), Ok(())),
@@ -130,7 +127,7 @@ impl Store {
         let mut undeleted = self.undeleted();
         lot_of(&mut undeleted.lots, directory).push(left);
         if !std::mem::replace(&mut undeleted.is_retried, true) {
-            tokio::spawn(delete_again(Arc::downgrade(self)));
+            tokio::spawn(delete_again(Arc::downgrade(self), self.deletion_retry));
         }
     }
 
@@ -141,9 +138,9 @@ impl Store {
 
 /// Retries failed deletions until none is left or the store is dropped, which this does not delay. A failed directory is
 /// left alone until a probe succeeds.
-async fn delete_again(store: Weak<Store>) {
+async fn delete_again(store: Weak<Store>, retry: Duration) {
     loop {
-        tokio::time::sleep(DELETION_RETRY).await;
+        tokio::time::sleep(retry).await;
         let Some(store) = store.upgrade() else { return };
         let due: Vec<_> = {
             let mut undeleted = store.undeleted();

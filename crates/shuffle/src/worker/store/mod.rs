@@ -30,13 +30,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 use std::time::{Duration, Instant, SystemTime};
 
 use delete::Undeleted;
-use directory::{Directory, Health};
+use directory::{Directory, DirectoryOptions, Health};
 use lease::Deletions;
 use recovery::Unseen;
 use shuffle::{Contents, Numbers, Shuffle};
 
-use super::buffers::Buffers;
-use super::memory::{Level, Memory, Party};
+use super::memory::{Buffers, Level, Memory, Party};
 use super::state::Pressure;
 use crate::error::{Kind, Result};
 use crate::ids::ShuffleKey;
@@ -65,6 +64,8 @@ pub struct Store {
     numbers: Arc<Numbers>,
     deletions: Deletions,
     undeleted: Mutex<Undeleted>,
+    /// See [`DirectoryOptions::deletion_retry`].
+    deletion_retry: Duration,
     spills: Timer,
     spilled_bytes: Counter,
     started: Instant,
@@ -90,11 +91,11 @@ impl Store {
     ///
     /// # Errors
     /// `Conflict` if a directory belongs to another worker, by its name; if none can be used, what the first one says.
-    pub fn open(paths: &[PathBuf], memory_bytes: u64, reserve_bytes: Option<u64>) -> Result<Self> {
+    pub fn open(paths: &[PathBuf], memory_bytes: u64, options: &DirectoryOptions) -> Result<Self> {
         let mut directories = Vec::with_capacity(paths.len());
         let mut failed = Vec::new();
         for path in paths {
-            match Directory::open(path, reserve_bytes) {
+            match Directory::open(path, options) {
                 Ok(directory) => directories.push(Arc::new(directory)),
                 Err(error) if error.kind() == Kind::Conflict => return Err(error),
                 Err(error) => failed.push(error),
@@ -125,6 +126,7 @@ impl Store {
             numbers: Arc::default(),
             deletions: Deletions::default(),
             undeleted: Mutex::default(),
+            deletion_retry: options.deletion_retry,
             spills: Timer::default(),
             spilled_bytes: Counter::default(),
             started: Instant::now(),

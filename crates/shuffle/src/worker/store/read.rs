@@ -11,19 +11,18 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use tokio::sync::OwnedSemaphorePermit;
+use yeoul_disk::Turn;
 
 use super::Store;
 use super::copy::Place;
-use super::directory::{Directory, turn_of, with_turn};
+use super::directory::Directory;
 use super::segment::{Segment, Wait};
 use super::shuffle::{Contents, Shuffle};
 use crate::error::{Error, Kind, Result};
 use crate::ids::{FileName, Mode};
 use crate::wire::batch::ByteOrder;
-use crate::worker::buffers::{Buffer, Buffers};
 use crate::worker::index::{Chunk, MapRange, Selection};
-use crate::worker::memory::{Memory, Party};
+use crate::worker::memory::{Buffer, Buffers, Memory, Party};
 use crate::worker::state::Slot;
 
 /// Bytes that are read and sent at a time.
@@ -340,7 +339,7 @@ impl ChunkReader {
         };
         let (turn, mut buffer) = self.turn_and_buffer(&directory, buffer).await;
         let ahead = self.ahead(&directory);
-        let read = with_turn(turn, move || {
+        let read = turn.work(move || {
             ahead.iter().for_each(|run| run.segment.fetch(run.at, run.len));
             fill(&batches, &mut buffer, Wait::ForTheDisk)?;
             split_checked(&batches, buffer)
@@ -352,18 +351,14 @@ impl ChunkReader {
     ///
     /// Nobody holds one while it waits for the other: a disk that hangs would keep all readers' memory, and slow clients a
     /// disk's turns.
-    async fn turn_and_buffer(
-        &self,
-        directory: &Directory,
-        mut buffer: Buffer,
-    ) -> (OwnedSemaphorePermit, Buffer) {
+    async fn turn_and_buffer(&self, directory: &Directory, mut buffer: Buffer) -> (Turn, Buffer) {
         let len = buffer.bytes_mut().capacity();
         loop {
-            if let Ok(turn) = Arc::clone(&directory.reads).try_acquire_owned() {
+            if let Some(turn) = directory.reads.try_take() {
                 return (turn, buffer);
             }
             drop(buffer);
-            let turn = turn_of(&directory.reads).await;
+            let turn = directory.reads.take().await;
             tokio::select! {
                 biased;
                 buffer = self.buffer(len) => return (turn, buffer),
@@ -465,8 +460,8 @@ impl ChunkReader {
     async fn check(&self, segment: Arc<Segment>, mut at: u64, len: u64, checksum: u32) -> Result<()> {
         let end = at + len;
         let directory = Arc::clone(segment.directory());
-        let turn = turn_of(&directory.reads).await;
-        let checked = with_turn(turn, move || {
+        let turn = directory.reads.take().await;
+        let checked = turn.work(move || {
             let mut seen = crc32fast::Hasher::new();
             while at < end {
                 let bytes = segment.read(at, PIECE_BYTES.min(end - at) as usize)?;
@@ -485,7 +480,7 @@ impl ChunkReader {
         let directory = Arc::clone(segment.directory());
         let buffer = self.buffer(len as usize).await;
         let (turn, mut buffer) = self.turn_and_buffer(&directory, buffer).await;
-        let read = with_turn(turn, move || {
+        let read = turn.work(move || {
             buffer.bytes_mut().resize(len as usize, 0);
             segment.read_into(at, buffer.bytes_mut()).map(|()| buffer)
         });

@@ -1,7 +1,6 @@
 //! What a restarted worker finds on its disks: committed locations that are complete.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fs::{self, DirEntry};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -54,12 +53,15 @@ struct Found {
     seal: Option<Seal>,
 }
 
+/// The attempts that won, by map, and the driver that said so.
+type FoundWinners = (Vec<AttemptId>, Option<DriverId>);
+
 #[derive(Debug, Default)]
 struct FoundShuffle {
     /// By name and life.
     locations: BTreeMap<(FileName, u64), Found>,
     /// By the birth of the shuffle.
-    winners: BTreeMap<u64, Vec<(Vec<AttemptId>, Option<DriverId>)>>,
+    winners: BTreeMap<u64, Vec<FoundWinners>>,
     segments: Vec<Arc<Segment>>,
     /// Whether there may be more than was found.
     is_unreadable: bool,
@@ -105,16 +107,11 @@ impl Store {
     /// What cannot be read is counted and left out, so that the other disks' shuffles are served. A shuffle with files but
     /// no complete location is known without locations, so that the master hears of it and decides when it may be deleted.
     pub fn recover(&self) -> Recovered {
-        self.recover_by(&list)
-    }
-
-    /// [`Store::recover`] with another function to list folders.
-    pub(super) fn recover_by(&self, list: &List<'_>) -> Recovered {
         let mut recovered = Recovered::default();
         let mut shuffles: HashMap<ShuffleKey, FoundShuffle> = HashMap::new();
         let mut unseen = Unseen::default();
         for directory in self.directories() {
-            let listing = Listing::of(directory, list).unwrap_or_else(|error| {
+            let listing = Listing::of(directory).unwrap_or_else(|error| {
                 directory.refused(&error);
                 let unseen = Unseen { is_anything: true, ..Unseen::default() };
                 Listing { unseen, ..Listing::default() }
@@ -286,13 +283,6 @@ impl FoundShuffle {
     }
 }
 
-/// A function that lists a folder.
-type List<'a> = dyn Fn(&Path) -> io::Result<Vec<DirEntry>> + 'a;
-
-fn list(folder: &Path) -> io::Result<Vec<DirEntry>> {
-    fs::read_dir(folder)?.collect()
-}
-
 /// The contents of a directory. A folder that cannot be listed is missing from it.
 #[derive(Debug, Default)]
 struct Listing {
@@ -309,29 +299,31 @@ impl Listing {
     ///
     /// # Errors
     /// The directory itself cannot be listed.
-    fn of(directory: &Directory, list: &List<'_>) -> io::Result<Self> {
-        let list_below = |folder: &Path| {
-            let warn = |error: &io::Error| {
-                tracing::warn!(path = %folder.display(), %error, "cannot list a directory: what is in it is left out");
-            };
-            list(folder).inspect_err(warn).ok()
+    fn of(directory: &Directory) -> io::Result<Self> {
+        let list_below = |path: &Path| match directory.disk().list(path) {
+            // A file among the folders is nobody's.
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => Some(Vec::new()),
+            Err(error) => {
+                tracing::warn!(path = %path.display(), %error, "cannot list a directory: what is in it is left out");
+                None
+            }
+            Ok(entries) => Some(entries),
         };
         let mut listing = Self::default();
-        for application in folders(list(directory.home())?) {
+        for application in directory.disk().list(directory.home())? {
             let Some(name) = application.file_name().and_then(|name| name.to_str()) else { continue };
             let Some(id) = stored_name::decode(name) else { continue };
             let Some(shuffles) = list_below(&application) else {
                 listing.unseen.applications.insert(id);
                 continue;
             };
-            for shuffle in folders(shuffles) {
+            for shuffle in shuffles {
                 let number =
                     shuffle.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());
                 let Some(number) = number.filter(|number: &i32| *number >= 0) else { continue };
                 let key = ShuffleKey::new(id.clone(), number);
                 match list_below(&shuffle) {
-                    Some(entries) => listing.files.extend(entries.iter().filter_map(|entry| {
-                        let path = entry.path();
+                    Some(entries) => listing.files.extend(entries.into_iter().filter_map(|path| {
                         let number = segment_number(&path)?;
                         Some((key.clone(), path, number))
                     })),
@@ -348,12 +340,6 @@ impl Listing {
 fn segment_number(path: &Path) -> Option<u32> {
     path.extension().filter(|extension| *extension == "segment")?;
     path.file_stem()?.to_str()?.parse().ok()
-}
-
-/// Those that are folders. An entry of unknown type counts as one; listing it will tell.
-fn folders(entries: Vec<DirEntry>) -> Vec<PathBuf> {
-    let is_folder = |entry: &DirEntry| entry.file_type().map_or(true, |kind| kind.is_dir());
-    entries.into_iter().filter(is_folder).map(|entry| entry.path()).collect()
 }
 
 #[cfg(test)]

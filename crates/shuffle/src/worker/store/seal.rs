@@ -87,7 +87,7 @@ impl Store {
     }
 
     async fn write_seals_to(self: Arc<Self>, directory: Arc<Directory>, shuffle: Arc<Shuffle>) {
-        let _turn = directory.writes.acquire().await;
+        let _turn = directory.writes.take().await;
         let (seals, winners, driver, birth, is_news, target, lease) = {
             let mut contents = shuffle.lock();
             if !contents.wants_seals() {

@@ -1,9 +1,6 @@
 //! A segment: an append-only file for spilled batches of one shuffle in one directory.
 
-use std::fs::{self, File};
-use std::io::{self, IoSliceMut};
-use std::num::NonZeroU64;
-use std::os::unix::fs::FileExt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,10 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use rustix::fs::{Advice, fadvise};
-use rustix::io::{ReadWriteFlags, preadv2};
+use yeoul_disk::{Disk, DiskFile, Open, is_want_of_files};
 
-use super::directory::{Directory, is_want_of_files};
+use super::directory::Directory;
 use super::record::{self, RunRow, Seal};
 use crate::ids::{AttemptId, DriverId, FileName, ShuffleKey};
 use crate::stored_name;
@@ -25,8 +21,7 @@ const GATHER_BYTES: usize = 1 << 20;
 /// How often creating a file is retried if its folder disappears meanwhile, as a folder does with its last file.
 const CREATE_ATTEMPTS_MAX: usize = 4;
 
-/// How long to wait for a file descriptor if the previous attempt succeeded, and how often to try.
-const OPEN_WAIT: Duration = if cfg!(test) { Duration::from_millis(200) } else { Duration::from_secs(5) };
+/// How often to try to create a file while there are no descriptors.
 const OPEN_RETRY: Duration = Duration::from_millis(50);
 
 /// Batches of one location that leave memory together.
@@ -103,7 +98,7 @@ pub enum Wait {
 pub struct Segment {
     directory: Arc<Directory>,
     path: PathBuf,
-    file: File,
+    file: Box<dyn DiskFile>,
     /// The end of the last whole record; locked while writing, so that there is one writer.
     tail: Mutex<u64>,
     len: AtomicU64,
@@ -122,14 +117,12 @@ impl Segment {
     /// # Errors
     /// As the file system reports; the directory is told.
     pub fn create(directory: &Arc<Directory>, key: &ShuffleKey, mut number: u32) -> io::Result<Self> {
-        let folder = folder(directory, key);
+        let (disk, folder) = (directory.disk(), folder(directory, key));
         let open = |path: &Path| {
-            fs::create_dir_all(&folder)?;
-            #[cfg(test)]
-            directory.open_files_are_too_many()?;
-            File::options().create_new(true).read(true).write(true).open(path)
+            disk.create_folder_all(&folder)?;
+            disk.open(path, Open::CreateNew)
         };
-        let wait = if directory.lacks_files() { Duration::ZERO } else { OPEN_WAIT };
+        let wait = if directory.lacks_files() { Duration::ZERO } else { directory.open_wait };
         let deadline = Instant::now() + wait;
         let mut attempts = 1;
         loop {
@@ -148,7 +141,7 @@ impl Segment {
             } else if error.kind() == io::ErrorKind::AlreadyExists && path.exists() {
                 number = number.wrapping_add(1);
             } else {
-                delete_empty(&folder);
+                delete_empty(&**disk, &folder);
                 directory.refused(&error);
                 return Err(error);
             }
@@ -204,14 +197,14 @@ impl Segment {
     /// # Errors
     /// As the file system reports.
     pub fn open(directory: &Arc<Directory>, path: &Path) -> io::Result<Self> {
-        let file = File::open(path)?;
-        let len = file.metadata()?.len();
+        let file = directory.disk().open(path, Open::Read)?;
+        let len = file.len()?;
         let segment = Self::of(directory, path.to_owned(), file, len);
         segment.closed.store(true, Ordering::Relaxed);
         Ok(segment)
     }
 
-    fn of(directory: &Arc<Directory>, path: PathBuf, file: File, len: u64) -> Self {
+    fn of(directory: &Arc<Directory>, path: PathBuf, file: Box<dyn DiskFile>, len: u64) -> Self {
         directory.count_stored(len);
         Self {
             directory: Arc::clone(directory),
@@ -352,15 +345,14 @@ impl Segment {
     pub fn read_some(&self, at: u64, bytes: &mut [u8], wait: Wait) -> io::Result<usize> {
         let read = match wait {
             Wait::ForTheDisk => self.file.read_at(bytes, at)?,
-            Wait::Never => preadv2(&self.file, &mut [IoSliceMut::new(bytes)], at, ReadWriteFlags::NOWAIT)?,
+            Wait::Never => self.file.read_cached_at(bytes, at)?,
         };
         if read == 0 { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(read) }
     }
 
     /// Asks the system to read ahead. Waits for the disk only if that is overloaded.
     pub fn fetch(&self, at: u64, len: u64) {
-        // Only a hint: without it the bytes come later.
-        let _ = fadvise(&self.file, at, NonZeroU64::new(len), Advice::WillNeed);
+        self.file.will_need(at, len);
     }
 
     /// Syncs everything to disk. Blocks.
@@ -380,10 +372,11 @@ impl Segment {
     /// As the file system reports: the file still exists, and a restart may find it.
     pub fn delete(&self) -> io::Result<()> {
         self.closed.store(true, Ordering::Relaxed);
-        unless_missing(fs::remove_file(&self.path))?;
+        let disk = &**self.directory.disk();
+        unless_missing(disk.remove_file(&self.path))?;
         self.gone.store(true, Ordering::Relaxed);
         if let Some(folder) = self.path.parent() {
-            delete_empty(folder);
+            delete_empty(disk, folder);
         }
         Ok(())
     }
@@ -398,9 +391,9 @@ impl Drop for Segment {
 }
 
 /// Removes the folders of a shuffle and its application; fails, as it should, unless they are empty.
-fn delete_empty(folder: &Path) {
-    let _ = fs::remove_dir(folder);
-    let _ = folder.parent().map(fs::remove_dir);
+fn delete_empty(disk: &dyn Disk, folder: &Path) {
+    let _ = disk.remove_folder(folder);
+    let _ = folder.parent().map(|parent| disk.remove_folder(parent));
 }
 
 /// Removes everything in a directory that belongs to a shuffle that is being deleted. Blocks.
@@ -408,9 +401,9 @@ fn delete_empty(folder: &Path) {
 /// # Errors
 /// As the file system reports: there may be files left.
 pub fn delete_all(directory: &Directory, key: &ShuffleKey) -> io::Result<()> {
-    let folder = folder(directory, key);
-    unless_missing(fs::remove_dir_all(&folder))?;
-    delete_empty(&folder);
+    let (disk, folder) = (&**directory.disk(), folder(directory, key));
+    unless_missing(disk.remove_folder_all(&folder))?;
+    delete_empty(disk, &folder);
     Ok(())
 }
 
@@ -455,8 +448,6 @@ impl Writer<'_> {
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        #[cfg(test)]
-        self.segment.directory.hang_if_told();
         self.segment.file.write_all_at(bytes, self.at)?;
         self.at += bytes.len() as u64;
         Ok(())
@@ -470,6 +461,13 @@ pub fn folder(directory: &Directory, key: &ShuffleKey) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
+    use rustix::io::Errno;
+    use yeoul_disk::{Fault, FaultyDisk, Operation};
+
+    use super::super::directory::DirectoryOptions;
+    use super::super::tests::quick;
     use super::*;
     use crate::ids::{BatchId, LocationId, MapId, Mode};
 
@@ -495,7 +493,7 @@ mod tests {
     #[test]
     fn runs_of_every_size_read_back_where_they_were_put() {
         let place = tempfile::tempdir().unwrap();
-        let directory = Arc::new(Directory::open(place.path(), Some(0)).unwrap());
+        let directory = Arc::new(Directory::open(place.path(), &quick()).unwrap());
         let segment = Segment::create(&directory, &ShuffleKey::new("app/../x", 3), 0).unwrap();
         let (mut runs, batches): (Vec<_>, Vec<_>) = [
             run(0, 0, &[1, 40, 0, GATHER_BYTES / 4, 3]),
@@ -524,22 +522,24 @@ mod tests {
     #[test]
     fn a_file_that_cannot_be_made_leaves_no_folder() {
         let place = tempfile::tempdir().unwrap();
-        let directory = Arc::new(Directory::open(place.path(), Some(0)).unwrap());
-        directory.unopened.store(1000, Ordering::Relaxed);
+        let disk = FaultyDisk::new();
+        let options = DirectoryOptions { disk: disk.clone(), ..quick() };
+        let directory = Arc::new(Directory::open(place.path(), &options).unwrap());
+        let too_many = disk.inject(Fault::fails(Operation::Open, Errno::MFILE));
         let create = || {
             assert!(Segment::create(&directory, &ShuffleKey::new("app", 3), 0).is_err());
-            directory.unopened.load(Ordering::Relaxed)
+            too_many.happened()
         };
-        let left = create();
-        assert!(left < 999, "it waits for one to be closed");
-        assert_eq!(create(), left - 1, "the next one does not wait as well");
+        let tried = create();
+        assert!(tried > 1, "it waits for one to be closed");
+        assert_eq!(create(), tried + 1, "the next one does not wait as well");
         assert_eq!(fs::read_dir(directory.home()).unwrap().count(), 1, "only the lock is left");
     }
 
     #[test]
     fn an_application_may_have_any_name() {
         let place = tempfile::tempdir().unwrap();
-        let directory = Arc::new(Directory::open(place.path(), Some(0)).unwrap());
+        let directory = Arc::new(Directory::open(place.path(), &quick()).unwrap());
         for name in ["application_17_0001", "..", "a/b", "spark-é%2F", ".hidden", "a b", "lock", "probe"] {
             let segment = Segment::create(&directory, &ShuffleKey::new(name, 0), 0).unwrap();
             let application = segment.path.parent().unwrap().parent().unwrap();

@@ -7,13 +7,14 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use yeoul_base::failpoint;
+use yeoul_disk::Turn;
 use yeoul_net::supervise::outcome;
 
 use super::Store;
-use super::directory::{Directory, Health, JOB_BYTES, OPEN_PAUSE, turn_of, with_turn};
+use super::directory::{Directory, Health, JOB_BYTES};
 use super::segment::{Batches, RunToWrite, Segment, WrittenRun};
 use super::shuffle::{Contents, Shuffle};
 use crate::ids::ApplicationId;
@@ -58,12 +59,13 @@ impl Store {
                 continue;
             }
             let short = self.memory().excess() > 0;
-            let lacks_files = self.directories().iter().any(|directory| directory.lacks_files());
+            let in_want = self.directories().iter().filter(|directory| directory.lacks_files());
+            let open_pause = in_want.map(|directory| directory.open_pause()).min();
             tokio::select! {
                 () = self.memory().spill_wanted() => {}
                 Some(ended) = jobs.join_next() => drop(outcome(ended)),
                 () = tokio::time::sleep(RETRY), if short => {}
-                () = tokio::time::sleep(OPEN_PAUSE), if lacks_files => {}
+                () = tokio::time::sleep(open_pause.unwrap_or_default()), if open_pause.is_some() => {}
             }
         }
     }
@@ -73,13 +75,13 @@ impl Store {
     fn look_for_files(&self, jobs: &mut JoinSet<()>) {
         let in_want = |directory: &&Arc<Directory>| directory.lacks_files() && directory.takes_files();
         for directory in self.directories().iter().filter(in_want) {
-            let Ok(turn) = Arc::clone(&directory.looks).try_acquire_owned() else { continue };
+            let Some(turn) = directory.looks.try_take() else { continue };
             let place = Arc::clone(directory);
             let look = move || {
                 place.look_for_file();
                 Ok(())
             };
-            jobs.spawn(async move { with_turn(turn, look).await.unwrap_or_default() });
+            jobs.spawn(async move { turn.work(look).await.unwrap_or_default() });
         }
     }
 
@@ -92,7 +94,7 @@ impl Store {
         // Where no file can be opened, only shuffles that have a file can be spilled.
         for directory in best_first(directories, |directory| (directory.takes_files(), directory.usable())) {
             // Taken before anything is planned: jobs that wait for a disk that hangs would keep the memory.
-            let Ok(turn) = Arc::clone(&directory.writes).try_acquire_owned() else { continue };
+            let Some(turn) = directory.writes.try_take() else { continue };
             let Some(job) = self.plan(&directory, JOB_BYTES) else {
                 if directory.takes_files() {
                     return false; // the other directories have no more to spill
@@ -137,7 +139,7 @@ impl Store {
     pub fn directory_for_large(&self, bytes: u64) -> Option<Arc<Directory>> {
         let has_room =
             |directory: &&Arc<Directory>| directory.health() == Health::Healthy && directory.usable() > bytes;
-        let is_idle = |directory: &Directory| directory.large_writes.available_permits() > 0;
+        let is_idle = |directory: &Directory| directory.large_writes.free() > 0;
         let with_room = self.directories().iter().filter(has_room);
         let rank =
             |directory: &&Arc<Directory>| (directory.takes_files(), is_idle(directory), directory.usable());
@@ -177,7 +179,7 @@ impl Store {
         let turn = tokio::select! {
             biased;
             () = directory.until_failed() => None,
-            turn = turn_of(&directory.writes) => Some(turn),
+            turn = directory.writes.take() => Some(turn),
         };
         match turn {
             Some(turn) => self.spill_in_turn(job, directory, turn).await,
@@ -188,12 +190,7 @@ impl Store {
         }
     }
 
-    async fn spill_in_turn(
-        self: &Arc<Self>,
-        job: SpillJob,
-        directory: Arc<Directory>,
-        turn: OwnedSemaphorePermit,
-    ) -> bool {
+    async fn spill_in_turn(self: &Arc<Self>, job: SpillJob, directory: Arc<Directory>, turn: Turn) -> bool {
         let (tell, is_late) = oneshot::channel();
         // A task of its own: whenever the disk answers, that is recorded.
         let mut writing = tokio::spawn(Arc::clone(self).write_job(job, directory, turn, tell));
@@ -211,7 +208,7 @@ impl Store {
         self: Arc<Self>,
         mut job: SpillJob,
         directory: Arc<Directory>,
-        _turn: OwnedSemaphorePermit,
+        _turn: Turn,
         tell: oneshot::Sender<()>,
     ) -> bool {
         failpoint("worker-spill");

@@ -59,12 +59,13 @@ impl Target {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::quick;
     use super::*;
 
     #[test]
     fn a_new_file_to_which_nothing_could_be_written_goes() {
         let place = tempfile::tempdir().unwrap();
-        let directory = Arc::new(Directory::open(place.path(), Some(0)).unwrap());
+        let directory = Arc::new(Directory::open(place.path(), &quick()).unwrap());
         let key = ShuffleKey::new("app", 3);
         let sealed =
             Target::New(0).write(&directory, &key, |segment| segment.seal(Some((1, &[], None)), &[]));

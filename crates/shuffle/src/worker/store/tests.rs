@@ -12,8 +12,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::task::JoinHandle;
+use yeoul_disk::{Fault, FaultyDisk, Injection, Operation};
 
 use super::Store;
+use super::directory::{Directory, DirectoryOptions};
 use super::read::{ChunkReader, Stream};
 use super::shuffle::Shuffle;
 use crate::ids::{AttemptId, FileName, LocationId, MapId, Mode, ShuffleKey};
@@ -91,9 +93,37 @@ pub(super) fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
+/// Directories without a reserve, where nothing waits long for what does not come.
+pub(super) fn quick() -> DirectoryOptions {
+    DirectoryOptions {
+        reserve_bytes: Some(0),
+        open_wait: Duration::from_millis(200),
+        open_pause: Duration::from_millis(500),
+        deletion_retry: Duration::from_millis(20),
+        ..DirectoryOptions::default()
+    }
+}
+
 pub(super) fn open(place: &tempfile::TempDir) -> Arc<Store> {
+    open_with(place, &quick())
+}
+
+fn open_with(place: &tempfile::TempDir, options: &DirectoryOptions) -> Arc<Store> {
     let paths = [place.path().join("a"), place.path().join("b")];
-    Arc::new(Store::open(&paths, 1 << 20, Some(0)).unwrap())
+    Arc::new(Store::open(&paths, 1 << 20, options).unwrap())
+}
+
+/// The same on a disk that fails when the test says so.
+fn open_faulty(place: &tempfile::TempDir) -> (Arc<FaultyDisk>, Arc<Store>) {
+    let disk = FaultyDisk::new();
+    let store = open_with(place, &DirectoryOptions { disk: disk.clone(), ..quick() });
+    (disk, store)
+}
+
+/// Has a disk hang in its next write to a segment of a directory, until the result is dropped; probes and reads go on.
+fn hang_in_write(disk: &FaultyDisk, directory: &Directory) -> Injection {
+    let home = directory.home().to_string_lossy();
+    disk.inject(Fault::hangs(Operation::Write).times(1).within(home).within(".segment"))
 }
 
 /// Reserves those that are not here.
@@ -104,6 +134,15 @@ pub(super) fn reserve(shuffle: &Shuffle, partitions: impl Iterator<Item = i32>) 
         .filter(|wanted| contents.state.find(wanted.file).is_none())
         .collect();
     contents.state.reserve(None, &wanted, CALM, 100).unwrap();
+}
+
+/// Runs a test on a new store whose disk fails when the test says so.
+fn with_faulty_store(test: impl AsyncFnOnce(tempfile::TempDir, Arc<FaultyDisk>, Arc<Store>)) {
+    runtime().block_on(async {
+        let place = tempfile::tempdir().unwrap();
+        let (disk, store) = open_faulty(&place);
+        test(place, disk, store).await;
+    });
 }
 
 /// Runs a test on a new store with the directories of the model.

@@ -6,17 +6,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::SemaphorePermit;
 use tokio::task::JoinSet;
+use yeoul_disk::Turn;
 
 use super::super::Store;
-use super::super::directory::{Directory, Health, STEP_MAX};
+use super::super::directory::{Directory, DirectoryOptions, Health, STEP_MAX};
 use super::super::read::ChunkReader;
 use super::super::segment::Segment;
 use super::super::shuffle::Shuffle;
 use super::{
-    WITHIN, append, batch, commit, file, open, pushed, read_all, restart, runtime, segments_below, spill,
-    until, with_store,
+    WITHIN, append, batch, commit, file, open, pushed, quick, read_all, restart, runtime, segments_below,
+    spill, until, with_store,
 };
 use crate::error::Kind;
 use crate::ids::ShuffleKey;
@@ -169,7 +169,7 @@ fn a_number_is_not_given_again_before_its_files_are_gone() {
         let (shuffle, _) = pushed(&store, "app", &[1000]);
         assert!(spill(&store, 0).await.unwrap());
         let directory = Arc::clone(&store.directories()[0]);
-        let turn = directory.keep_files().await;
+        let turn = directory.deletions.take_all().await;
         let key = shuffle.key();
         store.delete(store.remove(key).unwrap());
         settle().await;
@@ -359,7 +359,8 @@ fn a_flush_uses_what_is_left_of_a_disk_that_is_nearly_full() {
 fn a_job_that_does_not_fit_leaves_no_file() {
     runtime().block_on(async {
         let place = tempfile::tempdir().unwrap();
-        let store = Arc::new(Store::open(&[place.path().into()], 1 << 20, Some(u64::MAX)).unwrap());
+        let options = DirectoryOptions { reserve_bytes: Some(u64::MAX), ..quick() };
+        let store = Arc::new(Store::open(&[place.path().into()], 1 << 20, &options).unwrap());
         let (shuffle, _) = pushed(&store, "app", &[1000]);
         assert!(!spill(&store, 0).await.unwrap());
         assert_eq!((shuffle.resident(), store.directories()[0].health()), (1000, Health::Full));
@@ -458,7 +459,7 @@ fn what_is_deleted_waits_for_its_own_disk_only() {
         }
         let below = |at: usize| segments_below(store.directories()[at].root()).len();
         assert_eq!((below(0), below(1)), (1, 1));
-        let turn = store.directories()[0].keep_files().await;
+        let turn = store.directories()[0].deletions.take_all().await;
         store.delete(store.remove(shuffle.key()).unwrap());
         until(|| below(1) == 0).await;
         settle().await;
@@ -469,9 +470,8 @@ fn what_is_deleted_waits_for_its_own_disk_only() {
 }
 
 /// All turns to read from a directory.
-async fn read_turns(directory: &Directory) -> SemaphorePermit<'_> {
-    let all = directory.reads.available_permits() as u32;
-    directory.reads.acquire_many(all).await.unwrap()
+async fn read_turns(directory: &Directory) -> Turn {
+    directory.reads.take_all().await
 }
 
 #[test]
@@ -528,7 +528,7 @@ fn a_waiting_reader_holds_neither_memory_nor_a_turn() {
         std::fs::write(&path, &whole).unwrap();
 
         // An undamaged batch is read in three pieces.
-        let all = directory.reads.available_permits();
+        let all = directory.reads.free();
         let mut found = Vec::new();
         for piece in 0..3 {
             let turns = read_turns(&directory).await;
@@ -541,7 +541,7 @@ fn a_waiting_reader_holds_neither_memory_nor_a_turn() {
             drop(turns);
             idle().await;
             assert!(read.try_recv().is_err());
-            assert_eq!(directory.reads.available_permits(), all, "piece {piece} waits with a turn");
+            assert_eq!(directory.reads.free(), all, "piece {piece} waits with a turn");
             drop(memory);
             found.extend(read.recv().await.unwrap());
         }

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use yeoul_disk::{FaultyDisk, Injection};
 
 use super::super::Store;
-use super::super::directory::{Directory, Health};
+use super::super::directory::{DirectoryOptions, Health};
 use super::super::shuffle::Shuffle;
 use super::{
-    WITHIN, append, batch, commit, pushed, read_all, reserve, restart, runtime, segments_below, spill, until,
-    with_store,
+    WITHIN, append, batch, commit, hang_in_write, pushed, quick, read_all, reserve, restart, runtime,
+    segments_below, spill, until, with_faulty_store,
 };
 use crate::ids::{ApplicationId, ShuffleKey};
 use crate::worker::index::MapRange;
@@ -42,8 +43,8 @@ async fn in_time<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(WITHIN, future).await.expect("in time")
 }
 
-fn is_hung(directory: &Directory) -> bool {
-    !directory.is_to_hang() && !directory.is_idle()
+fn is_hung(hang: &Injection) -> bool {
+    hang.happened() > 0
 }
 
 #[test]
@@ -51,16 +52,18 @@ fn what_a_disk_that_hangs_was_given_goes_to_another() {
     runtime().block_on(async {
         let place = tempfile::tempdir().unwrap();
         let paths = [place.path().join("a"), place.path().join("b")];
-        let store = Arc::new(Store::open(&paths, 32 << 20, Some(0)).unwrap());
+        let disk = FaultyDisk::new();
+        let options = DirectoryOptions { disk: disk.clone(), ..quick() };
+        let store = Arc::new(Store::open(&paths, 32 << 20, &options).unwrap());
         let [hung, well] = [0, 1].map(|at| Arc::clone(&store.directories()[at]));
         well.limit(1 << 30); // the one with more room comes first
         let key = ShuffleKey::new("app", 1);
         let shuffle = store.find_or_insert(&key).unwrap();
         reserve(&shuffle, 0..PARTITIONS);
-        let goes_on = hung.hang_in_write();
+        let goes_on = hang_in_write(&disk, &hung);
         let spiller = tokio::spawn(Arc::clone(&store).run_spiller());
         let mut map = 0;
-        while !is_hung(&hung) {
+        while !is_hung(&goes_on) {
             push_merged(&store, &shuffle, map).await;
             map += 1;
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -99,12 +102,12 @@ fn what_a_disk_that_hangs_was_given_goes_to_another() {
 
 #[test]
 fn what_comes_of_a_write_after_it_was_given_up_changes_nothing() {
-    with_store(async |place, store| {
+    with_faulty_store(async |place, disk, store| {
         let (shuffle, mut batches) = pushed(&store, "app", &[1000, 2000]);
         let hung = Arc::clone(&store.directories()[0]);
-        let goes_on = hung.hang_in_write();
+        let goes_on = hang_in_write(&disk, &hung);
         let given_up = spill(&store, 0);
-        until(|| is_hung(&hung)).await;
+        until(|| is_hung(&goes_on)).await;
         hung.hangs();
         assert!(!in_time(given_up).await.unwrap());
         // More comes to one location, and both go to the other disk, in other runs.
@@ -134,13 +137,13 @@ fn what_comes_of_a_write_after_it_was_given_up_changes_nothing() {
 
 #[test]
 fn a_flush_writes_elsewhere_what_a_disk_keeps_that_hangs() {
-    with_store(async |place, store| {
+    with_faulty_store(async |place, disk, store| {
         let (shuffle, _) = pushed(&store, "app", &[1000, 70_000]);
         commit(&shuffle, 2);
         let hung = Arc::clone(&store.directories()[0]);
-        let goes_on = hung.hang_in_write();
+        let goes_on = hang_in_write(&disk, &hung);
         let given_up = spill(&store, 0);
-        until(|| is_hung(&hung)).await;
+        until(|| is_hung(&goes_on)).await;
         let flushing = Arc::clone(&store);
         let flushed = tokio::spawn(async move { flushing.flush_in_steps(WITHIN).await.len() });
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -175,13 +178,13 @@ async fn restart_and_compare(
 /// Without another disk, nothing else would ever free the memory: the same batches would be written again and again.
 #[test]
 fn what_a_slow_disk_has_written_at_last_counts() {
-    with_store(async |place, store| {
+    with_faulty_store(async |place, disk, store| {
         // Written in three parts, of which the first hangs.
         let (shuffle, batches) = pushed(&store, "app", &[300_000, 1000, 300_000]);
         let slow = Arc::clone(&store.directories()[0]);
-        let goes_on = slow.hang_in_write();
+        let goes_on = hang_in_write(&disk, &slow);
         let spilled = spill(&store, 0);
-        until(|| is_hung(&slow)).await;
+        until(|| is_hung(&goes_on)).await;
         slow.hangs();
         assert!(!in_time(spilled).await.unwrap());
         assert_eq!((shuffle.resident(), shuffle.lock().writes.len()), (601_000, 1));
@@ -198,15 +201,16 @@ fn what_a_slow_disk_has_written_at_last_counts() {
 #[test]
 fn of_slow_disks_that_were_given_the_same_the_first_to_answer_counts() {
     for first in [0, 1] {
-        with_store(async |place, store| {
+        with_faulty_store(async |place, disk, store| {
             let (shuffle, mut batches) = pushed(&store, "app", &[1000, 2000]);
             let disks = [0, 1].map(|at: usize| Arc::clone(&store.directories()[at]));
             let mut hold = Vec::new();
-            for (at, disk) in disks.iter().enumerate() {
-                hold.push(Some(disk.hang_in_write()));
+            for (at, directory) in disks.iter().enumerate() {
+                let hang = hang_in_write(&disk, directory);
                 let spilled = spill(&store, at);
-                until(|| is_hung(disk)).await;
-                disk.hangs();
+                until(|| is_hung(&hang)).await;
+                hold.push(Some(hang));
+                directory.hangs();
                 assert!(!in_time(spilled).await.unwrap());
                 batches.push(batch(7 + at as i32, 0, 1, 3000));
                 assert!(append(&store, &shuffle, 0, &batches[2 + at]));
@@ -232,17 +236,17 @@ fn of_slow_disks_that_were_given_the_same_the_first_to_answer_counts() {
 #[test]
 fn what_is_written_while_a_slow_disk_answers_is_not_counted_again() {
     for fails in [false, true] {
-        with_store(async |place, store| {
+        with_faulty_store(async |place, disk, store| {
             let (shuffle, mut batches) = pushed(&store, "app", &[1000]);
             let [late, other] = [0, 1].map(|at: usize| Arc::clone(&store.directories()[at]));
-            let hold = late.hang_in_write();
+            let hold = hang_in_write(&disk, &late);
             let given_up = spill(&store, 0);
-            until(|| is_hung(&late)).await;
+            until(|| is_hung(&hold)).await;
             late.hangs();
             assert!(!in_time(given_up).await.unwrap());
-            let other_holds = other.hang_in_write();
+            let other_holds = hang_in_write(&disk, &other);
             let written_again = spill(&store, 1);
-            until(|| is_hung(&other)).await;
+            until(|| is_hung(&other_holds)).await;
             drop(hold);
             until(|| late.is_idle()).await;
             assert_eq!((shuffle.resident(), store.spills().count()), (0, 1), "it is first");
@@ -250,9 +254,9 @@ fn what_is_written_while_a_slow_disk_answers_is_not_counted_again() {
             late.probe().unwrap();
             batches.push(batch(7, 0, 1, 3000));
             assert!(append(&store, &shuffle, 0, &batches[1]));
-            let hold = late.hang_in_write();
+            let hold = hang_in_write(&disk, &late);
             let written = spill(&store, 0);
-            until(|| is_hung(&late)).await;
+            until(|| is_hung(&hold)).await;
             if fails {
                 other.hangs();
                 assert!(!in_time(written_again).await.unwrap());
@@ -278,12 +282,12 @@ fn what_is_written_while_a_slow_disk_answers_is_not_counted_again() {
 #[test]
 fn a_disk_that_hangs_keeps_nothing_of_a_shuffle_that_goes() {
     for is_known in [false, true] {
-        with_store(async |place, store| {
+        with_faulty_store(async |place, disk, store| {
             let (shuffle, batches) = pushed(&store, "app", &[1000, 2000]);
             let hung = Arc::clone(&store.directories()[0]);
-            let goes_on = hung.hang_in_write();
+            let goes_on = hang_in_write(&disk, &hung);
             let spilled = spill(&store, 0);
-            until(|| is_hung(&hung)).await;
+            until(|| is_hung(&goes_on)).await;
             if is_known {
                 hung.hangs();
             }

@@ -6,6 +6,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use rustix::io::Errno;
+use yeoul_disk::{Fault, Operation};
+
 use super::super::directory::{Health, STEP_MAX};
 use super::super::record::{RunRow, Seal};
 use super::super::segment::{self, Batches, RunToWrite, Segment};
@@ -13,8 +16,8 @@ use super::super::shuffle::Shuffle;
 use super::super::target::Target;
 use super::super::{NEW_FOR, NEWER_BY, Store};
 use super::{
-    CALM, append, batch, commit, file, open, pushed, read_all, reserve, restart, runtime, segments_below,
-    spill, until, with_store,
+    CALM, append, batch, commit, file, open, open_faulty, pushed, read_all, reserve, restart, runtime,
+    segments_below, spill, until, with_store,
 };
 use crate::error::Kind;
 use crate::ids::{AttemptId, DriverId, FileName, LocationId, MapId, Mode, ShuffleKey};
@@ -241,6 +244,11 @@ fn what_an_earlier_shuffle_of_that_number_left_is_nothing_to_the_next_one() {
     });
 }
 
+/// A folder with this in its path cannot be listed.
+fn cannot_list(folder: &str) -> Fault {
+    Fault::fails(Operation::List, Errno::IO).within(folder)
+}
+
 #[test]
 fn a_folder_that_cannot_be_listed_costs_what_is_in_it() {
     with_store(async |place, store| {
@@ -251,17 +259,11 @@ fn a_folder_that_cannot_be_listed_costs_what_is_in_it() {
         let all = segments_below(place.path());
         let batches = shuffles.map(|(_, batches)| batches);
         drop(store);
-        let store = open(&place);
-        let tried = std::cell::Cell::new(0);
-        let found = store.recover_by(&|folder| {
-            // The folder of an application, and the one of a shuffle.
-            if folder.ends_with("lost") || folder.ends_with("away/1") {
-                tried.set(tried.get() + 1);
-                return Err(std::io::Error::from_raw_os_error(5));
-            }
-            std::fs::read_dir(folder)?.collect()
-        });
-        assert_eq!((tried.get(), found.locations), (2, 1));
+        let (disk, store) = open_faulty(&place);
+        // The folder of an application, and the one of a shuffle.
+        let unlisted = ["lost", "away/1"].map(|folder| disk.inject(cannot_list(folder)));
+        let found = store.recover();
+        assert_eq!((unlisted.map(|fault| fault.happened()), found.locations), ([1, 1], 1));
         assert!(store.directories().iter().all(|directory| directory.health() == Health::Healthy));
         let shuffle = store.find(&ShuffleKey::new("app", 1)).unwrap();
         assert_eq!(read_all(&store, &shuffle, 0, MapRange::Whole).await.unwrap(), batches[1]);
@@ -364,13 +366,11 @@ fn what_could_not_be_read_goes_when_the_master_says_so() {
         assert!(store.flush().await.is_empty());
         let key = shuffle.key().clone();
         drop((store, shuffle));
-        let store = open(&place);
-        let found = store.recover_by(&|folder| {
-            if folder.ends_with("app/1") {
-                return Err(std::io::Error::from_raw_os_error(5));
-            }
-            std::fs::read_dir(folder)?.collect()
-        });
+        let (disk, store) = open_faulty(&place);
+        let unlisted = disk.inject(cannot_list("app/1"));
+        let found = store.recover();
+        assert_eq!(unlisted.happened(), 1);
+        drop(unlisted);
         assert_eq!((found.shuffles, found.locations), (0, 0));
         assert_eq!(segments_below(place.path()).len(), 1);
         store.delete(store.remove(&key).unwrap());
@@ -387,13 +387,11 @@ fn what_was_not_seen_of_a_shuffle_goes_with_it() {
         sealed_in_each_directory(&store, &shuffle, 0).await;
         let far = store.directories()[1].root().to_owned();
         drop((store, shuffle));
-        let store = open(&place);
-        let found = store.recover_by(&|folder| {
-            if folder.starts_with(&far) && folder.ends_with("app/1") {
-                return Err(std::io::Error::from_raw_os_error(5));
-            }
-            std::fs::read_dir(folder)?.collect()
-        });
+        let (disk, store) = open_faulty(&place);
+        let unlisted = disk.inject(cannot_list("app/1").within(far.to_string_lossy()));
+        let found = store.recover();
+        assert_eq!(unlisted.happened(), 1);
+        drop(unlisted);
         assert_eq!((found.locations, segments_below(place.path()).len()), (1, 2));
         assert!(store.with_shuffle(&key, |_| ()).is_some(), "what was found of it is served");
         store.delete(store.remove(&key).unwrap());
@@ -413,13 +411,11 @@ fn what_was_not_seen_at_all_goes_when_the_master_says_so() {
         }
         assert!(store.flush().await.is_empty());
         drop(store);
-        let store = open(&place);
-        let found = store.recover_by(&|folder| {
-            if folder.ends_with("app") {
-                return Err(std::io::Error::from_raw_os_error(5));
-            }
-            std::fs::read_dir(folder)?.collect()
-        });
+        let (disk, store) = open_faulty(&place);
+        let unlisted = disk.inject(cannot_list("yeoul-shuffle/app"));
+        let found = store.recover();
+        assert_eq!(unlisted.happened(), 1);
+        drop(unlisted);
         assert_eq!((found.shuffles, segments_below(place.path()).len()), (0, 2));
         let [unknown, known] = [1, 2].map(|number| ShuffleKey::new("app", number));
         for elsewhere in [ShuffleKey::new("other", 1), ShuffleKey::new("app", -1)] {

@@ -1,4 +1,4 @@
-//! Decides who may take memory next. Every byte of the ledger is counted here, most of it for the [`Party`] that
+//! Decides who may take memory next. Every byte of the ledger is counted here, most of it for the [party](Party) that
 //! brought it, and requests that have to wait stand in a line.
 //!
 //! A party's share is what can be shared, less a seat for the next party, divided by the number of active parties.
@@ -12,9 +12,8 @@
 //!   as much as it asks for; each has one request in line, because a connection reads one frame at a time.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
 
-use crate::ids::ApplicationId;
+use crate::{Party, Reserve};
 
 /// A party that has asked for nothing for this long has no share until it asks again.
 pub const ACTIVE_MS: u64 = 10_000;
@@ -25,12 +24,12 @@ const SPILL_SIXTEENTHS: u64 = 8;
 const REST_SIXTEENTHS: u64 = 4;
 /// With more fixed bytes than this part, which no spill gives back, nothing new is taken once memory is tight.
 const FIXED_SIXTEENTHS: u64 = 10;
-/// A reservation whose slots would bring the fixed bytes above this part is refused.
+/// There is no room for what would bring the fixed bytes above this part.
 const FIXED_SIXTEENTHS_MAX: u64 = 14;
-/// Locations split above this part.
+/// Memory is tight above this part.
 const TIGHT_SIXTEENTHS: u64 = 13;
-/// Pushes leave this part to copies.
-const COPIES_SIXTEENTHS: u64 = 1;
+/// What parties that [leave](Reserve::Leaves) a reserve leave to those that [overtake](Reserve::Overtakes).
+const RESERVE_SIXTEENTHS: u64 = 1;
 /// The seat: the part that is kept for a party that has not come yet.
 const SEAT_SIXTEENTHS: u64 = 2;
 
@@ -41,52 +40,10 @@ pub enum Level {
     Calm,
     /// The spiller moves cold batches to disk.
     Spilling,
-    /// The spiller cannot keep up: large locations should split.
+    /// The spiller cannot keep up: what grows should go elsewhere.
     Tight,
     /// A request is waiting.
     Full,
-}
-
-/// What an application wants memory for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum Purpose {
-    Pushes,
-    Copies,
-    Reads,
-}
-
-/// An application, and what it wants memory for.
-///
-/// Pushes and copies are two parties, because what was pushed may stay in memory until another worker has taken its
-/// copy: if copies had to wait for pushes, two workers could wait for each other for ever. As it is, pushes leave a
-/// sixteenth of the limit to copies, which wait for nothing but this worker's disks.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Party {
-    application: ApplicationId,
-    purpose: Purpose,
-}
-
-impl Party {
-    /// What clients push.
-    pub fn pushes(application: &ApplicationId) -> Self {
-        Self { application: application.clone(), purpose: Purpose::Pushes }
-    }
-
-    /// What other workers send on.
-    pub fn copies(application: &ApplicationId) -> Self {
-        Self { application: application.clone(), purpose: Purpose::Copies }
-    }
-
-    /// What readers are sent.
-    pub fn reads(application: &ApplicationId) -> Self {
-        Self { application: application.clone(), purpose: Purpose::Reads }
-    }
-}
-
-impl fmt::Display for Party {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} of {}", self.purpose, self.application)
-    }
 }
 
 /// A request's place in the line of its party: the least is served first.
@@ -100,11 +57,11 @@ pub struct Ticket {
 
 /// A request that has got its turn: its bytes are counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Grant {
+pub struct Grant<P> {
     /// The request whose turn it was.
     pub ticket: Ticket,
     /// For which party.
-    pub party: Party,
+    pub party: P,
     /// How many bytes.
     pub bytes: u64,
 }
@@ -137,13 +94,13 @@ struct Division {
 
 /// The numbers of a ledger, and its line.
 #[derive(Debug)]
-pub struct Shares {
+pub struct Shares<P> {
     limit: u64,
     used: u64,
     /// The part of `used` that no spill gives back.
     fixed: u64,
     high_water: u64,
-    accounts: HashMap<Party, Account>,
+    accounts: HashMap<P, Account>,
     /// Bytes granted to all parties so far: the ledger's virtual time.
     got: u64,
     waiting: usize,
@@ -156,7 +113,7 @@ impl Account {
     }
 }
 
-impl Shares {
+impl<P: Party> Shares<P> {
     /// Lets `limit` bytes be in use.
     pub fn new(limit: u64) -> Self {
         Self {
@@ -187,7 +144,7 @@ impl Shares {
     }
 
     /// Bytes that are charged to a party, without those that no spill gives back.
-    pub fn held(&self, party: &Party) -> u64 {
+    pub fn held(&self, party: &P) -> u64 {
         self.accounts.get(party).map_or(0, |account| account.held)
     }
 
@@ -217,7 +174,7 @@ impl Shares {
     }
 
     /// How full it is for one party: beyond its share it is full earlier, and whether others wait does not matter.
-    pub fn level_for(&self, party: &Party, now_ms: u64) -> Level {
+    pub fn level_for(&self, party: &P, now_ms: u64) -> Level {
         let waits = self.accounts.get(party).is_some_and(|account| !account.line.is_empty());
         let held = self.held(party);
         self.level_if(waits, || {
@@ -244,7 +201,7 @@ impl Shares {
 
     /// Whether a party has to do with what it has of fixed bytes: they take most of the limit, and it has more of that part
     /// than if all who have some had equally much; or they leave no room for anybody.
-    pub fn has_its_part_of_fixed(&self, party: &Party) -> bool {
+    pub fn has_its_part_of_fixed(&self, party: &P) -> bool {
         if !self.has_room_for_fixed(0) {
             return true;
         }
@@ -264,7 +221,7 @@ impl Shares {
     }
 
     /// Joins the line; [`Shares::next`] says when it is its turn, which may be at once.
-    pub fn join(&mut self, party: &Party, bytes: u64, now_ms: u64) -> Ticket {
+    pub fn join(&mut self, party: &P, bytes: u64, now_ms: u64) -> Ticket {
         let account = self.accounts.entry(party.clone()).or_default();
         account.asked_ms = now_ms;
         if account.line.is_empty() {
@@ -280,7 +237,7 @@ impl Shares {
     }
 
     /// Takes bytes at once if nobody is in line and there is room: [`Shares::join`] and [`Shares::next`] in one.
-    pub fn take_at_once(&mut self, party: &Party, bytes: u64, now_ms: u64) -> bool {
+    pub fn take_at_once(&mut self, party: &P, bytes: u64, now_ms: u64) -> bool {
         if self.waiting > 0 {
             return false;
         }
@@ -297,7 +254,7 @@ impl Shares {
     }
 
     /// Leaves the line.
-    pub fn leave(&mut self, party: &Party, ticket: Ticket) {
+    pub fn leave(&mut self, party: &P, ticket: Ticket) {
         let account = self.accounts.get_mut(party);
         if account.is_some_and(|account| account.line.remove(&ticket).is_some()) {
             self.waiting -= 1;
@@ -305,8 +262,9 @@ impl Shares {
     }
 
     /// Grants the next request in line, if there is room for it. No other overtakes it, because then it could wait for
-    /// ever, but a copy may overtake a push, within the part that pushes leave to copies.
-    pub fn next(&mut self, now_ms: u64) -> Option<Grant> {
+    /// ever, but one that [overtakes](Reserve::Overtakes) comes before one that [leaves](Reserve::Leaves) the reserve, within
+    /// that.
+    pub fn next(&mut self, now_ms: u64) -> Option<Grant<P>> {
         if self.waiting == 0 {
             return None;
         }
@@ -314,12 +272,13 @@ impl Shares {
         let first = self.first(division, |_| true)?;
         let grant = if self.has_room(&first, division) {
             first
-        } else if first.party.purpose == Purpose::Pushes {
-            let copy = self.first(division, |party| party.purpose == Purpose::Copies)?;
-            let copies = self.accounts.iter().filter(|(party, _)| party.purpose == Purpose::Copies);
-            let held = copies.map(|(_, account)| account.held).sum::<u64>().saturating_add(copy.bytes);
-            let is_theirs = held <= part(self.limit, COPIES_SIXTEENTHS);
-            Some(copy).filter(|copy| is_theirs && self.has_room(copy, division))?
+        } else if first.party.reserve() == Reserve::Leaves {
+            let overtakes = |party: &P| party.reserve() == Reserve::Overtakes;
+            let next = self.first(division, overtakes)?;
+            let all = self.accounts.iter().filter(|(party, _)| overtakes(party));
+            let held = all.map(|(_, account)| account.held).sum::<u64>().saturating_add(next.bytes);
+            let is_theirs = held <= part(self.limit, RESERVE_SIXTEENTHS);
+            Some(next).filter(|next| is_theirs && self.has_room(next, division))?
         } else {
             return None;
         };
@@ -329,7 +288,7 @@ impl Shares {
     }
 
     /// The next request in line, among some parties.
-    fn first(&self, division: Division, among: impl Fn(&Party) -> bool) -> Option<Grant> {
+    fn first(&self, division: Division, among: impl Fn(&P) -> bool) -> Option<Grant<P>> {
         let heads = self.accounts.iter().filter(|(party, _)| among(party)).filter_map(|(party, account)| {
             let (ticket, bytes) = account.line.first_key_value()?;
             let is_beyond = account.held.saturating_add(*bytes) > division.share;
@@ -340,12 +299,12 @@ impl Shares {
         Some(Grant { ticket, party: party.clone(), bytes })
     }
 
-    fn has_room(&self, grant: &Grant, division: Division) -> bool {
+    fn has_room(&self, grant: &Grant<P>, division: Division) -> bool {
         self.fits(&grant.party, self.held(&grant.party), grant.bytes, division)
     }
 
     /// Counts bytes of a party, without asking whether there is room.
-    pub fn take(&mut self, party: &Party, bytes: u64) {
+    pub fn take(&mut self, party: &P, bytes: u64) {
         self.got += bytes;
         let account = self.accounts.entry(party.clone()).or_default();
         account.held += bytes;
@@ -361,7 +320,7 @@ impl Shares {
     }
 
     /// Counts bytes that no spill gives back, without asking whether there is room.
-    pub fn count_fixed(&mut self, party: Option<&Party>, bytes: u64) {
+    pub fn count_fixed(&mut self, party: Option<&P>, bytes: u64) {
         self.fixed += bytes;
         if let Some(party) = party {
             self.accounts.entry(party.clone()).or_default().fixed += bytes;
@@ -370,7 +329,7 @@ impl Shares {
     }
 
     /// Takes back what a party took.
-    pub fn give_back(&mut self, party: &Party, bytes: u64) {
+    pub fn give_back(&mut self, party: &P, bytes: u64) {
         let account = self.accounts.get_mut(party).expect("who has something has an account");
         assert!(account.held >= bytes, "{party} gives back {bytes} bytes and has {}", account.held);
         account.held -= bytes;
@@ -385,7 +344,7 @@ impl Shares {
     }
 
     /// Takes back what [`Shares::count_fixed`] counted.
-    pub fn uncount_fixed(&mut self, party: Option<&Party>, bytes: u64) {
+    pub fn uncount_fixed(&mut self, party: Option<&P>, bytes: u64) {
         assert!(self.fixed >= bytes, "{bytes} fixed bytes are given back of {}", self.fixed);
         self.fixed -= bytes;
         if let Some(party) = party {
@@ -396,14 +355,14 @@ impl Shares {
         self.uncount(bytes);
     }
 
-    fn fits(&self, party: &Party, held: u64, bytes: u64, division: Division) -> bool {
+    fn fits(&self, party: &P, held: u64, bytes: u64, division: Division) -> bool {
         if self.used == self.fixed {
             return true; // nothing will be given back: there will never be more room
         }
-        let end = match party.purpose {
+        let end = match party.reserve() {
             _ if held.saturating_add(bytes) > division.share => division.open,
-            Purpose::Pushes => self.limit - part(self.limit, COPIES_SIXTEENTHS),
-            Purpose::Copies | Purpose::Reads => self.limit,
+            Reserve::Leaves => self.limit - part(self.limit, RESERVE_SIXTEENTHS),
+            Reserve::Overtakes | Reserve::Takes => self.limit,
         };
         self.used.saturating_add(bytes) <= end
     }
@@ -433,13 +392,18 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::test_party::TestParty;
 
-    fn app(number: usize) -> Party {
-        Party::pushes(&ApplicationId::from(format!("app-{number}")))
+    fn app(number: usize) -> TestParty {
+        TestParty::new(&format!("app-{number}"), Reserve::Leaves)
+    }
+
+    fn overtaking() -> TestParty {
+        TestParty::new("app-0", Reserve::Overtakes)
     }
 
     /// Serves the line as far as it goes.
-    fn serve(shares: &mut Shares, now_ms: u64) -> Vec<Grant> {
+    fn serve(shares: &mut Shares<TestParty>, now_ms: u64) -> Vec<Grant<TestParty>> {
         std::iter::from_fn(|| shares.next(now_ms)).collect()
     }
 
@@ -450,7 +414,7 @@ mod tests {
         assert!(!shares.take_at_once(&app(0), 1, 0));
         assert!(shares.take_at_once(&app(1), 100, 0), "it finds its seat");
         assert!(!shares.take_at_once(&app(1), 1, 0), "which has room for copies, too");
-        let copies = Party::copies(&ApplicationId::from("app-0"));
+        let copies = overtaking();
         assert!(shares.take_at_once(&copies, 100, 0));
         assert_eq!([app(0), app(1), copies].map(|party| shares.held(&party)), [1400, 100, 100]);
     }
@@ -458,7 +422,8 @@ mod tests {
     #[test]
     fn who_has_most_of_the_fixed_bytes_has_its_part_and_the_others_have_not() {
         let mut shares = Shares::new(1600);
-        let parts = |shares: &Shares| [0, 1, 2].map(|number| shares.has_its_part_of_fixed(&app(number)));
+        let parts =
+            |shares: &Shares<TestParty>| [0, 1, 2].map(|number| shares.has_its_part_of_fixed(&app(number)));
         shares.count_fixed(Some(&app(0)), 1000);
         assert_eq!(parts(&shares), [false; 3], "at the part, not above");
         shares.count_fixed(Some(&app(0)), 1);
@@ -494,7 +459,7 @@ mod tests {
             shares.take(&app(number), 5000); // up to what pushes may take
         }
         let modest = shares.join(&app(3), 100, 0);
-        let copies = Party::copies(&ApplicationId::from("app-0"));
+        let copies = overtaking();
         let waiting: Vec<_> = (0..20).map(|_| shares.join(&copies, 100, 0)).collect();
         let granted = serve(&mut shares, 0);
         assert_eq!(granted.iter().map(|grant| grant.ticket).collect::<Vec<_>>(), waiting[..10]);
@@ -513,7 +478,7 @@ mod tests {
         assert!((0..4).all(|number| shares.take_at_once(&app(number), 0, 0)), "four are active");
         assert!(shares.take_at_once(&app(0), 800, 0), "up to the mark all of it is for whoever comes");
         let greedy = shares.join(&app(0), 1, 0);
-        assert_eq!(serve(&mut shares, 0), []);
+        assert!(serve(&mut shares, 0).is_empty());
         for number in 1..3 {
             let modest = shares.join(&app(number), 350, 0);
             assert_eq!(serve(&mut shares, 0).first().map(|grant| grant.ticket), Some(modest), "its share");
@@ -636,7 +601,7 @@ mod tests {
             self.held.iter().filter(|(holder, _)| *holder == number).map(|(_, bytes)| bytes).sum()
         }
 
-        fn step(&mut self, shares: &mut Shares, step: &Step, now_ms: &mut u64) {
+        fn step(&mut self, shares: &mut Shares<TestParty>, step: &Step, now_ms: &mut u64) {
             match *step {
                 Step::Ask(number, bytes) => {
                     if shares.take_at_once(&app(number), bytes, *now_ms) {
@@ -658,7 +623,7 @@ mod tests {
             }
         }
 
-        fn granted(&mut self, grant: &Grant) -> (usize, u64) {
+        fn granted(&mut self, grant: &Grant<TestParty>) -> (usize, u64) {
             let at = self.waiting.iter().position(|(ticket, ..)| *ticket == grant.ticket).expect("it waited");
             let (_, number, bytes) = self.waiting.swap_remove(at);
             assert_eq!((&grant.party, grant.bytes), (&app(number), bytes));

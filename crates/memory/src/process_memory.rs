@@ -1,5 +1,3 @@
-//! How much memory the process really uses.
-
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -13,27 +11,29 @@ use yeoul_base::ResidentSet;
 /// go unseen between two readings; the margin below is several times that.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(4);
 
-/// What a stopped query may still take until it has ended: a fiftieth of the promise, or this much if that is less.
+/// What work that was stopped may still take until it has ended: a fiftieth of the promise, or this much if that is less.
 const MARGIN_MIN: usize = 16 << 20;
 
-/// The margin of a promise, in bytes: of a small one never so much that nothing lies between growth that is refused and a query that
+/// The margin of a promise, in bytes: of a small one never so much that nothing lies between growth that is refused and work that
 /// is stopped.
 fn margin(promise: usize) -> usize {
     (promise / 50).max(MARGIN_MIN.min(promise / 100 * 6))
 }
 
-/// How long a query waits for the memory of one that was stopped to go back to the system.
+/// How long work waits for the memory of what was stopped to go back to the system.
 const SETTLE_MAX: Duration = Duration::from_millis(500);
 
-/// The resident set size of this process, and what is left of its promise.
+/// The resident set size of this process, and what is left of its promise, for work that is refused memory or stopped: a
+/// thread reads the size every few milliseconds. For servers that never stop what they serve, see
+/// [`Governor`](crate::Governor).
 #[derive(Debug)]
-pub(crate) struct ProcessMemory {
+pub struct ProcessMemory {
     resident: Option<ResidentSet>,
     /// The promise in bytes; `usize::MAX` for none.
     promise: usize,
     /// Growth is refused from here on.
     soft_limit: usize,
-    /// The running query is stopped from here on.
+    /// The running work is stopped from here on.
     hard_limit: usize,
     sampled: AtomicUsize,
     peak: AtomicUsize,
@@ -48,7 +48,10 @@ pub(crate) struct ProcessMemory {
 
 impl ProcessMemory {
     /// Starts to watch this process. The watching thread ends with the last reference to the result.
-    pub(crate) fn watch(promise: Option<usize>) -> io::Result<Arc<Self>> {
+    ///
+    /// # Errors
+    /// The system refuses the thread.
+    pub fn watch(promise: Option<usize>) -> io::Result<Arc<Self>> {
         let promise_bytes = promise.unwrap_or(usize::MAX);
         let process = Arc::new(Self {
             resident: ResidentSet::open(),
@@ -74,7 +77,7 @@ impl ProcessMemory {
     }
 
     /// The resident set size in bytes, read now; 0 where the system does not say.
-    pub(crate) fn sample(&self) -> usize {
+    pub fn sample(&self) -> usize {
         let granted = self.granted_since_sample.load(Ordering::Relaxed);
         let resident = self.resident.as_ref().and_then(ResidentSet::bytes).unwrap_or(0) as usize;
         self.sampled.store(resident, Ordering::Relaxed);
@@ -92,7 +95,7 @@ impl ProcessMemory {
     }
 
     /// What the process may still take before growth is refused.
-    pub(crate) fn free(&self) -> usize {
+    pub fn free(&self) -> usize {
         if self.promise == usize::MAX {
             return usize::MAX;
         }
@@ -101,15 +104,15 @@ impl ProcessMemory {
     }
 
     /// Notes that `bytes` were granted and may soon be resident.
-    pub(crate) fn granted(&self, bytes: usize) {
+    pub fn granted(&self, bytes: usize) {
         self.granted_since_sample.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Holds `bytes` for work that is about to take them, if the process has so much left before a query has to end.
+    /// Holds `bytes` for work that is about to take them, if the process has so much left before work has to end.
     ///
     /// # Errors
     /// The bytes that it has left, if they are fewer.
-    pub(crate) fn claim(&self, bytes: usize) -> Result<Claim<'_>, usize> {
+    pub fn claim(&self, bytes: usize) -> Result<Claim<'_>, usize> {
         let claimed = self.claimed.fetch_add(bytes, Ordering::Relaxed);
         let claim = Claim { process: self, bytes };
         let free = self.hard_limit.saturating_sub(self.sample()).saturating_sub(claimed);
@@ -121,40 +124,40 @@ impl ProcessMemory {
     }
 
     /// Notes that so many bytes were refused because the process had no room for them.
-    pub(crate) fn refused(&self, bytes: usize) {
+    pub fn refused(&self, bytes: usize) {
         self.wanted.store(self.sampled.load(Ordering::Relaxed).saturating_add(bytes), Ordering::Relaxed);
     }
 
     /// What the process would have had, had it been granted what was refused last; 0 if nothing was since this was asked last.
-    pub(crate) fn wanted(&self) -> usize {
+    pub fn wanted(&self) -> usize {
         self.wanted.swap(0, Ordering::Relaxed)
     }
 
     /// The promise in bytes, if there is one.
-    pub(crate) fn promise(&self) -> Option<usize> {
+    pub fn promise(&self) -> Option<usize> {
         (self.promise != usize::MAX).then_some(self.promise)
     }
 
     /// The largest resident set size seen.
-    pub(crate) fn peak(&self) -> usize {
+    pub fn peak(&self) -> usize {
         self.peak.load(Ordering::Relaxed)
     }
 
     /// Waits, at most [`SETTLE_MAX`], for the allocator to return freed memory: until half of the soft limit is free.
-    pub(crate) async fn settle(&self) {
+    pub async fn settle(&self) {
         let deadline = tokio::time::Instant::now() + SETTLE_MAX;
         while self.sample() > self.soft_limit / 2 && tokio::time::Instant::now() < deadline {
             tokio::time::sleep(SAMPLE_INTERVAL).await;
         }
     }
 
-    /// Whether the process is so close to its promise that a query has to end.
-    pub(crate) fn is_exceeded(&self) -> bool {
+    /// Whether the process is so close to its promise that work has to end.
+    pub fn is_exceeded(&self) -> bool {
         self.exceeded.load(Ordering::Relaxed)
     }
 
-    /// Resolves when the process has come so close to its promise that the running query has to end.
-    pub(crate) async fn exceeded(&self) {
+    /// Resolves when the process has come so close to its promise that the running work has to end.
+    pub async fn exceeded(&self) {
         loop {
             let notified = self.on_exceeded.notified();
             if self.exceeded.load(Ordering::Relaxed) {
@@ -167,7 +170,7 @@ impl ProcessMemory {
 
 /// Bytes of the process that one piece of work holds until it is done.
 #[derive(Debug)]
-pub(crate) struct Claim<'a> {
+pub struct Claim<'a> {
     process: &'a ProcessMemory,
     bytes: usize,
 }
@@ -211,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_promise_has_a_margin_that_a_stopped_query_can_use() {
+    fn a_small_promise_has_a_margin_that_stopped_work_can_use() {
         const MIB: usize = 1 << 20;
         for (promise, rest) in [(128, 120), (256, 240), (512, 496), (1024, 1003)] {
             assert_eq!((promise * MIB - margin(promise * MIB)) / MIB, rest);

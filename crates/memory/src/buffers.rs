@@ -1,6 +1,6 @@
 //! Buffers for bodies and for reads from disk, used again and again.
 //!
-//! Batches come and go by the gigabyte, in all sizes, received by one thread and freed by another. General allocators
+//! Data comes and goes by the gigabyte, in all sizes, received by one thread and freed by another. General allocators
 //! then keep much memory to themselves, and fresh memory costs a page fault for every 4 KiB. Here a buffer has one of a
 //! few sizes and goes back to a shelf when its last reader drops it; what is on the shelves is known to the byte, so
 //! that the process stays below its limit.
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
-use super::memory::{Charge, Memory, Party};
+use crate::{Charge, Ledger, Party};
 
 /// Below this a buffer is of its exact size and not kept.
 const SHELF_BYTES_MIN: usize = 4 << 10;
@@ -41,16 +41,16 @@ struct Shelves {
     busy: bool,
 }
 
-/// The shelves of one worker. Cheap to clone.
+/// The shelves of one server. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct Buffers(Arc<Mutex<Shelves>>);
 
 /// A buffer that goes back to its shelf when it is dropped.
 #[derive(Debug)]
-pub struct Buffer {
+pub struct Buffer<P: Party> {
     bytes: Vec<u8>,
     shelf: Option<Buffers>,
-    _charge: Charge,
+    _charge: Charge<P>,
 }
 
 /// The capacity of a buffer that holds `len` bytes.
@@ -62,26 +62,26 @@ fn capacity(len: usize) -> usize {
     len.next_multiple_of(step)
 }
 
-/// What a buffer for `len` bytes is charged.
-pub fn cost(len: usize) -> u64 {
-    capacity(len) as u64 + OVERHEAD_BYTES
-}
-
 impl Buffers {
+    /// Bytes that a buffer for `len` bytes is charged.
+    pub fn cost(len: usize) -> u64 {
+        capacity(len) as u64 + OVERHEAD_BYTES
+    }
+
     fn shelves(&self) -> MutexGuard<'_, Shelves> {
         // A list of buffers, each whole: no panic leaves it half changed.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until `memory` has room for a buffer of `len` bytes for a party, and takes one. It is empty, with that
+    /// Waits until the ledger has room for a buffer of `len` bytes for a party, and takes one. It is empty, with that
     /// capacity.
-    pub async fn take(&self, len: usize, memory: &Memory, party: &Party) -> Buffer {
-        let charge = memory.acquire(party, cost(len)).await;
-        self.take_charged(len, charge, memory)
+    pub async fn take<P: Party>(&self, len: usize, ledger: &Ledger<P>, party: &P) -> Buffer<P> {
+        let charge = ledger.acquire(party, Self::cost(len)).await;
+        self.take_charged(len, charge, ledger)
     }
 
-    /// Takes a buffer whose room was waited for: the charge is [`cost`] of its length.
-    pub fn take_charged(&self, len: usize, charge: Charge, memory: &Memory) -> Buffer {
+    /// Takes a buffer whose room was waited for: the charge is the [`cost`](Self::cost) of its length.
+    pub fn take_charged<P: Party>(&self, len: usize, charge: Charge<P>, ledger: &Ledger<P>) -> Buffer<P> {
         let capacity = capacity(len);
         if !(SHELF_BYTES_MIN..=SHELF_BYTES_MAX).contains(&capacity) {
             return Buffer { bytes: Vec::with_capacity(capacity), shelf: None, _charge: charge };
@@ -97,8 +97,8 @@ impl Buffers {
         };
         let bytes = found.unwrap_or_else(|| {
             // Buffers of other sizes on the shelves make room first.
-            let in_use = memory.used();
-            self.shrink_to(memory.limit().saturating_sub(in_use));
+            let in_use = ledger.used();
+            self.shrink_to(ledger.limit().saturating_sub(in_use));
             Vec::with_capacity(capacity)
         });
         Buffer { bytes, shelf: Some(self.clone()), _charge: charge }
@@ -160,7 +160,7 @@ impl Drop for Shelves {
     }
 }
 
-impl Buffer {
+impl<P: Party> Buffer<P> {
     /// The bytes, to be filled up to their capacity. A vector that grows beyond it is not kept.
     pub fn bytes_mut(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
@@ -172,13 +172,13 @@ impl Buffer {
     }
 }
 
-impl AsRef<[u8]> for Buffer {
+impl<P: Party> AsRef<[u8]> for Buffer<P> {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-impl Drop for Buffer {
+impl<P: Party> Drop for Buffer<P> {
     fn drop(&mut self) {
         let bytes = std::mem::take(&mut self.bytes);
         // Only a size that is asked for: a buffer that has grown would lie on a shelf for ever.
@@ -193,11 +193,12 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::test_party::TestParty;
 
     #[test]
     fn a_buffer_comes_back_and_is_used_again() {
-        let (memory, buffers) = (Memory::new(1 << 20), Buffers::default());
-        let buffer = |len| buffers.take_charged(len, memory.charge(cost(len)), &memory);
+        let (memory, buffers) = (Ledger::<TestParty>::new(1 << 20), Buffers::default());
+        let buffer = |len| buffers.take_charged(len, memory.charge(Buffers::cost(len)), &memory);
         let mut first = buffer(60_000);
         first.bytes_mut().extend_from_slice(b"body");
         let place = first.bytes_mut().as_ptr();
@@ -205,7 +206,7 @@ mod tests {
         let part = shared.slice(1..3);
         drop(shared);
         assert_eq!((buffers.bytes(), &part[..]), (0, &b"od"[..]));
-        assert_eq!(memory.used(), cost(60_000));
+        assert_eq!(memory.used(), Buffers::cost(60_000));
         drop(part);
         assert_eq!((buffers.bytes(), memory.used()), (61_440, 0));
         let mut second = buffer(60_001);
@@ -222,8 +223,8 @@ mod tests {
 
     #[test]
     fn other_sizes_make_room() {
-        let (memory, buffers) = (Memory::new(200_000), Buffers::default());
-        let buffer = |len| buffers.take_charged(len, memory.charge(cost(len)), &memory);
+        let (memory, buffers) = (Ledger::<TestParty>::new(200_000), Buffers::default());
+        let buffer = |len| buffers.take_charged(len, memory.charge(Buffers::cost(len)), &memory);
         let many: Vec<_> = (0..4).map(|_| buffer(40_000)).collect();
         drop(many);
         assert_eq!(buffers.bytes(), 4 * 40_960);

@@ -1,0 +1,3 @@
+//! The file system: an act for `yeoul demo`.
+
+pub mod act;

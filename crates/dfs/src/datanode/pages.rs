@@ -1,0 +1,131 @@
+//! A DataNode's HTTP: its storages, for people, programs and Prometheus.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use yeoul_net::http::{Response, Routes};
+use yeoul_net::metrics::Exposition;
+
+use super::transfer::Transfers;
+use crate::display::{size, table};
+
+/// The pages of a DataNode.
+pub(super) struct DatanodePages {
+    transfers: Arc<Transfers>,
+    /// `host:port` for blocks.
+    address: String,
+}
+
+/// What a DataNode has.
+#[derive(Debug, Serialize)]
+struct Status {
+    address: String,
+    uuid: String,
+    pool: String,
+    transfers: usize,
+    storages: Vec<Storage>,
+}
+
+/// A directory of a DataNode.
+#[derive(Debug, Serialize)]
+struct Storage {
+    uuid: String,
+    capacity: u64,
+    used: u64,
+    remaining: u64,
+    failed: bool,
+    blocks: usize,
+}
+
+impl DatanodePages {
+    pub(super) fn new(transfers: Arc<Transfers>, address: String) -> Self {
+        Self { transfers, address }
+    }
+
+    fn status(&self) -> Status {
+        let store = &self.transfers.store;
+        let storages = store.storages().into_iter().map(|storage| Storage {
+            blocks: store.report(&storage.uuid).len(),
+            uuid: storage.uuid,
+            capacity: storage.capacity,
+            used: storage.used,
+            remaining: storage.remaining,
+            failed: storage.failed,
+        });
+        Status {
+            address: self.address.clone(),
+            uuid: store.datanode.clone(),
+            pool: store.pool(),
+            transfers: self.transfers.open(),
+            storages: storages.collect(),
+        }
+    }
+}
+
+/// The status for people.
+fn text(status: &Status) -> String {
+    let mut shown = table(&["storage", "state", "blocks", "used", "free", "size"], 2);
+    for storage in &status.storages {
+        shown.add_row([
+            storage.uuid.clone(),
+            if storage.failed { "failed" } else { "works" }.to_owned(),
+            storage.blocks.to_string(),
+            size(storage.used, true),
+            size(storage.remaining, true),
+            size(storage.capacity, true),
+        ]);
+    }
+    let Status { address, uuid, pool, transfers, .. } = status;
+    format!("DataNode   {address}\nId         {uuid}\nPool       {pool}\nTransfers  {transfers}\n{shown}\n")
+}
+
+fn metrics(status: &Status) -> String {
+    let mut exposition = Exposition::new(&[]);
+    let what = "blocks that are written or read now";
+    exposition.gauge("data_node_active_transfers", what, &[], status.transfers);
+    let gauges: [(&str, &str, fn(&Storage) -> u64); 5] = [
+        ("capacity", "bytes of the storage", |storage| storage.capacity),
+        ("used", "bytes of blocks", |storage| storage.used),
+        ("remaining", "bytes that new blocks may take", |storage| storage.remaining),
+        ("blocks", "blocks and internal blocks", |storage| storage.blocks as u64),
+        ("failed", "1 if the disk has failed, else 0", |storage| u64::from(storage.failed)),
+    ];
+    for (name, what, value) in gauges {
+        for storage in &status.storages {
+            let labels = [("storage", storage.uuid.as_str())];
+            exposition.gauge(&format!("fs_dataset_{name}"), what, &labels, value(storage));
+        }
+    }
+    exposition.process();
+    exposition.finish()
+}
+
+impl Routes for DatanodePages {
+    const LIST: &'static str = "\
+GET  /status              the storages, and what is under way
+GET  /api/v1/status       the same for programs
+GET  /metrics/prometheus  numbers for Prometheus
+GET  /healthz             200, or 503 if every storage has failed
+";
+
+    fn get(&self, path: &str, _query: &str) -> Option<Response> {
+        let status = self.status();
+        Some(match path {
+            "/status" => Response::text(200, text(&status)),
+            "/api/v1/status" => match serde_json::to_value(&status) {
+                Ok(value) => Response::json(200, &value),
+                Err(error) => Response::text(500, format!("{error}\n")),
+            },
+            "/metrics/prometheus" => Response::text(200, metrics(&status)),
+            "/healthz" if status.storages.iter().all(|storage| storage.failed) => {
+                Response::text(503, "every storage has failed\n")
+            }
+            "/healthz" => Response::text(200, "ok\n"),
+            _ => return None,
+        })
+    }
+
+    async fn post(&self, _path: &str, _body: &[u8]) -> Option<Result<Response, Response>> {
+        None
+    }
+}

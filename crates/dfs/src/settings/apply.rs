@@ -1,0 +1,425 @@
+//! Applies the entries of Hadoop's files to options.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use yeoul_settings::{Entry, Environment, Notice, References, Resolve, Rules};
+
+use super::{TABLE, group, promises_security};
+use crate::error::{Error, Kind, Result};
+use crate::{client, datanode, namenode};
+
+/// A full report more often than this only keeps the NameNode busy.
+const REPORT_MIN: Duration = Duration::from_secs(60);
+/// What a bare number of `dfs.blockreport.intervalMsec` and of safe mode's extension counts.
+const MILLISECOND: Duration = Duration::from_millis(1);
+/// Ports of HDFS, for addresses without one.
+const NAMENODE_PORT: u16 = 8020;
+
+/// What the values of files refer to.
+pub struct Surroundings<'s> {
+    /// Variables of the environment.
+    pub environment: &'s Environment<'s>,
+    /// What a JVM would know as system properties, such as `user.name`.
+    pub properties: &'s Environment<'s>,
+}
+
+/// Applies entries to a client's options. Those of servers change nothing and are not mentioned.
+///
+/// # Errors
+/// `Invalid` for a value that its key does not take or that refers to something that does not exist, and for settings that
+/// are refused.
+pub fn to_client(
+    entries: &[Entry],
+    surroundings: &Surroundings<'_>,
+    options: &mut client::Options,
+) -> Result<()> {
+    let is_clients = |entry: &&Entry| {
+        let found = TABLE.find(&entry.key);
+        found.is_none_or(|found| matches!(found.setting.group, group::CORE | group::CLIENT))
+    };
+    let entries: Vec<Entry> = entries.iter().filter(is_clients).cloned().collect();
+    apply(&entries, surroundings, |name, entry| set_client(name, entry, options)).map(drop)
+}
+
+/// Applies entries to a NameNode's options.
+///
+/// # Errors
+/// As for [`to_client`].
+pub fn to_namenode(
+    entries: &[Entry],
+    surroundings: &Surroundings<'_>,
+    options: &mut namenode::Options,
+) -> Result<Vec<Notice>> {
+    let mut from = Address::default();
+    let notices = apply(entries, surroundings, |name, entry| set_namenode(name, entry, options, &mut from))?;
+    if let Some((host, port)) = from.own.or(from.default_fs) {
+        (options.host, options.port) = (host, port);
+    }
+    options.host = from.bind.unwrap_or_else(|| options.host.clone());
+    Ok(notices)
+}
+
+/// Applies entries to a DataNode's options.
+///
+/// # Errors
+/// As for [`to_client`].
+pub fn to_datanode(
+    entries: &[Entry],
+    surroundings: &Surroundings<'_>,
+    options: &mut datanode::Options,
+) -> Result<Vec<Notice>> {
+    let mut from = Address::default();
+    let notices = apply(entries, surroundings, |name, entry| set_datanode(name, entry, options, &mut from))?;
+    if let Some((host, port)) = from.own.or(from.default_fs) {
+        options.namenodes = vec![format!("{host}:{port}")];
+    }
+    Ok(notices)
+}
+
+/// Where the NameNode is, by several keys.
+#[derive(Default)]
+struct Address {
+    /// `dfs.namenode.rpc-address`.
+    own: Option<(String, u16)>,
+    /// `fs.defaultFS`.
+    default_fs: Option<(String, u16)>,
+    /// `dfs.namenode.rpc-bind-host`.
+    bind: Option<String>,
+}
+
+impl Address {
+    /// Takes the key, if it is one of them.
+    fn set(&mut self, name: &str, entry: &Resolve<'_>) -> Result<()> {
+        match name {
+            "fs.defaultFS" => {
+                let entry = entry()?;
+                let read = |text: &str| host_and_port(text.strip_prefix("hdfs://")?.trim_end_matches('/'));
+                if entry.value != "file:///" {
+                    self.default_fs = Some(entry.read("hdfs://HOST:PORT", read)?);
+                }
+            }
+            "dfs.namenode.rpc-address" => {
+                let entry = entry()?;
+                if !entry.value.is_empty() {
+                    self.own = Some(entry.read("HOST:PORT", host_and_port)?);
+                }
+            }
+            "dfs.namenode.rpc-bind-host" => self.bind = Some(entry()?.value).filter(|host| !host.is_empty()),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// A host, and a port, or that of a NameNode.
+fn host_and_port(text: &str) -> Option<(String, u16)> {
+    let (host, port) = match text.rsplit_once(':') {
+        Some((host, port)) => (host, port.parse().ok()?),
+        None => (text, NAMENODE_PORT),
+    };
+    (!host.is_empty() && !host.contains('/')).then(|| (host.to_owned(), port))
+}
+
+/// The port of an address such as `0.0.0.0:9866`.
+fn port_of(entry: &Entry) -> Result<u16> {
+    entry.read("HOST:PORT", |text| text.rsplit_once(':')?.1.parse().ok())
+}
+
+fn set_namenode(
+    name: &str,
+    entry: &Resolve<'_>,
+    options: &mut namenode::Options,
+    address: &mut Address,
+) -> Result<()> {
+    let rules = &mut options.rules;
+    match name {
+        "dfs.namenode.name.dir" => {
+            let entry = entry()?;
+            options.dir = match &directories(&entry)?[..] {
+                [dir] => dir.clone(),
+                _ => {
+                    let error = entry.refused("expected one directory");
+                    return Err(error.with_hint("the journal is in one place: mirror the disk below it"));
+                }
+            };
+        }
+        "dfs.namenode.http-address" => {
+            let (host, port) = entry()?.read("HOST:PORT", host_and_port)?;
+            (options.http_host, options.http_port) = (Some(host), Some(port));
+        }
+        "dfs.namenode.http-bind-host" => options.http_host = Some(entry()?.value),
+        "dfs.replication" => rules.replication = replication(&entry()?)?,
+        "dfs.blocksize" => rules.block_size = entry()?.size()?,
+        "dfs.namenode.fs-limits.min-block-size" => rules.block_size_min = entry()?.size()?,
+        "dfs.permissions.superusergroup" => rules.supergroup = entry()?.value,
+        "dfs.namenode.safemode.extension" => {
+            let time = entry()?.time(MILLISECOND)?;
+            rules.safe_mode_extension_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        }
+        other => address.set(other, entry)?,
+    }
+    Ok(())
+}
+
+fn set_datanode(
+    name: &str,
+    entry: &Resolve<'_>,
+    options: &mut datanode::Options,
+    address: &mut Address,
+) -> Result<()> {
+    match name {
+        "dfs.datanode.data.dir" => options.dirs = directories(&entry()?)?,
+        "dfs.datanode.address" => options.port = port_of(&entry()?)?,
+        "dfs.datanode.ipc.address" => options.ipc_port = port_of(&entry()?)?,
+        "dfs.datanode.http.address" => {
+            let (host, port) = entry()?.read("HOST:PORT", host_and_port)?;
+            (options.http_host, options.http_port) = (Some(host), Some(port));
+        }
+        "dfs.datanode.hostname" => options.host = Some(entry()?.value).filter(|host| !host.is_empty()),
+        "dfs.datanode.du.reserved" => options.reserved_bytes = entry()?.size()?,
+        "dfs.datanode.max.transfer.threads" => {
+            let read = |text: &str| text.parse().ok().filter(|count| (1..=4096).contains(count));
+            options.transfers_max = entry()?.read("a number from 1 to 4096", read)?;
+        }
+        "dfs.blockreport.intervalMsec" => options.report = entry()?.time_from(REPORT_MIN, MILLISECOND)?,
+        other => address.set(other, entry)?,
+    }
+    Ok(())
+}
+
+/// Directories as Hadoop writes them: with commas, as addresses or paths, and maybe with a type in brackets.
+fn directories(entry: &Entry) -> Result<Vec<PathBuf>> {
+    entry.list().iter().map(|text| directory(entry, text)).collect()
+}
+
+fn directory(entry: &Entry, text: &str) -> Result<PathBuf> {
+    let path = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        None => text,
+        Some((kind, path)) if ["DISK", "SSD"].contains(&kind.to_ascii_uppercase().as_str()) => path,
+        Some((kind, _)) => {
+            let Entry { key, origin, .. } = entry;
+            let message =
+                format!("{origin}: {key} has [{kind:.20}] for a directory: expected [DISK] or [SSD]");
+            return Err(Error::new(Kind::Invalid, message));
+        }
+    };
+    let path = path.strip_prefix("file://").unwrap_or(path);
+    if path.is_empty() { Err(entry.refused("expected paths, with commas")) } else { Ok(PathBuf::from(path)) }
+}
+
+fn apply(
+    entries: &[Entry],
+    surroundings: &Surroundings<'_>,
+    set: impl FnMut(&str, &Resolve<'_>) -> Result<()>,
+) -> Result<Vec<Notice>> {
+    let Surroundings { environment, properties } = surroundings;
+    let rules = Rules {
+        table: &TABLE,
+        references: References::Hadoop { environment, properties },
+        elsewhere: &|_, _| None,
+        promises: &|key| promises_security(key).then_some("nothing here keeps what it promises"),
+        page: "docs/reference/dfs-settings.md",
+    };
+    yeoul_settings::apply(entries, &rules, set)
+}
+
+fn set_client(name: &str, entry: &Resolve<'_>, options: &mut client::Options) -> Result<()> {
+    match name {
+        "fs.defaultFS" => {
+            let value = entry()?.value;
+            // Hadoop's default, and that of files which leave it to the command line.
+            options.default_fs = (value != "file:///").then_some(value);
+        }
+        "fs.permissions.umask-mode" => options.umask = umask(&entry()?)?,
+        "dfs.replication" => options.replication = Some(replication(&entry()?)?),
+        "dfs.blocksize" => options.block_size = Some(entry()?.size()?),
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Copies of a block.
+fn replication(entry: &Entry) -> Result<u16> {
+    entry.read("a number from 1 to 512", |text| text.parse().ok().filter(|copies| (1..=512).contains(copies)))
+}
+
+/// Bits of a mode that nothing new gets: octal digits, or Hadoop's symbols, which name what new things may get.
+fn umask(entry: &Entry) -> Result<u16> {
+    let read = |text: &str| {
+        if text.contains(['=', '+', '-']) {
+            symbolic_umask(text)
+        } else {
+            u16::from_str_radix(text, 8).ok().filter(|mask| *mask <= 0o777)
+        }
+    };
+    entry.read("octal digits such as 022, or u=rwx,g=rx,o=", read)
+}
+
+/// The mask that lets through what a text such as `u=rwx,g=rx,o=` names; only `=`, for each of the three.
+fn symbolic_umask(text: &str) -> Option<u16> {
+    let mut allowed = [None; 3];
+    for part in text.split(',') {
+        let (who, what) = part.split_once('=')?;
+        let bits = what.chars().try_fold(0, |bits, c| Some(bits | (4_u16 >> "rwx".find(c)?)))?;
+        for who in who.chars() {
+            match "ugo".find(who) {
+                Some(at) => allowed[at] = Some(bits),
+                None if who == 'a' => allowed = [Some(bits); 3],
+                None => return None,
+            }
+        }
+    }
+    let [user, group, others] = allowed;
+    Some(0o777 & !(user? << 6 | group? << 3 | others?))
+}
+
+#[cfg(test)]
+mod tests {
+    use yeoul_settings::Origin;
+
+    use super::*;
+
+    fn entry(key: &str, value: &str) -> Entry {
+        Entry { key: key.to_owned(), value: value.to_owned(), origin: Origin::named("-D") }
+    }
+
+    fn applied(entries: &[(&str, &str)]) -> Result<client::Options> {
+        let nothing = |_: &str| None;
+        let surroundings = Surroundings { environment: &nothing, properties: &nothing };
+        let entries: Vec<Entry> = entries.iter().map(|(key, value)| entry(key, value)).collect();
+        let mut options = client::Options::default();
+        to_client(&entries, &surroundings, &mut options).map(|()| options)
+    }
+
+    #[test]
+    fn a_client_takes_its_address_and_what_files_are_like() {
+        let options = applied(&[
+            ("fs.defaultFS", "hdfs://n1:9000"),
+            ("dfs.replication", "2"),
+            ("dfs.blocksize", "64m"),
+            ("dfs.umaskmode", "u=rwx,g=rx,o="),
+        ])
+        .unwrap();
+        assert_eq!(options.default_fs.as_deref(), Some("hdfs://n1:9000"));
+        assert_eq!(
+            (options.replication, options.block_size, options.umask),
+            (Some(2), Some(64 << 20), 0o027)
+        );
+        assert_eq!(applied(&[("fs.default.name", "file:///")]).unwrap().default_fs, None);
+    }
+
+    #[test]
+    fn what_a_key_does_not_take_is_named() {
+        for (key, value, expected) in [
+            ("dfs.replication", "0", "-D: dfs.replication = 0: expected a number from 1 to 512"),
+            ("dfs.blocksize", "big", "-D: dfs.blocksize = big: expected a size such as 8m"),
+            (
+                "fs.permissions.umask-mode",
+                "999",
+                "-D: fs.permissions.umask-mode = 999: expected octal digits",
+            ),
+            ("fs.permissions.umask-mode", "u=rwx", "-D: fs.permissions.umask-mode = u=rwx: expected octal"),
+        ] {
+            let error = applied(&[(key, value)]).unwrap_err();
+            assert_eq!(error.kind(), Kind::Invalid);
+            assert!(error.to_string().starts_with(expected), "{error}");
+        }
+    }
+
+    fn with<O>(
+        entries: &[(&str, &str)],
+        mut options: O,
+        to: impl FnOnce(&[Entry], &Surroundings<'_>, &mut O) -> Result<Vec<Notice>>,
+    ) -> Result<(O, Vec<String>)> {
+        let nothing = |_: &str| None;
+        let surroundings = Surroundings { environment: &nothing, properties: &nothing };
+        let entries: Vec<Entry> = entries.iter().map(|(key, value)| entry(key, value)).collect();
+        let notices = to(&entries, &surroundings, &mut options)?;
+        Ok((options, notices.iter().map(ToString::to_string).collect()))
+    }
+
+    fn namenode(entries: &[(&str, &str)]) -> Result<(namenode::Options, Vec<String>)> {
+        with(entries, namenode::Options::new("given"), to_namenode)
+    }
+
+    fn datanode(entries: &[(&str, &str)]) -> Result<(datanode::Options, Vec<String>)> {
+        with(entries, datanode::Options::new("given", Vec::new()), to_datanode)
+    }
+
+    #[test]
+    fn a_namenode_takes_its_keys_and_tells_of_those_that_change_nothing() {
+        let (options, notices) = namenode(&[
+            ("fs.defaultFS", "hdfs://n1:9000/"),
+            ("dfs.name.dir", "file:///data/name"),
+            ("dfs.namenode.http-address", "n1:50070"),
+            ("dfs.namenode.rpc-bind-host", "0.0.0.0"),
+            ("dfs.replication", "2"),
+            ("dfs.namenode.fs-limits.min-block-size", "0"),
+            ("dfs.namenode.safemode.extension", "5s"),
+            ("dfs.permissions.superusergroup", "crew"),
+            ("dfs.namenode.handler.count", "64"),
+            ("dfs.nmaenode.handler.count", "64"),
+            ("dfs.datanode.data.dir", "/data/1"),
+        ])
+        .unwrap();
+        assert_eq!((options.host.as_str(), options.port), ("0.0.0.0", 9000));
+        assert_eq!(options.dir, PathBuf::from("/data/name"));
+        assert_eq!((options.http_host.as_deref(), options.http_port), (Some("n1"), Some(50070)));
+        let rules = options.rules;
+        assert_eq!((rules.replication, rules.block_size_min, rules.safe_mode_extension_ms), (2, 0, 5000));
+        assert_eq!(rules.supergroup, "crew");
+        assert_eq!(
+            notices,
+            [
+                "-D: dfs.namenode.handler.count changes nothing here: calls have no threads of their own",
+                "-D: unknown key dfs.nmaenode.handler.count; did you mean dfs.namenode.handler.count?",
+            ]
+        );
+        let both = [("dfs.namenode.rpc-address", "n2:1"), ("fs.defaultFS", "hdfs://n1:9000")];
+        assert_eq!(namenode(&both).unwrap().0.host, "n2");
+    }
+
+    #[test]
+    fn a_datanode_takes_its_keys() {
+        let (options, notices) = datanode(&[
+            ("fs.defaultFS", "hdfs://n1"),
+            ("dfs.datanode.data.dir", "[SSD]file:///a, [disk]/b,/c"),
+            ("dfs.datanode.address", "0.0.0.0:1866"),
+            ("dfs.datanode.ipc.address", "0.0.0.0:1867"),
+            ("dfs.datanode.http.address", "0.0.0.0:1864"),
+            ("dfs.datanode.du.reserved", "1g"),
+            ("dfs.datanode.max.xcievers", "100"),
+            ("dfs.blockreport.intervalMsec", "3600000"),
+        ])
+        .unwrap();
+        assert_eq!(notices, Vec::<String>::new());
+        assert_eq!(options.namenodes, ["n1:8020"]);
+        assert_eq!(options.dirs, ["/a", "/b", "/c"].map(PathBuf::from));
+        assert_eq!((options.port, options.ipc_port, options.http_port), (1866, 1867, Some(1864)));
+        assert_eq!((options.reserved_bytes, options.transfers_max), (1 << 30, 100));
+        assert_eq!(options.report, Duration::from_secs(3600));
+    }
+
+    #[test]
+    fn what_would_promise_more_than_is_kept_is_refused() {
+        for (key, value) in [
+            ("dfs.permissions.enabled", "false"),
+            ("hadoop.security.authentication", "kerberos"),
+            ("dfs.encrypt.data.transfer", "true"),
+            ("dfs.nameservices", "ns1"),
+            ("dfs.hosts.exclude", "/etc/exclude"),
+            ("dfs.namenode.fs-limits.max-component-length", "1000"),
+            ("dfs.datanode.data.dir", "[ARCHIVE]/a"),
+            ("dfs.new.encryption.mode", "on"),
+        ] {
+            let error = datanode(&[(key, value)]).unwrap_err();
+            assert_eq!(error.kind(), Kind::Invalid, "{key}");
+            assert!(error.to_string().starts_with(&format!("-D: {key}")), "{error}");
+        }
+        assert!(namenode(&[("dfs.namenode.name.dir", "/a,/b")]).is_err());
+        assert!(namenode(&[("fs.defaultFS", "s3a://bucket")]).is_err());
+        let defaults = [("dfs.permissions.enabled", "true"), ("hadoop.security.authentication", "simple")];
+        assert_eq!(namenode(&defaults).unwrap().1, Vec::<String>::new());
+    }
+}

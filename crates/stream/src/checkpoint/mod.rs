@@ -1,0 +1,13 @@
+//! What a query has done, on disk: where its sources are, its watermark, its state.
+//!
+//! - [`wire`]: manifests, and Spark's logs beside them
+//! - [`Coordinator`]: when a checkpoint begins and when it is complete; it decides and does no I/O
+//! - [`CheckpointStore`]: manifests in a folder, each created only if it is absent; [`CommitMarker`]: the place where a
+//!   checkpoint becomes true
+
+mod coordinator;
+mod store;
+pub mod wire;
+
+pub use coordinator::{Command, Coordinator, Event};
+pub use store::{CheckpointStore, Claim, CommitMarker, Marked, Recovered, new_id};

@@ -1,0 +1,294 @@
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use yeoul_disk::{Disk, Open, make_folders, read_file, replace_file};
+
+use super::wire::{Manifest, SourcePosition, SparkMetadata, commit_entry, offset_entry};
+use crate::BatchId;
+use crate::error::{Error, ErrorKind, Result, corrupt, invalid};
+
+/// How often a claim that another process was faster with is tried again.
+const CLAIMS_MAX: usize = 100;
+
+/// The place where a checkpoint becomes true: whoever sets its marker first has the epoch.
+pub trait CommitMarker: Send {
+    /// Sets the marker of the manifest's epoch, if it has none yet.
+    ///
+    /// # Errors
+    /// If it cannot be known whether it is set.
+    fn mark(&mut self, manifest: &Manifest) -> Result<Marked>;
+}
+
+/// Whether a marker was set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Marked {
+    /// By this process, durably.
+    Set,
+    /// By another process before it.
+    Taken,
+}
+
+/// Checkpoints of one query in a folder of a local disk:
+///
+/// | file | content |
+/// | --- | --- |
+/// | `metadata` | the query's id, as Spark writes it |
+/// | `yeoul/manifests/N` | [`Manifest`] of epoch N, created only if it is absent |
+/// | `offsets/N`, `commits/N` | the same for Spark's tools |
+///
+/// A process that takes a query over claims the next epoch with a manifest of its own, whose generation is one greater. The
+/// process before it finds its next epoch taken, and stops.
+pub struct CheckpointStore {
+    disk: Arc<dyn Disk>,
+    folder: PathBuf,
+    retained: u64,
+}
+
+/// What a process that takes a query over needs to know and to check.
+pub struct Claim<'a> {
+    /// What each source is.
+    pub sources: Vec<String>,
+    /// What the state is of.
+    pub state_identity: Option<String>,
+    /// Where the sources of a new query begin.
+    pub initial_offsets: Box<dyn FnOnce() -> Result<Vec<serde_json::Value>> + 'a>,
+    /// Now, in milliseconds since 1970.
+    pub now_ms: i64,
+}
+
+/// A query that was taken over.
+#[derive(Debug)]
+pub struct Recovered {
+    /// The manifest from which it goes on: its own claim.
+    pub manifest: Manifest,
+    /// Whether it never ran before.
+    pub is_new: bool,
+    /// Manifests that could not be used, with the reasons.
+    pub warnings: Vec<String>,
+}
+
+impl CheckpointStore {
+    /// Opens the folder of a query, which is made if need be, and keeps so many checkpoints.
+    ///
+    /// # Errors
+    /// As the file system reports.
+    pub fn open(disk: Arc<dyn Disk>, folder: &Path, retained: usize) -> Result<Self> {
+        for name in ["yeoul/manifests", "offsets", "commits"] {
+            make_folders(&*disk, &folder.join(name))?;
+        }
+        Ok(Self { disk, folder: folder.to_owned(), retained: retained as u64 })
+    }
+
+    /// Takes the query over: the process that had it, if there is one, completes no further checkpoint.
+    ///
+    /// # Errors
+    /// `Invalid` if the checkpoint is of another query; `Corrupt` if no manifest can be used; as the file system reports.
+    pub fn claim(&mut self, claim: Claim<'_>) -> Result<Recovered> {
+        let query_id = self.query_id()?;
+        let mut initial_offsets = Some(claim.initial_offsets);
+        let mut offsets = None;
+        for _ in 0..CLAIMS_MAX {
+            let (last, newest, warnings) = self.newest()?;
+            let batch = newest.map_or(BatchId::FIRST, BatchId::next);
+            let is_new = last.is_none();
+            let manifest = match last {
+                Some(last) => {
+                    check_same(&last, &query_id, &claim.sources, claim.state_identity.as_deref())?;
+                    self.write_spark_logs(&last)?;
+                    let generation = last.generation + 1;
+                    Manifest { generation, batch, timestamp_ms: claim.now_ms, ..last }
+                }
+                None if newest.is_some() => {
+                    let text = format!("no checkpoint in '{}' can be used", self.folder.display());
+                    return Err(corrupt(format!("{text}: {}", warnings.join("; "))));
+                }
+                None => {
+                    if let Some(initial) = initial_offsets.take() {
+                        offsets = Some(initial()?);
+                    }
+                    let offsets = offsets.clone().unwrap_or_default();
+                    let sources = claim.sources.iter().cloned().zip(offsets);
+                    let sources = sources.map(|(description, offset)| SourcePosition { description, offset });
+                    Manifest {
+                        query_id: query_id.clone(),
+                        generation: 1,
+                        batch,
+                        timestamp_ms: claim.now_ms,
+                        watermark_ms: 0,
+                        late_watermark_ms: 0,
+                        sources: sources.collect(),
+                        state_identity: claim.state_identity.clone(),
+                        state_files: Vec::new(),
+                    }
+                }
+            };
+            if self.mark(&manifest)? == Marked::Set {
+                return Ok(Recovered { manifest, is_new, warnings });
+            }
+        }
+        let text =
+            format!("{CLAIMS_MAX} times another process was faster to take '{}' over", self.folder.display());
+        Err(Error::new(ErrorKind::Conflict, text).with_hint("run one process for a checkpoint"))
+    }
+
+    /// The query's id: that of the file `metadata`, or a new one.
+    fn query_id(&self) -> Result<String> {
+        let path = self.folder.join("metadata");
+        match read_file(&*self.disk, &path) {
+            Ok(bytes) => {
+                let read: SparkMetadata = serde_json::from_slice(&bytes).map_err(|error| {
+                    corrupt(format!("'{}' is not a query's metadata", path.display())).with_source(error)
+                })?;
+                Ok(read.id)
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if !self.numbers("yeoul/manifests")?.is_empty() || !self.numbers("offsets")?.is_empty() {
+                    // As Spark since 4.2: a new id would give everything out again.
+                    return Err(corrupt(format!(
+                        "'{}' is missing, and the checkpoint is not empty",
+                        path.display()
+                    ))
+                    .with_hint("restore it, or name an empty directory with --checkpoint to begin anew"));
+                }
+                let metadata = SparkMetadata { id: new_id() };
+                let bytes = serde_json::to_vec(&metadata).map_err(io::Error::other)?;
+                self.replace(&path, &bytes)?;
+                Ok(metadata.id)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The newest manifest that can be used, the newest number that is in use, and why others cannot be used.
+    fn newest(&self) -> Result<(Option<Manifest>, Option<BatchId>, Vec<String>)> {
+        let numbers = self.numbers("yeoul/manifests")?;
+        let newest = numbers.last().copied().map(BatchId);
+        let mut warnings = Vec::new();
+        for number in numbers.iter().rev() {
+            let path = self.manifest(BatchId(*number));
+            match Manifest::decode(&read_file(&*self.disk, &path)?) {
+                Ok(manifest) if manifest.batch == BatchId(*number) => {
+                    return Ok((Some(manifest), newest, warnings));
+                }
+                Ok(manifest) => {
+                    warnings.push(format!(
+                        "checkpoint '{}' is that of epoch {}",
+                        path.display(),
+                        manifest.batch
+                    ));
+                }
+                Err(error) => warnings.push(format!("checkpoint '{}' is not used: {error}", path.display())),
+            }
+        }
+        Ok((None, newest, warnings))
+    }
+
+    fn manifest(&self, batch: BatchId) -> PathBuf {
+        // With leading zeros, so that they are listed in their order.
+        self.folder.join("yeoul/manifests").join(format!("{:020}", batch.0))
+    }
+
+    /// Numbers of a folder's files, in ascending order.
+    fn numbers(&self, folder: &str) -> Result<Vec<u64>> {
+        let paths = self.disk.list(&self.folder.join(folder))?;
+        let mut numbers: Vec<u64> =
+            paths.iter().filter_map(|path| path.file_name()?.to_str()?.parse().ok()).collect();
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
+    fn replace(&self, path: &Path, bytes: &[u8]) -> Result<()> {
+        let mut beside = path.as_os_str().to_owned();
+        beside.push(".new");
+        replace_file(&*self.disk, path, Path::new(&beside), |file| file.write_all(bytes))?;
+        Ok(())
+    }
+
+    /// Writes what Spark would have written of an epoch, if it is not there. We never read it.
+    fn write_spark_logs(&self, manifest: &Manifest) -> Result<()> {
+        let offsets: Vec<_> = manifest.sources.iter().map(|source| &source.offset).collect();
+        let number = manifest.batch.to_string();
+        let commit = self.folder.join("commits").join(&number);
+        if read_file(&*self.disk, &commit).is_ok() {
+            return Ok(());
+        }
+        let offset = offset_entry(manifest.late_watermark_ms, manifest.timestamp_ms, &offsets);
+        self.replace(&self.folder.join("offsets").join(&number), offset.as_bytes())?;
+        self.replace(&commit, commit_entry(manifest.watermark_ms).as_bytes())
+    }
+
+    /// Removes what lies more than the retained checkpoints back.
+    fn prune(&self, batch: BatchId) -> Result<()> {
+        for folder in ["yeoul/manifests", "offsets", "commits"] {
+            let old = |number: &u64| number.saturating_add(self.retained) <= batch.0;
+            for number in self.numbers(folder)?.into_iter().filter(old) {
+                let name =
+                    if folder.starts_with("yeoul") { format!("{number:020}") } else { number.to_string() };
+                match self.disk.remove_file(&self.folder.join(folder).join(name)) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl CommitMarker for CheckpointStore {
+    fn mark(&mut self, manifest: &Manifest) -> Result<Marked> {
+        let path = self.manifest(manifest.batch);
+        let file = match self.disk.open(&path, Open::CreateNew) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(Marked::Taken),
+            Err(error) => return Err(yeoul_disk::Failure::at(&path)(error).into()),
+        };
+        file.write_all_at(&manifest.encode(), 0).map_err(yeoul_disk::Failure::at(&path))?;
+        file.sync_all().map_err(yeoul_disk::Failure::of_sync(&path))?;
+        yeoul_disk::sync_folder_of(&*self.disk, &path)?;
+        self.write_spark_logs(manifest)?;
+        self.prune(manifest.batch)?;
+        Ok(Marked::Set)
+    }
+}
+
+impl fmt::Debug for CheckpointStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CheckpointStore").field("folder", &self.folder).finish_non_exhaustive()
+    }
+}
+
+fn check_same(last: &Manifest, query_id: &str, sources: &[String], state: Option<&str>) -> Result<()> {
+    let hint = "name another directory with --checkpoint to begin anew, or restore the query";
+    let differs = |text: String| Err(invalid(text).with_hint(hint));
+    if last.query_id != query_id {
+        return differs(format!(
+            "the checkpoint is of query {}, and its metadata of query {query_id}",
+            last.query_id
+        ));
+    }
+    let known: Vec<&str> = last.sources.iter().map(|source| source.description.as_str()).collect();
+    if known != sources {
+        return differs(format!(
+            "the checkpoint is of the sources {}, the query reads {}",
+            known.join(", "),
+            sources.join(", ")
+        ));
+    }
+    if last.state_identity.as_deref() != state {
+        let (old, new) = (last.state_identity.as_deref().unwrap_or("nothing"), state.unwrap_or("nothing"));
+        return differs(format!("the checkpoint has the state of {old}, the query keeps {new}"));
+    }
+    Ok(())
+}
+
+/// A random id in the form that Spark gives its queries.
+pub fn new_id() -> String {
+    let bits = fastrand::u128(..) & !(0xf << 76) & !(0x3 << 62) | (0x4 << 76) | (0x2 << 62);
+    let hex = format!("{bits:032x}");
+    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,186 @@
+use arrow::datatypes::{Schema, SchemaRef};
+use serde_json::Value;
+
+use super::console::ConsoleSink;
+use super::kafka::{
+    DeadLetters, KafkaSink, KafkaSinkOptions, KafkaSource, KafkaSourceOptions, record_schema,
+};
+use super::memory::{MemoryRows, MemorySink};
+use super::noop::NoopSink;
+use super::rate::RateSource;
+use super::{Decoder, Sink, Source};
+use crate::BatchId;
+use crate::error::{Result, invalid};
+use crate::plan::{OptionMap, SinkDefinition, StreamDefinition};
+
+/// The connector of a stream, with its options checked; nothing is open yet.
+#[derive(Debug)]
+pub struct StreamConnector {
+    kind: StreamKind,
+    decoder: Decoder,
+    schema: SchemaRef,
+}
+
+#[derive(Debug)]
+enum StreamKind {
+    Kafka(KafkaSourceOptions),
+    Rate { rows_per_second: u32 },
+}
+
+/// The connector of a sink, with its options checked; nothing is open yet.
+#[derive(Debug)]
+pub enum SinkConnector {
+    /// Topics of Kafka.
+    Kafka(KafkaSinkOptions),
+    /// Lines on stdout.
+    Console,
+    /// Memory of this process.
+    Memory(MemoryRows),
+    /// Nowhere.
+    Noop,
+}
+
+impl StreamConnector {
+    /// Checks a stream.
+    ///
+    /// # Errors
+    /// `Invalid` for an option that is missing, wrong or not honoured, and for columns that the connector does not have.
+    pub fn new(stream: &StreamDefinition) -> Result<Self> {
+        let mut options = stream.options.clone();
+        let owner = options.owner().to_owned();
+        let (kind, own, format) = match options.require("connector")?.as_str() {
+            "kafka" => {
+                let kafka = KafkaSourceOptions::take(&mut options)?;
+                (StreamKind::Kafka(kafka), record_schema(), options.take("format"))
+            }
+            "rate" => {
+                let rows = options.take_number("rowsPerSecond", 1, 1)?;
+                let wrong = |_| options.wrong("rowsPerSecond", &rows.to_string(), "less than 2^32");
+                let rows_per_second = u32::try_from(rows).map_err(wrong)?;
+                (StreamKind::Rate { rows_per_second }, RateSource::schema(), None)
+            }
+            other => return Err(options.wrong("connector", other, "kafka or rate")),
+        };
+        let decoder = match format.as_deref() {
+            Some("json") => Decoder::json(&owner, &stream.columns, &own)?,
+            None | Some("raw") => Decoder::AsTheyAre,
+            Some(other) => return Err(options.wrong("format", other, "json or raw")),
+        };
+        let schema = match decoder.schema() {
+            Some(schema) => schema,
+            None => own_columns(&owner, stream, own)?,
+        };
+        if let StreamKind::Kafka(KafkaSourceOptions { dead_letter_topic: Some(_), .. }) = &kind
+            && matches!(decoder, Decoder::AsTheyAre)
+        {
+            return Err(invalid(format!(
+                "{owner}: no raw record is malformed: 'dead-letter.topic' needs a format"
+            )));
+        }
+        options.finish()?;
+        Ok(Self { kind, decoder, schema })
+    }
+
+    /// What rows of the stream look like.
+    pub fn schema(&self) -> SchemaRef {
+        SchemaRef::clone(&self.schema)
+    }
+
+    /// What the stream is: what a checkpoint is of.
+    pub fn description(&self) -> String {
+        match &self.kind {
+            StreamKind::Kafka(options) => options.description(),
+            StreamKind::Rate { rows_per_second } => format!("rate [{rows_per_second} rows per second]"),
+        }
+    }
+
+    /// Where a new query begins.
+    ///
+    /// # Errors
+    /// If the source cannot say.
+    pub fn initial_offset(&self) -> Result<Value> {
+        match &self.kind {
+            StreamKind::Kafka(options) => KafkaSource::initial_offsets(options),
+            StreamKind::Rate { .. } => Ok(RateSource::initial_offset()),
+        }
+    }
+
+    /// Opens the source at an offset.
+    ///
+    /// # Errors
+    /// If it cannot go on from there.
+    pub fn open(&self, offset: &Value) -> Result<Box<dyn Source>> {
+        Ok(match &self.kind {
+            StreamKind::Kafka(options) => Box::new(KafkaSource::at(options.clone(), offset)?),
+            StreamKind::Rate { rows_per_second } => Box::new(RateSource::at(*rows_per_second, offset)?),
+        })
+    }
+
+    /// Opens the topic of malformed records, if there is one.
+    ///
+    /// # Errors
+    /// `Invalid` for options that Kafka's client refuses.
+    pub fn open_dead_letters(&self, open: BatchId) -> Result<Option<DeadLetters>> {
+        match &self.kind {
+            StreamKind::Kafka(options) => DeadLetters::open(options, open),
+            StreamKind::Rate { .. } => Ok(None),
+        }
+    }
+
+    /// The decoder of its rows.
+    pub fn into_decoder(self) -> Decoder {
+        self.decoder
+    }
+}
+
+/// The connector's own columns; a job may name them all again, to read what it gets.
+fn own_columns(owner: &str, stream: &StreamDefinition, own: SchemaRef) -> Result<SchemaRef> {
+    let is_same = |(column, field): (&crate::plan::StreamColumn, &arrow::datatypes::FieldRef)| {
+        column.name == *field.name() && column.data_type == *field.data_type() && column.metadata.is_none()
+    };
+    let are_same =
+        stream.columns.len() == own.fields().len() && stream.columns.iter().zip(own.fields()).all(is_same);
+    if stream.columns.is_empty() || are_same {
+        return Ok(own);
+    }
+    let names: Vec<String> =
+        own.fields().iter().map(|field| format!("{} {}", field.name(), field.data_type())).collect();
+    Err(invalid(format!("{owner}: without a format its columns are {}", names.join(", ")))
+        .with_hint("leave them out, or read fields of the value with 'format' = 'json'"))
+}
+
+impl SinkConnector {
+    /// Checks a sink for rows of this schema.
+    ///
+    /// # Errors
+    /// `Invalid` for an option that is missing, wrong or not honoured, and for rows that do not fit.
+    pub fn new(sink: &SinkDefinition, schema: &Schema) -> Result<Self> {
+        let mut options: OptionMap = sink.options.clone();
+        let connector = match options.require("connector")?.as_str() {
+            "kafka" => {
+                let kafka = KafkaSinkOptions::take(&mut options)?;
+                KafkaSink::check(&kafka, options.owner(), schema)?;
+                Self::Kafka(kafka)
+            }
+            "console" => Self::Console,
+            "memory" => Self::Memory(MemoryRows::default()),
+            "noop" => Self::Noop,
+            other => return Err(options.wrong("connector", other, "kafka, console, memory or noop")),
+        };
+        options.finish()?;
+        Ok(connector)
+    }
+
+    /// Opens it for the epochs from `open` on.
+    ///
+    /// # Errors
+    /// `Invalid` for options that Kafka's client refuses.
+    pub fn open(&self, open: BatchId) -> Result<Box<dyn Sink>> {
+        Ok(match self {
+            Self::Kafka(options) => Box::new(KafkaSink::open(options.clone(), open)?),
+            Self::Console => Box::new(ConsoleSink::default()),
+            Self::Memory(rows) => Box::new(MemorySink::new(rows.clone())),
+            Self::Noop => Box::new(NoopSink::default()),
+        })
+    }
+}

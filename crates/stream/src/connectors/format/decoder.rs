@@ -1,0 +1,237 @@
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, RecordBatch, UInt64Array};
+use arrow::compute::{cast, take_record_batch};
+use arrow::datatypes::{Field, Schema, SchemaRef};
+
+use super::json::JsonReader;
+use crate::error::{Result, computing, invalid};
+use crate::plan::StreamColumn;
+
+/// From a connector's rows to a stream's.
+#[derive(Debug)]
+pub enum Decoder {
+    /// The connector's rows are the stream's.
+    AsTheyAre,
+    /// Columns are fields of JSON in the column `value`, or columns of the connector.
+    Json(JsonColumns),
+}
+
+/// Where the columns of a stream of JSON come from.
+#[derive(Debug)]
+pub struct JsonColumns {
+    reader: JsonReader,
+    schema: SchemaRef,
+    sources: Vec<ColumnSource>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum ColumnSource {
+    /// Field of that number of the value.
+    Field(usize),
+    /// Column of that number of the connector.
+    Connector(usize),
+}
+
+/// A stream's rows.
+#[derive(Debug)]
+pub struct Decoded {
+    /// Those that could be read, in their order.
+    pub rows: RecordBatch,
+    /// Which rows of the connector they are; nothing if they are all.
+    pub indices: Option<Vec<u64>>,
+    /// Those that could not.
+    pub malformed: Vec<Malformed>,
+}
+
+/// A record that could not be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Malformed {
+    /// Its number among the connector's rows.
+    pub row: usize,
+    /// Why.
+    pub reason: String,
+}
+
+impl Decoder {
+    /// A decoder of JSON for these columns of a stream over these of a connector.
+    ///
+    /// # Errors
+    /// `Invalid` for a column that shows one that the connector does not have, or has with another type.
+    pub fn json(owner: &str, columns: &[StreamColumn], connector: &Schema) -> Result<Self> {
+        let (mut fields, mut sources) = (Vec::new(), Vec::new());
+        for column in columns {
+            let Some(metadata) = &column.metadata else {
+                sources.push(ColumnSource::Field(fields.len()));
+                fields.push(Field::new(&column.name, column.data_type.clone(), column.is_nullable));
+                continue;
+            };
+            let Ok(index) = connector.index_of(metadata) else {
+                let names: Vec<&str> = connector.fields().iter().map(|field| field.name().as_str()).collect();
+                return Err(invalid(format!(
+                    "{owner}: column '{}': there is no metadata '{metadata}'",
+                    column.name
+                ))
+                .with_hint(format!("there are {}", names.join(", "))));
+            };
+            let has = connector.field(index).data_type();
+            if !arrow::compute::can_cast_types(has, &column.data_type) {
+                let text = format!(
+                    "{owner}: column '{}' is {}, the metadata '{metadata}' is {has}",
+                    column.name, column.data_type
+                );
+                return Err(invalid(text));
+            }
+            sources.push(ColumnSource::Connector(index));
+        }
+        if fields.is_empty() {
+            return Err(invalid(format!("{owner}: no column is a field of the record's value"))
+                .with_hint("leave the columns and the format out for the connector's own columns"));
+        }
+        let reader = JsonReader::new(Arc::new(Schema::new(fields)));
+        let is_nullable = |column: &StreamColumn| column.is_nullable || column.metadata.is_some();
+        let fields = columns.iter().map(|c| Field::new(&c.name, c.data_type.clone(), is_nullable(c)));
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        Ok(Self::Json(JsonColumns { reader, schema, sources }))
+    }
+
+    /// Columns of the stream; nothing if they are the connector's.
+    pub fn schema(&self) -> Option<SchemaRef> {
+        match self {
+            Self::AsTheyAre => None,
+            Self::Json(columns) => Some(Arc::clone(&columns.schema)),
+        }
+    }
+
+    /// Reads rows of the connector.
+    ///
+    /// # Errors
+    /// `Invalid` if metadata does not fit its column's type.
+    pub fn decode(&self, raw: RecordBatch) -> Result<Decoded> {
+        match self {
+            Self::AsTheyAre => Ok(Decoded { rows: raw, indices: None, malformed: Vec::new() }),
+            Self::Json(columns) => columns.decode(&raw),
+        }
+    }
+}
+
+impl JsonColumns {
+    fn decode(&self, raw: &RecordBatch) -> Result<Decoded> {
+        let value = raw.column_by_name("value").expect("a connector of records has values");
+        if let Ok(fields) = self.reader.read_all(value.as_binary::<i32>()) {
+            return Ok(Decoded { rows: self.combine(raw, &fields)?, indices: None, malformed: Vec::new() });
+        }
+        // Some record is wrong, and the reader cannot say which: look at each.
+        let (mut indices, mut malformed) = (Vec::new(), Vec::new());
+        for (row, value) in value.as_binary::<i32>().iter().enumerate() {
+            match self.reader.refusal(value) {
+                None => indices.push(row as u64),
+                Some(reason) => malformed.push(Malformed { row, reason }),
+            }
+        }
+        let good = take_record_batch(raw, &UInt64Array::from(indices.clone())).map_err(computing)?;
+        let value = good.column_by_name("value").expect("it was there");
+        let fields = self.reader.read_all(value.as_binary::<i32>()).map_err(invalid)?;
+        Ok(Decoded { rows: self.combine(&good, &fields)?, indices: Some(indices), malformed })
+    }
+
+    fn combine(&self, raw: &RecordBatch, fields: &RecordBatch) -> Result<RecordBatch> {
+        let columns: Result<Vec<ArrayRef>> = (self.sources.iter().zip(self.schema.fields()))
+            .map(|(source, field)| match source {
+                ColumnSource::Field(index) => Ok(Arc::clone(fields.column(*index))),
+                ColumnSource::Connector(index) => {
+                    cast(raw.column(*index), field.data_type()).map_err(computing)
+                }
+            })
+            .collect();
+        RecordBatch::try_new(Arc::clone(&self.schema), columns?).map_err(computing)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{Array, BinaryArray, Int64Array};
+    use arrow::datatypes::{DataType, Int64Type};
+
+    use super::*;
+
+    fn column(name: &str, data_type: DataType, is_nullable: bool, metadata: Option<&str>) -> StreamColumn {
+        StreamColumn { name: name.into(), data_type, is_nullable, metadata: metadata.map(str::to_owned) }
+    }
+
+    fn raw(values: &[Option<&[u8]>]) -> RecordBatch {
+        let offsets = Int64Array::from_iter_values(100..100 + values.len() as i64);
+        let values = BinaryArray::from_iter(values.iter().copied());
+        RecordBatch::try_from_iter_with_nullable(vec![
+            ("value", Arc::new(values) as ArrayRef, true),
+            ("offset", Arc::new(offsets) as _, false),
+        ])
+        .unwrap()
+    }
+
+    fn decoder() -> Decoder {
+        let columns = [
+            column("offset", DataType::Int64, true, Some("offset")),
+            column("id", DataType::Int64, false, None),
+            column("userName", DataType::Utf8, true, None),
+        ];
+        Decoder::json("stream 's'", &columns, &raw(&[]).schema()).unwrap()
+    }
+
+    fn ids(rows: &RecordBatch) -> Vec<i64> {
+        rows.column(1).as_primitive::<Int64Type>().values().to_vec()
+    }
+
+    #[test]
+    fn fields_and_metadata_become_columns() {
+        let values: [Option<&[u8]>; 3] = [
+            Some(b"{\"id\": 7, \"other\": [1]}"),
+            Some(b"{\"userName\":true,\"id\":8}\n"),
+            Some(b" {\"id\":\"9\"}"),
+        ];
+        let decoded = decoder().decode(raw(&values)).unwrap();
+        assert!(decoded.malformed.is_empty() && decoded.indices.is_none());
+        assert_eq!(ids(&decoded.rows), [7, 8, 9]);
+        let names = decoded.rows.column(2).as_string::<i32>();
+        assert!(names.is_null(0) && names.value(1) == "true");
+        assert_eq!(decoded.rows.column(0).as_primitive::<Int64Type>().values().to_vec(), [100, 101, 102]);
+    }
+
+    #[test]
+    fn each_malformed_record_is_found_and_the_others_are_read() {
+        let values: [Option<&[u8]>; 11] = [
+            Some(b"{\"id\":1}"),
+            Some(b"{\"id\":2"),
+            Some(b"}"),
+            Some(b"{\"id\":3}{\"id\":4}"),
+            Some(b""),
+            None,
+            Some(b"{\"id\":null}"),
+            Some(b"{\"id\":\"x\"}"),
+            Some(b"[1]"),
+            Some(b"\xff\xfe"),
+            Some(b"{\"id\":5}"),
+        ];
+        let decoded = decoder().decode(raw(&values)).unwrap();
+        assert_eq!(ids(&decoded.rows), [1, 5]);
+        assert_eq!(decoded.indices, Some(vec![0, 10]));
+        let rows: Vec<usize> = decoded.malformed.iter().map(|malformed| malformed.row).collect();
+        assert_eq!(rows, (1..10).collect::<Vec<_>>(), "{:?}", decoded.malformed);
+    }
+
+    #[test]
+    fn two_objects_in_one_record_do_not_make_up_for_none_in_another() {
+        let values: [Option<&[u8]>; 2] = [Some(b"{\"id\":3}{\"id\":4}"), Some(b" ")];
+        let decoded = decoder().decode(raw(&values)).unwrap();
+        assert_eq!((decoded.rows.num_rows(), decoded.malformed.len()), (0, 2), "{:?}", decoded.malformed);
+    }
+
+    #[test]
+    fn columns_that_the_connector_does_not_have_are_refused() {
+        let columns =
+            [column("a", DataType::Int64, true, Some("offst")), column("b", DataType::Int64, true, None)];
+        let error = Decoder::json("stream 's'", &columns, &raw(&[]).schema()).unwrap_err();
+        assert_eq!(error.to_string(), "stream 's': column 'a': there is no metadata 'offst'");
+        assert!(Decoder::json("stream 's'", &columns[..0], &raw(&[]).schema()).is_err());
+    }
+}

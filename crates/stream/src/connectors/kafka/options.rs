@@ -1,0 +1,201 @@
+use super::{KafkaOffsets, StartingOffsets, TopicPartition};
+use crate::error::{Result, invalid};
+use crate::plan::OptionMap;
+
+/// Settings of Kafka's client that the engine makes itself, as in Spark.
+const REFUSED: [&str; 6] = [
+    "auto.offset.reset",
+    "enable.auto.commit",
+    "enable.auto.offset.store",
+    "enable.partition.eof",
+    "transactional.id",
+    "interceptor.classes",
+];
+
+/// Which partitions are read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Subscription {
+    /// All partitions of these topics, new ones too: `subscribe`.
+    Topics(Vec<String>),
+    /// These partitions: `assign`.
+    Partitions(Vec<TopicPartition>),
+}
+
+/// Options of a stream from Kafka.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KafkaSourceOptions {
+    /// Settings of the client: `kafka.*`.
+    pub client: Vec<(String, String)>,
+    /// What is read.
+    pub subscription: Subscription,
+    /// Where a new query begins; latest by default, as in Spark's streams.
+    pub starting_offsets: StartingOffsets,
+    /// Whether records that are gone end the query, or are passed over.
+    pub fails_on_data_loss: bool,
+    /// Topic that malformed records go to; without it they end the query.
+    pub dead_letter_topic: Option<String>,
+}
+
+/// How rows become records.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SinkFormat {
+    /// The columns `value`, and if they are there `key`, `topic` and `partition`, as in Spark.
+    Raw,
+    /// All columns as a JSON object; the one of the option `key.fields` is the key, too.
+    Json {
+        /// Name of the key's column.
+        key_field: Option<String>,
+    },
+}
+
+/// Options of a sink to Kafka.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KafkaSinkOptions {
+    /// Settings of the client: `kafka.*`.
+    pub client: Vec<(String, String)>,
+    /// The topic; without it rows name theirs.
+    pub topic: Option<String>,
+    /// How rows become records.
+    pub format: SinkFormat,
+}
+
+impl KafkaSourceOptions {
+    /// Takes them.
+    ///
+    /// # Errors
+    /// `Invalid` for one that is missing or wrong.
+    pub fn take(options: &mut OptionMap) -> Result<Self> {
+        let client = client(options)?;
+        let subscription = match (options.take("subscribe"), options.take("assign")) {
+            (Some(topics), None) => {
+                let topics: Vec<String> = topics.split(',').map(|topic| topic.trim().to_owned()).collect();
+                if topics.iter().any(String::is_empty) {
+                    return Err(options.wrong(
+                        "subscribe",
+                        &topics.join(","),
+                        "topics with commas between them",
+                    ));
+                }
+                Subscription::Topics(topics)
+            }
+            (None, Some(text)) => Subscription::Partitions(assignment(options, &text)?),
+            _ => {
+                let text =
+                    format!("{}: one of the options 'subscribe' and 'assign' is needed", options.owner());
+                return Err(invalid(text));
+            }
+        };
+        let starting = options.take("startingOffsets").unwrap_or_else(|| "latest".to_owned());
+        let starting_offsets = StartingOffsets::parse(&starting).map_err(|error| {
+            options
+                .wrong("startingOffsets", &starting, "earliest, latest or offsets as JSON")
+                .with_source(error)
+        })?;
+        let fails_on_data_loss = options.take_bool("failOnDataLoss", true)?;
+        let dead_letter_topic = options.take("dead-letter.topic");
+        Ok(Self { client, subscription, starting_offsets, fails_on_data_loss, dead_letter_topic })
+    }
+
+    /// What is read: what a checkpoint is of.
+    pub fn description(&self) -> String {
+        match &self.subscription {
+            Subscription::Topics(topics) => format!("kafka subscribe [{}]", topics.join(", ")),
+            Subscription::Partitions(partitions) => {
+                let names = partitions.iter().map(|place| format!("{}-{}", place.topic, place.partition));
+                format!("kafka assign [{}]", names.collect::<Vec<_>>().join(", "))
+            }
+        }
+    }
+}
+
+impl KafkaSinkOptions {
+    /// Takes them.
+    ///
+    /// # Errors
+    /// `Invalid` for one that is missing or wrong.
+    pub fn take(options: &mut OptionMap) -> Result<Self> {
+        let client = client(options)?;
+        let topic = options.take("topic");
+        let format = match options.take("format").unwrap_or_else(|| "raw".to_owned()).as_str() {
+            "raw" => SinkFormat::Raw,
+            "json" => SinkFormat::Json { key_field: options.take("key.fields") },
+            other => return Err(options.wrong("format", other, "raw or json")),
+        };
+        if topic.is_none() && format != SinkFormat::Raw {
+            return Err(invalid(format!("{}: the option 'topic' is missing", options.owner())));
+        }
+        Ok(Self { client, topic, format })
+    }
+}
+
+fn client(options: &mut OptionMap) -> Result<Vec<(String, String)>> {
+    let client = options.take_prefixed("kafka.");
+    if let Some((name, _)) = client.iter().find(|(name, _)| REFUSED.contains(&name.as_str())) {
+        return Err(invalid(format!(
+            "{}: the option 'kafka.{name}' is not for queries to set",
+            options.owner()
+        )));
+    }
+    if client.iter().all(|(name, _)| name != "bootstrap.servers") {
+        return Err(invalid(format!("{}: the option 'kafka.bootstrap.servers' is missing", options.owner())));
+    }
+    Ok(client)
+}
+
+/// Reads `{"topic":[0,1]}`.
+fn assignment(options: &OptionMap, text: &str) -> Result<Vec<TopicPartition>> {
+    let wrong = || options.wrong("assign", text, "partitions of topics like {\"topic\":[0,1]}");
+    let read: std::collections::BTreeMap<String, Vec<u16>> =
+        serde_json::from_str(text).map_err(|_| wrong())?;
+    let mut offsets = KafkaOffsets::default();
+    for (topic, partitions) in read {
+        for partition in partitions {
+            offsets.0.insert(TopicPartition { topic: topic.clone(), partition: partition.into() }, 0);
+        }
+    }
+    if offsets.0.is_empty() { Err(wrong()) } else { Ok(offsets.0.into_keys().collect()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(given: &[(&str, &str)]) -> OptionMap {
+        let servers = ("kafka.bootstrap.servers", "h:1");
+        let all = given.iter().chain([&servers]).map(|(name, value)| (name.to_string(), value.to_string()));
+        OptionMap::new("stream 's'", all).unwrap()
+    }
+
+    #[test]
+    fn options_have_sparks_names() {
+        let mut map =
+            options(&[("subscribe", "a, b"), ("startingOffsets", "earliest"), ("failOnDataLoss", "false")]);
+        let read = KafkaSourceOptions::take(&mut map).unwrap();
+        map.finish().unwrap();
+        assert_eq!(read.subscription, Subscription::Topics(vec!["a".into(), "b".into()]));
+        assert!(!read.fails_on_data_loss);
+        assert_eq!(read.description(), "kafka subscribe [a, b]");
+        let read = KafkaSourceOptions::take(&mut options(&[("assign", "{\"t\":[1,0]}")])).unwrap();
+        assert_eq!(read.description(), "kafka assign [t-0, t-1]");
+        assert_eq!(read.starting_offsets, StartingOffsets::Latest);
+    }
+
+    #[test]
+    fn wrong_options_are_named() {
+        for (given, expected) in [
+            (vec![], "'subscribe' and 'assign'"),
+            (vec![("subscribe", "a"), ("assign", "{\"a\":[0]}")], "'subscribe' and 'assign'"),
+            (vec![("subscribe", "a,")], "'subscribe' is 'a,'"),
+            (vec![("assign", "{}")], "'assign' is '{}'"),
+            (vec![("subscribe", "a"), ("startingOffsets", "first")], "'startingOffsets' is 'first'"),
+            (vec![("subscribe", "a"), ("kafka.enable.auto.commit", "true")], "kafka.enable.auto.commit"),
+        ] {
+            let error = KafkaSourceOptions::take(&mut options(&given)).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+        let error = KafkaSinkOptions::take(&mut options(&[("topic", "t"), ("format", "xml")])).unwrap_err();
+        assert!(error.to_string().contains("'format' is 'xml', expected raw or json"));
+        let mut none = OptionMap::new("sink 'x'", []).unwrap();
+        assert!(KafkaSinkOptions::take(&mut none).unwrap_err().to_string().contains("bootstrap.servers"));
+    }
+}

@@ -1,0 +1,155 @@
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use rdkafka::ClientContext;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::producer::{BaseRecord, DeliveryResult, ProducerContext, ThreadedProducer};
+
+use super::client::{config, failed};
+use crate::BatchId;
+use crate::error::{Error, ErrorKind, Result};
+
+/// How long a write waits for room in the client's queue.
+const ROOM_MAX: Duration = Duration::from_secs(300);
+/// How often it looks.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+
+/// Records that are on their way, each known by its epoch, and the first that could not be delivered.
+///
+/// An epoch begins when the one before the last is acknowledged whole, so that two counts are enough: that of even epochs and
+/// that of odd ones.
+#[derive(Debug, Default)]
+struct Deliveries {
+    on_their_way: [AtomicU64; 2],
+    failure: OnceLock<KafkaError>,
+}
+
+#[derive(Clone)]
+struct Context(Arc<Deliveries>);
+
+impl ClientContext for Context {}
+
+impl ProducerContext for Context {
+    type DeliveryOpaque = usize;
+
+    fn delivery(&self, result: &DeliveryResult<'_>, parity: usize) {
+        if let Err((error, _)) = result {
+            // A record that failed stays on its way, so that its epoch is never acknowledged.
+            let _ = self.0.failure.set(error.clone());
+            return;
+        }
+        let before = self.0.on_their_way[parity].fetch_sub(1, Ordering::AcqRel);
+        assert!(before > 0, "more records were delivered than sent");
+    }
+}
+
+/// A producer that sends at once and knows which epochs the brokers have.
+pub(super) struct Producer {
+    client: ThreadedProducer<Context>,
+    deliveries: Arc<Deliveries>,
+    open: BatchId,
+    /// The epoch that ended last, and whether it was found acknowledged.
+    ended: Option<BatchId>,
+    acknowledged: Option<BatchId>,
+}
+
+/// A record to send.
+pub(super) struct Outgoing<'a> {
+    pub topic: &'a str,
+    pub partition: Option<i32>,
+    pub key: Option<&'a [u8]>,
+    pub value: Option<&'a [u8]>,
+    pub headers: &'a [(&'a str, &'a str)],
+}
+
+impl Producer {
+    /// A producer for the epochs from `open` on.
+    pub fn new(client: &[(String, String)], open: BatchId) -> Result<Self> {
+        let defaults = [
+            // Keys go to the partitions that Java's client puts them in.
+            ("partitioner", "murmur2_random"),
+            ("enable.idempotence", "true"),
+            ("acks", "all"),
+            // A request on its way gathers the records for the next one: batches grow with the rate.
+            ("linger.ms", "1"),
+            ("sticky.partitioning.linger.ms", "1"),
+            ("max.in.flight.requests.per.connection", "1"),
+        ];
+        let deliveries = Arc::new(Deliveries::default());
+        let made = config(&defaults, client, &[]).create_with_context(Context(Arc::clone(&deliveries)));
+        let client =
+            made.map_err(|error| failed("cannot make a producer of Kafka with these options", error))?;
+        Ok(Self { client, deliveries, open, ended: None, acknowledged: None })
+    }
+
+    pub fn send(&self, record: &Outgoing<'_>) -> Result<()> {
+        self.check()?;
+        let parity = parity(self.open);
+        let mut message = BaseRecord::with_opaque_to(record.topic, parity);
+        message.key = record.key;
+        message.payload = record.value;
+        message.partition = record.partition;
+        if !record.headers.is_empty() {
+            let headers = record.headers.iter().fold(OwnedHeaders::new(), |headers, (key, value)| {
+                headers.insert(Header { key, value: Some(*value) })
+            });
+            message = message.headers(headers);
+        }
+        self.deliveries.on_their_way[parity].fetch_add(1, Ordering::AcqRel);
+        let deadline = Instant::now() + ROOM_MAX;
+        loop {
+            match self.client.send(message) {
+                Ok(()) => return Ok(()),
+                Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), back))
+                    if Instant::now() < deadline =>
+                {
+                    self.check()?;
+                    message = back;
+                    std::thread::sleep(LOOK_EVERY);
+                }
+                Err((error, _)) => {
+                    return Err(failed(&format!("cannot send to topic '{}'", record.topic), error));
+                }
+            }
+        }
+    }
+
+    pub fn barrier(&mut self, batch: BatchId) -> Result<()> {
+        self.check()?;
+        assert!(batch == self.open, "epoch {batch} ends while {} is open", self.open);
+        self.open = batch.next();
+        let left = self.deliveries.on_their_way[parity(self.open)].load(Ordering::Acquire);
+        assert!(left == 0, "{left} records of the epoch before {batch} were never acknowledged");
+        self.ended = Some(batch);
+        Ok(())
+    }
+
+    pub fn acknowledged(&mut self) -> Result<Option<BatchId>> {
+        self.check()?;
+        if let Some(batch) = self.ended
+            && self.deliveries.on_their_way[parity(batch)].load(Ordering::Acquire) == 0
+        {
+            self.acknowledged = Some(batch);
+            self.ended = None;
+        }
+        Ok(self.acknowledged)
+    }
+
+    fn check(&self) -> Result<()> {
+        match self.deliveries.failure.get() {
+            None => Ok(()),
+            Some(error) => {
+                Err(Error::new(ErrorKind::Unavailable, "a record could not be delivered to Kafka")
+                    .with_hint("start the query again: it goes on from its last checkpoint")
+                    .with_source(error.clone()))
+            }
+        }
+    }
+}
+
+/// Which of the two counts an epoch has.
+fn parity(batch: BatchId) -> usize {
+    usize::from(batch.0 % 2 == 1)
+}

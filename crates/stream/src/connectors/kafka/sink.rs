@@ -1,0 +1,130 @@
+use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, RecordBatch};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Int32Type, Schema};
+
+use super::producer::{Outgoing, Producer};
+use super::{KafkaSinkOptions, SinkFormat};
+use crate::BatchId;
+use crate::connectors::Sink;
+use crate::connectors::format::write_json_lines;
+use crate::error::{Result, computing, invalid};
+
+/// Sink of records that are visible at once, each at least once: after a failure those since the last checkpoint come again.
+pub struct KafkaSink {
+    options: KafkaSinkOptions,
+    producer: Producer,
+}
+
+impl KafkaSink {
+    /// Checks that rows of this schema can become records.
+    ///
+    /// # Errors
+    /// `Invalid` for a column that is missing, of a wrong type, or not honoured.
+    pub fn check(options: &KafkaSinkOptions, owner: &str, schema: &Schema) -> Result<()> {
+        let is_bytes = |name: &str| match schema.field_with_name(name) {
+            Ok(field) if !matches!(field.data_type(), DataType::Binary | DataType::Utf8) => Err(invalid(
+                format!("{owner}: column '{name}' is {}, expected STRING or BINARY", field.data_type()),
+            )),
+            found => Ok(found.is_ok()),
+        };
+        if let SinkFormat::Json { key_field } = &options.format {
+            return match key_field {
+                Some(name) if !is_bytes(name)? => {
+                    Err(invalid(format!("{owner}: there is no column '{name}' for the key")))
+                }
+                _ => Ok(()),
+            };
+        }
+        if !is_bytes("value")? {
+            return Err(invalid(format!("{owner}: the query has no column 'value'"))
+                .with_hint("name one so, or write all columns with 'format' = 'json'"));
+        }
+        let known = ["key", "value", "topic", "partition"];
+        for field in schema.fields() {
+            if !known.contains(&field.name().as_str()) {
+                return Err(invalid(format!("{owner}: a raw record has no column '{}'", field.name()))
+                    .with_hint(
+                        "key, value, topic and partition are there; 'format' = 'json' takes all columns",
+                    ));
+            }
+        }
+        is_bytes("key")?;
+        if !is_bytes("topic")? && options.topic.is_none() {
+            return Err(invalid(format!("{owner}: neither the option nor the column 'topic' is there")));
+        }
+        Ok(())
+    }
+
+    /// Opens the sink for the epochs from `open` on.
+    ///
+    /// # Errors
+    /// `Invalid` for options that Kafka's client refuses.
+    pub fn open(options: KafkaSinkOptions, open: BatchId) -> Result<Self> {
+        let producer = Producer::new(&options.client, open)?;
+        Ok(Self { options, producer })
+    }
+
+    fn write_raw(&self, rows: &RecordBatch) -> Result<()> {
+        let [key, value, topic] = ["key", "value", "topic"].map(|name| bytes(rows, name));
+        let (key, value, topic) = (key?, value?, topic?);
+        let partition = rows.column_by_name("partition").map(|column| cast(column, &DataType::Int32));
+        let partition = partition.transpose().map_err(computing)?;
+        for row in 0..rows.num_rows() {
+            let topic = match (&self.options.topic, &topic) {
+                // As in Spark: the option stands above the column.
+                (Some(topic), _) => topic.as_str(),
+                (None, Some(topics)) if topics.is_valid(row) => {
+                    std::str::from_utf8(topics.value(row)).map_err(computing)?
+                }
+                _ => return Err(invalid("a row has no topic")),
+            };
+            let partition = partition.as_ref().filter(|numbers| numbers.is_valid(row));
+            let partition = partition.map(|numbers| numbers.as_primitive::<Int32Type>().value(row));
+            let key = key.as_ref().filter(|column| column.is_valid(row)).map(|column| column.value(row));
+            let value = value.as_ref().filter(|column| column.is_valid(row)).map(|column| column.value(row));
+            self.producer.send(&Outgoing { topic, partition, key, value, headers: &[] })?;
+        }
+        Ok(())
+    }
+
+    fn write_json(&self, rows: &RecordBatch, key_field: Option<&str>) -> Result<()> {
+        let topic = self.options.topic.as_deref().expect("it was checked");
+        let key = key_field.map(|name| bytes(rows, name)).transpose()?.flatten();
+        let text = write_json_lines(rows)?;
+        // A line end within a text is escaped.
+        for (row, value) in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).enumerate() {
+            let key = key.as_ref().filter(|key| key.is_valid(row)).map(|key| key.value(row));
+            self.producer.send(&Outgoing {
+                topic,
+                partition: None,
+                key,
+                value: Some(value),
+                headers: &[],
+            })?;
+        }
+        Ok(())
+    }
+}
+
+impl Sink for KafkaSink {
+    fn write(&mut self, rows: &RecordBatch) -> Result<()> {
+        match &self.options.format {
+            SinkFormat::Raw => self.write_raw(rows),
+            SinkFormat::Json { key_field } => self.write_json(rows, key_field.as_deref()),
+        }
+    }
+
+    fn barrier(&mut self, batch: BatchId) -> Result<()> {
+        self.producer.barrier(batch)
+    }
+
+    fn acknowledged(&mut self) -> Result<Option<BatchId>> {
+        self.producer.acknowledged()
+    }
+}
+
+fn bytes(rows: &RecordBatch, name: &str) -> Result<Option<BinaryArray>> {
+    let Some(column) = rows.column_by_name(name) else { return Ok(None) };
+    let column: ArrayRef = cast(column, &DataType::Binary).map_err(computing)?;
+    Ok(Some(column.as_binary::<i32>().clone()))
+}

@@ -1,0 +1,21 @@
+//! Where rows come from and where they go.
+//!
+//! - [`Source`], [`Sink`]: what a query asks of them
+//! - [`StreamConnector`], [`SinkConnector`]: the connectors that a job names, with their options checked
+//! - `format`: values of records as columns; `kafka`: the only place that knows rdkafka
+
+mod connector;
+mod console;
+mod format;
+pub mod kafka;
+mod memory;
+mod noop;
+mod rate;
+mod sink;
+mod source;
+
+pub use connector::{SinkConnector, StreamConnector};
+pub use format::{Decoded, Decoder, Malformed};
+pub use memory::MemoryRows;
+pub use sink::Sink;
+pub use source::{Polled, Source};

@@ -1,0 +1,130 @@
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use arrow::array::{Int64Array, RecordBatch, TimestampMicrosecondArray};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use serde_json::{Value, json};
+
+use super::{Polled, Source};
+use crate::error::{Result, computing, corrupt};
+use crate::plan::TIMESTAMP;
+
+/// Most rows that one poll gives.
+const POLL_ROWS_MAX: i64 = 16_384;
+/// Longest sleep between two looks at the clock.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+
+/// Source of so many rows a second, each with its number and the time at which it is due: the same rows after a restart,
+/// whose past ones come at once.
+#[derive(Debug)]
+pub struct RateSource {
+    rows_per_second: i64,
+    /// Microseconds since 1970 at which row 0 is due.
+    start_us: i64,
+    next: i64,
+    end: Option<i64>,
+}
+
+impl RateSource {
+    /// Columns `timestamp` and `value`, as in Spark.
+    pub fn schema() -> SchemaRef {
+        let timestamp = Field::new("timestamp", TIMESTAMP(), true);
+        Arc::new(Schema::new(vec![timestamp, Field::new("value", DataType::Int64, true)]))
+    }
+
+    /// The offset of a source that starts now.
+    pub fn initial_offset() -> Value {
+        json!({"startUs": now_us(), "next": 0})
+    }
+
+    /// Goes on at an offset.
+    ///
+    /// # Errors
+    /// `Corrupt` if it is none.
+    pub fn at(rows_per_second: u32, offset: &Value) -> Result<Self> {
+        let field = |name: &str| offset.get(name).and_then(Value::as_i64);
+        let (Some(start_us), Some(next)) = (field("startUs"), field("next")) else {
+            return Err(corrupt(format!("{offset} is no offset of a rate source")));
+        };
+        Ok(Self { rows_per_second: rows_per_second.into(), start_us, next, end: None })
+    }
+
+    /// Microseconds since 1970 at which a row is due.
+    fn due_us(&self, row: i64) -> i64 {
+        let since = i128::from(row) * 1_000_000 / i128::from(self.rows_per_second);
+        self.start_us.saturating_add(i64::try_from(since).unwrap_or(i64::MAX))
+    }
+
+    /// Rows that are due by now.
+    fn due(&self) -> i64 {
+        let since = i128::from(now_us().saturating_sub(self.start_us).max(0));
+        let rows = since * i128::from(self.rows_per_second) / 1_000_000 + 1;
+        let rows = i64::try_from(rows).unwrap_or(i64::MAX);
+        self.end.map_or(rows, |end| rows.min(end))
+    }
+}
+
+impl Source for RateSource {
+    fn poll(&mut self, wait: Duration) -> Result<Polled> {
+        let mut left = wait;
+        while self.due() <= self.next && self.end.is_none() && !left.is_zero() {
+            let sleep = left.min(LOOK_EVERY);
+            std::thread::sleep(sleep);
+            left -= sleep;
+        }
+        let end = self.due().min(self.next.saturating_add(POLL_ROWS_MAX));
+        let range = self.next..end.max(self.next);
+        let is_empty = range.is_empty();
+        self.next = range.end;
+        let is_at_end = self.end.is_some_and(|end| self.next >= end);
+        if is_empty {
+            return Ok(Polled { rows: None, is_at_end });
+        }
+        let times = TimestampMicrosecondArray::from_iter_values(range.clone().map(|row| self.due_us(row)));
+        let values = Int64Array::from_iter_values(range);
+        let columns = vec![Arc::new(times.with_timezone("+00:00")) as _, Arc::new(values) as _];
+        let rows = RecordBatch::try_new(Self::schema(), columns).map_err(computing)?;
+        Ok(Polled { rows: Some(rows), is_at_end })
+    }
+
+    fn position(&self) -> Value {
+        json!({"startUs": self.start_us, "next": self.next})
+    }
+
+    fn stop_at_latest(&mut self) -> Result<()> {
+        self.end = Some(self.due().max(self.next));
+        Ok(())
+    }
+}
+
+fn now_us() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::AsArray;
+    use arrow::datatypes::{Int64Type, TimestampMicrosecondType};
+
+    use super::*;
+
+    #[test]
+    fn rows_are_the_same_after_a_restart() {
+        // The first 5 rows were due long ago.
+        let offset = json!({"startUs": now_us() - 10_000_000, "next": 3});
+        let mut source = RateSource::at(2, &offset).unwrap();
+        source.stop_at_latest().unwrap();
+        let polled = source.poll(Duration::ZERO).unwrap();
+        let rows = polled.rows.unwrap();
+        let values: Vec<i64> = rows.column(1).as_primitive::<Int64Type>().values().to_vec();
+        assert_eq!(values[..5], [3, 4, 5, 6, 7]);
+        let times = rows.column(0).as_primitive::<TimestampMicrosecondType>().values().to_vec();
+        assert_eq!(times[1] - times[0], 500_000);
+        assert_eq!(times[0], offset["startUs"].as_i64().unwrap() + 1_500_000);
+        assert!(polled.is_at_end);
+        let again = RateSource::at(2, &source.position()).unwrap();
+        assert_eq!(again.next, values.last().unwrap() + 1);
+        assert!(RateSource::at(2, &json!({"next": 3})).is_err());
+    }
+}

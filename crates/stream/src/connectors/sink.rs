@@ -1,0 +1,25 @@
+use arrow::array::RecordBatch;
+
+use crate::BatchId;
+use crate::error::Result;
+
+/// Where the rows of a query go. It gets epochs one after another, and says when it has them safe.
+pub trait Sink: Send {
+    /// Takes rows of the open epoch. It may wait while too much is on its way.
+    ///
+    /// # Errors
+    /// If the rows cannot be written, or earlier ones could not be: then the query ends and goes on from its last checkpoint.
+    fn write(&mut self, rows: &RecordBatch) -> Result<()>;
+
+    /// Ends an epoch: all rows before belong to it or to earlier ones.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    fn barrier(&mut self, batch: BatchId) -> Result<()>;
+
+    /// The newest epoch of which, and of all before it, every row is safe.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    fn acknowledged(&mut self) -> Result<Option<BatchId>>;
+}

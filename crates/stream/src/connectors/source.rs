@@ -1,0 +1,34 @@
+use std::time::Duration;
+
+use arrow::array::RecordBatch;
+use serde_json::Value;
+
+use crate::error::Result;
+
+/// Rows of an external system, at offsets from which it gives them again.
+pub trait Source: Send {
+    /// Gives rows that are there, or waits for the first of them at most so long. Rows come once, in the order of their
+    /// offsets within each part of the source.
+    ///
+    /// # Errors
+    /// If rows are lost, or the source cannot be used any more. What passes, such as a broker that restarts, is waited for.
+    fn poll(&mut self, wait: Duration) -> Result<Polled>;
+
+    /// The offset after the last row that was given, in the form of Spark's logs.
+    fn position(&self) -> Value;
+
+    /// Gives rows only up to what is there now, and says so in [`Polled::is_at_end`].
+    ///
+    /// # Errors
+    /// If the source cannot say what is there.
+    fn stop_at_latest(&mut self) -> Result<()>;
+}
+
+/// What a source gave.
+#[derive(Debug, Default)]
+pub struct Polled {
+    /// Rows, if there were any.
+    pub rows: Option<RecordBatch>,
+    /// Whether no row will come any more.
+    pub is_at_end: bool,
+}

@@ -1,0 +1,80 @@
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::BatchId;
+
+/// What a query tells while it runs.
+#[derive(Debug, Clone, Serialize)]
+#[serde(tag = "event", rename_all = "camelCase")]
+pub enum QueryEvent {
+    /// It has its checkpoint and its connectors, and rows come.
+    #[serde(rename_all = "camelCase")]
+    Started {
+        /// Name of the query.
+        name: String,
+        /// Id of the query, the same for its whole life.
+        id: String,
+        /// Id of this run.
+        run_id: String,
+        /// The epoch that it goes on with.
+        batch_id: BatchId,
+        /// What was wrong and could be passed over.
+        warnings: Vec<String>,
+    },
+    /// An epoch is complete: its checkpoint is on disk.
+    Progress(Progress),
+    /// It has ended.
+    #[serde(rename_all = "camelCase")]
+    Terminated {
+        /// Name of the query.
+        name: String,
+        /// Why, if it failed.
+        exception: Option<String>,
+    },
+}
+
+/// An epoch, with the names of Spark's `StreamingQueryProgress`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Progress {
+    /// Id of the query.
+    pub id: String,
+    /// Id of this run.
+    pub run_id: String,
+    /// Name of the query.
+    pub name: String,
+    /// When its barrier was, in the form of ISO 8601.
+    pub timestamp: String,
+    /// Number of the epoch.
+    pub batch_id: BatchId,
+    /// Milliseconds from the barrier before to this one.
+    pub batch_duration: i64,
+    /// Records that came.
+    pub num_input_rows: u64,
+    /// Records a second.
+    pub input_rows_per_second: f64,
+    /// Records that could not be read and went to the dead-letter topic.
+    pub num_malformed_rows: u64,
+    /// Rows that went to the sink.
+    pub num_output_rows: u64,
+    /// Median of the milliseconds from a record's time to its row's way to the sink, where records have times.
+    pub latency_ms_p50: Option<u64>,
+    /// Their 99th percentile.
+    pub latency_ms_p99: Option<u64>,
+    /// Milliseconds from the barrier until the checkpoint was complete.
+    pub checkpoint_ms: i64,
+    /// Its sources.
+    pub sources: Vec<SourceProgress>,
+}
+
+/// A source in an epoch.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SourceProgress {
+    /// What it is.
+    pub description: String,
+    /// Where the epoch began.
+    pub start_offset: Value,
+    /// Where it ended.
+    pub end_offset: Value,
+}

@@ -1,0 +1,125 @@
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use super::events::{Progress, QueryEvent};
+use super::opened::{Opened, connectors};
+use super::query_loop::{QueryLoop, now_ms};
+use crate::error::{Error, ErrorKind, Result};
+use crate::plan::Query;
+
+/// How many epochs' progress a handle keeps, as in Spark.
+const PROGRESS_MAX: usize = 100;
+
+/// A query that was started.
+pub struct QueryHandle {
+    name: String,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<Result<()>>>,
+}
+
+/// What a query and its handle share.
+pub(super) struct Shared {
+    is_stopped: AtomicBool,
+    progress: Mutex<VecDeque<Progress>>,
+    tell: Box<dyn Fn(&QueryEvent) + Send + Sync>,
+}
+
+/// Checks all of a query that can be known before it starts.
+///
+/// # Errors
+/// As [`start`], of what is `Invalid`.
+pub fn check(query: &Query) -> Result<()> {
+    connectors(query).map(drop)
+}
+
+/// Starts a query on a thread of its own, with its checkpoint in a folder of its name below `checkpoint`; `tell` gets its
+/// events, from that thread.
+///
+/// # Errors
+/// If the system has no thread. What goes wrong later, [`QueryHandle::wait`] says.
+pub fn start(
+    query: Query,
+    checkpoint: &Path,
+    tell: impl Fn(&QueryEvent) + Send + Sync + 'static,
+) -> Result<QueryHandle> {
+    let shared = Arc::new(Shared {
+        is_stopped: AtomicBool::new(false),
+        progress: Mutex::new(VecDeque::new()),
+        tell: Box::new(tell),
+    });
+    let (name, checkpoint) = (query.name.clone(), checkpoint.to_owned());
+    let run = {
+        let shared = Arc::clone(&shared);
+        move || {
+            let outcome = run(&query, checkpoint, &shared);
+            let exception = outcome.as_ref().err().map(ToString::to_string);
+            shared.tell(&QueryEvent::Terminated { name: query.name.clone(), exception });
+            outcome
+        }
+    };
+    let thread = thread::Builder::new().name(format!("stream-{name}")).spawn(run)?;
+    Ok(QueryHandle { name, shared, thread: Some(thread) })
+}
+
+fn run(query: &Query, checkpoint: PathBuf, shared: &Shared) -> Result<()> {
+    let opened = Opened::open(query, &checkpoint, now_ms())?;
+    QueryLoop::new(query, opened, shared)?.run()
+}
+
+impl QueryHandle {
+    /// Name of the query.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether it still runs.
+    pub fn is_active(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
+    /// Progress of the last epochs, the oldest first.
+    pub fn recent_progress(&self) -> Vec<Progress> {
+        self.shared.progress.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+
+    /// Asks it to end: it takes no further rows, brings what it has to the sink, and takes a last checkpoint.
+    pub fn stop(&self) {
+        self.shared.is_stopped.store(true, Ordering::Release);
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// Why it failed.
+    pub fn wait(mut self) -> Result<()> {
+        let Some(thread) = self.thread.take() else { return Ok(()) };
+        thread.join().unwrap_or_else(|_| {
+            let text = format!("the query '{}' broke", self.name);
+            Err(Error::new(ErrorKind::Internal, text)
+                .with_hint("start it again: it goes on from its last checkpoint"))
+        })
+    }
+}
+
+impl Shared {
+    pub fn is_stopped(&self) -> bool {
+        self.is_stopped.load(Ordering::Acquire)
+    }
+
+    pub fn tell(&self, event: &QueryEvent) {
+        (self.tell)(event);
+    }
+
+    pub fn progressed(&self, progress: Progress) {
+        let mut kept = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.push_back(progress.clone());
+        if kept.len() > PROGRESS_MAX {
+            kept.pop_front();
+        }
+        drop(kept);
+        self.tell(&QueryEvent::Progress(progress));
+    }
+}

@@ -1,0 +1,14 @@
+//! Queries at work: a thread each that pushes rows from its source to its sink, and one that writes its checkpoints.
+//!
+//! - [`start`]: a query as a [`QueryHandle`]: status, progress, stop, and its end
+//! - [`QueryEvent`], [`Progress`]: what it tells while it runs
+
+mod checkpointer;
+mod events;
+mod handle;
+mod latencies;
+mod opened;
+mod query_loop;
+
+pub use events::{Progress, QueryEvent, SourceProgress};
+pub use handle::{QueryHandle, check, start};

@@ -1,0 +1,116 @@
+//! Goal: a query gives each row of its source once while nothing fails, goes on from its checkpoint, and yields to a second
+//! process. Method: a rate source, whose rows are known, and a console or no sink; no broker.
+
+use std::path::Path;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use super::super::{QueryHandle, check, start};
+use super::*;
+use crate::connectors::StreamConnector;
+use crate::plan::{Script, plan};
+
+const JOB: &str = "CREATE STREAM r WITH ('connector' = 'rate', 'rowsPerSecond' = '10000');\
+                   CREATE SINK nowhere WITH ('connector' = 'noop'); SET 'execution.checkpointing.interval' = '20 ms';";
+/// How long a query may take to tell something.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn query(job: &str) -> Result<Query> {
+    let script = Script::parse(job)?;
+    Ok(plan(&script, |stream| Ok(StreamConnector::new(stream)?.schema()))?.remove(0))
+}
+
+fn running(folder: &Path) -> (QueryHandle, Receiver<Progress>) {
+    let (tell, progress) = channel();
+    let query = query(&format!("{JOB} INSERT INTO nowhere SELECT value * 2 AS v FROM r WHERE value % 3 = 0"))
+        .unwrap();
+    let handle = start(query, folder, move |event| {
+        if let QueryEvent::Progress(progress) = event {
+            let _ = tell.send(progress.clone());
+        }
+    });
+    (handle.unwrap(), progress)
+}
+
+fn next(progress: &Progress) -> i64 {
+    progress.sources[0].end_offset["next"].as_i64().unwrap()
+}
+
+#[test]
+fn each_row_is_in_one_epoch_and_a_restart_goes_on_where_the_last_ended() {
+    let place = tempfile::tempdir().unwrap();
+    let (handle, told) = running(place.path());
+    let mut epochs: Vec<Progress> = (0..3).map(|_| told.recv_timeout(PATIENCE).unwrap()).collect();
+    handle.stop();
+    handle.wait().unwrap();
+    epochs.extend(told.try_iter());
+    let last = next(epochs.last().unwrap());
+    let (handle, told) = running(place.path());
+    epochs.push(told.recv_timeout(PATIENCE).unwrap());
+    handle.stop();
+    handle.wait().unwrap();
+    let (mut rows, mut batch) = (0, 1);
+    for epoch in &epochs {
+        assert_eq!(epoch.sources[0].start_offset["next"], rows, "{epoch:?}");
+        assert_eq!(epoch.num_input_rows as i64, next(epoch) - rows);
+        let multiples = |end: i64| (end + 2) / 3;
+        assert_eq!(epoch.num_output_rows as i64, multiples(next(epoch)) - multiples(rows));
+        // The second process claims an epoch of its own.
+        batch += u64::from(rows == last);
+        assert_eq!(epoch.batch_id, BatchId(batch));
+        (rows, batch) = (next(epoch), batch + 1);
+    }
+    assert!(rows > last && last > 0);
+}
+
+#[test]
+fn a_second_process_takes_the_query_and_the_first_stops() {
+    let place = tempfile::tempdir().unwrap();
+    let (first, told) = running(place.path());
+    told.recv_timeout(PATIENCE).unwrap();
+    let (second, told_second) = running(place.path());
+    told_second.recv_timeout(PATIENCE).unwrap();
+    let error = first.wait().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error:?}");
+    assert_eq!(error.to_string(), "another process has taken the query 'nowhere' over");
+    second.stop();
+    second.wait().unwrap();
+}
+
+#[test]
+fn a_query_of_what_is_there_now_ends_by_itself() {
+    let place = tempfile::tempdir().unwrap();
+    let job = format!("{JOB} SET trigger = 'available now'; INSERT INTO nowhere SELECT value FROM r");
+    let handle = start(query(&job).unwrap(), place.path(), |_| {}).unwrap();
+    handle.wait().unwrap();
+    assert!(place.path().join("nowhere/commits/1").exists());
+}
+
+#[test]
+fn what_cannot_be_computed_ends_the_query_and_says_why() {
+    let place = tempfile::tempdir().unwrap();
+    let job = format!("{JOB} INSERT INTO nowhere SELECT value + 9223372036854775807 AS v FROM r");
+    let error = start(query(&job).unwrap(), place.path(), |_| {}).unwrap().wait().unwrap_err();
+    assert!(error.kind() == ErrorKind::Invalid && format!("{error:?}").contains("Overflow"), "{error:?}");
+}
+
+#[test]
+fn what_is_not_there_yet_is_refused_before_anything_starts() {
+    for (select, expected) in [
+        ("SELECT count(*) FROM r EMIT UPDATES", "aggregations and windows are not there yet"),
+        (
+            "SELECT window_end FROM TUMBLE(TABLE r, DESCRIPTOR(timestamp), INTERVAL '1' SECOND)",
+            "not there yet",
+        ),
+    ] {
+        let error = check(&query(&format!("{JOB} INSERT INTO nowhere {select}")).unwrap()).unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+    let wrong = JOB.replace("'noop'", "'socket'");
+    let error =
+        check(&query(&format!("{wrong} INSERT INTO nowhere SELECT value FROM r")).unwrap()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "sink 'nowhere': the option 'connector' is 'socket', expected kafka, console, memory or noop"
+    );
+}

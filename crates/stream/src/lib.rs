@@ -1,0 +1,43 @@
+//! Streams: SQL over Kafka's topics that runs for ever, in one process without a JVM.
+//!
+//! - [`plan`]: a job file becomes queries as values
+//! - [`connectors`]: where rows come from and where they go: Kafka, and what tests need
+//! - [`operators`]: what is done with them, by DataFusion's expressions and none of its operators
+//! - [`checkpoint`]: what a query has done, on disk; a second process fences the first
+//! - [`dataflow`]: queries at work
+//!
+//! ```
+//! use yeoul_stream::{dataflow, parse_job};
+//!
+//! let job = "CREATE STREAM r WITH ('connector' = 'rate', 'rowsPerSecond' = '1000');
+//!            CREATE SINK nowhere WITH ('connector' = 'noop');
+//!            SET trigger = 'available now';
+//!            INSERT INTO nowhere SELECT value FROM r WHERE value % 2 = 0;";
+//! # let place = tempfile::tempdir()?;
+//! # let checkpoint = place.path();
+//! for query in parse_job(job)? {
+//!     dataflow::start(query, checkpoint, |event| println!("{event:?}"))?.wait()?;
+//! }
+//! # Ok::<(), yeoul_base::Error>(())
+//! ```
+
+mod batch_id;
+pub mod checkpoint;
+pub mod connectors;
+pub mod dataflow;
+pub mod error;
+pub mod operators;
+pub mod plan;
+
+pub use batch_id::BatchId;
+
+/// Queries of a job file, checked as far as that goes without its sources and sinks.
+///
+/// # Errors
+/// `Invalid` for what is not understood or not honoured, by its name.
+pub fn parse_job(text: &str) -> error::Result<Vec<plan::Query>> {
+    let script = plan::Script::parse(text)?;
+    let queries = plan::plan(&script, |stream| Ok(connectors::StreamConnector::new(stream)?.schema()))?;
+    queries.iter().try_for_each(dataflow::check)?;
+    Ok(queries)
+}

@@ -1,0 +1,25 @@
+//! From the text of a job to queries as values.
+//!
+//! - [`Script`]: the statements of a job file: streams, sinks, settings, and the queries between them
+//! - [`Query`]: one query, which any front can build; [`Pipeline`]: its rows' way through it
+//! - [`OptionMap`]: the options of a connector, of which none is ignored
+
+mod column_type;
+mod duration_text;
+mod options;
+mod pipeline;
+mod planner;
+mod query;
+mod script;
+mod settings;
+mod window_function;
+
+pub use column_type::{TIMESTAMP, column_type};
+pub use duration_text::parse_duration_ms;
+pub use options::OptionMap;
+pub use pipeline::{AggregateCall, AggregateFunction, AggregatePlan, Pipeline, Stage, WindowKey};
+pub use planner::plan;
+pub use query::{OutputMode, Query, SinkDefinition, StreamColumn, StreamDefinition, WatermarkDefinition};
+pub use script::Script;
+pub use settings::{Settings, Trigger};
+pub use window_function::WindowFunction;

@@ -1,0 +1,76 @@
+use arrow::datatypes::{DataType, SchemaRef};
+
+use super::{OptionMap, Pipeline, Settings};
+
+/// A column of a stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StreamColumn {
+    /// Its name, with the case in which it was written.
+    pub name: String,
+    /// Its type.
+    pub data_type: DataType,
+    /// Whether a record without it is well formed.
+    pub is_nullable: bool,
+    /// The column of the connector that it shows, rather than a field of the record's value.
+    pub metadata: Option<String>,
+}
+
+/// The time column of a stream, and how late its rows may be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WatermarkDefinition {
+    /// Name of the column.
+    pub column: String,
+    /// Milliseconds that the watermark stays behind the greatest time.
+    pub delay_ms: i64,
+}
+
+/// `CREATE STREAM`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StreamDefinition {
+    /// Its name.
+    pub name: String,
+    /// Its columns; empty if the connector brings its own.
+    pub columns: Vec<StreamColumn>,
+    /// Its watermark.
+    pub watermark: Option<WatermarkDefinition>,
+    /// Its options.
+    pub options: OptionMap,
+}
+
+/// `CREATE SINK`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SinkDefinition {
+    /// Its name.
+    pub name: String,
+    /// Its options.
+    pub options: OptionMap,
+}
+
+/// Which rows of an aggregation come out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OutputMode {
+    /// Rows that never change again: all of a stateless query; of an aggregation those of closed windows
+    /// (`EMIT ON WINDOW CLOSE`).
+    Append,
+    /// Each group that changed (`EMIT UPDATES`).
+    Update,
+}
+
+/// One query, as any front can build it: a stream's rows on their way through a pipeline to a sink.
+#[derive(Debug, Clone)]
+pub struct Query {
+    /// Its name: the sink's. Its checkpoint lies in a folder of that name.
+    pub name: String,
+    /// Where rows come from.
+    pub stream: StreamDefinition,
+    /// What the stream's rows look like.
+    pub stream_schema: SchemaRef,
+    /// What is done with them.
+    pub pipeline: Pipeline,
+    /// Where they go.
+    pub sink: SinkDefinition,
+    /// Which rows come out.
+    pub output_mode: OutputMode,
+    /// Trigger and intervals.
+    pub settings: Settings,
+}

@@ -1,0 +1,61 @@
+//! `yeoul bench stream`: latency from Kafka to Kafka.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::json;
+use yeoul_base::Result;
+use yeoul_bench::findings;
+use yeoul_bench::stream::{self, Plan};
+
+use super::json_report::JsonReport;
+use crate::exit::failed;
+
+/// Measure how long records take through a query, beside a loop that only consumes and produces
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  yeoul bench stream --kafka localhost:9092
+  yeoul bench stream --kafka localhost:9092 --rates 1000 --seconds 10 --json -
+
+A record's latency is the time from when it was due at the producer to its arrival at a consumer behind the query's sink. Both
+pipelines see the same producer and consumer, one after the other. The topics of a run stay in the broker.
+
+Exit code: 0 done, even if a target (the column bar) is missed, 1 if records are missing or the broker fails, 2 wrong usage.")]
+pub struct StreamArgs {
+    /// The broker
+    #[arg(long, value_name = "HOST:PORT")]
+    kafka: String,
+
+    /// Records a second, a case each
+    #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [1000, 10_000], value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    rates: Vec<u32>,
+
+    /// How long records come in each case
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    seconds: u64,
+
+    /// Write every measurement as JSON to FILE; - for stdout, instead of the table
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+pub fn run(args: StreamArgs) -> ExitCode {
+    match run_to_end(args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failed(error.kind(), &error, error.hint()),
+    }
+}
+
+fn run_to_end(args: StreamArgs) -> Result<()> {
+    let json = JsonReport::open(args.json.as_deref())?;
+    let checkpoint = tempfile::Builder::new().prefix("yeoul-bench-").tempdir()?;
+    let plan = Plan { servers: args.kafka, rates: args.rates, time: Duration::from_secs(args.seconds) };
+    let found = stream::run(&plan, checkpoint.path(), |finding| eprintln!("{}", finding.name))?;
+    json.give(
+        || findings::to_table(&found),
+        || format!("{:#}", json!({"seconds": plan.time.as_secs(), "findings": findings::to_json(&found)})),
+    )
+}

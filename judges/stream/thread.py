@@ -1,0 +1,271 @@
+"""Kafka, filter and projection, Kafka at least once, judged from outside: a broker, a producer and a consumer that are not ours.
+
+- `yeoul stream run` is killed with kill -9 again and again while records come; each record has to come out, with the right value,
+  and none that the filter drops. Output is visible at once, not only at checkpoints.
+- The broker is killed and comes back: the query goes on by itself.
+- A second process on the checkpoint: the first stops with an error and writes nothing more.
+- A malformed record ends the query, or goes to the dead-letter topic with its reason; one compressed with zstd ends it by name.
+- SIGTERM drains: nothing comes twice after it.
+"""
+
+import argparse
+import json
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
+import harness  # noqa: E402
+from broker import Broker  # noqa: E402
+
+PARTITIONS = 5
+WITHIN = 60
+
+
+def job(broker, source, sink, extra="", settings="SET 'execution.checkpointing.interval' = '200 ms';"):
+    return f"""
+CREATE STREAM orders (id BIGINT NOT NULL, `userName` STRING, amount DOUBLE, part INT METADATA FROM 'partition')
+WITH ('connector' = 'kafka', 'kafka.bootstrap.servers' = '{broker.address}', 'subscribe' = '{source}',
+      'startingOffsets' = 'earliest', 'format' = 'json'{extra});
+CREATE SINK large WITH ('connector' = 'kafka', 'kafka.bootstrap.servers' = '{broker.address}', 'topic' = '{sink}',
+      'format' = 'json', 'key.fields' = 'user');
+{settings}
+INSERT INTO large SELECT id, `userName` AS `user`, amount * 2 AS doubled FROM orders WHERE amount >= 10;
+"""
+
+
+class Query:
+    """A process of `yeoul stream run`."""
+
+    def __init__(self, folder, text, name="q", checkpoint="checkpoint"):
+        self.folder, self.name, self.checkpoint = folder, name, checkpoint
+        (folder / f"{name}.sql").write_text(text)
+        self.lives = 0
+        self.start()
+
+    def start(self):
+        self.lives += 1
+        self.log = self.folder / f"{self.name}-{self.lives}.log"
+        line = [harness.binary(), "stream", "run", self.folder / f"{self.name}.sql", "--checkpoint", self.folder / self.checkpoint]
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen(line, stdout=log, stderr=log)
+
+    def said(self):
+        return self.log.read_text(errors="replace")
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        assert self.process.wait() == -signal.SIGKILL, f"it had ended before it was killed: {self.said()[-2000:]}"
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        assert self.process.wait(WITHIN) == 0, self.said()[-2000:]
+
+    def ended(self):
+        return self.process.wait(WITHIN), self.said()
+
+
+class Clients:
+    """Producers and consumers of confluent-kafka."""
+
+    def __init__(self, broker):
+        from confluent_kafka.admin import AdminClient
+
+        self.broker, self.admin = broker, AdminClient({"bootstrap.servers": broker.address})
+
+    def create(self, *topics):
+        from confluent_kafka.admin import NewTopic
+
+        for future in self.admin.create_topics([NewTopic(t, PARTITIONS, 1) for t in topics]).values():
+            future.result()
+
+    def producer(self, **more):
+        from confluent_kafka import Producer
+
+        return Producer({"bootstrap.servers": self.broker.address, "linger.ms": 5, **{k.replace("_", "."): v for k, v in more.items()}})
+
+    def read(self, topic, is_enough, within=WITHIN):
+        """Records of a topic from its begin, until they are enough."""
+        from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+
+        consumer = Consumer({"bootstrap.servers": self.broker.address, "group.id": f"judge-{random.random()}"})
+        consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in range(PARTITIONS)])
+        found, deadline = [], time.monotonic() + within
+        while not is_enough(found) and time.monotonic() < deadline:
+            for message in consumer.consume(1000, 0.2):
+                assert message.error() is None, message.error()
+                found.append(message)
+        consumer.close()
+        return found
+
+
+def order(number):
+    """Amounts that tell apart which record is which; each third is dropped by the filter."""
+    return {"id": number, "userName": f"user {number % 97}", "amount": 5.0 if number % 3 == 0 else 10 + number * 0.5}
+
+
+def check(found, numbers):
+    """Every order that passes the filter is there, with its values; nothing else is."""
+    wanted = {n: {"id": n, "user": f"user {n % 97}", "doubled": (10 + n * 0.5) * 2} for n in numbers if n % 3}
+    seen = {}
+    for message in found:
+        value = json.loads(message.value())
+        assert value == wanted.get(value["id"]), f"{value} came out, expected {wanted.get(value['id'])}"
+        assert message.key().decode() == value["user"]
+        seen[value["id"]] = seen.get(value["id"], 0) + 1
+    missing = sorted(set(wanted) - set(seen))
+    assert not missing, f"lost: {len(missing)} records, the first are {missing[:10]}"
+    return sum(seen.values()) - len(seen)
+
+
+def passing(numbers):
+    return sum(1 for n in numbers if n % 3)
+
+
+def ids(found):
+    return {json.loads(message.value())["id"] for message in found}
+
+
+def kills(clients, folder, count):
+    """kill -9 while records come."""
+    clients.create("orders", "large")
+    producer, numbers, done = clients.producer(), [], threading.Event()
+
+    def produce():
+        while not done.is_set():
+            for _ in range(50):
+                number = len(numbers)
+                producer.produce("orders", json.dumps(order(number)), f"k{number % 13}")
+                numbers.append(number)
+            producer.flush()
+            time.sleep(0.02)
+
+    feeder = threading.Thread(target=produce)
+    feeder.start()
+    query = Query(folder, job(clients.broker, "orders", "large"))
+    progressed = 0
+    try:
+        for _ in range(count):
+            time.sleep(random.uniform(0.3, 1.5))
+            query.kill()
+            progressed += '"event":"progress"' in query.said()
+            query.start()
+    finally:
+        done.set()
+        feeder.join()
+    wanted = passing(numbers)
+    found = clients.read("large", lambda found: len(found) >= wanted and len(ids(found)) >= wanted)
+    repeats = check(found, numbers)
+    query.stop()
+    after = clients.read("large", lambda _: False, within=2)
+    assert len(after) == len(found), "a stop gave rows out again"
+    query.start()
+    time.sleep(1)
+    assert len(clients.read("large", lambda _: False, within=2)) == len(found), "a restart after a stop gave rows out again"
+    query.stop()
+    assert progressed, "no killed process had completed a checkpoint: the kills came too early to show anything"
+    commits = {int(path.name) for path in (folder / "checkpoint/large/commits").iterdir()}
+    offsets = {int(path.name) for path in (folder / "checkpoint/large/offsets").iterdir()}
+    assert commits == offsets and len(commits) > count, "Spark's logs have gaps"
+    print(f"{count} kills: {len(numbers)} records in, each of {wanted} out, {repeats} repeated")
+
+
+def broker_restart(clients, folder):
+    """The query outlives its broker."""
+    clients.create("orders2", "large2")
+    query = Query(folder, job(clients.broker, "orders2", "large2"), "restart")
+    producer = clients.producer()
+
+    def send(numbers):
+        for number in numbers:
+            producer.produce("orders2", json.dumps(order(number)), f"k{number % 13}")
+        assert producer.flush(WITHIN) == 0
+
+    send(range(500))
+    clients.read("large2", lambda found: len(found) >= passing(range(500)))
+    clients.broker.kill()
+    time.sleep(2)
+    clients.broker.start()
+    send(range(500, 1000))
+    found = clients.read("large2", lambda found: len(ids(found)) >= passing(range(1000)))
+    check(found, range(1000))
+    query.stop()
+    print("the broker was killed and came back: nothing is lost, and the query went on")
+
+
+def second_process(clients, folder):
+    """The first of two processes stops."""
+    clients.create("orders3", "large3")
+    producer = clients.producer()
+    first = Query(folder, job(clients.broker, "orders3", "large3"), "two")
+    time.sleep(2)
+    second = Query(folder, (folder / "two.sql").read_text(), "two-b")
+    time.sleep(1)
+    for number in range(300):
+        producer.produce("orders3", json.dumps(order(number)))
+    producer.flush()
+    code, said = first.ended()
+    assert code == 1 and "another process has taken the query 'large' over" in said, said[-2000:]
+    check(clients.read("large3", lambda found: len(ids(found)) >= passing(range(300))), range(300))
+    second.stop()
+    print("a second process on the checkpoint: the first stopped, nothing is lost")
+
+
+def malformed(clients, folder):
+    """Records that are no orders."""
+    clients.create("orders4", "large4", "dead", "orders5", "large5")
+    producer = clients.producer()
+    bad = [b"{\"id\": 1", b"[]", b"{\"amount\": 20}"]
+    for number in range(100):
+        producer.produce("orders4", json.dumps(order(number)))
+    for value in bad:
+        producer.produce("orders4", value, b"the key")
+    producer.produce("orders4", None, b"tombstone")
+    producer.flush()
+    query = Query(folder, job(clients.broker, "orders4", "large4"), "strict")
+    code, said = query.ended()
+    assert code == 2 and "a record cannot be read" in said and "orders4" in said, said[-2000:]
+    query = Query(folder, job(clients.broker, "orders4", "large4", ", 'dead-letter.topic' = 'dead'"), "lenient")
+    check(clients.read("large4", lambda found: len(ids(found)) >= passing(range(100))), range(100))
+    dead = clients.read("dead", lambda found: len(found) >= 4)
+    query.stop()
+    assert sorted(m.value() or b"" for m in dead) == sorted([*bad, b""]), [m.value() for m in dead]
+    headers = [dict(m.headers()) for m in dead]
+    assert all(h["yeoul.topic"] == b"orders4" and h["yeoul.reason"] and h["yeoul.offset"] for h in headers), headers
+    zstd = clients.producer(compression_type="zstd")
+    zstd.produce("orders5", json.dumps(order(1)) + " " * 10000)
+    zstd.flush()
+    query = Query(folder, job(clients.broker, "orders5", "large5"), "zstd", "zstd")
+    code, said = query.ended()
+    assert code != 0 and "cannot read from Kafka" in said, said[-2000:]
+    query = Query(folder, job(clients.broker, "missing", "large5"), "missing", "missing")
+    code, said = query.ended()
+    assert code == 1 and "there is no topic 'missing' in Kafka" in said, said[-2000:]
+    print("malformed records end the query or go to the dead-letter topic; a missing topic and zstd are refused by name")
+
+
+def main():
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("--kills", type=int, default=10)
+    kill_count = arguments.parse_args().kills
+    with tempfile.TemporaryDirectory(prefix="yeoul-judge-") as place:
+        folder = pathlib.Path(place)
+        with Broker(folder / "broker") as broker:
+            clients = Clients(broker)
+            for name, act in [("kills", lambda c, f: kills(c, f, kill_count)), ("restart", broker_restart), ("two", second_process), ("malformed", malformed)]:
+                (folder / name).mkdir()
+                act(clients, folder / name)
+
+
+if __name__ == "__main__":
+    try:
+        import confluent_kafka  # noqa: F401
+    except ImportError:
+        python = harness.venv("kafka", ["confluent-kafka==2.12.1"]) / "python3"
+        sys.exit(subprocess.run([python, *sys.argv]).returncode)
+    main()
