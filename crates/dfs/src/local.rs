@@ -68,12 +68,13 @@ impl Cluster {
         self.namenode.ended().await
     }
 
-    /// Ends the last DataNode with all its connections; the address for blocks that it had. None if there is no more.
-    pub async fn kill_datanode(&mut self) -> Option<SocketAddr> {
-        let datanode = self.datanodes.pop()?;
-        let address = datanode.address();
-        datanode.stop().await;
-        Some(address)
+    /// Ends the DataNode that has this address for blocks, with all its connections. False if there is none.
+    pub async fn kill_datanode(&mut self, address: SocketAddr) -> bool {
+        let Some(at) = self.datanodes.iter().position(|datanode| datanode.address() == address) else {
+            return false;
+        };
+        self.datanodes.swap_remove(at).stop().await;
+        true
     }
 
     /// Closes all connections.

@@ -65,15 +65,7 @@ const SHARED: [&str; 5] = ["base", "disk", "journal", "memory", "net"];
 
 /// What stands in one place, and where: a rename into place, a lock file, the resident set.
 const ONCE: [(&str, &[&str]); 6] = [
-    // A DataNode's replicas are moved within a volume, where nothing waits for the name to be on the disk.
-    (
-        "fs::rename(",
-        &[
-            "crates/dfs/src/datanode/volume.rs",
-            "crates/disk/src/owned_folder.rs",
-            "crates/disk/src/real_disk.rs",
-        ],
-    ),
+    ("fs::rename(", &["crates/disk/src/owned_folder.rs", "crates/disk/src/real_disk.rs"]),
     ("TryLockError", &["crates/disk/src/folder_lock.rs"]),
     ("/proc/self/statm", &["crates/base/src/resident_set.rs"]),
     ("VmHWM:", &["crates/memory/src/peak.rs"]),

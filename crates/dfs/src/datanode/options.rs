@@ -1,5 +1,8 @@
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
+
+use yeoul_disk::{Disk, RealDisk};
 
 /// How a DataNode runs.
 #[derive(Clone, Debug)]
@@ -23,6 +26,8 @@ pub struct Options {
     pub rack: String,
     /// Bytes to leave free in each directory's file system (`dfs.datanode.du.reserved`).
     pub reserved_bytes: u64,
+    /// The disk that the directories are on.
+    pub disk: Arc<dyn Disk>,
     /// Blocks that are written or read at a time (`dfs.datanode.max.transfer.threads`).
     pub transfers_max: usize,
     /// How often the DataNode shows that it is there (`dfs.heartbeat.interval`).
@@ -48,6 +53,7 @@ impl Options {
             http_host: None,
             rack: String::new(),
             reserved_bytes: 0,
+            disk: Arc::new(RealDisk),
             transfers_max: 4096,
             // Each keeps some 4 MiB in memory.
             repairs_max: 4,

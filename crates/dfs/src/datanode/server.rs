@@ -42,8 +42,8 @@ impl Server {
     /// # Errors
     /// A port is taken, or a directory cannot be used.
     pub async fn start(options: Options) -> Result<Handle> {
-        let (dirs, reserved) = (options.dirs.clone(), options.reserved_bytes);
-        let opening = tokio::task::spawn_blocking(move || Store::open(&dirs, reserved, new_uuid));
+        let (dirs, reserved, disk) = (options.dirs.clone(), options.reserved_bytes, options.disk.clone());
+        let opening = tokio::task::spawn_blocking(move || Store::open(&dirs, reserved, &disk, new_uuid));
         let store = opening.await.map_err(|error| Error::new(Kind::Internal, error.to_string()))??;
         let store = Arc::new(store);
         let (host, ip) = address_of(&options).await?;

@@ -1,12 +1,11 @@
 //! The replicas of a DataNode and their files.
 
-use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use tracing::{error, warn};
+use yeoul_disk::{Disk, DiskFile, Open};
 
 use super::identity::Identity;
 use super::replicas::{Replica, Replicas, Visible, VolumeIndex};
@@ -66,7 +65,12 @@ impl Store {
     ///
     /// # Errors
     /// A directory cannot be used, or they belong to several DataNodes.
-    pub fn open(dirs: &[PathBuf], reserved_bytes: u64, new_name: impl Fn() -> String) -> Result<Self> {
+    pub fn open(
+        dirs: &[PathBuf],
+        reserved_bytes: u64,
+        disk: &Arc<dyn Disk>,
+        new_name: impl Fn() -> String,
+    ) -> Result<Self> {
         if dirs.is_empty() {
             return Err(
                 Error::new(Kind::Invalid, "a DataNode needs a directory").with_hint("name one with --dir")
@@ -75,7 +79,7 @@ impl Store {
         let mut volumes = Vec::new();
         let mut known: Option<Identity> = None;
         for dir in dirs {
-            let (volume, identity) = Volume::open(dir, reserved_bytes)?;
+            let (volume, identity) = Volume::open(dir, reserved_bytes, Arc::clone(disk))?;
             if let (Some(known), Some(identity)) = (&known, &identity)
                 && (&known.datanode, &known.pool) != (&identity.datanode, &identity.pool)
             {
@@ -136,7 +140,9 @@ impl Store {
                 let state = if found.is_finalized { ReplicaState::Finalized } else { unfinished };
                 let visible = Visible { length: found.length, tail: None };
                 let (id, stamp) = (found.id, found.stamp);
-                if !replicas.insert(id, Replica { volume: VolumeIndex(at), stamp, state, visible }) {
+                if replicas.insert(id, Replica { volume: VolumeIndex(at), stamp, state, visible }) {
+                    volume.count_stored(found.length);
+                } else {
                     warn!(%id, storage = volume.storage, "a second replica of a block is left alone");
                 }
             }
@@ -184,10 +190,7 @@ impl Store {
         chunking: Chunking,
     ) -> Result<NewReplica<'_>, StoreError> {
         self.check_pool(pool)?;
-        let space = |volume: &Volume| {
-            (!volume.has_failed()).then(|| volume.space().ok()).flatten().map(|space| space.remaining)
-        };
-        let free: Vec<_> = self.volumes.iter().map(space).collect();
+        let free: Vec<_> = self.volumes.iter().map(Volume::free_for_replicas).collect();
         let wanted = self.volumes.iter().position(|volume| volume.storage == storage).map(VolumeIndex);
         let volume = volume_choice::choose(&free, wanted, bytes).ok_or(StoreError::Full(bytes))?;
         let (state, visible) = (ReplicaState::BeingWritten, Visible::default());
@@ -195,7 +198,8 @@ impl Store {
             return Err(StoreError::Exists(id));
         }
         let files = self.create_files(pool, id, stamp, volume, chunking);
-        let (data, meta) = files.inspect_err(|_| {
+        let (data, meta) = files.inspect_err(|error| {
+            self.volumes[volume.0].refused(error);
             self.replicas().remove(id, stamp);
         })?;
         Ok(NewReplica { store: self, id, stamp, volume, data, meta, chunking, length: 0, is_ended: false })
@@ -208,10 +212,12 @@ impl Store {
         stamp: GenerationStamp,
         volume: VolumeIndex,
         chunking: Chunking,
-    ) -> io::Result<(File, File)> {
-        let (data, meta) = self.volumes[volume.0].files(pool, id, stamp, false);
-        let new = |path| OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path);
-        let (data, meta) = (new(data)?, new(meta)?);
+    ) -> io::Result<(Box<dyn DiskFile>, Box<dyn DiskFile>)> {
+        let volume = &self.volumes[volume.0];
+        let (data, meta) = volume.files(pool, id, stamp, false);
+        let (data, meta) =
+            (volume.disk().open(&data, Open::Replace)?, volume.disk().open(&meta, Open::Replace)?);
+        volume.gave_file();
         meta.write_all_at(&meta_file::encode(chunking), 0)?;
         Ok((data, meta))
     }
@@ -231,8 +237,9 @@ impl Store {
         let replicas = self.replicas();
         let replica = *self.replica(&replicas, id, stamp)?;
         let is_finalized = replica.state == ReplicaState::Finalized;
-        let (data, meta) = self.volumes[replica.volume.0].files(pool, id, replica.stamp, is_finalized);
-        let (data, meta) = (File::open(data)?, File::open(meta)?);
+        let volume = &self.volumes[replica.volume.0];
+        let (data, meta) = volume.files(pool, id, replica.stamp, is_finalized);
+        let (data, meta) = (volume.disk().open(&data, Open::Read)?, volume.disk().open(&meta, Open::Read)?);
         drop(replicas);
         let mut header = [0; meta_file::HEADER_BYTES];
         let damaged = |why: String| StoreError::Damaged { id, why };
@@ -262,7 +269,10 @@ impl Store {
             replicas.insert(id, replica);
             return None;
         }
-        volume.subtract_used(replica.visible.length);
+        // One that is being written counts until its writer knows that it is gone.
+        if replica.state != ReplicaState::BeingWritten {
+            volume.count_gone(replica.visible.length);
+        }
         Some((replica.volume, as_reported(id, &replica)))
     }
 
@@ -303,8 +313,8 @@ pub struct NewReplica<'a> {
     /// Its stamp.
     pub stamp: GenerationStamp,
     volume: VolumeIndex,
-    data: File,
-    meta: File,
+    data: Box<dyn DiskFile>,
+    meta: Box<dyn DiskFile>,
     chunking: Chunking,
     length: u64,
     is_ended: bool,
@@ -327,11 +337,15 @@ impl NewReplica<'_> {
             let message = format!("data at {offset} of {}, which has {} bytes", self.id, self.length);
             return Err(io::Error::new(io::ErrorKind::InvalidData, message));
         }
-        self.data.write_all_at(data, offset)?;
+        let volume = &self.store.volumes[self.volume.0];
         let at = meta_file::HEADER_BYTES as u64 + self.chunking.checksum_bytes(offset);
-        self.meta.write_all_at(checksums, at)?;
+        let written =
+            self.data.write_all_at(data, offset).and_then(|()| self.meta.write_all_at(checksums, at));
+        written.inspect_err(|error| volume.refused(error))?;
         let end = offset + data.len() as u64;
-        self.store.volumes[self.volume.0].add_used(end.saturating_sub(self.length));
+        let grown = end.saturating_sub(self.length);
+        volume.count_stored(grown);
+        volume.count_written(grown);
         self.length = self.length.max(end);
         let tail = checksums.last_chunk::<CHECKSUM_BYTES>().copied();
         Ok(Visible { length: end, tail: tail.filter(|_| !end.is_multiple_of(chunk)) })
@@ -389,7 +403,10 @@ impl NewReplica<'_> {
     fn end_unfinished(&mut self) {
         if !std::mem::replace(&mut self.is_ended, true) {
             let state = ReplicaState::WaitingForRecovery;
-            self.store.replicas().end(self.id, self.stamp, state, self.length);
+            if !self.store.replicas().end(self.id, self.stamp, state, self.length) {
+                // It was deleted meanwhile.
+                self.store.volumes[self.volume.0].count_gone(self.length);
+            }
         }
     }
 }
@@ -403,8 +420,8 @@ impl Drop for NewReplica<'_> {
 /// A replica that is open for a reader.
 #[derive(Debug)]
 pub struct ReadableReplica {
-    data: File,
-    meta: File,
+    data: Box<dyn DiskFile>,
+    meta: Box<dyn DiskFile>,
     /// How its checksums are made.
     pub chunking: Chunking,
     /// What of it can be read.
@@ -436,3 +453,6 @@ impl ReadableReplica {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

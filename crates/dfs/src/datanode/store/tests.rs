@@ -1,0 +1,116 @@
+use rustix::io::Errno;
+use yeoul_disk::{Fault, FaultyDisk, Operation, RealDisk};
+
+use super::*;
+
+const POOL: &str = "BP-1-127.0.0.1-5";
+const STAMP: GenerationStamp = GenerationStamp(1001);
+
+/// A store of so many volumes, on a disk that fails when it is told to.
+fn store(place: &tempfile::TempDir, volumes: usize) -> (Store, Arc<FaultyDisk>) {
+    let disk = FaultyDisk::over(Arc::new(RealDisk));
+    let dirs: Vec<_> = (0..volumes).map(|number| place.path().join(number.to_string())).collect();
+    let number = std::cell::Cell::new(0);
+    let name = || {
+        number.set(number.get() + 1);
+        number.get().to_string()
+    };
+    let shared: Arc<dyn Disk> = disk.clone();
+    let store = Store::open(&dirs, 0, &shared, name).unwrap();
+    store.join_pool(POOL, "CID-1").unwrap();
+    (store, disk)
+}
+
+fn create(store: &Store, id: i64) -> NewReplica<'_> {
+    store.create(POOL, (BlockId(id), STAMP), "", 1024, Chunking::default()).unwrap()
+}
+
+/// Data of a block, and its checksums.
+fn written(replica: &mut NewReplica<'_>, length: usize) -> io::Result<Visible> {
+    let data: Vec<u8> = (0..length).map(|at| (at % 251) as u8).collect();
+    let mut checksums = Vec::new();
+    Chunking::default().compute(&data, &mut checksums);
+    replica.write(0, &data, &checksums)
+}
+
+fn used(store: &Store) -> u64 {
+    store.storages().iter().map(|storage| storage.used).sum()
+}
+
+#[test]
+fn the_space_of_a_replica_counts_until_its_files_are_gone() {
+    let place = tempfile::tempdir().unwrap();
+    let (store, _disk) = store(&place, 1);
+    let mut whole = create(&store, 1);
+    written(&mut whole, 1300).unwrap();
+    written(&mut whole, 1400).unwrap();
+    assert_eq!(used(&store), 1400, "what is written again counts once");
+    whole.finalize().unwrap();
+    let mut abandoned = create(&store, 2);
+    written(&mut abandoned, 100).unwrap();
+    abandoned.abandoned().unwrap();
+    let mut deleted = create(&store, 3);
+    written(&mut deleted, 50).unwrap();
+    assert_eq!(used(&store), 1550);
+    assert!(store.delete(BlockId(3), STAMP).is_some());
+    assert!(matches!(deleted.finalize(), Err(StoreError::Missing(_))));
+    assert_eq!(used(&store), 1500, "its writer knows that it is gone");
+    assert!(store.delete(BlockId(1), STAMP).is_some() && store.delete(BlockId(2), STAMP).is_some());
+    assert_eq!(used(&store), 0);
+}
+
+#[test]
+fn a_store_that_is_opened_again_has_what_it_had() {
+    let place = tempfile::tempdir().unwrap();
+    let (first, _disk) = store(&place, 2);
+    let mut whole = create(&first, 7);
+    written(&mut whole, 700).unwrap();
+    whole.finalize().unwrap();
+    let storages = first.storages();
+    let dirs: Vec<_> = (0..2).map(|number| place.path().join(number.to_string())).collect();
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+    let refused = Store::open(&dirs, 0, &disk, || "new".to_owned()).unwrap_err();
+    assert_eq!(refused.kind(), Kind::Conflict, "{refused}");
+    drop(first);
+    let second = Store::open(&dirs, 0, &disk, || panic!("it has its names")).unwrap();
+    let names = |storages: Vec<cluster::Storage>| {
+        storages.into_iter().map(|storage| storage.uuid).collect::<Vec<_>>()
+    };
+    assert_eq!(used(&second), 700);
+    assert_eq!(second.visible_length(POOL, BlockId(7), STAMP).unwrap(), 700);
+    assert_eq!(names(second.storages()), names(storages));
+}
+
+#[test]
+fn a_full_disk_takes_nothing_and_keeps_what_it_has_and_a_failed_sync_retires_the_volume() {
+    let place = tempfile::tempdir().unwrap();
+    let (store, disk) = store(&place, 2);
+    let mut kept = create(&store, 1);
+    let kept_on = kept.volume;
+    written(&mut kept, 600).unwrap();
+    kept.finalize().unwrap();
+
+    let mut first = create(&store, 2);
+    let fault = disk.inject(Fault::fails(Operation::Write, Errno::NOSPC).times(1));
+    assert!(written(&mut first, 600).is_err() && fault.happened() == 1);
+    let full = first.volume;
+    assert!(!store.volumes[full.0].has_failed(), "it can be read");
+    let next = create(&store, 3);
+    assert_ne!(next.volume, full, "the other one has room");
+    store.volumes[full.0].measure().unwrap();
+    assert!(store.volumes[full.0].usable() > 0, "it has room again");
+
+    let mut second = next;
+    written(&mut second, 600).unwrap();
+    let fault = disk.inject(Fault::fails(Operation::Sync, Errno::IO).times(1));
+    assert!(second.sync().is_err() && fault.happened() == 1);
+    let failed: Vec<_> = store.storages().iter().map(|storage| storage.failed).collect();
+    let retired = second.volume;
+    let expected: Vec<_> = (0..2).map(|at| at == retired.0).collect();
+    assert_eq!(failed, expected);
+    assert_eq!(store.storages()[retired.0].remaining, 0);
+    for id in 10..20 {
+        assert_ne!(create(&store, id).volume, retired, "nothing new comes to it");
+    }
+    assert_eq!(store.open_replica(POOL, BlockId(1), STAMP).unwrap().visible.length, 600, "{kept_on:?}");
+}
