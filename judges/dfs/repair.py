@@ -76,7 +76,8 @@ def checksums(findings: Findings, shells: dict[str, Shell], when: str):
     for mode, shell in shells.items():
         for path, expected in GOLDEN[mode].items():
             code, printed = shell("-checksum", path)
-            said = printed.decode(errors="replace").split()[1:]
+            # The client tells of DataNodes that do not answer before.
+            said = printed.decode(errors="replace").strip().splitlines()[-1].split()[1:]
             findings.right(f"-checksum of {path}, {mode}, {when}", (code, said) == (0, expected.split()), (said, expected))
 
 
@@ -111,6 +112,37 @@ def first_unit(servers: Servers) -> str:
     there = replicas(servers, datanodes(servers)).items()
     [base] = {file for (_, file), at in there if not file.endswith(".meta") and unit_of(file) == 0 and at.read_bytes()[:MIB] == cell}
     return base
+
+
+def damaged(findings: Findings, servers: Servers, shell: Shell, base: str):
+    """One unit of a group is flipped and one is removed; readers come upon them, and they are replaced."""
+    path, number = "/coded/group", int(UNIT.match(base)[1])
+    units = {int(UNIT.match(file)[1]) - number: at for (_, file), at in replicas(servers, datanodes(servers)).items() if not file.endswith(".meta")}
+    expected = {units[unit]: units[unit].read_bytes() for unit in [1, 2]}
+    # A bit in the second cell's last chunk.
+    whole = expected[units[1]]
+    units[1].write_bytes(whole[:-9] + bytes([whole[-9] ^ 16]) + whole[-8:])
+    units[2].unlink()
+    sizes = {unit: at.stat().st_size for unit, at in units.items() if unit in (1, 2) and at.exists()}
+    findings.right("unit 1 is flipped and unit 2 is gone", sizes == {1: len(whole)}, sizes)
+    # What is made may be on other DataNodes.
+    names = {at.name: bytes_ for at, bytes_ in expected.items()}
+    began = time.monotonic()
+    while True:
+        got = servers.folder / "got"
+        got.unlink(missing_ok=True)
+        code, printed = shell("-get", path, got)
+        is_same = code == 0 and got.read_bytes() == content(FILES[path])
+        there = {}
+        for (_, file), at in replicas(servers, datanodes(servers)).items():
+            if file in names:
+                there.setdefault(file, []).append(at.read_bytes())
+        is_replaced = all(there.get(file) == [bytes_] for file, bytes_ in names.items())
+        if not is_same or is_replaced or time.monotonic() - began > ALL_MAX:
+            break
+        time.sleep(0.5)
+    findings.right(f"{path} is read with damaged units", is_same, printed[-500:])
+    findings.right(f"the damaged units are replaced after {time.monotonic() - began:.1f} s", is_replaced, {file: len(all_) for file, all_ in there.items()})
 
 
 def killed(findings: Findings, servers: Servers, names: list[str], meanwhile: collections.abc.Callable) -> dict[str, bytes]:
@@ -177,6 +209,7 @@ def rounds(findings: Findings, servers: Servers, shells: dict[str, Shell], folde
     # One of them has a data unit of the file that is read in the end.
     base = first_unit(servers)
     [owner] = {name for name, file in replicas(servers, datanodes(servers)) if file == base}
+    damaged(findings, servers, shell, base)
     other = random.Random(run).choice(sorted(datanodes(servers) - {owner}))
     lost = killed(findings, servers, [owner, other], lambda: checksums(findings, shells, "without two DataNodes"))
     checksums(findings, shells, "repaired")

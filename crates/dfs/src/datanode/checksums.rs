@@ -75,7 +75,7 @@ fn respond(reader: &mut Reader, answer: io::Result<(DigestKind, Digest)>) -> io:
 fn digest_of_replica(transfers: &Transfers, header: &BaseHeader, kind: DigestKind) -> io::Result<Digest> {
     let block = &header.block;
     let (id, stamp) = (BlockId::from_wire(block.id), GenerationStamp(block.stamp));
-    let replica = transfers.store.open_replica(&block.pool, id, stamp).map_err(io::Error::other)?;
+    let replica = transfers.open_replica(&block.pool, id, stamp).map_err(io::Error::other)?;
     let chunk = replica.chunking.bytes_per_checksum() as u64;
     let length = block.length().min(replica.visible.length);
     let mut digest = BlockDigest::new(kind, replica.chunking, length).map_err(invalid)?;

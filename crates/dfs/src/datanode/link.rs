@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use tracing::{debug, info, warn};
 
-use super::notices::Notices;
+use super::notices::{NOTICES_PER_CALL_MAX, Notices};
 use super::repairer::Repairer;
 use super::repairs::Term;
 use super::transfer::Transfers;
@@ -153,6 +153,16 @@ impl Link {
             for some in replicas.chunks(REPLICAS_PER_PART) {
                 let _: Answer =
                     client.call("report", &part(false, false, some.to_vec())).await.map_err(failed)?;
+            }
+            // Before the round ends, so that the NameNode never takes a damaged replica for a good one that others may leave for.
+            let damaged = self.transfers.store.damaged(&storage.uuid);
+            for some in damaged.chunks(NOTICES_PER_CALL_MAX) {
+                let notices = some.iter().map(|replica| {
+                    let (storage, replica) = (storage.uuid.clone(), Some(*replica));
+                    Notice { storage, replica, is_deleted: false, is_corrupt: true }
+                });
+                let request = NoticeRequest { uuid: uuid.clone(), notices: notices.collect() };
+                let _: Answer = client.call("notice", &request).await.map_err(failed)?;
             }
             let _: Answer = client.call("report", &part(false, true, Vec::new())).await.map_err(failed)?;
         }

@@ -2,10 +2,12 @@
 //!
 //! - decisions: [`replicas`] is what there is, [`volume_choice`] where the next one goes, [`layout`] what files are called.
 //! - drivers: [`store`] has the files, on [`volume`]s; `transfer` serves the data port with `receiver` and `sender`, `ipc` the
-//!   port for calls; `link` tells the NameNode.
+//!   port for calls; `link` tells the NameNode; `repairer` obeys its orders, with `rebuilding` for units of groups; `scanner` looks
+//!   for damage.
 
 mod checked_plan;
 mod checksums;
+mod copying;
 mod identity;
 mod ipc;
 pub mod layout;
@@ -22,6 +24,7 @@ mod repairer;
 mod repairs;
 pub mod replicas;
 mod responder;
+mod scanner;
 mod sender;
 mod server;
 pub mod store;
@@ -29,5 +32,5 @@ mod transfer;
 pub mod volume;
 pub mod volume_choice;
 
-pub use options::Options;
+pub use options::{Options, SCAN_PERIOD};
 pub use server::{Handle, Server};

@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use yeoul_disk::{Disk, RealDisk};
 
+/// How long a check of all replicas may take, as in HDFS: three weeks.
+pub const SCAN_PERIOD: Duration = Duration::from_secs(504 * 3600);
+
 /// How a DataNode runs.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -36,6 +39,12 @@ pub struct Options {
     pub repairs_max: usize,
     /// Bytes per second that all repairs together read from others.
     pub repair_bytes_per_second: u64,
+    /// Bytes per second of each directory that are checked for damage, 0 for none
+    /// (`dfs.block.scanner.volume.bytes.per.second`).
+    pub scan_bytes_per_second: u64,
+    /// How long after the beginning of a check of all replicas the next one begins, at the earliest; none checks nothing
+    /// (`dfs.datanode.scan.period.hours`).
+    pub scan_period: Option<Duration>,
     /// How often it reports all that it has (`dfs.blockreport.intervalMsec`).
     pub report: Duration,
 }
@@ -59,6 +68,8 @@ impl Options {
             repairs_max: 4,
             // As HDFS's balancer (`dfs.datanode.balance.bandwidthPerSec`).
             repair_bytes_per_second: 100 << 20,
+            scan_bytes_per_second: 1 << 20,
+            scan_period: Some(SCAN_PERIOD),
             heartbeat: Duration::from_secs(1),
             report: Duration::from_secs(6 * 3600),
         }

@@ -188,22 +188,16 @@ impl Rebuilding {
     fn find_sources(&mut self, is_first: bool) -> io::Result<()> {
         let mut last_error = None;
         while self.inputs.len() < self.group.policy.data_units() {
-            let Some((unit, address)) = self.spare.pop_front() else {
+            // A second replica of a unit is of use once the first one has failed.
+            let is_read = |unit: UnitIndex| self.inputs.iter().any(|input| input.unit == unit);
+            let next = self.spare.iter().position(|(unit, _)| !is_read(*unit));
+            let Some((unit, address)) = next.and_then(|at| self.spare.remove(at)) else {
                 let (has, needs) = (self.inputs.len(), self.group.policy.data_units());
                 let why = last_error.map(|error: io::Error| format!(": {error}")).unwrap_or_default();
                 return Err(io::Error::other(format!(
                     "{has} units can be read, and {needs} are needed{why}"
                 )));
             };
-            if self.inputs.iter().any(|input| input.unit == unit) {
-                // A second replica of the unit, in case that the first one fails; looked at once there is no other unit.
-                if self.spare.iter().all(|(unit, _)| self.inputs.iter().any(|input| input.unit == *unit)) {
-                    let (has, needs) = (self.inputs.len(), self.group.policy.data_units());
-                    return Err(io::Error::other(format!("{has} units can be read, and {needs} are needed")));
-                }
-                self.spare.push_back((unit, address));
-                continue;
-            }
             match PeerReader::open(&address, &self.group.unit(unit), self.offset) {
                 Ok(reader) if is_first || reader.chunking == self.chunking => {
                     if self.inputs.iter().all(|input| input.reader.is_none()) && is_first {

@@ -49,7 +49,9 @@ pub fn receive(transfers: &Transfers, reader: &mut Reader, request: &WriteBlock)
     };
     let (id, stamp) = block_of(request);
     let (pool, bytes) = (&request.header.base.block.pool, request.header.base.block.length());
-    let created = transfers.store.create(pool, (id, stamp), request.storage_id(), bytes, chunking);
+    // No client: another DataNode makes the replica, which is whole or nothing.
+    let is_copy = request.header.client_name.is_empty();
+    let created = transfers.store.create(pool, (id, stamp), request.storage_id(), bytes, chunking, is_copy);
     let replica = match created {
         Ok(replica) => replica,
         Err(error) => {
@@ -139,7 +141,7 @@ fn run_pipeline(
         let is_client = !request.header.client_name.is_empty();
         // The last node checks for all of them, and each one what another DataNode sends.
         let verify = below.is_none() || !is_client;
-        let mut packets = Packets { reader, below, chunking, is_client, verify, done };
+        let mut packets = Packets { reader, below, chunking, verify, done };
         let received = packets.receive(transfers, replica);
         let Packets { below, done, .. } = packets;
         drop(done);
@@ -158,7 +160,6 @@ struct Packets<'a> {
     reader: &'a mut Reader,
     below: Option<TcpStream>,
     chunking: Chunking,
-    is_client: bool,
     verify: bool,
     done: SyncSender<Done>,
 }
@@ -175,12 +176,7 @@ impl Packets<'_> {
                 }
                 Ok(None) => {}
                 Err(error) => {
-                    if self.is_client {
-                        transfers.tell_abandoned(replica);
-                    } else {
-                        // A copy that another DataNode makes is whole, or nothing.
-                        replica.discard();
-                    }
+                    transfers.tell_abandoned(replica);
                     return Err(error);
                 }
             }

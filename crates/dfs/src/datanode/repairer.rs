@@ -9,9 +9,10 @@ use tokio::sync::Notify;
 use tracing::{info, warn};
 use yeoul_erasure::{UnitIndex, UnitSet};
 
+use super::copying::Copying;
 use super::pace::Pace;
 use super::packets::invalid;
-use super::peer::{BlockName, PeerAddress, PeerReader, PeerWriter};
+use super::peer::{BlockName, PeerAddress, PeerWriter};
 use super::rebuilding::{Group, Rebuilding};
 use super::repairs::{Cancelled, Repairs, Term};
 use crate::ids::{BlockId, GenerationStamp};
@@ -19,8 +20,6 @@ use crate::policy::Policy;
 use crate::wire::checksum::Chunking;
 use crate::wire::proto::cluster::{Repair, Unit};
 
-/// Bytes of a replica that are copied at a time, if they are whole chunks.
-const COPY_BYTES: usize = 256 << 10;
 /// How long a repair that is paced waits before it looks whether it is cancelled.
 const WAIT_STEP: Duration = Duration::from_millis(100);
 
@@ -121,23 +120,18 @@ impl Repairer {
     }
 
     fn copy(&self, repair: &Repair, name: &BlockName, cancelled: &Cancelled) -> io::Result<()> {
-        let source = repair.sources.first().ok_or_else(|| invalid("a copy without a source"))?;
-        let mut reader = PeerReader::open(&address_of(source), name, 0)?;
+        let sources = repair.sources.iter().map(address_of).collect();
+        let mut copied = Copying::begin(name.clone(), sources)?;
         let mut targets = Targets::default();
         for target in &repair.targets {
-            targets.add(UnitIndex(0), target, name, reader.chunking);
+            targets.add(UnitIndex(0), target, name, copied.chunking());
         }
-        let chunk = reader.chunking.bytes_per_checksum();
-        let (mut buffer, mut left) = (vec![0; (COPY_BYTES / chunk).max(1) * chunk], name.length);
-        while left > 0 {
-            let count = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
-            self.wait_for(count as u64, cancelled)?;
-            reader.read_exact(&mut buffer[..count])?;
-            targets.write(UnitIndex(0), &buffer[..count]);
+        loop {
+            self.wait_for(copied.next_bytes(), cancelled)?;
+            let Some(bytes) = copied.next_slice()? else { break };
+            targets.write(UnitIndex(0), bytes);
             targets.check()?;
-            left -= count as u64;
         }
-        reader.finish();
         targets.finish()
     }
 

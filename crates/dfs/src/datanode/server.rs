@@ -15,6 +15,7 @@ use super::link::{Link, Own};
 use super::notices::Notices;
 use super::pages::DatanodePages;
 use super::repairer::Repairer;
+use super::scanner::Scanner;
 use super::store::Store;
 use super::transfer::{TransferPort, Transfers};
 use crate::error::{Error, Kind, Result};
@@ -75,6 +76,13 @@ impl Server {
                 "link",
                 Link { namenode, own, transfers, notices, repairer, term, heartbeat, report }.run(),
             );
+        }
+        let bytes_per_second = options.scan_bytes_per_second;
+        if let Some(period) = options.scan_period.filter(|_| bytes_per_second > 0) {
+            for volume in store.volumes() {
+                let transfers = Arc::clone(&transfers);
+                tasks.keep("scanner", Scanner { transfers, volume, bytes_per_second, period }.run());
+            }
         }
         let address = format!("{}:{}", own.host, data.port());
         let pages = DatanodePages::new(Arc::clone(&transfers), address);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tracing::debug;
+use tracing::{debug, error};
 use yeoul_net::{Connection, Handler};
 
 use super::checksums::{answer_block, answer_group};
@@ -14,7 +14,8 @@ use super::notices::Notices;
 use super::packets::{Reader, invalid, read_message, write_message};
 use super::receiver::{READ_MAX, receive, set_timeouts};
 use super::sender::send;
-use super::store::{NewReplica, Store};
+use super::store::{NewReplica, ReadableReplica, Store, StoreError};
+use crate::ids::{BlockId, GenerationStamp};
 use crate::wire::proto::cluster::{Notice, Replica};
 use crate::wire::proto::transfer::{BlockChecksum, BlockGroupChecksum, ReadBlock, WriteBlock};
 use crate::wire::transfer_op::{self, Operation, Status};
@@ -57,6 +58,39 @@ impl Transfers {
         let told: Vec<_> = self.notices.iter().map(|notices| notices.add(notice.clone())).collect();
         for told in told {
             told.wait();
+        }
+    }
+
+    /// Opens a replica for a reader. One without its files is damaged.
+    ///
+    /// # Errors
+    /// As of [`Store::open_replica`].
+    pub fn open_replica(
+        &self,
+        pool: &str,
+        id: BlockId,
+        stamp: GenerationStamp,
+    ) -> Result<ReadableReplica, StoreError> {
+        let opened = self.store.open_replica(pool, id, stamp);
+        opened.inspect_err(|error| {
+            let is_damage = match error {
+                StoreError::Damaged { .. } => true,
+                StoreError::Disk(error) => error.kind() == io::ErrorKind::NotFound,
+                _ => false,
+            };
+            if is_damage {
+                self.tell_damaged(id, stamp, error);
+            }
+        })
+    }
+
+    /// Tells the NameNodes that a whole replica is not what was written; they hear it again with each report until it is gone.
+    pub fn tell_damaged(&self, id: BlockId, stamp: GenerationStamp, why: &dyn std::fmt::Display) {
+        let Some((storage, replica)) = self.store.mark_damaged(id, stamp) else { return };
+        error!(%id, stamp = stamp.0, storage, %why, "a replica is damaged");
+        let notice = Notice { storage, replica: Some(replica), is_deleted: false, is_corrupt: true };
+        for notices in &self.notices {
+            notices.add(notice.clone());
         }
     }
 
