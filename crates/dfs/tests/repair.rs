@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use rustix::io::Errno;
-use yeoul_disk::{Fault, FaultyDisk, Operation as DiskOperation, RealDisk};
 use yeoul_dfs::client::{FileSystem, NewFile, Options as ClientOptions};
-use yeoul_dfs::{datanode, namenode};
 use yeoul_dfs::wire::checksum::Chunking;
 use yeoul_dfs::wire::packet::Header;
 use yeoul_dfs::wire::proto::shared::ExtendedBlock;
 use yeoul_dfs::wire::proto::transfer::{BaseHeader, ClientHeader, WriteBlock};
 use yeoul_dfs::wire::transfer_op::{self, Operation};
+use yeoul_dfs::{datanode, namenode};
+use yeoul_disk::{Fault, FaultyDisk, Operation as DiskOperation, RealDisk};
 
 /// Three data units and two parity units, in cells of 1 MiB.
 const POLICY: &str = "RS-3-2-1024k";
@@ -168,9 +168,7 @@ async fn what_a_killed_datanode_had_is_made_again_byte_by_byte() {
     assert!(lost_files.iter().filter(is_unit).count() >= 2, "there is a unit to be made: {lost_files:?}");
     let lost: BTreeMap<String, Vec<u8>> = lost_files
         .iter()
-        .map(|path| {
-            (path.file_name().unwrap().to_str().unwrap().to_owned(), std::fs::read(path).unwrap())
-        })
+        .map(|path| (path.file_name().unwrap().to_str().unwrap().to_owned(), std::fs::read(path).unwrap()))
         .collect();
     servers.kill(3).await;
     let there = servers.files();
@@ -220,7 +218,8 @@ async fn what_the_check_finds_damaged_is_replaced_without_a_reader() {
             let there = servers.files();
             damaged.iter().all(|(name, (count, whole))| {
                 let paths = there.get(name).cloned().unwrap_or_default();
-                paths.len() == *count && paths.iter().all(|path| std::fs::read(path).is_ok_and(|is| is == *whole))
+                paths.len() == *count
+                    && paths.iter().all(|path| std::fs::read(path).is_ok_and(|is| is == *whole))
             })
         })
         .await;
@@ -292,7 +291,8 @@ fn write_synced(address: SocketAddr, pool: String, storage: String) {
     stream.write_all(&transfer_op::encode(Operation::Write, &request)).unwrap();
     let (data, mut checksums, mut head) = (content(20, 1000), Vec::new(), BytesMut::new());
     Chunking::default().compute(&data, &mut checksums);
-    Header { offset: 0, sequence: 0, is_last: false, data: data.len(), sync: true }.encode(checksums.len(), &mut head);
+    Header { offset: 0, sequence: 0, is_last: false, data: data.len(), sync: true }
+        .encode(checksums.len(), &mut head);
     stream.write_all(&[&head[..], &checksums, &data].concat()).unwrap();
     // The connection ends: what is not on the disk is not acknowledged.
     let mut answers = Vec::new();

@@ -15,6 +15,8 @@ use crate::ids::{BlockId, GenerationStamp};
 
 /// Bytes of a replica that are checked at a time, if they are whole chunks.
 const SLICE_BYTES: usize = 256 << 10;
+/// How long after the end of a pass the next one begins, at the earliest.
+const PASSES_APART_MIN: Duration = Duration::from_millis(100);
 /// How long a volume without a replica to check is left alone.
 const NOTHING_THERE: Duration = Duration::from_secs(10);
 
@@ -53,8 +55,9 @@ impl Scanner {
                 }
             }
             debug!(volume = self.volume.0, count, "checked all replicas");
-            let wait = if count == 0 { NOTHING_THERE } else { self.period.saturating_sub(pass.elapsed()) };
-            sleep(wait.max(Duration::from_millis(100))).await;
+            let left = self.period.saturating_sub(pass.elapsed()).max(PASSES_APART_MIN);
+            // What comes first is not to wait for weeks.
+            sleep(if count == 0 { left.min(NOTHING_THERE) } else { left }).await;
         }
     }
 
@@ -65,11 +68,16 @@ impl Scanner {
         (0..skipped).fold(None, |after, _| next(after).or(after))
     }
 
-    async fn check(&self, id: BlockId, stamp: GenerationStamp, began: Instant, pace: &mut Pace) {
+    async fn open(&self, id: BlockId, stamp: GenerationStamp) -> Option<Slice> {
         let transfers = Arc::clone(&self.transfers);
         let opening = move || transfers.open_replica(&transfers.store.pool(), id, stamp);
-        let Ok(Ok(replica)) = tokio::task::spawn_blocking(opening).await else { return };
-        let (mut slice, mut next) = (Slice::new(replica), 0);
+        let opened = tokio::task::spawn_blocking(opening).await.ok()?;
+        opened.inspect_err(|error| debug!(%id, %error, "a replica is not checked")).ok().map(Slice::new)
+    }
+
+    async fn check(&self, id: BlockId, stamp: GenerationStamp, began: Instant, pace: &mut Pace) {
+        let Some(mut slice) = self.open(id, stamp).await else { return };
+        let mut next = 0;
         while let Some(bytes) = slice.bytes_at(next) {
             sleep(pace.wait(began.elapsed(), bytes)).await;
             let reading = tokio::task::spawn_blocking(move || {
@@ -78,11 +86,18 @@ impl Scanner {
             });
             let Ok((same, checked)) = reading.await else { return };
             slice = same;
-            if let Err(error) = checked {
-                self.transfers.tell_damaged(id, stamp, &error);
-                return;
+            if checked.is_err() {
+                return self.look_again(id, stamp, next).await;
             }
             next += bytes;
+        }
+    }
+
+    /// Looks at a slice once more: the replica may have been replaced by a good one while its old files were read.
+    async fn look_again(&self, id: BlockId, stamp: GenerationStamp, offset: u64) {
+        let Some(mut slice) = self.open(id, stamp).await else { return };
+        if let Ok(Err(error)) = tokio::task::spawn_blocking(move || slice.check(offset)).await {
+            self.transfers.tell_damaged(id, stamp, &error);
         }
     }
 }
