@@ -30,7 +30,9 @@ const WAIT_MAX: Duration = Duration::from_secs(30);
 /// Servers, each with a directory of its own.
 struct Servers {
     dir: tempfile::TempDir,
-    namenode: namenode::Handle,
+    namenode: Option<namenode::Handle>,
+    /// Where the NameNode is, also when it is started again.
+    address: SocketAddr,
     datanodes: Vec<Option<datanode::Handle>>,
     /// The disk of the first DataNode, which has two volumes.
     disk: Arc<FaultyDisk>,
@@ -41,11 +43,8 @@ impl Servers {
     /// Starts them; DataNodes check their replicas at so many bytes per second.
     async fn start(scan_bytes_per_second: u64) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let mut options = namenode::Options::new(dir.path().join("namenode"));
-        options.port = 0;
-        (options.rules.silent_ms_max, options.rules.repair_after_ms) = (1_000, 2_000);
-        options.rules.block_size_min = 0;
-        let namenode = namenode::Server::start(options).await.unwrap();
+        let namenode = namenode::Server::start(namenode_options(dir.path(), 0)).await.unwrap();
+        let address = namenode.address();
         let disk = FaultyDisk::over(Arc::new(RealDisk));
         let mut datanodes = Vec::new();
         for number in 0..DATANODES {
@@ -58,19 +57,20 @@ impl Servers {
                 heartbeat: Duration::from_millis(200),
                 scan_bytes_per_second,
                 scan_period: Some(Duration::from_millis(500)),
-                ..datanode::Options::new(namenode.address().to_string(), dirs)
+                http_port: Some(0),
+                ..datanode::Options::new(address.to_string(), dirs)
             };
             let own = if number == 0 { datanode::Options { disk: disk.clone(), ..own } } else { own };
             datanodes.push(Some(datanode::Server::start(own).await.unwrap()));
         }
         let client = ClientOptions {
-            default_fs: Some(format!("hdfs://{}", namenode.address())),
+            default_fs: Some(format!("hdfs://{address}")),
             replication: Some(3),
             block_size: Some(2 << 20),
             ..ClientOptions::default()
         };
         let files = FileSystem::connect(client, None).await.unwrap();
-        let own = Self { dir, namenode, datanodes, disk, files };
+        let own = Self { dir, namenode: Some(namenode), address, datanodes, disk, files };
         own.wait_until("the DataNodes register", async || {
             own.files.report().await.unwrap().datanodes.len() == DATANODES
         })
@@ -127,8 +127,26 @@ impl Servers {
         for datanode in self.datanodes.into_iter().flatten() {
             datanode.stop().await;
         }
-        self.namenode.stop().await;
+        self.namenode.unwrap().stop().await;
     }
+}
+
+fn namenode_options(dir: &Path, port: u16) -> namenode::Options {
+    let mut options = namenode::Options::new(dir.join("namenode"));
+    options.port = port;
+    (options.rules.silent_ms_max, options.rules.repair_after_ms) = (1_000, 2_000);
+    options.rules.block_size_min = 0;
+    options
+}
+
+/// Replicas that a DataNode knows to be damaged, as its page says.
+fn damaged(datanode: &datanode::Handle) -> u64 {
+    let mut stream = TcpStream::connect(datanode.http_address().unwrap()).unwrap();
+    stream.write_all(b"GET /api/v1/status HTTP/1.1\r\nHost: it\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (_, rest) = answer.split_once("\"damaged\":").unwrap();
+    rest.trim_start().split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap()
 }
 
 /// The files of whole replicas below a folder; one without its checksums is none yet.
@@ -225,6 +243,68 @@ async fn what_the_check_finds_damaged_is_replaced_without_a_reader() {
         .await;
     assert!(servers.read("/coded/file").await == coded);
     assert!(servers.read("/copied").await == copied);
+    servers.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn damage_that_is_found_while_the_namenode_is_away_is_told_when_it_is_back() {
+    let mut servers = Servers::start(256 << 20).await;
+    let copied = content(5, 1 << 20);
+    servers.write("/copied", &copied).await;
+    servers.namenode.take().unwrap().stop().await;
+    let files = servers.files();
+    let (_, paths) = files.iter().find(|(name, _)| !name.ends_with(".meta")).unwrap();
+    flip(&paths[1], 700_000);
+    let number = (0..DATANODES)
+        .find(|number| paths[1].starts_with(servers.dir.path().join(format!("datanode{number}"))));
+    let datanode = servers.datanodes[number.unwrap()].as_ref().unwrap();
+    servers.wait_until("the damage is found", async || damaged(datanode) == 1).await;
+    assert!(std::fs::read(&paths[1]).unwrap() != copied, "nobody replaces it now");
+    let options = namenode_options(servers.dir.path(), servers.address.port());
+    let namenode = namenode::Server::start(options).await.unwrap();
+    servers
+        .wait_until("what is damaged is replaced", async || {
+            let files = servers.files();
+            let there: Vec<_> = files.iter().filter(|(name, _)| !name.ends_with(".meta")).collect();
+            let is_right = |path: &PathBuf| std::fs::read(path).is_ok_and(|is| is == copied);
+            there.len() == 1 && there[0].1.len() == 3 && there[0].1.iter().all(is_right)
+        })
+        .await;
+    servers.wait_until("it is gone", async || damaged(datanode) == 0).await;
+    servers.namenode = Some(namenode);
+    servers.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_source_of_a_repair_is_replaced_too() {
+    let mut servers = Servers::start(0).await;
+    let coded = content(6, 3 << 20);
+    servers.write("/coded/file", &coded).await;
+    let files = servers.files();
+    let data: Vec<_> = files.iter().filter(|(name, _)| !name.ends_with(".meta")).collect();
+    assert_eq!(data.len(), 5);
+    let whole: BTreeMap<_, _> =
+        data.iter().map(|(name, paths)| ((*name).clone(), std::fs::read(&paths[0]).unwrap())).collect();
+    let first = |unit: usize| {
+        let content = &coded[unit << 20..(unit + 1) << 20];
+        data.iter().find(|(name, _)| whole[*name] == content).unwrap().1[0].clone()
+    };
+    // Data units are read first, so the damage is met, behind the first slice.
+    flip(&first(1), 900_000);
+    let lost = first(0);
+    let number =
+        (0..DATANODES).find(|number| lost.starts_with(servers.dir.path().join(format!("datanode{number}"))));
+    servers.kill(number.unwrap()).await;
+    servers
+        .wait_until("both units are made", async || {
+            let there = servers.files();
+            whole.iter().all(|(name, whole)| {
+                let paths = there.get(name).cloned().unwrap_or_default();
+                paths.len() == 1 && std::fs::read(&paths[0]).is_ok_and(|is| is == *whole)
+            })
+        })
+        .await;
+    assert!(servers.read("/coded/file").await == coded);
     servers.stop().await;
 }
 

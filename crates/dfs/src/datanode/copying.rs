@@ -85,3 +85,34 @@ fn open(
     }
     Err(last_error)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::test_peer::{TestPeer, content, name};
+    use super::*;
+
+    fn copied(name: BlockName, sources: &[&TestPeer]) -> io::Result<Vec<u8>> {
+        let sources = sources.iter().map(|peer| peer.address.clone()).collect();
+        let (mut pass, mut all) = (Copying::begin(name, sources)?, Vec::new());
+        while let Some(bytes) = pass.next_slice()? {
+            all.extend_from_slice(bytes);
+        }
+        Ok(all)
+    }
+
+    #[test]
+    fn a_source_that_fails_is_replaced_where_it_failed_and_knows_that_it_is_damaged() {
+        let data = content(1, 3 * SLICE_BYTES + 700);
+        let [lacks, flipped, cut, whole] =
+            [(8, &data), (7, &data), (7, &data), (7, &data)].map(|(id, data)| TestPeer::with(id, data));
+        flipped.flip(7, SLICE_BYTES + 5);
+        cut.cut(7, 2 * SLICE_BYTES as u64 + 100);
+        let name = name(7, data.len());
+        assert!(copied(name.clone(), &[&lacks, &flipped, &cut, &whole]).unwrap() == data);
+        let damaged = [&lacks, &flipped, &cut, &whole].map(TestPeer::damaged);
+        assert_eq!(damaged, [0, 1, 1, 0]);
+        let error = copied(name.clone(), &[&flipped, &cut, &lacks]).unwrap_err();
+        assert!(error.to_string().contains("is not here"), "{error}");
+        assert!(copied(name, &[]).is_err());
+    }
+}

@@ -112,7 +112,15 @@ impl Link {
         }
     }
 
+    /// Registers. A DataNode that belongs to no pool yet asks for it first, and registers once it can take blocks.
     async fn register(&self, client: &mut Client) -> Result<()> {
+        if self.transfers.store.pool().is_empty() {
+            self.ask_to_register(client).await?;
+        }
+        self.ask_to_register(client).await
+    }
+
+    async fn ask_to_register(&self, client: &mut Client) -> Result<()> {
         let (store, own) = (&self.transfers.store, &self.own);
         let request = RegisterRequest {
             layout_version: protocol::LAYOUT_VERSION,

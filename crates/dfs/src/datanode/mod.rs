@@ -28,6 +28,8 @@ mod scanner;
 mod sender;
 mod server;
 pub mod store;
+#[cfg(test)]
+mod test_peer;
 mod transfer;
 pub mod volume;
 pub mod volume_choice;

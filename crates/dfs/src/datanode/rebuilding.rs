@@ -236,3 +236,44 @@ impl Input {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::test_peer::{TestPeer, content, name};
+    use super::*;
+
+    const GROUP: i64 = i64::MIN + 16;
+
+    fn rebuilt(group: &Group, sources: &[(u8, &TestPeer)], wanted: u8) -> io::Result<Vec<u8>> {
+        let sources = sources.iter().map(|(unit, peer)| (UnitIndex(*unit), peer.address.clone())).collect();
+        let wanted = [UnitIndex(wanted)].into_iter().collect();
+        let (mut pass, mut all) = (Rebuilding::begin(group.clone(), sources, wanted)?, Vec::new());
+        while let Some(slices) = pass.next_slice()? {
+            assert_eq!(slices.len(), 1);
+            all.extend_from_slice(slices[0].1);
+        }
+        Ok(all)
+    }
+
+    #[test]
+    fn a_source_that_fails_in_the_middle_is_replaced_by_another_unit_or_another_replica_of_it() {
+        let policy = Policy::named("XOR-2-1-1024k").unwrap();
+        let cell = policy.geometry.cell_size() as usize;
+        let data = content(2, cell + 2 * SLICE_BYTES + 3);
+        let (first, second) = data.split_at(cell);
+        let mut parity = first.to_vec();
+        parity.iter_mut().zip(second).for_each(|(parity, byte)| *parity ^= byte);
+        let group = Group { policy, name: name(GROUP, data.len()) };
+        let [bad, good] = [first, first].map(|bytes| TestPeer::with(GROUP, bytes));
+        let (other, last) = (TestPeer::with(GROUP + 1, second), TestPeer::with(GROUP + 2, &parity));
+        bad.flip(GROUP, SLICE_BYTES + 1);
+        let sources: &[(u8, &TestPeer)] = &[(0, &bad), (0, &good), (1, &other)];
+        assert!(rebuilt(&group, sources, 2).unwrap() == parity);
+        assert_eq!((bad.damaged(), good.damaged()), (1, 0));
+        // A unit that is computed is as long as it was.
+        assert!(rebuilt(&group, &[(0, &good), (2, &last)], 1).unwrap() == second);
+        let error = rebuilt(&group, &[(0, &bad), (1, &other)], 2).unwrap_err();
+        assert!(error.to_string().starts_with("1 units can be read, and 2 are needed"), "{error}");
+        assert!(rebuilt(&group, &[(0, &good), (0, &good)], 2).is_err(), "one unit twice");
+    }
+}

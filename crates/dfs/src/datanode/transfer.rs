@@ -104,7 +104,8 @@ impl Transfers {
         }
     }
 
-    fn serve_blocking(&self, stream: TcpStream) -> io::Result<()> {
+    /// Serves a connection until it ends.
+    pub fn serve_blocking(&self, stream: TcpStream) -> io::Result<()> {
         set_timeouts(&stream)?;
         let mut reader = Reader::with_capacity(64 << 10, stream);
         loop {

@@ -113,6 +113,7 @@ impl Fixture {
             transfer_port: 9866,
             ipc_port: 9867,
             storages: vec![storage],
+            pool: self.state.pool().to_owned(),
             ..RegisterRequest::default()
         };
         let response: RegisterResponse = self.cluster("register", &request).unwrap();
@@ -770,4 +771,27 @@ fn a_listing_comes_in_pages_in_the_order_of_bytes() {
     let second: calls::ListingResponse = fixture.call("getListing", &list(b"0999")).unwrap();
     let second = second.listing.unwrap();
     assert_eq!((second.entries.len(), second.remaining, &second.entries[0].path[..]), (500, 0, &b"1000"[..]));
+}
+
+#[test]
+fn a_datanode_without_a_pool_is_told_it_and_is_there_once_it_has_it() {
+    let mut fixture = Fixture::new(0);
+    let mut request = RegisterRequest {
+        layout_version: 1,
+        uuid: "dn-0".to_owned(),
+        host: "host-0".to_owned(),
+        ip: "10.0.0.1".to_owned(),
+        transfer_port: 9866,
+        ipc_port: 9867,
+        ..RegisterRequest::default()
+    };
+    let told: RegisterResponse = fixture.cluster("register", &request).unwrap();
+    assert_eq!(told.pool, fixture.state.pool());
+    let beat = HeartbeatRequest { uuid: "dn-0".to_owned(), ..HeartbeatRequest::default() };
+    let answered: HeartbeatResponse = fixture.cluster("heartbeat", &beat).unwrap();
+    assert!(answered.must_register, "nobody is sent to it yet");
+    request.pool = told.pool;
+    let _: RegisterResponse = fixture.cluster("register", &request).unwrap();
+    let answered: HeartbeatResponse = fixture.cluster("heartbeat", &beat).unwrap();
+    assert!(!answered.must_register);
 }
