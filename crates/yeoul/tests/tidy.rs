@@ -12,9 +12,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What decides, each by its file, or by the folder whose files all decide. `wire` folders are codecs, wherever they are.
-const DECISIONS: [&str; 39] = [
+const DECISIONS: [&str; 42] = [
     "crates/bench/src/compare/order.rs",
+    "crates/dfs/src/datanode/checked_plan.rs",
     "crates/dfs/src/datanode/layout.rs",
+    "crates/dfs/src/datanode/pace.rs",
+    "crates/dfs/src/datanode/repairs.rs",
     "crates/dfs/src/datanode/replicas.rs",
     "crates/dfs/src/datanode/volume_choice.rs",
     "crates/dfs/src/namenode/blocks",

@@ -50,7 +50,9 @@ pub fn receive(transfers: &Transfers, reader: &mut Reader, request: &WriteBlock)
     };
     let (id, stamp) = block_of(request);
     let (pool, bytes) = (&request.header.base.block.pool, request.header.base.block.length());
-    let created = transfers.store.create(pool, (id, stamp), request.storage_id(), bytes, chunking);
+    // No client: another DataNode makes the replica, which is whole or nothing.
+    let is_copy = request.header.client_name.is_empty();
+    let created = transfers.store.create(pool, (id, stamp), request.storage_id(), bytes, chunking, is_copy);
     let replica = match created {
         Ok(replica) => replica,
         Err(error) => {

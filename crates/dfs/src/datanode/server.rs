@@ -14,6 +14,8 @@ use super::ipc::IpcService;
 use super::link::{Link, Own};
 use super::notices::Notices;
 use super::pages::DatanodePages;
+use super::repairer::Repairer;
+use super::scanner::Scanner;
 use super::store::Store;
 use super::transfer::{TransferPort, Transfers};
 use crate::error::{Error, Kind, Result};
@@ -78,10 +80,28 @@ impl Server {
             memory.clone(),
         ));
         let (term, mut tasks) = (Arc::new(AtomicU64::new(0)), Supervisor::new("DataNode"));
+        let repairer =
+            Arc::new(Repairer::new(options.repairs_max, options.repair_bytes_per_second, memory.clone()));
+        let pool = {
+            let store = Arc::clone(&store);
+            move || store.pool()
+        };
+        tasks.keep("repairs", Arc::clone(&repairer).run(pool));
         for (namenode, notices) in options.namenodes.iter().cloned().zip(notices) {
             let (own, transfers, term) = (own.clone(), Arc::clone(&transfers), Arc::clone(&term));
+            let repairer = Arc::clone(&repairer);
             let (heartbeat, report) = (options.heartbeat, options.report);
-            tasks.keep("link", Link { namenode, own, transfers, notices, term, heartbeat, report }.run());
+            tasks.keep(
+                "link",
+                Link { namenode, own, transfers, notices, repairer, term, heartbeat, report }.run(),
+            );
+        }
+        let bytes_per_second = options.scan_bytes_per_second;
+        if let Some(period) = options.scan_period.filter(|_| bytes_per_second > 0) {
+            for volume in store.volumes() {
+                let transfers = Arc::clone(&transfers);
+                tasks.keep("scanner", Scanner { transfers, volume, bytes_per_second, period }.run());
+            }
         }
         let address = format!("{}:{}", own.host, data.port());
         let pages = DatanodePages::new(Arc::clone(&transfers), address);

@@ -2,13 +2,13 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use tracing::{error, warn};
 use yeoul_disk::{Disk, DiskFile, Open};
 
 use super::identity::Identity;
+use super::layout::Folder;
 use super::replicas::{Replica, Replicas, Visible, VolumeIndex};
 use super::volume::Volume;
 use super::volume_choice;
@@ -19,8 +19,6 @@ use crate::wire::checksum::{CHECKSUM_BYTES, Chunking};
 use crate::wire::meta_file;
 use crate::wire::proto::cluster::{self, ReplicaState};
 
-/// How long a writer waits for the answer to the first registration.
-const JOIN_WAIT_MAX: Duration = Duration::from_secs(5);
 /// Bytes of a replica in the table: the entry, its number, and what a tree leaves free.
 const REPLICA_BYTES: u64 = 128;
 
@@ -30,9 +28,7 @@ pub struct Store {
     volumes: Vec<Volume>,
     /// The DataNode's name, which it keeps over restarts.
     pub datanode: String,
-    pool: Mutex<String>,
-    /// Tells writers that the DataNode belongs to a cluster.
-    joined: Condvar,
+    pool: RwLock<String>,
     replicas: Mutex<Replicas>,
     memory: Memory,
     table: Mutex<TableCharge>,
@@ -117,8 +113,7 @@ impl Store {
         }
         let (datanode, pool) = (base.datanode.clone(), base.pool.clone());
         let (replicas, table) = (Mutex::default(), Mutex::new(memory.tables()));
-        let (joined, pool_known) = (Condvar::new(), Mutex::default());
-        let store = Self { volumes: opened, datanode, pool: pool_known, joined, replicas, memory, table };
+        let store = Self { volumes: opened, datanode, pool: RwLock::default(), replicas, memory, table };
         if !pool.is_empty() {
             store.join_pool(&pool, &base.cluster)?;
         }
@@ -127,7 +122,7 @@ impl Store {
 
     /// The block pool; empty before the first registration.
     pub fn pool(&self) -> String {
-        self.pool.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.pool.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Belongs to a cluster from now on, and looks at the replicas.
@@ -157,7 +152,8 @@ impl Store {
                 let state = if found.is_finalized { ReplicaState::Finalized } else { unfinished };
                 let visible = Visible { length: found.length, tail: None };
                 let (id, stamp) = (found.id, found.stamp);
-                if replicas.insert(id, Replica { volume: VolumeIndex(at), stamp, state, visible }) {
+                let (volume_index, is_copy) = (VolumeIndex(at), false);
+                if replicas.insert(id, Replica { volume: volume_index, stamp, state, visible, is_copy }) {
                     volume.count_stored(found.length);
                 } else {
                     warn!(%id, storage = volume.storage, "a second replica of a block is left alone");
@@ -165,8 +161,7 @@ impl Store {
             }
             self.charge(&replicas);
         }
-        pool.clone_into(&mut self.pool.lock().unwrap_or_else(PoisonError::into_inner));
-        self.joined.notify_all();
+        pool.clone_into(&mut self.pool.write().unwrap_or_else(PoisonError::into_inner));
         Ok(())
     }
 
@@ -188,15 +183,16 @@ impl Store {
     /// block `after`.
     pub fn report(&self, storage: &str, after: Option<BlockId>, count: usize) -> Vec<cluster::Replica> {
         let replicas = self.replicas();
-        let is_on_it = |replica: &Replica| self.volumes[replica.volume.0].storage == storage;
-        let on_it = replicas.behind(after).filter(|(_, replica)| is_on_it(replica));
+        let is_known = |replica: &Replica| !replica.is_copy || replica.state == ReplicaState::Finalized;
+        let on_it = replicas.behind(after).filter(|(_, replica)| self.storage(replica.volume) == storage);
+        let on_it = on_it.filter(|(_, replica)| is_known(replica));
         on_it.take(count).map(|(id, replica)| as_reported(*id, replica)).collect()
     }
 
-    /// How many replicas a volume has.
+    /// Number of replicas of a volume.
     pub fn count(&self, storage: &str) -> usize {
         let replicas = self.replicas();
-        replicas.behind(None).filter(|(_, replica)| self.volumes[replica.volume.0].storage == storage).count()
+        replicas.behind(None).filter(|(_, replica)| self.storage(replica.volume) == storage).count()
     }
 
     /// The name of a volume.
@@ -204,7 +200,46 @@ impl Store {
         &self.volumes[volume.0].storage
     }
 
-    /// Begins a replica, on the wanted volume if it has room for `bytes`.
+    /// Notes that a whole replica is not what was written; what to tell the NameNodes of it, unless it is gone or known to be so.
+    pub fn mark_damaged(&self, id: BlockId, stamp: GenerationStamp) -> Option<(String, cluster::Replica)> {
+        let mut replicas = self.replicas();
+        let is_new = replicas.mark_damaged(id, stamp);
+        let replica = replicas.get(id).filter(|_| is_new)?;
+        Some((self.storage(replica.volume).to_owned(), as_reported(id, replica)))
+    }
+
+    /// The replicas of a volume that are known to be damaged.
+    pub fn damaged(&self, storage: &str) -> Vec<cluster::Replica> {
+        let replicas = self.replicas();
+        let on_it = replicas.damaged().filter(|(_, replica)| self.storage(replica.volume) == storage);
+        on_it.map(|(id, replica)| as_reported(id, replica)).collect()
+    }
+
+    /// How many replicas are known to be damaged.
+    pub fn damaged_count(&self) -> usize {
+        self.replicas().damaged().count()
+    }
+
+    /// The numbers of the volumes.
+    pub fn volumes(&self) -> impl Iterator<Item = VolumeIndex> + use<> {
+        (0..self.volumes.len()).map(VolumeIndex)
+    }
+
+    /// How many replicas a volume has.
+    pub fn volume_len(&self, volume: VolumeIndex) -> usize {
+        self.replicas().behind(None).filter(|(_, replica)| replica.volume == volume).count()
+    }
+
+    /// The first whole replica of a volume behind a block, or of all, that is to be checked.
+    pub fn next_to_check(
+        &self,
+        volume: VolumeIndex,
+        after: Option<BlockId>,
+    ) -> Option<(BlockId, GenerationStamp)> {
+        self.replicas().next_whole(volume, after)
+    }
+
+    /// Begins a replica, on the wanted volume if it has room for `bytes`. A copy, which another DataNode makes, is whole or nothing.
     ///
     /// # Errors
     /// The block has one already, there is no room, or the disk fails.
@@ -215,8 +250,8 @@ impl Store {
         storage: &str,
         bytes: u64,
         chunking: Chunking,
+        is_copy: bool,
     ) -> Result<NewReplica<'_>, StoreError> {
-        self.wait_until_joined();
         self.check_pool(pool)?;
         if !self.memory.has_room_in_tables(REPLICA_BYTES) {
             return Err(StoreError::NoMemory);
@@ -225,32 +260,44 @@ impl Store {
         let wanted = self.volumes.iter().position(|volume| volume.storage == storage).map(VolumeIndex);
         let volume = volume_choice::choose(&free, wanted, bytes).ok_or(StoreError::Full(bytes))?;
         let (state, visible) = (ReplicaState::BeingWritten, Visible::default());
+        let replica = Replica { volume, stamp, state, visible, is_copy };
         let mut replicas = self.replicas();
-        if !replicas.insert(id, Replica { volume, stamp, state, visible }) {
+        if !replicas.insert(id, replica) {
             return Err(StoreError::Exists(id));
         }
         self.charge(&replicas);
         drop(replicas);
-        let files = self.create_files(pool, id, stamp, volume, chunking);
+        let files = self.create_files(pool, id, &replica, chunking);
         let (data, meta) = files.inspect_err(|error| {
             self.volumes[volume.0].refused(error);
             let mut replicas = self.replicas();
             replicas.remove(id, stamp);
             self.charge(&replicas);
         })?;
-        Ok(NewReplica { store: self, id, stamp, volume, data, meta, chunking, length: 0, is_ended: false })
+        let folder = replica.folder();
+        Ok(NewReplica {
+            store: self,
+            id,
+            stamp,
+            volume,
+            folder,
+            data,
+            meta,
+            chunking,
+            length: 0,
+            is_ended: false,
+        })
     }
 
     fn create_files(
         &self,
         pool: &str,
         id: BlockId,
-        stamp: GenerationStamp,
-        volume: VolumeIndex,
+        replica: &Replica,
         chunking: Chunking,
     ) -> io::Result<(Box<dyn DiskFile>, Box<dyn DiskFile>)> {
-        let volume = &self.volumes[volume.0];
-        let (data, meta) = volume.files(pool, id, stamp, false);
+        let volume = &self.volumes[replica.volume.0];
+        let (data, meta) = volume.files(pool, id, replica.stamp, replica.folder());
         let (data, meta) =
             (volume.disk().open(&data, Open::Replace)?, volume.disk().open(&meta, Open::Replace)?);
         volume.gave_file();
@@ -272,16 +319,15 @@ impl Store {
         // Looked up and opened under the lock, so that it is not moved or deleted between.
         let replicas = self.replicas();
         let replica = *self.replica(&replicas, id, stamp)?;
-        let is_finalized = replica.state == ReplicaState::Finalized;
         let volume = &self.volumes[replica.volume.0];
-        let (data, meta) = volume.files(pool, id, replica.stamp, is_finalized);
+        let (data, meta) = volume.files(pool, id, replica.stamp, replica.folder());
         let (data, meta) = (volume.disk().open(&data, Open::Read)?, volume.disk().open(&meta, Open::Read)?);
         drop(replicas);
         let mut header = [0; meta_file::HEADER_BYTES];
         let damaged = |why: String| StoreError::Damaged { id, why };
         meta.read_exact_at(&mut header, 0).map_err(|error| damaged(error.to_string()))?;
         let chunking = meta_file::decode(header).map_err(|error| damaged(error.to_string()))?;
-        Ok(ReadableReplica { data, meta, chunking, visible: replica.visible })
+        Ok(ReadableReplica { data, meta, chunking, stamp: replica.stamp, visible: replica.visible })
     }
 
     /// Bytes of a replica that can be read.
@@ -299,8 +345,7 @@ impl Store {
         let mut replicas = self.replicas();
         let replica = replicas.remove(id, stamp)?;
         let volume = &self.volumes[replica.volume.0];
-        let is_finalized = replica.state == ReplicaState::Finalized;
-        if let Err(error) = volume.delete(&pool, id, replica.stamp, is_finalized) {
+        if let Err(error) = volume.delete(&pool, id, replica.stamp, replica.folder()) {
             error!(%id, %error, storage = volume.storage, "cannot delete a replica");
             replicas.insert(id, replica);
             return None;
@@ -321,13 +366,6 @@ impl Store {
     ) -> Result<&'a Replica, StoreError> {
         let missing = || StoreError::Missing(format!("{id} with stamp {}", stamp.0));
         replicas.get(id).filter(|replica| replica.stamp >= stamp).ok_or_else(missing)
-    }
-
-    /// Waits until the DataNode belongs to a cluster: a NameNode names it to writers from its registration on, whose answer may
-    /// still be on its way.
-    fn wait_until_joined(&self) {
-        let pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(self.joined.wait_timeout_while(pool, JOIN_WAIT_MAX, |pool| pool.is_empty()));
     }
 
     fn check_pool(&self, pool: &str) -> Result<(), StoreError> {
@@ -354,7 +392,7 @@ fn as_reported(id: BlockId, replica: &Replica) -> cluster::Replica {
     cluster::Replica { id: id.0, stamp, length, state: replica.state.into() }
 }
 
-/// A replica that is being written. Dropped before it is finalized, it waits for its writer's recovery.
+/// A replica that is being written. Dropped before it is finalized, it waits for its writer's recovery; a copy is deleted.
 #[derive(Debug)]
 pub struct NewReplica<'a> {
     store: &'a Store,
@@ -363,6 +401,7 @@ pub struct NewReplica<'a> {
     /// Its stamp.
     pub stamp: GenerationStamp,
     volume: VolumeIndex,
+    folder: Folder,
     data: Box<dyn DiskFile>,
     meta: Box<dyn DiskFile>,
     chunking: Chunking,
@@ -429,14 +468,14 @@ impl NewReplica<'_> {
         if replicas.get(self.id).is_none_or(|replica| replica.stamp != self.stamp) {
             return Err(StoreError::Missing(format!("{}, deleted meanwhile,", self.id)));
         }
-        volume.finalize(&self.store.pool(), self.id, self.stamp)?;
+        volume.finalize(&self.store.pool(), self.id, self.stamp, self.folder)?;
         replicas.end(self.id, self.stamp, ReplicaState::Finalized, self.length);
         self.is_ended = true;
         let replica = replicas.get(self.id).expect("it was looked at under the same lock");
         Ok((volume.storage.clone(), as_reported(self.id, replica)))
     }
 
-    /// What there is of the replica once its writer is gone.
+    /// What there is of the replica once its writer is gone; nothing of a copy.
     pub fn abandoned(mut self) -> Option<(String, cluster::Replica)> {
         self.end_unfinished();
         let replicas = self.store.replicas();
@@ -450,6 +489,8 @@ impl NewReplica<'_> {
             if !self.store.replicas().end(self.id, self.stamp, state, self.length) {
                 // It was deleted meanwhile.
                 self.store.volumes[self.volume.0].count_gone(self.length);
+            } else if self.folder == Folder::Temporary {
+                self.store.delete(self.id, self.stamp);
             }
         }
     }
@@ -468,6 +509,8 @@ pub struct ReadableReplica {
     meta: Box<dyn DiskFile>,
     /// How its checksums are made.
     pub chunking: Chunking,
+    /// Its stamp, which may be newer than the one that was asked for.
+    pub stamp: GenerationStamp,
     /// What of it can be read.
     pub visible: Visible,
 }
@@ -479,6 +522,26 @@ impl ReadableReplica {
     /// The disk fails, or the file is shorter than it was said to be.
     pub fn read_data(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
         self.data.read_exact_at(into, offset)
+    }
+
+    /// Reads data that begins a chunk, and compares it with its checksums, for which `checksums` has room.
+    ///
+    /// # Errors
+    /// - `InvalidData`: they do not agree.
+    /// - Else, as of [`Self::read_data`].
+    pub fn read_checked(&self, offset: u64, into: &mut [u8], checksums: &mut Vec<u8>) -> io::Result<()> {
+        self.read_data(offset, into)?;
+        let bytes = self.chunking.checksum_bytes(into.len() as u64);
+        checksums.resize(usize::try_from(bytes).expect("checksums are fewer than what they are of"), 0);
+        self.read_checksums(offset, into.len() as u64, checksums)?;
+        match self.chunking.first_mismatch(into, checksums) {
+            None => Ok(()),
+            Some(chunk) => {
+                let at = offset + chunk as u64 * self.chunking.bytes_per_checksum() as u64;
+                let message = format!("the chunk at {at} does not agree with its checksum");
+                Err(io::Error::new(io::ErrorKind::InvalidData, message))
+            }
+        }
     }
 
     /// Reads the checksums of `data` bytes that begin a chunk at `offset`.

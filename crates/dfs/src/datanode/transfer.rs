@@ -6,17 +6,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tracing::debug;
+use tracing::{debug, error};
 use yeoul_net::{Connection, Handler};
 
+use super::checksums::{answer_block, answer_group};
 use super::notices::Notices;
 use super::packets::{Reader, invalid, read_message, write_message};
 use super::receiver::{READ_MAX, receive, set_timeouts};
 use super::sender::send;
-use super::store::{NewReplica, Store};
+use super::store::{NewReplica, ReadableReplica, Store, StoreError};
+use crate::ids::{BlockId, GenerationStamp};
 use crate::memory::{Charge, Memory, Party};
 use crate::wire::proto::cluster::{Notice, Replica};
-use crate::wire::proto::transfer::{ReadBlock, WriteBlock};
+use crate::wire::proto::transfer::{BlockChecksum, BlockGroupChecksum, ReadBlock, WriteBlock};
 use crate::wire::transfer_op::{self, Operation, Status};
 
 /// How long a connection is kept for the next operation, as in HDFS (`dfs.datanode.socket.reuse.keepalive`).
@@ -67,6 +69,39 @@ impl Transfers {
         }
     }
 
+    /// Opens a replica for a reader. One without its files is damaged.
+    ///
+    /// # Errors
+    /// As of [`Store::open_replica`].
+    pub fn open_replica(
+        &self,
+        pool: &str,
+        id: BlockId,
+        stamp: GenerationStamp,
+    ) -> Result<ReadableReplica, StoreError> {
+        let opened = self.store.open_replica(pool, id, stamp);
+        opened.inspect_err(|error| {
+            let is_damage = match error {
+                StoreError::Damaged { .. } => true,
+                StoreError::Disk(error) => error.kind() == io::ErrorKind::NotFound,
+                _ => false,
+            };
+            if is_damage {
+                self.tell_damaged(id, stamp, error);
+            }
+        })
+    }
+
+    /// Tells the NameNodes that a whole replica is not what was written; they hear it again with each report until it is gone.
+    pub fn tell_damaged(&self, id: BlockId, stamp: GenerationStamp, why: &dyn std::fmt::Display) {
+        let Some((storage, replica)) = self.store.mark_damaged(id, stamp) else { return };
+        error!(%id, stamp = stamp.0, storage, %why, "a replica is damaged");
+        let notice = Notice { storage, replica: Some(replica), is_deleted: false, is_corrupt: true };
+        for notices in &self.notices {
+            notices.add(notice.clone());
+        }
+    }
+
     /// Tells the NameNodes of a replica whose writer is gone.
     pub fn tell_abandoned(&self, replica: NewReplica<'_>) {
         if let Some((storage, replica)) = replica.abandoned() {
@@ -77,7 +112,8 @@ impl Transfers {
         }
     }
 
-    fn serve_blocking(&self, stream: TcpStream) -> io::Result<()> {
+    /// Serves a connection until it ends.
+    pub fn serve_blocking(&self, stream: TcpStream) -> io::Result<()> {
         set_timeouts(&stream)?;
         let mut reader = Reader::with_capacity(64 << 10, stream);
         loop {
@@ -102,8 +138,17 @@ impl Transfers {
                 let request: ReadBlock = read_message(reader, "a request to read")?;
                 send(self, reader, &request)
             }
+            Operation::BlockChecksum => {
+                let request: BlockChecksum = read_message(reader, "a request for a checksum")?;
+                answer_block(self, reader, &request)
+            }
+            Operation::BlockGroupChecksum => {
+                let request: BlockGroupChecksum = read_message(reader, "a request for a group's checksum")?;
+                answer_group(self, reader, &request)
+            }
             Operation::Unsupported(number) => {
-                let message = format!("operation {number} is not supported by yeoul dfs");
+                let name = transfer_op::name_of_unsupported(number);
+                let message = format!("operation {name} ({number}) is not supported by yeoul dfs");
                 write_message(reader.get_mut(), &transfer_op::refusal(Status::ErrorUnsupported, message))?;
                 Ok(false)
             }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use yeoul_disk::{Disk, Health, VolumeOptions, make_folders, replace_file, unusable_folder};
 
 use super::identity::Identity;
-use super::layout;
+use super::layout::{self, Folder};
 use crate::error::Result;
 use crate::ids::{BlockId, GenerationStamp};
 
@@ -100,8 +100,8 @@ impl Volume {
     /// # Errors
     /// They cannot be written.
     pub fn join_pool(&self, identity: &Identity) -> Result<()> {
-        for folder in [layout::being_written(&identity.pool), layout::finalized(&identity.pool)] {
-            make_folders(&**self.disk(), &self.root().join(folder))?;
+        for folder in Folder::ALL {
+            make_folders(&**self.disk(), &self.root().join(folder.path(&identity.pool)))?;
         }
         self.write_identity(identity)
     }
@@ -112,15 +112,18 @@ impl Volume {
         Ok(())
     }
 
-    /// Looks at all replicas. A data file without checksums, or the other way round, is none.
+    /// Looks at all replicas, and removes what other DataNodes had begun to make. A data file without checksums, or the other way
+    /// round, is none.
     ///
     /// # Errors
     /// A folder cannot be read.
     pub fn scan(&self, pool: &str) -> io::Result<Vec<Found>> {
+        for entry in fs::read_dir(self.root().join(Folder::Temporary.path(pool)))? {
+            self.disk().remove_file(&entry?.path())?;
+        }
         let mut found = Vec::new();
-        for (folder, is_finalized) in [(layout::finalized(pool), true), (layout::being_written(pool), false)]
-        {
-            let mut todo = vec![self.root().join(folder)];
+        for (folder, is_finalized) in [(Folder::Finalized, true), (Folder::BeingWritten, false)] {
+            let mut todo = vec![self.root().join(folder.path(pool))];
             while let Some(folder) = todo.pop() {
                 for entry in fs::read_dir(&folder)? {
                     let entry = entry?;
@@ -148,13 +151,12 @@ impl Volume {
         pool: &str,
         id: BlockId,
         stamp: GenerationStamp,
-        is_finalized: bool,
+        within: Folder,
     ) -> (PathBuf, PathBuf) {
-        let folder = if is_finalized {
-            self.root().join(layout::finalized(pool)).join(layout::subfolder(id))
-        } else {
-            self.root().join(layout::being_written(pool))
-        };
+        let mut folder = self.root().join(within.path(pool));
+        if within == Folder::Finalized {
+            folder.push(layout::subfolder(id));
+        }
         (folder.join(layout::data_file(id)), folder.join(layout::meta_file(id, stamp)))
     }
 
@@ -163,9 +165,9 @@ impl Volume {
     ///
     /// # Errors
     /// The files cannot be moved.
-    pub fn finalize(&self, pool: &str, id: BlockId, stamp: GenerationStamp) -> io::Result<()> {
-        let (data, meta) = self.files(pool, id, stamp, false);
-        let (whole_data, whole_meta) = self.files(pool, id, stamp, true);
+    pub fn finalize(&self, pool: &str, id: BlockId, stamp: GenerationStamp, from: Folder) -> io::Result<()> {
+        let (data, meta) = self.files(pool, id, stamp, from);
+        let (whole_data, whole_meta) = self.files(pool, id, stamp, Folder::Finalized);
         let disk = self.disk();
         disk.create_folder_all(whole_data.parent().expect("files are in a folder"))?;
         // Nothing waits for the names to be on the disk: a replica that is found among the unfinished ones is not lost.
@@ -177,14 +179,8 @@ impl Volume {
     ///
     /// # Errors
     /// The files cannot be deleted.
-    pub fn delete(
-        &self,
-        pool: &str,
-        id: BlockId,
-        stamp: GenerationStamp,
-        is_finalized: bool,
-    ) -> io::Result<()> {
-        let (data, meta) = self.files(pool, id, stamp, is_finalized);
+    pub fn delete(&self, pool: &str, id: BlockId, stamp: GenerationStamp, within: Folder) -> io::Result<()> {
+        let (data, meta) = self.files(pool, id, stamp, within);
         for file in [data, meta] {
             match self.disk().remove_file(&file) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

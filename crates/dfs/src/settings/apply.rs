@@ -208,6 +208,16 @@ fn set_datanode(
                 _ => options.heartbeat = interval,
             }
         }
+        "dfs.block.scanner.volume.bytes.per.second" => options.scan_bytes_per_second = entry()?.size()?,
+        "dfs.datanode.scan.period.hours" => {
+            let hours = entry()?.read("a number of hours", |text| text.parse::<i32>().ok())?;
+            options.scan_period = match u64::try_from(hours) {
+                // As in HDFS.
+                Err(_) => None,
+                Ok(0) => Some(datanode::SCAN_PERIOD),
+                Ok(hours) => Some(Duration::from_secs(hours * 3600)),
+            };
+        }
         "dfs.blockreport.intervalMsec" => options.report = entry()?.time_from(REPORT_MIN, MILLISECOND)?,
         other => address.set(other, entry)?,
     }
@@ -420,8 +430,19 @@ mod tests {
             ("dfs.datanode.du.reserved", "1g"),
             ("dfs.datanode.max.xcievers", "100"),
             ("dfs.blockreport.intervalMsec", "3600000"),
+            ("dfs.block.scanner.volume.bytes.per.second", "4m"),
+            ("dfs.datanode.scan.period.hours", "24"),
         ])
         .unwrap();
+        assert_eq!(
+            (options.scan_bytes_per_second, options.scan_period),
+            (4 << 20, Some(Duration::from_secs(86_400)))
+        );
+        let period = |hours| {
+            let (options, _) = datanode(&[("dfs.datanode.scan.period.hours", hours)]).unwrap();
+            options.scan_period
+        };
+        assert_eq!((period("0"), period("-1")), (Some(datanode::SCAN_PERIOD), None));
         assert_eq!(notices, Vec::<String>::new());
         assert_eq!(options.namenodes, ["n1:8020"]);
         assert_eq!(options.dirs, ["/a", "/b", "/c"].map(PathBuf::from));

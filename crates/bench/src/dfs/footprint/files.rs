@@ -105,7 +105,7 @@ impl FakeDatanode {
             remaining: CAPACITY,
             failed: false,
         };
-        let request = RegisterRequest {
+        let mut request = RegisterRequest {
             layout_version: protocol::LAYOUT_VERSION,
             features: protocol::FEATURES,
             uuid: uuid(number),
@@ -116,6 +116,9 @@ impl FakeDatanode {
             storages: vec![own],
             ..RegisterRequest::default()
         };
+        // The first time it learns to which pool it belongs.
+        let told: RegisterResponse = client.call("register", &request).await?;
+        request.pool = told.pool;
         let _: RegisterResponse = client.call("register", &request).await?;
         for (is_first, is_last) in [(true, false), (false, true)] {
             let (uuid, storage) = (uuid(number), storage(number));

@@ -27,7 +27,7 @@ fn store(place: &tempfile::TempDir, volumes: usize) -> (Store, Arc<FaultyDisk>) 
 }
 
 fn create(store: &Store, id: i64) -> NewReplica<'_> {
-    store.create(POOL, (BlockId(id), STAMP), "", 1024, Chunking::default()).unwrap()
+    store.create(POOL, (BlockId(id), STAMP), "", 1024, Chunking::default(), false).unwrap()
 }
 
 /// Data of a block, and its checksums.
@@ -121,19 +121,48 @@ fn a_full_disk_takes_nothing_and_keeps_what_it_has_and_a_failed_sync_retires_the
 }
 
 #[test]
-fn a_writer_waits_for_the_answer_to_the_registration() {
+fn a_copy_is_reported_once_it_is_whole_and_nothing_is_left_of_one_that_fails() {
     let place = tempfile::tempdir().unwrap();
-    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+    let (first, _disk) = store(&place, 1);
+    let temporary = place.path().join("0").join(Folder::Temporary.path(POOL));
+    let files = || std::fs::read_dir(&temporary).unwrap().count();
+    let copy = |id| {
+        let mut copy = first.create(POOL, (BlockId(id), STAMP), "", 1024, Chunking::default(), true).unwrap();
+        written(&mut copy, 600).unwrap();
+        copy
+    };
+    let failed = copy(1);
+    assert_eq!((files(), used(&first)), (2, 600));
+    assert_eq!(first.report(&first.storages()[0].uuid, None, 9), [], "nobody knows of it");
+    drop(failed);
+    assert_eq!((files(), used(&first)), (0, 0));
+    assert!(copy(1).abandoned().is_none() && files() == 0, "nobody goes on with it");
+    let (_, whole) = copy(2).finalize().unwrap();
+    assert_eq!(first.report(&first.storages()[0].uuid, None, 9), [whole]);
+    // A process that is killed leaves what it has.
+    std::mem::forget(copy(3));
+    assert_eq!(files(), 2);
+    drop(first);
     let dirs = [place.path().join("0")];
-    let store = Store::open(&dirs, 0, &disk, memory(), || "new".to_owned()).unwrap();
-    std::thread::scope(|scope| {
-        let writer = scope.spawn(|| create(&store, 1).id);
-        // Whether it came before or after, it is taken.
-        store.join_pool(POOL, "CID-1").unwrap();
-        assert_eq!(writer.join().unwrap(), BlockId(1));
-    });
-    let other = store.create("BP-2", (BlockId(2), STAMP), "", 1024, Chunking::default());
-    assert!(matches!(other, Err(StoreError::OtherPool { .. })));
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+    let second = Store::open(&dirs, 0, &disk, memory(), || panic!("it has its names")).unwrap();
+    let ids: Vec<_> =
+        second.report(&second.storages()[0].uuid, None, 9).iter().map(|replica| replica.id).collect();
+    assert_eq!((ids, files(), used(&second)), (vec![2], 0, 600));
+}
+
+#[test]
+fn damage_is_told_once_and_again_with_each_report_until_the_replica_is_gone() {
+    let place = tempfile::tempdir().unwrap();
+    let (store, _disk) = store(&place, 1);
+    let mut whole = create(&store, 1);
+    written(&mut whole, 600).unwrap();
+    let (storage, reported) = whole.finalize().unwrap();
+    assert_eq!(store.mark_damaged(BlockId(1), STAMP), Some((storage.clone(), reported)));
+    assert_eq!(store.mark_damaged(BlockId(1), STAMP), None);
+    assert_eq!((store.damaged(&storage), store.damaged("another")), (vec![reported], vec![]));
+    store.delete(BlockId(1), STAMP).unwrap();
+    assert_eq!((store.damaged(&storage), store.damaged_count()), (vec![], 0));
 }
 
 #[test]
@@ -151,7 +180,7 @@ fn a_replica_for_which_the_table_has_no_memory_is_refused() {
         bytes += REPLICA_BYTES;
         tables.set(bytes);
     }
-    let refused = store.create(POOL, (BlockId(2), STAMP), "", 1024, Chunking::default());
+    let refused = store.create(POOL, (BlockId(2), STAMP), "", 1024, Chunking::default(), false);
     assert!(matches!(refused, Err(StoreError::NoMemory)));
     assert!(store.delete(BlockId(1), STAMP).is_some());
     create(&store, 2).finalize().unwrap();

@@ -32,7 +32,10 @@ impl State {
             );
             return Err(Refusal::new(Exception::HadoopIllegalArgument, message));
         }
-        self.datanodes.register(request, context.now.steady_ms)?;
+        // One that has no pool yet only asks for it: until it has made its folders it can take no block.
+        if !request.pool.is_empty() {
+            self.datanodes.register(request, context.now.steady_ms)?;
+        }
         Ok(RegisterResponse {
             layout_version: protocol::LAYOUT_VERSION,
             features: protocol::FEATURES,

@@ -118,6 +118,7 @@ impl Fixture {
             transfer_port: 9866,
             ipc_port: 9867,
             storages: vec![storage],
+            pool: self.state.pool().to_owned(),
             ..RegisterRequest::default()
         };
         let response: RegisterResponse = self.cluster("register", &request).unwrap();

@@ -104,3 +104,26 @@ fn what_is_to_be_deleted_waits_for_the_end_of_safe_mode() {
     let _: BoolResponse = fixture.call("setSafeMode", &leave).unwrap();
     assert_eq!(told(&mut fixture), (1, 3));
 }
+
+#[test]
+fn a_datanode_without_a_pool_is_told_it_and_is_there_once_it_has_it() {
+    let mut fixture = Fixture::new(0);
+    let mut request = RegisterRequest {
+        layout_version: 1,
+        uuid: "dn-0".to_owned(),
+        host: "host-0".to_owned(),
+        ip: "10.0.0.1".to_owned(),
+        transfer_port: 9866,
+        ipc_port: 9867,
+        ..RegisterRequest::default()
+    };
+    let told: RegisterResponse = fixture.cluster("register", &request).unwrap();
+    assert_eq!(told.pool, fixture.state.pool());
+    let beat = HeartbeatRequest { uuid: "dn-0".to_owned(), ..HeartbeatRequest::default() };
+    let answered: HeartbeatResponse = fixture.cluster("heartbeat", &beat).unwrap();
+    assert!(answered.must_register, "nobody is sent to it yet");
+    request.pool = told.pool;
+    let _: RegisterResponse = fixture.cluster("register", &request).unwrap();
+    let answered: HeartbeatResponse = fixture.cluster("heartbeat", &beat).unwrap();
+    assert!(!answered.must_register);
+}

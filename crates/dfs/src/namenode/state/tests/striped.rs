@@ -290,7 +290,7 @@ fn a_damaged_unit_is_replaced_and_a_copy_that_is_missing_made() {
     fixture.notice(kept[0], &plain.block, 700, true);
     let told = orders(&fixture.pass(2_000, &all));
     let copy = told.iter().map(|(_, repair)| repair).find(|repair| repair.policy.is_empty()).expect("a copy");
-    assert_eq!((copy.id, copy.length, copy.sources.len()), (plain.block.id.cast_signed(), 700, 1));
+    assert_eq!((copy.id, copy.length, copy.sources.len()), (plain.block.id.cast_signed(), 700, 2));
     let target: usize = copy.targets[0].uuid[3..].parse().unwrap();
     assert!(!kept[1..].contains(&target));
 }
