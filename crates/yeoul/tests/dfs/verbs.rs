@@ -204,4 +204,8 @@ fn the_demo_reads_what_killed_datanodes_had() {
     assert!(seen.contains("DataNodes, RS-6-3-1024k"), "{seen}");
     assert!(seen.contains("after 2 of them were killed"), "{seen}");
     assert!(seen.contains("2 of 9 internal blocks were on the killed ones"), "{seen}");
+    assert!(
+        seen.contains("after 2 more were killed") && seen.contains("2 of 9 internal blocks again"),
+        "{seen}"
+    );
 }
