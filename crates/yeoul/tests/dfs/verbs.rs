@@ -164,7 +164,7 @@ fn servers_take_hadoops_settings_and_show_pages_and_metrics() {
         |name: &str, value: &str| format!("<property><name>{name}</name><value>{value}</value></property>\n");
     let site = [
         property("dfs.namenode.name.dir", "name"),
-        property("dfs.datanode.data.dir", "[SSD]data1,data2"),
+        property("dfs.datanode.data.dir", "[DISK]data1,data2"),
         property("dfs.replication", "1"),
         property("dfs.namenode.handler.count", "64"),
     ];
