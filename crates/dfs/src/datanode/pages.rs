@@ -83,13 +83,16 @@ fn text(status: &Status) -> String {
     )
 }
 
+/// Name and meaning of a number of each storage.
+type Gauge = (&'static str, &'static str, fn(&Storage) -> u64);
+
 fn metrics(status: &Status) -> String {
     let mut exposition = Exposition::new(&[]);
     let what = "blocks that are written or read now";
     exposition.gauge("data_node_active_transfers", what, &[], status.transfers);
     let what = "blocks that are known to be damaged and have yet to be deleted";
     exposition.gauge("data_node_damaged_blocks", what, &[], status.damaged);
-    let gauges: [(&str, &str, fn(&Storage) -> u64); 5] = [
+    let gauges: [Gauge; 5] = [
         ("capacity", "bytes of the storage", |storage| storage.capacity),
         ("used", "bytes of blocks", |storage| storage.used),
         ("remaining", "bytes that new blocks may take", |storage| storage.remaining),

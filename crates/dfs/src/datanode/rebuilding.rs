@@ -63,6 +63,9 @@ pub struct Rebuilding {
     offset: u64,
 }
 
+/// The next bytes of each wanted unit.
+pub type Slices<'a> = Vec<(UnitIndex, &'a [u8])>;
+
 /// A unit that is read.
 #[derive(Debug)]
 struct Input {
@@ -138,7 +141,7 @@ impl Rebuilding {
     ///
     /// # Errors
     /// Too few sources are left, or what was computed does not encode to what was read.
-    pub fn next_slice(&mut self) -> io::Result<Option<Vec<(UnitIndex, &[u8])>>> {
+    pub fn next_slice(&mut self) -> io::Result<Option<Slices<'_>>> {
         let length = self.next_len();
         if length == 0 {
             for input in self.inputs.drain(..) {

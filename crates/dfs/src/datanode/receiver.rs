@@ -9,7 +9,7 @@ use tracing::{debug, warn};
 
 use super::packets::{Packet, Reader, read_message, write_message};
 use super::responder::{Done, respond};
-use super::store::{NewReplica, StoreError};
+use super::store::{NewReplica, StoreError, Wanted};
 use super::transfer::Transfers;
 use crate::ids::{BlockId, GenerationStamp};
 use crate::memory::{Memory, Party};
@@ -52,7 +52,8 @@ pub fn receive(transfers: &Transfers, reader: &mut Reader, request: &WriteBlock)
     let (pool, bytes) = (&request.header.base.block.pool, request.header.base.block.length());
     // No client: another DataNode makes the replica, which is whole or nothing.
     let is_copy = request.header.client_name.is_empty();
-    let created = transfers.store.create(pool, (id, stamp), request.storage_id(), bytes, chunking, is_copy);
+    let wanted = Wanted { storage: request.storage_id(), bytes, chunking, is_copy };
+    let created = transfers.store.create(pool, (id, stamp), &wanted);
     let replica = match created {
         Ok(replica) => replica,
         Err(error) => {

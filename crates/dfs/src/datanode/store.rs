@@ -34,6 +34,19 @@ pub struct Store {
     table: Mutex<TableCharge>,
 }
 
+/// What a replica is to be like that is begun.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wanted<'a> {
+    /// The volume that was chosen for it.
+    pub storage: &'a str,
+    /// Bytes for which there is to be room.
+    pub bytes: u64,
+    /// How its checksums are made.
+    pub chunking: Chunking,
+    /// Another DataNode makes it: it is whole, or nothing.
+    pub is_copy: bool,
+}
+
 /// The reason why a replica cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -239,7 +252,7 @@ impl Store {
         self.replicas().next_whole(volume, after)
     }
 
-    /// Begins a replica, on the wanted volume if it has room for `bytes`. A copy, which another DataNode makes, is whole or nothing.
+    /// Begins a replica, on the wanted volume if it has room.
     ///
     /// # Errors
     /// The block has one already, there is no room, or the disk fails.
@@ -247,11 +260,9 @@ impl Store {
         &self,
         pool: &str,
         (id, stamp): (BlockId, GenerationStamp),
-        storage: &str,
-        bytes: u64,
-        chunking: Chunking,
-        is_copy: bool,
+        wanted: &Wanted<'_>,
     ) -> Result<NewReplica<'_>, StoreError> {
+        let Wanted { storage, bytes, chunking, is_copy } = *wanted;
         self.check_pool(pool)?;
         if !self.memory.has_room_in_tables(REPLICA_BYTES) {
             return Err(StoreError::NoMemory);

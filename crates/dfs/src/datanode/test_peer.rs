@@ -8,7 +8,7 @@ use yeoul_disk::RealDisk;
 
 use super::layout::{self, Folder};
 use super::peer::{BlockName, PeerAddress};
-use super::store::Store;
+use super::store::{Store, Wanted};
 use super::transfer::Transfers;
 use crate::ids::{BlockId, GenerationStamp};
 use crate::memory::{MEMORY_BYTES_MIN, Memory};
@@ -45,7 +45,7 @@ impl TestPeer {
             Store::open(&dirs, 0, &(Arc::new(RealDisk) as _), memory.clone(), || "peer".to_owned()).unwrap();
         store.join_pool(POOL, "CID-1").unwrap();
         let chunking = Chunking::default();
-        let mut replica = store.create(POOL, (BlockId(id), STAMP), "", 0, chunking, false).unwrap();
+        let mut replica = store.create(POOL, (BlockId(id), STAMP), &Wanted::default()).unwrap();
         let mut checksums = Vec::new();
         chunking.compute(data, &mut checksums);
         replica.write(0, data, &checksums).unwrap();

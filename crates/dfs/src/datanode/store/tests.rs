@@ -27,7 +27,7 @@ fn store(place: &tempfile::TempDir, volumes: usize) -> (Store, Arc<FaultyDisk>) 
 }
 
 fn create(store: &Store, id: i64) -> NewReplica<'_> {
-    store.create(POOL, (BlockId(id), STAMP), "", 1024, Chunking::default(), false).unwrap()
+    store.create(POOL, (BlockId(id), STAMP), &Wanted { bytes: 1024, ..Wanted::default() }).unwrap()
 }
 
 /// Data of a block, and its checksums.
@@ -127,7 +127,8 @@ fn a_copy_is_reported_once_it_is_whole_and_nothing_is_left_of_one_that_fails() {
     let temporary = place.path().join("0").join(Folder::Temporary.path(POOL));
     let files = || std::fs::read_dir(&temporary).unwrap().count();
     let copy = |id| {
-        let mut copy = first.create(POOL, (BlockId(id), STAMP), "", 1024, Chunking::default(), true).unwrap();
+        let mut copy =
+            first.create(POOL, (BlockId(id), STAMP), &Wanted { is_copy: true, ..Wanted::default() }).unwrap();
         written(&mut copy, 600).unwrap();
         copy
     };
