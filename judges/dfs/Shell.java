@@ -5,16 +5,18 @@ import java.util.Arrays;
 import java.util.List;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FsShell;
+import org.apache.hadoop.hdfs.tools.DebugAdmin;
 import org.apache.hadoop.hdfs.tools.ECAdmin;
 import org.apache.hadoop.io.Text;
 import org.apache.hadoop.security.UserGroupInformation;
 import org.apache.hadoop.security.token.Token;
+import org.apache.hadoop.util.Tool;
 import org.apache.hadoop.util.ToolRunner;
 
 /**
  * Hadoop's file system shell, many commands in one process: each line of stdin is a command of `hdfs dfs`, or one of `hdfs ec`
- * behind the word "ec", its arguments apart by tabs, and after what it prints comes a line "exit N". With the argument "token" the user holds a token, which makes the client
- * begin each connection with a SASL negotiation.
+ * or `hdfs debug` behind the word "ec" or "debug", its arguments apart by tabs, and after what it prints comes a line "exit N".
+ * With the argument "token" the user holds a token, which makes the client begin each connection with a SASL negotiation.
  */
 public class Shell {
   public static void main(String[] arguments) throws Exception {
@@ -25,19 +27,20 @@ public class Shell {
     BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
     for (String line; (line = lines.readLine()) != null; ) {
       String[] words = line.split("\t");
-      // "ec" after the settings is the tool of `hdfs ec`, anything else a command of `hdfs dfs`.
+      // "ec" and "debug" after the settings are tools of their own, anything else is a command of `hdfs dfs`.
       int at = 0;
       while (at < words.length && words[at].startsWith("-D")) at++;
-      boolean isEc = at < words.length && words[at].equals("ec");
+      String first = at < words.length ? words[at] : "";
       Configuration configuration = new Configuration();
-      int exit;
-      if (isEc) {
-        List<String> rest = new ArrayList<>(Arrays.asList(words));
-        rest.remove(at);
-        exit = ToolRunner.run(configuration, new ECAdmin(configuration), rest.toArray(new String[0]));
-      } else {
-        exit = ToolRunner.run(new FsShell(configuration), words);
-      }
+      Tool tool =
+          switch (first) {
+            case "ec" -> new ECAdmin(configuration);
+            case "debug" -> new DebugAdmin(configuration);
+            default -> new FsShell(configuration);
+          };
+      List<String> rest = new ArrayList<>(Arrays.asList(words));
+      if (!(tool instanceof FsShell)) rest.remove(at);
+      int exit = ToolRunner.run(configuration, tool, rest.toArray(new String[0]));
       System.out.flush();
       System.err.flush();
       System.out.println("\nexit " + exit);

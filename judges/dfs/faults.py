@@ -15,6 +15,8 @@ from cluster import HERE, Findings, Shell, class_path, started
 from harness import end, ending, free_ports, wait_until
 
 MIB = 1 << 20
+# Seconds until damaged replicas are replaced while readers come upon them.
+REPLACED_MAX = 60
 
 
 class Servers:
@@ -143,14 +145,15 @@ def restarted(findings: Findings, folder: pathlib.Path):
 
 
 def damage(findings: Findings, servers: Servers, shell: Shell, content: bytes):
-    """One replica of each block is flipped, cut or removed."""
+    """One replica of each block is flipped, cut or removed; readers find it, and it is replaced."""
     by_block = {}
     for path in servers.block_files():
         by_block.setdefault(path.name, []).append(path)
     findings.right("each block is on three DataNodes", [len(paths) for paths in by_block.values()] == [3] * 6, by_block)
+    expected = {path: path.read_bytes() for paths in by_block.values() for path in paths}
     for at, paths in enumerate(by_block.values()):
         path = paths[at % 3]
-        whole = path.read_bytes()
+        whole = expected[path]
         match at % 3:
             case 0:
                 path.write_bytes(whole[:1000] + bytes([whole[1000] ^ 1]) + whole[1001:])
@@ -158,11 +161,27 @@ def damage(findings: Findings, servers: Servers, shell: Shell, content: bytes):
                 path.write_bytes(whole[: len(whole) // 2])
             case 2:
                 path.unlink()
-    for turn in range(6):
-        got = servers.folder / f"got{turn}"
-        code, printed = shell("-get", "/file", got)
+    reads_until_replaced(findings, servers, shell, "/file", content, expected)
+
+
+def reads_until_replaced(findings: Findings, servers: Servers, shell: Shell, path: str, content: bytes, expected: dict[pathlib.Path, bytes]):
+    """Reads a file, right each time, until the replicas are what they were: a reader takes one at random, and not all find all."""
+    def wrong() -> list[pathlib.Path]:
+        return [at for at, whole in expected.items() if not at.exists() or at.read_bytes() != whole]
+
+    findings.right("there is damage", bool(wrong()))
+    deadline, turns = time.monotonic() + REPLACED_MAX, 0
+    while (left := wrong()) and time.monotonic() < deadline:
+        turns += 1
+        got = servers.folder / f"got{turns}"
+        code, printed = shell("-get", path, got)
         is_same = code == 0 and got.read_bytes() == content
-        findings.right(f"a read of damaged replicas, turn {turn}", is_same, printed[-300:])
+        got.unlink(missing_ok=True)
+        if not is_same:
+            findings.right(f"a read of damaged replicas, turn {turns}", False, printed[-300:])
+            return
+        time.sleep(0.5)
+    findings.right(f"{turns} reads of damaged replicas are right, and they are replaced", not left and turns > 0, left)
 
 
 def main() -> int:

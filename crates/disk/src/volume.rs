@@ -16,7 +16,8 @@ const PROBE: &[u8] = b"the disk remembers what it was told";
 /// How a folder is used for the data of a server.
 #[derive(Debug, Clone)]
 pub struct VolumeOptions {
-    /// The subfolder that is the server's own, so that the folder can be shared with other programs.
+    /// The subfolder that is the server's own, so that the folder can be shared with other programs; empty for the folder
+    /// itself.
     pub home: &'static str,
     /// The file in it that is locked.
     pub lock: &'static str,
@@ -131,7 +132,7 @@ impl Volume {
     /// `Conflict` if another server uses it; else as the file system reports.
     pub fn open(root: &Path, options: VolumeOptions) -> Result<Self> {
         let about = |error| unusable_folder(root, options.purpose, error);
-        let home = root.join(options.home);
+        let home = if options.home.is_empty() { root.to_owned() } else { root.join(options.home) };
         options.disk.create_folder_all(&home).map_err(about)?;
         let VolumeOptions { lock: name, owner, lock_wait: wait, .. } = options;
         let lock = FolderLock::acquire(&home, LockOptions { name, owner, wait })?;

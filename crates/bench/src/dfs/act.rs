@@ -1,198 +1,165 @@
-//! An act for `yeoul demo`: a whole cluster in this process, and DataNodes that die before what they have is read.
+//! An act for `yeoul demo`: a whole cluster in this process, an erasure-coded file, and DataNodes that die before it is read.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use tokio::net::TcpStream;
-use yeoul_base::{Error, ErrorKind, Result, SplitMix};
-use yeoul_dfs::client::{FileSystem, NewFile, Options as ClientOptions};
-use yeoul_dfs::local::{Cluster, Options};
+use yeoul_base::{Error, ErrorKind, Result};
+use yeoul_dfs::policy::Policy;
 use yeoul_dfs::report::ClusterReport;
 
-/// Bytes that are written at a time, a multiple of eight.
-const PIECE_BYTES: usize = 1 << 20;
-/// How long the DataNodes may take to register.
-const REGISTER_MAX: Duration = Duration::from_secs(10);
-/// How often the NameNode is asked whether they have.
-const REGISTER_POLL: Duration = Duration::from_millis(20);
-/// The file.
-const FILE: &str = "/demo/file";
+use super::{Contents, Killed, Scene};
+
+/// The erasure-coded directory.
+const DIRECTORY: &str = "/coded";
+
+/// Time in which the NameNode misses what dead DataNodes had: it waits for 10 s for them to come back.
+const NOTICE_MAX: Duration = Duration::from_secs(30);
+/// Time in which what is missed is made anew.
+const REPAIR_MAX: Duration = Duration::from_secs(60);
 
 /// How large the act is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Script {
-    /// DataNodes.
+    /// DataNodes, at least as many as a group has units and those that are killed: what is lost is made anew on others.
     pub datanodes: usize,
-    /// DataNodes that are killed: fewer than there are copies.
+    /// DataNodes that are killed, and once more after the repair: at most as many as a group has parity units.
     pub killed: usize,
-    /// Copies of each block.
-    pub copies: u16,
-    /// Bytes of a block.
-    pub block_bytes: u64,
-    /// Pieces of [`PIECE_BYTES`] that are written.
-    pub pieces: u64,
+    /// Name of the erasure coding policy.
+    pub policy: &'static str,
 }
 
 impl Default for Script {
     fn default() -> Self {
-        Self { datanodes: 9, killed: 2, copies: 3, block_bytes: 4 << 20, pieces: 64 }
+        Self { datanodes: 11, killed: 2, policy: "RS-6-3-1024k" }
+    }
+}
+
+impl Script {
+    fn check(&self) -> Result<()> {
+        let invalid = |message: String| Error::new(ErrorKind::Invalid, message);
+        let policy =
+            Policy::named(self.policy).ok_or_else(|| invalid(format!("no policy '{}'", self.policy)))?;
+        let (units, parity) = (policy.units(), policy.parity_units());
+        if self.datanodes < units + self.killed || self.killed > parity {
+            let message = format!("{} has {units} units and survives the loss of {parity}", self.policy);
+            return Err(invalid(message));
+        }
+        Ok(())
     }
 }
 
 /// What happened, and was checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// Bytes of the file, written, and read back right.
+    /// Bytes of the file.
     pub bytes: u64,
-    /// Replicas of all DataNodes.
-    pub replicas: u64,
-    /// Replicas of those that were killed.
-    pub replicas_killed: u64,
+    /// Bytes of its internal blocks and their checksums on all disks.
+    pub bytes_on_disks: u64,
     /// From the first byte to the acknowledgement of the whole file.
     pub write: Duration,
+    /// The DataNodes that were killed.
+    pub killed: Killed,
     /// From opening the file to its last byte, after the kill.
     pub read: Duration,
+    /// From the kill to the moment at which the NameNode missed nothing any more.
+    pub repair: Duration,
+    /// Internal blocks on the DataNodes that were killed after the repair.
+    pub units_killed_again: u64,
+    /// From opening the file to its last byte, after the second kill.
+    pub read_again: Duration,
+    /// What was read, both times, as the contents say it.
+    pub found: String,
 }
 
-/// Starts a cluster with directories under `dir`, writes a file, kills DataNodes, and compares what is read with what was
-/// written. `say` gets a line for each step.
+/// Starts a cluster with directories under `dir`, writes a file into an erasure-coded directory, kills DataNodes, and compares
+/// what is read with what was written; waits until what was lost is made anew, kills as many others, and reads again: both
+/// times together more is lost than a group survives. `say` gets a line for each step.
 ///
 /// # Errors
-/// `DataLoss` if a byte is missing or wrong; `Internal` if the killed DataNodes live on or had nothing; whatever the cluster
-/// says if it fails.
-pub async fn run(dir: &Path, script: &Script, mut say: impl FnMut(&str)) -> Result<Outcome> {
-    if script.killed >= usize::from(script.copies) || usize::from(script.copies) > script.datanodes {
-        return Err(Error::new(
-            ErrorKind::Invalid,
-            "the act needs a copy of each block on a DataNode that lives",
-        ));
-    }
-    let mut options = Options::new(script.datanodes, dir);
-    options.namenode.port = 0;
-    let mut cluster = Cluster::start(options).await?;
-    let client = ClientOptions {
-        default_fs: Some(format!("hdfs://{}", cluster.address())),
-        replication: Some(script.copies),
-        block_size: Some(script.block_bytes),
-        ..ClientOptions::default()
-    };
-    let files = FileSystem::connect(client, None).await?;
-    let nodes = registered(&files, script.datanodes).await?;
-    say(&format!(
-        "a NameNode at {} and {} DataNodes, in this process",
-        cluster.address(),
-        nodes.datanodes.len()
-    ));
+/// `DataLoss` if something is missing or wrong; `Unavailable` if it is not made anew in time; `Internal` if the killed DataNodes live on or had nothing, or if the file is
+/// not erasure-coded; whatever the cluster says if it fails.
+pub async fn run(
+    dir: &Path,
+    script: &Script,
+    contents: &impl Contents,
+    mut say: impl FnMut(&str),
+) -> Result<Outcome> {
+    script.check()?;
+    let mut scene = Scene::start(dir, script.datanodes).await?;
+    let files = scene.files();
+    say(&format!("a NameNode at {} and {} DataNodes, in this process", files.address(), script.datanodes));
+    files.make_directory(DIRECTORY, true).await?;
+    files.enable_policy(script.policy, true).await?;
+    files.set_policy(DIRECTORY, Some(script.policy.to_owned())).await?;
 
+    let path = format!("{DIRECTORY}/{}", contents.name());
     let began = Instant::now();
-    write(&files, script).await?;
+    contents.write(files, &path).await?;
     let write = began.elapsed();
-
-    let before = files.report().await?;
-    let mut killed = Vec::new();
-    while killed.len() < script.killed {
-        killed.push(cluster.kill_datanode().await.expect("there are more").to_string());
-    }
-    let blocks = |wanted: &dyn Fn(&str) -> bool| {
-        let nodes = before.datanodes.iter().filter(|node| wanted(&node.address));
-        nodes.map(|node| node.blocks).sum::<u64>()
-    };
-    let replicas = blocks(&|_| true);
-    let replicas_killed = blocks(&|address| killed.iter().any(|killed| killed == address));
-    for address in &killed {
-        if TcpStream::connect(address).await.is_ok() {
-            return Err(Error::new(ErrorKind::Internal, format!("the DataNode at {address} lives on")));
-        }
-    }
-    if replicas_killed == 0 {
-        return Err(Error::new(ErrorKind::Internal, "the killed DataNodes had nothing"));
-    }
-    say(&format!("killed {} with {replicas_killed} of {replicas} replicas", killed.join(" and ")));
-
-    let began = Instant::now();
-    let bytes = check(&files, script).await?;
-    let read = began.elapsed();
-    cluster.stop().await;
-    Ok(Outcome { bytes, replicas, replicas_killed, write, read })
-}
-
-/// Waits until all DataNodes have registered.
-async fn registered(files: &FileSystem, datanodes: usize) -> Result<ClusterReport> {
-    let began = Instant::now();
-    loop {
-        let report = files.report().await?;
-        if report.datanodes.len() == datanodes {
-            return Ok(report);
-        }
-        if began.elapsed() > REGISTER_MAX {
-            let message = format!("{} of {datanodes} DataNodes have registered", report.datanodes.len());
-            return Err(Error::new(ErrorKind::Unavailable, message));
-        }
-        tokio::time::sleep(REGISTER_POLL).await;
-    }
-}
-
-/// A piece of the file: bytes that no other piece has.
-fn piece(number: u64) -> Vec<u8> {
-    let mut random = SplitMix::new(number);
-    (0..PIECE_BYTES / 8).flat_map(|_| random.next_u64().to_le_bytes()).collect()
-}
-
-async fn write(files: &FileSystem, script: &Script) -> Result<()> {
-    files.make_directory("/demo", true).await?;
-    let mut writer = files.create(FILE, NewFile { mode: 0o644, may_replace: false }).await?;
-    for number in 0..script.pieces {
-        writer.write(Bytes::from(piece(number))).await?;
-    }
-    writer.close().await
-}
-
-/// Reads the file, and compares it with what was written; its length.
-async fn check(files: &FileSystem, script: &Script) -> Result<u64> {
-    let (mut number, mut expected) = (0, Vec::new());
-    let reader = files.open(FILE).await?;
-    let read = reader.read_all(|mut bytes| {
-        while !bytes.is_empty() {
-            if expected.is_empty() {
-                expected = piece(number);
-                number += 1;
-            }
-            let length = bytes.len().min(expected.len());
-            if bytes[..length] != expected[..length] {
-                let message = format!("a byte of piece {} is not as it was written", number - 1);
-                return Err(Error::new(ErrorKind::DataLoss, message));
-            }
-            expected.drain(..length);
-            bytes = &bytes[length..];
-        }
-        Ok(())
-    });
-    let bytes = read.await?;
-    if bytes != script.pieces * PIECE_BYTES as u64 {
+    let bytes = files.status(&path).await?.length;
+    if files.policy(&path).await?.as_deref() != Some(script.policy) {
         return Err(Error::new(
-            ErrorKind::DataLoss,
-            format!("{bytes} bytes of {} pieces are there", script.pieces),
+            ErrorKind::Internal,
+            format!("{path} is not of the policy {}", script.policy),
         ));
     }
-    Ok(bytes)
+    let bytes_on_disks = scene.bytes_on_disks()?;
+
+    let killed = scene.kill(script.killed).await?;
+    let Killed { addresses, units, units_before } = &killed;
+    say(&format!("killed {} with {units} of {units_before} internal blocks", addresses.join(" and ")));
+    let dead = Instant::now();
+    let found = contents.check(scene.files(), &path).await?;
+    let read = dead.elapsed();
+
+    let live = script.datanodes - script.killed;
+    let is_noticed = |report: &ClusterReport| {
+        report.datanodes.iter().filter(|node| node.live).count() == live && report.under_replicated_blocks > 0
+    };
+    scene.until(NOTICE_MAX, "the loss is noticed", is_noticed).await?;
+    let is_whole = |report: &ClusterReport| report.under_replicated_blocks + report.missing_blocks == 0;
+    scene.until(REPAIR_MAX, "all is made anew", is_whole).await?;
+    let repair = dead.elapsed();
+    let again = scene.kill(script.killed).await?;
+    let Killed { addresses, units, units_before } = &again;
+    say(&format!(
+        "repaired after {:.1} s; killed {} with {units} of {units_before}",
+        repair.as_secs_f64(),
+        addresses.join(" and ")
+    ));
+    let began = Instant::now();
+    contents.check(scene.files(), &path).await?;
+    let read_again = began.elapsed();
+    scene.stop().await;
+    let units_killed_again = again.units;
+    Ok(Outcome { bytes, bytes_on_disks, write, killed, read, repair, units_killed_again, read_again, found })
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::PlainBytes;
     use super::*;
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_small_act_reads_what_it_wrote() {
         let dir = tempfile::tempdir().unwrap();
-        let script = Script { datanodes: 4, killed: 2, block_bytes: 1 << 20, pieces: 8, ..Script::default() };
-        let mut said = Vec::new();
-        let outcome = run(dir.path(), &script, |line| said.push(line.to_owned())).await.unwrap();
-        assert_eq!((outcome.bytes, outcome.replicas), (8 << 20, 24));
-        // Three copies on four DataNodes: two have at least a third of them, and the last block's report may be on its way.
-        assert!((8..=16).contains(&outcome.replicas_killed), "{outcome:?}");
-        assert_eq!(said.len(), 2);
-        let script = Script { killed: 3, ..script };
-        assert_eq!(run(dir.path(), &script, |_| {}).await.unwrap_err().kind(), ErrorKind::Invalid);
+        let script = Script { datanodes: 7, killed: 2, policy: "RS-3-2-1024k" };
+        let (contents, mut said) = (PlainBytes { pieces: 6 }, Vec::new());
+        let outcome = run(dir.path(), &script, &contents, |line| said.push(line.to_owned())).await.unwrap();
+        assert_eq!((outcome.bytes, outcome.killed.units, outcome.killed.units_before), (6 << 20, 2, 5));
+        // Two stripes of three cells and two of parity; the rest are checksums.
+        let beside_data = outcome.bytes_on_disks - (10 << 20);
+        assert!((1..=10 << 14).contains(&beside_data), "{outcome:?}");
+        // Four of five are lost, of which two had been made anew.
+        assert!(outcome.units_killed_again == 2 && outcome.repair > outcome.read, "{outcome:?}");
+        assert_eq!(said.len(), 3);
+        for wrong in [
+            Script { killed: 3, ..script.clone() },
+            Script { datanodes: 6, ..script.clone() },
+            Script { policy: "RS-3-2", ..script },
+        ] {
+            let error = run(dir.path(), &wrong, &contents, |_| {}).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Invalid, "{wrong:?}");
+        }
     }
 }

@@ -167,7 +167,7 @@ impl FileSystem {
         loop {
             let request = ListingRequest {
                 src: path.to_owned(),
-                start_after: start_after.clone().into(),
+                start_after: start_after.clone(),
                 need_location: false,
             };
             let answer: ListingResponse = self.call("getListing", &request).await?;

@@ -4,24 +4,41 @@
 //! current/VERSION                                           which cluster and DataNode the volume belongs to
 //! current/<pool>/current/finalized/subdirA/subdirB/blk_N    a whole replica; A = bits 16-20 of N, B = bits 8-12
 //! …/blk_N_S.meta                                            its checksums, with its stamp S
-//! current/<pool>/current/rbw/blk_N, blk_N_S.meta            a replica that is being written
+//! current/<pool>/current/rbw/blk_N, blk_N_S.meta            a replica that a client writes
+//! current/<pool>/current/tmp/blk_N, blk_N_S.meta            one that another DataNode makes: emptied at the start
 //! ```
 
 use std::path::PathBuf;
 
 use crate::ids::{BlockId, GenerationStamp};
 
-/// The folder of replicas that are being written, below the volume.
-pub fn being_written(pool: &str) -> PathBuf {
-    ["current", pool, "current", "rbw"].iter().collect()
+/// The folders of a volume with replicas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Folder {
+    /// Whole replicas.
+    Finalized,
+    /// Replicas that clients write.
+    BeingWritten,
+    /// Replicas that other DataNodes make: whole, or nothing.
+    Temporary,
 }
 
-/// The folder of whole replicas, below the volume.
-pub fn finalized(pool: &str) -> PathBuf {
-    ["current", pool, "current", "finalized"].iter().collect()
+impl Folder {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Finalized, Self::BeingWritten, Self::Temporary];
+
+    /// The folder, below the volume.
+    pub fn path(self, pool: &str) -> PathBuf {
+        let name = match self {
+            Self::Finalized => "finalized",
+            Self::BeingWritten => "rbw",
+            Self::Temporary => "tmp",
+        };
+        ["current", pool, "current", name].iter().collect()
+    }
 }
 
-/// The folder of a whole replica, below [`finalized`].
+/// The folder of a whole replica, below [`Folder::Finalized`].
 pub fn subfolder(id: BlockId) -> PathBuf {
     let bits = |shift: u32| (id.0 >> shift) & 0x1f;
     [format!("subdir{}", bits(16)), format!("subdir{}", bits(8))].iter().collect()

@@ -7,7 +7,9 @@ use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use tracing::{debug, info, warn};
 
-use super::notices::Notices;
+use super::notices::{NOTICES_PER_CALL_MAX, Notices};
+use super::repairer::Repairer;
+use super::repairs::Term;
 use super::transfer::Transfers;
 use crate::error::{Error, Kind, Result};
 use crate::ids::{BlockId, GenerationStamp};
@@ -50,6 +52,8 @@ pub struct Link {
     pub transfers: Arc<Transfers>,
     /// What this NameNode has yet to be told.
     pub notices: Arc<Notices>,
+    /// What is ordered to be rebuilt or copied.
+    pub repairer: Arc<Repairer>,
     /// The highest term of all NameNodes: orders of a lower one are not obeyed.
     pub term: Arc<AtomicU64>,
     /// How often the DataNode shows that it is there.
@@ -108,7 +112,15 @@ impl Link {
         }
     }
 
+    /// Registers. A DataNode that belongs to no pool yet asks for it first, and registers once it can take blocks.
     async fn register(&self, client: &mut Client) -> Result<()> {
+        if self.transfers.store.pool().is_empty() {
+            self.ask_to_register(client).await?;
+        }
+        self.ask_to_register(client).await
+    }
+
+    async fn ask_to_register(&self, client: &mut Client) -> Result<()> {
         let (store, own) = (&self.transfers.store, &self.own);
         let request = RegisterRequest {
             layout_version: protocol::LAYOUT_VERSION,
@@ -130,6 +142,7 @@ impl Link {
             return Err(Error::new(Kind::Invalid, message));
         }
         self.term.fetch_max(response.term, Ordering::Relaxed);
+        self.repairer.repairs().begin_term(Term(response.term));
         let store = Arc::clone(store);
         let joined = tokio::task::spawn_blocking(move || store.join_pool(&response.pool, &response.cluster));
         joined.await.map_err(|error| Error::new(Kind::Internal, error.to_string()))?
@@ -144,10 +157,22 @@ impl Link {
                 ReportRequest { uuid, storage, is_first, is_last, replicas }
             };
             let _: Answer = client.call("report", &part(true, false, Vec::new())).await.map_err(failed)?;
-            let replicas = self.transfers.store.report(&storage.uuid);
-            for some in replicas.chunks(REPLICAS_PER_PART) {
-                let _: Answer =
-                    client.call("report", &part(false, false, some.to_vec())).await.map_err(failed)?;
+            let mut after = None;
+            loop {
+                let some = self.transfers.store.report(&storage.uuid, after, REPLICAS_PER_PART);
+                let Some(last) = some.last() else { break };
+                after = Some(BlockId(last.id));
+                let _: Answer = client.call("report", &part(false, false, some)).await.map_err(failed)?;
+            }
+            // Before the round ends, so that the NameNode never takes a damaged replica for a good one that others may leave for.
+            let damaged = self.transfers.store.damaged(&storage.uuid);
+            for some in damaged.chunks(NOTICES_PER_CALL_MAX) {
+                let notices = some.iter().map(|replica| {
+                    let (storage, replica) = (storage.uuid.clone(), Some(*replica));
+                    Notice { storage, replica, is_deleted: false, is_corrupt: true }
+                });
+                let request = NoticeRequest { uuid: uuid.clone(), notices: notices.collect() };
+                let _: Answer = client.call("notice", &request).await.map_err(failed)?;
             }
             let _: Answer = client.call("report", &part(false, true, Vec::new())).await.map_err(failed)?;
         }
@@ -162,7 +187,7 @@ impl Link {
             uuid: store.datanode.clone(),
             storages: store.storages(),
             transfers,
-            repairs: Vec::new(),
+            repairs: self.repairer.repairs().numbers(),
         };
         let response: HeartbeatResponse = client.call("heartbeat", &request).await.map_err(failed)?;
         if response.must_register {
@@ -178,6 +203,7 @@ impl Link {
             );
             return Ok(true);
         }
+        self.repairer.obey(Term(response.term), response.repairs, &response.cancelled);
         if !response.delete.is_empty() {
             self.delete(client, response.delete).await?;
         }

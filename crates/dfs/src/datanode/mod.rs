@@ -2,25 +2,37 @@
 //!
 //! - decisions: [`replicas`] is what there is, [`volume_choice`] where the next one goes, [`layout`] what files are called.
 //! - drivers: [`store`] has the files, on [`volume`]s; `transfer` serves the data port with `receiver` and `sender`, `ipc` the
-//!   port for calls; `link` tells the NameNode.
+//!   port for calls; `link` tells the NameNode; `repairer` obeys its orders, with `rebuilding` for units of groups; `scanner` looks
+//!   for damage.
 
+mod checked_plan;
+mod checksums;
+mod copying;
 mod identity;
 mod ipc;
 pub mod layout;
 mod link;
 mod notices;
 mod options;
+mod pace;
 mod packets;
 mod pages;
+mod peer;
+mod rebuilding;
 mod receiver;
+mod repairer;
+mod repairs;
 pub mod replicas;
 mod responder;
+mod scanner;
 mod sender;
 mod server;
 pub mod store;
+#[cfg(test)]
+mod test_peer;
 mod transfer;
 pub mod volume;
 pub mod volume_choice;
 
-pub use options::Options;
+pub use options::{Options, SCAN_PERIOD};
 pub use server::{Handle, Server};

@@ -1,5 +1,13 @@
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
+
+use yeoul_disk::{Disk, RealDisk};
+
+use crate::memory::MEMORY_BYTES_DEFAULT;
+
+/// How long a check of all replicas may take, as in HDFS: three weeks.
+pub const SCAN_PERIOD: Duration = Duration::from_secs(504 * 3600);
 
 /// How a DataNode runs.
 #[derive(Clone, Debug)]
@@ -23,10 +31,24 @@ pub struct Options {
     pub rack: String,
     /// Bytes to leave free in each directory's file system (`dfs.datanode.du.reserved`).
     pub reserved_bytes: u64,
+    /// The disk that the directories are on.
+    pub disk: Arc<dyn Disk>,
+    /// The most memory of the whole process, at least [`MEMORY_BYTES_MIN`](crate::memory::MEMORY_BYTES_MIN).
+    pub memory_bytes: u64,
     /// Blocks that are written or read at a time (`dfs.datanode.max.transfer.threads`).
     pub transfers_max: usize,
     /// How often the DataNode shows that it is there (`dfs.heartbeat.interval`).
     pub heartbeat: Duration,
+    /// Repairs at a time.
+    pub repairs_max: usize,
+    /// Bytes per second that all repairs together read from others.
+    pub repair_bytes_per_second: u64,
+    /// Bytes per second of each directory that are checked for damage, 0 for none
+    /// (`dfs.block.scanner.volume.bytes.per.second`).
+    pub scan_bytes_per_second: u64,
+    /// How long after the beginning of a check of all replicas the next one begins, at the earliest; none checks nothing
+    /// (`dfs.datanode.scan.period.hours`).
+    pub scan_period: Option<Duration>,
     /// How often it reports all that it has (`dfs.blockreport.intervalMsec`).
     pub report: Duration,
 }
@@ -44,7 +66,15 @@ impl Options {
             http_host: None,
             rack: String::new(),
             reserved_bytes: 0,
+            disk: Arc::new(RealDisk),
+            memory_bytes: MEMORY_BYTES_DEFAULT,
             transfers_max: 4096,
+            // Each keeps some 4 MiB in memory.
+            repairs_max: 4,
+            // As HDFS's balancer (`dfs.datanode.balance.bandwidthPerSec`).
+            repair_bytes_per_second: 100 << 20,
+            scan_bytes_per_second: 1 << 20,
+            scan_period: Some(SCAN_PERIOD),
             heartbeat: Duration::from_secs(1),
             report: Duration::from_secs(6 * 3600),
         }

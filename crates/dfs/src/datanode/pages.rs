@@ -23,6 +23,7 @@ struct Status {
     uuid: String,
     pool: String,
     transfers: usize,
+    damaged: usize,
     storages: Vec<Storage>,
 }
 
@@ -45,7 +46,7 @@ impl DatanodePages {
     fn status(&self) -> Status {
         let store = &self.transfers.store;
         let storages = store.storages().into_iter().map(|storage| Storage {
-            blocks: store.report(&storage.uuid).len(),
+            blocks: store.count(&storage.uuid),
             uuid: storage.uuid,
             capacity: storage.capacity,
             used: storage.used,
@@ -57,6 +58,7 @@ impl DatanodePages {
             uuid: store.datanode.clone(),
             pool: store.pool(),
             transfers: self.transfers.open(),
+            damaged: store.damaged_count(),
             storages: storages.collect(),
         }
     }
@@ -75,15 +77,22 @@ fn text(status: &Status) -> String {
             size(storage.capacity, true),
         ]);
     }
-    let Status { address, uuid, pool, transfers, .. } = status;
-    format!("DataNode   {address}\nId         {uuid}\nPool       {pool}\nTransfers  {transfers}\n{shown}\n")
+    let Status { address, uuid, pool, transfers, damaged, .. } = status;
+    format!(
+        "DataNode   {address}\nId         {uuid}\nPool       {pool}\nTransfers  {transfers}\nDamaged    {damaged}\n{shown}\n"
+    )
 }
+
+/// Name and meaning of a number of each storage.
+type Gauge = (&'static str, &'static str, fn(&Storage) -> u64);
 
 fn metrics(status: &Status) -> String {
     let mut exposition = Exposition::new(&[]);
     let what = "blocks that are written or read now";
     exposition.gauge("data_node_active_transfers", what, &[], status.transfers);
-    let gauges: [(&str, &str, fn(&Storage) -> u64); 5] = [
+    let what = "blocks that are known to be damaged and have yet to be deleted";
+    exposition.gauge("data_node_damaged_blocks", what, &[], status.damaged);
+    let gauges: [Gauge; 5] = [
         ("capacity", "bytes of the storage", |storage| storage.capacity),
         ("used", "bytes of blocks", |storage| storage.used),
         ("remaining", "bytes that new blocks may take", |storage| storage.remaining),

@@ -1,7 +1,9 @@
 //! The replicas of a DataNode.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
+use super::layout::Folder;
 use crate::ids::{BlockId, GenerationStamp};
 use crate::wire::checksum::CHECKSUM_BYTES;
 use crate::wire::proto::cluster::ReplicaState;
@@ -21,6 +23,19 @@ pub struct Replica {
     pub state: ReplicaState,
     /// What of it can be read.
     pub visible: Visible,
+    /// Another DataNode makes it: nobody knows of it before it is whole.
+    pub is_copy: bool,
+}
+
+impl Replica {
+    /// The folder that its files are in.
+    pub fn folder(&self) -> Folder {
+        match self.state {
+            ReplicaState::Finalized => Folder::Finalized,
+            _ if self.is_copy => Folder::Temporary,
+            _ => Folder::BeingWritten,
+        }
+    }
 }
 
 /// The bytes of a replica that can be read. While it grows, its last chunk may have more bytes on disk, and another checksum
@@ -35,22 +50,32 @@ pub struct Visible {
 
 /// All replicas of a DataNode, by block.
 #[derive(Debug, Default)]
-pub struct Replicas(BTreeMap<BlockId, Replica>);
+pub struct Replicas {
+    by_block: BTreeMap<BlockId, Replica>,
+    /// Whole ones that are not what was written.
+    damaged: BTreeSet<BlockId>,
+}
 
 impl Replicas {
     /// The replica of a block.
     pub fn get(&self, id: BlockId) -> Option<&Replica> {
-        self.0.get(&id)
+        self.by_block.get(&id)
     }
 
-    /// All of them, in the order of their blocks.
-    pub fn iter(&self) -> impl Iterator<Item = (&BlockId, &Replica)> {
-        self.0.iter()
+    /// Those behind a block, or all of them, in the order of their blocks.
+    pub fn behind(&self, block: Option<BlockId>) -> impl Iterator<Item = (&BlockId, &Replica)> {
+        let from = block.map_or(Bound::Unbounded, Bound::Excluded);
+        self.by_block.range((from, Bound::Unbounded))
+    }
+
+    /// Number of all of them.
+    pub fn count(&self) -> usize {
+        self.by_block.len()
     }
 
     /// Takes a replica that was found on disk, or that a writer begins. False if the block has one already.
     pub fn insert(&mut self, id: BlockId, replica: Replica) -> bool {
-        match self.0.entry(id) {
+        match self.by_block.entry(id) {
             std::collections::btree_map::Entry::Vacant(place) => {
                 place.insert(replica);
                 true
@@ -77,12 +102,41 @@ impl Replicas {
 
     /// Removes a replica that is no newer than `stamp`.
     pub fn remove(&mut self, id: BlockId, stamp: GenerationStamp) -> Option<Replica> {
-        self.0.get(&id).filter(|replica| replica.stamp <= stamp)?;
-        self.0.remove(&id)
+        self.by_block.get(&id).filter(|replica| replica.stamp <= stamp)?;
+        self.damaged.remove(&id);
+        self.by_block.remove(&id)
+    }
+
+    /// Notes that a whole replica is not what was written. False if it is gone, not whole, or known to be so.
+    pub fn mark_damaged(&mut self, id: BlockId, stamp: GenerationStamp) -> bool {
+        let is_meant =
+            |replica: &&Replica| replica.stamp == stamp && replica.state == ReplicaState::Finalized;
+        self.by_block.get(&id).filter(is_meant).is_some() && self.damaged.insert(id)
+    }
+
+    /// The replicas that are known to be damaged.
+    pub fn damaged(&self) -> impl Iterator<Item = (BlockId, &Replica)> {
+        self.damaged.iter().map(|id| (*id, &self.by_block[id]))
+    }
+
+    /// The first whole replica of a volume behind a block, or of all, that is not known to be damaged.
+    pub fn next_whole(
+        &self,
+        volume: VolumeIndex,
+        after: Option<BlockId>,
+    ) -> Option<(BlockId, GenerationStamp)> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut behind = self.by_block.range((from, Bound::Unbounded));
+        let found = behind.find(|(id, replica)| {
+            replica.volume == volume
+                && replica.state == ReplicaState::Finalized
+                && !self.damaged.contains(*id)
+        });
+        found.map(|(id, replica)| (*id, replica.stamp))
     }
 
     fn being_written(&mut self, id: BlockId, stamp: GenerationStamp) -> Option<&mut Replica> {
-        let replica = self.0.get_mut(&id)?;
+        let replica = self.by_block.get_mut(&id)?;
         (replica.stamp == stamp && replica.state == ReplicaState::BeingWritten).then_some(replica)
     }
 }
@@ -99,6 +153,7 @@ mod tests {
             stamp,
             state: ReplicaState::BeingWritten,
             visible: Visible::default(),
+            is_copy: false,
         };
         let mut replicas = Replicas::default();
         assert!(replicas.insert(id, new));
@@ -113,5 +168,44 @@ mod tests {
         assert_eq!(replicas.get(id).unwrap().visible, Visible { length: 900, tail: None });
         assert_eq!(replicas.remove(id, GenerationStamp(1000)), None);
         assert!(replicas.remove(id, stamp).is_some() && replicas.get(id).is_none());
+    }
+
+    #[test]
+    fn what_is_damaged_is_noted_once_while_it_is_there_and_passed_over_by_the_check() {
+        let (stamp, visible) = (GenerationStamp(1001), Visible::default());
+        let state = ReplicaState::Finalized;
+        let mut replicas = Replicas::default();
+        for (id, volume, state) in
+            [(3, 0, state), (5, 1, state), (7, 0, ReplicaState::BeingWritten), (9, 0, state)]
+        {
+            let replica = Replica { volume: VolumeIndex(volume), stamp, state, visible, is_copy: false };
+            assert!(replicas.insert(BlockId(id), replica));
+        }
+        let next = |replicas: &Replicas, after: Option<i64>| {
+            replicas.next_whole(VolumeIndex(0), after.map(BlockId)).map(|(id, _)| id.0)
+        };
+        assert_eq!(
+            [next(&replicas, None), next(&replicas, Some(3)), next(&replicas, Some(9))],
+            [Some(3), Some(9), None]
+        );
+        assert!(!replicas.mark_damaged(BlockId(3), GenerationStamp(1000)), "it is another one");
+        assert!(!replicas.mark_damaged(BlockId(7), stamp), "it is not whole");
+        assert!(replicas.mark_damaged(BlockId(3), stamp) && !replicas.mark_damaged(BlockId(3), stamp));
+        assert_eq!(next(&replicas, None), Some(9));
+        assert_eq!(replicas.damaged().map(|(id, _)| id.0).collect::<Vec<_>>(), [3]);
+        replicas.remove(BlockId(3), stamp).unwrap();
+        assert_eq!(replicas.damaged().count(), 0, "it is gone");
+    }
+
+    #[test]
+    fn a_copy_is_among_the_temporary_files_until_it_is_whole() {
+        let (stamp, visible) = (GenerationStamp(1001), Visible::default());
+        let state = ReplicaState::BeingWritten;
+        let copy = Replica { volume: VolumeIndex(0), stamp, state, visible, is_copy: true };
+        let folder = |state, is_copy| Replica { state, is_copy, ..copy }.folder();
+        assert_eq!(folder(state, true), Folder::Temporary);
+        assert_eq!(folder(state, false), Folder::BeingWritten);
+        assert_eq!(folder(ReplicaState::WaitingForRecovery, true), Folder::Temporary);
+        assert_eq!(folder(ReplicaState::Finalized, true), Folder::Finalized);
     }
 }

@@ -6,7 +6,7 @@ use bytes::BytesMut;
 use tracing::debug;
 
 use super::packets::{Reader, read_message, write_message};
-use super::store::{ReadableReplica, StoreError};
+use super::store::ReadableReplica;
 use super::transfer::Transfers;
 use crate::ids::{BlockId, GenerationStamp};
 use crate::wire::packet::Header;
@@ -24,12 +24,8 @@ pub fn send(transfers: &Transfers, reader: &mut Reader, request: &ReadBlock) -> 
         debug!(message, "a read is refused");
         write_message(reader.get_mut(), &transfer_op::refusal(Status::Error, message)).map(|()| false)
     };
-    let replica = match transfers.store.open_replica(&block.pool, id, stamp) {
+    let replica = match transfers.open_replica(&block.pool, id, stamp) {
         Ok(replica) => replica,
-        Err(error @ StoreError::Damaged { .. }) => {
-            tracing::warn!(%id, %error, "a replica cannot be read");
-            return refuse(reader, error.to_string());
-        }
         Err(error) => return refuse(reader, error.to_string()),
     };
     let range = match transfer_op::readable_range(request, replica.visible.length) {
@@ -48,44 +44,83 @@ pub fn send(transfers: &Transfers, reader: &mut Reader, request: &ReadBlock) -> 
         ..Response::default()
     };
     write_message(reader.get_mut(), &response)?;
-    let sends_checksums = request.send_checksums();
-    send_packets(reader.get_mut(), &replica, first..end, sends_checksums)?;
-    // What the reader says is of interest to nobody yet, and comes only if it read all.
+    // A client tells the NameNode of what does not agree; for another DataNode, which is to know what it repairs from, this one
+    // looks itself.
+    let checks = request.header.client_name.is_empty();
+    let sent = Packets { replica: &replica, sends_checksums: request.send_checksums(), checks };
+    match sent.send(reader.get_mut(), first..end) {
+        Ok(()) => {}
+        Err(SendError::Peer(error)) => return Err(error),
+        Err(SendError::Replica(error)) => {
+            transfers.tell_damaged(id, replica.stamp, &error);
+            return Err(error);
+        }
+    }
+    // What the reader says comes only if it read all, and is of interest to nobody: it tells the NameNode of damage.
     read_message::<ClientReadStatus>(reader, "the status of a reader").map(|_| true)
 }
 
-fn send_packets(
-    to: &mut impl Write,
-    replica: &ReadableReplica,
-    range: std::ops::Range<u64>,
+/// The reason why a replica does not go out.
+enum SendError {
+    /// The reader is gone.
+    Peer(io::Error),
+    /// The replica cannot be read, or is not what was written.
+    Replica(io::Error),
+}
+
+/// How a replica goes out.
+struct Packets<'a> {
+    replica: &'a ReadableReplica,
     sends_checksums: bool,
-) -> io::Result<()> {
-    let chunk = replica.chunking.bytes_per_checksum();
-    let per_packet = (PACKET_DATA_BYTES / chunk).max(1) * chunk;
-    let usual = per_packet.min(usize::try_from(range.end - range.start).unwrap_or(usize::MAX));
-    let (mut data, mut checksums, mut head) = (vec![0; usual], Vec::new(), BytesMut::new());
-    let (mut offset, mut sequence) = (range.start, 0);
-    loop {
-        let length = per_packet.min(usize::try_from(range.end - offset).unwrap_or(usize::MAX));
-        let is_last = length == 0;
-        let data = &mut data[..length];
-        if !is_last {
-            replica.read_data(offset, data)?;
+    checks: bool,
+}
+
+impl Packets<'_> {
+    fn send(&self, to: &mut impl Write, range: std::ops::Range<u64>) -> Result<(), SendError> {
+        let chunk = self.replica.chunking.bytes_per_checksum();
+        let per_packet = (PACKET_DATA_BYTES / chunk).max(1) * chunk;
+        let usual = per_packet.min(usize::try_from(range.end - range.start).unwrap_or(usize::MAX));
+        let (mut data, mut checksums, mut head) = (vec![0; usual], Vec::new(), BytesMut::new());
+        let (mut offset, mut sequence) = (range.start, 0);
+        loop {
+            let length = per_packet.min(usize::try_from(range.end - offset).unwrap_or(usize::MAX));
+            let is_last = length == 0;
+            let data = &mut data[..length];
+            self.read(offset, data, &mut checksums).map_err(SendError::Replica)?;
+            head.clear();
+            Header { offset, sequence, is_last, data: length, sync: false }
+                .encode(checksums.len(), &mut head);
+            let mut parts = [IoSlice::new(&head), IoSlice::new(&checksums), IoSlice::new(data)];
+            write_all_vectored(to, &mut parts).map_err(SendError::Peer)?;
+            if is_last {
+                return Ok(());
+            }
+            offset += length as u64;
+            sequence += 1;
         }
+    }
+
+    /// Reads what goes into a packet.
+    fn read(&self, offset: u64, data: &mut [u8], checksums: &mut Vec<u8>) -> io::Result<()> {
         checksums.clear();
-        if sends_checksums && !is_last {
-            let bytes = replica.chunking.checksum_bytes(length as u64);
-            checksums.resize(usize::try_from(bytes).expect("a packet has few checksums"), 0);
-            replica.read_checksums(offset, length as u64, &mut checksums)?;
-        }
-        head.clear();
-        Header { offset, sequence, is_last, data: length, sync: false }.encode(checksums.len(), &mut head);
-        write_all_vectored(to, &mut [IoSlice::new(&head), IoSlice::new(&checksums), IoSlice::new(data)])?;
-        if is_last {
+        if data.is_empty() {
             return Ok(());
         }
-        offset += length as u64;
-        sequence += 1;
+        if self.checks {
+            self.replica.read_checked(offset, data, checksums)?;
+        } else {
+            self.replica.read_data(offset, data)?;
+        }
+        match (self.sends_checksums, self.checks) {
+            (false, _) => checksums.clear(),
+            (true, true) => {}
+            (true, false) => {
+                let bytes = self.replica.chunking.checksum_bytes(data.len() as u64);
+                checksums.resize(usize::try_from(bytes).expect("a packet has few checksums"), 0);
+                self.replica.read_checksums(offset, data.len() as u64, checksums)?;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -1,22 +1,26 @@
 //! The replicas of a DataNode and their files.
 
-use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use tracing::{error, warn};
+use yeoul_disk::{Disk, DiskFile, Open};
 
 use super::identity::Identity;
+use super::layout::Folder;
 use super::replicas::{Replica, Replicas, Visible, VolumeIndex};
 use super::volume::Volume;
 use super::volume_choice;
 use crate::error::{Error, Kind, Result};
 use crate::ids::{BlockId, GenerationStamp};
+use crate::memory::{Memory, TableCharge};
 use crate::wire::checksum::{CHECKSUM_BYTES, Chunking};
 use crate::wire::meta_file;
 use crate::wire::proto::cluster::{self, ReplicaState};
+
+/// Bytes of a replica in the table: the entry, its number, and what a tree leaves free.
+const REPLICA_BYTES: u64 = 128;
 
 /// All volumes of a DataNode, and what is on them.
 #[derive(Debug)]
@@ -26,6 +30,21 @@ pub struct Store {
     pub datanode: String,
     pool: RwLock<String>,
     replicas: Mutex<Replicas>,
+    memory: Memory,
+    table: Mutex<TableCharge>,
+}
+
+/// What a replica is to be like that is begun.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wanted<'a> {
+    /// The volume that was chosen for it.
+    pub storage: &'a str,
+    /// Bytes for which there is to be room.
+    pub bytes: u64,
+    /// How its checksums are made.
+    pub chunking: Chunking,
+    /// Another DataNode makes it: it is whole, or nothing.
+    pub is_copy: bool,
 }
 
 /// The reason why a replica cannot be had.
@@ -40,6 +59,9 @@ pub enum StoreError {
     /// No volume has room.
     #[error("no volume has room for {0} bytes")]
     Full(u64),
+    /// The memory has no room for the table of replicas with one more.
+    #[error("no memory for one more replica: give the DataNode more --memory")]
+    NoMemory,
     /// The pool is another one.
     #[error("block pool {found} is not that of this DataNode, {expected}")]
     OtherPool {
@@ -66,7 +88,13 @@ impl Store {
     ///
     /// # Errors
     /// A directory cannot be used, or they belong to several DataNodes.
-    pub fn open(dirs: &[PathBuf], reserved_bytes: u64, new_name: impl Fn() -> String) -> Result<Self> {
+    pub fn open(
+        dirs: &[PathBuf],
+        reserved_bytes: u64,
+        disk: &Arc<dyn Disk>,
+        memory: Memory,
+        new_name: impl Fn() -> String,
+    ) -> Result<Self> {
         if dirs.is_empty() {
             return Err(
                 Error::new(Kind::Invalid, "a DataNode needs a directory").with_hint("name one with --dir")
@@ -75,7 +103,7 @@ impl Store {
         let mut volumes = Vec::new();
         let mut known: Option<Identity> = None;
         for dir in dirs {
-            let (volume, identity) = Volume::open(dir, reserved_bytes)?;
+            let (volume, identity) = Volume::open(dir, reserved_bytes, Arc::clone(disk))?;
             if let (Some(known), Some(identity)) = (&known, &identity)
                 && (&known.datanode, &known.pool) != (&identity.datanode, &identity.pool)
             {
@@ -97,7 +125,8 @@ impl Store {
             opened.push(volume);
         }
         let (datanode, pool) = (base.datanode.clone(), base.pool.clone());
-        let store = Self { volumes: opened, datanode, pool: RwLock::default(), replicas: Mutex::default() };
+        let (replicas, table) = (Mutex::default(), Mutex::new(memory.tables()));
+        let store = Self { volumes: opened, datanode, pool: RwLock::default(), replicas, memory, table };
         if !pool.is_empty() {
             store.join_pool(&pool, &base.cluster)?;
         }
@@ -136,10 +165,14 @@ impl Store {
                 let state = if found.is_finalized { ReplicaState::Finalized } else { unfinished };
                 let visible = Visible { length: found.length, tail: None };
                 let (id, stamp) = (found.id, found.stamp);
-                if !replicas.insert(id, Replica { volume: VolumeIndex(at), stamp, state, visible }) {
+                let (volume_index, is_copy) = (VolumeIndex(at), false);
+                if replicas.insert(id, Replica { volume: volume_index, stamp, state, visible, is_copy }) {
+                    volume.count_stored(found.length);
+                } else {
                     warn!(%id, storage = volume.storage, "a second replica of a block is left alone");
                 }
             }
+            self.charge(&replicas);
         }
         pool.clone_into(&mut self.pool.write().unwrap_or_else(PoisonError::into_inner));
         Ok(())
@@ -159,11 +192,20 @@ impl Store {
         self.volumes.iter().map(storage).collect()
     }
 
-    /// The replicas of a volume, as a report names them.
-    pub fn report(&self, storage: &str) -> Vec<cluster::Replica> {
+    /// Some replicas of a volume, as a report names them, in the order of their blocks: at most `count`, those behind the
+    /// block `after`.
+    pub fn report(&self, storage: &str, after: Option<BlockId>, count: usize) -> Vec<cluster::Replica> {
         let replicas = self.replicas();
-        let on_it = replicas.iter().filter(|(_, replica)| self.volumes[replica.volume.0].storage == storage);
-        on_it.map(|(id, replica)| as_reported(*id, replica)).collect()
+        let is_known = |replica: &Replica| !replica.is_copy || replica.state == ReplicaState::Finalized;
+        let on_it = replicas.behind(after).filter(|(_, replica)| self.storage(replica.volume) == storage);
+        let on_it = on_it.filter(|(_, replica)| is_known(replica));
+        on_it.take(count).map(|(id, replica)| as_reported(*id, replica)).collect()
+    }
+
+    /// Number of replicas of a volume.
+    pub fn count(&self, storage: &str) -> usize {
+        let replicas = self.replicas();
+        replicas.behind(None).filter(|(_, replica)| self.storage(replica.volume) == storage).count()
     }
 
     /// The name of a volume.
@@ -171,7 +213,46 @@ impl Store {
         &self.volumes[volume.0].storage
     }
 
-    /// Begins a replica, on the wanted volume if it has room for `bytes`.
+    /// Notes that a whole replica is not what was written; what to tell the NameNodes of it, unless it is gone or known to be so.
+    pub fn mark_damaged(&self, id: BlockId, stamp: GenerationStamp) -> Option<(String, cluster::Replica)> {
+        let mut replicas = self.replicas();
+        let is_new = replicas.mark_damaged(id, stamp);
+        let replica = replicas.get(id).filter(|_| is_new)?;
+        Some((self.storage(replica.volume).to_owned(), as_reported(id, replica)))
+    }
+
+    /// The replicas of a volume that are known to be damaged.
+    pub fn damaged(&self, storage: &str) -> Vec<cluster::Replica> {
+        let replicas = self.replicas();
+        let on_it = replicas.damaged().filter(|(_, replica)| self.storage(replica.volume) == storage);
+        on_it.map(|(id, replica)| as_reported(id, replica)).collect()
+    }
+
+    /// How many replicas are known to be damaged.
+    pub fn damaged_count(&self) -> usize {
+        self.replicas().damaged().count()
+    }
+
+    /// The numbers of the volumes.
+    pub fn volumes(&self) -> impl Iterator<Item = VolumeIndex> + use<> {
+        (0..self.volumes.len()).map(VolumeIndex)
+    }
+
+    /// How many replicas a volume has.
+    pub fn volume_len(&self, volume: VolumeIndex) -> usize {
+        self.replicas().behind(None).filter(|(_, replica)| replica.volume == volume).count()
+    }
+
+    /// The first whole replica of a volume behind a block, or of all, that is to be checked.
+    pub fn next_to_check(
+        &self,
+        volume: VolumeIndex,
+        after: Option<BlockId>,
+    ) -> Option<(BlockId, GenerationStamp)> {
+        self.replicas().next_whole(volume, after)
+    }
+
+    /// Begins a replica, on the wanted volume if it has room.
     ///
     /// # Errors
     /// The block has one already, there is no room, or the disk fails.
@@ -179,39 +260,58 @@ impl Store {
         &self,
         pool: &str,
         (id, stamp): (BlockId, GenerationStamp),
-        storage: &str,
-        bytes: u64,
-        chunking: Chunking,
+        wanted: &Wanted<'_>,
     ) -> Result<NewReplica<'_>, StoreError> {
+        let Wanted { storage, bytes, chunking, is_copy } = *wanted;
         self.check_pool(pool)?;
-        let space = |volume: &Volume| {
-            (!volume.has_failed()).then(|| volume.space().ok()).flatten().map(|space| space.remaining)
-        };
-        let free: Vec<_> = self.volumes.iter().map(space).collect();
+        if !self.memory.has_room_in_tables(REPLICA_BYTES) {
+            return Err(StoreError::NoMemory);
+        }
+        let free: Vec<_> = self.volumes.iter().map(Volume::free_for_replicas).collect();
         let wanted = self.volumes.iter().position(|volume| volume.storage == storage).map(VolumeIndex);
         let volume = volume_choice::choose(&free, wanted, bytes).ok_or(StoreError::Full(bytes))?;
         let (state, visible) = (ReplicaState::BeingWritten, Visible::default());
-        if !self.replicas().insert(id, Replica { volume, stamp, state, visible }) {
+        let replica = Replica { volume, stamp, state, visible, is_copy };
+        let mut replicas = self.replicas();
+        if !replicas.insert(id, replica) {
             return Err(StoreError::Exists(id));
         }
-        let files = self.create_files(pool, id, stamp, volume, chunking);
-        let (data, meta) = files.inspect_err(|_| {
-            self.replicas().remove(id, stamp);
+        self.charge(&replicas);
+        drop(replicas);
+        let files = self.create_files(pool, id, &replica, chunking);
+        let (data, meta) = files.inspect_err(|error| {
+            self.volumes[volume.0].refused(error);
+            let mut replicas = self.replicas();
+            replicas.remove(id, stamp);
+            self.charge(&replicas);
         })?;
-        Ok(NewReplica { store: self, id, stamp, volume, data, meta, chunking, length: 0, is_ended: false })
+        let folder = replica.folder();
+        Ok(NewReplica {
+            store: self,
+            id,
+            stamp,
+            volume,
+            folder,
+            data,
+            meta,
+            chunking,
+            length: 0,
+            is_ended: false,
+        })
     }
 
     fn create_files(
         &self,
         pool: &str,
         id: BlockId,
-        stamp: GenerationStamp,
-        volume: VolumeIndex,
+        replica: &Replica,
         chunking: Chunking,
-    ) -> io::Result<(File, File)> {
-        let (data, meta) = self.volumes[volume.0].files(pool, id, stamp, false);
-        let new = |path| OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path);
-        let (data, meta) = (new(data)?, new(meta)?);
+    ) -> io::Result<(Box<dyn DiskFile>, Box<dyn DiskFile>)> {
+        let volume = &self.volumes[replica.volume.0];
+        let (data, meta) = volume.files(pool, id, replica.stamp, replica.folder());
+        let (data, meta) =
+            (volume.disk().open(&data, Open::Replace)?, volume.disk().open(&meta, Open::Replace)?);
+        volume.gave_file();
         meta.write_all_at(&meta_file::encode(chunking), 0)?;
         Ok((data, meta))
     }
@@ -230,15 +330,15 @@ impl Store {
         // Looked up and opened under the lock, so that it is not moved or deleted between.
         let replicas = self.replicas();
         let replica = *self.replica(&replicas, id, stamp)?;
-        let is_finalized = replica.state == ReplicaState::Finalized;
-        let (data, meta) = self.volumes[replica.volume.0].files(pool, id, replica.stamp, is_finalized);
-        let (data, meta) = (File::open(data)?, File::open(meta)?);
+        let volume = &self.volumes[replica.volume.0];
+        let (data, meta) = volume.files(pool, id, replica.stamp, replica.folder());
+        let (data, meta) = (volume.disk().open(&data, Open::Read)?, volume.disk().open(&meta, Open::Read)?);
         drop(replicas);
         let mut header = [0; meta_file::HEADER_BYTES];
         let damaged = |why: String| StoreError::Damaged { id, why };
         meta.read_exact_at(&mut header, 0).map_err(|error| damaged(error.to_string()))?;
         let chunking = meta_file::decode(header).map_err(|error| damaged(error.to_string()))?;
-        Ok(ReadableReplica { data, meta, chunking, visible: replica.visible })
+        Ok(ReadableReplica { data, meta, chunking, stamp: replica.stamp, visible: replica.visible })
     }
 
     /// Bytes of a replica that can be read.
@@ -256,13 +356,16 @@ impl Store {
         let mut replicas = self.replicas();
         let replica = replicas.remove(id, stamp)?;
         let volume = &self.volumes[replica.volume.0];
-        let is_finalized = replica.state == ReplicaState::Finalized;
-        if let Err(error) = volume.delete(&pool, id, replica.stamp, is_finalized) {
+        if let Err(error) = volume.delete(&pool, id, replica.stamp, replica.folder()) {
             error!(%id, %error, storage = volume.storage, "cannot delete a replica");
             replicas.insert(id, replica);
             return None;
         }
-        volume.subtract_used(replica.visible.length);
+        self.charge(&replicas);
+        // One that is being written counts until its writer knows that it is gone.
+        if replica.state != ReplicaState::BeingWritten {
+            volume.count_gone(replica.visible.length);
+        }
         Some((replica.volume, as_reported(id, &replica)))
     }
 
@@ -284,6 +387,12 @@ impl Store {
         Err(StoreError::OtherPool { found: pool.to_owned(), expected })
     }
 
+    /// Charges the table as it is now.
+    fn charge(&self, replicas: &Replicas) {
+        let bytes = replicas.count() as u64 * REPLICA_BYTES;
+        self.table.lock().unwrap_or_else(PoisonError::into_inner).set(bytes);
+    }
+
     fn replicas(&self) -> MutexGuard<'_, Replicas> {
         self.replicas.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -294,7 +403,7 @@ fn as_reported(id: BlockId, replica: &Replica) -> cluster::Replica {
     cluster::Replica { id: id.0, stamp, length, state: replica.state.into() }
 }
 
-/// A replica that is being written. Dropped before it is finalized, it waits for its writer's recovery.
+/// A replica that is being written. Dropped before it is finalized, it waits for its writer's recovery; a copy is deleted.
 #[derive(Debug)]
 pub struct NewReplica<'a> {
     store: &'a Store,
@@ -303,8 +412,9 @@ pub struct NewReplica<'a> {
     /// Its stamp.
     pub stamp: GenerationStamp,
     volume: VolumeIndex,
-    data: File,
-    meta: File,
+    folder: Folder,
+    data: Box<dyn DiskFile>,
+    meta: Box<dyn DiskFile>,
     chunking: Chunking,
     length: u64,
     is_ended: bool,
@@ -327,11 +437,15 @@ impl NewReplica<'_> {
             let message = format!("data at {offset} of {}, which has {} bytes", self.id, self.length);
             return Err(io::Error::new(io::ErrorKind::InvalidData, message));
         }
-        self.data.write_all_at(data, offset)?;
+        let volume = &self.store.volumes[self.volume.0];
         let at = meta_file::HEADER_BYTES as u64 + self.chunking.checksum_bytes(offset);
-        self.meta.write_all_at(checksums, at)?;
+        let written =
+            self.data.write_all_at(data, offset).and_then(|()| self.meta.write_all_at(checksums, at));
+        written.inspect_err(|error| volume.refused(error))?;
         let end = offset + data.len() as u64;
-        self.store.volumes[self.volume.0].add_used(end.saturating_sub(self.length));
+        let grown = end.saturating_sub(self.length);
+        volume.count_stored(grown);
+        volume.count_written(grown);
         self.length = self.length.max(end);
         let tail = checksums.last_chunk::<CHECKSUM_BYTES>().copied();
         Ok(Visible { length: end, tail: tail.filter(|_| !end.is_multiple_of(chunk)) })
@@ -365,14 +479,14 @@ impl NewReplica<'_> {
         if replicas.get(self.id).is_none_or(|replica| replica.stamp != self.stamp) {
             return Err(StoreError::Missing(format!("{}, deleted meanwhile,", self.id)));
         }
-        volume.finalize(&self.store.pool(), self.id, self.stamp)?;
+        volume.finalize(&self.store.pool(), self.id, self.stamp, self.folder)?;
         replicas.end(self.id, self.stamp, ReplicaState::Finalized, self.length);
         self.is_ended = true;
         let replica = replicas.get(self.id).expect("it was looked at under the same lock");
         Ok((volume.storage.clone(), as_reported(self.id, replica)))
     }
 
-    /// What there is of the replica once its writer is gone.
+    /// What there is of the replica once its writer is gone; nothing of a copy.
     pub fn abandoned(mut self) -> Option<(String, cluster::Replica)> {
         self.end_unfinished();
         let replicas = self.store.replicas();
@@ -383,7 +497,12 @@ impl NewReplica<'_> {
     fn end_unfinished(&mut self) {
         if !std::mem::replace(&mut self.is_ended, true) {
             let state = ReplicaState::WaitingForRecovery;
-            self.store.replicas().end(self.id, self.stamp, state, self.length);
+            if !self.store.replicas().end(self.id, self.stamp, state, self.length) {
+                // It was deleted meanwhile.
+                self.store.volumes[self.volume.0].count_gone(self.length);
+            } else if self.folder == Folder::Temporary {
+                self.store.delete(self.id, self.stamp);
+            }
         }
     }
 }
@@ -397,10 +516,12 @@ impl Drop for NewReplica<'_> {
 /// A replica that is open for a reader.
 #[derive(Debug)]
 pub struct ReadableReplica {
-    data: File,
-    meta: File,
+    data: Box<dyn DiskFile>,
+    meta: Box<dyn DiskFile>,
     /// How its checksums are made.
     pub chunking: Chunking,
+    /// Its stamp, which may be newer than the one that was asked for.
+    pub stamp: GenerationStamp,
     /// What of it can be read.
     pub visible: Visible,
 }
@@ -412,6 +533,26 @@ impl ReadableReplica {
     /// The disk fails, or the file is shorter than it was said to be.
     pub fn read_data(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
         self.data.read_exact_at(into, offset)
+    }
+
+    /// Reads data that begins a chunk, and compares it with its checksums, for which `checksums` has room.
+    ///
+    /// # Errors
+    /// - `InvalidData`: they do not agree.
+    /// - Else, as of [`Self::read_data`].
+    pub fn read_checked(&self, offset: u64, into: &mut [u8], checksums: &mut Vec<u8>) -> io::Result<()> {
+        self.read_data(offset, into)?;
+        let bytes = self.chunking.checksum_bytes(into.len() as u64);
+        checksums.resize(usize::try_from(bytes).expect("checksums are fewer than what they are of"), 0);
+        self.read_checksums(offset, into.len() as u64, checksums)?;
+        match self.chunking.first_mismatch(into, checksums) {
+            None => Ok(()),
+            Some(chunk) => {
+                let at = offset + chunk as u64 * self.chunking.bytes_per_checksum() as u64;
+                let message = format!("the chunk at {at} does not agree with its checksum");
+                Err(io::Error::new(io::ErrorKind::InvalidData, message))
+            }
+        }
     }
 
     /// Reads the checksums of `data` bytes that begin a chunk at `offset`.
@@ -430,3 +571,6 @@ impl ReadableReplica {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

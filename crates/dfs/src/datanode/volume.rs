@@ -2,31 +2,39 @@
 
 use std::fs;
 use std::io;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
 use std::time::Duration;
 
-use yeoul_disk::{FolderLock, LockOptions, RealDisk, replace_file, unusable_folder};
+use yeoul_disk::{Disk, Health, VolumeOptions, make_folders, replace_file, unusable_folder};
 
 use super::identity::Identity;
-use super::layout;
+use super::layout::{self, Folder};
 use crate::error::Result;
 use crate::ids::{BlockId, GenerationStamp};
 
 /// How long a DataNode that starts waits for the one that has just ended.
 const LOCK_WAIT_MAX: Duration = Duration::from_secs(1);
+/// File that is locked, as HDFS calls it.
+const LOCK: &str = "in_use.lock";
 
-/// A directory with block files.
+/// A directory with block files: a [volume](yeoul_disk::Volume) whose whole folder is the DataNode's.
 #[derive(Debug)]
 pub struct Volume {
-    dir: PathBuf,
-    /// Nobody else uses the directory.
-    _lock: FolderLock,
+    volume: yeoul_disk::Volume,
     /// Its name, which it keeps over restarts.
     pub storage: String,
     reserved_bytes: u64,
-    used: AtomicU64,
-    has_failed: AtomicBool,
+}
+
+/// Its space and health.
+impl Deref for Volume {
+    type Target = yeoul_disk::Volume;
+
+    fn deref(&self) -> &yeoul_disk::Volume {
+        &self.volume
+    }
 }
 
 /// A replica as its files show it at the start.
@@ -58,21 +66,24 @@ impl Volume {
     ///
     /// # Errors
     /// It cannot be used, or its `VERSION` cannot be read.
-    pub fn open(dir: &Path, reserved_bytes: u64) -> Result<(Self, Option<Identity>)> {
-        let unusable = |error| unusable_folder(dir, "blocks", error);
-        fs::create_dir_all(dir.join("current")).map_err(unusable)?;
-        let lock = LockOptions { name: "in_use.lock", owner: "DataNode", wait: LOCK_WAIT_MAX };
-        let lock = FolderLock::acquire(dir, lock)?;
+    pub fn open(dir: &Path, reserved_bytes: u64, disk: Arc<dyn Disk>) -> Result<(Self, Option<Identity>)> {
+        let options = VolumeOptions {
+            lock: LOCK,
+            lock_wait: LOCK_WAIT_MAX,
+            reserve_bytes: Some(reserved_bytes),
+            disk,
+            ..VolumeOptions::new("", "blocks", "DataNode")
+        };
+        let volume = yeoul_disk::Volume::open(dir, options)?;
         let path = dir.join("current/VERSION");
         let identity = match fs::read_to_string(&path) {
             Ok(text) => Some(Identity::decode(&text, &path)?),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(unusable(error)),
+            Err(error) => return Err(unusable_folder(dir, "blocks", error)),
         };
+        make_folders(&**volume.disk(), &dir.join("current"))?;
         let storage = identity.as_ref().map(|identity| identity.storage.clone()).unwrap_or_default();
-        let (used, has_failed) = (AtomicU64::new(0), AtomicBool::new(false));
-        let dir = dir.to_owned();
-        Ok((Self { dir, _lock: lock, storage, reserved_bytes, used, has_failed }, identity))
+        Ok((Self { volume, storage, reserved_bytes }, identity))
     }
 
     /// Writes whose the volume is.
@@ -89,26 +100,30 @@ impl Volume {
     /// # Errors
     /// They cannot be written.
     pub fn join_pool(&self, identity: &Identity) -> Result<()> {
-        fs::create_dir_all(self.dir.join(layout::being_written(&identity.pool)))?;
-        fs::create_dir_all(self.dir.join(layout::finalized(&identity.pool)))?;
+        for folder in Folder::ALL {
+            make_folders(&**self.disk(), &self.root().join(folder.path(&identity.pool)))?;
+        }
         self.write_identity(identity)
     }
 
     fn write_identity(&self, identity: &Identity) -> Result<()> {
-        let (beside, path) = (self.dir.join("current/VERSION.new"), self.dir.join("current/VERSION"));
-        replace_file(&RealDisk, &path, &beside, |file| file.write_all(identity.encode().as_bytes()))?;
+        let (beside, path) = (self.root().join("current/VERSION.new"), self.root().join("current/VERSION"));
+        replace_file(&**self.disk(), &path, &beside, |file| file.write_all(identity.encode().as_bytes()))?;
         Ok(())
     }
 
-    /// Looks at all replicas. A data file without checksums, or the other way round, is none.
+    /// Looks at all replicas, and removes what other DataNodes had begun to make. A data file without checksums, or the other way
+    /// round, is none.
     ///
     /// # Errors
     /// A folder cannot be read.
     pub fn scan(&self, pool: &str) -> io::Result<Vec<Found>> {
+        for entry in fs::read_dir(self.root().join(Folder::Temporary.path(pool)))? {
+            self.disk().remove_file(&entry?.path())?;
+        }
         let mut found = Vec::new();
-        for (folder, is_finalized) in [(layout::finalized(pool), true), (layout::being_written(pool), false)]
-        {
-            let mut todo = vec![self.dir.join(folder)];
+        for (folder, is_finalized) in [(Folder::Finalized, true), (Folder::BeingWritten, false)] {
+            let mut todo = vec![self.root().join(folder.path(pool))];
             while let Some(folder) = todo.pop() {
                 for entry in fs::read_dir(&folder)? {
                     let entry = entry?;
@@ -127,7 +142,6 @@ impl Volume {
                 }
             }
         }
-        self.used.store(found.iter().map(|found| found.length).sum(), Ordering::Relaxed);
         Ok(found)
     }
 
@@ -137,13 +151,12 @@ impl Volume {
         pool: &str,
         id: BlockId,
         stamp: GenerationStamp,
-        is_finalized: bool,
+        within: Folder,
     ) -> (PathBuf, PathBuf) {
-        let folder = if is_finalized {
-            self.dir.join(layout::finalized(pool)).join(layout::subfolder(id))
-        } else {
-            self.dir.join(layout::being_written(pool))
-        };
+        let mut folder = self.root().join(within.path(pool));
+        if within == Folder::Finalized {
+            folder.push(layout::subfolder(id));
+        }
         (folder.join(layout::data_file(id)), folder.join(layout::meta_file(id, stamp)))
     }
 
@@ -152,28 +165,24 @@ impl Volume {
     ///
     /// # Errors
     /// The files cannot be moved.
-    pub fn finalize(&self, pool: &str, id: BlockId, stamp: GenerationStamp) -> io::Result<()> {
-        let (data, meta) = self.files(pool, id, stamp, false);
-        let (whole_data, whole_meta) = self.files(pool, id, stamp, true);
-        fs::create_dir_all(whole_data.parent().expect("files are in a folder"))?;
-        fs::rename(meta, whole_meta)?;
-        fs::rename(data, whole_data)
+    pub fn finalize(&self, pool: &str, id: BlockId, stamp: GenerationStamp, from: Folder) -> io::Result<()> {
+        let (data, meta) = self.files(pool, id, stamp, from);
+        let (whole_data, whole_meta) = self.files(pool, id, stamp, Folder::Finalized);
+        let disk = self.disk();
+        disk.create_folder_all(whole_data.parent().expect("files are in a folder"))?;
+        // Nothing waits for the names to be on the disk: a replica that is found among the unfinished ones is not lost.
+        disk.rename(&meta, &whole_meta)?;
+        disk.rename(&data, &whole_data)
     }
 
     /// Deletes the files of a replica.
     ///
     /// # Errors
     /// The files cannot be deleted.
-    pub fn delete(
-        &self,
-        pool: &str,
-        id: BlockId,
-        stamp: GenerationStamp,
-        is_finalized: bool,
-    ) -> io::Result<()> {
-        let (data, meta) = self.files(pool, id, stamp, is_finalized);
+    pub fn delete(&self, pool: &str, id: BlockId, stamp: GenerationStamp, within: Folder) -> io::Result<()> {
+        let (data, meta) = self.files(pool, id, stamp, within);
         for file in [data, meta] {
-            match fs::remove_file(file) {
+            match self.disk().remove_file(&file) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}
             }
@@ -181,25 +190,19 @@ impl Volume {
         Ok(())
     }
 
-    /// Counts bytes of replicas that have come.
-    pub fn add_used(&self, bytes: u64) {
-        self.used.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    /// Counts bytes of replicas that have gone.
-    pub fn subtract_used(&self, bytes: u64) {
-        let less = |used: u64| Some(used.saturating_sub(bytes));
-        let _ = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
-    }
-
-    /// Retires the volume: its disk has failed.
+    /// Retires the volume: what its disk has is unknown.
     pub fn fail(&self) {
-        self.has_failed.store(true, Ordering::Relaxed);
+        self.failed(&io::Error::other("what was to be synced may be lost"));
     }
 
     /// True once the volume's disk has failed.
     pub fn has_failed(&self) -> bool {
-        self.has_failed.load(Ordering::Relaxed)
+        self.health() == Health::Failed
+    }
+
+    /// Bytes that are free for replicas, as last measured, less those that were written since; none if the disk has failed.
+    pub fn free_for_replicas(&self) -> Option<u64> {
+        (!self.has_failed()).then(|| self.usable())
     }
 
     /// Looks at the file system.
@@ -207,12 +210,8 @@ impl Volume {
     /// # Errors
     /// It does not answer.
     pub fn space(&self) -> io::Result<Space> {
-        let stat = rustix::fs::statvfs(&self.dir)?;
-        let used = self.used.load(Ordering::Relaxed);
-        Ok(Space {
-            capacity: (stat.f_blocks * stat.f_frsize).saturating_sub(self.reserved_bytes),
-            used,
-            remaining: (stat.f_bavail * stat.f_frsize).saturating_sub(self.reserved_bytes),
-        })
+        self.measure()?;
+        let capacity = self.total().saturating_sub(self.reserved_bytes);
+        Ok(Space { capacity, used: self.stored(), remaining: self.usable() })
     }
 }

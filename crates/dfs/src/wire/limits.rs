@@ -18,3 +18,6 @@ pub const PACKET_BYTES_MAX: usize = 16 << 20;
 
 /// Bytes of data under one checksum. The stock client's default is 512.
 pub const BYTES_PER_CHECKSUM_MAX: usize = 1 << 20;
+
+/// Stripes of a block whose checksums go into one answer, four bytes each: a unit of 32 GiB has as many cells of 1 MiB.
+pub const DIGEST_STRIPES_MAX: u64 = 32 << 10;

@@ -3,10 +3,11 @@
 //! - [`rpc_frame`]: the beginning of a connection, frames, headers of calls and answers.
 //! - [`transfer_op`]: requests to a DataNode; [`packet`]: what blocks travel in.
 //! - [`delimited`]: messages behind their length; [`limits`]: what is accepted.
-//! - [`checksum`]: CRC-32C of chunks; [`meta_file`]: the file beside each block file.
+//! - [`block_digest`]: the checksum of a block's checksums. [`checksum`]: CRC-32C of chunks; [`meta_file`]: the file beside each block file.
 //! - [`exception`]: the Java classes by which clients know what went wrong; [`Refusal`]: a call that is not carried out.
 //! - [`proto`]: the messages of `proto/`.
 
+pub mod block_digest;
 pub mod checksum;
 mod decode_error;
 pub mod delimited;

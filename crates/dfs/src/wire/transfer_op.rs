@@ -20,6 +20,10 @@ pub enum Operation {
     Write,
     /// Give a part of a replica.
     Read,
+    /// Give the checksum of a replica's checksums.
+    BlockChecksum,
+    /// Give the checksum of a block group, which the replicas of its units make together.
+    BlockGroupChecksum,
     /// One that we do not have, by its number.
     Unsupported(u8),
 }
@@ -42,6 +46,8 @@ pub fn decode_prefix(bytes: [u8; PREFIX_BYTES]) -> Result<Operation, DecodeError
     Ok(match operation {
         80 => Operation::Write,
         81 => Operation::Read,
+        85 => Operation::BlockChecksum,
+        90 => Operation::BlockGroupChecksum,
         other => Operation::Unsupported(other),
     })
 }
@@ -51,10 +57,26 @@ pub fn encode_prefix(operation: Operation) -> [u8; PREFIX_BYTES] {
     let number = match operation {
         Operation::Write => 80,
         Operation::Read => 81,
+        Operation::BlockChecksum => 85,
+        Operation::BlockGroupChecksum => 90,
         Operation::Unsupported(number) => number,
     };
     let [v0, v1] = VERSION.to_be_bytes();
     [v0, v1, number]
+}
+
+/// HDFS's name of an operation that we do not have.
+pub fn name_of_unsupported(number: u8) -> &'static str {
+    match number {
+        82 => "READ_METADATA",
+        83 => "REPLACE_BLOCK",
+        84 => "COPY_BLOCK",
+        86 => "TRANSFER_BLOCK",
+        87 => "REQUEST_SHORT_CIRCUIT_FDS",
+        88 => "RELEASE_SHORT_CIRCUIT_FDS",
+        89 => "REQUEST_SHORT_CIRCUIT_SHM",
+        _ => "unknown",
+    }
 }
 
 /// Reads a message whose length is known.
@@ -109,6 +131,9 @@ pub fn refusal(status: Status, message: impl Into<String>) -> Response {
     Response { status: status as i32, message: Some(message.into()), ..Response::default() }
 }
 
+/// The number of [`Stage::SetupCreate`].
+pub const STAGE_SETUP_CREATE: i32 = 6;
+
 /// Where a writer is in the life of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
@@ -124,7 +149,7 @@ impl Stage {
     /// The stage of a request.
     pub fn of(request: &WriteBlock) -> Self {
         match request.stage {
-            6 => Self::SetupCreate,
+            STAGE_SETUP_CREATE => Self::SetupCreate,
             2 if request.header.client_name.is_empty() => Self::Transfer,
             other => Self::Other(other),
         }
@@ -155,7 +180,9 @@ mod tests {
         assert!(decode_prefix([0, 27, 80]).is_err());
         let refused = decode_prefix(SASL_MAGIC).unwrap_err().to_string();
         assert!(refused.contains("dfs.data.transfer.protection"), "{refused}");
-        for operation in [Operation::Write, Operation::Read, Operation::Unsupported(90)] {
+        let known =
+            [Operation::Write, Operation::Read, Operation::BlockChecksum, Operation::BlockGroupChecksum];
+        for operation in known.into_iter().chain([Operation::Unsupported(86)]) {
             assert_eq!(decode_prefix(encode_prefix(operation)).unwrap(), operation);
         }
     }

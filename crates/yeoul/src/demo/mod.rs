@@ -92,7 +92,11 @@ const ACTS: &[Act] = &[
     #[cfg(feature = "shuffle")]
     Act { name: "shuffle", about: "a replicated shuffle that loses a worker half-way", run: shuffle::run },
     #[cfg(feature = "dfs")]
-    Act { name: "dfs", about: "a file of which two DataNodes die before it is read", run: dfs::run },
+    Act {
+        name: "dfs",
+        about: "an erasure-coded file that is read without two of its DataNodes, and repaired",
+        run: dfs::run,
+    },
 ];
 
 pub fn run(args: DemoArgs) -> ExitCode {

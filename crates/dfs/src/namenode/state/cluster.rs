@@ -32,7 +32,10 @@ impl State {
             );
             return Err(Refusal::new(Exception::HadoopIllegalArgument, message));
         }
-        self.datanodes.register(request, context.now.steady_ms)?;
+        // One that has no pool yet only asks for it: until it has made its folders it can take no block.
+        if !request.pool.is_empty() {
+            self.datanodes.register(request, context.now.steady_ms)?;
+        }
         Ok(RegisterResponse {
             layout_version: protocol::LAYOUT_VERSION,
             features: protocol::FEATURES,
@@ -52,7 +55,12 @@ impl State {
             return Ok(HeartbeatResponse { term, must_register: true, ..HeartbeatResponse::default() });
         };
         self.datanodes.hear(node, request, context.now.steady_ms);
-        let deletions = self.datanodes.take_deletions(node, self.synced);
+        // In safe mode they wait: the operator who turned it on may have found that too much goes.
+        let deletions = if self.safe_mode.is_on() {
+            Vec::new()
+        } else {
+            self.datanodes.take_deletions(node, self.synced)
+        };
         let delete = deletions.into_iter().map(|deletion| BlockRef {
             storage: self.datanodes.storage(deletion.storage).uuid.clone(),
             id: deletion.block.0,

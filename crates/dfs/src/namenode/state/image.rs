@@ -50,7 +50,7 @@ impl State {
 impl Image {
     /// How many inodes it has.
     pub fn inodes(&self) -> usize {
-        self.tree.len()
+        self.tree.count()
     }
 
     /// The image as records, made one by one: applied to a blank state they make the same one, but for what is learned from

@@ -20,6 +20,8 @@ const PLANNED_PER_TICK_MAX: usize = 1_000;
 const SETTLE_MS: u64 = 1_000;
 /// Milliseconds after which a block is tried again that nobody could mend.
 const RETRY_MS: u64 = 2_000;
+/// Replicas from which one is copied.
+const COPY_SOURCES_MAX: usize = 3;
 /// Needless replicas that one heartbeat tells a DataNode to delete.
 const SURPLUS_PER_HEARTBEAT_MAX: usize = 1_000;
 
@@ -31,6 +33,7 @@ impl State {
         for storage in changed {
             self.blocks.mark_storage_changed(storage);
         }
+        self.count_lacks();
         if has_come_back {
             for block in std::mem::take(&mut self.crowded) {
                 self.blocks.mark_changed(block);
@@ -98,7 +101,7 @@ impl State {
     }
 
     /// Copies that a block of whole replicas is to have.
-    fn copies(&self, block: &Block) -> usize {
+    pub(super) fn copies(&self, block: &Block) -> usize {
         self.tree.inode(block.file).file().map_or(1, |file| file.replication).into()
     }
 
@@ -164,7 +167,16 @@ impl State {
                 }
                 sources
             }
-            None => sources.into_iter().filter(|source| self.may_copy(source)).take(1).collect(),
+            None => {
+                // Who has it and is free sends it; the others are there in case that what it has is damaged.
+                let (free, others): (Vec<Place>, Vec<Place>) =
+                    sources.into_iter().partition(|source| self.may_copy(source));
+                let others = others.into_iter().filter(|source| self.orders.may_read(source.datanode));
+                if free.is_empty() {
+                    return Planned::Busy;
+                }
+                free.into_iter().chain(others).take(COPY_SOURCES_MAX).collect()
+            }
         };
         let is_copy = block.geometry().is_none();
         if targets.is_empty() || (sources.is_empty() && !is_copy) {

@@ -1,0 +1,236 @@
+//! Carries out repairs: rebuilds units of block groups, and copies replicas.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+use tracing::{info, warn};
+use yeoul_erasure::{UnitIndex, UnitSet};
+
+use super::copying::Copying;
+use super::pace::Pace;
+use super::packets::invalid;
+use super::peer::{BlockName, PeerAddress, PeerWriter};
+use super::rebuilding::{Group, Rebuilding};
+use super::repairs::{Cancelled, Repairs, Term};
+use crate::ids::{BlockId, GenerationStamp};
+use crate::memory::{Memory, Party};
+use crate::policy::Policy;
+use crate::wire::checksum::Chunking;
+use crate::wire::proto::cluster::{Repair, Unit};
+
+/// Bytes of memory for each replica that is read or written: a slice, a packet, the buffer of a connection.
+const UNIT_BYTES: u64 = 768 << 10;
+/// Time for which a repair waits for memory. The NameNode plans it anew when it is given up.
+const MEMORY_WAIT_MAX: Duration = Duration::from_secs(60);
+/// How long a repair that is paced waits before it looks whether it is cancelled.
+const WAIT_STEP: Duration = Duration::from_millis(100);
+
+/// The repairs of a DataNode.
+#[derive(Debug)]
+pub struct Repairer {
+    repairs: Mutex<Repairs>,
+    changed: Notify,
+    pace: Mutex<Pace>,
+    began: Instant,
+    memory: Memory,
+}
+
+impl Repairer {
+    /// At most so many repairs at a time, which together move at most so many bytes per second.
+    pub fn new(repairs_max: usize, bytes_per_second: u64, memory: Memory) -> Self {
+        let (repairs, pace) =
+            (Mutex::new(Repairs::new(repairs_max)), Mutex::new(Pace::new(bytes_per_second)));
+        Self { repairs, changed: Notify::new(), pace, began: Instant::now(), memory }
+    }
+
+    /// What is ordered, and what is to be known of it.
+    pub fn repairs(&self) -> MutexGuard<'_, Repairs> {
+        self.repairs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does what a NameNode of a term says.
+    pub fn obey(&self, term: Term, orders: Vec<Repair>, cancelled: &[u64]) {
+        let mut repairs = self.repairs();
+        for number in cancelled {
+            repairs.cancel(term, *number);
+        }
+        for repair in orders {
+            repairs.order(term, repair);
+        }
+        drop(repairs);
+        self.changed.notify_one();
+    }
+
+    /// Carries out repairs of blocks of a pool, as long as the DataNode runs.
+    pub async fn run(self: Arc<Self>, pool: impl Fn() -> String) {
+        loop {
+            let next = self.repairs().next();
+            let Some((key, repair, cancelled)) = next else {
+                self.changed.notified().await;
+                continue;
+            };
+            let (own, pool) = (Arc::clone(&self), pool());
+            tokio::task::spawn_blocking(move || {
+                // A repair that panics frees its place, too.
+                let _place = Place { repairer: &own, key };
+                let (number, id) = (repair.number, BlockId(repair.id));
+                match own.carry_out(&repair, pool, &cancelled) {
+                    Ok(()) => info!(number, %id, policy = repair.policy, "repaired"),
+                    Err(error) => warn!(number, %id, %error, "a repair fails"),
+                }
+            });
+        }
+    }
+
+    /// Carries out a repair. Nothing counts of it unless it ends well: a target drops what is not ended.
+    ///
+    /// # Errors
+    /// The order makes no sense, too few sources or no target are left, or what was computed does not encode back.
+    fn carry_out(&self, repair: &Repair, pool: String, cancelled: &Cancelled) -> io::Result<()> {
+        let bytes = UNIT_BYTES * (repair.sources.len() + repair.targets.len()) as u64;
+        let room = self.memory.acquire_blocking(&Party::server("repairs"), bytes, MEMORY_WAIT_MAX);
+        let _charge = room.ok_or_else(|| io::Error::other("there is no memory for it"))?;
+        let (id, stamp) = (BlockId(repair.id), GenerationStamp(repair.stamp));
+        let name = BlockName { pool, id, stamp, length: repair.length };
+        if repair.policy.is_empty() {
+            return self.copy(repair, &name, cancelled);
+        }
+        let policy = Policy::named(&repair.policy);
+        let policy = policy.ok_or_else(|| invalid(format!("policy {} is unknown", repair.policy)))?;
+        self.rebuild(repair, Group { policy, name }, cancelled)
+    }
+
+    fn rebuild(&self, repair: &Repair, group: Group, cancelled: &Cancelled) -> io::Result<()> {
+        let sources = repair.sources.iter().map(|unit| Ok((index_of(unit)?, address_of(unit))));
+        let sources = sources.collect::<io::Result<Vec<_>>>()?;
+        let targets = repair.targets.iter().map(index_of).collect::<io::Result<BTreeSet<_>>>()?;
+        if targets.len() != repair.targets.len() {
+            return Err(invalid("two targets for one unit"));
+        }
+        let wanted: UnitSet = targets.into_iter().collect();
+        let mut pass = Rebuilding::begin(group.clone(), sources, wanted)?;
+        let mut targets = Targets::default();
+        for target in &repair.targets {
+            let unit = index_of(target)?;
+            targets.add(unit, target, &group.unit(unit), pass.chunking());
+        }
+        loop {
+            self.wait_for(pass.next_bytes(), cancelled)?;
+            let Some(slices) = pass.next_slice()? else { break };
+            for (unit, bytes) in slices {
+                targets.write(unit, bytes);
+            }
+            targets.check()?;
+        }
+        targets.finish()
+    }
+
+    fn copy(&self, repair: &Repair, name: &BlockName, cancelled: &Cancelled) -> io::Result<()> {
+        let sources = repair.sources.iter().map(address_of).collect();
+        let mut copied = Copying::begin(name.clone(), sources)?;
+        let mut targets = Targets::default();
+        for target in &repair.targets {
+            targets.add(UnitIndex(0), target, name, copied.chunking());
+        }
+        loop {
+            self.wait_for(copied.next_bytes(), cancelled)?;
+            let Some(bytes) = copied.next_slice()? else { break };
+            targets.write(UnitIndex(0), bytes);
+            targets.check()?;
+        }
+        targets.finish()
+    }
+
+    /// Waits until so many bytes may move.
+    fn wait_for(&self, bytes: u64, cancelled: &Cancelled) -> io::Result<()> {
+        let now = self.began.elapsed();
+        let wait = self.pace.lock().unwrap_or_else(PoisonError::into_inner).wait(now, bytes);
+        let until = now + wait;
+        loop {
+            if cancelled.is_set() {
+                return Err(io::Error::new(io::ErrorKind::Interrupted, "it is no longer wanted"));
+            }
+            let left = until.saturating_sub(self.began.elapsed());
+            if left.is_zero() {
+                return Ok(());
+            }
+            std::thread::sleep(left.min(WAIT_STEP));
+        }
+    }
+}
+
+struct Place<'a> {
+    repairer: &'a Repairer,
+    key: super::repairs::RepairKey,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.repairer.repairs().ended(self.key);
+        self.repairer.changed.notify_one();
+    }
+}
+
+/// The replicas that a repair makes. One that fails costs the others nothing.
+#[derive(Default)]
+struct Targets {
+    open: Vec<(UnitIndex, PeerAddress, PeerWriter)>,
+    last_error: Option<io::Error>,
+}
+
+impl Targets {
+    fn add(&mut self, unit: UnitIndex, target: &Unit, block: &BlockName, chunking: Chunking) {
+        let address = address_of(target);
+        match PeerWriter::create(&address, &target.storage, target.kind, block, chunking) {
+            Ok(writer) => self.open.push((unit, address, writer)),
+            Err(error) => self.failed(unit, &address, error),
+        }
+    }
+
+    fn write(&mut self, of: UnitIndex, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        for (unit, address, mut writer) in std::mem::take(&mut self.open) {
+            match if unit == of { writer.write(bytes) } else { Ok(()) } {
+                Ok(()) => self.open.push((unit, address, writer)),
+                Err(error) => self.failed(unit, &address, error),
+            }
+        }
+    }
+
+    /// Whether the work is for anybody still.
+    fn check(&mut self) -> io::Result<()> {
+        if !self.open.is_empty() {
+            return Ok(());
+        }
+        Err(self.last_error.take().unwrap_or_else(|| invalid("a repair without a target")))
+    }
+
+    fn finish(mut self) -> io::Result<()> {
+        self.check()?;
+        for (unit, address, writer) in std::mem::take(&mut self.open) {
+            if let Err(error) = writer.finish() {
+                self.failed(unit, &address, error);
+            }
+        }
+        self.last_error.map_or(Ok(()), Err)
+    }
+
+    fn failed(&mut self, unit: UnitIndex, target: &PeerAddress, error: io::Error) {
+        warn!(unit = unit.0, target = target.0, %error, "a target of a repair fails");
+        self.last_error = Some(error);
+    }
+}
+
+fn index_of(unit: &Unit) -> io::Result<UnitIndex> {
+    let index = u8::try_from(unit.index).ok().filter(|index| usize::from(*index) < yeoul_erasure::UNITS_MAX);
+    index.map(UnitIndex).ok_or_else(|| invalid(format!("a unit {} in a repair", unit.index)))
+}
+
+fn address_of(unit: &Unit) -> PeerAddress {
+    PeerAddress::new(&unit.ip, unit.transfer_port)
+}

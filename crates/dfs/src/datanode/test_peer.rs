@@ -1,0 +1,88 @@
+//! DataNodes for tests of what DataNodes ask one another: a store with some blocks, behind a data port.
+
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use yeoul_disk::RealDisk;
+
+use super::layout::{self, Folder};
+use super::peer::{BlockName, PeerAddress};
+use super::store::{Store, Wanted};
+use super::transfer::Transfers;
+use crate::ids::{BlockId, GenerationStamp};
+use crate::memory::{MEMORY_BYTES_MIN, Memory};
+use crate::wire::checksum::Chunking;
+
+const POOL: &str = "BP-1-127.0.0.1-5";
+const STAMP: GenerationStamp = GenerationStamp(1001);
+
+/// A DataNode that no NameNode knows.
+pub struct TestPeer {
+    pub transfers: Arc<Transfers>,
+    pub address: PeerAddress,
+    dir: tempfile::TempDir,
+}
+
+/// The name of a block, or of a group.
+pub fn name(id: i64, length: usize) -> BlockName {
+    BlockName { pool: POOL.to_owned(), id: BlockId(id), stamp: STAMP, length: length as u64 }
+}
+
+/// Bytes that no other seed gives.
+pub fn content(seed: u64, length: usize) -> Vec<u8> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    std::iter::repeat_with(|| random.u8(..)).take(length).collect()
+}
+
+impl TestPeer {
+    /// A DataNode that has one block.
+    pub fn with(id: i64, data: &[u8]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let dirs = [dir.path().to_owned()];
+        let memory = Memory::new(MEMORY_BYTES_MIN).unwrap();
+        let store =
+            Store::open(&dirs, 0, &(Arc::new(RealDisk) as _), memory.clone(), || "peer".to_owned()).unwrap();
+        store.join_pool(POOL, "CID-1").unwrap();
+        let chunking = Chunking::default();
+        let mut replica = store.create(POOL, (BlockId(id), STAMP), &Wanted::default()).unwrap();
+        let mut checksums = Vec::new();
+        chunking.compute(data, &mut checksums);
+        replica.write(0, data, &checksums).unwrap();
+        replica.finalize().unwrap();
+        let transfers = Arc::new(Transfers::new(Arc::new(store), Vec::new(), 64, memory));
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = PeerAddress(listener.local_addr().unwrap().to_string());
+        let own = Arc::clone(&transfers);
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let own = Arc::clone(&own);
+                std::thread::spawn(move || own.serve_blocking(stream.unwrap()));
+            }
+        });
+        Self { transfers, address, dir }
+    }
+
+    /// The file with the bytes of a block.
+    fn file(&self, id: i64) -> PathBuf {
+        let folder = self.dir.path().join(Folder::Finalized.path(POOL));
+        folder.join(layout::subfolder(BlockId(id))).join(layout::data_file(BlockId(id)))
+    }
+
+    /// Changes a bit of a block.
+    pub fn flip(&self, id: i64, at: usize) {
+        let mut bytes = std::fs::read(self.file(id)).unwrap();
+        bytes[at] ^= 4;
+        std::fs::write(self.file(id), bytes).unwrap();
+    }
+
+    /// Cuts a block.
+    pub fn cut(&self, id: i64, length: u64) {
+        std::fs::OpenOptions::new().write(true).open(self.file(id)).unwrap().set_len(length).unwrap();
+    }
+
+    /// How many blocks the DataNode knows to be damaged.
+    pub fn damaged(&self) -> usize {
+        self.transfers.store.damaged_count()
+    }
+}
