@@ -16,7 +16,7 @@
 //! - [`shuffle`]: a worker against plain copies (`yeoul bench shuffle`), and a demo act with a worker that dies
 //!
 //! With the feature `dfs`:
-//! - [`dfs`]: a demo act with an erasure-coded file and DataNodes that die
+//! - [`dfs`]: the memory of the servers (`yeoul bench dfs`), and a demo act with an erasure-coded file and DataNodes that die
 //!
 //! With the feature `stream`:
 //! - [`stream`]: latency from Kafka to Kafka against a bare loop (`yeoul bench stream`)

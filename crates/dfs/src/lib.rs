@@ -7,7 +7,7 @@
 //! - [`rpc`]: Hadoop RPC over connections, of servers and of clients.
 //! - [`client`]: files and clusters without a JVM; [`shell`]: the verbs of Hadoop's shell on it.
 //! - [`report`]: what a cluster has and lacks.
-//! - [`settings`]: Hadoop's files and keys.
+//! - [`settings`]: Hadoop's files and keys; [`memory`]: the promise of `--memory`.
 //! - [`local`]: a whole cluster in one process.
 
 pub mod client;
@@ -17,6 +17,7 @@ pub mod error;
 mod http;
 pub mod ids;
 pub mod local;
+pub mod memory;
 pub mod namenode;
 pub mod policy;
 pub mod report;

@@ -3,7 +3,10 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use yeoul_net::supervise::Supervisor;
+
 use crate::error::{Error, Result};
+use crate::memory::Memory;
 use crate::{datanode, namenode};
 
 /// How the cluster runs.
@@ -13,6 +16,8 @@ pub struct Options {
     pub datanodes: usize,
     /// The directory below which each of them has its own.
     pub dir: PathBuf,
+    /// The most memory of the whole process, which the NameNode's and the DataNodes' own options do not say.
+    pub memory_bytes: u64,
     /// The NameNode; its directory is below [`Self::dir`].
     pub namenode: namenode::Options,
 }
@@ -21,7 +26,8 @@ impl Options {
     /// A cluster of so many DataNodes, on free ports but for the NameNode's.
     pub fn new(datanodes: usize, dir: impl Into<PathBuf>) -> Self {
         let dir = dir.into();
-        Self { datanodes, namenode: namenode::Options::new(dir.join("namenode")), dir }
+        let namenode = namenode::Options::new(dir.join("namenode"));
+        Self { datanodes, memory_bytes: namenode.memory_bytes, namenode, dir }
     }
 }
 
@@ -29,6 +35,7 @@ impl Options {
 pub struct Cluster {
     namenode: namenode::Handle,
     datanodes: Vec<datanode::Handle>,
+    _tasks: Supervisor,
 }
 
 impl Cluster {
@@ -37,7 +44,8 @@ impl Cluster {
     /// # Errors
     /// The NameNode's port is taken, or a directory cannot be used.
     pub async fn start(options: Options) -> Result<Self> {
-        let namenode = namenode::Server::start(options.namenode).await?;
+        let memory = Memory::new(options.memory_bytes)?;
+        let namenode = namenode::Server::start_in(options.namenode, memory.clone()).await?;
         let mut datanodes = Vec::new();
         for number in 0..options.datanodes {
             let dir = options.dir.join(format!("datanode-{number}"));
@@ -48,9 +56,11 @@ impl Cluster {
                 ipc_port: 0,
                 ..datanode::Options::new(address.to_string(), vec![dir])
             };
-            datanodes.push(datanode::Server::start(own).await?);
+            datanodes.push(datanode::Server::start_in(own, memory.clone()).await?);
         }
-        Ok(Self { namenode, datanodes })
+        let mut tasks = Supervisor::new("cluster");
+        tasks.run("governor", memory.keep());
+        Ok(Self { namenode, datanodes, _tasks: tasks })
     }
 
     /// The address for clients.

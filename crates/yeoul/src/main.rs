@@ -10,7 +10,7 @@ mod demo;
 #[cfg(feature = "dfs")]
 mod dfs;
 mod exit;
-#[cfg(any(feature = "shuffle", feature = "sql"))]
+#[cfg(any(feature = "dfs", feature = "shuffle", feature = "sql"))]
 mod memory;
 #[cfg(feature = "shuffle")]
 mod shuffle;

@@ -1,7 +1,8 @@
-//! The file system: an act for `yeoul demo`.
+//! The file system: an act for `yeoul demo`, and the memory of its servers for `yeoul bench dfs`.
 
 pub mod act;
 mod contents;
+pub mod footprint;
 mod scene;
 
 pub use contents::{Contents, PlainBytes};

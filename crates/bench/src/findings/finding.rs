@@ -15,6 +15,8 @@ pub enum Unit {
     GbPerSecond,
     /// Milliseconds.
     Milliseconds,
+    /// 2^20 bytes.
+    Mib,
 }
 
 impl Unit {
@@ -23,6 +25,7 @@ impl Unit {
             Self::MibPerSecond => "MiB/s",
             Self::GbPerSecond => "GB/s",
             Self::Milliseconds => "ms",
+            Self::Mib => "MiB",
         }
     }
 
@@ -30,7 +33,7 @@ impl Unit {
     fn digits(self, value: f64) -> String {
         match self {
             Self::MibPerSecond => format!("{value:.0}"),
-            Self::GbPerSecond => format!("{value:.1}"),
+            Self::GbPerSecond | Self::Mib => format!("{value:.1}"),
             Self::Milliseconds => format!("{value:.3}"),
         }
     }

@@ -2,14 +2,11 @@ use serde::Serialize;
 
 use super::FileSystem;
 use crate::error::Result;
+use crate::policy::{PolicyId, REPLICATION};
 use crate::wire::proto::namenode::{
     Empty, PoliciesResponse, PolicyNameRequest, PolicyRequest, PolicyResponse,
 };
 use crate::wire::proto::shared::ErasureCodingPolicy;
-
-/// Names of the policies that HDFS has by itself, by id from 0: a NameNode names them by their id alone.
-const BUILT_IN: [&str; 6] =
-    ["replication", "RS-6-3-1024k", "RS-3-2-1024k", "RS-LEGACY-6-3-1024k", "XOR-2-1-1024k", "RS-10-4-1024k"];
 
 /// States of a policy, by HDFS's numbers from 1.
 const STATES: [&str; 3] = ["disabled", "enabled", "removed"];
@@ -47,9 +44,14 @@ impl From<ErasureCodingPolicy> for Policy {
     }
 }
 
-/// The name of a policy, which an answer may leave out for one that HDFS has by itself.
+/// The name of a policy, which an answer may leave out for one that HDFS has by itself: a NameNode names those by their
+/// number alone. Another NameNode than ours has number 0 for no policy.
 pub(super) fn name_of_policy(policy: &ErasureCodingPolicy) -> String {
-    let built_in = || BUILT_IN.get(policy.id as usize).copied().map(str::to_owned);
+    let built_in = || {
+        let id = PolicyId(u8::try_from(policy.id).ok()?);
+        let name = if id == PolicyId::NONE { REPLICATION } else { crate::policy::Policy::of(id)?.name };
+        Some(name.to_owned())
+    };
     policy.name.clone().or_else(built_in).unwrap_or_else(|| format!("policy {}", policy.id))
 }
 
@@ -115,6 +117,7 @@ mod tests {
         };
         assert_eq!(named(1, None), "RS-6-3-1024k");
         assert_eq!(named(5, None), "RS-10-4-1024k");
+        assert_eq!((named(0, None), named(256, None)), ("replication".to_owned(), "policy 256".to_owned()));
         assert_eq!(named(64, Some("RS-8-4-64k")), "RS-8-4-64k");
         assert_eq!(named(64, None), "policy 64");
     }

@@ -157,10 +157,12 @@ impl Link {
                 ReportRequest { uuid, storage, is_first, is_last, replicas }
             };
             let _: Answer = client.call("report", &part(true, false, Vec::new())).await.map_err(failed)?;
-            let replicas = self.transfers.store.report(&storage.uuid);
-            for some in replicas.chunks(REPLICAS_PER_PART) {
-                let _: Answer =
-                    client.call("report", &part(false, false, some.to_vec())).await.map_err(failed)?;
+            let mut after = None;
+            loop {
+                let some = self.transfers.store.report(&storage.uuid, after, REPLICAS_PER_PART);
+                let Some(last) = some.last() else { break };
+                after = Some(BlockId(last.id));
+                let _: Answer = client.call("report", &part(false, false, some)).await.map_err(failed)?;
             }
             // Before the round ends, so that the NameNode never takes a damaged replica for a good one that others may leave for.
             let damaged = self.transfers.store.damaged(&storage.uuid);

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use yeoul_disk::{Disk, RealDisk};
 
+use crate::memory::MEMORY_BYTES_DEFAULT;
+
 /// How long a check of all replicas may take, as in HDFS: three weeks.
 pub const SCAN_PERIOD: Duration = Duration::from_secs(504 * 3600);
 
@@ -31,6 +33,8 @@ pub struct Options {
     pub reserved_bytes: u64,
     /// The disk that the directories are on.
     pub disk: Arc<dyn Disk>,
+    /// The most memory of the whole process, at least [`MEMORY_BYTES_MIN`](crate::memory::MEMORY_BYTES_MIN).
+    pub memory_bytes: u64,
     /// Blocks that are written or read at a time (`dfs.datanode.max.transfer.threads`).
     pub transfers_max: usize,
     /// How often the DataNode shows that it is there (`dfs.heartbeat.interval`).
@@ -63,6 +67,7 @@ impl Options {
             rack: String::new(),
             reserved_bytes: 0,
             disk: Arc::new(RealDisk),
+            memory_bytes: MEMORY_BYTES_DEFAULT,
             transfers_max: 4096,
             // Each keeps some 4 MiB in memory.
             repairs_max: 4,

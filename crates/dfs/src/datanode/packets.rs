@@ -45,8 +45,13 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// Reads the next packet.
-    pub fn read(from: &mut impl Read, chunking: Chunking) -> io::Result<Self> {
+    /// Reads the next packet. Before one that is longer than usual, `wait_for_memory` waits for room for so many bytes more,
+    /// and gives what holds it.
+    pub fn read<C>(
+        from: &mut impl Read,
+        chunking: Chunking,
+        wait_for_memory: impl FnOnce(u64) -> io::Result<C>,
+    ) -> io::Result<(Self, Option<C>)> {
         let mut prefix_bytes = [0; packet::PREFIX_BYTES];
         from.read_exact(&mut prefix_bytes)?;
         let prefix = Prefix::decode(prefix_bytes).map_err(invalid)?;
@@ -54,6 +59,8 @@ impl Packet {
         // The header is looked at before there is room for what it announces.
         let header = Header::decode(&header_bytes, prefix, chunking).map_err(invalid)?;
         let payload_at = prefix_bytes.len() + header_bytes.len();
+        let longer = prefix.payload.saturating_sub(USUAL_PAYLOAD_BYTES);
+        let charge = (longer > 0).then(|| wait_for_memory(longer as u64)).transpose()?;
         let mut bytes = Vec::new();
         bytes.extend_from_slice(&prefix_bytes);
         bytes.extend_from_slice(&header_bytes);
@@ -63,7 +70,7 @@ impl Packet {
         if from.take(wanted).read_to_end(&mut bytes)? as u64 != wanted {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        Ok(Self { header, bytes: bytes.into(), payload_at })
+        Ok((Self { header, bytes: bytes.into(), payload_at }, charge))
     }
 
     /// All bytes, as they came.
@@ -112,11 +119,12 @@ mod tests {
         let mut bytes = BytesMut::new();
         header.encode(checksums.len(), &mut bytes);
         let bytes = [&bytes[..], &checksums, &data].concat();
-        let read = Packet::read(&mut &bytes[..], Chunking::default()).unwrap();
+        let no_memory = |_: u64| -> io::Result<()> { panic!("it is of the usual size") };
+        let (read, _) = Packet::read(&mut &bytes[..], Chunking::default(), no_memory).unwrap();
         assert_eq!((read.header, read.as_bytes()), (header, &bytes[..]));
         assert_eq!((read.checksums(), read.data()), (&checksums[..], &data[..]));
         for length in 0..bytes.len() {
-            let error = Packet::read(&mut &bytes[..length], Chunking::default()).unwrap_err();
+            let error = Packet::read(&mut &bytes[..length], Chunking::default(), no_memory).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof, "{length}");
         }
     }

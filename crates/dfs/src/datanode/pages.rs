@@ -46,7 +46,7 @@ impl DatanodePages {
     fn status(&self) -> Status {
         let store = &self.transfers.store;
         let storages = store.storages().into_iter().map(|storage| Storage {
-            blocks: store.report(&storage.uuid).len(),
+            blocks: store.count(&storage.uuid),
             uuid: storage.uuid,
             capacity: storage.capacity,
             used: storage.used,

@@ -19,6 +19,10 @@ use crate::wire::proto::transfer::{
 };
 use crate::wire::transfer_op::{self, Operation, Status};
 
+/// Bytes of a packet beyond the stock client's: a DataNode sends 256 KiB, or one chunk of at most 1 MiB. A repair has room for
+/// them.
+const PACKET_LONGER_BYTES_MAX: u64 = (1 << 20) + (64 << 10);
+
 /// How long a connection to another DataNode may take to be made.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 /// How long another DataNode may be silent while it serves this one.
@@ -156,7 +160,10 @@ impl PeerReader {
     }
 
     fn read_packet(&mut self) -> io::Result<Packet> {
-        let packet = Packet::read(&mut self.reader, self.chunking)?;
+        let (packet, _) = Packet::read(&mut self.reader, self.chunking, |longer| {
+            let is_too_long = longer > PACKET_LONGER_BYTES_MAX;
+            if is_too_long { Err(invalid("a packet that is longer than a DataNode sends")) } else { Ok(()) }
+        })?;
         let header = packet.header;
         if header.is_last || header.data == 0 {
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the replica ends too early"));

@@ -12,6 +12,7 @@ use super::responder::{Done, respond};
 use super::store::{NewReplica, StoreError, Wanted};
 use super::transfer::Transfers;
 use crate::ids::{BlockId, GenerationStamp};
+use crate::memory::{Memory, Party};
 use crate::wire::checksum::Chunking;
 use crate::wire::proto::shared::DatanodeInfo;
 use crate::wire::proto::transfer::{Response, WriteBlock};
@@ -136,13 +137,15 @@ fn run_pipeline(
     let (above, below_acks) =
         (reader.get_ref().try_clone()?, below.as_ref().map(TcpStream::try_clone).transpose()?);
     let block = (replica.id, replica.stamp);
+    let peer = above.peer_addr()?.ip().to_canonical().to_string();
     let (done, waiting) = sync_channel(PACKETS_UNACKNOWLEDGED_MAX);
     std::thread::scope(|scope| {
         let responder = scope.spawn(move || respond(&transfers.store, block, above, below_acks, &waiting));
         let is_client = !request.header.client_name.is_empty();
         // The last node checks for all of them, and each one what another DataNode sends.
         let verify = below.is_none() || !is_client;
-        let mut packets = Packets { reader, below, chunking, verify, done };
+        let (memory, party) = (&transfers.memory, &Party::server(peer));
+        let mut packets = Packets { reader, memory, party, below, chunking, verify, done };
         let received = packets.receive(transfers, replica);
         let Packets { below, done, .. } = packets;
         drop(done);
@@ -159,6 +162,9 @@ fn run_pipeline(
 
 struct Packets<'a> {
     reader: &'a mut Reader,
+    memory: &'a Memory,
+    /// Long packets overtake transfers that wait to begin.
+    party: &'a Party,
     below: Option<TcpStream>,
     chunking: Chunking,
     verify: bool,
@@ -186,7 +192,10 @@ impl Packets<'_> {
 
     /// Takes a packet: what is to be acknowledged, if it is the last one.
     fn receive_one(&mut self, replica: &mut NewReplica<'_>) -> io::Result<Option<Done>> {
-        let packet = Packet::read(self.reader, self.chunking)?;
+        let (packet, _charge) = Packet::read(self.reader, self.chunking, |bytes| {
+            let room = self.memory.acquire_blocking(self.party, bytes, READ_MAX);
+            room.ok_or_else(|| io::Error::other("there is no memory for a long packet"))
+        })?;
         let header = packet.header;
         // Passed on before it is written: the next node writes at the same time. One that is gone shows in the
         // acknowledgements, which blame it.

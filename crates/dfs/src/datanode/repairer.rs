@@ -16,10 +16,15 @@ use super::peer::{BlockName, PeerAddress, PeerWriter};
 use super::rebuilding::{Group, Rebuilding};
 use super::repairs::{Cancelled, Repairs, Term};
 use crate::ids::{BlockId, GenerationStamp};
+use crate::memory::{Memory, Party};
 use crate::policy::Policy;
 use crate::wire::checksum::Chunking;
 use crate::wire::proto::cluster::{Repair, Unit};
 
+/// Bytes of memory for each replica that is read or written: a slice, a packet, the buffer of a connection.
+const UNIT_BYTES: u64 = 768 << 10;
+/// Time for which a repair waits for memory. The NameNode plans it anew when it is given up.
+const MEMORY_WAIT_MAX: Duration = Duration::from_secs(60);
 /// How long a repair that is paced waits before it looks whether it is cancelled.
 const WAIT_STEP: Duration = Duration::from_millis(100);
 
@@ -30,14 +35,15 @@ pub struct Repairer {
     changed: Notify,
     pace: Mutex<Pace>,
     began: Instant,
+    memory: Memory,
 }
 
 impl Repairer {
     /// At most so many repairs at a time, which together move at most so many bytes per second.
-    pub fn new(repairs_max: usize, bytes_per_second: u64) -> Self {
+    pub fn new(repairs_max: usize, bytes_per_second: u64, memory: Memory) -> Self {
         let (repairs, pace) =
             (Mutex::new(Repairs::new(repairs_max)), Mutex::new(Pace::new(bytes_per_second)));
-        Self { repairs, changed: Notify::new(), pace, began: Instant::now() }
+        Self { repairs, changed: Notify::new(), pace, began: Instant::now(), memory }
     }
 
     /// What is ordered, and what is to be known of it.
@@ -84,6 +90,9 @@ impl Repairer {
     /// # Errors
     /// The order makes no sense, too few sources or no target are left, or what was computed does not encode back.
     fn carry_out(&self, repair: &Repair, pool: String, cancelled: &Cancelled) -> io::Result<()> {
+        let bytes = UNIT_BYTES * (repair.sources.len() + repair.targets.len()) as u64;
+        let room = self.memory.acquire_blocking(&Party::server("repairs"), bytes, MEMORY_WAIT_MAX);
+        let _charge = room.ok_or_else(|| io::Error::other("there is no memory for it"))?;
         let (id, stamp) = (BlockId(repair.id), GenerationStamp(repair.stamp));
         let name = BlockName { pool, id, stamp, length: repair.length };
         if repair.policy.is_empty() {

@@ -62,9 +62,15 @@ impl Replicas {
         self.by_block.get(&id)
     }
 
-    /// All of them, in the order of their blocks.
-    pub fn iter(&self) -> impl Iterator<Item = (&BlockId, &Replica)> {
-        self.by_block.iter()
+    /// Those behind a block, or all of them, in the order of their blocks.
+    pub fn behind(&self, block: Option<BlockId>) -> impl Iterator<Item = (&BlockId, &Replica)> {
+        let from = block.map_or(Bound::Unbounded, Bound::Excluded);
+        self.by_block.range((from, Bound::Unbounded))
+    }
+
+    /// Number of all of them.
+    pub fn len(&self) -> usize {
+        self.by_block.len()
     }
 
     /// Takes a replica that was found on disk, or that a writer begins. False if the block has one already.

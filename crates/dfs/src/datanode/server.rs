@@ -20,6 +20,7 @@ use super::store::Store;
 use super::transfer::{TransferPort, Transfers};
 use crate::error::{Error, Kind, Result};
 use crate::http;
+use crate::memory::Memory;
 use crate::rpc::{RpcServer, process_user};
 
 /// Connections beside those that have a transfer.
@@ -34,7 +35,7 @@ pub struct Handle {
     transfers: Serving,
     ipc: Serving,
     http: Option<Serving>,
-    _tasks: Supervisor,
+    tasks: Supervisor,
 }
 
 impl Server {
@@ -43,8 +44,20 @@ impl Server {
     /// # Errors
     /// A port is taken, or a directory cannot be used.
     pub async fn start(options: Options) -> Result<Handle> {
+        let memory = Memory::new(options.memory_bytes)?;
+        let mut handle = Self::start_in(options, memory.clone()).await?;
+        handle.tasks.run("governor", memory.keep());
+        Ok(handle)
+    }
+
+    /// Starts a DataNode that shares the memory of its process with other servers: somebody else keeps the promise.
+    ///
+    /// # Errors
+    /// As of [`start`](Self::start).
+    pub async fn start_in(options: Options, memory: Memory) -> Result<Handle> {
         let (dirs, reserved, disk) = (options.dirs.clone(), options.reserved_bytes, options.disk.clone());
-        let opening = tokio::task::spawn_blocking(move || Store::open(&dirs, reserved, &disk, new_uuid));
+        let own = memory.clone();
+        let opening = tokio::task::spawn_blocking(move || Store::open(&dirs, reserved, &disk, own, new_uuid));
         let store = opening.await.map_err(|error| Error::new(Kind::Internal, error.to_string()))??;
         let store = Arc::new(store);
         let (host, ip) = address_of(&options).await?;
@@ -60,9 +73,15 @@ impl Server {
             user: process_user().await,
         };
         let notices: Vec<Arc<Notices>> = options.namenodes.iter().map(|_| Arc::default()).collect();
-        let transfers = Arc::new(Transfers::new(Arc::clone(&store), notices.clone(), options.transfers_max));
+        let transfers = Arc::new(Transfers::new(
+            Arc::clone(&store),
+            notices.clone(),
+            options.transfers_max,
+            memory.clone(),
+        ));
         let (term, mut tasks) = (Arc::new(AtomicU64::new(0)), Supervisor::new("DataNode"));
-        let repairer = Arc::new(Repairer::new(options.repairs_max, options.repair_bytes_per_second));
+        let repairer =
+            Arc::new(Repairer::new(options.repairs_max, options.repair_bytes_per_second, memory.clone()));
         let pool = {
             let store = Arc::clone(&store);
             move || store.pool()
@@ -90,7 +109,7 @@ impl Server {
         let http = http::serve(&bind, options.http_port, pages).await?;
         let gate = Gate::new(options.transfers_max + IDLE_CONNECTIONS_MAX);
         let transfers = serve_connections(data, gate, Arc::new(TransferPort(transfers)));
-        let calls = Arc::new(RpcServer::new(Arc::new(IpcService(store))));
+        let calls = Arc::new(RpcServer::new(Arc::new(IpcService(store)), memory));
         let ipc = serve_connections(ipc, Gate::new(IDLE_CONNECTIONS_MAX), calls);
         info!(
             "the DataNode at {} takes blocks on {} and calls on {}",
@@ -98,7 +117,7 @@ impl Server {
             transfers.address(),
             ipc.address()
         );
-        Ok(Handle { transfers, ipc, http, _tasks: tasks })
+        Ok(Handle { transfers, ipc, http, tasks })
     }
 }
 

@@ -14,9 +14,13 @@ use super::volume::Volume;
 use super::volume_choice;
 use crate::error::{Error, Kind, Result};
 use crate::ids::{BlockId, GenerationStamp};
+use crate::memory::{Memory, TableCharge};
 use crate::wire::checksum::{CHECKSUM_BYTES, Chunking};
 use crate::wire::meta_file;
 use crate::wire::proto::cluster::{self, ReplicaState};
+
+/// Bytes of a replica in the table: the entry, its number, and what a tree leaves free.
+const REPLICA_BYTES: u64 = 128;
 
 /// All volumes of a DataNode, and what is on them.
 #[derive(Debug)]
@@ -26,6 +30,8 @@ pub struct Store {
     pub datanode: String,
     pool: RwLock<String>,
     replicas: Mutex<Replicas>,
+    memory: Memory,
+    table: Mutex<TableCharge>,
 }
 
 /// What a replica is to be like that is begun.
@@ -53,6 +59,9 @@ pub enum StoreError {
     /// No volume has room.
     #[error("no volume has room for {0} bytes")]
     Full(u64),
+    /// The memory has no room for the table of replicas with one more.
+    #[error("no memory for one more replica: give the DataNode more --memory")]
+    NoMemory,
     /// The pool is another one.
     #[error("block pool {found} is not that of this DataNode, {expected}")]
     OtherPool {
@@ -83,6 +92,7 @@ impl Store {
         dirs: &[PathBuf],
         reserved_bytes: u64,
         disk: &Arc<dyn Disk>,
+        memory: Memory,
         new_name: impl Fn() -> String,
     ) -> Result<Self> {
         if dirs.is_empty() {
@@ -115,7 +125,8 @@ impl Store {
             opened.push(volume);
         }
         let (datanode, pool) = (base.datanode.clone(), base.pool.clone());
-        let store = Self { volumes: opened, datanode, pool: RwLock::default(), replicas: Mutex::default() };
+        let (replicas, table) = (Mutex::default(), Mutex::new(memory.tables()));
+        let store = Self { volumes: opened, datanode, pool: RwLock::default(), replicas, memory, table };
         if !pool.is_empty() {
             store.join_pool(&pool, &base.cluster)?;
         }
@@ -161,6 +172,7 @@ impl Store {
                     warn!(%id, storage = volume.storage, "a second replica of a block is left alone");
                 }
             }
+            self.charge(&replicas);
         }
         pool.clone_into(&mut self.pool.write().unwrap_or_else(PoisonError::into_inner));
         Ok(())
@@ -180,13 +192,20 @@ impl Store {
         self.volumes.iter().map(storage).collect()
     }
 
-    /// The replicas of a volume, as a report names them.
-    pub fn report(&self, storage: &str) -> Vec<cluster::Replica> {
+    /// Some replicas of a volume, as a report names them, in the order of their blocks: at most `count`, those behind the
+    /// block `after`.
+    pub fn report(&self, storage: &str, after: Option<BlockId>, count: usize) -> Vec<cluster::Replica> {
         let replicas = self.replicas();
         let is_known = |replica: &Replica| !replica.is_copy || replica.state == ReplicaState::Finalized;
-        let on_it = replicas.iter().filter(|(_, replica)| self.storage(replica.volume) == storage);
+        let on_it = replicas.behind(after).filter(|(_, replica)| self.storage(replica.volume) == storage);
         let on_it = on_it.filter(|(_, replica)| is_known(replica));
-        on_it.map(|(id, replica)| as_reported(*id, replica)).collect()
+        on_it.take(count).map(|(id, replica)| as_reported(*id, replica)).collect()
+    }
+
+    /// Number of replicas of a volume.
+    pub fn count(&self, storage: &str) -> usize {
+        let replicas = self.replicas();
+        replicas.behind(None).filter(|(_, replica)| self.storage(replica.volume) == storage).count()
     }
 
     /// The name of a volume.
@@ -221,7 +240,7 @@ impl Store {
 
     /// How many replicas a volume has.
     pub fn volume_len(&self, volume: VolumeIndex) -> usize {
-        self.replicas().iter().filter(|(_, replica)| replica.volume == volume).count()
+        self.replicas().behind(None).filter(|(_, replica)| replica.volume == volume).count()
     }
 
     /// The first whole replica of a volume behind a block, or of all, that is to be checked.
@@ -245,18 +264,26 @@ impl Store {
     ) -> Result<NewReplica<'_>, StoreError> {
         let Wanted { storage, bytes, chunking, is_copy } = *wanted;
         self.check_pool(pool)?;
+        if !self.memory.has_room_in_tables(REPLICA_BYTES) {
+            return Err(StoreError::NoMemory);
+        }
         let free: Vec<_> = self.volumes.iter().map(Volume::free_for_replicas).collect();
         let wanted = self.volumes.iter().position(|volume| volume.storage == storage).map(VolumeIndex);
         let volume = volume_choice::choose(&free, wanted, bytes).ok_or(StoreError::Full(bytes))?;
         let (state, visible) = (ReplicaState::BeingWritten, Visible::default());
         let replica = Replica { volume, stamp, state, visible, is_copy };
-        if !self.replicas().insert(id, replica) {
+        let mut replicas = self.replicas();
+        if !replicas.insert(id, replica) {
             return Err(StoreError::Exists(id));
         }
+        self.charge(&replicas);
+        drop(replicas);
         let files = self.create_files(pool, id, &replica, chunking);
         let (data, meta) = files.inspect_err(|error| {
             self.volumes[volume.0].refused(error);
-            self.replicas().remove(id, stamp);
+            let mut replicas = self.replicas();
+            replicas.remove(id, stamp);
+            self.charge(&replicas);
         })?;
         let folder = replica.folder();
         Ok(NewReplica {
@@ -334,6 +361,7 @@ impl Store {
             replicas.insert(id, replica);
             return None;
         }
+        self.charge(&replicas);
         // One that is being written counts until its writer knows that it is gone.
         if replica.state != ReplicaState::BeingWritten {
             volume.count_gone(replica.visible.length);
@@ -357,6 +385,12 @@ impl Store {
             return Ok(());
         }
         Err(StoreError::OtherPool { found: pool.to_owned(), expected })
+    }
+
+    /// Charges the table as it is now.
+    fn charge(&self, replicas: &Replicas) {
+        let bytes = replicas.len() as u64 * REPLICA_BYTES;
+        self.table.lock().unwrap_or_else(PoisonError::into_inner).set(bytes);
     }
 
     fn replicas(&self) -> MutexGuard<'_, Replicas> {

@@ -11,6 +11,7 @@ use super::peer::{BlockName, PeerAddress};
 use super::store::{Store, Wanted};
 use super::transfer::Transfers;
 use crate::ids::{BlockId, GenerationStamp};
+use crate::memory::{MEMORY_BYTES_MIN, Memory};
 use crate::wire::checksum::Chunking;
 
 const POOL: &str = "BP-1-127.0.0.1-5";
@@ -39,7 +40,9 @@ impl TestPeer {
     pub fn with(id: i64, data: &[u8]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let dirs = [dir.path().to_owned()];
-        let store = Store::open(&dirs, 0, &(Arc::new(RealDisk) as _), || "peer".to_owned()).unwrap();
+        let memory = Memory::new(MEMORY_BYTES_MIN).unwrap();
+        let store =
+            Store::open(&dirs, 0, &(Arc::new(RealDisk) as _), memory.clone(), || "peer".to_owned()).unwrap();
         store.join_pool(POOL, "CID-1").unwrap();
         let chunking = Chunking::default();
         let mut replica = store.create(POOL, (BlockId(id), STAMP), &Wanted::default()).unwrap();
@@ -47,7 +50,7 @@ impl TestPeer {
         chunking.compute(data, &mut checksums);
         replica.write(0, data, &checksums).unwrap();
         replica.finalize().unwrap();
-        let transfers = Arc::new(Transfers::new(Arc::new(store), Vec::new(), 64));
+        let transfers = Arc::new(Transfers::new(Arc::new(store), Vec::new(), 64, memory));
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = PeerAddress(listener.local_addr().unwrap().to_string());
         let own = Arc::clone(&transfers);

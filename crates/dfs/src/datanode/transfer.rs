@@ -16,6 +16,7 @@ use super::receiver::{READ_MAX, receive, set_timeouts};
 use super::sender::send;
 use super::store::{NewReplica, ReadableReplica, Store, StoreError};
 use crate::ids::{BlockId, GenerationStamp};
+use crate::memory::{Charge, Memory, Party};
 use crate::wire::proto::cluster::{Notice, Replica};
 use crate::wire::proto::transfer::{BlockChecksum, BlockGroupChecksum, ReadBlock, WriteBlock};
 use crate::wire::transfer_op::{self, Operation, Status};
@@ -25,6 +26,11 @@ const KEPT: Duration = Duration::from_secs(4);
 /// How long a connection may take to bring its first operation.
 const FIRST_MAX: Duration = Duration::from_secs(60);
 
+/// How long a transfer waits for memory. Clients give up after a minute.
+const MEMORY_WAIT_MAX: Duration = Duration::from_secs(20);
+/// Bytes of memory of a transfer: two threads, buffers of what comes, and a packet of the usual size or one that is sent.
+const TRANSFER_BYTES: u64 = 512 << 10;
+
 /// Serves blocks: each connection that has begun an operation has a thread, as disks block.
 #[derive(Debug)]
 pub struct Transfers {
@@ -32,14 +38,16 @@ pub struct Transfers {
     pub store: Arc<Store>,
     /// What the NameNodes have yet to be told, one for each.
     pub notices: Vec<Arc<Notices>>,
+    /// The memory of the process.
+    pub memory: Memory,
     transfers_max: usize,
     open: AtomicUsize,
 }
 
 impl Transfers {
     /// Serves the replicas of a store, at most so many at a time.
-    pub fn new(store: Arc<Store>, notices: Vec<Arc<Notices>>, transfers_max: usize) -> Self {
-        Self { store, notices, transfers_max, open: AtomicUsize::new(0) }
+    pub fn new(store: Arc<Store>, notices: Vec<Arc<Notices>>, transfers_max: usize, memory: Memory) -> Self {
+        Self { store, notices, memory, transfers_max, open: AtomicUsize::new(0) }
     }
 
     /// How many transfers are open.
@@ -154,13 +162,18 @@ pub struct TransferPort(pub Arc<Transfers>);
 
 impl Handler for TransferPort {
     async fn serve(&self, connection: Connection) -> io::Result<()> {
+        let memory = &self.0.memory;
+        let Some(_charge) = memory.connection() else {
+            return Err(io::Error::other("there is no memory for one more connection"));
+        };
         // A connection that brings nothing has no thread.
         let mut first = [0];
         if tokio::time::timeout(FIRST_MAX, connection.stream.peek(&mut first)).await?? == 0 {
             return Ok(());
         }
         let transfers = Arc::clone(&self.0);
-        let place = Place::take(&transfers)?;
+        let party = Party::client(connection.peer.ip().to_canonical().to_string());
+        let place = Place::take(&transfers, &party).await?;
         let stream = connection.stream.into_std()?;
         stream.set_nonblocking(false)?;
         // Ends the thread's reads and writes if this task is dropped before it has ended.
@@ -174,17 +187,25 @@ impl Handler for TransferPort {
     }
 }
 
-/// A place among the transfers that may be open.
-struct Place(Arc<Transfers>);
+/// A place among the transfers that may be open, and its memory.
+struct Place(Arc<Transfers>, Option<Charge>);
 
 impl Place {
-    fn take(transfers: &Arc<Transfers>) -> io::Result<Self> {
+    /// Takes a place, for which there may have to be memory first. Who gets none is closed, as HDFS does it: the writer and
+    /// the reader go to another DataNode.
+    async fn take(transfers: &Arc<Transfers>, party: &Party) -> io::Result<Self> {
         if transfers.open.fetch_add(1, Ordering::Relaxed) >= transfers.transfers_max {
             transfers.open.fetch_sub(1, Ordering::Relaxed);
             debug!(max = transfers.transfers_max, "too many transfers");
             return Err(io::Error::other("too many transfers"));
         }
-        Ok(Self(Arc::clone(transfers)))
+        let mut place = Self(Arc::clone(transfers), None);
+        place.1 = transfers.memory.acquire(party, TRANSFER_BYTES, MEMORY_WAIT_MAX).await;
+        if place.1.is_none() {
+            debug!(%party, "no memory for a transfer");
+            return Err(io::Error::other("there is no memory for one more transfer"));
+        }
+        Ok(place)
     }
 }
 

@@ -81,6 +81,8 @@ pub struct Storage {
     pub has_reported: bool,
     /// What it has was found to be missed when it was last looked at.
     is_dead: bool,
+    /// What it has is missed. Other than [`Self::is_dead`] it is false before it is looked at for the first time.
+    pub is_missed: bool,
     /// Blocks that were known when the report that is being taken began and that it has not named yet.
     pub unconfirmed: Option<BTreeSet<BlockId>>,
 }
@@ -232,6 +234,7 @@ impl Datanodes {
         for storage in &mut self.storages {
             let heard_ms = nodes[storage.datanode.0 as usize].heard_ms;
             let is_dead = storage.has_failed || steady_ms.saturating_sub(heard_ms) > silent_ms_max;
+            storage.is_missed = is_dead;
             if std::mem::replace(&mut storage.is_dead, is_dead) != is_dead {
                 changed.push(storage.handle);
                 has_come |= !is_dead;
@@ -318,7 +321,9 @@ impl Datanodes {
             None => StorageHandle(u32::try_from(self.storages.len()).expect("storages are limited")),
         };
         // One that comes back is found to be back with the next look.
-        let is_dead = self.storages.get(handle.0 as usize).is_none_or(|known| known.is_dead);
+        let known = self.storages.get(handle.0 as usize);
+        let is_dead = known.is_none_or(|known| known.is_dead);
+        let is_missed = known.is_some_and(|known| known.is_missed);
         let storage = Storage {
             handle,
             uuid: said.uuid.clone(),
@@ -330,6 +335,7 @@ impl Datanodes {
             has_failed: said.failed,
             has_reported: false,
             is_dead,
+            is_missed,
             unconfirmed: None,
         };
         match self.storages.get_mut(handle.0 as usize) {

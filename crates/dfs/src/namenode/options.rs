@@ -1,6 +1,7 @@
 use std::path::PathBuf;
 
 use super::Rules;
+use crate::memory::MEMORY_BYTES_DEFAULT;
 
 /// How a NameNode runs.
 #[derive(Clone, Debug)]
@@ -15,6 +16,8 @@ pub struct Options {
     pub http_host: Option<String>,
     /// Directory of the journal and the image.
     pub dir: PathBuf,
+    /// The most memory of the whole process, at least [`MEMORY_BYTES_MIN`](crate::memory::MEMORY_BYTES_MIN).
+    pub memory_bytes: u64,
     /// Connections that may be open.
     pub connections_max: usize,
     /// What decisions depend on.
@@ -30,6 +33,7 @@ impl Options {
             http_port: None,
             http_host: None,
             dir: dir.into(),
+            memory_bytes: MEMORY_BYTES_DEFAULT,
             connections_max: 20_000,
             rules: Rules::default(),
         }

@@ -36,6 +36,11 @@ impl RetryCache {
         self.young.insert(caller, answer);
     }
 
+    /// How many answers there are.
+    pub fn len(&self) -> usize {
+        self.old.len() + self.young.len()
+    }
+
     /// Drops the older generation when it is time; `steady_ms` never jumps.
     pub fn expire(&mut self, steady_ms: u64) {
         if steady_ms.saturating_sub(self.turned_ms) >= KEPT_MS {

@@ -17,6 +17,7 @@ use super::state::State;
 use super::{Options, Rules};
 use crate::error::{Error, Kind, Result};
 use crate::http;
+use crate::memory::Memory;
 use crate::rpc::{RpcServer, process_user};
 use crate::wire::proto::journal::Record;
 
@@ -32,7 +33,7 @@ pub struct Handle {
     serving: Serving,
     http: Option<Serving>,
     journal_ended: oneshot::Receiver<Error>,
-    _tasks: Supervisor,
+    tasks: Supervisor,
 }
 
 impl Server {
@@ -41,8 +42,20 @@ impl Server {
     /// # Errors
     /// The port is taken, or the directory cannot be used.
     pub async fn start(options: Options) -> Result<Handle> {
+        let memory = Memory::new(options.memory_bytes)?;
+        let mut handle = Self::start_in(options, memory.clone()).await?;
+        handle.tasks.run("governor", memory.keep());
+        Ok(handle)
+    }
+
+    /// Starts a NameNode that shares the memory of its process with other servers: somebody else keeps the promise.
+    ///
+    /// # Errors
+    /// As of [`start`](Self::start).
+    pub async fn start_in(options: Options, memory: Memory) -> Result<Handle> {
         let clock = Clock::start();
-        let Options { host, port, dir, http_port, http_host, connections_max, mut rules } = options;
+        let Options { host, port, dir, http_port, http_host, memory_bytes: _, connections_max, mut rules } =
+            options;
         if rules.superuser.is_empty() {
             rules.superuser = process_user().await;
         }
@@ -55,7 +68,7 @@ impl Server {
         let (journal, state) =
             reading.await.map_err(|error| Error::new(Kind::Internal, error.to_string()))??;
         let (ended, random) = (journal.ended(), fastrand::Rng::new());
-        let mut decisions = Decisions { state, random, journal: Box::new(journal) };
+        let mut decisions = Decisions::new(state, random, Box::new(journal), memory.clone());
         begin(&mut decisions, &host, &clock).await?;
         let pool = decisions.state.pool().to_owned();
         let service = Arc::new(Service::new(decisions, clock));
@@ -67,10 +80,10 @@ impl Server {
         });
         let pages = NamenodePages::new(Arc::clone(&service), listener.address().to_string());
         let http = http::serve(http_host.as_ref().unwrap_or(&host), http_port, pages).await?;
-        let rpc = Arc::new(RpcServer::new(service));
+        let rpc = Arc::new(RpcServer::new(service, memory));
         let serving = serve_connections(listener, Gate::new(connections_max), rpc);
         info!("the NameNode of block pool {pool} listens on {}", serving.address());
-        Ok(Handle { serving, http, journal_ended, _tasks: tasks })
+        Ok(Handle { serving, http, journal_ended, tasks })
     }
 }
 

@@ -9,10 +9,14 @@ use super::Context;
 use super::clock::Clock;
 use super::namespace::User;
 use super::state::{Kind, State, kind_of};
+use crate::memory::{Memory, TableCharge};
 use crate::rpc::{Answer, Calls, Incoming};
 use crate::wire::exception::Exception;
 use crate::wire::proto::journal::Record;
 use crate::wire::{Refusal, protocol};
+
+/// Bytes that one call may add to the tables: names of a path, inodes, and a block with its targets.
+const GROWTH_BYTES: u64 = 64 << 10;
 
 /// What one lock is around: the state, the chance that its decisions take, and the journal, which has the order of the
 /// decisions.
@@ -23,11 +27,33 @@ pub struct Decisions {
     pub random: fastrand::Rng,
     /// Where the records go.
     pub journal: Box<dyn Journal<Record>>,
+    memory: Memory,
+    tables: TableCharge,
 }
 
 impl Decisions {
+    /// Decisions of a state, whose tables are charged to `memory`.
+    pub fn new(
+        state: State,
+        random: fastrand::Rng,
+        journal: Box<dyn Journal<Record>>,
+        memory: Memory,
+    ) -> Self {
+        let tables = memory.tables();
+        let mut decisions = Self { state, random, journal, memory, tables };
+        decisions.charge_tables();
+        decisions
+    }
+
+    /// Charges what the tables have now, and tells the state whether they may grow.
+    fn charge_tables(&mut self) {
+        self.tables.set(self.state.bytes());
+        self.state.set_may_grow(self.memory.has_room_in_tables(GROWTH_BYTES));
+    }
+
     /// Gives the journal what has been decided; resolves when it is on disk. The number is that of the last record.
     pub fn keep(&mut self) -> (u64, Kept) {
+        self.charge_tables();
         let records = self.state.take_records();
         (self.state.sequence(), self.journal.append(&records, Promise::Synced))
     }
@@ -51,6 +77,7 @@ impl Service {
         let mut decisions = self.decisions.lock();
         let Decisions { state, random, .. } = &mut *decisions;
         state.tick(now.steady_ms, random);
+        decisions.charge_tables();
         if !decisions.journal.wants_snapshot() {
             return;
         }

@@ -14,10 +14,11 @@ use yeoul_net::{Connection, Handler};
 
 use super::Groups;
 use crate::ids::CallerId;
+use crate::memory::{Charge, Memory, Party};
 use crate::wire::exception::Exception;
 use crate::wire::proto::rpc::{ConnectionContext, RequestHeader, ResponseHeader, Sasl};
 use crate::wire::rpc_frame::{self, Authentication, Preamble, Request, Status};
-use crate::wire::{DecodeError, Refusal, delimited, limits};
+use crate::wire::{DecodeError, Refusal, delimited, limits, protocol};
 
 /// Calls of one connection that are under way. A client with more waits.
 const CALLS_PER_CONNECTION_MAX: usize = 256;
@@ -25,6 +26,16 @@ const CALLS_PER_CONNECTION_MAX: usize = 256;
 const TOGETHER_MAX: Duration = Duration::from_secs(60);
 /// How long a connection may be silent. Clients close theirs after ten seconds, or send a ping each minute.
 const SILENT_MAX: Duration = Duration::from_secs(600);
+/// How long a call waits for memory before it is refused. Clients give up after a minute.
+const MEMORY_WAIT_MAX: Duration = Duration::from_secs(20);
+/// Bytes of memory of a call and its answer, the frame aside.
+const CALL_BYTES: u64 = 8 << 10;
+/// A frame longer than this may take a hundred times its bytes when it is decoded: see [`limits::CALL_BYTES_MAX`].
+const SHORT_FRAME_BYTES: usize = 4 << 10;
+/// Bytes for which a long frame that is on its way waits at a time.
+const FRAME_STEP_BYTES: usize = 64 << 10;
+/// Bytes of memory for each byte of a long frame.
+const DECODED_FACTOR: u64 = 100;
 /// Bytes of a user's name.
 const USER_BYTES_MAX: usize = 255;
 /// The state by which a server says that the negotiation is over.
@@ -76,20 +87,25 @@ pub trait Calls: Send + Sync + 'static {
 pub struct RpcServer<C> {
     calls: Arc<C>,
     groups: Groups,
+    memory: Memory,
 }
 
 impl<C: Calls> RpcServer<C> {
-    /// A server of these calls.
-    pub fn new(calls: Arc<C>) -> Self {
-        Self { calls, groups: Groups::default() }
+    /// A server of these calls, which has its memory of `memory`.
+    pub fn new(calls: Arc<C>, memory: Memory) -> Self {
+        Self { calls, groups: Groups::default(), memory }
     }
 }
 
 impl<C: Calls> Handler for RpcServer<C> {
     async fn serve(&self, connection: Connection) -> io::Result<()> {
+        let Some(_charge) = self.memory.connection() else {
+            return Err(io::Error::other("there is no memory for one more connection"));
+        };
         let ip: Arc<str> = connection.peer.ip().to_canonical().to_string().into();
         let (read, mut write) = connection.stream.into_split();
-        let mut frames = Frames { read, buffer: BytesMut::new() };
+        let (memory, party) = (self.memory.clone(), Party::client(Arc::clone(&ip)));
+        let mut frames = Frames { read, buffer: BytesMut::new(), memory, party, charges: Vec::new() };
         let authentication = match frames.preamble().await? {
             Preamble::Calls(authentication) => authentication,
             Preamble::Http => {
@@ -120,11 +136,12 @@ impl<C: Calls> RpcServer<C> {
         &self,
         mut frames: Frames,
         ip: Arc<str>,
-        answers: mpsc::Sender<BytesMut>,
+        answers: mpsc::Sender<Ready>,
     ) -> io::Result<()> {
         let under_way = Arc::new(Semaphore::new(CALLS_PER_CONNECTION_MAX));
         let mut caller: Option<(Arc<str>, Arc<[String]>)> = None;
         while let Some(frame) = frames.next().await? {
+            let cost = cost_of(frame.len());
             let request = match Request::decode(frame) {
                 Ok(request) => request,
                 Err(error) => {
@@ -135,32 +152,45 @@ impl<C: Calls> RpcServer<C> {
             match (id, &caller) {
                 (rpc_frame::CALL_PING, _) => {}
                 (rpc_frame::CALL_CONTEXT, None) => match user_of(&request) {
-                    Ok(user) => caller = Some((user.as_str().into(), self.groups.of(&user).await.into())),
+                    Ok((user, protocol)) => {
+                        if protocol == protocol::CLUSTER {
+                            frames.party = Party::server(Arc::clone(&ip));
+                        }
+                        caller = Some((user.as_str().into(), self.groups.of(&user).await.into()));
+                    }
                     Err(refusal) => {
                         let header = fatal(id, refusal.exception, refusal.message, FATAL_UNAUTHORIZED);
-                        let _ = answers.send(rpc_frame::failure(&header)).await;
+                        let _ = answers.send(Ready::free(rpc_frame::failure(&header))).await;
                         return Ok(());
                     }
                 },
                 (0.., Some((user, groups))) => {
                     let place = Arc::clone(&under_way).acquire_owned().await;
                     let place = place.expect("the semaphore is never closed");
+                    let Some(charge) = self.memory.acquire(&frames.party, cost, MEMORY_WAIT_MAX).await else {
+                        let ready = Ready::free(encode(&request.header, Err(no_memory())));
+                        if answers.send(ready).await.is_err() {
+                            return Ok(());
+                        }
+                        continue;
+                    };
                     let answer = match incoming(&request, user, groups, &ip) {
                         Ok(call) => self.calls.call(call),
                         Err(error) => Answer::Now(Err(error.into())),
                     };
                     match answer {
                         Answer::Now(outcome) => {
-                            if answers.send(encode(&request.header, outcome)).await.is_err() {
+                            let ready = Ready::charged(encode(&request.header, outcome), charge);
+                            if answers.send(ready).await.is_err() {
                                 return Ok(());
                             }
                         }
                         Answer::Later(outcome) => {
                             let answers = answers.clone();
                             tokio::spawn(async move {
-                                let frame = encode(&request.header, outcome.await);
+                                let ready = Ready::charged(encode(&request.header, outcome.await), charge);
                                 // The client may be gone.
-                                let _ = answers.send(frame).await;
+                                let _ = answers.send(ready).await;
                                 drop(place);
                             });
                         }
@@ -197,12 +227,12 @@ async fn answer_negotiation(frames: &mut Frames, write: &mut OwnedWriteHalf) -> 
     write.write_all(&[&length.to_be_bytes()[..], &frame].concat()).await
 }
 
-/// The user that a connection context names.
-fn user_of(request: &Request) -> Result<String, Refusal> {
+/// The user and the protocol that a connection context names.
+fn user_of(request: &Request) -> Result<(String, String), Refusal> {
     let denied = |message: String| Refusal::new(Exception::Authorization, message);
     let context: ConnectionContext =
         delimited::take_message(&mut request.rest.clone(), "the connection context")?;
-    let user = context.user.unwrap_or_default();
+    let (user, protocol) = (context.user.unwrap_or_default(), context.protocol.unwrap_or_default());
     let effective = user.effective_user();
     if user.real_user.as_ref().is_some_and(|real| !real.is_empty() && real != effective) {
         let real = user.real_user();
@@ -215,7 +245,42 @@ fn user_of(request: &Request) -> Result<String, Refusal> {
             "a user has a name of 1 to {USER_BYTES_MAX} bytes without control characters"
         )));
     }
-    Ok(name.to_owned())
+    Ok((name.to_owned(), protocol))
+}
+
+/// Bytes of memory of a call with a frame of so many.
+fn cost_of(frame: usize) -> u64 {
+    let decoded = if frame > SHORT_FRAME_BYTES { DECODED_FACTOR } else { 1 };
+    CALL_BYTES + frame as u64 * decoded
+}
+
+/// The answer to a call for which there was no memory: clients with a retry policy call again.
+fn no_memory() -> Refusal {
+    let waited = MEMORY_WAIT_MAX.as_secs();
+    Refusal::new(
+        Exception::Retriable,
+        format!("Server too busy: no memory for the call within {waited} seconds"),
+    )
+}
+
+/// An answer that is to be sent, and the memory of its call, which is free once it has been.
+struct Ready {
+    frame: BytesMut,
+    charge: Option<Charge>,
+}
+
+impl Ready {
+    /// The answer to a call.
+    fn charged(frame: BytesMut, mut charge: Charge) -> Self {
+        // A long answer is there already: what comes next waits for it.
+        charge.grow((frame.len() as u64).saturating_sub(charge.bytes()));
+        Self { frame, charge: Some(charge) }
+    }
+
+    /// A short answer without a call.
+    fn free(frame: BytesMut) -> Self {
+        Self { frame, charge: None }
+    }
 }
 
 fn incoming(
@@ -264,23 +329,25 @@ fn fatal(call_id: i32, exception: Exception, message: String, detail: i32) -> Re
 }
 
 async fn end_with(
-    answers: &mpsc::Sender<BytesMut>,
+    answers: &mpsc::Sender<Ready>,
     call_id: i32,
     exception: Exception,
     message: String,
 ) -> io::Result<()> {
     let header = fatal(call_id, exception, message, FATAL_INVALID_HEADER);
-    let _ = answers.send(rpc_frame::failure(&header)).await;
+    let _ = answers.send(Ready::free(rpc_frame::failure(&header))).await;
     Ok(())
 }
 
-async fn write_answers(mut write: OwnedWriteHalf, mut ready: mpsc::Receiver<BytesMut>) -> io::Result<()> {
-    while let Some(mut frame) = ready.recv().await {
+async fn write_answers(mut write: OwnedWriteHalf, mut ready: mpsc::Receiver<Ready>) -> io::Result<()> {
+    while let Some(Ready { mut frame, charge }) = ready.recv().await {
+        let mut charges = vec![charge];
         // What is ready goes out together.
         while frame.len() < 64 << 10
             && let Ok(next) = ready.try_recv()
         {
-            frame.extend_from_slice(&next);
+            frame.extend_from_slice(&next.frame);
+            charges.push(next.charge);
         }
         timeout(TOGETHER_MAX, write.write_all(&frame)).await??;
     }
@@ -295,6 +362,10 @@ fn invalid(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Er
 struct Frames {
     read: OwnedReadHalf,
     buffer: BytesMut,
+    memory: Memory,
+    party: Party,
+    /// What holds the bytes of a long frame that is on its way, or was the last one.
+    charges: Vec<Charge>,
 }
 
 impl Frames {
@@ -310,6 +381,7 @@ impl Frames {
 
     /// The next frame; none at the end of the connection.
     async fn next(&mut self) -> io::Result<Option<Bytes>> {
+        self.charges.clear();
         loop {
             if let Some(frame) =
                 rpc_frame::take_frame(&mut self.buffer, limits::CALL_BYTES_MAX).map_err(invalid)?
@@ -317,6 +389,11 @@ impl Frames {
                 return Ok(Some(frame));
             }
             let wait = if self.buffer.is_empty() { SILENT_MAX } else { TOGETHER_MAX };
+            if self.buffer.len() >= SHORT_FRAME_BYTES + self.charges.len() * FRAME_STEP_BYTES {
+                let room = self.memory.acquire(&self.party, FRAME_STEP_BYTES as u64, MEMORY_WAIT_MAX);
+                let no_room = || io::Error::other("there is no memory for a long frame");
+                self.charges.push(room.await.ok_or_else(no_room)?);
+            }
             self.buffer.reserve(8 << 10);
             if timeout(wait, self.read.read_buf(&mut self.buffer)).await?? == 0 {
                 return Ok(None);

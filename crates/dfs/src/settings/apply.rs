@@ -13,6 +13,13 @@ use crate::{client, datanode, namenode};
 const REPORT_MIN: Duration = Duration::from_secs(60);
 /// What a bare number of `dfs.blockreport.intervalMsec` and of safe mode's extension counts.
 const MILLISECOND: Duration = Duration::from_millis(1);
+/// What a bare number of `dfs.heartbeat.interval` counts, as in Hadoop.
+const SECOND: Duration = Duration::from_secs(1);
+/// A DataNode that shows itself more seldom would be taken for a silent one when one heartbeat is late
+/// (`Rules::silent_ms_max`).
+const HEARTBEAT_MAX: Duration = Duration::from_secs(2);
+/// The default of Hadoop's `dfs.heartbeat.interval`.
+const HEARTBEAT_OF_HADOOP: Duration = Duration::from_secs(3);
 /// Ports of HDFS, for addresses without one.
 const NAMENODE_PORT: u16 = 8020;
 
@@ -75,6 +82,12 @@ pub fn to_datanode(
         options.namenodes = vec![format!("{host}:{port}")];
     }
     Ok(notices)
+}
+
+/// The variable, if set, by which Hadoop's scripts give a JVM its memory, which is not read here; `is_set` looks in the
+/// environment.
+pub fn unread_memory(is_set: impl Fn(&str) -> bool) -> Option<&'static str> {
+    ["HADOOP_HEAPSIZE_MAX", "HADOOP_HEAPSIZE"].into_iter().find(|name| is_set(name))
 }
 
 /// Where the NameNode is, by several keys.
@@ -182,6 +195,19 @@ fn set_datanode(
             let read = |text: &str| text.parse().ok().filter(|count| (1..=4096).contains(count));
             options.transfers_max = entry()?.read("a number from 1 to 4096", read)?;
         }
+        "dfs.heartbeat.interval" => {
+            let entry = entry()?;
+            let interval = entry.time(SECOND)?;
+            match interval {
+                // Hadoop's default, which files repeat: it says nothing of what is wanted here.
+                HEARTBEAT_OF_HADOOP => {}
+                _ if interval.is_zero() || interval > HEARTBEAT_MAX => {
+                    let error = entry.refused("expected at most 2s");
+                    return Err(error.with_hint("the NameNode gives up on a DataNode that is silent for 3s"));
+                }
+                _ => options.heartbeat = interval,
+            }
+        }
         "dfs.block.scanner.volume.bytes.per.second" => options.scan_bytes_per_second = entry()?.size()?,
         "dfs.datanode.scan.period.hours" => {
             let hours = entry()?.read("a number of hours", |text| text.parse::<i32>().ok())?;
@@ -206,12 +232,14 @@ fn directories(entry: &Entry) -> Result<Vec<PathBuf>> {
 fn directory(entry: &Entry, text: &str) -> Result<PathBuf> {
     let path = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         None => text,
-        Some((kind, path)) if ["DISK", "SSD"].contains(&kind.to_ascii_uppercase().as_str()) => path,
+        Some((kind, path)) if kind.eq_ignore_ascii_case("DISK") => path,
         Some((kind, _)) => {
             let Entry { key, origin, .. } = entry;
             let message =
-                format!("{origin}: {key} has [{kind:.20}] for a directory: expected [DISK] or [SSD]");
-            return Err(Error::new(Kind::Invalid, message));
+                format!("{origin}: {key} has [{kind:.20}] for a directory: expected [DISK], or no type");
+            return Err(Error::new(Kind::Invalid, message).with_hint(
+                "files are not placed by storage type: leave it out, and every directory is used alike",
+            ));
         }
     };
     let path = path.strip_prefix("file://").unwrap_or(path);
@@ -394,7 +422,8 @@ mod tests {
     fn a_datanode_takes_its_keys() {
         let (options, notices) = datanode(&[
             ("fs.defaultFS", "hdfs://n1"),
-            ("dfs.datanode.data.dir", "[SSD]file:///a, [disk]/b,/c"),
+            ("dfs.datanode.data.dir", "[DISK]file:///a, [disk]/b,/c"),
+            ("dfs.heartbeat.interval", "500ms"),
             ("dfs.datanode.address", "0.0.0.0:1866"),
             ("dfs.datanode.ipc.address", "0.0.0.0:1867"),
             ("dfs.datanode.http.address", "0.0.0.0:1864"),
@@ -420,6 +449,11 @@ mod tests {
         assert_eq!((options.port, options.ipc_port, options.http_port), (1866, 1867, Some(1864)));
         assert_eq!((options.reserved_bytes, options.transfers_max), (1 << 30, 100));
         assert_eq!(options.report, Duration::from_secs(3600));
+        assert_eq!(options.heartbeat, Duration::from_millis(500));
+        for (said, heartbeat) in [("1", 1), ("2s", 2), ("3", 1)] {
+            let (options, _) = datanode(&[("dfs.heartbeat.interval", said)]).unwrap();
+            assert_eq!(options.heartbeat, Duration::from_secs(heartbeat), "{said}");
+        }
     }
 
     #[test]
@@ -432,6 +466,9 @@ mod tests {
             ("dfs.hosts.exclude", "/etc/exclude"),
             ("dfs.namenode.fs-limits.max-component-length", "1000"),
             ("dfs.datanode.data.dir", "[ARCHIVE]/a"),
+            ("dfs.datanode.data.dir", "[SSD]/a"),
+            ("dfs.heartbeat.interval", "5"),
+            ("dfs.heartbeat.interval", "0"),
             ("dfs.new.encryption.mode", "on"),
         ] {
             let error = datanode(&[(key, value)]).unwrap_err();

@@ -2,6 +2,8 @@
 
 #[cfg(feature = "dfs")]
 mod codec;
+#[cfg(feature = "dfs")]
+mod dfs;
 mod json_report;
 #[cfg(feature = "shuffle")]
 mod shuffle;
@@ -42,6 +44,8 @@ enum Suite {
     Stream(stream::StreamArgs),
     #[cfg(feature = "dfs")]
     Codec(codec::CodecArgs),
+    #[cfg(feature = "dfs")]
+    Dfs(dfs::DfsArgs),
 }
 
 pub fn run(args: BenchArgs) -> ExitCode {
@@ -56,5 +60,7 @@ pub fn run(args: BenchArgs) -> ExitCode {
         Suite::Stream(args) => stream::run(args),
         #[cfg(feature = "dfs")]
         Suite::Codec(args) => codec::run(args),
+        #[cfg(feature = "dfs")]
+        Suite::Dfs(args) => dfs::run(args),
     }
 }

@@ -94,7 +94,7 @@ const ACTS: &[Act] = &[
     #[cfg(feature = "dfs")]
     Act {
         name: "dfs",
-        about: "an erasure-coded file of which two DataNodes die before it is read",
+        about: "an erasure-coded file that is read without two of its DataNodes, and repaired",
         run: dfs::run,
     },
 ];

@@ -12,6 +12,7 @@ use yeoul_dfs::{datanode, local, namenode};
 use super::conf::Conf;
 use crate::daemon::{announce, port, run as run_daemon};
 use crate::exit::Stop;
+use crate::memory::beyond_machine;
 
 /// Each transfer of a DataNode has a thread or two; `local` has several DataNodes.
 const BLOCKING_THREADS_MAX: usize = 8192;
@@ -41,6 +42,9 @@ pub struct NamenodeArgs {
     /// The address to listen on for HTTP [default: that of --host]
     #[arg(long, value_name = "HOST", env = "YEOUL_DFS_HTTP_HOST")]
     http_host: Option<String>,
+
+    #[command(flatten)]
+    memory: MemoryArg,
 
     #[command(flatten)]
     files: FileArgs,
@@ -84,6 +88,9 @@ pub struct DatanodeArgs {
     /// What to leave free in each directory's file system [default: 0]
     #[arg(long, value_name = "SIZE", env = "YEOUL_DFS_DISK_RESERVE")]
     disk_reserve: Option<ByteSize>,
+
+    #[command(flatten)]
+    memory: MemoryArg,
 }
 
 /// Run a NameNode and some DataNodes in this process, on the loopback address
@@ -106,7 +113,37 @@ pub struct LocalArgs {
     http_port: Option<u16>,
 
     #[command(flatten)]
+    memory: MemoryArg,
+
+    #[command(flatten)]
     files: FileArgs,
+}
+
+/// The promise about the process.
+#[derive(Args, Debug)]
+struct MemoryArg {
+    /// The most memory that the whole process may use, at least 48MiB [default: 1GiB]
+    #[arg(long, value_name = "SIZE", env = "YEOUL_DFS_MEMORY")]
+    memory: Option<ByteSize>,
+}
+
+impl MemoryArg {
+    /// Bytes of the promise; what could be taken for it and is not, and what cannot be kept, is said.
+    fn bytes(&self, default: u64) -> u64 {
+        let bytes = self.memory.map_or(default, ByteSize::as_u64);
+        let size = ByteSize::from_bytes(bytes);
+        if self.memory.is_none()
+            && let Some(name) = apply::unread_memory(|name| std::env::var_os(name).is_some())
+        {
+            tracing::warn!(
+                "{name} is set and not read: the whole process gets {size}, unless --memory says otherwise"
+            );
+        }
+        if let Some(notice) = beyond_machine(size) {
+            tracing::warn!("{notice}");
+        }
+        bytes
+    }
 }
 
 /// What files are like if the client does not say.
@@ -135,7 +172,7 @@ fn needs(what: &str, hint: &str) -> Error {
 
 /// The options of a NameNode from Hadoop's settings and flags.
 fn namenode_options(args: NamenodeArgs, conf: &Conf) -> Result<namenode::Options> {
-    let NamenodeArgs { dir, host, port, http_port, http_host, files } = args;
+    let NamenodeArgs { dir, host, port, http_port, http_host, memory, files } = args;
     let mut options = namenode::Options::new(PathBuf::new());
     options.http_port = Some(NAMENODE_HTTP_PORT);
     conf.apply(|entries, surroundings| apply::to_namenode(entries, surroundings, &mut options))?;
@@ -150,13 +187,25 @@ fn namenode_options(args: NamenodeArgs, conf: &Conf) -> Result<namenode::Options
     options.port = port.unwrap_or(options.port);
     options.http_port = http_port.or(options.http_port);
     options.http_host = http_host.or(options.http_host);
+    options.memory_bytes = memory.bytes(options.memory_bytes);
     files.apply(&mut options.rules);
     Ok(options)
 }
 
 /// The options of a DataNode from Hadoop's settings and flags.
 fn datanode_options(args: DatanodeArgs, conf: &Conf) -> Result<datanode::Options> {
-    let DatanodeArgs { namenode, dir, host, port, ipc_port, http_port, http_host, rack, disk_reserve } = args;
+    let DatanodeArgs {
+        namenode,
+        dir,
+        host,
+        port,
+        ipc_port,
+        http_port,
+        http_host,
+        rack,
+        disk_reserve,
+        memory,
+    } = args;
     let mut options = datanode::Options { namenodes: Vec::new(), ..datanode::Options::new("", Vec::new()) };
     options.http_port = Some(DATANODE_HTTP_PORT);
     conf.apply(|entries, surroundings| apply::to_datanode(entries, surroundings, &mut options))?;
@@ -176,13 +225,14 @@ fn datanode_options(args: DatanodeArgs, conf: &Conf) -> Result<datanode::Options
     options.http_port = http_port.or(options.http_port);
     options.http_host = http_host.or(options.http_host);
     options.rack = rack;
+    options.memory_bytes = memory.bytes(options.memory_bytes);
     options.reserved_bytes = disk_reserve.map_or(options.reserved_bytes, ByteSize::as_u64);
     Ok(options)
 }
 
 /// The options of a whole cluster from Hadoop's settings and flags.
 fn local_options(args: LocalArgs, conf: &Conf) -> Result<local::Options> {
-    let LocalArgs { datanodes, dir, port, http_port, files } = args;
+    let LocalArgs { datanodes, dir, port, http_port, memory, files } = args;
     let mut options = local::Options::new(datanodes.into(), dir);
     let own = options.namenode.clone();
     options.namenode.http_port = Some(if port == Some(0) { 0 } else { NAMENODE_HTTP_PORT });
@@ -192,6 +242,7 @@ fn local_options(args: LocalArgs, conf: &Conf) -> Result<local::Options> {
     options.namenode.http_host = None;
     options.namenode.port = port.unwrap_or(options.namenode.port);
     options.namenode.http_port = http_port.or(options.namenode.http_port);
+    options.memory_bytes = memory.bytes(options.memory_bytes);
     files.apply(&mut options.namenode.rules);
     Ok(options)
 }

@@ -164,7 +164,7 @@ fn servers_take_hadoops_settings_and_show_pages_and_metrics() {
         |name: &str, value: &str| format!("<property><name>{name}</name><value>{value}</value></property>\n");
     let site = [
         property("dfs.namenode.name.dir", "name"),
-        property("dfs.datanode.data.dir", "[SSD]data1,data2"),
+        property("dfs.datanode.data.dir", "[DISK]data1,data2"),
         property("dfs.replication", "1"),
         property("dfs.namenode.handler.count", "64"),
     ];
@@ -204,4 +204,8 @@ fn the_demo_reads_what_killed_datanodes_had() {
     assert!(seen.contains("DataNodes, RS-6-3-1024k"), "{seen}");
     assert!(seen.contains("after 2 of them were killed"), "{seen}");
     assert!(seen.contains("2 of 9 internal blocks were on the killed ones"), "{seen}");
+    assert!(
+        seen.contains("after 2 more were killed") && seen.contains("2 of 9 internal blocks again"),
+        "{seen}"
+    );
 }

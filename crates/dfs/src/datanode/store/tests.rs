@@ -2,9 +2,14 @@ use rustix::io::Errno;
 use yeoul_disk::{Fault, FaultyDisk, Operation, RealDisk};
 
 use super::*;
+use crate::memory::MEMORY_BYTES_MIN;
 
 const POOL: &str = "BP-1-127.0.0.1-5";
 const STAMP: GenerationStamp = GenerationStamp(1001);
+
+fn memory() -> Memory {
+    Memory::new(MEMORY_BYTES_MIN).unwrap()
+}
 
 /// A store of so many volumes, on a disk that fails when it is told to.
 fn store(place: &tempfile::TempDir, volumes: usize) -> (Store, Arc<FaultyDisk>) {
@@ -16,7 +21,7 @@ fn store(place: &tempfile::TempDir, volumes: usize) -> (Store, Arc<FaultyDisk>) 
         number.get().to_string()
     };
     let shared: Arc<dyn Disk> = disk.clone();
-    let store = Store::open(&dirs, 0, &shared, name).unwrap();
+    let store = Store::open(&dirs, 0, &shared, memory(), name).unwrap();
     store.join_pool(POOL, "CID-1").unwrap();
     (store, disk)
 }
@@ -69,10 +74,10 @@ fn a_store_that_is_opened_again_has_what_it_had() {
     let storages = first.storages();
     let dirs: Vec<_> = (0..2).map(|number| place.path().join(number.to_string())).collect();
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
-    let refused = Store::open(&dirs, 0, &disk, || "new".to_owned()).unwrap_err();
+    let refused = Store::open(&dirs, 0, &disk, memory(), || "new".to_owned()).unwrap_err();
     assert_eq!(refused.kind(), Kind::Conflict, "{refused}");
     drop(first);
-    let second = Store::open(&dirs, 0, &disk, || panic!("it has its names")).unwrap();
+    let second = Store::open(&dirs, 0, &disk, memory(), || panic!("it has its names")).unwrap();
     let names = |storages: Vec<cluster::Storage>| {
         storages.into_iter().map(|storage| storage.uuid).collect::<Vec<_>>()
     };
@@ -129,20 +134,21 @@ fn a_copy_is_reported_once_it_is_whole_and_nothing_is_left_of_one_that_fails() {
     };
     let failed = copy(1);
     assert_eq!((files(), used(&first)), (2, 600));
-    assert_eq!(first.report(&first.storages()[0].uuid), [], "nobody knows of it");
+    assert_eq!(first.report(&first.storages()[0].uuid, None, 9), [], "nobody knows of it");
     drop(failed);
     assert_eq!((files(), used(&first)), (0, 0));
     assert!(copy(1).abandoned().is_none() && files() == 0, "nobody goes on with it");
     let (_, whole) = copy(2).finalize().unwrap();
-    assert_eq!(first.report(&first.storages()[0].uuid), [whole]);
+    assert_eq!(first.report(&first.storages()[0].uuid, None, 9), [whole]);
     // A process that is killed leaves what it has.
     std::mem::forget(copy(3));
     assert_eq!(files(), 2);
     drop(first);
     let dirs = [place.path().join("0")];
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
-    let second = Store::open(&dirs, 0, &disk, || panic!("it has its names")).unwrap();
-    let ids: Vec<_> = second.report(&second.storages()[0].uuid).iter().map(|replica| replica.id).collect();
+    let second = Store::open(&dirs, 0, &disk, memory(), || panic!("it has its names")).unwrap();
+    let ids: Vec<_> =
+        second.report(&second.storages()[0].uuid, None, 9).iter().map(|replica| replica.id).collect();
     assert_eq!((ids, files(), used(&second)), (vec![2], 0, 600));
 }
 
@@ -158,4 +164,26 @@ fn damage_is_told_once_and_again_with_each_report_until_the_replica_is_gone() {
     assert_eq!((store.damaged(&storage), store.damaged("another")), (vec![reported], vec![]));
     store.delete(BlockId(1), STAMP).unwrap();
     assert_eq!((store.damaged(&storage), store.damaged_count()), (vec![], 0));
+}
+
+#[test]
+fn a_replica_for_which_the_table_has_no_memory_is_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+    let memory = memory();
+    let store =
+        Store::open(&[place.path().join("0")], 0, &disk, memory.clone(), || "new".to_owned()).unwrap();
+    store.join_pool(POOL, "CID-1").unwrap();
+    create(&store, 1).finalize().unwrap();
+    assert_eq!(memory.used(), REPLICA_BYTES);
+    let (mut tables, mut bytes) = (memory.tables(), 0);
+    while memory.has_room_in_tables(REPLICA_BYTES) {
+        bytes += REPLICA_BYTES;
+        tables.set(bytes);
+    }
+    let refused = store.create(POOL, (BlockId(2), STAMP), "", 1024, Chunking::default(), false);
+    assert!(matches!(refused, Err(StoreError::NoMemory)));
+    assert!(store.delete(BlockId(1), STAMP).is_some());
+    create(&store, 2).finalize().unwrap();
+    assert_eq!(memory.used(), bytes + REPLICA_BYTES);
 }

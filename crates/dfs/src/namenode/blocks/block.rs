@@ -1,6 +1,6 @@
 use yeoul_erasure::{StripeGeometry, UnitIndex, UnitSet};
 
-use super::{Replica, ReplicaState};
+use super::{Lack, Replica, ReplicaState};
 use crate::ids::{BlockId, GenerationStamp, InodeId, StorageHandle};
 use crate::policy::{Policy, PolicyId};
 
@@ -25,6 +25,10 @@ pub struct Block {
     pub targets: Vec<StorageHandle>,
     /// It has not been looked at since it changed. Never in the journal.
     pub is_changed: bool,
+    /// It has not been counted again since it changed. Never in the journal.
+    pub is_uncounted: bool,
+    /// What it lacks, as counted last. Never in the journal.
+    pub lack: Lack,
 }
 
 /// What a replica is worth to its block.
@@ -46,8 +50,19 @@ impl Block {
     /// A block of no bytes that is to be written.
     pub fn new(id: BlockId, file: InodeId, policy: PolicyId, stamp: GenerationStamp) -> Self {
         let (replicas, targets) = (Vec::new(), Vec::new());
-        let (is_committed, is_changed) = (false, false);
-        Self { id, file, policy, stamp, length: 0, is_committed, replicas, targets, is_changed }
+        Self {
+            id,
+            file,
+            policy,
+            stamp,
+            length: 0,
+            is_committed: false,
+            replicas,
+            targets,
+            is_changed: false,
+            is_uncounted: false,
+            lack: Lack::default(),
+        }
     }
 
     /// Where the bytes of a group lie; none for a block of whole replicas.

@@ -1,6 +1,6 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
-use super::{Block, Fit, Replica};
+use super::{Block, Fit, Lack, LackCounts, Replica};
 use crate::ids::{BlockId, BlockIndex, DatanodeHandle, GenerationStamp, StorageHandle};
 
 /// All blocks, and what each storage has.
@@ -12,8 +12,12 @@ pub struct BlockTable {
     by_storage: HashMap<StorageHandle, BTreeSet<BlockId>>,
     /// What changed and has not been looked at since.
     changed: VecDeque<BlockId>,
+    /// What changed and has not been counted since.
+    uncounted: VecDeque<BlockId>,
+    lacks: LackCounts,
     committed: u64,
     stored: u64,
+    replicas: u64,
     next: BlockId,
     next_group: BlockId,
     last_stamp: GenerationStamp,
@@ -36,8 +40,11 @@ impl Default for BlockTable {
             blocks: HashMap::new(),
             by_storage: HashMap::new(),
             changed: VecDeque::new(),
+            uncounted: VecDeque::new(),
+            lacks: LackCounts::default(),
             committed: 0,
             stored: 0,
+            replicas: 0,
             next: BlockId::FIRST,
             next_group: BlockId::FIRST_GROUP,
             last_stamp: GenerationStamp::LAST_RESERVED,
@@ -71,6 +78,11 @@ impl BlockTable {
     /// Blocks whose length is final and that can be read from what has been reported.
     pub fn stored(&self) -> u64 {
         self.stored
+    }
+
+    /// Replicas of all blocks.
+    pub fn replicas(&self) -> u64 {
+        self.replicas
     }
 
     /// A block by its number.
@@ -121,6 +133,8 @@ impl BlockTable {
         let block = self.blocks.remove(&id).expect("files name only blocks that there are");
         self.committed -= u64::from(block.is_committed);
         self.stored -= u64::from(is_stored(&block));
+        self.replicas -= block.replicas.len() as u64;
+        self.lacks.subtract(block.lack);
         // Its repair is to be called off.
         self.changed.push_back(id);
         for replica in &block.replicas {
@@ -233,13 +247,12 @@ impl BlockTable {
 
     /// Notes that a block is to be looked at again.
     pub fn mark_changed(&mut self, id: BlockId) {
-        match self.blocks.get_mut(&id) {
-            Some(block) if block.is_changed => {}
-            Some(block) => {
-                block.is_changed = true;
-                self.changed.push_back(id);
-            }
-            None => self.changed.push_back(id),
+        let Some(block) = self.blocks.get_mut(&id) else { return self.changed.push_back(id) };
+        if !std::mem::replace(&mut block.is_changed, true) {
+            self.changed.push_back(id);
+        }
+        if !std::mem::replace(&mut block.is_uncounted, true) {
+            self.uncounted.push_back(id);
         }
     }
 
@@ -256,6 +269,30 @@ impl BlockTable {
             block.is_changed = false;
         }
         Some(id)
+    }
+
+    /// The next block to be counted again.
+    pub fn take_uncounted(&mut self) -> Option<&Block> {
+        loop {
+            // One that is gone was taken out when it went.
+            let id = self.uncounted.pop_front()?;
+            if let Some(block) = self.blocks.get_mut(&id) {
+                block.is_uncounted = false;
+                return self.blocks.get(&id);
+            }
+        }
+    }
+
+    /// Counts a block as one that lacks this.
+    pub fn set_lack(&mut self, id: BlockId, lack: Lack) {
+        let block = self.blocks.get_mut(&id).expect("it was just taken");
+        self.lacks.subtract(std::mem::replace(&mut block.lack, lack));
+        self.lacks.add(lack);
+    }
+
+    /// How many blocks lack something, as far as they have been counted.
+    pub fn lacks(&self) -> LackCounts {
+        self.lacks
     }
 
     /// The replicas that a storage has.
@@ -275,9 +312,11 @@ impl BlockTable {
     /// Changes a block and keeps the counts right.
     fn change(&mut self, id: BlockId, change: impl FnOnce(&mut Block)) {
         let block = self.blocks.get_mut(&id).expect("files name only blocks that there are");
-        let before = (block.is_committed, is_stored(block));
+        let state = |block: &Block| (block.is_committed, is_stored(block), block.replicas.len() as u64);
+        let before = state(block);
         change(block);
-        let after = (block.is_committed, is_stored(block));
+        let after = state(block);
+        self.replicas = self.replicas + after.2 - before.2;
         self.committed = self.committed + u64::from(after.0) - u64::from(before.0);
         self.stored = self.stored + u64::from(after.1) - u64::from(before.1);
         self.mark_changed(id);
@@ -367,6 +406,8 @@ mod tests {
                 let committed = table.iter().filter(|block| block.is_committed).count() as u64;
                 let stored = table.iter().filter(|block| is_stored(block)).count() as u64;
                 prop_assert_eq!((table.committed(), table.stored()), (committed, stored));
+                let replicas = table.iter().map(|block| block.replicas.len() as u64).sum::<u64>();
+                prop_assert_eq!(table.replicas(), replicas);
                 for storage in 0..3 {
                     let has = |block: &&Block| block.replicas.iter().any(|r| r.storage == StorageHandle(storage));
                     prop_assert_eq!(table.count_of(StorageHandle(storage)), table.iter().filter(has).count());

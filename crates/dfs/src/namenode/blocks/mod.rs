@@ -6,8 +6,10 @@
 
 mod block;
 mod block_table;
+mod lack;
 mod replica;
 
 pub use block::{Block, Fit};
 pub use block_table::{BlockTable, Reported};
+pub use lack::{Lack, LackCounts};
 pub use replica::{Replica, ReplicaState};

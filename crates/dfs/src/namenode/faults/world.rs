@@ -198,6 +198,7 @@ impl World {
             },
         }
         self.state.tick(self.now.steady_ms, &mut self.chance);
+        self.state.check_counts();
     }
 
     fn context<R>(

@@ -55,7 +55,12 @@ impl State {
             return Ok(HeartbeatResponse { term, must_register: true, ..HeartbeatResponse::default() });
         };
         self.datanodes.hear(node, request, context.now.steady_ms);
-        let deletions = self.datanodes.take_deletions(node, self.synced);
+        // In safe mode they wait: the operator who turned it on may have found that too much goes.
+        let deletions = if self.safe_mode.is_on() {
+            Vec::new()
+        } else {
+            self.datanodes.take_deletions(node, self.synced)
+        };
         let delete = deletions.into_iter().map(|deletion| BlockRef {
             storage: self.datanodes.storage(deletion.storage).uuid.clone(),
             id: deletion.block.0,

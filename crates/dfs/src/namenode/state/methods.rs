@@ -84,6 +84,9 @@ const METHODS: &[(&str, Kind, Handler)] = &[
     ("unsetErasureCodingPolicy", Kind::Once, encoded!(unset_policy)),
 ];
 
+/// Methods that make more names, files or blocks.
+const GROWING: [&str; 3] = ["addBlock", "create", "mkdirs"];
+
 /// Our own methods, which DataNodes call.
 const CLUSTER_METHODS: &[(&str, Kind, Handler)] = &[
     ("heartbeat", Kind::Soft, decoded!(heartbeat)),
@@ -206,6 +209,11 @@ impl State {
         }
         if matches!(kind, Kind::Write | Kind::Once) && self.safe_mode.is_on() {
             return Err(self.safe_mode_refusal(method));
+        }
+        if !self.may_grow && GROWING.contains(&method) {
+            // As HDFS says it of too many objects (`dfs.namenode.max.objects`).
+            let message = "the NameNode has no memory for more files and blocks: delete some, or start it with more --memory";
+            return Err(Refusal::new(Exception::Io, message.to_owned()));
         }
         let before = self.sequence;
         let result = handler(self, context, argument);

@@ -6,6 +6,7 @@
 mod apply;
 mod attributes;
 mod cluster;
+mod counting;
 mod creating;
 mod image;
 mod methods;
@@ -42,6 +43,15 @@ use crate::wire::exception::Exception;
 use crate::wire::proto::journal::record::Change;
 use crate::wire::proto::journal::{Caller, Record};
 
+/// Bytes of an inode: its entry, its name, its place in its directory, its list of blocks.
+const INODE_BYTES: u64 = 320;
+/// Bytes of a block without its replicas.
+const BLOCK_BYTES: u64 = 160;
+/// Bytes of a replica: in its block and in the list of its storage.
+const REPLICA_BYTES: u64 = 56;
+/// Bytes of an answer that is kept for a client that asks again.
+const ANSWER_BYTES: u64 = 240;
+
 /// The NameNode's whole state.
 #[derive(Debug)]
 pub struct State {
@@ -73,6 +83,8 @@ pub struct State {
     synced: u64,
     /// A DataNode has named a replica in safe mode that no file needs: all are to report again when it ends.
     has_passed_over: bool,
+    /// There is memory for more names, files and blocks.
+    may_grow: bool,
     /// Records that the driver has yet to take.
     records: Vec<Record>,
 }
@@ -101,8 +113,24 @@ impl State {
             sequence: 0,
             synced: 0,
             has_passed_over: false,
+            may_grow: true,
             records: Vec::new(),
         }
+    }
+
+    /// Bytes of the tables, about: what they have times what one entry takes with its share of free places, as measured with
+    /// a hundred thousand files.
+    pub fn bytes(&self) -> u64 {
+        let of = |count: usize, each: u64| count as u64 * each;
+        of(self.tree.len(), INODE_BYTES)
+            + of(self.blocks.len(), BLOCK_BYTES)
+            + self.blocks.replicas() * REPLICA_BYTES
+            + of(self.retry_cache.len(), ANSWER_BYTES)
+    }
+
+    /// Says whether there is memory for more names, files and blocks. What makes more of them is refused while there is none.
+    pub fn set_may_grow(&mut self, may_grow: bool) {
+        self.may_grow = may_grow;
     }
 
     /// True before the first record of a new cluster.

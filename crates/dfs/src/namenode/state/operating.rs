@@ -3,7 +3,6 @@
 use super::State;
 use crate::ids::BlockId;
 use crate::namenode::Context;
-use crate::namenode::blocks::Replica;
 use crate::wire::Refusal;
 use crate::wire::exception::Exception;
 use crate::wire::proto::namenode::{
@@ -31,33 +30,18 @@ impl State {
         context: &mut Context<'_>,
         _: &Empty,
     ) -> Result<FsStatsResponse, Refusal> {
+        self.count_lacks();
         let live = self.datanodes.iter().filter(|node| self.is_live(node.handle, context));
         let storages: Vec<_> =
             live.flat_map(|node| &node.storages).map(|storage| self.datanodes.storage(*storage)).collect();
-        let (mut under_replicated, mut corrupt_blocks, mut missing_blocks) = (0, 0, 0);
-        for block in self.blocks.iter().filter(|block| block.is_committed) {
-            let is_live = |replica: &Replica| self.is_live(replica.datanode, context);
-            let (good, wanted) = match block.geometry() {
-                Some(_) => (block.readable_units(is_live).len(), block.units().len()),
-                None => {
-                    let file = self.tree.inode(block.file).file();
-                    let wanted = file.map_or(1, |file| file.replication);
-                    (block.good().filter(|replica| is_live(replica)).count(), wanted.into())
-                }
-            };
-            let is_readable = block.is_readable(is_live);
-            under_replicated += u64::from(is_readable && good < wanted);
-            let has_corrupt = block.replicas.iter().any(|replica| replica.is_corrupt);
-            corrupt_blocks += u64::from(has_corrupt);
-            missing_blocks += u64::from(!is_readable);
-        }
+        let lacks = self.blocks.lacks();
         Ok(FsStatsResponse {
             capacity: storages.iter().map(|storage| storage.capacity).sum(),
             used: storages.iter().map(|storage| storage.used).sum(),
             remaining: storages.iter().map(|storage| storage.remaining).sum(),
-            under_replicated,
-            corrupt_blocks,
-            missing_blocks,
+            under_replicated: lacks.under_replicated,
+            corrupt_blocks: lacks.corrupt,
+            missing_blocks: lacks.missing,
             missing_with_one_replica: Some(0),
             blocks_in_future: Some(0),
             pending_deletion: Some(self.datanodes.pending_deletions() as u64),

@@ -33,6 +33,7 @@ impl State {
         for storage in changed {
             self.blocks.mark_storage_changed(storage);
         }
+        self.count_lacks();
         if has_come_back {
             for block in std::mem::take(&mut self.crowded) {
                 self.blocks.mark_changed(block);
@@ -100,7 +101,7 @@ impl State {
     }
 
     /// Copies that a block of whole replicas is to have.
-    fn copies(&self, block: &Block) -> usize {
+    pub(super) fn copies(&self, block: &Block) -> usize {
         self.tree.inode(block.file).file().map_or(1, |file| file.replication).into()
     }
 

@@ -30,7 +30,9 @@ pub(super) fn run(stage: &Stage) -> Result<Vec<Row>, Failure> {
 
 fn rows_of(script: &Script, outcome: &Outcome) -> Vec<Row> {
     let Script { datanodes, killed, policy } = *script;
-    let Outcome { bytes, bytes_on_disks, write, read, ref found, killed: ref lost } = *outcome;
+    let Outcome {
+        bytes, bytes_on_disks, write, read, repair, read_again, ref found, killed: ref lost, ..
+    } = *outcome;
     let size = ByteSize::from_bytes;
     vec![
         Row {
@@ -47,6 +49,18 @@ fn rows_of(script: &Script, outcome: &Outcome) -> Vec<Row> {
                 "{} of {} internal blocks were on the killed ones",
                 lost.units, lost.units_before
             ),
+        },
+        Row {
+            what: "make anew what they had, on others".to_owned(),
+            result: format!("{} internal blocks", lost.units),
+            time: repair,
+            bounds: "begins after 10 s; HDFS: 10.5 min".to_owned(),
+        },
+        Row {
+            what: format!("{} after {killed} more were killed", file::READ),
+            result: found.clone(),
+            time: read_again,
+            bounds: format!("{} of {} internal blocks again", outcome.units_killed_again, lost.units_before),
         },
     ]
 }

@@ -16,13 +16,13 @@ fn policy_of(path: &str, policy: &str) -> calls::PolicyRequest {
 }
 
 /// The internal block of a unit.
-fn unit(located: &LocatedBlock, index: u8) -> ExtendedBlock {
+pub(super) fn unit(located: &LocatedBlock, index: u8) -> ExtendedBlock {
     ExtendedBlock { id: located.block.id + u64::from(index), ..located.block.clone() }
 }
 
 impl Fixture {
     /// Writes a file of one group by RS-6-3: its unit of each index is on the node of the same place in the answer.
-    fn write_coded(&mut self, path: &str, length: u64) -> LocatedBlock {
+    pub(super) fn write_coded(&mut self, path: &str, length: u64) -> LocatedBlock {
         let answer: calls::FileInfoResponse = self.call("create", &coded(path, RS_6_3)).unwrap();
         let file = answer.status.unwrap().id.unwrap();
         let located = self.add_block(path, file, None);
@@ -37,7 +37,7 @@ impl Fixture {
     }
 
     /// Lets time pass in which only some DataNodes are heard of; what they are told. They work at that as long.
-    fn pass(&mut self, ms: u64, alive: &[usize]) -> Vec<(usize, HeartbeatResponse)> {
+    pub(super) fn pass(&mut self, ms: u64, alive: &[usize]) -> Vec<(usize, HeartbeatResponse)> {
         let (mut told, mut work) = (Vec::new(), std::collections::BTreeMap::<usize, Vec<u64>>::new());
         for _ in 0..ms / 500 {
             self.now.steady_ms += 500;
@@ -52,7 +52,7 @@ impl Fixture {
         told
     }
 
-    fn beat(&mut self, number: usize, repairs: Vec<u64>) -> HeartbeatResponse {
+    pub(super) fn beat(&mut self, number: usize, repairs: Vec<u64>) -> HeartbeatResponse {
         let uuid = format!("dn-{number}");
         self.cluster("heartbeat", &HeartbeatRequest { uuid, repairs, ..HeartbeatRequest::default() }).unwrap()
     }

@@ -1,0 +1,57 @@
+//! Running counts of blocks that lack something: whoever asks for them waits for no walk over all blocks.
+
+use super::State;
+use crate::namenode::blocks::{Block, Lack, LackCounts, Replica};
+
+/// Blocks that are counted again at a time, at a microsecond or less each.
+const COUNTED_MAX: usize = 20_000;
+
+impl State {
+    /// Counts again what has changed, or the first part of it: a tick and whoever asks for the counts goes on with the rest.
+    pub(super) fn count_lacks(&mut self) {
+        for _ in 0..COUNTED_MAX {
+            let Some(block) = self.blocks.take_uncounted() else { return };
+            let id = block.id;
+            let lack = self.lack(self.blocks.block(id));
+            self.blocks.set_lack(id, lack);
+        }
+    }
+
+    /// What a block lacks, with what storages have that are not missed: their DataNode has been silent for too long, or their
+    /// disk failed.
+    fn lack(&self, block: &Block) -> Lack {
+        if !block.is_committed {
+            return Lack::default();
+        }
+        let is_there = |replica: &Replica| !self.datanodes.storage(replica.storage).is_missed;
+        let (good, wanted) = match block.geometry() {
+            Some(_) => (block.readable_units(is_there).len(), block.units().len()),
+            None => (block.good().filter(|replica| is_there(replica)).count(), self.copies(block)),
+        };
+        let is_readable = block.is_readable(is_there);
+        Lack {
+            is_under_replicated: is_readable && good < wanted,
+            is_missing: !is_readable,
+            has_corrupt: block.replicas.iter().any(|replica| replica.is_corrupt),
+        }
+    }
+
+    /// Compares the counts with a walk over all blocks. For simulations.
+    ///
+    /// # Panics
+    /// If they differ: something changed without being counted again.
+    pub fn check_counts(&self) {
+        let mut lacks = LackCounts::default();
+        for block in self.blocks.iter() {
+            lacks.add(block.lack);
+            let found = self.lack(block);
+            assert!(
+                block.is_uncounted || block.lack == found,
+                "{}: {:?}, not {found:?}",
+                block.id,
+                block.lack
+            );
+        }
+        assert_eq!(self.blocks.lacks(), lacks);
+    }
+}
