@@ -181,7 +181,7 @@ fn a_replica_for_which_the_table_has_no_memory_is_refused() {
         bytes += REPLICA_BYTES;
         tables.set(bytes);
     }
-    let refused = store.create(POOL, (BlockId(2), STAMP), "", 1024, Chunking::default(), false);
+    let refused = store.create(POOL, (BlockId(2), STAMP), &Wanted::default());
     assert!(matches!(refused, Err(StoreError::NoMemory)));
     assert!(store.delete(BlockId(1), STAMP).is_some());
     create(&store, 2).finalize().unwrap();
