@@ -69,7 +69,7 @@ impl Replicas {
     }
 
     /// Number of all of them.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.by_block.len()
     }
 

@@ -389,7 +389,7 @@ impl Store {
 
     /// Charges the table as it is now.
     fn charge(&self, replicas: &Replicas) {
-        let bytes = replicas.len() as u64 * REPLICA_BYTES;
+        let bytes = replicas.count() as u64 * REPLICA_BYTES;
         self.table.lock().unwrap_or_else(PoisonError::into_inner).set(bytes);
     }
 

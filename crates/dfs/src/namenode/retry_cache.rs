@@ -29,15 +29,16 @@ impl RetryCache {
     }
 
     /// Keeps an answer.
-    pub fn insert(&mut self, caller: CallerId, answer: Bytes) {
+    pub fn insert(&mut self, caller: CallerId, answer: &[u8]) {
         if self.young.len() >= GENERATION_ENTRIES_MAX {
             self.old = std::mem::take(&mut self.young);
         }
-        self.young.insert(caller, answer);
+        // An answer of its own: a shared one keeps a count beside its bytes.
+        self.young.insert(caller, Bytes::copy_from_slice(answer));
     }
 
     /// How many answers there are.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.old.len() + self.young.len()
     }
 
@@ -64,12 +65,12 @@ mod tests {
         let caller = |call| CallerId { client: [7; 16], call };
         let mut cache = RetryCache::default();
         cache.expire(KEPT_MS);
-        cache.insert(caller(1), Bytes::from_static(b"one"));
+        cache.insert(caller(1), b"one");
         cache.expire(2 * KEPT_MS - 1);
-        cache.insert(caller(2), Bytes::from_static(b"two"));
+        cache.insert(caller(2), b"two");
         cache.expire(2 * KEPT_MS);
         assert_eq!(cache.get(&caller(1)).as_deref(), Some(&b"one"[..]));
-        cache.insert(caller(3), Bytes::from_static(b"three"));
+        cache.insert(caller(3), b"three");
         cache.expire(3 * KEPT_MS);
         assert_eq!([1, 2, 3].map(|call| cache.get(&caller(call)).is_some()), [false, false, true]);
     }

@@ -66,7 +66,7 @@ impl BlockTable {
     }
 
     /// How many blocks there are.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.blocks.len()
     }
 
@@ -187,7 +187,11 @@ impl BlockTable {
                     let is_corrupt = replica.is_corrupt || was_corrupt;
                     *known = Replica { is_corrupt, ..replica };
                 }
-                None => block.replicas.push(replica),
+                None => {
+                    // Most blocks have three: a vector that grows by itself has room for four.
+                    block.replicas.reserve_exact(1);
+                    block.replicas.push(replica);
+                }
             }
         });
         Reported::Known(fit)

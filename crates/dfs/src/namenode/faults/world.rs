@@ -365,7 +365,7 @@ impl World {
     fn storage(&self, at: usize) -> Storage {
         let node = &self.nodes[at];
         // What it says of its room is not always true yet.
-        let remaining = if node.is_full && self.now.steady_ms % 2 == 0 { 0 } else { 100 << 20 };
+        let remaining = if node.is_full && self.now.steady_ms.is_multiple_of(2) { 0 } else { 100 << 20 };
         Storage { uuid: node.storage(), kind: 1, capacity: 1 << 30, used: 0, remaining, failed: false }
     }
 

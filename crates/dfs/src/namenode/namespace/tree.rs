@@ -94,7 +94,7 @@ impl Tree {
     }
 
     /// How many inodes there are.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.inodes.len()
     }
 

@@ -36,12 +36,12 @@ impl State {
             Change::Inode(inode) => self.load_inode(inode),
             Change::Answered(answered) => {
                 if let Some(caller) = answered.caller.as_ref().and_then(caller_id) {
-                    self.retry_cache.insert(caller, answered.answer.clone());
+                    self.retry_cache.insert(caller, &answered.answer);
                 }
             }
         }
         if let Some(caller) = record.caller.as_ref().and_then(caller_id) {
-            self.retry_cache.insert(caller, record.answer.clone());
+            self.retry_cache.insert(caller, &record.answer);
         }
     }
 
@@ -154,7 +154,9 @@ impl State {
         }
         self.tree.recount(file, before, self.counts_of(file));
         self.tree.inode_mut(file).modified_ms = time_ms;
-        let holder = self.file_mut(file).holder.take().expect("an open file has a holder");
+        let closed = self.file_mut(file);
+        closed.layout.blocks.shrink_to_fit();
+        let holder = closed.holder.take().expect("an open file has a holder");
         self.leases.remove(&holder, file);
     }
 

@@ -48,7 +48,7 @@ impl State {
         self.check_new_child(&place, context, &path)?;
         let mode = Mode::new(request.masked.mode);
         let add =
-            self.new_directories(&path, &place, place.missing, context, mode.of_implied_directory(), mode);
+            self.new_directories(&path, &place, place.missing, context, [mode.of_implied_directory(), mode]);
         self.commit(context, Change::AddDirectories(add));
         Ok(BoolResponse { result: true })
     }
@@ -80,8 +80,7 @@ impl State {
             None if place.missing == 1 => (place.deepest(), None, id),
             None => {
                 let inherited = self.tree.inode(place.deepest()).mode.of_implied_directory();
-                let add =
-                    self.new_directories(&path, &place, place.missing - 1, context, inherited, inherited);
+                let add = self.new_directories(&path, &place, place.missing - 1, context, [inherited; 2]);
                 let last = add.directories.last().expect("at least one is missing").id;
                 (InodeId(last), Some(add), InodeId(last + 1))
             }
@@ -262,8 +261,7 @@ impl State {
         place: &Place,
         count: usize,
         context: &Context<'_>,
-        implied: Mode,
-        last: Mode,
+        [implied, last]: [Mode; 2],
     ) -> AddDirectories {
         let parent = self.tree.inode(place.deepest());
         let missing = &path.components()[path.components().len() - place.missing..];

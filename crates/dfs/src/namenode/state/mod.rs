@@ -122,10 +122,10 @@ impl State {
     /// a hundred thousand files.
     pub fn bytes(&self) -> u64 {
         let of = |count: usize, each: u64| count as u64 * each;
-        of(self.tree.len(), INODE_BYTES)
-            + of(self.blocks.len(), BLOCK_BYTES)
+        of(self.tree.count(), INODE_BYTES)
+            + of(self.blocks.count(), BLOCK_BYTES)
             + self.blocks.replicas() * REPLICA_BYTES
-            + of(self.retry_cache.len(), ANSWER_BYTES)
+            + of(self.retry_cache.count(), ANSWER_BYTES)
     }
 
     /// Says whether there is memory for more names, files and blocks. What makes more of them is refused while there is none.
