@@ -181,14 +181,19 @@ async fn what_a_killed_datanode_had_is_made_again_byte_by_byte() {
     servers.write("/coded/file", &coded).await;
     servers.write("/copied", &copied).await;
     let before = servers.files();
-    let lost_files = whole(&servers.dir.path().join("datanode3"));
-    let is_unit = |path: &&PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with("blk_-");
-    assert!(lost_files.iter().filter(is_unit).count() >= 2, "there is a unit to be made: {lost_files:?}");
+    let files_of = |number: usize| whole(&servers.dir.path().join(format!("datanode{number}")));
+    let units_of = |number: &usize| {
+        let files = files_of(*number);
+        files.iter().filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with("blk_-")).count()
+    };
+    let number = (0..DATANODES).max_by_key(units_of).unwrap();
+    assert!(units_of(&number) >= 2, "there is a unit to be made");
+    let lost_files = files_of(number);
     let lost: BTreeMap<String, Vec<u8>> = lost_files
         .iter()
         .map(|path| (path.file_name().unwrap().to_str().unwrap().to_owned(), std::fs::read(path).unwrap()))
         .collect();
-    servers.kill(3).await;
+    servers.kill(number).await;
     let there = servers.files();
     let is_there = |name: &String| there.get(name).is_some_and(|paths| paths.len() == before[name].len());
     assert!(!lost.keys().any(is_there), "they are lost");
