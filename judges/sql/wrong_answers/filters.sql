@@ -21,10 +21,10 @@ SELECT coalesce(t.c, u.c), t.n FROM t FULL JOIN u ON t.c = u.c WHERE u.n IS NULL
 SELECT c, count(*) OVER (PARTITION BY c) FROM t WHERE lower(c) = c;
 --> x | 2
 --> x | 2
-SELECT c, sum(n) OVER (PARTITION BY c ORDER BY n) FROM t WHERE lower(c) = c;
+SELECT c, sum(n) OVER (PARTITION BY c order by n) FROM t WHERE lower(c) = c;
 --> x | 1
 --> x | 5
-SELECT n, row_number() OVER (PARTITION BY g, c ORDER BY n) FROM t WHERE abs(n) = n;
+SELECT n, row_number() OVER (PARTITION BY g, c order by n) FROM t WHERE abs(n) = n;
 --> 1 | 1
 --> 2 | 1
 --> 3 | 1
@@ -40,6 +40,6 @@ SELECT n FROM t WHERE abs(n) = n ORDER BY n DESC;
 SELECT g, count(*) FROM t WHERE g = g + n - n GROUP BY g ORDER BY g DESC;
 --> 8 | 2
 --> 7 | 2
-SELECT a.n, row_number() OVER (PARTITION BY a.c ORDER BY b.n) FROM t AS a JOIN u AS b ON lower(a.c) = b.c AND a.c = b.c;
+SELECT a.n, row_number() OVER (PARTITION BY a.c order by b.n) FROM t AS a JOIN u AS b ON lower(a.c) = b.c AND a.c = b.c;
 --> 1 | 1
 --> 4 | 2

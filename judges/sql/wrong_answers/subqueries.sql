@@ -25,21 +25,21 @@ SELECT n, (SELECT upper('a') FROM u WHERE u.n = t.n) IS NULL FROM t;
 --> 3 | true
 SELECT n FROM t WHERE (SELECT upper('a') FROM u WHERE u.n > t.n LIMIT 1) IS NOT NULL;
 --> 1
-SELECT string_agg((SELECT substring('x', 1, 1) FROM t WHERE n > 9), '-' ORDER BY (SELECT substring('x', 1, 1) FROM t WHERE n > 9)) FROM t;
+SELECT string_agg((SELECT substring('x', 1, 1) FROM t WHERE n > 9), '-' order by (SELECT substring('x', 1, 1) FROM t WHERE n > 9)) FROM t;
 --> NULL
 
 -- An aggregate that is ordered by one.
-SELECT string_agg(c, '-' ORDER BY n * (SELECT -1)) FROM t GROUP BY d;
+SELECT string_agg(c, '-' order by n * (SELECT -1)) FROM t GROUP BY d;
 --> y
 --> x
-SELECT string_agg(c, '-' ORDER BY n * (SELECT -1)) FROM t;
+SELECT string_agg(c, '-' order by n * (SELECT -1)) FROM t;
 --> y-x
-SELECT array_agg(n ORDER BY (SELECT max(n) FROM u) * n DESC), count(*) FROM t GROUP BY d;
+SELECT array_agg(n order by (SELECT max(n) FROM u) * n DESC), count(*) FROM t GROUP BY d;
 --> [3, 1] | 2
 --> [2] | 1
-SELECT array_agg(n ORDER BY (SELECT u.n FROM u WHERE u.n = t.n) DESC NULLS FIRST) FROM t;
+SELECT array_agg(n order by (SELECT u.n FROM u WHERE u.n = t.n) DESC NULLS FIRST) FROM t;
 --> [3, 2, 1]
-SELECT string_agg(NULL, '-' ORDER BY (SELECT 1)) FROM t;
+SELECT string_agg(NULL, '-' order by (SELECT 1)) FROM t;
 --> NULL
 
 -- ANY and ALL of values with subqueries of their own.
