@@ -77,3 +77,13 @@ SELECT q.v, s.m FROM (SELECT 1 AS v UNION SELECT 2.5) AS q JOIN LATERAL (SELECT 
 -- One of both sides of an outer join.
 SELECT t.n FROM t FULL JOIN u ON u.n IN (SELECT 1 WHERE t.n = u.n) GROUP BY t.n;
 --> refused: in the ON of an outer join
+
+-- A join of which a JOIN LATERAL alone uses columns.
+SELECT DISTINCT a.n FROM t AS a LEFT JOIN u AS b ON b.n = a.n JOIN LATERAL (SELECT 1 FROM u WHERE u.n > b.n) AS s ON TRUE;
+--> 1
+SELECT DISTINCT a.n FROM t AS a LEFT JOIN (SELECT 2 AS v) AS b ON TRUE JOIN LATERAL (SELECT 1 FROM u WHERE u.n < b.v + a.n) AS s ON TRUE;
+--> 1
+--> 2
+--> 3
+SELECT DISTINCT a.n FROM t AS a LEFT JOIN (SELECT NULL AS v) AS b ON TRUE JOIN LATERAL (SELECT 1 FROM u WHERE u.n >= b.v) AS s ON TRUE;
+--> no rows

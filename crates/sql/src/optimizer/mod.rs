@@ -14,6 +14,7 @@
 //! - [`key_dependencies`]: hides that a key is unique where that is no longer so;
 //! - [`kept_names`]: how rules rewrite expressions, and pass columns on, without renaming them;
 //! - [`late_materialization`]: lets a scan that a join filters do so before it decodes all columns;
+//! - [`lateral_joins`]: keeps joins whose columns a `JOIN LATERAL` uses;
 //! - [`lifted_columns`]: gives conditions that leave a correlated subquery columns that are told apart outside;
 //! - [`limited_groups`]: lets an aggregate forget a limit that it would take for that of a top-k;
 //! - [`merge_filters`]: conditions without columns in joins by merging;
@@ -47,6 +48,7 @@ mod in_subqueries;
 pub(crate) mod kept_names;
 pub(crate) mod key_dependencies;
 mod late_materialization;
+mod lateral_joins;
 mod lifted_columns;
 mod limited_groups;
 mod merge_filters;
@@ -92,7 +94,7 @@ const ANALYZER: [Step<AnalyzingRule>; 7] = [
 ];
 
 /// The rules of each round of the optimizer. DataFusion's own move conditions about: what looks at subqueries is before them.
-const OPTIMIZER: [Step<LogicalRule>; 10] = [
+const OPTIMIZER: [Step<LogicalRule>; 11] = [
     First(|| Arc::new(key_dependencies::KeyDependencies)),
     First(|| Arc::new(correlated_subqueries::CorrelatedSubqueries)),
     First(|| Arc::new(in_subqueries::InSubqueries)),
@@ -101,6 +103,7 @@ const OPTIMIZER: [Step<LogicalRule>; 10] = [
     Around("replace_distinct_aggregate", |rule| Arc::new(key_dependencies::DistinctsFromAbove(rule))),
     // A DISTINCT is known to have a key from here on.
     Behind("replace_distinct_aggregate", || Arc::new(key_dependencies::KeyDependencies)),
+    Around("eliminate_join", |rule| Arc::new(lateral_joins::LateralJoins(rule))),
     Around("extract_equijoin_predicate", |rule| Arc::new(null_equal_joins::KeysOfOneJoin(rule))),
     Around("eliminate_cross_join", |rule| Arc::new(null_equal_joins::TreesOfJoins(rule))),
     Around("push_down_filter", |rule| Arc::new(grand_totals::GrandTotals(rule))),
@@ -183,6 +186,7 @@ mod tests {
             format!("{rule:?}").split('(').next().unwrap().to_owned()
         };
         assert_eq!(wrapped("replace_distinct_aggregate"), "DistinctsFromAbove");
+        assert_eq!(wrapped("eliminate_join"), "LateralJoins");
         assert_eq!(wrapped("extract_equijoin_predicate"), "KeysOfOneJoin");
         assert_eq!(wrapped("eliminate_cross_join"), "TreesOfJoins");
         assert_eq!(wrapped("push_down_filter"), "GrandTotals");
