@@ -69,6 +69,17 @@ def interval(rng: random.Random) -> str:
     return rng.choice(["INTERVAL '1 day'", "INTERVAL '24 hours'", "INTERVAL '1 month'", "INTERVAL '30 days'", "INTERVAL '90 minutes'", "INTERVAL '-1 second'"])
 
 
+# DuckDB computes these for the same when they are added to, or subtracted from, one value: a statement has one of them.
+LENGTHS_ALIKE = ["INTERVAL '1 month'", "INTERVAL '30 days'"]
+
+
+def plain_pattern(pattern: str, operand: str) -> str:
+    """A LIKE pattern for this operand. For what may be a CASE or nullif, DuckDB's statistics have the values and not the nulls: if all
+    values begin with the prefix, or have the part, it keeps the nulls in WHERE and ON, too. It has none about a pattern with `_`."""
+    is_of_table = re.search(r"\bCASE\b|\bnullif\b", operand) is None and not re.search(r"(?<![\w.'])(?!r\d)[a-z]\w*\.|(?<![\w.'])[a-g](?![\w.'(])", operand)
+    return pattern if is_of_table else {"%x%": "%x_%", "x%": "x_%"}.get(pattern, pattern)
+
+
 def is_plain(name: str) -> bool:
     """Whether a column is named without its table, as only one that a join merged may be."""
     return "." not in name
@@ -99,6 +110,7 @@ class Query:
     def __init__(self, rng: random.Random):
         self.rng = rng
         self.names = 0
+        self.length_alike = ""
 
     def name(self, prefix: str) -> str:
         self.names += 1
@@ -162,8 +174,8 @@ class Query:
                 lambda: f"abs({another()})",
             ],
             "time": [
-                lambda: f"({another()} {self.rng.choice('+-')} {interval(self.rng)})",
-                lambda: f"({another('date')} {self.rng.choice('+-')} {interval(self.rng)})",
+                lambda: f"({another()} {self.rng.choice('+-')} {self.shift()})",
+                lambda: f"({another('date')} {self.rng.choice('+-')} {self.shift()})",
                 lambda: f"CAST({another('date')} AS TIMESTAMP)",
                 lambda: f"date_trunc('{self.rng.choice(['month', 'day', 'hour'])}', {another()})",
                 lambda: f"greatest({another()}, {another()})",
@@ -181,7 +193,7 @@ class Query:
             lambda: f"{value()} {self.rng.choice(['', 'NOT '])}BETWEEN {value()} AND {value()}",
             lambda: f"{value()} {self.rng.choice(['', 'NOT '])}IN ({self.items(kind, scope, outer, depth)})",
             lambda: f"({value('time')} - {value('time')}) {self.rng.choice(['=', '<>', '<', '<=', '>', '>='])} {interval(self.rng)}",
-            lambda: f"{value('text')} {self.rng.choice(['', 'NOT '])}LIKE {self.rng.choice(['%x%', '_', 'x%', ''])!r}",
+            lambda: self.like(value("text")),
             lambda: value("bool"),
             lambda: f"{value('bool')} IS {self.rng.choice(['TRUE', 'NOT TRUE', 'FALSE', 'NOT FALSE'])}",
         ]
@@ -198,6 +210,18 @@ class Query:
             lambda: f"{value()} {self.rng.choice(['=', '<>', '<', '>='])} {self.rng.choice(['ANY', 'ALL'])} ({subquery()})",
         ]
         return self.rng.choice(simple + compound)()
+
+    def like(self, operand: str) -> str:
+        negated = self.rng.choice(["", "NOT "])
+        return f"{operand} {negated}LIKE {plain_pattern(self.rng.choice(['%x%', '_', 'x%', '']), operand)!r}"
+
+    def shift(self) -> str:
+        """An interval to add or subtract."""
+        made = interval(self.rng)
+        if made in LENGTHS_ALIKE:
+            self.length_alike = self.length_alike or made
+            return self.length_alike
+        return made
 
     def items(self, kind: str, scope: list, outer: list, depth: int) -> str:
         """The items of an IN list, which may be any expressions. One that begins with a subquery is a syntax error in ours."""
@@ -355,11 +379,14 @@ class Query:
         text, names = self.select(kinds, around, depth)
         return f"({text}) AS {alias}", [(f"{alias}.{name}", kind) for name, kind in zip(names, kinds)]
 
-    def grouped(self, kinds: list, around: list, depth: int) -> tuple[str, list]:
+    def grouped(self, kinds: list, around: list, depth: int, is_operand: bool = False) -> tuple[str, list]:
         source, scope = self.source(around, depth - 1)
         keys = [self.value(self.rng.choice(list(SQL_TYPES)), scope, [], 1) for _ in range(self.rng.randint(0, 2))]
         # A key must be an expression over columns: a bare literal or number would mean something else.
         keys = [key for key in keys if mentions(key, scope) and "SELECT" not in key]
+        if is_operand and not keys:
+            # DuckDB has no row, where an aggregate has one, for an outer row without a match, if UNION, INTERSECT or EXCEPT is around it.
+            around = []
         by_key = {}
         for key in keys:
             for name, kind in scope:
@@ -431,16 +458,16 @@ class Query:
     def order(self) -> str:
         return self.rng.choice(["ASC", "DESC"]) + " NULLS " + self.rng.choice(["FIRST", "LAST"])
 
-    def select(self, kinds: list, around: list, depth: int) -> tuple[str, list]:
-        """A query with columns of these kinds, and their names."""
+    def select(self, kinds: list, around: list, depth: int, is_operand: bool = False) -> tuple[str, list]:
+        """A query with columns of these kinds, and their names; `is_operand`: of a UNION, INTERSECT or EXCEPT."""
         shape = self.rng.random()
         if depth > 0 and shape < 0.12:
-            left, names = self.select(kinds, around, depth - 1)
-            right, _ = self.select(kinds, around, depth - 1)
+            left, names = self.select(kinds, around, depth - 1, True)
+            right, _ = self.select(kinds, around, depth - 1, True)
             operation = self.rng.choice(["UNION", "UNION ALL", "INTERSECT", "EXCEPT", "INTERSECT ALL", "EXCEPT ALL"])
             text = f"({left}) {operation} ({right})"
         elif shape < 0.35:
-            text, names = self.grouped(kinds, around, depth)
+            text, names = self.grouped(kinds, around, depth, is_operand)
         elif shape < 0.5 and not around:
             text, names = self.windowed(kinds, around, depth)
         elif shape < 0.6 and depth > 0:

@@ -23,6 +23,7 @@
 //!   replacement fails.
 //! - `clauses`: every clause of a statement is honoured or refused; `changes`: `DELETE` and `UPDATE`.
 //! - `identity`: functions that give what they are given, and hide it from the optimizer.
+//! - `framed_accumulator`: accumulators of DataFusion's of which one thing is done otherwise.
 //! - `memory`: the promise: policy (decision), pool and process (drivers), spill directory.
 //! - `numbers`: integers that do not wrap around, decimals that are rounded and not cut off.
 //! - `column_names`: headings of an answer's columns that have no name; `cast_names`: casts within aggregates, as names tell them apart.
@@ -44,6 +45,7 @@ mod column_names;
 mod copy;
 mod date_arithmetic;
 mod error;
+mod framed_accumulator;
 mod functions;
 mod identity;
 mod interval_text;

@@ -197,3 +197,24 @@ SELECT c1, c2, count(*) FROM g GROUP BY GROUPING SETS ((c1), (c1), (c2));
 
 SELECT count(*) FROM g GROUP BY ();
 --> 4
+
+-- A key that is there twice in ROLLUP or CUBE.
+SELECT v, count(*) FROM t GROUP BY ROLLUP (t.v, v);
+--> 1 | 1
+--> 1 | 1
+--> 2 | 2
+--> 2 | 2
+--> 3 | 1
+--> 3 | 1
+--> NULL | 4
+
+SELECT v, count(*) FROM t GROUP BY ROLLUP ((v), v) HAVING count(*) > 1;
+--> 2 | 2
+--> 2 | 2
+--> NULL | 4
+
+SELECT v + 1, count(*) FROM t GROUP BY CUBE (v + 1, t.v + 1) HAVING count(*) > 1;
+--> 3 | 2
+--> 3 | 2
+--> 3 | 2
+--> NULL | 4

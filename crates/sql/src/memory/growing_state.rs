@@ -1,10 +1,9 @@
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::mem::size_of_val;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use datafusion::arrow::array::{Array, ArrayRef, BooleanArray};
+use datafusion::arrow::array::{Array, ArrayRef};
 use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::{DataFusionError, Result, ScalarValue};
 use datafusion::execution::{FunctionRegistry, SessionState};
@@ -12,12 +11,14 @@ use datafusion::logical_expr::expr::{AggregateFunctionParams, WindowFunctionPara
 use datafusion::logical_expr::function::{AccumulatorArgs, AggregateFunctionSimplification, StateFieldsArgs};
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, EmitTo, GroupsAccumulator, ReversedUDAF,
+    Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, GroupsAccumulator, ReversedUDAF,
     SetMonotonicity, Signature, StatisticsArgs,
 };
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use yeoul_base::ByteSize;
 use yeoul_memory::{Claim, ProcessMemory};
+
+use crate::framed_accumulator::{Frame, Framed, Step};
 
 /// Functions whose accumulators keep something of every row, or of every distinct value.
 const GROWING: [&str; 9] = [
@@ -84,13 +85,14 @@ impl GrowingState {
         is_distinct || GROWING.contains(&self.stock.name())
     }
 
-    fn charged<A>(&self, state: A, copies: usize) -> Charged<A> {
-        let room = Room {
+    fn charged<A>(&self, accumulator: A, copies: Copies) -> Framed<Charge, A> {
+        let frame = Charge {
             function: self.stock.name().to_owned(),
             process: Arc::clone(&self.process),
+            copies,
             held: AtomicUsize::new(0),
         };
-        Charged { state, copies, room }
+        Framed { frame, accumulator }
     }
 }
 
@@ -121,20 +123,20 @@ impl AggregateUDFImpl for GrowingState {
         // Groups have others then, and this one is for a whole column. It cannot spill: what it holds is charged as it is.
         let is_alone = self.stock.groups_accumulator_supported(args.clone());
         let state = self.stock.accumulator(args)?;
-        let copies = if is_alone { 1 } else { CHARGED_COPIES };
+        let copies = Copies::of_one(if is_alone { 1 } else { CHARGED_COPIES });
         Ok(if grows { Box::new(self.charged(state, copies)) } else { state })
     }
 
     fn create_sliding_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
         let grows = self.grows(args.is_distinct);
         let state = self.stock.create_sliding_accumulator(args)?;
-        Ok(if grows { Box::new(self.charged(state, 1)) } else { state })
+        Ok(if grows { Box::new(self.charged(state, Copies::of_one(1))) } else { state })
     }
 
     fn create_groups_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
         let grows = self.grows(args.is_distinct);
         let state = self.stock.create_groups_accumulator(args)?;
-        Ok(if grows { Box::new(self.charged(state, CHARGED_COPIES)) } else { state })
+        Ok(if grows { Box::new(self.charged(state, Copies::OF_GROUPS)) } else { state })
     }
 
     fn with_beneficial_ordering(
@@ -250,26 +252,53 @@ impl AggregateUDFImpl for GrowingState {
     }
 }
 
-/// The room that one accumulator may take.
-struct Room {
+/// How many copies of its state an accumulator makes.
+#[derive(Clone, Copy, Debug)]
+struct Copies {
+    /// Those that are charged from the beginning, the state itself among them.
+    charged: usize,
+    /// Those for which there must be room while it takes rows in.
+    taking: usize,
+    /// Those for which there must be room while it is handed out.
+    handing_out: usize,
+}
+
+impl Copies {
+    /// Groups grow one by one.
+    const OF_GROUPS: Self = Self { charged: CHARGED_COPIES, taking: 0, handing_out: COPIES_WHEN_TAKEN - 1 };
+
+    /// Those of one state. A vector that is full is copied into one of twice its size.
+    fn of_one(charged: usize) -> Self {
+        Self { charged, taking: 1, handing_out: 1 }
+    }
+}
+
+/// What makes the size of an accumulator include the copies of its state that are made when it is handed out, and asks for room for them.
+struct Charge {
     function: String,
     process: Arc<ProcessMemory>,
+    copies: Copies,
     /// The bytes that it held when it was asked last: after each batch.
     held: AtomicUsize,
 }
 
-impl Room {
-    /// Notes what the accumulator holds, and returns it.
-    fn note(&self, held: usize) -> usize {
-        self.held.store(held, Ordering::Relaxed);
-        held
+impl fmt::Debug for Charge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Charge").field("function", &self.function).finish_non_exhaustive()
     }
+}
 
-    /// Holds room for as many bytes as `copies` of the state, and for `more`, for as long as the result lives.
-    ///
-    /// # Errors
-    /// `ResourcesExhausted` if the process has less.
-    fn claim(&self, copies: usize, more: usize) -> Result<Option<Claim<'_>>> {
+/// The bytes by which a state may grow while it takes these arrays in.
+fn bytes_of(arrays: &[ArrayRef]) -> usize {
+    arrays.iter().map(|array| array.to_data().get_slice_memory_size().unwrap_or(0)).sum()
+}
+
+impl Frame for Charge {
+    fn room(&self, step: Step) -> Result<Option<Claim<'_>>> {
+        let (copies, more) = match step {
+            Step::Take(arrays) => (self.copies.taking, bytes_of(arrays)),
+            Step::HandOut => (self.copies.handing_out, 0),
+        };
         let held = self.held.load(Ordering::Relaxed);
         let bytes = held.saturating_mul(copies).saturating_add(more);
         if bytes < CLAIM_MIN {
@@ -286,95 +315,10 @@ impl Room {
             ))
         })
     }
-}
 
-/// An accumulator whose size includes the copies of its state that are made when it is handed out.
-struct Charged<A> {
-    state: A,
-    /// How many bytes are charged for each that it holds.
-    copies: usize,
-    room: Room,
-}
-
-impl<A> fmt::Debug for Charged<A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Charged").field("function", &self.room.function).finish_non_exhaustive()
-    }
-}
-
-/// The bytes by which a state may grow while it takes these arrays in.
-fn bytes_of(arrays: &[ArrayRef]) -> usize {
-    arrays.iter().map(|array| array.to_data().get_slice_memory_size().unwrap_or(0)).sum()
-}
-
-impl Accumulator for Charged<Box<dyn Accumulator>> {
-    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        // A vector that is full is copied into one of twice its size.
-        let _claim = self.room.claim(1, bytes_of(values))?;
-        self.state.update_batch(values)
-    }
-
-    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
-        let _claim = self.room.claim(1, bytes_of(states))?;
-        self.state.merge_batch(states)
-    }
-
-    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        self.state.retract_batch(values)
-    }
-
-    fn supports_retract_batch(&self) -> bool {
-        self.state.supports_retract_batch()
-    }
-
-    fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        let _claim = self.room.claim(1, 0)?;
-        self.state.state()
-    }
-
-    fn evaluate(&mut self) -> Result<ScalarValue> {
-        let _claim = self.room.claim(1, 0)?;
-        self.state.evaluate()
-    }
-
-    fn size(&self) -> usize {
-        size_of_val(self) + self.room.note(self.state.size()).saturating_mul(self.copies)
-    }
-}
-
-impl GroupsAccumulator for Charged<Box<dyn GroupsAccumulator>> {
-    fn update_batch(
-        &mut self,
-        values: &[ArrayRef],
-        groups: &[usize],
-        filter: Option<&BooleanArray>,
-        groups_total: usize,
-    ) -> Result<()> {
-        let _claim = self.room.claim(0, bytes_of(values))?;
-        self.state.update_batch(values, groups, filter, groups_total)
-    }
-
-    fn merge_batch(&mut self, states: &[ArrayRef], groups: &[usize], groups_total: usize) -> Result<()> {
-        let _claim = self.room.claim(0, bytes_of(states))?;
-        self.state.merge_batch(states, groups, groups_total)
-    }
-
-    fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
-        let _claim = self.room.claim(COPIES_WHEN_TAKEN - 1, 0)?;
-        self.state.evaluate(emit_to)
-    }
-
-    fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
-        let _claim = self.room.claim(COPIES_WHEN_TAKEN - 1, 0)?;
-        self.state.state(emit_to)
-    }
-
-    fn convert_to_state(&self, values: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
-        self.state.convert_to_state(values, filter)
-    }
-
-    fn size(&self) -> usize {
-        size_of_val(self) + self.room.note(self.state.size()).saturating_mul(self.copies)
+    fn charged(&self, held: usize) -> usize {
+        self.held.store(held, Ordering::Relaxed);
+        held.saturating_mul(self.copies.charged)
     }
 }
 
@@ -467,10 +411,11 @@ mod tests {
         }
     }
 
-    fn charged(promise: Option<usize>) -> Charged<Box<dyn Accumulator>> {
+    fn charged(promise: Option<usize>) -> Framed<Charge, Box<dyn Accumulator>> {
         let process = ProcessMemory::watch(promise).unwrap();
-        let room = Room { function: "median".to_owned(), process, held: AtomicUsize::new(0) };
-        Charged { state: Box::new(Bytes(0)), copies: CHARGED_COPIES, room }
+        let copies = Copies::of_one(CHARGED_COPIES);
+        let frame = Charge { function: "median".to_owned(), process, copies, held: AtomicUsize::new(0) };
+        Framed { frame, accumulator: Box::new(Bytes(0)) }
     }
 
     fn rows(count: usize) -> Vec<ArrayRef> {
@@ -494,10 +439,10 @@ mod tests {
         let error = state.update_batch(&rows(CLAIM_MIN / 8)).unwrap_err();
         assert!(matches!(error, DataFusionError::ResourcesExhausted(_)));
         assert!(error.to_string().contains("median(…) holds "), "{error}");
-        state.state = Box::new(Bytes(CLAIM_MIN));
+        state.accumulator = Box::new(Bytes(CLAIM_MIN));
         state.size();
         assert!(state.evaluate().is_err());
-        assert!(state.room.process.wanted() > CLAIM_MIN);
+        assert!(state.frame.process.wanted() > CLAIM_MIN);
     }
 
     #[test]

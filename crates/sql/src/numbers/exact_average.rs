@@ -1,11 +1,12 @@
-use std::fmt;
-use std::mem::size_of_val;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Decimal128Array};
+use datafusion::arrow::array::{
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, Decimal128Array, PrimitiveArray, UInt64Array,
+};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{
-    DECIMAL256_MAX_PRECISION, DataType, Decimal128Type, Decimal256Type, Field, FieldRef, UInt64Type, i256,
+    DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, Decimal128Type, Decimal256Type, Field,
+    FieldRef, UInt64Type, i256,
 };
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::{Result, ScalarValue};
@@ -20,6 +21,7 @@ use datafusion::logical_expr::{
 use super::decimal_overflow;
 use super::decimal_type::DecimalType;
 use super::rounding::Quotient;
+use crate::framed_accumulator::{Frame, Framed, collected};
 
 /// `avg` that rounds the average of decimals half up; DataFusion's cuts it off. It counts and adds with DataFusion's, and divides by
 /// itself. The average of other types is DataFusion's.
@@ -73,7 +75,10 @@ impl AggregateUDFImpl for ExactAverage {
         };
         let is_distinct = args.is_distinct;
         let parts = self.stock.accumulator(self.stock_args(args)?)?;
-        Ok(Box::new(Average { parts, is_distinct, division: Division::of(of) }))
+        Ok(Box::new(Framed {
+            frame: Average { is_distinct, division: Division::of(of) },
+            accumulator: parts,
+        }))
     }
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs) -> bool {
@@ -84,8 +89,12 @@ impl AggregateUDFImpl for ExactAverage {
         let Some(of) = DecimalType::of(args.expr_fields[0].data_type()) else {
             return self.stock.create_groups_accumulator(args);
         };
+        let is_distinct = args.is_distinct;
         let parts = self.stock.create_groups_accumulator(self.stock_args(args)?)?;
-        Ok(Box::new(GroupAverages { parts, division: Division::of(of) }))
+        Ok(Box::new(Framed {
+            frame: Average { is_distinct, division: Division::of(of) },
+            accumulator: parts,
+        }))
     }
 
     fn reverse_expr(&self) -> ReversedUDAF {
@@ -131,20 +140,24 @@ impl Division {
     /// The averages of groups, by their counts and sums: null for a group without values.
     fn each(&self, counts: &dyn Array, sums: &ArrayRef) -> Result<Decimal128Array> {
         let counts = counts.as_primitive::<UInt64Type>();
-        let count = |row: usize| if counts.is_valid(row) { counts.value(row) } else { 0 };
-        let rows = 0..counts.len();
-        let averages: Result<Vec<Option<i128>>> = if matches!(sums.data_type(), DataType::Decimal256(..)) {
-            let sums = sums.as_primitive::<Decimal256Type>();
-            let average = |row| self.divided(sums.value(row), count(row));
-            rows.map(|row| (count(row) > 0).then(|| average(row)).transpose()).collect()
+        let averages = if matches!(sums.data_type(), DataType::Decimal256(..)) {
+            self.averages(counts, sums.as_primitive::<Decimal256Type>(), |sum| sum)
         } else {
-            let sums = cast(sums, &DataType::Decimal128(38, scale_of(sums)))?;
-            let sums = sums.as_primitive::<Decimal128Type>();
-            let average = |row| self.divided(i256::from_i128(sums.value(row)), count(row));
-            rows.map(|row| (count(row) > 0).then(|| average(row)).transpose()).collect()
+            let sums = cast(sums, &DataType::Decimal128(DECIMAL128_MAX_PRECISION, scale_of(sums)))?;
+            self.averages(counts, sums.as_primitive::<Decimal128Type>(), i256::from_i128)
         };
-        let averages = Decimal128Array::from(averages?);
-        Ok(averages.with_precision_and_scale(self.result.precision, self.result.scale)?)
+        Ok(averages?.with_precision_and_scale(self.result.precision, self.result.scale)?)
+    }
+
+    fn averages<T: ArrowPrimitiveType>(
+        &self,
+        counts: &UInt64Array,
+        sums: &PrimitiveArray<T>,
+        widened: impl Fn(T::Native) -> i256,
+    ) -> Result<Decimal128Array> {
+        let count = |row: usize| if counts.is_valid(row) { counts.value(row) } else { 0 };
+        let average = |row: usize| self.divided(widened(sums.value(row)), count(row));
+        (0..counts.len()).map(|row| (count(row) > 0).then(|| average(row)).transpose()).collect()
     }
 }
 
@@ -152,68 +165,37 @@ fn scale_of(array: &dyn Array) -> i8 {
     DecimalType::of(array.data_type()).map_or(0, |decimal| decimal.scale)
 }
 
-/// The average of a whole column, or of the frame of a window.
+/// The average of a whole column, of the frame of a window, or of each group. DataFusion's accumulators count and add: their state is a
+/// count and a sum, or a list of the distinct values.
+#[derive(Debug)]
 struct Average {
-    /// DataFusion's, whose state is a count and a sum, or a list of the distinct values.
-    parts: Box<dyn Accumulator>,
     is_distinct: bool,
     division: Division,
 }
 
-impl fmt::Debug for Average {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Average").field("division", &self.division).finish_non_exhaustive()
-    }
-}
-
 impl Average {
     /// The number of distinct values, and their sum.
-    fn distinct_parts(&mut self) -> Result<(u64, i256)> {
+    fn distinct_parts(accumulator: &mut dyn Accumulator) -> Result<(u64, i256)> {
         let (mut count, mut sum) = (0, i256::ZERO);
-        for state in self.parts.state()? {
-            let list = state.to_array()?;
-            for values in list.as_list::<i32>().iter().flatten() {
-                let values =
-                    cast(&values, &DataType::Decimal256(DECIMAL256_MAX_PRECISION, scale_of(&values)))?;
-                for value in values.as_primitive::<Decimal256Type>().iter().flatten() {
-                    count += 1;
-                    sum =
-                        sum.checked_add(value).ok_or_else(|| decimal_overflow("a sum of distinct values"))?;
-                }
+        for values in collected(accumulator)? {
+            let values = cast(&values, &DataType::Decimal256(DECIMAL256_MAX_PRECISION, scale_of(&values)))?;
+            for value in values.as_primitive::<Decimal256Type>().iter().flatten() {
+                count += 1;
+                sum = sum.checked_add(value).ok_or_else(|| decimal_overflow("a sum of distinct values"))?;
             }
         }
         Ok((count, sum))
     }
 }
 
-impl Accumulator for Average {
-    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        self.parts.update_batch(values)
-    }
-
-    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
-        self.parts.merge_batch(states)
-    }
-
-    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        self.parts.retract_batch(values)
-    }
-
-    fn supports_retract_batch(&self) -> bool {
-        self.parts.supports_retract_batch()
-    }
-
-    fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        self.parts.state()
-    }
-
-    fn evaluate(&mut self) -> Result<ScalarValue> {
+impl Frame for Average {
+    fn value(&self, accumulator: &mut dyn Accumulator) -> Result<ScalarValue> {
         let result = self.division.result;
         let average = if self.is_distinct {
-            let (count, sum) = self.distinct_parts()?;
+            let (count, sum) = Self::distinct_parts(accumulator)?;
             (count > 0).then(|| self.division.divided(sum, count)).transpose()?
         } else {
-            let state = self.parts.state()?;
+            let state = accumulator.state()?;
             let [count, sum] = state.as_slice() else {
                 unreachable!("an average is made of a count and a sum")
             };
@@ -223,49 +205,11 @@ impl Accumulator for Average {
         Ok(ScalarValue::Decimal128(average, result.precision, result.scale))
     }
 
-    fn size(&self) -> usize {
-        size_of_val(self) + self.parts.size()
-    }
-}
-
-/// The average of each group.
-struct GroupAverages {
-    parts: Box<dyn GroupsAccumulator>,
-    division: Division,
-}
-
-impl GroupsAccumulator for GroupAverages {
-    fn update_batch(
-        &mut self,
-        values: &[ArrayRef],
-        groups: &[usize],
-        filter: Option<&BooleanArray>,
-        groups_total: usize,
-    ) -> Result<()> {
-        self.parts.update_batch(values, groups, filter, groups_total)
-    }
-
-    fn merge_batch(&mut self, states: &[ArrayRef], groups: &[usize], groups_total: usize) -> Result<()> {
-        self.parts.merge_batch(states, groups, groups_total)
-    }
-
-    fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
-        let state = self.parts.state(emit_to)?;
+    fn values(&self, accumulator: &mut dyn GroupsAccumulator, emit_to: EmitTo) -> Result<ArrayRef> {
+        let state = accumulator.state(emit_to)?;
         let [counts, sums] = state.as_slice() else {
             unreachable!("an average is made of a count and a sum")
         };
         Ok(Arc::new(self.division.each(counts, sums)?))
-    }
-
-    fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
-        self.parts.state(emit_to)
-    }
-
-    fn convert_to_state(&self, values: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
-        self.parts.convert_to_state(values, filter)
-    }
-
-    fn size(&self) -> usize {
-        size_of_val(self) + self.parts.size()
     }
 }

@@ -1,18 +1,18 @@
-use std::fmt;
-use std::mem::size_of_val;
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, BooleanArray};
+use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, FieldRef};
-use datafusion::common::{Result, ScalarValue};
+use datafusion::common::Result;
 use datafusion::functions_aggregate::median::median_udaf;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, EmitTo, GroupsAccumulator, Signature,
+    Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, GroupsAccumulator, Signature,
 };
 
 use super::decimal_type::DecimalType;
+use crate::framed_accumulator::{Frame, Framed};
 
 /// `median` that gives decimals a digit more than they have, which the middle of two may need; DataFusion's cuts it off.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -59,7 +59,7 @@ impl AggregateUDFImpl for ExactMedian {
         let kind = fields[0].data_type().clone();
         let is_same = kind == *args.expr_fields[0].data_type();
         let exact = self.stock.accumulator(AccumulatorArgs { expr_fields: &fields, ..args })?;
-        Ok(if is_same { exact } else { Box::new(Widened { kind, exact }) })
+        Ok(if is_same { exact } else { Box::new(Framed { frame: Widened { kind }, accumulator: exact }) })
     }
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs) -> bool {
@@ -71,7 +71,7 @@ impl AggregateUDFImpl for ExactMedian {
         let kind = fields[0].data_type().clone();
         let is_same = kind == *args.expr_fields[0].data_type();
         let exact = self.stock.create_groups_accumulator(AccumulatorArgs { expr_fields: &fields, ..args })?;
-        Ok(if is_same { exact } else { Box::new(Widened { kind, exact }) })
+        Ok(if is_same { exact } else { Box::new(Framed { frame: Widened { kind }, accumulator: exact }) })
     }
 
     fn documentation(&self) -> Option<&Documentation> {
@@ -79,85 +79,14 @@ impl AggregateUDFImpl for ExactMedian {
     }
 }
 
-/// An accumulator that is given values as another type.
-struct Widened<A> {
+/// What gives an accumulator its values as another type.
+#[derive(Debug)]
+struct Widened {
     kind: DataType,
-    exact: A,
 }
 
-impl<A> Widened<A> {
-    fn cast(&self, values: &[ArrayRef]) -> Result<Vec<ArrayRef>> {
-        values.iter().map(|values| Ok(cast(values, &self.kind)?)).collect()
-    }
-}
-
-impl<A> fmt::Debug for Widened<A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Widened").field("kind", &self.kind).finish_non_exhaustive()
-    }
-}
-
-impl Accumulator for Widened<Box<dyn Accumulator>> {
-    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        let values = self.cast(values)?;
-        self.exact.update_batch(&values)
-    }
-
-    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
-        self.exact.merge_batch(states)
-    }
-
-    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        let values = self.cast(values)?;
-        self.exact.retract_batch(&values)
-    }
-
-    fn supports_retract_batch(&self) -> bool {
-        self.exact.supports_retract_batch()
-    }
-
-    fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        self.exact.state()
-    }
-
-    fn evaluate(&mut self) -> Result<ScalarValue> {
-        self.exact.evaluate()
-    }
-
-    fn size(&self) -> usize {
-        size_of_val(self) + self.exact.size()
-    }
-}
-
-impl GroupsAccumulator for Widened<Box<dyn GroupsAccumulator>> {
-    fn update_batch(
-        &mut self,
-        values: &[ArrayRef],
-        groups: &[usize],
-        filter: Option<&BooleanArray>,
-        groups_total: usize,
-    ) -> Result<()> {
-        let values = self.cast(values)?;
-        self.exact.update_batch(&values, groups, filter, groups_total)
-    }
-
-    fn merge_batch(&mut self, states: &[ArrayRef], groups: &[usize], groups_total: usize) -> Result<()> {
-        self.exact.merge_batch(states, groups, groups_total)
-    }
-
-    fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
-        self.exact.evaluate(emit_to)
-    }
-
-    fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
-        self.exact.state(emit_to)
-    }
-
-    fn convert_to_state(&self, values: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
-        self.exact.convert_to_state(&self.cast(values)?, filter)
-    }
-
-    fn size(&self) -> usize {
-        size_of_val(self) + self.exact.size()
+impl Frame for Widened {
+    fn given<'a>(&self, values: &'a [ArrayRef]) -> Result<Cow<'a, [ArrayRef]>> {
+        values.iter().map(|values| Ok(cast(values, &self.kind)?)).collect::<Result<Vec<_>>>().map(Cow::Owned)
     }
 }

@@ -6,7 +6,7 @@ use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Float64Array, ListArray, RecordBatch,
 };
 use datafusion::arrow::buffer::OffsetBuffer;
-use datafusion::arrow::compute::{cast, prep_null_mask_filter};
+use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Float64Type, Schema};
 use datafusion::common::{Result, ScalarValue, exec_err};
 use datafusion::functions_aggregate::percentile_cont::percentile_cont_udaf;
@@ -17,6 +17,9 @@ use datafusion::logical_expr::{
     Signature,
 };
 use datafusion::physical_expr::PhysicalExpr;
+
+use super::counted_rows::counted;
+use crate::framed_accumulator::{Frame, Framed, collected};
 
 /// `percentile_cont` that interpolates with all digits of the fraction; DataFusion's has six of them.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -64,7 +67,7 @@ impl AggregateUDFImpl for ExactPercentile {
         let distinct = args.is_distinct;
         let stock = self.stock.accumulator(args)?;
         Ok(if distinct {
-            Box::new(DistinctPercentile { place, values: stock })
+            Box::new(Framed { frame: DistinctPercentile { place }, accumulator: stock })
         } else {
             Box::new(Percentile { place, values: Vec::new() })
         })
@@ -207,48 +210,16 @@ impl Accumulator for Percentile {
 }
 
 /// The percentile of distinct values, which DataFusion's accumulator collects.
+#[derive(Debug)]
 struct DistinctPercentile {
     place: Place,
-    values: Box<dyn Accumulator>,
 }
 
-impl std::fmt::Debug for DistinctPercentile {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("DistinctPercentile").field("place", &self.place).finish_non_exhaustive()
-    }
-}
-
-impl Accumulator for DistinctPercentile {
-    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        self.values.update_batch(values)
-    }
-
-    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
-        self.values.merge_batch(states)
-    }
-
-    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        self.values.retract_batch(values)
-    }
-
-    fn supports_retract_batch(&self) -> bool {
-        self.values.supports_retract_batch()
-    }
-
-    fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        self.values.state()
-    }
-
-    fn evaluate(&mut self) -> Result<ScalarValue> {
+impl Frame for DistinctPercentile {
+    fn value(&self, values: &mut dyn Accumulator) -> Result<ScalarValue> {
         let mut found = Percentile { place: self.place.clone(), values: Vec::new() };
-        for state in self.values.state()? {
-            found.merge_batch(&[state.to_array()?])?;
-        }
+        collected(values)?.into_iter().try_for_each(|values| found.update_batch(&[values]))?;
         found.evaluate()
-    }
-
-    fn size(&self) -> usize {
-        size_of_val(self) + self.values.size()
     }
 }
 
@@ -270,11 +241,10 @@ impl GroupsAccumulator for GroupPercentiles {
         self.groups.resize_with(groups_total, Vec::new);
         let values = floats(&values[0])?;
         let values = values.as_primitive::<Float64Type>();
-        let filter = filter.map(prep_null_mask_filter);
-        for (row, group) in groups.iter().enumerate() {
-            if values.is_valid(row) && filter.as_ref().is_none_or(|filter| filter.value(row)) {
-                self.groups[*group].push(values.value(row));
-            }
+        let mut add = |row: usize| self.groups[groups[row]].push(values.value(row));
+        match counted(values, filter) {
+            None => (0..values.len()).for_each(add),
+            Some(counted) => counted.set_indices().for_each(&mut add),
         }
         Ok(())
     }
@@ -305,9 +275,9 @@ impl GroupsAccumulator for GroupPercentiles {
     fn convert_to_state(&self, values: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
         let values = floats(&values[0])?;
         let values = values.as_primitive::<Float64Type>();
-        let filter = filter.map(prep_null_mask_filter);
+        let counted = counted(values, filter);
         let alone = |row: usize| {
-            let counts = values.is_valid(row) && filter.as_ref().is_none_or(|filter| filter.value(row));
+            let counts = counted.as_ref().is_none_or(|counted| counted.value(row));
             if counts { vec![values.value(row)] } else { Vec::new() }
         };
         Ok(vec![Arc::new(list_of((0..values.len()).map(alone).collect())?)])

@@ -47,11 +47,11 @@ impl ExactSum {
 
 /// One of the accumulators of a sum, for the type of its result.
 macro_rules! of_type {
-    ($kind:expr, $made:ident $(, $more:expr)*) => {
+    ($kind:expr, $made:ident :: $new:ident $(, $more:expr)*) => {
         match $kind.result {
-            DataType::Int64 => Ok(Box::new($made::<Int64Type>::new($kind $(, $more)*))),
-            DataType::UInt64 => Ok(Box::new($made::<UInt64Type>::new($kind $(, $more)*))),
-            _ => Ok(Box::new($made::<Decimal128Type>::new($kind $(, $more)*))),
+            DataType::Int64 => Ok(Box::new($made::<Int64Type>::$new($kind $(, $more)*))),
+            DataType::UInt64 => Ok(Box::new($made::<UInt64Type>::$new($kind $(, $more)*))),
+            _ => Ok(Box::new($made::<Decimal128Type>::$new($kind $(, $more)*))),
         }
     };
 }
@@ -82,9 +82,9 @@ impl AggregateUDFImpl for ExactSum {
         let Some(kind) = Self::kind(args.return_type()) else { return self.stock.accumulator(args) };
         if args.is_distinct {
             let values = self.stock.accumulator(args)?;
-            return of_type!(kind, DistinctSum, values);
+            return of_type!(kind, DistinctSum::framing, values);
         }
-        of_type!(kind, Sum)
+        of_type!(kind, Sum::new)
     }
 
     fn create_sliding_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
@@ -93,9 +93,9 @@ impl AggregateUDFImpl for ExactSum {
         };
         if args.is_distinct {
             let values = self.stock.create_sliding_accumulator(args)?;
-            return of_type!(kind, DistinctSum, values);
+            return of_type!(kind, DistinctSum::framing, values);
         }
-        of_type!(kind, Sum)
+        of_type!(kind, Sum::new)
     }
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs) -> bool {
@@ -104,7 +104,7 @@ impl AggregateUDFImpl for ExactSum {
 
     fn create_groups_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
         match Self::kind(args.return_type()) {
-            Some(kind) => of_type!(kind, GroupSums),
+            Some(kind) => of_type!(kind, GroupSums::new),
             None => self.stock.create_groups_accumulator(args),
         }
     }

@@ -5,6 +5,7 @@
 //! - [`decimal_arithmetic`]: `/` and `*` of decimals, as functions;
 //! - [`checked_integers`]: `+`, `-`, `*` and unary `-` of integers, as functions that fail where the result does not fit;
 //! - [`exact_sum`]: `sum` of integers and decimals; [`sums`]: what it adds up in;
+//! - [`counted_rows`]: the rows that an aggregate counts;
 //! - [`exact_average`]: `avg` of decimals;
 //! - [`exact_percentile`]: `percentile_cont` with all digits of its fraction; [`exact_median`]: `median` of decimals;
 //! - [`quotients`]: plans `/` and `*` of decimals with these functions;
@@ -13,6 +14,7 @@
 //! [`optimizer::exact_numbers`](crate::optimizer::exact_numbers) puts the functions in place of the operators.
 
 pub(crate) mod checked_integers;
+mod counted_rows;
 pub(crate) mod decimal_arithmetic;
 mod decimal_type;
 mod exact_average;

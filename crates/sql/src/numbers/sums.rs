@@ -3,13 +3,15 @@ use std::mem::{size_of, size_of_val};
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, PrimitiveArray};
-use datafusion::arrow::buffer::{BooleanBuffer, NullBuffer};
-use datafusion::arrow::compute::{cast, nullif, prep_null_mask_filter};
+use datafusion::arrow::buffer::NullBuffer;
+use datafusion::arrow::compute::{cast, nullif};
 use datafusion::arrow::datatypes::{DataType, Decimal128Type};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{Accumulator, EmitTo, GroupsAccumulator};
 
+use super::counted_rows::{counted, passed};
 use crate::Error;
+use crate::framed_accumulator::{Frame, Framed, collected};
 
 /// What a sum adds up, and what it gives: integers of 64 bits, or decimals.
 ///
@@ -130,59 +132,24 @@ impl<T: Addend> Accumulator for Sum<T> {
 }
 
 /// The sum of distinct values, which DataFusion's accumulator collects.
+#[derive(Debug)]
 pub(super) struct DistinctSum<T> {
     kind: SumType,
-    values: Box<dyn Accumulator>,
     of: std::marker::PhantomData<fn(T)>,
 }
 
 impl<T: Addend> DistinctSum<T> {
     /// `values`: an accumulator whose state is the list of the values.
-    pub(super) fn new(kind: SumType, values: Box<dyn Accumulator>) -> Self {
-        Self { kind, values, of: std::marker::PhantomData }
+    pub(super) fn framing(kind: SumType, values: Box<dyn Accumulator>) -> Framed<Self, Box<dyn Accumulator>> {
+        Framed { frame: Self { kind, of: std::marker::PhantomData }, accumulator: values }
     }
 }
 
-impl<T> fmt::Debug for DistinctSum<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DistinctSum").field("kind", &self.kind).finish_non_exhaustive()
-    }
-}
-
-impl<T: Addend> Accumulator for DistinctSum<T> {
-    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        self.values.update_batch(values)
-    }
-
-    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
-        self.values.merge_batch(states)
-    }
-
-    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        self.values.retract_batch(values)
-    }
-
-    fn supports_retract_batch(&self) -> bool {
-        self.values.supports_retract_batch()
-    }
-
-    fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        self.values.state()
-    }
-
-    fn evaluate(&mut self) -> Result<ScalarValue> {
+impl<T: Addend> Frame for DistinctSum<T> {
+    fn value(&self, values: &mut dyn Accumulator) -> Result<ScalarValue> {
         let mut sum = Sum::<T>::new(self.kind.clone());
-        for state in self.values.state()? {
-            let list = state.to_array()?;
-            for values in list.as_list::<i32>().iter().flatten() {
-                sum.update_batch(&[values])?;
-            }
-        }
+        collected(values)?.into_iter().try_for_each(|values| sum.update_batch(&[values]))?;
         sum.evaluate()
-    }
-
-    fn size(&self) -> usize {
-        size_of_val(self) + self.values.size()
     }
 }
 
@@ -238,22 +205,6 @@ impl<T: Addend> GroupSums<T> {
     }
 }
 
-/// Which values are not null and pass the filter; `None` for all.
-fn counted<A: ArrowPrimitiveType>(
-    values: &PrimitiveArray<A>,
-    filter: Option<&BooleanArray>,
-) -> Option<BooleanBuffer> {
-    let valid = values.nulls().filter(|nulls| nulls.null_count() > 0).map(|nulls| nulls.inner().clone());
-    let passed = filter.map(|filter| match filter.null_count() {
-        0 => filter.values().clone(),
-        _ => prep_null_mask_filter(filter).values().clone(),
-    });
-    match (valid, passed) {
-        (Some(valid), Some(passed)) => Some(&valid & &passed),
-        (one, other) => one.or(other),
-    }
-}
-
 impl<T: Addend> GroupsAccumulator for GroupSums<T> {
     fn update_batch(
         &mut self,
@@ -286,11 +237,7 @@ impl<T: Addend> GroupsAccumulator for GroupSums<T> {
     fn convert_to_state(&self, values: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
         let state = cast(&values[0], &self.kind.state)?;
         let Some(filter) = filter else { return Ok(vec![state]) };
-        let passed = match filter.null_count() {
-            0 => filter.clone(),
-            _ => prep_null_mask_filter(filter),
-        };
-        let left_out = BooleanArray::new(!passed.values(), None);
+        let left_out = BooleanArray::new(!&passed(filter), None);
         Ok(vec![nullif(&state, &left_out)?])
     }
 

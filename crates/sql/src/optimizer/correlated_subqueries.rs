@@ -33,6 +33,7 @@ impl OptimizerRule for CorrelatedSubqueries {
     fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
         let names = config.alias_generator();
         plan.transform_up_with_subqueries(|node| {
+            check_condition(&node)?;
             let node = in_lateral_join(node, names)?.transform_data(above_inner_join)?;
             node.transform_data(|node| in_expressions(node, names))
         })
@@ -107,6 +108,34 @@ pub(super) fn above_inner_join(node: LogicalPlan) -> Result<Transformed<LogicalP
     join.filter = conjunction(own);
     let filter = Filter::try_new(above, Arc::new(LogicalPlan::Join(join)))?;
     Ok(Transformed::yes(LogicalPlan::Filter(filter)))
+}
+
+/// Refuses an outer join of which a subquery that needs both sides decides: DataFusion has subqueries of one side, or of neither.
+fn check_condition(node: &LogicalPlan) -> Result<()> {
+    let LogicalPlan::Join(join) = node else { return Ok(()) };
+    if join.join_type == JoinType::Inner {
+        return Ok(());
+    }
+    for condition in join.filter.iter().flat_map(split_conjunction) {
+        let mut columns: Vec<Column> = condition.column_refs().into_iter().cloned().collect();
+        let mut is_correlated = false;
+        condition.clone().transform_up(|mut expr| {
+            if let Some((subquery, _)) = subquery_in(&mut expr) {
+                let outer = outer_columns(&subquery.subquery)?;
+                is_correlated |= !outer.is_empty();
+                columns.extend(outer);
+            }
+            Ok(Transformed::no(expr))
+        })?;
+        let names_any = |side: &LogicalPlan| columns.iter().any(|column| side.schema().has_column(column));
+        if is_correlated && names_any(&join.left) && names_any(&join.right) {
+            return Err(refused(
+                "in the ON of an outer join, of both of whose sides it is",
+                "put the condition into the WHERE of a subquery that is joined: … LEFT JOIN LATERAL (SELECT … WHERE …) AS s ON TRUE",
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Mends the subqueries in a node's expressions.

@@ -1,7 +1,7 @@
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::logical_expr::{Distinct, Expr, LogicalPlan};
 use datafusion::optimizer::AnalyzerRule;
 
 use super::in_subqueries::gives_one_row;
@@ -11,7 +11,8 @@ use crate::identity::Identity;
 /// A subquery that stands for a value may be null: without a row it is.
 ///
 /// DataFusion asks only whether its column may be (datafusion#24513, mended after 55.2). If not, it takes `IS NULL` for false and
-/// `coalesce` for its first argument, and refuses an answer that has the null.
+/// `coalesce` for its first argument, and refuses an answer that has the null. It asks again in each round of the optimizer, by when
+/// `upper('a')`, which may be null, has become `'A'`: only a column that a table says may be null stays so.
 #[derive(Debug)]
 pub(super) struct EmptySubqueries;
 
@@ -48,9 +49,29 @@ impl AnalyzerRule for EmptySubqueries {
     }
 }
 
-/// Whether it is a subquery that may have no row, and of which DataFusion knows no null.
+/// Whether it is a subquery that may have no row, and of which DataFusion may know no null.
 fn is_mistaken(expr: &Expr) -> bool {
     let Expr::ScalarSubquery(subquery) = expr else { return false };
-    let may_be_null = subquery.subquery.schema().fields().first().is_none_or(|column| column.is_nullable());
-    !may_be_null && !gives_one_row(&subquery.subquery)
+    !stays_nullable(&subquery.subquery, 0) && !gives_one_row(&subquery.subquery)
+}
+
+/// Whether a column of a plan is one of a table that may be null there.
+fn stays_nullable(plan: &LogicalPlan, column: usize) -> bool {
+    match plan {
+        LogicalPlan::TableScan(scan) => {
+            scan.projected_schema.fields().get(column).is_some_and(|field| field.is_nullable())
+        }
+        LogicalPlan::Projection(projection) => {
+            let below = projection.expr.get(column).map(|expr| expr.clone().unalias());
+            let Some(Expr::Column(below)) = below else { return false };
+            let below = projection.input.schema().maybe_index_of_column(&below);
+            below.is_some_and(|below| stays_nullable(&projection.input, below))
+        }
+        LogicalPlan::Filter(_)
+        | LogicalPlan::Limit(_)
+        | LogicalPlan::Sort(_)
+        | LogicalPlan::SubqueryAlias(_)
+        | LogicalPlan::Distinct(Distinct::All(_)) => stays_nullable(plan.inputs()[0], column),
+        _ => false,
+    }
 }

@@ -69,7 +69,8 @@ fn in_filter(mut filter: Filter, names: &AliasGenerator) -> Result<Transformed<L
         return Ok(Transformed::new_transformed(LogicalPlan::Filter(filter), predicate.transformed));
     }
     let values = columns.iter().cloned().chain(rewriter.values);
-    let input = LogicalPlanBuilder::from(filter.input).project(values)?;
+    let input = LogicalPlanBuilder::from(filter.input).project(values)?.build()?;
+    let input = LogicalPlanBuilder::from(as_columns(input, names)?.data);
     Ok(Transformed::yes(input.filter(predicate.data)?.project(columns)?.build()?))
 }
 
@@ -88,7 +89,8 @@ pub(super) fn three_valued(
         return Ok((values, input));
     }
     let below = LogicalPlanBuilder::from(input).project(columns.into_iter().chain(rewriter.values))?;
-    Ok((values, below.build()?))
+    // A value that is compared with a subquery may have another in it.
+    Ok((values, as_columns(below.build()?, names)?.data))
 }
 
 /// A comparison whose subquery gives [`MEMBER`].

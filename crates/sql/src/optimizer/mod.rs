@@ -4,6 +4,7 @@
 //! - [`empty_subqueries`]: a subquery without rows is null, whatever its column may be;
 //! - [`exact_numbers`]: integers that do not wrap around, quotients of decimals that are rounded;
 //! - [`fenced_limits`]: keeps dynamic filters above a limit;
+//! - [`filter_equalities`]: lets a filter take no column for an expression that it equals;
 //! - [`filter_ranges`]: lets a filter take no column for constant that is not;
 //! - [`finer_literals`]: compares dates and timestamps with literals of a finer unit in their own unit;
 //! - [`grand_totals`]: keeps filters without columns above an aggregate that always has a row;
@@ -13,13 +14,16 @@
 //! - [`key_dependencies`]: hides that a key is unique where that is no longer so;
 //! - [`kept_names`]: how rules rewrite expressions, and pass columns on, without renaming them;
 //! - [`late_materialization`]: lets a scan that a join filters do so before it decodes all columns;
+//! - [`lateral_joins`]: keeps joins whose columns a `JOIN LATERAL` uses;
 //! - [`lifted_columns`]: gives conditions that leave a correlated subquery columns that are told apart outside;
 //! - [`limited_groups`]: lets an aggregate forget a limit that it would take for that of a top-k;
 //! - [`merge_filters`]: conditions without columns in joins by merging;
 //! - [`min_max_filters`]: filters scans by a grand total's `min` and `max` only if none of them is forgotten;
 //! - [`null_equal_joins`]: keeps join trees with `IS NOT DISTINCT FROM` as they are;
+//! - [`ordering_subqueries`]: subqueries in what an aggregate orders by;
 //! - [`outer_aggregates`]: refuses aggregates of outer columns only, which belong to the query around;
 //! - [`outer_sides`]: lets no column be constant that an outer join fills with nulls;
+//! - [`outer_types`]: gives outer columns the types that they have in the query around;
 //! - [`parts_apart`]: runs rules on each side of a node separately, where across it they would be wrong;
 //! - [`rule_order`]: how our rules find their places among DataFusion's;
 //! - [`scalar_subqueries`]: correlated subqueries that stand for a value without an aggregate, as aggregates;
@@ -34,6 +38,7 @@ mod correlated_subqueries;
 mod empty_subqueries;
 mod exact_numbers;
 mod fenced_limits;
+mod filter_equalities;
 mod filter_ranges;
 mod finer_literals;
 mod grand_totals;
@@ -43,13 +48,16 @@ mod in_subqueries;
 pub(crate) mod kept_names;
 pub(crate) mod key_dependencies;
 mod late_materialization;
+mod lateral_joins;
 mod lifted_columns;
 mod limited_groups;
 mod merge_filters;
 mod min_max_filters;
 mod null_equal_joins;
+mod ordering_subqueries;
 mod outer_aggregates;
 mod outer_sides;
+mod outer_types;
 mod parts_apart;
 mod rule_order;
 mod scalar_subqueries;
@@ -75,16 +83,18 @@ type LogicalRule = Arc<dyn OptimizerRule + Send + Sync>;
 type PhysicalRule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
 /// The rules that run once on each plan, before the optimizer. `unnesting` is behind them: it tries the whole optimizer.
-const ANALYZER: [Step<AnalyzingRule>; 5] = [
+const ANALYZER: [Step<AnalyzingRule>; 7] = [
+    Around("type_coercion", |rule| Arc::new(outer_types::OuterTypes(rule))),
     Last(|| Arc::new(scalar_subqueries::ScalarSubqueries)),
     Last(|| Arc::new(empty_subqueries::EmptySubqueries)),
     Last(|| Arc::new(set_operations::SetOperations)),
+    Last(|| Arc::new(ordering_subqueries::OrderingSubqueries)),
     Last(|| Arc::new(outer_aggregates::OuterAggregates)),
     Last(|| Arc::new(exact_numbers::ExactNumbers)),
 ];
 
 /// The rules of each round of the optimizer. DataFusion's own move conditions about: what looks at subqueries is before them.
-const OPTIMIZER: [Step<LogicalRule>; 10] = [
+const OPTIMIZER: [Step<LogicalRule>; 11] = [
     First(|| Arc::new(key_dependencies::KeyDependencies)),
     First(|| Arc::new(correlated_subqueries::CorrelatedSubqueries)),
     First(|| Arc::new(in_subqueries::InSubqueries)),
@@ -93,6 +103,7 @@ const OPTIMIZER: [Step<LogicalRule>; 10] = [
     Around("replace_distinct_aggregate", |rule| Arc::new(key_dependencies::DistinctsFromAbove(rule))),
     // A DISTINCT is known to have a key from here on.
     Behind("replace_distinct_aggregate", || Arc::new(key_dependencies::KeyDependencies)),
+    Around("eliminate_join", |rule| Arc::new(lateral_joins::LateralJoins(rule))),
     Around("extract_equijoin_predicate", |rule| Arc::new(null_equal_joins::KeysOfOneJoin(rule))),
     Around("eliminate_cross_join", |rule| Arc::new(null_equal_joins::TreesOfJoins(rule))),
     Around("push_down_filter", |rule| Arc::new(grand_totals::GrandTotals(rule))),
@@ -101,14 +112,15 @@ const OPTIMIZER: [Step<LogicalRule>; 10] = [
 ];
 
 /// The rules that run once on each physical plan.
-const PHYSICAL: [Step<PhysicalRule>; 16] = [
+const PHYSICAL: [Step<PhysicalRule>; 17] = [
     // Before all that look at orders.
     First(|| Arc::new(grouping_sets::GroupingSets)),
     First(|| Arc::new(filter_ranges::FilterRanges)),
+    First(|| Arc::new(filter_equalities::FilterEqualities)),
     First(|| Arc::new(outer_sides::OuterSides)),
     Around("aggregate_statistics", parts_apart::PartsApart::of_filtered_totals),
     Around("EnsureRequirements", parts_apart::PartsApart::of_offsets),
-    Around("ProjectionPushdown", parts_apart::PartsApart::of_filtered_merges),
+    Around("ProjectionPushdown", parts_apart::PartsApart::of_mistaken_places),
     Around("LimitAggregation", parts_apart::PartsApart::of_windows),
     Around("FilterPushdown", parts_apart::PartsApart::of_names_alike),
     // The first that tells scans of orders or dynamic filters. Limits are at their final places by then.
@@ -174,13 +186,14 @@ mod tests {
             format!("{rule:?}").split('(').next().unwrap().to_owned()
         };
         assert_eq!(wrapped("replace_distinct_aggregate"), "DistinctsFromAbove");
+        assert_eq!(wrapped("eliminate_join"), "LateralJoins");
         assert_eq!(wrapped("extract_equijoin_predicate"), "KeysOfOneJoin");
         assert_eq!(wrapped("eliminate_cross_join"), "TreesOfJoins");
         assert_eq!(wrapped("push_down_filter"), "GrandTotals");
 
         let physical = physical_names(&state);
         let place = |name: &str| physical.iter().position(|rule| rule == name).unwrap();
-        assert_eq!(physical[..3], ["GroupingSets", "FilterRanges", "OuterSides"]);
+        assert_eq!(physical[..4], ["GroupingSets", "FilterRanges", "FilterEqualities", "OuterSides"]);
         assert_eq!(physical[place("FencedLimits") + 1], "PushdownSort");
         assert!(place("LimitPushdown") < place("FencedLimits"), "{physical:?}");
         assert!(place("FencedLimits") < place("FilterPushdown(Post)"), "{physical:?}");
@@ -194,13 +207,14 @@ mod tests {
         assert_eq!(apart.filter(|rule| format!("{rule:?}").starts_with("PartsApart")).count(), 7);
 
         let analyzing: Vec<&str> = state.analyzer().rules.iter().map(|rule| rule.name()).collect();
-        let own = &analyzing[analyzing.len() - 6..];
+        let own = &analyzing[analyzing.len() - 7..];
         assert_eq!(
             own,
             [
                 "scalar_subqueries",
                 "empty_subqueries",
                 "set_operations",
+                "ordering_subqueries",
                 "outer_aggregates",
                 "exact_numbers",
                 "unnesting"

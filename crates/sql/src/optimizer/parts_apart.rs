@@ -24,7 +24,8 @@ use super::PhysicalRule;
 /// - `EnsureRequirements` moves a sort below an `OFFSET`: the sort's limit does not count the rows to be skipped
 ///   (datafusion#24958), and the `OFFSET` skips sorted rows instead of the first ones (datafusion#25378).
 /// - `FilterPushdown` binds columns by name, and a join may have two of the same name (datafusion#25259).
-/// - `ProjectionPushdown` moves a projection below a join by merging, whose filter then looks for its columns in their old places.
+/// - `ProjectionPushdown` moves a projection below a join by merging, whose filter then looks for its columns in their old places. It
+///   moves one below a filter that has a projection itself, and takes the places behind that for those before it.
 /// - `LimitAggregation` drops groups that a window above still counts (datafusion#25066).
 /// - `aggregate_statistics` looks for the first half of a grand total below its second half, passes by one with a `FILTER`, and takes
 ///   the functions of another grand total further down for those of the first.
@@ -51,9 +52,10 @@ impl PartsApart {
         Arc::new(Self { for_part: vec![Arc::clone(&rule)], rule, is_part: has_names_alike })
     }
 
-    /// `ProjectionPushdown`, on each side of a join by merging with a filter.
-    pub(super) fn of_filtered_merges(rule: PhysicalRule) -> PhysicalRule {
-        Arc::new(Self { for_part: vec![Arc::clone(&rule)], rule, is_part: is_filtered_merge })
+    /// `ProjectionPushdown`, on each side of a join by merging with a filter, and of a filter with a projection.
+    pub(super) fn of_mistaken_places(rule: PhysicalRule) -> PhysicalRule {
+        let is_part = |node: &Arc<dyn ExecutionPlan>| is_filtered_merge(node) || is_projected_filter(node);
+        Arc::new(Self { for_part: vec![Arc::clone(&rule)], rule, is_part })
     }
 
     /// `aggregate_statistics`, on each side of the first half of a grand total with a `FILTER`.
@@ -128,6 +130,10 @@ fn is_filtered_total(node: &Arc<dyn ExecutionPlan>) -> bool {
 
 fn is_filtered_merge(node: &Arc<dyn ExecutionPlan>) -> bool {
     node.downcast_ref::<SortMergeJoinExec>().is_some_and(|join| join.filter().is_some())
+}
+
+fn is_projected_filter(node: &Arc<dyn ExecutionPlan>) -> bool {
+    node.downcast_ref::<FilterExec>().is_some_and(|filter| filter.projection().is_some())
 }
 
 /// A leaf that stands for a subplan while a rule runs on the plan above it.

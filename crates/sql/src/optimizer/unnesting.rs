@@ -8,14 +8,18 @@ use std::sync::Arc;
 use datafusion::common::alias::AliasGenerator;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Result, Spans};
+use datafusion::common::{DataFusionError, Result, Spans};
 use datafusion::logical_expr::{Expr, LogicalPlan, Subquery};
 use datafusion::optimizer::{AnalyzerRule, Optimizer, OptimizerContext};
 use tracing::debug;
+use yeoul_base::ErrorKind;
 
+pub(super) use self::outer_columns::map_outer_columns;
 use self::outer_columns::{free_columns, is_lateral};
 use self::places::in_node;
 use super::LogicalRule;
+use super::correlated_subqueries::has_subquery;
+use crate::Error;
 
 /// Correlated subqueries that DataFusion cannot make joins of, or of which it would make something else: below aggregates and windows,
 /// on sides of outer joins, two queries further in.
@@ -32,37 +36,48 @@ impl Unnesting {
     /// Whether the optimizer makes a plan without subqueries, but for those that are computed once.
     fn is_answered(&self, plan: &LogicalPlan, options: &ConfigOptions) -> Result<bool> {
         let context = OptimizerContext::new_with_config_options(Arc::new(options.clone()));
-        match Optimizer::with_rules(self.rules.clone()).optimize(plan.clone(), &context, |_, _| {}) {
-            Ok(plan) => Ok(!has_dependent(&plan)?),
-            Err(error) => {
-                debug!(%error, "a statement is planned again without correlated subqueries");
-                Ok(false)
-            }
-        }
+        let plan = Optimizer::with_rules(self.rules.clone()).optimize(plan.clone(), &context, |_, _| {})?;
+        Ok(!has_dependent(&plan)?)
     }
 }
 
 impl AnalyzerRule for Unnesting {
     fn analyze(&self, plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
-        if !may_be_refused(&plan)? || self.is_answered(&plan, options)? {
+        if !may_be_refused(&plan)? {
             return Ok(plan);
         }
-        match unnested(plan.clone()) {
-            Ok(unnested) if unnested.transformed && self.is_answered(&unnested.data, options)? => {
-                Ok(unnested.data)
-            }
-            // What stopped the optimizer at first says what is not supported.
-            Ok(_) => Ok(plan),
-            Err(error) => {
-                debug!(%error, "a statement's subqueries are left");
-                Ok(plan)
-            }
+        let stopped = match self.is_answered(&plan, options) {
+            Ok(true) => return Ok(plan),
+            answered => answered.err(),
+        };
+        debug!(?stopped, "a statement is planned again without correlated subqueries");
+        let answered = unnested(plan.clone()).and_then(|unnested| {
+            let is_answered = unnested.transformed && self.is_answered(&unnested.data, options)?;
+            Ok(is_answered.then_some(unnested.data))
+        });
+        match answered {
+            Ok(Some(unnested)) => return Ok(unnested),
+            Ok(None) => {}
+            Err(error) => debug!(%error, "a statement's subqueries are left"),
+        }
+        match stopped {
+            // The optimizer lost track of columns: its error names some that are there.
+            Some(error) if matches!(error.find_root(), DataFusionError::SchemaError(..)) => Err(lost()),
+            // What stopped it says what is not supported.
+            _ => Ok(plan),
         }
     }
 
     fn name(&self) -> &str {
         "unnesting"
     }
+}
+
+fn lost() -> DataFusionError {
+    let message = "not supported: a subquery that names a column of the query around it, in this place";
+    let hint =
+        "join with its rows instead: … FROM a LEFT JOIN (SELECT key, … GROUP BY key) AS b ON b.key = a.key";
+    Error::new(ErrorKind::Invalid, message).with_hint(hint).into()
 }
 
 /// Whether a plan has subqueries that depend on the rows around them, or predicates where DataFusion has no joins for them.
@@ -76,7 +91,7 @@ fn may_be_refused(plan: &LogicalPlan) -> Result<bool> {
             may_be |= expr.exists(|expr| {
                 Ok(match expr {
                     Expr::InSubquery(_) | Expr::Exists(_) => is_odd,
-                    Expr::SetComparison(_) => !is_filter,
+                    Expr::SetComparison(comparison) => !is_filter || has_subquery(&comparison.expr)?,
                     other => matches!(other, Expr::OuterReferenceColumn(..)),
                 })
             })?;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::FieldRef;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, Result};
 use datafusion::logical_expr::utils::merge_schema;
@@ -125,57 +126,81 @@ impl Renamed<'_> {
 
     /// The right side of a `JOIN LATERAL` whose left one has the keys now.
     pub(super) fn lateral(&self, right: &LogicalPlan, left: &LogicalPlan) -> Result<LogicalPlan> {
-        self.below(right.clone(), &mut vec![left.schema().as_ref().clone()]).data()
+        let mut around = vec![left.schema().as_ref().clone()];
+        map_outer_columns(right.clone(), &mut around, &|field, column, around| {
+            self.renamed(field, column, around)
+        })
+        .data()
     }
 
     fn within(&self, subquery: &mut Subquery, around: &mut Vec<DFSchema>) -> Result<bool> {
-        let plan = self.below(subquery.subquery.as_ref().clone(), around)?;
-        if plan.transformed {
-            subquery.outer_ref_columns = plan.data.all_out_ref_exprs();
-            subquery.subquery = Arc::new(plan.data);
-        }
-        Ok(plan.transformed)
+        map_subquery(subquery, around, &|field, column, around| self.renamed(field, column, around))
     }
 
-    fn below(&self, plan: LogicalPlan, around: &mut Vec<DFSchema>) -> Result<Transformed<LogicalPlan>> {
-        let plan = match plan {
-            LogicalPlan::Subquery(mut subquery) => {
-                let renamed = self.within(&mut subquery, around)?;
-                return Ok(Transformed::new_transformed(LogicalPlan::Subquery(subquery), renamed));
-            }
-            LogicalPlan::Join(join) if is_lateral(&join.right) => self.below_lateral(join, around)?,
-            other => other.map_children(|input| self.below(input, around))?,
-        };
-        plan.transform_data(|plan| {
-            let inputs: Vec<LogicalPlan> = plan.inputs().into_iter().cloned().collect();
-            let inputs: Vec<&LogicalPlan> = inputs.iter().collect();
-            map_expressions(plan, |expr| {
-                expr.transform_up(|mut expr| {
-                    if let Expr::OuterReferenceColumn(field, column) = &expr
-                        && !around.iter().any(|schema| schema.has_column(column))
-                        && let Some(key) = self.key(column)
-                    {
-                        let renamed = Expr::OuterReferenceColumn(Arc::clone(field), key.clone());
-                        return Ok(Transformed::yes(renamed));
-                    }
-                    let Some(subquery) = subquery_in(&mut expr) else { return Ok(Transformed::no(expr)) };
-                    around.push(merge_schema(&inputs));
-                    let renamed = self.within(subquery, around);
-                    around.pop();
-                    Ok(Transformed::new_transformed(expr, renamed?))
-                })
+    fn renamed(&self, field: &FieldRef, column: &Column, around: &[DFSchema]) -> Option<Expr> {
+        let is_own = around.iter().any(|schema| schema.has_column(column));
+        let key = if is_own { None } else { self.key(column) };
+        key.map(|key| Expr::OuterReferenceColumn(Arc::clone(field), key.clone()))
+    }
+}
+
+/// What an outer column becomes within queries of these columns, the outermost first; `None` if it stays.
+pub(in super::super) type MapOuter<'a> = &'a dyn Fn(&FieldRef, &Column, &[DFSchema]) -> Option<Expr>;
+
+fn map_subquery(subquery: &mut Subquery, around: &mut Vec<DFSchema>, map: MapOuter) -> Result<bool> {
+    let plan = map_outer_columns(subquery.subquery.as_ref().clone(), around, map)?;
+    if plan.transformed {
+        subquery.outer_ref_columns = plan.data.all_out_ref_exprs();
+        subquery.subquery = Arc::new(plan.data);
+    }
+    Ok(plan.transformed)
+}
+
+/// A plan with other outer columns, at whatever depth within it. `around` has the columns of the queries around it.
+pub(in super::super) fn map_outer_columns(
+    plan: LogicalPlan,
+    around: &mut Vec<DFSchema>,
+    map: MapOuter,
+) -> Result<Transformed<LogicalPlan>> {
+    let plan = match plan {
+        LogicalPlan::Subquery(mut subquery) => {
+            let mapped = map_subquery(&mut subquery, around, map)?;
+            return Ok(Transformed::new_transformed(LogicalPlan::Subquery(subquery), mapped));
+        }
+        LogicalPlan::Join(join) if is_lateral(&join.right) => map_lateral(join, around, map)?,
+        other => other.map_children(|input| map_outer_columns(input, around, map))?,
+    };
+    plan.transform_data(|plan| {
+        let inputs: Vec<LogicalPlan> = plan.inputs().into_iter().cloned().collect();
+        let inputs: Vec<&LogicalPlan> = inputs.iter().collect();
+        map_expressions(plan, |expr| {
+            expr.transform_up(|mut expr| {
+                if let Expr::OuterReferenceColumn(field, column) = &expr
+                    && let Some(mapped) = map(field, column, around)
+                {
+                    return Ok(Transformed::yes(mapped));
+                }
+                let Some(subquery) = subquery_in(&mut expr) else { return Ok(Transformed::no(expr)) };
+                around.push(merge_schema(&inputs));
+                let mapped = map_subquery(subquery, around, map);
+                around.pop();
+                Ok(Transformed::new_transformed(expr, mapped?))
             })
         })
-    }
+    })
+}
 
-    fn below_lateral(&self, mut join: Join, around: &mut Vec<DFSchema>) -> Result<Transformed<LogicalPlan>> {
-        let left = self.below(join.left.as_ref().clone(), around)?;
-        around.push(join.left.schema().as_ref().clone());
-        let right = self.below(join.right.as_ref().clone(), around);
-        around.pop();
-        let right = right?;
-        let renamed = left.transformed || right.transformed;
-        (join.left, join.right) = (Arc::new(left.data), Arc::new(right.data));
-        Ok(Transformed::new_transformed(LogicalPlan::Join(join), renamed))
-    }
+fn map_lateral(
+    mut join: Join,
+    around: &mut Vec<DFSchema>,
+    map: MapOuter,
+) -> Result<Transformed<LogicalPlan>> {
+    let left = map_outer_columns(join.left.as_ref().clone(), around, map)?;
+    around.push(join.left.schema().as_ref().clone());
+    let right = map_outer_columns(join.right.as_ref().clone(), around, map);
+    around.pop();
+    let right = right?;
+    let mapped = left.transformed || right.transformed;
+    (join.left, join.right) = (Arc::new(left.data), Arc::new(right.data));
+    Ok(Transformed::new_transformed(LogicalPlan::Join(join), mapped))
 }

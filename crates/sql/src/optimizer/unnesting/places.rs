@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::common::alias::AliasGenerator;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, NullEquality, Result, ScalarValue, not_impl_err};
 use datafusion::functions_aggregate::bool_and_or::bool_or;
 use datafusion::functions_aggregate::count::{count, count_all};
@@ -115,7 +115,7 @@ fn in_condition(join: &Join, node: &LogicalPlan, names: &AliasGenerator) -> Resu
 
 fn in_expressions(node: &LogicalPlan, mut host: Host<'_>) -> Result<Option<LogicalPlan>> {
     let is_filter = matches!(node, LogicalPlan::Filter(_));
-    host.takes_comparisons |= !is_filter;
+    host.takes_comparisons |= !is_filter || compares_subqueries(node)?;
     let replaced = map_expressions(node.clone(), |expr| expr.transform_up(|expr| host.replaced(expr)))?;
     if !replaced.transformed {
         return Ok(None);
@@ -123,6 +123,19 @@ fn in_expressions(node: &LogicalPlan, mut host: Host<'_>) -> Result<Option<Logic
     let plan = replaced.data.with_new_exprs(replaced.data.expressions(), vec![host.plan])?;
     let passes_on = is_filter || matches!(node, LogicalPlan::Window(_) | LogicalPlan::Sort(_));
     if passes_on { passing_on(node, plan).map(Some) } else { Ok(Some(plan)) }
+}
+
+/// Whether a node compares a value that has a subquery in it with `ANY` or `ALL` of another.
+fn compares_subqueries(node: &LogicalPlan) -> Result<bool> {
+    let mut does = false;
+    node.apply_expressions(|expr| {
+        does |= expr.exists(|expr| match expr {
+            Expr::SetComparison(comparison) => has_subquery(&comparison.expr),
+            _ => Ok(false),
+        })?;
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(does)
 }
 
 /// The query around subqueries, to which their rows are joined.
@@ -231,7 +244,7 @@ impl<'a> Host<'a> {
         let value = Expr::from(rows.schema().qualified_field(0));
         let join_type = if gives_one_row(&rows) { JoinType::Inner } else { JoinType::Left };
         let Dependent { plan, keys } = self.rows(&rows, &outer)?;
-        let name = self.names.next("__value");
+        let name = self.names.next("__result");
         let columns = key_columns(&keys).into_iter().chain([value.alias(&name)]).collect();
         let plan = LogicalPlan::Projection(Projection::try_new(columns, Arc::new(plan))?);
         self.plan = self.joined(plan, &outer, &keys, None, join_type)?;
@@ -257,12 +270,21 @@ impl<'a> Host<'a> {
         Ok(if negated { found.is_null() } else { found.is_not_null() })
     }
 
+    /// A value as a column, beside which subqueries find it.
+    fn column(&mut self, value: Expr) -> Result<Expr> {
+        let name = self.names.next("__result");
+        let columns = columns_of(&self.plan).into_iter().chain([value.alias(&name)]).collect();
+        self.plan = LogicalPlan::Projection(Projection::try_new(columns, Arc::new(self.plan.clone()))?);
+        Ok(Expr::Column(Column::new_unqualified(name)))
+    }
+
     /// Whether a value compares so with any of a subquery's rows, or `otherwise`: unknown if it does with none, and a comparison is
     /// unknown.
     fn compared(&mut self, value: &Expr, op: Operator, rows: &Subquery, otherwise: bool) -> Result<Expr> {
-        if value.is_volatile() || value.contains_outer() || has_subquery(value)? {
+        if value.is_volatile() || value.contains_outer() {
             return not_impl_err!("a value that is not of the columns of its query");
         }
+        let value = if has_subquery(value)? { &self.column(value.clone())? } else { value };
         let member = Expr::from(rows.subquery.schema().qualified_field(0));
         let compared = binary_expr(outer(value.clone(), self.plan.schema())?, op, member);
         let compared = if otherwise { not(compared) } else { compared };

@@ -159,7 +159,7 @@ fn uncertain_in_aggregate(aggregate: &Aggregate, uncertain: &[bool]) -> Result<O
     }
     let mut columns = vec![false; aggregate.schema.fields().len() - aggregate.aggr_expr.len()];
     for expr in &aggregate.aggr_expr {
-        let is_repeated = match &expr.clone().unalias() {
+        let is_repeated = match &expr.clone().unalias_nested().data {
             Expr::AggregateFunction(function) => {
                 is_certain(expr, &[(input, uncertain)])? && is_orderless(function)
             }
@@ -190,7 +190,7 @@ fn uncertain_in_window(window: &Window, uncertain: &[bool]) -> Result<Vec<bool>>
     let by = apart(input);
     let mut columns = uncertain.to_vec();
     let mut numbered: Option<&WindowFunction> = None;
-    let exprs: Vec<Expr> = window.window_expr.iter().map(|expr| expr.clone().unalias()).collect();
+    let exprs: Vec<Expr> = window.window_expr.iter().map(|expr| expr.clone().unalias_nested().data).collect();
     for expr in &exprs {
         let is_repeated = match expr {
             Expr::WindowFunction(function) => {
@@ -217,7 +217,7 @@ fn uncertain_in_window(window: &Window, uncertain: &[bool]) -> Result<Vec<bool>>
 fn apart(plan: &LogicalPlan) -> Vec<Column> {
     let LogicalPlan::Window(window) = plan else { return plan.schema().columns() };
     let own = plan.schema().columns().split_off(window.input.schema().fields().len());
-    let is_number = |(column, expr): (Column, &Expr)| match expr.clone().unalias() {
+    let is_number = |(column, expr): (Column, &Expr)| match expr.clone().unalias_nested().data {
         Expr::WindowFunction(function) if is_rank(&function) => None,
         _ => Some(column),
     };
