@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use yeoul_base::{Error, ErrorKind, Result, quantile};
 use yeoul_stream::connectors::kafka::measure::{ages_ms, bare_loop, create_topics, feed};
+use yeoul_stream::state::MemoryShare;
 use yeoul_stream::{dataflow, parse_job};
 
 use crate::findings::{Bar, Finding, Unit};
@@ -108,7 +109,7 @@ fn query(servers: &str, from: &str, to: &str, checkpoint: &Path, is_stopped: &At
          INSERT INTO copies SELECT id, sent FROM records WHERE id >= 0;"
     );
     let query = parse_job(&job)?.pop().expect("the job has one query");
-    let handle = dataflow::start(query, checkpoint, |_| {})?;
+    let handle = dataflow::start(query, checkpoint, MemoryShare::default(), |_| {})?;
     while handle.is_active() && !is_stopped.load(Ordering::Relaxed) {
         thread::sleep(Duration::from_millis(10));
     }

@@ -8,7 +8,8 @@ mod events;
 mod handle;
 mod latencies;
 mod opened;
+mod pace;
 mod query_loop;
 
-pub use events::{Progress, QueryEvent, SourceProgress};
+pub use events::{EventTime, Progress, QueryEvent, SourceProgress, StateProgress};
 pub use handle::{QueryHandle, check, start};
