@@ -15,6 +15,8 @@ pub enum Unit {
     GbPerSecond,
     /// Milliseconds.
     Milliseconds,
+    /// Millions of records a second.
+    MillionsPerSecond,
 }
 
 impl Unit {
@@ -23,6 +25,7 @@ impl Unit {
             Self::MibPerSecond => "MiB/s",
             Self::GbPerSecond => "GB/s",
             Self::Milliseconds => "ms",
+            Self::MillionsPerSecond => "M records/s",
         }
     }
 
@@ -30,7 +33,7 @@ impl Unit {
     fn digits(self, value: f64) -> String {
         match self {
             Self::MibPerSecond => format!("{value:.0}"),
-            Self::GbPerSecond => format!("{value:.1}"),
+            Self::GbPerSecond | Self::MillionsPerSecond => format!("{value:.1}"),
             Self::Milliseconds => format!("{value:.3}"),
         }
     }
@@ -46,6 +49,8 @@ pub enum Bar {
     P99AtMost(f64),
     /// The median of ours.
     MedianAtMost(f64),
+    /// The median of ours.
+    MedianAtLeast(f64),
 }
 
 /// One thing that was measured.
@@ -83,6 +88,7 @@ impl Finding {
             Bar::RatioAtLeast(least) => self.ratio().is_some_and(|ratio| ratio >= least),
             Bar::P99AtMost(most) => quantile(&self.ours, 0.99) <= most,
             Bar::MedianAtMost(most) => quantile(&self.ours, 0.5) <= most,
+            Bar::MedianAtLeast(least) => quantile(&self.ours, 0.5) >= least,
         }
     }
 
@@ -113,6 +119,7 @@ impl Finding {
                 format!("p99 at most {most} {}: {found}", self.unit.name())
             }
             Bar::MedianAtMost(most) => format!("median at most {most} {}", self.unit.name()),
+            Bar::MedianAtLeast(least) => format!("median at least {least} {}", self.unit.name()),
         }
     }
 }

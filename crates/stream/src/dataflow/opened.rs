@@ -75,7 +75,7 @@ impl Opened {
 fn restored(layout: &Arc<Layout>, memory: &MemoryShare, files: Vec<Vec<u8>>) -> Result<Box<dyn StateTable>> {
     let mut table = MemoryTable::new(Arc::clone(layout), memory.clone())?;
     for file in files {
-        table.restore(read_state_file(layout, &file)?)?;
+        table.restore(read_state_file(layout, file)?)?;
     }
     Ok(Box::new(table))
 }

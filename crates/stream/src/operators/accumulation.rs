@@ -1,5 +1,5 @@
-use arrow::array::{ArrayRef, RecordBatch};
-use arrow::compute::{CastOptions, cast_with_options};
+use arrow::array::{ArrayRef, RecordBatch, UInt64Array};
+use arrow::compute::{CastOptions, cast_with_options, take};
 use arrow::datatypes::FieldRef;
 use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
 
@@ -42,17 +42,23 @@ impl Accumulation {
         Ok(states)
     }
 
-    /// States of groups to which more came: the earlier ones are of the groups at these places.
+    /// States of groups to which more came: the earlier ones are of the groups at these places, in ascending order.
     pub fn merged(&self, earlier: &[ArrayRef], places: &[usize], more: &[ArrayRef]) -> Result<Vec<ArrayRef>> {
         let groups = more.first().map_or(0, |column| column.len());
-        let all: Vec<usize> = (0..groups).collect();
+        // DataFusion's functions take a first batch to have each group that they know of: those with earlier states are the first.
+        let numbers = numbered_first(places, groups);
+        let first: Vec<usize> = (0..places.len()).collect();
+        let back = UInt64Array::from_iter_values(numbers.iter().map(|number| *number as u64));
         let (mut states, mut begin) = (Vec::new(), 0);
         for (call, width) in self.calls.iter().zip(&self.widths) {
             let columns = begin..begin + width;
             let mut accumulator = accumulator(call)?;
-            accumulator.merge_batch(&earlier[columns.clone()], places, groups).map_err(computing)?;
-            accumulator.merge_batch(&more[columns], &all, groups).map_err(computing)?;
-            states.extend(accumulator.state(EmitTo::All).map_err(computing)?);
+            accumulator.merge_batch(&earlier[columns.clone()], &first, places.len()).map_err(computing)?;
+            accumulator.merge_batch(&more[columns], &numbers, groups).map_err(computing)?;
+            for state in accumulator.state(EmitTo::All).map_err(computing)? {
+                let has_moved = places.len() < groups;
+                states.push(if has_moved { take(&state, &back, None).map_err(computing)? } else { state });
+            }
             begin += width;
         }
         Ok(states)
@@ -78,10 +84,34 @@ impl Accumulation {
     }
 }
 
+/// Numbers of groups, so that those at these places come first.
+fn numbered_first(places: &[usize], groups: usize) -> Vec<usize> {
+    let mut numbers = Vec::with_capacity(groups);
+    let (mut next_place, mut next_other) = (0, places.len());
+    for group in 0..groups {
+        let is_first = places.get(next_place) == Some(&group);
+        let counter = if is_first { &mut next_place } else { &mut next_other };
+        numbers.push(*counter);
+        *counter += 1;
+    }
+    numbers
+}
+
 fn accumulator(call: &AggregateCall) -> Result<Box<dyn GroupsAccumulator>> {
     call.function.create_groups_accumulator().map_err(computing)
 }
 
 fn states_of(call: &AggregateCall) -> Result<Vec<FieldRef>> {
     call.function.state_fields().map_err(computing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_at_some_places_come_first() {
+        assert_eq!(numbered_first(&[1, 3], 5), [2, 0, 3, 1, 4]);
+        assert_eq!(numbered_first(&[0, 1, 2], 3), [0, 1, 2]);
+    }
 }

@@ -8,7 +8,7 @@ use super::{Aggregate, AggregateCounts, Calc, Watermark, WindowAssigner};
 use crate::checkpoint::wire::Manifest;
 use crate::error::{Result, computing};
 use crate::plan::{Query, TIMESTAMP};
-use crate::state::{Bucket, Layout, StateTable, StateUsage, Version};
+use crate::state::{Bucket, Layout, MemoryShare, MemoryTable, StateTable, StateUsage, Version};
 
 /// A query's operators, in the order of its [`Pipeline`](crate::plan::Pipeline).
 pub struct Operators {
@@ -47,17 +47,37 @@ impl Operators {
         Some(format!("{aggregate}{windows}"))
     }
 
+    /// Operators of a query that never ran, with state in memory.
+    ///
+    /// # Errors
+    /// `Invalid` for types that state does not hold, and if the stream has no time column of the watermark's name.
+    pub fn of_new_query(query: &Query, memory: &MemoryShare) -> Result<Self> {
+        let table = match Self::layout(query)? {
+            Some(layout) => Some(Box::new(MemoryTable::new(layout, memory.clone())?) as Box<dyn StateTable>),
+            None => None,
+        };
+        Self::build(query, |delay_ms| Watermark::new(delay_ms, 0, 0), table)
+    }
+
     /// Operators of a query that goes on from a checkpoint, with the table of its state.
     ///
     /// # Errors
     /// `Invalid` if the stream has no time column of the watermark's name.
     pub fn new(query: &Query, checkpoint: &Manifest, table: Option<Box<dyn StateTable>>) -> Result<Self> {
+        let (current_ms, late_ms) = (checkpoint.watermark_ms, checkpoint.late_watermark_ms);
+        Self::build(query, |delay_ms| Watermark::new(delay_ms, current_ms, late_ms), table)
+    }
+
+    fn build(
+        query: &Query,
+        watermark: impl FnOnce(i64) -> Watermark,
+        table: Option<Box<dyn StateTable>>,
+    ) -> Result<Self> {
         let pipeline = &query.pipeline;
         let rows = &query.stream_schema;
         let watermark = pipeline.watermark.as_ref().map(|definition| -> Result<EventTime> {
             let column = rows.index_of(&definition.column).map_err(computing)?;
-            let (current_ms, late_ms) = (checkpoint.watermark_ms, checkpoint.late_watermark_ms);
-            Ok(EventTime { column, watermark: Watermark::new(definition.delay_ms, current_ms, late_ms) })
+            Ok(EventTime { column, watermark: watermark(definition.delay_ms) })
         });
         let windows = pipeline.windows.clone().map(|function| WindowAssigner::new(function, rows));
         let aggregate = pipeline.aggregate.clone().zip(table);

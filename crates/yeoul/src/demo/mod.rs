@@ -8,6 +8,8 @@ mod dfs;
 mod shuffle;
 #[cfg(feature = "sql")]
 mod sql;
+#[cfg(feature = "stream")]
+mod stream;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -93,6 +95,8 @@ const ACTS: &[Act] = &[
     Act { name: "shuffle", about: "a replicated shuffle that loses a worker half-way", run: shuffle::run },
     #[cfg(feature = "dfs")]
     Act { name: "dfs", about: "a file of which two DataNodes die before it is read", run: dfs::run },
+    #[cfg(feature = "stream")]
+    Act { name: "stream", about: "a windowed count that is killed again and again", run: stream::run },
 ];
 
 pub fn run(args: DemoArgs) -> ExitCode {

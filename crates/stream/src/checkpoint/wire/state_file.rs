@@ -2,8 +2,9 @@ use std::io::Write;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, UInt16Array};
+use arrow::buffer::Buffer;
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
-use arrow::ipc::reader::StreamReader;
+use arrow::ipc::reader::StreamDecoder;
 use arrow::ipc::writer::StreamWriter;
 
 use crate::error::{Result, computing, corrupt};
@@ -52,10 +53,14 @@ pub fn write_state_file(layout: &Layout, version: Version, out: impl Write) -> R
 ///
 /// # Errors
 /// `Corrupt` if it is none of this table.
-pub fn read_state_file(layout: &Layout, bytes: &[u8]) -> Result<StoredVersion> {
+pub fn read_state_file(layout: &Layout, bytes: Vec<u8>) -> Result<StoredVersion> {
     let damaged = |error| corrupt("it is no file of state").with_source(error);
-    let reader = StreamReader::try_new(bytes, None).map_err(damaged)?;
-    let found = reader.schema();
+    let (mut decoder, mut left, mut batches) = (StreamDecoder::new(), Buffer::from(bytes), Vec::new());
+    while !left.is_empty() {
+        batches.extend(decoder.decode(&mut left).map_err(damaged)?);
+    }
+    let found = decoder.schema().ok_or_else(|| corrupt("it is no file of state"))?;
+    decoder.finish().map_err(damaged)?;
     let metadata = |name: &str| found.metadata().get(name).map(String::as_str);
     let kind = match metadata("kind") {
         Some("snapshot") => VersionKind::Snapshot,
@@ -71,8 +76,7 @@ pub fn read_state_file(layout: &Layout, bytes: &[u8]) -> Result<StoredVersion> {
         return Err(corrupt(format!("it is of another table than '{}', or of another version", layout.name)));
     }
     let mut rows = Vec::new();
-    for batch in reader {
-        let batch = batch.map_err(damaged)?;
+    for batch in batches {
         let buckets = batch.column(0).as_primitive::<Int64Type>();
         let columns = &batch.columns()[OWN_COLUMNS..];
         let (keys, values) = columns.split_at(layout.keys.len());
@@ -162,7 +166,7 @@ mod tests {
     #[test]
     fn a_file_is_read_as_it_was_written() {
         let bytes = file(VersionKind::Delta, Some(Bucket(-3)), &[&[1, 5, 7, 12], &[20, 21]]);
-        let read = read_state_file(&layout("t"), &bytes).unwrap();
+        let read = read_state_file(&layout("t"), bytes).unwrap();
         assert_eq!((read.kind, read.evicted_until), (VersionKind::Delta, Some(Bucket(-3))));
         let lens: Vec<_> = read.rows.iter().map(StateRows::len).collect();
         assert_eq!(lens, [4, 2]);
@@ -172,14 +176,14 @@ mod tests {
         assert_eq!(names, [Some("user 1"), None, Some("user 7"), Some("user 12")]);
         let counts: Vec<_> = first.values[0].as_primitive::<Int64Type>().iter().collect();
         assert_eq!(counts, [Some(1), Some(5), None, Some(12)]);
-        let none = read_state_file(&layout("t"), &file(VersionKind::Snapshot, None, &[])).unwrap();
+        let none = read_state_file(&layout("t"), file(VersionKind::Snapshot, None, &[])).unwrap();
         assert!(none.rows.is_empty() && none.kind == VersionKind::Snapshot && none.evicted_until.is_none());
     }
 
     #[test]
     fn the_file_of_another_table_is_refused() {
         let bytes = file(VersionKind::Snapshot, None, &[&[1]]);
-        let error = read_state_file(&layout("other"), &bytes).unwrap_err().to_string();
+        let error = read_state_file(&layout("other"), bytes).unwrap_err().to_string();
         assert!(error.contains("another table than 'other'"), "{error}");
     }
 
@@ -189,9 +193,9 @@ mod tests {
             bytes in proptest::collection::vec(any::<u8>(), 0..300),
             cut in 0..2000_usize,
         ) {
-            let _ = read_state_file(&layout("t"), &bytes);
+            let _ = read_state_file(&layout("t"), bytes);
             let whole = file(VersionKind::Delta, None, &[&[1, 2, 3]]);
-            let _ = read_state_file(&layout("t"), &whole[..cut.min(whole.len())]);
+            let _ = read_state_file(&layout("t"), whole[..cut.min(whole.len())].to_vec());
         }
     }
 }

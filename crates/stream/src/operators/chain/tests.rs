@@ -10,7 +10,7 @@ use yeoul_simulation::Random;
 use super::*;
 use crate::BatchId;
 use crate::plan::{OutputMode, Script, StreamDefinition, plan};
-use crate::state::{MemoryShare, MemoryTable, StoredVersion};
+use crate::state::StoredVersion;
 
 const STREAM: &str = "CREATE STREAM t (k STRING, v BIGINT, f DOUBLE, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '20 ms') \
                       WITH ('connector' = 'x'); CREATE SINK out WITH ('connector' = 'x');";
@@ -56,11 +56,16 @@ struct Row {
 }
 
 fn batch(rows: &[Row]) -> RecordBatch {
-    let times = TimestampMicrosecondArray::from_iter(rows.iter().map(|row| row.time_ms.map(|ms| ms * 1000 + 999)));
+    let times =
+        TimestampMicrosecondArray::from_iter(rows.iter().map(|row| row.time_ms.map(|ms| ms * 1000 + 999)));
     RecordBatch::try_from_iter_with_nullable(vec![
         ("k", Arc::new(StringArray::from_iter(rows.iter().map(|row| row.key.clone()))) as ArrayRef, true),
         ("v", Arc::new(Int64Array::from_iter(rows.iter().map(|row| row.value))) as _, true),
-        ("f", Arc::new(Float64Array::from_iter(rows.iter().map(|row| row.value.map(|v| v as f64 / 4.0)))) as _, true),
+        (
+            "f",
+            Arc::new(Float64Array::from_iter(rows.iter().map(|row| row.value.map(|v| v as f64 / 4.0)))) as _,
+            true,
+        ),
         ("ts", Arc::new(times.with_timezone("+00:00")) as _, true),
     ])
     .unwrap()
@@ -156,7 +161,8 @@ fn random_rows(random: &mut Random, now_ms: i64) -> Vec<Row> {
 
 #[test]
 fn windows_come_out_batch_by_batch_as_spark_gives_them() {
-    let windows = [("TUMBLE", "INTERVAL '10 ms'", 10, 10), ("HOP", "INTERVAL '5 ms', INTERVAL '15 ms'", 15, 5)];
+    let windows =
+        [("TUMBLE", "INTERVAL '10 ms'", 10, 10), ("HOP", "INTERVAL '5 ms', INTERVAL '15 ms'", 15, 5)];
     let modes = [
         ("EMIT ON WINDOW CLOSE", OutputMode::Append),
         ("EMIT UPDATES", OutputMode::Update),
@@ -173,8 +179,15 @@ fn windows_come_out_batch_by_batch_as_spark_gives_them() {
         ));
         let mut ours = operators(&query, (0, 0), table(&query));
         let groups_of_model = BTreeMap::new();
-        let mut model =
-            Model { mode, size_ms, slide_ms, groups: groups_of_model, greatest_ms: None, current_ms: 0, late_ms: 0 };
+        let mut model = Model {
+            mode,
+            size_ms,
+            slide_ms,
+            groups: groups_of_model,
+            greatest_ms: None,
+            current_ms: 0,
+            late_ms: 0,
+        };
         let mut versions: Vec<StoredVersion> = Vec::new();
         for step in 0..60 {
             let rows = random_rows(&mut random, step * 7);
@@ -193,7 +206,11 @@ fn windows_come_out_batch_by_batch_as_spark_gives_them() {
             removed += counts.removed;
             if let Some(version) = ours.version().unwrap() {
                 let rows = version.rows.map(Result::unwrap).collect();
-                versions.push(StoredVersion { kind: version.kind, evicted_until: version.evicted_until, rows });
+                versions.push(StoredVersion {
+                    kind: version.kind,
+                    evicted_until: version.evicted_until,
+                    rows,
+                });
             }
             if random.once_in(10) {
                 let mut table = table(&query);
@@ -208,7 +225,10 @@ fn windows_come_out_batch_by_batch_as_spark_gives_them() {
             }
         }
     }
-    assert!(late > 100 && removed > 1000 && restarts > 100, "{late} late, {removed} removed, {restarts} restarts");
+    assert!(
+        late > 100 && removed > 1000 && restarts > 100,
+        "{late} late, {removed} removed, {restarts} restarts"
+    );
 }
 
 #[test]
@@ -243,7 +263,8 @@ fn a_sum_that_does_not_fit_is_an_error_and_one_that_comes_back_is_not() {
 
 #[test]
 fn an_aggregation_without_keys_has_one_group() {
-    let query = query("SELECT count(*) AS n, stddev(f) AS d, approx_count_distinct(k) AS keys FROM t EMIT UPDATES");
+    let query =
+        query("SELECT count(*) AS n, stddev(f) AS d, approx_count_distinct(k) AS keys FROM t EMIT UPDATES");
     let mut ours = operators(&query, (0, 0), table(&query));
     let row = |key: &str, value| Row { key: Some(key.into()), value: Some(value), time_ms: None };
     ours.push(batch(&[row("a", 4), row("b", 8)])).unwrap();

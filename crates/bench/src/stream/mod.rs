@@ -1,6 +1,9 @@
 //! `yeoul bench stream`: latency of a stateless query from Kafka to Kafka, beside a loop that only consumes and produces, with the
 //! same producer and consumer around both, one after the other.
 
+pub mod act;
+pub mod windowed_count;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
