@@ -255,8 +255,9 @@ impl CheckpointStore {
     }
 
     fn replace(&self, path: &Path, bytes: &[u8]) -> Result<()> {
+        // A process that takes the query over may write the same file at the same time.
         let mut beside = path.as_os_str().to_owned();
-        beside.push(".new");
+        beside.push(format!(".{:016x}.new", fastrand::u64(..)));
         replace_file(&*self.disk, path, Path::new(&beside), |file| file.write_all(bytes))?;
         Ok(())
     }
@@ -295,11 +296,14 @@ impl CheckpointStore {
     /// Removes what lies more than the retained checkpoints back.
     fn prune(&self, batch: BatchId) -> Result<()> {
         for folder in ["yeoul/manifests", "offsets", "commits"] {
-            let old = |number: &u64| number.saturating_add(self.retained) <= batch.0;
-            for number in self.numbers(folder)?.into_iter().filter(old) {
-                let name =
-                    if folder.starts_with("yeoul") { format!("{number:020}") } else { number.to_string() };
-                match self.disk.remove_file(&self.folder.join(folder).join(name)) {
+            for path in self.disk.list(&self.folder.join(folder))? {
+                // What a process that died was about to put in a file's place goes with the file.
+                let number =
+                    path.file_name().and_then(|name| name.to_str()?.split('.').next()?.parse::<u64>().ok());
+                if !number.is_some_and(|number| number.saturating_add(self.retained) <= batch.0) {
+                    continue;
+                }
+                match self.disk.remove_file(&path) {
                     Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
                     _ => {}
                 }

@@ -1,9 +1,11 @@
 /// Rows of a planned epoch of a query that runs for ever: some tenths of a second of work.
 pub(super) const PLANNED_ROWS_MAX: u64 = 500_000;
-/// Rows below which a backlog is not worth a plan: a poll or two bring them.
-const BACKLOG_ROWS_MIN: u64 = 16_384;
+/// Longest that a planned epoch took if there is no backlog any more: the rows that are left came meanwhile.
+const CAUGHT_UP_MS: i64 = 200;
 /// Rows of one poll that say that there are more.
 const FULL_POLL_ROWS: usize = 8192;
+/// Time without rows after which those that come may be a backlog: the broker or this process may have stood still.
+const GAP_MS: i64 = 1000;
 
 /// How a query goes on: in planned epochs, whose ends are known before their rows are read, or in unplanned ones, which end when
 /// a checkpoint is due.
@@ -16,7 +18,12 @@ pub(super) struct Pace {
     phase: Phase,
     tick_ms: i64,
     last_tick_ms: i64,
+    last_rows_ms: i64,
     has_rows: bool,
+    /// When the planned epoch began.
+    planned_ms: i64,
+    /// How long the last planned epoch took, if it was the last thing that happened.
+    last_epoch_ms: Option<i64>,
     /// Whether every epoch is planned, and the last one ends the query.
     is_bounded: bool,
 }
@@ -29,7 +36,7 @@ enum Phase {
     Planned,
     /// All of them came: the epoch ends with the next barrier.
     Reached,
-    /// No planned epoch is left, and the last one was not empty enough.
+    /// No rows are left to be planned: an empty epoch may follow.
     LastReached,
     /// Nothing more is to be done.
     Finished,
@@ -55,12 +62,21 @@ pub(super) enum Next {
 impl Pace {
     /// The pace of a query that runs for ever.
     pub fn unbounded(tick_ms: i64, now_ms: i64) -> Self {
-        Self { phase: Phase::Unknown, tick_ms, last_tick_ms: now_ms, has_rows: false, is_bounded: false }
+        Self {
+            phase: Phase::Unknown,
+            tick_ms,
+            last_tick_ms: now_ms,
+            last_rows_ms: now_ms,
+            has_rows: false,
+            planned_ms: now_ms,
+            last_epoch_ms: None,
+            is_bounded: false,
+        }
     }
 
     /// The pace of a query that ends with the rows that are there when it begins.
     pub fn bounded() -> Self {
-        Self { phase: Phase::Unknown, tick_ms: 0, last_tick_ms: 0, has_rows: false, is_bounded: true }
+        Self { is_bounded: true, ..Self::unbounded(0, 0) }
     }
 
     /// What is to be done. `wants_empty_batch` says whether an epoch without rows would bring something out.
@@ -99,30 +115,45 @@ impl Pace {
     }
 
     /// The source planned so many rows.
-    pub fn planned(&mut self, rows: u64) {
+    ///
+    /// # Panics
+    /// If nobody asked for a plan.
+    pub fn planned(&mut self, rows: u64, now_ms: i64) {
         assert_eq!(self.phase, Phase::Unknown, "a plan that nobody asked for");
+        let has_caught_up = rows == 0 || self.last_epoch_ms.is_some_and(|took| took <= CAUGHT_UP_MS);
         self.phase = match (rows, self.is_bounded) {
             (0, true) => Phase::LastReached,
-            (_, true) => Phase::Planned,
-            (rows, false) if rows >= BACKLOG_ROWS_MIN => Phase::Planned,
-            (_, false) => Phase::Unplanned,
+            (_, false) if has_caught_up => Phase::Unplanned,
+            _ => Phase::Planned,
         };
+        self.planned_ms = now_ms;
+        self.last_rows_ms = now_ms;
+        self.last_epoch_ms = None;
     }
 
     /// A poll gave so many rows; `is_at_end` says whether they are the last of a plan.
-    pub fn polled(&mut self, rows: usize, is_at_end: bool) {
-        self.has_rows |= rows > 0;
+    pub fn polled(&mut self, rows: usize, is_at_end: bool, now_ms: i64) {
+        let is_after_gap = rows > 0 && now_ms - self.last_rows_ms >= GAP_MS;
         match self.phase {
             Phase::Planned if is_at_end => self.phase = Phase::Reached,
-            Phase::Unplanned if rows >= FULL_POLL_ROWS => self.phase = Phase::Unknown,
+            // The watermark stands still until they are all there.
+            Phase::Unplanned if rows >= FULL_POLL_ROWS || is_after_gap => self.phase = Phase::Unknown,
             _ => {}
+        }
+        if rows > 0 {
+            self.has_rows = true;
+            self.last_rows_ms = now_ms;
         }
     }
 
     /// The epoch of a plan was ended by a barrier.
-    pub fn ended_epoch(&mut self) {
+    ///
+    /// # Panics
+    /// If its rows were not all there.
+    pub fn ended_epoch(&mut self, now_ms: i64) {
         assert!(matches!(self.phase, Phase::Reached | Phase::LastReached), "no planned epoch was at its end");
         self.phase = if self.phase == Phase::Reached { Phase::Unknown } else { Phase::Finished };
+        self.last_epoch_ms = Some(now_ms - self.planned_ms);
     }
 
     /// The watermark moved.
@@ -144,26 +175,65 @@ mod tests {
     fn a_backlog_is_planned_and_then_rows_come_as_they_will() {
         let mut pace = Pace::unbounded(50, 1000);
         assert_eq!(pace.next(1000, false), Next::Plan(Some(PLANNED_ROWS_MAX)));
-        pace.planned(400_000);
-        assert_eq!((pace.next(1100, true), pace.is_within_plan()), (Next::Poll, true));
-        pace.polled(8192, false);
+        pace.planned(1, 1000);
+        assert_eq!(
+            (pace.next(1100, true), pace.is_within_plan(), pace.is_gathering()),
+            (Next::Poll, true, true)
+        );
+        pace.polled(1, false, 1100);
         assert_eq!(pace.next(1100, true), Next::Poll);
-        pace.polled(100, true);
-        assert_eq!(pace.next(1100, true), Next::EndEpoch);
-        assert_eq!(pace.next(1100, true), Next::EndEpoch, "until the barrier came");
-        pace.ended_epoch();
-        assert_eq!(pace.next(1200, true), Next::Plan(Some(PLANNED_ROWS_MAX)));
-        pace.planned(BACKLOG_ROWS_MIN - 1);
+        pace.polled(1, true, 1200);
+        assert_eq!(pace.next(1201, true), Next::EndEpoch);
+        assert_eq!(pace.next(1201, true), Next::EndEpoch, "until the barrier came");
+        pace.ended_epoch(1201);
+        assert_eq!(pace.next(1201, true), Next::Plan(Some(PLANNED_ROWS_MAX)));
+        // That took 201 ms: the rows of that time may come from here and there.
+        pace.planned(9, 1201);
+        assert!(pace.is_within_plan());
+        pace.polled(9, true, 1300);
+        pace.ended_epoch(1400);
+        assert_eq!(pace.next(1400, true), Next::Plan(Some(PLANNED_ROWS_MAX)));
+        pace.planned(9, 1400);
         assert!(!pace.is_within_plan() && !pace.is_gathering());
-        assert_eq!(pace.next(1001, false), Next::Poll);
-        pace.polled(1, false);
+        // A query without a backlog begins so.
+        let mut idle = Pace::unbounded(50, 1000);
+        idle.planned(0, 1000);
+        assert_eq!(idle.next(1001, false), Next::Poll);
+        assert!(!idle.is_gathering());
+    }
+
+    /// A pace whose rows come as they will.
+    fn caught_up(now_ms: i64) -> Pace {
+        let mut pace = Pace::unbounded(50, now_ms);
+        pace.planned(0, now_ms);
+        pace
+    }
+
+    #[test]
+    fn the_watermark_moves_each_tick_with_rows() {
+        let mut pace = caught_up(1000);
+        pace.polled(1, false, 1001);
         assert_eq!((pace.next(1049, false), pace.due_in_ms(1049)), (Next::Poll, 1));
         assert_eq!(pace.next(1050, false), Next::Tick);
         pace.ticked(1050);
         assert_eq!(pace.next(1200, false), Next::Poll, "nothing came");
-        // Rows that come faster than they are taken are a backlog.
-        pace.polled(FULL_POLL_ROWS, false);
+        assert_eq!(pace.next(1200, true), Next::Tick, "something is over");
+    }
+
+    #[test]
+    fn rows_faster_than_they_are_taken_and_rows_after_a_gap_are_a_backlog() {
+        let mut pace = caught_up(1000);
+        pace.polled(FULL_POLL_ROWS, false, 1001);
         assert_eq!(pace.next(1200, false), Next::Plan(Some(PLANNED_ROWS_MAX)));
+        let mut pace = caught_up(1000);
+        pace.polled(1, false, 1999);
+        assert_eq!(pace.next(1999, false), Next::Tick);
+        pace.ticked(1999);
+        pace.polled(0, false, 2998);
+        pace.polled(1, false, 2999);
+        assert_eq!(pace.next(3500, false), Next::Plan(Some(PLANNED_ROWS_MAX)), "and no tick");
+        pace.planned(5, 3500);
+        assert!(pace.is_within_plan(), "at least one epoch is planned then");
     }
 
     #[test]
@@ -171,15 +241,15 @@ mod tests {
         for wants in [false, true] {
             let mut pace = Pace::bounded();
             assert_eq!(pace.next(0, false), Next::Plan(None));
-            pace.planned(3);
-            pace.polled(3, true);
+            pace.planned(3, 0);
+            pace.polled(3, true, 0);
             assert_eq!(pace.next(0, true), Next::EndEpoch);
-            pace.ended_epoch();
+            pace.ended_epoch(0);
             assert_eq!(pace.next(0, true), Next::Plan(None));
-            pace.planned(0);
+            pace.planned(0, 0);
             if wants {
                 assert_eq!(pace.next(0, true), Next::EndEpoch);
-                pace.ended_epoch();
+                pace.ended_epoch(0);
             }
             assert_eq!(pace.next(0, false), Next::End);
         }

@@ -138,7 +138,7 @@ impl<'a> QueryLoop<'a> {
         let polled = self.source.poll(wait)?;
         let count = polled.rows.as_ref().map_or(0, RecordBatch::num_rows);
         match &mut self.pace {
-            Some(pace) => pace.polled(count, polled.is_at_end),
+            Some(pace) => pace.polled(count, polled.is_at_end, now_ms()),
             None => self.is_at_end = polled.is_at_end,
         }
         polled.rows.map_or(Ok(()), |rows| self.push(rows))
@@ -147,7 +147,7 @@ impl<'a> QueryLoop<'a> {
     fn plan(&mut self, rows_max: Option<u64>) -> Result<()> {
         let rows = self.source.plan(rows_max)?;
         let pace = self.pace.as_mut().expect("it asked for the plan");
-        pace.planned(rows);
+        pace.planned(rows, now_ms());
         self.operators.set_gathering(pace.is_gathering());
         if pace.is_within_plan() { Ok(()) } else { self.source.lift_plan() }
     }
@@ -309,7 +309,7 @@ impl<'a> QueryLoop<'a> {
     fn barrier(&mut self, batch: BatchId) -> Result<()> {
         match &mut self.pace {
             Some(pace) if pace.is_within_plan() => {
-                pace.ended_epoch();
+                pace.ended_epoch(now_ms());
                 self.end_batch()?;
             }
             _ => self.tick()?,
