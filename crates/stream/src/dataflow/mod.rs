@@ -5,6 +5,8 @@
 
 mod checkpointer;
 mod events;
+#[cfg(test)]
+mod fault_tests;
 mod handle;
 mod latencies;
 mod opened;
