@@ -101,11 +101,11 @@ const OPTIMIZER: [Step<LogicalRule>; 10] = [
 ];
 
 /// The rules that run once on each physical plan.
-const PHYSICAL: [Step<PhysicalRule>; 17] = [
+const PHYSICAL: [Step<PhysicalRule>; 16] = [
     // Before all that look at orders.
     First(|| Arc::new(grouping_sets::GroupingSets)),
     First(|| Arc::new(filter_ranges::FilterRanges)),
-    First(|| Arc::new(outer_sides::HiddenConstants)),
+    First(|| Arc::new(outer_sides::OuterSides)),
     Around("aggregate_statistics", parts_apart::PartsApart::of_filtered_totals),
     Around("EnsureRequirements", parts_apart::PartsApart::of_offsets),
     Around("ProjectionPushdown", parts_apart::PartsApart::of_filtered_merges),
@@ -115,8 +115,6 @@ const PHYSICAL: [Step<PhysicalRule>; 17] = [
     Before("PushdownSort", || Arc::new(fenced_limits::FencedLimits)),
     Around("FilterPushdown(Post)", |rule| Arc::new(min_max_filters::MinMaxFilters(rule))),
     Around("FilterPushdown(Post)", parts_apart::PartsApart::of_names_alike),
-    // Orders are decided, and others match on what is below a join.
-    Last(|| Arc::new(outer_sides::ShownConstants)),
     Last(|| Arc::new(merge_filters::MergeFilters)),
     Last(|| Arc::new(unbounded_floats::UnboundedFloats)),
     // Others match on a scan's type, which it changes.
@@ -182,7 +180,7 @@ mod tests {
 
         let physical = physical_names(&state);
         let place = |name: &str| physical.iter().position(|rule| rule == name).unwrap();
-        assert_eq!(physical[..2], ["GroupingSets", "FilterRanges"]);
+        assert_eq!(physical[..3], ["GroupingSets", "FilterRanges", "OuterSides"]);
         assert_eq!(physical[place("FencedLimits") + 1], "PushdownSort");
         assert!(place("LimitPushdown") < place("FencedLimits"), "{physical:?}");
         assert!(place("FencedLimits") < place("FilterPushdown(Post)"), "{physical:?}");

@@ -5,6 +5,7 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{JoinType, Result, Statistics};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::execution_plan::{
@@ -17,18 +18,14 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
 };
 
-/// Hides from an outer join which columns are constant on the side that it fills with nulls.
+/// Hides from an outer join which columns are constant on the side that it fills with nulls, with an [`OuterSide`] between.
 ///
 /// DataFusion takes them for constant above the join, too, and drops a sort by them: `SELECT b.n FROM a LEFT JOIN (SELECT * FROM b WHERE
-/// n = 7) AS b ON … ORDER BY b.n`. [`ShownConstants`] takes the nodes away again, when orders are decided.
+/// n = 7) AS b ON … ORDER BY b.n`. The nodes stay in the plan: a sort asks again when it runs whether there is anything to do.
 #[derive(Debug)]
-pub(super) struct HiddenConstants;
+pub(super) struct OuterSides;
 
-/// Takes the nodes of [`HiddenConstants`] away.
-#[derive(Debug)]
-pub(super) struct ShownConstants;
-
-impl PhysicalOptimizerRule for HiddenConstants {
+impl PhysicalOptimizerRule for OuterSides {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         let hidden = plan.transform_up(|node| {
             let (left, right) = match join_type(&node) {
@@ -49,25 +46,7 @@ impl PhysicalOptimizerRule for HiddenConstants {
     }
 
     fn name(&self) -> &str {
-        "HiddenConstants"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
-}
-
-impl PhysicalOptimizerRule for ShownConstants {
-    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        let shown = plan.transform_up(|node| match node.downcast_ref::<OuterSide>() {
-            Some(side) => Ok(Transformed::yes(Arc::clone(&side.input))),
-            None => Ok(Transformed::no(node)),
-        });
-        shown.data()
-    }
-
-    fn name(&self) -> &str {
-        "ShownConstants"
+        "OuterSides"
     }
 
     fn schema_check(&self) -> bool {
@@ -99,7 +78,8 @@ impl OuterSide {
         let orderings = known.oeq_class().iter().cloned();
         let mut properties = EquivalenceProperties::new_with_orderings(input.schema(), orderings);
         for class in known.eq_group().iter() {
-            let mut alike = class.iter();
+            // What equals a literal is constant again.
+            let mut alike = class.iter().filter(|alike| !alike.is::<Literal>());
             let Some(first) = alike.next() else { continue };
             for other in alike {
                 properties.add_equal_conditions(Arc::clone(first), Arc::clone(other))?;

@@ -125,7 +125,7 @@ fn a_worker_stops_aloud_and_says_beforehand_that_its_disk_is_too_small() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
     let said = fs::read_to_string(folder.path().join("said")).unwrap();
     let expected = [
-        " WARN yeoul_shuffle::worker::store::directory: data takes nothing: ",
+        " WARN yeoul_disk::volume: data takes nothing: ",
         " free, 9000 TiB reserved; free space or lower --disk-reserve\n",
         "recovered 0 shuffles with 0 locations\n",
         "stopping: 0 locations are open, for whose commits it waits 480 s at most\n",
