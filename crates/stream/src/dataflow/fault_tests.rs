@@ -44,13 +44,15 @@ events! {
 }
 
 const PARTITIONS: usize = 3;
-const JOB: &str = "CREATE STREAM r (WATERMARK FOR timestamp AS timestamp - INTERVAL '1000 ms') WITH ('connector' = 'rate');\
+const JOB: &str = "CREATE STREAM r (WATERMARK FOR timestamp AS timestamp - INTERVAL '2000 ms') WITH ('connector' = 'rate');\
     CREATE SINK nowhere WITH ('connector' = 'noop');\
     INSERT INTO nowhere SELECT window_start, value, count(*) AS n \
     FROM TUMBLE(TABLE r, DESCRIPTOR(timestamp), INTERVAL '500 ms') GROUP BY window_start, value EMIT UPDATES";
 const WINDOW_MS: i64 = 500;
 /// How much earlier than its arrival a row's time may be.
 const DISORDER_MS: usize = 300;
+/// Rows of a planned epoch, at least: rounding up a part of fewer would let a partition with few rows run ahead.
+const PLANNED_ROWS_MIN: usize = 60;
 /// Rows that one poll gives.
 const POLL_ROWS_MAX: usize = 40;
 
@@ -110,13 +112,16 @@ impl Outside {
         }
     }
 
-    /// Time passes, and rows arrive.
+    /// Time passes, and rows arrive all the while.
     fn pass(&mut self, ms: i64) {
-        self.now_ms += ms;
-        for _ in 0..self.random.below(2 + ms as usize / 8) {
-            let time = self.now_ms - self.random.below(DISORDER_MS) as i64;
-            let (partition, key) = (self.random.below(PARTITIONS), self.random.below(3) as i64);
-            self.rows[partition].push((time, key));
+        let end = self.now_ms + ms;
+        while self.now_ms < end {
+            self.now_ms = end.min(self.now_ms + 5);
+            for _ in 0..self.random.below(3) {
+                let time = self.now_ms - self.random.below(DISORDER_MS) as i64;
+                let (partition, key) = (self.random.below(PARTITIONS), self.random.below(3) as i64);
+                self.rows[partition].push((time, key));
+            }
         }
     }
 
@@ -150,7 +155,7 @@ impl Outside {
         Life {
             operators: Operators::new(&self.query, &manifest, Some(Box::new(table))).unwrap(),
             coordinator: Coordinator::new(BatchId(batch + 1), 300, self.now_ms),
-            pace: Pace::unbounded(50, self.now_ms),
+            pace: Pace::unbounded(50, (PLANNED_ROWS_MIN + self.random.below(400)) as u64, self.now_ms),
             saved,
             ends: None,
             sent: Vec::new(),
@@ -181,10 +186,10 @@ impl Life {
         let next = self.pace.next(outside.now_ms, self.operators.wants_empty_batch());
         match next {
             _ if self.is_stopping && !self.pace.is_within_plan() => {}
-            Next::Plan(_) => {
+            Next::Plan(rows_max) => {
                 let mut ends = self.saved.positions;
                 // Each partition's part of what is there, and each with rows advances.
-                let limit = 1 + outside.random.below(400);
+                let limit = rows_max.unwrap() as usize;
                 let there: usize = (0..PARTITIONS).map(|p| outside.rows[p].len() - ends[p]).sum();
                 for (partition, end) in ends.iter_mut().enumerate() {
                     let rows = outside.rows[partition].len() - *end;
@@ -325,7 +330,7 @@ impl Life {
         // What the end of the batch brings is of the epoch that ends.
         let before = self.sent.len();
         if self.pace.is_within_plan() {
-            self.pace.ended_epoch(outside.now_ms);
+            self.pace.ended_epoch();
             self.ends = None;
             let out = self.operators.end_batch().unwrap();
             self.send(out);

@@ -1,6 +1,6 @@
 /// Rows of a planned epoch of a query that runs for ever: some tenths of a second of work.
 pub(super) const PLANNED_ROWS_MAX: u64 = 500_000;
-/// Longest that a planned epoch took if there is no backlog any more: the rows that are left came meanwhile.
+/// Longest from a plan to the next one if there is no backlog any more: the rows that are left came meanwhile.
 const CAUGHT_UP_MS: i64 = 200;
 /// Rows of one poll that say that there are more.
 const FULL_POLL_ROWS: usize = 8192;
@@ -20,10 +20,11 @@ pub(super) struct Pace {
     last_tick_ms: i64,
     last_rows_ms: i64,
     has_rows: bool,
-    /// When the planned epoch began.
-    planned_ms: i64,
-    /// How long the last planned epoch took, if it was the last thing that happened.
-    last_epoch_ms: Option<i64>,
+    /// Rows of a planned epoch of a query that runs for ever.
+    rows_max: u64,
+    /// When the planned epoch was planned, or the one before, if it had all that was there and its end was the last thing that
+    /// happened.
+    planned_ms: Option<i64>,
     /// Whether every epoch is planned, and the last one ends the query.
     is_bounded: bool,
 }
@@ -60,29 +61,29 @@ pub(super) enum Next {
 }
 
 impl Pace {
-    /// The pace of a query that runs for ever.
-    pub fn unbounded(tick_ms: i64, now_ms: i64) -> Self {
+    /// The pace of a query that runs for ever, with so many rows at most in a planned epoch.
+    pub fn unbounded(tick_ms: i64, rows_max: u64, now_ms: i64) -> Self {
         Self {
             phase: Phase::Unknown,
             tick_ms,
             last_tick_ms: now_ms,
             last_rows_ms: now_ms,
             has_rows: false,
-            planned_ms: now_ms,
-            last_epoch_ms: None,
+            rows_max,
+            planned_ms: None,
             is_bounded: false,
         }
     }
 
     /// The pace of a query that ends with the rows that are there when it begins.
     pub fn bounded() -> Self {
-        Self { is_bounded: true, ..Self::unbounded(0, 0) }
+        Self { is_bounded: true, ..Self::unbounded(0, 0, 0) }
     }
 
     /// What is to be done. `wants_empty_batch` says whether an epoch without rows would bring something out.
     pub fn next(&mut self, now_ms: i64, wants_empty_batch: bool) -> Next {
         match self.phase {
-            Phase::Unknown => Next::Plan((!self.is_bounded).then_some(PLANNED_ROWS_MAX)),
+            Phase::Unknown => Next::Plan((!self.is_bounded).then_some(self.rows_max)),
             Phase::Planned => Next::Poll,
             _ if self.is_epoch_over(wants_empty_batch) => Next::EndEpoch,
             Phase::Reached | Phase::LastReached | Phase::Finished => {
@@ -106,7 +107,12 @@ impl Pace {
 
     /// Whether rows of a planned epoch are on their way, so that no barrier may come between them.
     pub fn is_within_plan(&self) -> bool {
-        matches!(self.phase, Phase::Planned | Phase::Reached | Phase::LastReached)
+        match self.phase {
+            Phase::Planned | Phase::Reached | Phase::LastReached => true,
+            // Some rows of a backlog came before it was known to be one: the others belong to the same batch.
+            Phase::Unknown => self.has_rows,
+            Phase::Finished | Phase::Unplanned => false,
+        }
     }
 
     /// Whether groups come out once for an epoch.
@@ -120,15 +126,15 @@ impl Pace {
     /// If nobody asked for a plan.
     pub fn planned(&mut self, rows: u64, now_ms: i64) {
         assert_eq!(self.phase, Phase::Unknown, "a plan that nobody asked for");
-        let has_caught_up = rows == 0 || self.last_epoch_ms.is_some_and(|took| took <= CAUGHT_UP_MS);
+        let has_caught_up =
+            rows == 0 || self.planned_ms.is_some_and(|planned_ms| now_ms - planned_ms <= CAUGHT_UP_MS);
         self.phase = match (rows, self.is_bounded) {
             (0, true) => Phase::LastReached,
             (_, false) if has_caught_up => Phase::Unplanned,
             _ => Phase::Planned,
         };
-        self.planned_ms = now_ms;
+        self.planned_ms = (self.phase == Phase::Planned && rows < self.rows_max).then_some(now_ms);
         self.last_rows_ms = now_ms;
-        self.last_epoch_ms = None;
     }
 
     /// A poll gave so many rows; `is_at_end` says whether they are the last of a plan.
@@ -150,10 +156,10 @@ impl Pace {
     ///
     /// # Panics
     /// If its rows were not all there.
-    pub fn ended_epoch(&mut self, now_ms: i64) {
+    pub fn ended_epoch(&mut self) {
         assert!(matches!(self.phase, Phase::Reached | Phase::LastReached), "no planned epoch was at its end");
         self.phase = if self.phase == Phase::Reached { Phase::Unknown } else { Phase::Finished };
-        self.last_epoch_ms = Some(now_ms - self.planned_ms);
+        self.has_rows = false;
     }
 
     /// The watermark moved.
@@ -173,8 +179,8 @@ mod tests {
 
     #[test]
     fn a_backlog_is_planned_and_then_rows_come_as_they_will() {
-        let mut pace = Pace::unbounded(50, 1000);
-        assert_eq!(pace.next(1000, false), Next::Plan(Some(PLANNED_ROWS_MAX)));
+        let mut pace = Pace::unbounded(50, 100, 1000);
+        assert_eq!(pace.next(1000, false), Next::Plan(Some(100)));
         pace.planned(1, 1000);
         assert_eq!(
             (pace.next(1100, true), pace.is_within_plan(), pace.is_gathering()),
@@ -185,18 +191,23 @@ mod tests {
         pace.polled(1, true, 1200);
         assert_eq!(pace.next(1201, true), Next::EndEpoch);
         assert_eq!(pace.next(1201, true), Next::EndEpoch, "until the barrier came");
-        pace.ended_epoch(1201);
-        assert_eq!(pace.next(1201, true), Next::Plan(Some(PLANNED_ROWS_MAX)));
+        pace.ended_epoch();
+        assert_eq!(pace.next(1201, true), Next::Plan(Some(100)));
         // That took 201 ms: the rows of that time may come from here and there.
-        pace.planned(9, 1201);
+        pace.planned(100, 1201);
+        assert!(pace.is_within_plan());
+        pace.polled(100, true, 1202);
+        pace.ended_epoch();
+        // That was fast, and not all.
+        pace.planned(9, 1203);
         assert!(pace.is_within_plan());
         pace.polled(9, true, 1300);
-        pace.ended_epoch(1400);
-        assert_eq!(pace.next(1400, true), Next::Plan(Some(PLANNED_ROWS_MAX)));
-        pace.planned(9, 1400);
+        pace.ended_epoch();
+        assert_eq!(pace.next(1400, true), Next::Plan(Some(100)));
+        pace.planned(9, 1403);
         assert!(!pace.is_within_plan() && !pace.is_gathering());
         // A query without a backlog begins so.
-        let mut idle = Pace::unbounded(50, 1000);
+        let mut idle = Pace::unbounded(50, 100, 1000);
         idle.planned(0, 1000);
         assert_eq!(idle.next(1001, false), Next::Poll);
         assert!(!idle.is_gathering());
@@ -204,7 +215,7 @@ mod tests {
 
     /// A pace whose rows come as they will.
     fn caught_up(now_ms: i64) -> Pace {
-        let mut pace = Pace::unbounded(50, now_ms);
+        let mut pace = Pace::unbounded(50, 100, now_ms);
         pace.planned(0, now_ms);
         pace
     }
@@ -224,14 +235,15 @@ mod tests {
     fn rows_faster_than_they_are_taken_and_rows_after_a_gap_are_a_backlog() {
         let mut pace = caught_up(1000);
         pace.polled(FULL_POLL_ROWS, false, 1001);
-        assert_eq!(pace.next(1200, false), Next::Plan(Some(PLANNED_ROWS_MAX)));
+        assert_eq!(pace.next(1200, false), Next::Plan(Some(100)));
         let mut pace = caught_up(1000);
         pace.polled(1, false, 1999);
         assert_eq!(pace.next(1999, false), Next::Tick);
         pace.ticked(1999);
         pace.polled(0, false, 2998);
         pace.polled(1, false, 2999);
-        assert_eq!(pace.next(3500, false), Next::Plan(Some(PLANNED_ROWS_MAX)), "and no tick");
+        assert_eq!(pace.next(3500, false), Next::Plan(Some(100)), "and no tick");
+        assert!(pace.is_within_plan(), "nor a barrier: others of the backlog are older");
         pace.planned(5, 3500);
         assert!(pace.is_within_plan(), "at least one epoch is planned then");
     }
@@ -244,12 +256,12 @@ mod tests {
             pace.planned(3, 0);
             pace.polled(3, true, 0);
             assert_eq!(pace.next(0, true), Next::EndEpoch);
-            pace.ended_epoch(0);
+            pace.ended_epoch();
             assert_eq!(pace.next(0, true), Next::Plan(None));
             pace.planned(0, 0);
             if wants {
                 assert_eq!(pace.next(0, true), Next::EndEpoch);
-                pace.ended_epoch(0);
+                pace.ended_epoch();
             }
             assert_eq!(pace.next(0, false), Next::End);
         }

@@ -11,7 +11,7 @@ use super::events::{EventTime, Progress, QueryEvent, SourceProgress, StateProgre
 use super::handle::Shared;
 use super::latencies::Latencies;
 use super::opened::Opened;
-use super::pace::{Next, Pace};
+use super::pace::{Next, PLANNED_ROWS_MAX, Pace};
 use crate::BatchId;
 use crate::checkpoint::wire::{Manifest, SourcePosition};
 use crate::checkpoint::{BarrierTime, Command, Coordinator, Event, Marked, new_id};
@@ -76,7 +76,7 @@ impl<'a> QueryLoop<'a> {
         }
         let pace = operators.has_batches().then(|| match query.settings.trigger {
             Trigger::AvailableNow => Pace::bounded(),
-            Trigger::RealTime => Pace::unbounded(query.settings.tick_ms, now_ms()),
+            Trigger::RealTime => Pace::unbounded(query.settings.tick_ms, PLANNED_ROWS_MAX, now_ms()),
         });
         let (manifest, run_id) = (recovered.manifest, new_id());
         let open = manifest.batch.next();
@@ -309,7 +309,7 @@ impl<'a> QueryLoop<'a> {
     fn barrier(&mut self, batch: BatchId) -> Result<()> {
         match &mut self.pace {
             Some(pace) if pace.is_within_plan() => {
-                pace.ended_epoch(now_ms());
+                pace.ended_epoch();
                 self.end_batch()?;
             }
             _ => self.tick()?,
