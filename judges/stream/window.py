@@ -29,7 +29,7 @@ SIZE_MS = 2000
 USERS = 13
 # A record's time is that of its number, and up to this much earlier; the watermark waits twice as long.
 DISORDER_MS = 2000
-STEP_MS = 4
+STEP_MS = 1
 
 
 def iso(ms):
@@ -134,7 +134,8 @@ def kills(clients, folder, count):
     # Windows that end at the watermark or before have closed.
     closed = {group: value for group, value in wanted.items() if group[0] + SIZE_MS <= greatest - 2 * DISORDER_MS}
     found = clients.read("changed", lambda found: len(found) >= len(wanted) and last_values(found) == wanted)
-    assert last_values(found) == wanted, differences(last_values(found), wanted)
+    look()
+    assert last_values(found) == wanted, f"{differences(last_values(found), wanted)}; {late} groups were late"
     for message in found:
         group, value = group_of(message)
         assert value[0] <= wanted[group][0], f"{group} came out with {value}, of {wanted[group]}"
@@ -144,7 +145,6 @@ def kills(clients, folder, count):
         assert closed.get(group) == value, f"window {group} closed with {value}, expected {closed.get(group)}"
     assert last_values(at_close) == closed, differences(last_values(at_close), closed)
     query.stop()
-    look()
     assert late == 0, f"{late} groups were late"
     assert progressed > count / 2, f"{progressed} checkpoints in {count} lives: the kills came too early to show anything"
     repeats = len(at_close) - len(closed)

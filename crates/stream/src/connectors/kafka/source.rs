@@ -221,15 +221,13 @@ impl KafkaSource {
         self.planned.as_ref().or(self.ends.as_ref())
     }
 
-    /// Ends a plan, and goes on with the partitions that it stopped.
-    fn go_on(&mut self) -> Result<()> {
-        if self.planned.take().is_none() {
-            return Ok(());
-        }
+    /// Reads on from our offsets, also in partitions that were paused. What was fetched ahead is fetched again; what the client
+    /// was about to say of ends of partitions it says anew.
+    fn read_on(&self) -> Result<()> {
         self.assign()?;
-        let paused =
+        let all =
             self.consumer.assignment().map_err(|error| failed("cannot read from the partitions", error))?;
-        self.consumer.resume(&paused).map_err(|error| failed("cannot go on with the partitions", error))
+        self.consumer.resume(&all).map_err(|error| failed("cannot go on with the partitions", error))
     }
 
     /// Control records at a partition's end are no records: its end says that there are no more. It does not name the topic,
@@ -275,11 +273,12 @@ impl Source for KafkaSource {
             ends.insert(place.clone(), bounds(&self.consumer, place)?.1);
         }
         self.ends = Some(ends);
-        Ok(())
+        // An end of a partition that the client found before does not say that there is nothing up to ours.
+        self.read_on()
     }
 
     fn plan(&mut self, rows_max: Option<u64>) -> Result<u64> {
-        self.go_on()?;
+        let had_plan = self.planned.take().is_some();
         let mut latest = BTreeMap::new();
         for place in self.next.keys() {
             let end = match &self.ends {
@@ -289,14 +288,16 @@ impl Source for KafkaSource {
             latest.insert(place.clone(), end);
         }
         let (ends, rows) = planned_ends(&self.next, &latest, rows_max);
-        if rows > 0 {
-            self.planned = Some(ends);
+        if rows > 0 || had_plan {
+            // As in `stop_at_latest`.
+            self.read_on()?;
         }
+        self.planned = (rows > 0).then_some(ends);
         Ok(rows)
     }
 
     fn lift_plan(&mut self) -> Result<()> {
-        self.go_on()
+        if self.planned.take().is_some() { self.read_on() } else { Ok(()) }
     }
 }
 
