@@ -58,7 +58,8 @@ class Broker:
         self.java = ["java", "-Xmx512m", "-XX:+UseG1GC", log4j, "-cp", f"{jars()}/*"]
         self.properties = folder / "server.properties"
         self.properties.write_text(PROPERTIES.format(port=self.port, controller=controller, folder=folder))
-        cluster = base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")
+        # One that begins with a dash would be read as an option: the first bits are 0.
+        cluster = base64.urlsafe_b64encode(b"\0" + os.urandom(15)).decode().rstrip("=")
         format_line = [*self.java, "kafka.tools.StorageTool", "format", "--standalone", "-t", cluster, "-c", self.properties]
         with open(folder / "format.log", "wb") as log:
             subprocess.run(format_line, check=True, stdout=log, stderr=log)

@@ -19,7 +19,7 @@
 //! - [`dfs`]: the memory of the servers (`yeoul bench dfs`), and a demo act with an erasure-coded file and DataNodes that die
 //!
 //! With the feature `stream`:
-//! - [`stream`]: latency from Kafka to Kafka against a bare loop (`yeoul bench stream`)
+//! - [`stream`]: latency from Kafka to Kafka against a bare loop (`yeoul bench stream`); a windowed count that is killed (`demo`)
 //!
 //! With the feature `codec`:
 //! - [`codec`]: erasure codes against ISA-L and the memory (`yeoul bench codec`)

@@ -3,11 +3,12 @@
 //! - [`plan`]: a job file becomes queries as values
 //! - [`connectors`]: where rows come from and where they go: Kafka, and what tests need
 //! - [`operators`]: what is done with them, by DataFusion's expressions and none of its operators
+//! - [`state`]: values by key, in buckets of time
 //! - [`checkpoint`]: what a query has done, on disk; a second process fences the first
 //! - [`dataflow`]: queries at work
 //!
 //! ```
-//! use yeoul_stream::{dataflow, parse_job};
+//! use yeoul_stream::{dataflow, parse_job, state::MemoryShare};
 //!
 //! let job = "CREATE STREAM r WITH ('connector' = 'rate', 'rowsPerSecond' = '1000');
 //!            CREATE SINK nowhere WITH ('connector' = 'noop');
@@ -16,7 +17,7 @@
 //! # let place = tempfile::tempdir()?;
 //! # let checkpoint = place.path();
 //! for query in parse_job(job)? {
-//!     dataflow::start(query, checkpoint, |event| println!("{event:?}"))?.wait()?;
+//!     dataflow::start(query, checkpoint, MemoryShare::default(), |event| println!("{event:?}"))?.wait()?;
 //! }
 //! # Ok::<(), yeoul_base::Error>(())
 //! ```
@@ -28,6 +29,7 @@ pub mod dataflow;
 pub mod error;
 pub mod operators;
 pub mod plan;
+pub mod state;
 
 pub use batch_id::BatchId;
 

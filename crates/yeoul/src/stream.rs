@@ -6,11 +6,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use yeoul_base::{Error, ErrorKind, Result};
+use yeoul_base::{ByteSize, Error, ErrorKind, Result};
 use yeoul_stream::dataflow::{QueryEvent, QueryHandle, start};
 use yeoul_stream::parse_job;
+use yeoul_stream::state::MemoryShare;
 
 use crate::exit::{Asked, Stop, failed};
+use crate::memory::beyond_machine;
 
 /// How often it is looked whether queries have ended.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -49,6 +51,10 @@ struct RunArgs {
     /// Directory of the checkpoints, made if need be
     #[arg(long, value_name = "DIR")]
     checkpoint: PathBuf,
+
+    /// Limit on the memory of the process; state that does not fit ends the query, which can be started again with more
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<ByteSize>,
 }
 
 pub fn run(args: StreamArgs) -> ExitCode {
@@ -65,13 +71,22 @@ fn run_job(args: &RunArgs) -> Result<ExitCode> {
             .with_source(error)
     })?;
     let queries = parse_job(&text)?;
+    let memory = match args.memory {
+        None => MemoryShare::default(),
+        Some(limit) => {
+            if let Some(text) = beyond_machine(limit) {
+                let _ = writeln!(std::io::stderr(), "warning: {text}");
+            }
+            MemoryShare::below(limit)?
+        }
+    };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         // Before there is anything that a signal would cut off.
         let mut stop = Stop::listen()?;
         let mut handles = Vec::new();
         for query in queries {
-            handles.push(start(query, &args.checkpoint, tell)?);
+            handles.push(start(query, &args.checkpoint, memory.clone(), tell)?);
         }
         Ok(wait(&mut stop, handles).await)
     })

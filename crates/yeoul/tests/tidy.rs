@@ -54,7 +54,10 @@ const DECISIONS: [&str; 42] = [
     "crates/sql/src/shell/statement.rs",
     "crates/stream/src/checkpoint/coordinator.rs",
     "crates/stream/src/connectors/kafka/offsets.rs",
+    "crates/stream/src/dataflow/pace.rs",
+    "crates/stream/src/operators",
     "crates/stream/src/plan",
+    "crates/stream/src/state",
 ];
 
 /// Words that shared crates do not say in their code: they know no part.
@@ -104,7 +107,7 @@ const DEPENDENCIES: [(&str, &[&str]); 13] = [
     ("simulation", &["base"]),
     ("shuffle", &["base", "disk", "journal", "memory", "net", "settings", "simulation"]),
     ("sql", &["base", "disk", "memory"]),
-    ("stream", &["base", "disk"]),
+    ("stream", &["base", "disk", "memory", "simulation"]),
     ("bench", &["base", "dfs", "disk", "erasure", "memory", "shuffle", "sql", "stream"]),
 ];
 

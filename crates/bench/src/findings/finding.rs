@@ -17,6 +17,8 @@ pub enum Unit {
     Milliseconds,
     /// 2^20 bytes.
     Mib,
+    /// Millions of records a second.
+    MillionsPerSecond,
 }
 
 impl Unit {
@@ -26,6 +28,7 @@ impl Unit {
             Self::GbPerSecond => "GB/s",
             Self::Milliseconds => "ms",
             Self::Mib => "MiB",
+            Self::MillionsPerSecond => "M records/s",
         }
     }
 
@@ -33,7 +36,7 @@ impl Unit {
     fn digits(self, value: f64) -> String {
         match self {
             Self::MibPerSecond => format!("{value:.0}"),
-            Self::GbPerSecond | Self::Mib => format!("{value:.1}"),
+            Self::GbPerSecond | Self::Mib | Self::MillionsPerSecond => format!("{value:.1}"),
             Self::Milliseconds => format!("{value:.3}"),
         }
     }
@@ -49,6 +52,8 @@ pub enum Bar {
     P99AtMost(f64),
     /// The median of ours.
     MedianAtMost(f64),
+    /// The median of ours.
+    MedianAtLeast(f64),
 }
 
 /// One thing that was measured.
@@ -86,6 +91,7 @@ impl Finding {
             Bar::RatioAtLeast(least) => self.ratio().is_some_and(|ratio| ratio >= least),
             Bar::P99AtMost(most) => quantile(&self.ours, 0.99) <= most,
             Bar::MedianAtMost(most) => quantile(&self.ours, 0.5) <= most,
+            Bar::MedianAtLeast(least) => quantile(&self.ours, 0.5) >= least,
         }
     }
 
@@ -116,6 +122,7 @@ impl Finding {
                 format!("p99 at most {most} {}: {found}", self.unit.name())
             }
             Bar::MedianAtMost(most) => format!("median at most {most} {}", self.unit.name()),
+            Bar::MedianAtLeast(least) => format!("median at least {least} {}", self.unit.name()),
         }
     }
 }

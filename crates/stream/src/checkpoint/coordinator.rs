@@ -43,6 +43,8 @@ pub enum Event {
         now_ms: i64,
         /// Whether rows or the watermark moved since the last barrier.
         has_news: bool,
+        /// When the next barrier may come.
+        barrier: BarrierTime,
     },
     /// Sinks have everything up to the barrier of this epoch safe.
     Acknowledged(BatchId),
@@ -54,6 +56,17 @@ pub enum Event {
     Fenced(BatchId),
     /// The query is to end after a last checkpoint.
     Stop,
+}
+
+/// When a barrier may come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BarrierTime {
+    /// Once the interval is over.
+    WhenDue,
+    /// Now: a planned epoch is at its end.
+    Now,
+    /// Not yet: a planned epoch is not at its end, not even for a query that is to stop.
+    NotYet,
 }
 
 /// What is to be done.
@@ -97,7 +110,7 @@ impl Coordinator {
             return Vec::new();
         }
         match event {
-            Event::Clock { now_ms, has_news } => return self.clock(now_ms, has_news),
+            Event::Clock { now_ms, has_news, barrier } => return self.clock(now_ms, has_news, barrier),
             Event::Stop => {
                 if self.phase == Phase::Running {
                     self.phase = Phase::Stopping;
@@ -133,12 +146,13 @@ impl Coordinator {
         self.mark()
     }
 
-    fn clock(&mut self, now_ms: i64, has_news: bool) -> Vec<Command> {
-        if self.in_flight.is_some() {
+    fn clock(&mut self, now_ms: i64, has_news: bool, barrier: BarrierTime) -> Vec<Command> {
+        if self.in_flight.is_some() || barrier == BarrierTime::NotYet {
             return Vec::new();
         }
         let is_last = self.phase == Phase::Stopping;
-        if !is_last && (!has_news || self.due_in_ms(now_ms) > 0) {
+        let is_due = barrier == BarrierTime::Now || self.due_in_ms(now_ms) == 0;
+        if !is_last && (!has_news || !is_due) {
             return Vec::new();
         }
         if is_last && !has_news {

@@ -9,5 +9,5 @@ mod coordinator;
 mod store;
 pub mod wire;
 
-pub use coordinator::{Command, Coordinator, Event};
+pub use coordinator::{BarrierTime, Command, Coordinator, Event};
 pub use store::{CheckpointStore, Claim, CommitMarker, Marked, Recovered, new_id};

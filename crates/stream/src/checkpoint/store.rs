@@ -1,14 +1,19 @@
 use std::fmt;
-use std::io;
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use yeoul_disk::{Disk, Open, make_folders, read_file, replace_file};
+use yeoul_disk::{Disk, Open, Sequential, make_folders, read_file, replace_file};
 
-use super::wire::{Manifest, SourcePosition, SparkMetadata, commit_entry, offset_entry};
+use super::wire::{
+    Manifest, SourcePosition, SparkMetadata, StateFile, commit_entry, offset_entry, write_state_file,
+};
 use crate::BatchId;
 use crate::error::{Error, ErrorKind, Result, corrupt, invalid};
+use crate::state::{Layout, Version};
 
+/// Folder of the files of state.
+const STATE_FOLDER: &str = "yeoul/state";
 /// How often a claim that another process was faster with is tried again.
 const CLAIMS_MAX: usize = 100;
 
@@ -36,6 +41,7 @@ pub enum Marked {
 /// | --- | --- |
 /// | `metadata` | the query's id, as Spark writes it |
 /// | `yeoul/manifests/N` | [`Manifest`] of epoch N, created only if it is absent |
+/// | `yeoul/state/N-G` | the state's changes in epoch N, or all of it, as the process of generation G wrote them |
 /// | `offsets/N`, `commits/N` | the same for Spark's tools |
 ///
 /// A process that takes a query over claims the next epoch with a manifest of its own, whose generation is one greater. The
@@ -65,7 +71,9 @@ pub struct Recovered {
     pub manifest: Manifest,
     /// Whether it never ran before.
     pub is_new: bool,
-    /// Manifests that could not be used, with the reasons.
+    /// The contents of its files of state, in their order.
+    pub state: Vec<Vec<u8>>,
+    /// Checkpoints that could not be used, with the reasons.
     pub warnings: Vec<String>,
 }
 
@@ -75,7 +83,7 @@ impl CheckpointStore {
     /// # Errors
     /// As the file system reports.
     pub fn open(disk: Arc<dyn Disk>, folder: &Path, retained: usize) -> Result<Self> {
-        for name in ["yeoul/manifests", "offsets", "commits"] {
+        for name in ["yeoul/manifests", STATE_FOLDER, "offsets", "commits"] {
             make_folders(&*disk, &folder.join(name))?;
         }
         Ok(Self { disk, folder: folder.to_owned(), retained: retained as u64 })
@@ -93,8 +101,10 @@ impl CheckpointStore {
             let (last, newest, warnings) = self.newest()?;
             let batch = newest.map_or(BatchId::FIRST, BatchId::next);
             let is_new = last.is_none();
+            let mut state = Vec::new();
             let manifest = match last {
-                Some(last) => {
+                Some((last, contents)) => {
+                    state = contents;
                     check_same(&last, &query_id, &claim.sources, claim.state_identity.as_deref())?;
                     self.write_spark_logs(&last)?;
                     let generation = last.generation + 1;
@@ -125,7 +135,7 @@ impl CheckpointStore {
                 }
             };
             if self.mark(&manifest)? == Marked::Set {
-                return Ok(Recovered { manifest, is_new, warnings });
+                return Ok(Recovered { manifest, is_new, state, warnings });
             }
         }
         let text =
@@ -161,17 +171,21 @@ impl CheckpointStore {
         }
     }
 
-    /// The newest manifest that can be used, the newest number that is in use, and why others cannot be used.
-    fn newest(&self) -> Result<(Option<Manifest>, Option<BatchId>, Vec<String>)> {
+    /// The newest manifest that can be used with its files of state, the newest number that is in use, and why others cannot be
+    /// used.
+    fn newest(&self) -> Result<(Option<Usable>, Option<BatchId>, Vec<String>)> {
         let numbers = self.numbers("yeoul/manifests")?;
         let newest = numbers.last().copied().map(BatchId);
         let mut warnings = Vec::new();
         for number in numbers.iter().rev() {
             let path = self.manifest(BatchId(*number));
             match Manifest::decode(&read_file(&*self.disk, &path)?) {
-                Ok(manifest) if manifest.batch == BatchId(*number) => {
-                    return Ok((Some(manifest), newest, warnings));
-                }
+                Ok(manifest) if manifest.batch == BatchId(*number) => match self.state_of(&manifest) {
+                    Ok(state) => return Ok((Some((manifest, state)), newest, warnings)),
+                    Err(error) => {
+                        warnings.push(format!("checkpoint '{}' is not used: {error}", path.display()));
+                    }
+                },
                 Ok(manifest) => {
                     warnings.push(format!(
                         "checkpoint '{}' is that of epoch {}",
@@ -183,6 +197,47 @@ impl CheckpointStore {
             }
         }
         Ok((None, newest, warnings))
+    }
+
+    /// Contents of the files of state of a manifest.
+    fn state_of(&self, manifest: &Manifest) -> Result<Vec<Vec<u8>>> {
+        let read = |file: &StateFile| {
+            let path = self.folder.join(STATE_FOLDER).join(&file.name);
+            let bytes = read_file(&*self.disk, &path)
+                .map_err(|error| corrupt(format!("cannot read '{}': {error}", path.display())))?;
+            if bytes.len() as u64 != file.bytes || crc32c::crc32c(&bytes) != file.crc32c {
+                return Err(corrupt(format!("the content of '{}' is not what was written", path.display())));
+            }
+            Ok(bytes)
+        };
+        manifest.state_files.iter().map(read).collect()
+    }
+
+    /// Writes a version of the state as the file of an epoch, which a manifest may name then.
+    ///
+    /// # Errors
+    /// As the file system reports; `Invalid` for a value that cannot be written.
+    pub fn store(
+        &self,
+        batch: BatchId,
+        generation: u64,
+        layout: &Layout,
+        version: Version,
+    ) -> Result<StateFile> {
+        let name = format!("{:020}-{generation}", batch.0);
+        let (kind, path) = (version.kind, self.folder.join(STATE_FOLDER).join(&name));
+        let file = self.disk.open(&path, Open::CreateNew).map_err(yeoul_disk::Failure::at(&path))?;
+        let mut out = Checksummed {
+            out: BufWriter::with_capacity(1 << 20, Sequential::new(file)),
+            bytes: 0,
+            crc32c: 0,
+        };
+        write_state_file(layout, version, &mut out)?;
+        let Checksummed { out, bytes, crc32c } = out;
+        let file = out.into_inner().map_err(|error| yeoul_disk::Failure::at(&path)(error.into_error()))?;
+        file.into_inner().sync_all().map_err(yeoul_disk::Failure::of_sync(&path))?;
+        yeoul_disk::sync_folder_of(&*self.disk, &path)?;
+        Ok(StateFile { name, kind, bytes, crc32c })
     }
 
     fn manifest(&self, batch: BatchId) -> PathBuf {
@@ -200,8 +255,9 @@ impl CheckpointStore {
     }
 
     fn replace(&self, path: &Path, bytes: &[u8]) -> Result<()> {
+        // A process that takes the query over may write the same file at the same time.
         let mut beside = path.as_os_str().to_owned();
-        beside.push(".new");
+        beside.push(format!(".{:016x}.new", fastrand::u64(..)));
         replace_file(&*self.disk, path, Path::new(&beside), |file| file.write_all(bytes))?;
         Ok(())
     }
@@ -219,20 +275,64 @@ impl CheckpointStore {
         self.replace(&commit, commit_entry(manifest.watermark_ms).as_bytes())
     }
 
+    /// Removes files of state that no retained checkpoint names: they are older than the first of the oldest one.
+    fn prune_state(&self) -> Result<()> {
+        let Some(oldest) = self.numbers("yeoul/manifests")?.first().copied().map(BatchId) else {
+            return Ok(());
+        };
+        let Ok(oldest) = Manifest::decode(&read_file(&*self.disk, &self.manifest(oldest))?) else {
+            return Ok(());
+        };
+        let Some(first) = oldest.state_files.first() else { return Ok(()) };
+        for path in self.disk.list(&self.folder.join(STATE_FOLDER))? {
+            // Names are as long as each other up to the epoch's number, so their order is that of the epochs.
+            if path.file_name().and_then(|name| name.to_str()).is_some_and(|name| *name < *first.name) {
+                self.disk.remove_file(&path)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Removes what lies more than the retained checkpoints back.
     fn prune(&self, batch: BatchId) -> Result<()> {
         for folder in ["yeoul/manifests", "offsets", "commits"] {
-            let old = |number: &u64| number.saturating_add(self.retained) <= batch.0;
-            for number in self.numbers(folder)?.into_iter().filter(old) {
-                let name =
-                    if folder.starts_with("yeoul") { format!("{number:020}") } else { number.to_string() };
-                match self.disk.remove_file(&self.folder.join(folder).join(name)) {
+            for path in self.disk.list(&self.folder.join(folder))? {
+                // What a process that died was about to put in a file's place goes with the file.
+                let number =
+                    path.file_name().and_then(|name| name.to_str()?.split('.').next()?.parse::<u64>().ok());
+                if !number.is_some_and(|number| number.saturating_add(self.retained) <= batch.0) {
+                    continue;
+                }
+                match self.disk.remove_file(&path) {
                     Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
                     _ => {}
                 }
             }
         }
-        Ok(())
+        self.prune_state()
+    }
+}
+
+/// A manifest with the contents of its files of state.
+type Usable = (Manifest, Vec<Vec<u8>>);
+
+/// A writer that knows the length and the checksum of what it wrote.
+struct Checksummed<W> {
+    out: W,
+    bytes: u64,
+    crc32c: u32,
+}
+
+impl<W: Write> Write for Checksummed<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(bytes)?;
+        self.bytes += written as u64;
+        self.crc32c = crc32c::crc32c_append(self.crc32c, &bytes[..written]);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
     }
 }
 

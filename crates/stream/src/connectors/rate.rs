@@ -23,6 +23,7 @@ pub struct RateSource {
     start_us: i64,
     next: i64,
     end: Option<i64>,
+    planned_end: Option<i64>,
 }
 
 impl RateSource {
@@ -46,7 +47,7 @@ impl RateSource {
         let (Some(start_us), Some(next)) = (field("startUs"), field("next")) else {
             return Err(corrupt(format!("{offset} is no offset of a rate source")));
         };
-        Ok(Self { rows_per_second: rows_per_second.into(), start_us, next, end: None })
+        Ok(Self { rows_per_second: rows_per_second.into(), start_us, next, end: None, planned_end: None })
     }
 
     /// Microseconds since 1970 at which a row is due.
@@ -55,19 +56,24 @@ impl RateSource {
         self.start_us.saturating_add(i64::try_from(since).unwrap_or(i64::MAX))
     }
 
+    /// The row at which it stops.
+    fn last(&self) -> Option<i64> {
+        self.planned_end.or(self.end)
+    }
+
     /// Rows that are due by now.
     fn due(&self) -> i64 {
         let since = i128::from(now_us().saturating_sub(self.start_us).max(0));
         let rows = since * i128::from(self.rows_per_second) / 1_000_000 + 1;
         let rows = i64::try_from(rows).unwrap_or(i64::MAX);
-        self.end.map_or(rows, |end| rows.min(end))
+        self.last().map_or(rows, |end| rows.min(end))
     }
 }
 
 impl Source for RateSource {
     fn poll(&mut self, wait: Duration) -> Result<Polled> {
         let mut left = wait;
-        while self.due() <= self.next && self.end.is_none() && !left.is_zero() {
+        while self.due() <= self.next && self.last().is_none() && !left.is_zero() {
             let sleep = left.min(LOOK_EVERY);
             std::thread::sleep(sleep);
             left -= sleep;
@@ -76,7 +82,7 @@ impl Source for RateSource {
         let range = self.next..end.max(self.next);
         let is_empty = range.is_empty();
         self.next = range.end;
-        let is_at_end = self.end.is_some_and(|end| self.next >= end);
+        let is_at_end = self.last().is_some_and(|end| self.next >= end);
         if is_empty {
             return Ok(Polled { rows: None, is_at_end });
         }
@@ -93,6 +99,19 @@ impl Source for RateSource {
 
     fn stop_at_latest(&mut self) -> Result<()> {
         self.end = Some(self.due().max(self.next));
+        Ok(())
+    }
+
+    fn plan(&mut self, rows_max: Option<u64>) -> Result<u64> {
+        self.planned_end = None;
+        let there = u64::try_from(self.due() - self.next).unwrap_or(0);
+        let planned = there.min(rows_max.unwrap_or(u64::MAX));
+        self.planned_end = (planned > 0).then(|| self.next.saturating_add_unsigned(planned));
+        Ok(planned)
+    }
+
+    fn lift_plan(&mut self) -> Result<()> {
+        self.planned_end = None;
         Ok(())
     }
 }

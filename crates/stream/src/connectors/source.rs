@@ -22,6 +22,20 @@ pub trait Source: Send {
     /// # Errors
     /// If the source cannot say what is there.
     fn stop_at_latest(&mut self) -> Result<()>;
+
+    /// Plans an epoch: gives rows only up to an end that is about so many rows away at most, or what is there now, and says so in
+    /// [`Polled::is_at_end`]. All parts of the source advance in proportion to what they have. Gives how many rows were planned;
+    /// if there are none, no plan holds.
+    ///
+    /// # Errors
+    /// If the source cannot say what is there.
+    fn plan(&mut self, rows_max: Option<u64>) -> Result<u64>;
+
+    /// Ends the plan: what comes next is given as it comes.
+    ///
+    /// # Errors
+    /// If the source cannot be used any more.
+    fn lift_plan(&mut self) -> Result<()>;
 }
 
 /// What a source gave.

@@ -1,18 +1,34 @@
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::{self, JoinHandle};
 
 use yeoul_base::failpoint;
 
-use crate::checkpoint::wire::Manifest;
-use crate::checkpoint::{CommitMarker, Marked};
+use crate::BatchId;
+use crate::checkpoint::wire::{Manifest, StateFile};
+use crate::checkpoint::{CheckpointStore, CommitMarker, Marked};
 use crate::error::{Error, ErrorKind, Result};
+use crate::state::{Layout, Version};
 
 /// The thread that writes a query's checkpoints, while its rows go on. It has at most one to write: the coordinator begins none
 /// before the one before is complete.
 pub(super) struct Checkpointer {
-    manifests: Option<Sender<Manifest>>,
-    outcomes: Receiver<Result<Marked>>,
+    todo: Option<Sender<Todo>>,
+    outcomes: Receiver<Result<Outcome>>,
     thread: Option<JoinHandle<()>>,
+}
+
+enum Todo {
+    Store { batch: BatchId, generation: u64, layout: Arc<Layout>, version: Version },
+    Mark(Manifest),
+}
+
+/// What came of a part of a checkpoint.
+pub(super) enum Outcome {
+    /// The state's changes are on disk.
+    Stored(StateFile),
+    /// The marker was set, or not.
+    Marked(Marked),
 }
 
 impl Checkpointer {
@@ -20,21 +36,46 @@ impl Checkpointer {
     ///
     /// # Errors
     /// If the system has no thread.
-    pub fn start(mut marker: impl CommitMarker + 'static) -> Result<Self> {
-        let (manifests, todo) = channel::<Manifest>();
+    pub fn start(mut store: CheckpointStore) -> Result<Self> {
+        let (todo, list) = channel::<Todo>();
         let (tell, outcomes) = channel();
         let work = move || {
-            for manifest in todo {
-                failpoint("stream-before-marker");
-                let outcome = marker.mark(&manifest);
-                failpoint("stream-after-marker");
+            for todo in list {
+                let outcome = match todo {
+                    Todo::Store { batch, generation, layout, version } => {
+                        failpoint("stream-before-state");
+                        let stored = store.store(batch, generation, &layout, version).map(Outcome::Stored);
+                        failpoint("stream-after-state");
+                        stored
+                    }
+                    Todo::Mark(manifest) => {
+                        failpoint("stream-before-marker");
+                        let marked = store.mark(&manifest).map(Outcome::Marked);
+                        failpoint("stream-after-marker");
+                        marked
+                    }
+                };
                 if tell.send(outcome).is_err() {
                     break;
                 }
             }
         };
         let thread = thread::Builder::new().name("stream-checkpoint".to_owned()).spawn(work)?;
-        Ok(Self { manifests: Some(manifests), outcomes, thread: Some(thread) })
+        Ok(Self { todo: Some(todo), outcomes, thread: Some(thread) })
+    }
+
+    /// Has the state's changes of an epoch stored.
+    ///
+    /// # Errors
+    /// `Internal` if the thread broke.
+    pub fn store(
+        &self,
+        batch: BatchId,
+        generation: u64,
+        layout: Arc<Layout>,
+        version: Version,
+    ) -> Result<()> {
+        self.send(Todo::Store { batch, generation, layout, version })
     }
 
     /// Has a marker set.
@@ -42,15 +83,19 @@ impl Checkpointer {
     /// # Errors
     /// `Internal` if the thread broke.
     pub fn mark(&self, manifest: Manifest) -> Result<()> {
-        let sent = self.manifests.as_ref().map(|manifests| manifests.send(manifest));
+        self.send(Todo::Mark(manifest))
+    }
+
+    fn send(&self, todo: Todo) -> Result<()> {
+        let sent = self.todo.as_ref().map(|list| list.send(todo));
         if sent.is_some_and(|sent| sent.is_ok()) { Ok(()) } else { Err(broke()) }
     }
 
     /// What came of it, if it is known.
     ///
     /// # Errors
-    /// If it cannot be known whether the marker is set.
-    pub fn outcome(&self) -> Result<Option<Marked>> {
+    /// If the state cannot be stored, or it cannot be known whether the marker is set.
+    pub fn outcome(&self) -> Result<Option<Outcome>> {
         match self.outcomes.try_recv() {
             Ok(outcome) => outcome.map(Some),
             Err(TryRecvError::Empty) => Ok(None),
@@ -61,7 +106,7 @@ impl Checkpointer {
 
 impl Drop for Checkpointer {
     fn drop(&mut self) {
-        self.manifests = None;
+        self.todo = None;
         if let Some(thread) = self.thread.take() {
             // A thread that panicked has said so.
             let _ = thread.join();

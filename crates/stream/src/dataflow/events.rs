@@ -63,8 +63,39 @@ pub struct Progress {
     pub latency_ms_p99: Option<u64>,
     /// Milliseconds from the barrier until the checkpoint was complete.
     pub checkpoint_ms: i64,
+    /// Where event time is, if the stream has a watermark.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub event_time: Option<EventTime>,
+    /// Its operators with state.
+    pub state_operators: Vec<StateProgress>,
     /// Its sources.
     pub sources: Vec<SourceProgress>,
+}
+
+/// Event time of an epoch.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EventTime {
+    /// The watermark that the epoch after it has, in the form of ISO 8601.
+    pub watermark: String,
+}
+
+/// An operator with state in an epoch.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StateProgress {
+    /// Its name.
+    pub operator_name: String,
+    /// Keys that it has.
+    pub num_rows_total: u64,
+    /// Keys that changed, counted once for each batch of rows that they were in.
+    pub num_rows_updated: u64,
+    /// Keys that were over and went.
+    pub num_rows_removed: u64,
+    /// Keys that were late, counted as those that changed.
+    pub num_rows_dropped_by_watermark: u64,
+    /// Memory of the keys and their values.
+    pub memory_used_bytes: u64,
 }
 
 /// A source in an epoch.

@@ -1,5 +1,5 @@
 use std::collections::VecDeque;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -9,6 +9,7 @@ use super::opened::{Opened, connectors};
 use super::query_loop::{QueryLoop, now_ms};
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::Query;
+use crate::state::MemoryShare;
 
 /// How many epochs' progress a handle keeps, as in Spark.
 const PROGRESS_MAX: usize = 100;
@@ -36,13 +37,14 @@ pub fn check(query: &Query) -> Result<()> {
 }
 
 /// Starts a query on a thread of its own, with its checkpoint in a folder of its name below `checkpoint`; `tell` gets its
-/// events, from that thread.
+/// events, from that thread. Its state grows into `memory`.
 ///
 /// # Errors
 /// If the system has no thread. What goes wrong later, [`QueryHandle::wait`] says.
 pub fn start(
     query: Query,
     checkpoint: &Path,
+    memory: MemoryShare,
     tell: impl Fn(&QueryEvent) + Send + Sync + 'static,
 ) -> Result<QueryHandle> {
     let shared = Arc::new(Shared {
@@ -54,7 +56,7 @@ pub fn start(
     let run = {
         let shared = Arc::clone(&shared);
         move || {
-            let outcome = run(&query, checkpoint, &shared);
+            let outcome = run(&query, &checkpoint, &memory, &shared);
             let exception = outcome.as_ref().err().map(ToString::to_string);
             shared.tell(&QueryEvent::Terminated { name: query.name.clone(), exception });
             outcome
@@ -64,8 +66,8 @@ pub fn start(
     Ok(QueryHandle { name, shared, thread: Some(thread) })
 }
 
-fn run(query: &Query, checkpoint: PathBuf, shared: &Shared) -> Result<()> {
-    let opened = Opened::open(query, &checkpoint, now_ms())?;
+fn run(query: &Query, checkpoint: &Path, memory: &MemoryShare, shared: &Shared) -> Result<()> {
+    let opened = Opened::open(query, checkpoint, memory, now_ms())?;
     QueryLoop::new(query, opened, shared)?.run()
 }
 

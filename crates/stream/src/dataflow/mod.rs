@@ -5,10 +5,13 @@
 
 mod checkpointer;
 mod events;
+#[cfg(test)]
+mod fault_tests;
 mod handle;
 mod latencies;
 mod opened;
+mod pace;
 mod query_loop;
 
-pub use events::{Progress, QueryEvent, SourceProgress};
+pub use events::{EventTime, Progress, QueryEvent, SourceProgress, StateProgress};
 pub use handle::{QueryHandle, check, start};

@@ -4,12 +4,14 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use yeoul_disk::RealDisk;
 
+use crate::checkpoint::wire::read_state_file;
 use crate::checkpoint::{CheckpointStore, Claim, Recovered};
 use crate::connectors::kafka::DeadLetters;
 use crate::connectors::{Decoder, Sink, SinkConnector, Source, StreamConnector};
 use crate::error::{Error, Result, invalid};
-use crate::operators::Calc;
+use crate::operators::Operators;
 use crate::plan::Query;
+use crate::state::{Layout, MemoryShare, MemoryTable, StateTable};
 
 /// A query that has its checkpoint, and whose connectors are open.
 pub(super) struct Opened {
@@ -18,20 +20,16 @@ pub(super) struct Opened {
     pub source: Box<dyn Source>,
     pub decoder: Decoder,
     pub dead_letters: Option<DeadLetters>,
-    pub calc: Calc,
+    pub operators: Operators,
+    /// What the table of state looks like, if there is one.
+    pub layout: Option<Arc<Layout>>,
     pub sink: Box<dyn Sink>,
 }
 
 /// Connectors of a query, with options checked.
 pub(super) fn connectors(query: &Query) -> Result<(StreamConnector, SinkConnector)> {
     let pipeline = &query.pipeline;
-    if pipeline.aggregate.is_some() || pipeline.windows.is_some() {
-        return Err(invalid(format!(
-            "INSERT INTO {}: aggregations and windows are not there yet",
-            query.name
-        ))
-        .with_hint("a query can filter and compute columns"));
-    }
+    Operators::layout(query)?;
     let stream = StreamConnector::new(&query.stream)?;
     check_same_schema(&stream.schema(), &query.stream_schema)?;
     Ok((stream, SinkConnector::new(&query.sink, &pipeline.schema)?))
@@ -42,7 +40,7 @@ impl Opened {
     ///
     /// # Errors
     /// As its parts.
-    pub fn open(query: &Query, checkpoint: &Path, now_ms: i64) -> Result<Self> {
+    pub fn open(query: &Query, checkpoint: &Path, memory: &MemoryShare, now_ms: i64) -> Result<Self> {
         let (stream, sink) = connectors(query)?;
         let folder = checkpoint.join(&query.name);
         let unusable = |error: Error| {
@@ -53,19 +51,33 @@ impl Opened {
         let mut store = store.map_err(unusable)?;
         let claim = Claim {
             sources: vec![stream.description()],
-            state_identity: None,
+            state_identity: Operators::state_identity(query),
             initial_offsets: Box::new(|| Ok(vec![stream.initial_offset()?])),
             now_ms,
         };
-        let recovered = store.claim(claim)?;
+        let mut recovered = store.claim(claim)?;
+        let layout = Operators::layout(query)?;
+        let table = match &layout {
+            Some(layout) => Some(restored(layout, memory, std::mem::take(&mut recovered.state))?),
+            None => None,
+        };
+        let operators = Operators::new(query, &recovered.manifest, table)?;
         let open = recovered.manifest.batch.next();
         let source = stream.open(&recovered.manifest.sources[0].offset)?;
         let dead_letters = stream.open_dead_letters(open)?;
-        let stages = query.pipeline.before_watermark.iter().chain(&query.pipeline.stages);
-        let calc = Calc::new(stages.cloned());
         let sink = sink.open(open)?;
-        Ok(Self { store, recovered, source, decoder: stream.into_decoder(), dead_letters, calc, sink })
+        let decoder = stream.into_decoder();
+        Ok(Self { store, recovered, source, decoder, dead_letters, operators, layout, sink })
     }
+}
+
+/// The table of state that a checkpoint holds.
+fn restored(layout: &Arc<Layout>, memory: &MemoryShare, files: Vec<Vec<u8>>) -> Result<Box<dyn StateTable>> {
+    let mut table = MemoryTable::new(Arc::clone(layout), memory.clone())?;
+    for file in files {
+        table.restore(read_state_file(layout, file)?)?;
+    }
+    Ok(Box::new(table))
 }
 
 fn check_same_schema(connector: &SchemaRef, planned: &SchemaRef) -> Result<()> {

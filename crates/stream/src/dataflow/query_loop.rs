@@ -1,3 +1,4 @@
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arrow::array::{AsArray, RecordBatch};
@@ -5,24 +6,28 @@ use arrow::datatypes::TimestampMicrosecondType;
 use chrono::{DateTime, SecondsFormat};
 use serde_json::Value;
 
-use super::checkpointer::Checkpointer;
-use super::events::{Progress, QueryEvent, SourceProgress};
+use super::checkpointer::{Checkpointer, Outcome};
+use super::events::{EventTime, Progress, QueryEvent, SourceProgress, StateProgress};
 use super::handle::Shared;
 use super::latencies::Latencies;
 use super::opened::Opened;
+use super::pace::{Next, PLANNED_ROWS_MAX, Pace};
 use crate::BatchId;
 use crate::checkpoint::wire::{Manifest, SourcePosition};
-use crate::checkpoint::{Command, Coordinator, Event, Marked, new_id};
+use crate::checkpoint::{BarrierTime, Command, Coordinator, Event, Marked, new_id};
 use crate::connectors::kafka::DeadLetters;
 use crate::connectors::{Decoder, Malformed, Sink, Source};
 use crate::error::{Error, ErrorKind, Result, invalid};
-use crate::operators::Calc;
+use crate::operators::Operators;
 use crate::plan::{Query, Trigger};
+use crate::state::{Layout, VersionKind};
 
 /// Longest wait for rows: how soon a stop is seen.
 const WAIT_MAX: Duration = Duration::from_millis(50);
 /// Wait for rows while a checkpoint is on its way to the disk.
 const WAIT_IN_FLIGHT: Duration = Duration::from_millis(5);
+/// Shortest wait.
+const WAIT_LEAST: Duration = Duration::from_millis(1);
 
 /// A query at work: it takes rows, pushes them to the sink, and carries out what the coordinator says.
 pub(super) struct QueryLoop<'a> {
@@ -38,7 +43,10 @@ pub(super) struct QueryLoop<'a> {
     source: Box<dyn Source>,
     decoder: Decoder,
     dead_letters: Option<DeadLetters>,
-    calc: Calc,
+    operators: Operators,
+    layout: Option<Arc<Layout>>,
+    /// When batches end, for operators that care.
+    pace: Option<Pace>,
     sink: Box<dyn Sink>,
     epoch: Epoch,
     latencies: Latencies,
@@ -62,10 +70,14 @@ impl Epoch {
 
 impl<'a> QueryLoop<'a> {
     pub fn new(query: &Query, opened: Opened, shared: &'a Shared) -> Result<Self> {
-        let Opened { store, recovered, mut source, decoder, dead_letters, calc, sink } = opened;
+        let Opened { store, recovered, mut source, decoder, dead_letters, operators, layout, sink } = opened;
         if query.settings.trigger == Trigger::AvailableNow {
             source.stop_at_latest()?;
         }
+        let pace = operators.has_batches().then(|| match query.settings.trigger {
+            Trigger::AvailableNow => Pace::bounded(),
+            Trigger::RealTime => Pace::unbounded(query.settings.tick_ms, PLANNED_ROWS_MAX, now_ms()),
+        });
         let (manifest, run_id) = (recovered.manifest, new_id());
         let open = manifest.batch.next();
         shared.tell(&QueryEvent::Started {
@@ -86,7 +98,9 @@ impl<'a> QueryLoop<'a> {
             source,
             decoder,
             dead_letters,
-            calc,
+            operators,
+            layout,
+            pace,
             sink,
             epoch: Epoch::begin(now_ms()),
             latencies: Latencies::new(),
@@ -102,25 +116,74 @@ impl<'a> QueryLoop<'a> {
             if self.is_ended {
                 break;
             }
-            let is_leaving = self.shared.is_stopped() || self.is_at_end;
-            let wait = if self.in_flight.is_some() { WAIT_IN_FLIGHT } else { self.wait() };
-            if is_leaving {
-                std::thread::sleep(WAIT_IN_FLIGHT.min(wait));
-                continue;
-            }
-            let polled = self.source.poll(wait)?;
-            self.is_at_end = polled.is_at_end;
-            if let Some(rows) = polled.rows {
-                self.push(rows)?;
+            let wants_empty_batch = self.operators.wants_empty_batch();
+            let next = self.pace.as_mut().map_or(Next::Poll, |pace| pace.next(now_ms(), wants_empty_batch));
+            let is_within_plan = self.pace.as_ref().is_some_and(Pace::is_within_plan);
+            let is_leaving = (self.shared.is_stopped() && !is_within_plan) || self.is_at_end;
+            match next {
+                _ if is_leaving => std::thread::sleep(WAIT_IN_FLIGHT.min(self.wait())),
+                Next::Poll => self.poll()?,
+                Next::Plan(rows_max) => self.plan(rows_max)?,
+                Next::Tick => self.tick()?,
+                // The barrier of the epoch before is still on its way to the disk.
+                Next::EndEpoch => std::thread::sleep(WAIT_LEAST),
+                Next::End => self.is_at_end = true,
             }
         }
         Ok(())
     }
 
-    /// Until the next barrier, and no longer than a stop may wait.
+    fn poll(&mut self) -> Result<()> {
+        let wait = if self.in_flight.is_some() { WAIT_IN_FLIGHT } else { self.wait() };
+        let polled = self.source.poll(wait)?;
+        let count = polled.rows.as_ref().map_or(0, RecordBatch::num_rows);
+        match &mut self.pace {
+            Some(pace) => pace.polled(count, polled.is_at_end, now_ms()),
+            None => self.is_at_end = polled.is_at_end,
+        }
+        polled.rows.map_or(Ok(()), |rows| self.push(rows))
+    }
+
+    fn plan(&mut self, rows_max: Option<u64>) -> Result<()> {
+        let rows = self.source.plan(rows_max)?;
+        let pace = self.pace.as_mut().expect("it asked for the plan");
+        pace.planned(rows, now_ms());
+        self.operators.set_gathering(pace.is_gathering());
+        if pace.is_within_plan() { Ok(()) } else { self.source.lift_plan() }
+    }
+
+    /// Ends the open batch and, if the watermark rose, an empty one after it: nothing that is over waits for more rows.
+    fn tick(&mut self) -> Result<()> {
+        self.end_batch()?;
+        if self.operators.wants_empty_batch() {
+            self.end_batch()?;
+        }
+        if let Some(pace) = &mut self.pace {
+            pace.ticked(now_ms());
+        }
+        Ok(())
+    }
+
+    fn end_batch(&mut self) -> Result<()> {
+        for rows in self.operators.end_batch()? {
+            self.write(&rows)?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, rows: &RecordBatch) -> Result<()> {
+        self.epoch.output_rows += rows.num_rows() as u64;
+        self.sink.write(rows)
+    }
+
+    /// Until the next barrier or tick, and no longer than a stop may wait.
     fn wait(&self) -> Duration {
-        let due = Duration::from_millis(self.coordinator.due_in_ms(now_ms()).unsigned_abs());
-        due.clamp(Duration::from_millis(1), WAIT_MAX)
+        let now = now_ms();
+        let mut due = self.coordinator.due_in_ms(now);
+        if let Some(pace) = &self.pace {
+            due = due.min(pace.due_in_ms(now).max(1));
+        }
+        Duration::from_millis(due.unsigned_abs()).clamp(WAIT_LEAST, WAIT_MAX)
     }
 
     /// Rows on their whole way.
@@ -132,10 +195,8 @@ impl<'a> QueryLoop<'a> {
         if !decoded.malformed.is_empty() {
             self.put_aside(&kept, &decoded.malformed)?;
         }
-        let rows = self.calc.push(decoded.rows)?;
-        if rows.num_rows() > 0 {
-            self.epoch.output_rows += rows.num_rows() as u64;
-            self.sink.write(&rows)?;
+        if let Some(rows) = self.operators.push(decoded.rows)? {
+            self.write(&rows)?;
         }
         if let Some(times) = kept.column_by_name("timestamp") {
             let now_us = now_ms() * 1000;
@@ -175,13 +236,32 @@ impl<'a> QueryLoop<'a> {
                 self.carry_out(Event::Acknowledged(batch))?;
             }
             match self.checkpointer.outcome()? {
-                Some(Marked::Set) => self.carry_out(Event::Marked(batch))?,
-                Some(Marked::Taken) => self.carry_out(Event::Fenced(batch))?,
+                Some(Outcome::Stored(file)) => {
+                    let (manifest, _) = self.in_flight.as_mut().expect("its state was stored");
+                    if file.kind == VersionKind::Snapshot {
+                        manifest.state_files.clear();
+                    }
+                    manifest.state_files.push(file);
+                    self.carry_out(Event::Stored(batch))?;
+                }
+                Some(Outcome::Marked(Marked::Set)) => self.carry_out(Event::Marked(batch))?,
+                Some(Outcome::Marked(Marked::Taken)) => self.carry_out(Event::Fenced(batch))?,
                 None => {}
             }
         }
-        let has_news = self.epoch.input_rows > 0 || self.source.position() != self.last_offset();
-        self.carry_out(Event::Clock { now_ms: now_ms(), has_news })
+        let now_ms = now_ms();
+        let wants_empty_batch = self.operators.wants_empty_batch();
+        let barrier = match &self.pace {
+            Some(pace) if pace.is_epoch_over(wants_empty_batch) => BarrierTime::Now,
+            Some(pace) if pace.is_within_plan() => BarrierTime::NotYet,
+            _ => BarrierTime::WhenDue,
+        };
+        let has_news = barrier == BarrierTime::Now
+            || self.epoch.input_rows > 0
+            || self.epoch.output_rows > 0
+            || wants_empty_batch
+            || self.source.position() != self.last_offset();
+        self.carry_out(Event::Clock { now_ms, has_news, barrier })
     }
 
     /// Where the last barrier was.
@@ -202,11 +282,7 @@ impl<'a> QueryLoop<'a> {
     fn carry_out(&mut self, event: Event) -> Result<()> {
         for command in self.coordinator.handle(event) {
             match command {
-                Command::Barrier(batch) => {
-                    self.barrier(batch)?;
-                    // There is no state yet whose changes would have to be stored.
-                    self.carry_out(Event::Stored(batch))?;
-                }
+                Command::Barrier(batch) => self.barrier(batch)?,
                 Command::Mark(_) => {
                     let (manifest, _) =
                         self.in_flight.as_ref().expect("a marker is of a checkpoint in flight");
@@ -231,6 +307,13 @@ impl<'a> QueryLoop<'a> {
 
     /// Ends the open epoch.
     fn barrier(&mut self, batch: BatchId) -> Result<()> {
+        match &mut self.pace {
+            Some(pace) if pace.is_within_plan() => {
+                pace.ended_epoch();
+                self.end_batch()?;
+            }
+            _ => self.tick()?,
+        }
         self.sink.barrier(batch)?;
         if let Some(dead_letters) = &mut self.dead_letters {
             dead_letters.barrier(batch)?;
@@ -239,16 +322,48 @@ impl<'a> QueryLoop<'a> {
         let start_offset = self.last_offset();
         let end_offset = self.source.position();
         let description = self.complete.sources[0].description.clone();
-        let sources = vec![SourcePosition { description: description.clone(), offset: end_offset.clone() }];
-        let manifest = Manifest { batch, timestamp_ms: now, sources, ..self.complete.clone() };
+        let source =
+            SourceProgress { description: description.clone(), start_offset, end_offset: end_offset.clone() };
+        let (watermark_ms, late_watermark_ms) = self.operators.watermarks_ms();
+        let manifest = Manifest {
+            batch,
+            timestamp_ms: now,
+            sources: vec![SourcePosition { description, offset: end_offset }],
+            watermark_ms,
+            late_watermark_ms,
+            ..self.complete.clone()
+        };
+        let progress = self.progress(&manifest, source);
+        let generation = manifest.generation;
+        self.in_flight = Some((manifest, progress));
+        match (self.operators.version()?, &self.layout) {
+            (Some(version), Some(layout)) => {
+                self.checkpointer.store(batch, generation, Arc::clone(layout), version)
+            }
+            _ => self.carry_out(Event::Stored(batch)),
+        }
+    }
+
+    /// Progress of the epoch that ends; a new one begins.
+    fn progress(&mut self, manifest: &Manifest, source: SourceProgress) -> Progress {
+        let now = manifest.timestamp_ms;
         let epoch = std::mem::replace(&mut self.epoch, Epoch::begin(now));
         let duration = now - epoch.began_ms;
+        let watermark = || EventTime { watermark: iso(manifest.watermark_ms) };
+        let state = self.operators.take_usage().map(|(usage, counts)| StateProgress {
+            operator_name: "aggregate".to_owned(),
+            num_rows_total: usage.keys,
+            num_rows_updated: counts.updated,
+            num_rows_removed: counts.removed,
+            num_rows_dropped_by_watermark: counts.late,
+            memory_used_bytes: usage.memory_bytes,
+        });
         let progress = Progress {
             id: manifest.query_id.clone(),
             run_id: self.run_id.clone(),
             name: self.name.clone(),
             timestamp: iso(now),
-            batch_id: batch,
+            batch_id: manifest.batch,
             batch_duration: duration,
             num_input_rows: epoch.input_rows,
             input_rows_per_second: epoch.input_rows as f64 * 1000.0 / duration.max(1) as f64,
@@ -257,11 +372,12 @@ impl<'a> QueryLoop<'a> {
             latency_ms_p50: self.latencies.quantile(0.5),
             latency_ms_p99: self.latencies.quantile(0.99),
             checkpoint_ms: 0,
-            sources: vec![SourceProgress { description, start_offset, end_offset }],
+            event_time: self.operators.has_watermark().then(watermark),
+            state_operators: state.into_iter().collect(),
+            sources: vec![source],
         };
         self.latencies.clear();
-        self.in_flight = Some((manifest, progress));
-        Ok(())
+        progress
     }
 }
 

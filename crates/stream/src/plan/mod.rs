@@ -17,7 +17,7 @@ mod window_function;
 pub use column_type::{TIMESTAMP, column_type};
 pub use duration_text::parse_duration_ms;
 pub use options::OptionMap;
-pub use pipeline::{AggregateCall, AggregateFunction, AggregatePlan, Pipeline, Stage, WindowKey};
+pub use pipeline::{AggregateCall, AggregatePlan, Pipeline, Stage, WindowKey};
 pub use planner::plan;
 pub use query::{OutputMode, Query, SinkDefinition, StreamColumn, StreamDefinition, WatermarkDefinition};
 pub use script::Script;

@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 
 use super::{WatermarkDefinition, WindowFunction};
 
@@ -60,30 +61,11 @@ pub struct WindowKey {
     pub to_end_ms: i64,
 }
 
-/// An aggregate function with its argument.
+/// An aggregate function with its arguments.
 #[derive(Debug, Clone)]
 pub struct AggregateCall {
-    /// The function.
-    pub function: AggregateFunction,
-    /// The argument; none for `count(*)`.
-    pub argument: Option<Arc<dyn PhysicalExpr>>,
-    /// Type of the argument.
-    pub argument_type: DataType,
-    /// Type of the result.
+    /// The function over the columns of its rows; integers are added as decimal numbers, which do not wrap.
+    pub function: Arc<AggregateFunctionExpr>,
+    /// Type of the result: what the function gives is cast to it, or the query fails.
     pub result_type: DataType,
-}
-
-/// Aggregate functions of streams.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AggregateFunction {
-    /// Rows, or values that are not null.
-    Count,
-    /// Sum of the values that are not null; null if there are none.
-    Sum,
-    /// Least value that is not null.
-    Min,
-    /// Greatest value that is not null.
-    Max,
-    /// Mean of the values that are not null.
-    Avg,
 }

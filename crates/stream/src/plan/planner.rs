@@ -7,6 +7,7 @@ use datafusion::common::{DFSchema, TableReference};
 use datafusion::datasource::MemTable;
 use datafusion::error::DataFusionError;
 use datafusion::execution::session_state::SessionState;
+use datafusion::functions_aggregate::approx_distinct::approx_distinct_udaf;
 use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::parser::Statement;
@@ -96,7 +97,13 @@ fn plan_query(script: &Script, schemas: &BTreeMap<String, SchemaRef>, insert: &I
 
 /// What Spark's analyser says of output modes.
 fn check_output_mode(pipeline: &Pipeline, mode: OutputMode) -> Result<()> {
-    let Some(aggregate) = &pipeline.aggregate else { return Ok(()) };
+    let Some(aggregate) = &pipeline.aggregate else {
+        if mode == OutputMode::Complete {
+            return Err(invalid("EMIT COMPLETE without an aggregation: a stream's rows have no end")
+                .with_hint("leave EMIT out"));
+        }
+        return Ok(());
+    };
     if mode == OutputMode::Append && (pipeline.watermark.is_none() || aggregate.window_key.is_none()) {
         return Err(invalid(
             "an aggregation without a watermark and a window has no rows that never change again",
@@ -115,7 +122,10 @@ fn context() -> SessionContext {
     options.sql_parser.enable_ident_normalization = false;
     options.sql_parser.map_string_types_to_utf8view = false;
     options.execution.time_zone = Some("+00:00".to_owned());
-    SessionContext::new_with_config(config)
+    let context = SessionContext::new_with_config(config);
+    // Spark's name for it.
+    context.register_udaf(approx_distinct_udaf().as_ref().clone().with_aliases(["approx_count_distinct"]));
+    context
 }
 
 fn register(context: &SessionContext, name: &str, schema: &SchemaRef) -> Result<()> {

@@ -54,6 +54,8 @@ pub enum OutputMode {
     Append,
     /// Each group that changed (`EMIT UPDATES`).
     Update,
+    /// All groups, whenever one changed (`EMIT COMPLETE`); none ever goes.
+    Complete,
 }
 
 /// One query, as any front can build it: a stream's rows on their way through a pipeline to a sink.

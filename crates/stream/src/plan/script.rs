@@ -153,9 +153,9 @@ fn output_mode(tokens: &[TokenWithSpan]) -> Result<OutputMode> {
     match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["UPDATES"] => Ok(OutputMode::Update),
         ["ON", "WINDOW", "CLOSE"] => Ok(OutputMode::Append),
-        ["COMPLETE"] => Err(invalid("EMIT COMPLETE is not there yet").with_hint("use EMIT UPDATES")),
+        ["COMPLETE"] => Ok(OutputMode::Complete),
         other => Err(invalid(format!("EMIT {} is not understood", other.join(" ")))
-            .with_hint("EMIT UPDATES or EMIT ON WINDOW CLOSE")),
+            .with_hint("EMIT UPDATES, EMIT ON WINDOW CLOSE or EMIT COMPLETE")),
     }
 }
 
@@ -344,7 +344,6 @@ mod tests {
             (String::new(), "the job has no query"),
             (with("SELECT 1"), "a statement that begins with 'SELECT'"),
             (with("CREATE TABLE t (a INT)"), "a statement that begins with 'CREATE'"),
-            (with("INSERT INTO out SELECT id FROM `in` EMIT COMPLETE"), "EMIT COMPLETE is not there yet"),
             (with("INSERT INTO out SELECT id FROM `in` EMIT SOMETIMES"), "EMIT SOMETIMES is not understood"),
             (
                 with("INSERT INTO out SELECT 1; INSERT INTO out SELECT 2"),

@@ -1,4 +1,4 @@
-//! `yeoul bench stream`: latency from Kafka to Kafka.
+//! `yeoul bench stream`: a windowed count on one core, and latency from Kafka to Kafka.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -7,27 +7,30 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::json;
 use yeoul_base::Result;
-use yeoul_bench::findings;
-use yeoul_bench::stream::{self, Plan};
+use yeoul_bench::findings::{self, Finding};
+use yeoul_bench::stream::{self, Plan, windowed_count};
 
 use super::json_report::JsonReport;
 use crate::exit::failed;
 
-/// Measure how long records take through a query, beside a loop that only consumes and produces
+/// Measure a windowed count, and how long records take through a query beside a loop that only consumes and produces
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
+  yeoul bench stream
   yeoul bench stream --kafka localhost:9092
   yeoul bench stream --kafka localhost:9092 --rates 1000 --seconds 10 --json -
+
+The windowed count is one thread that counts batches of records in memory by windows of a minute and a thousand keys.
 
 A record's latency is the time from when it was due at the producer to its arrival at a consumer behind the query's sink. Both
 pipelines see the same producer and consumer, one after the other. The topics of a run stay in the broker.
 
 Exit code: 0 done, even if a target (the column bar) is missed, 1 if records are missing or the broker fails, 2 wrong usage.")]
 pub struct StreamArgs {
-    /// The broker
+    /// The broker; without one only what needs none is measured
     #[arg(long, value_name = "HOST:PORT")]
-    kafka: String,
+    kafka: Option<String>,
 
     /// Records a second, a case each
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [1000, 10_000], value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
@@ -51,11 +54,21 @@ pub fn run(args: StreamArgs) -> ExitCode {
 
 fn run_to_end(args: StreamArgs) -> Result<()> {
     let json = JsonReport::open(args.json.as_deref())?;
-    let checkpoint = tempfile::Builder::new().prefix("yeoul-bench-").tempdir()?;
-    let plan = Plan { servers: args.kafka, rates: args.rates, time: Duration::from_secs(args.seconds) };
-    let found = stream::run(&plan, checkpoint.path(), |finding| eprintln!("{}", finding.name))?;
+    let counted = windowed_count::measure()?;
+    eprintln!("{}", counted.name);
+    let mut found = vec![counted];
+    let time = Duration::from_secs(args.seconds);
+    if let Some(servers) = args.kafka {
+        let plan = Plan { servers, rates: args.rates, time };
+        found.extend(through_kafka(&plan)?);
+    }
     json.give(
         || findings::to_table(&found),
-        || format!("{:#}", json!({"seconds": plan.time.as_secs(), "findings": findings::to_json(&found)})),
+        || format!("{:#}", json!({"seconds": time.as_secs(), "findings": findings::to_json(&found)})),
     )
+}
+
+fn through_kafka(plan: &Plan) -> Result<Vec<Finding>> {
+    let checkpoint = tempfile::Builder::new().prefix("yeoul-bench-").tempdir()?;
+    stream::run(plan, checkpoint.path(), |finding| eprintln!("{}", finding.name))
 }

@@ -8,6 +8,8 @@ mod dfs;
 mod shuffle;
 #[cfg(feature = "sql")]
 mod sql;
+#[cfg(feature = "stream")]
+mod stream;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -97,6 +99,8 @@ const ACTS: &[Act] = &[
         about: "an erasure-coded file that is read without two of its DataNodes, and repaired",
         run: dfs::run,
     },
+    #[cfg(feature = "stream")]
+    Act { name: "stream", about: "a windowed count that is killed again and again", run: stream::run },
 ];
 
 pub fn run(args: DemoArgs) -> ExitCode {

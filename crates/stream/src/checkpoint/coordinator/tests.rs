@@ -8,7 +8,7 @@ use yeoul_base::SplitMix;
 use super::*;
 
 fn clock(now_ms: i64) -> Event {
-    Event::Clock { now_ms, has_news: true }
+    Event::Clock { now_ms, has_news: true, barrier: BarrierTime::WhenDue }
 }
 
 #[test]
@@ -16,7 +16,11 @@ fn a_checkpoint_needs_sinks_and_state_before_its_marker() {
     let mut coordinator = Coordinator::new(BatchId(4), 100, 0);
     assert_eq!(coordinator.handle(clock(99)), []);
     assert_eq!(coordinator.due_in_ms(99), 1);
-    assert_eq!(coordinator.handle(Event::Clock { now_ms: 500, has_news: false }), [], "nothing is new");
+    assert_eq!(
+        coordinator.handle(Event::Clock { now_ms: 500, has_news: false, barrier: BarrierTime::WhenDue }),
+        [],
+        "nothing is new"
+    );
     assert_eq!(coordinator.handle(clock(100)), [Command::Barrier(BatchId(4))]);
     assert_eq!(coordinator.open(), BatchId(5));
     assert_eq!(coordinator.handle(clock(300)), [], "one at a time");
@@ -48,7 +52,22 @@ fn a_stop_drains_what_is_in_flight_and_takes_a_last_checkpoint() {
     assert_eq!(coordinator.handle(clock(1000)), []);
     let mut idle = Coordinator::new(BatchId(0), 100, 0);
     idle.handle(Event::Stop);
-    assert_eq!(idle.handle(Event::Clock { now_ms: 1, has_news: false }), [Command::End]);
+    assert_eq!(
+        idle.handle(Event::Clock { now_ms: 1, has_news: false, barrier: BarrierTime::WhenDue }),
+        [Command::End]
+    );
+}
+
+#[test]
+fn a_planned_epoch_ends_at_its_end_and_not_before() {
+    let mut coordinator = Coordinator::new(BatchId(3), 100, 0);
+    let clock = |now_ms, barrier| Event::Clock { now_ms, has_news: true, barrier };
+    assert_eq!(coordinator.handle(clock(1000, BarrierTime::NotYet)), []);
+    assert_eq!(coordinator.handle(Event::Stop), []);
+    assert_eq!(coordinator.handle(clock(1000, BarrierTime::NotYet)), [], "not even for a stop");
+    let mut coordinator = Coordinator::new(BatchId(3), 100, 0);
+    assert_eq!(coordinator.handle(clock(1, BarrierTime::Now)), [Command::Barrier(BatchId(3))]);
+    assert_eq!(coordinator.handle(clock(2, BarrierTime::Now)), [], "one at a time");
 }
 
 #[test]
@@ -117,7 +136,11 @@ impl Life {
             },
             6 => match self.barrier {
                 Some((batch, _)) => self.coordinator.handle(Event::Stored(batch)),
-                None => self.coordinator.handle(Event::Clock { now_ms, has_news: true }),
+                None => self.coordinator.handle(Event::Clock {
+                    now_ms,
+                    has_news: true,
+                    barrier: BarrierTime::WhenDue,
+                }),
             },
             _ => match self.marking.take() {
                 Some(batch) => {
@@ -129,7 +152,11 @@ impl Life {
                     let event = if is_free { Event::Marked(batch) } else { Event::Fenced(batch) };
                     self.coordinator.handle(event)
                 }
-                None => self.coordinator.handle(Event::Clock { now_ms, has_news: true }),
+                None => self.coordinator.handle(Event::Clock {
+                    now_ms,
+                    has_news: true,
+                    barrier: BarrierTime::WhenDue,
+                }),
             },
         };
         let mut was_completed = false;

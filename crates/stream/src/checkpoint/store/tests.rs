@@ -6,6 +6,7 @@ use serde_json::json;
 use yeoul_disk::{Fault, FaultyDisk, Operation, RealDisk};
 
 use super::*;
+use crate::state::VersionKind;
 
 fn claim(sources: &str) -> Claim<'static> {
     Claim {
@@ -114,4 +115,106 @@ fn a_power_failure_takes_no_checkpoint_that_was_complete_and_a_full_disk_complet
         let found = open(place.path()).claim(claim("s")).unwrap();
         assert_eq!(found.manifest.sources[0].offset, json!(11), "seed {seed}");
     }
+}
+
+fn layout() -> Layout {
+    use arrow::datatypes::{DataType, Field};
+    let field = |name: &str| Arc::new(Field::new(name, DataType::Int64, true));
+    Layout::new("t", vec![field("k")], vec![field("v")]).unwrap()
+}
+
+/// A version with this number as key and value.
+fn version(kind: VersionKind, number: i64) -> Version {
+    use crate::state::{Bucket, KeyHash, StateRows};
+    let column: arrow::array::ArrayRef = Arc::new(arrow::array::Int64Array::from(vec![number]));
+    let rows = StateRows {
+        buckets: vec![Bucket(number)],
+        hashes: vec![KeyHash(7)],
+        keys: vec![Arc::clone(&column)],
+        values: vec![column],
+    };
+    Version { kind, evicted_until: None, rows: Box::new([Ok(rows)].into_iter()) }
+}
+
+fn numbers_of(state: &[Vec<u8>]) -> Vec<i64> {
+    let read = |bytes: &Vec<u8>| crate::checkpoint::wire::read_state_file(&layout(), bytes.clone()).unwrap();
+    state.iter().flat_map(|bytes| read(bytes).rows).map(|rows| rows.buckets[0].0).collect()
+}
+
+/// Completes an epoch with a version of the state.
+fn complete(store: &mut CheckpointStore, last: &Manifest, kind: VersionKind, number: i64) -> Manifest {
+    let mut next = after(last, number as u64);
+    let file = store.store(next.batch, next.generation, &layout(), version(kind, number)).unwrap();
+    if kind == VersionKind::Snapshot {
+        next.state_files.clear();
+    }
+    next.state_files.push(file);
+    assert_eq!(store.mark(&next).unwrap(), Marked::Set);
+    next
+}
+
+#[test]
+fn state_goes_on_from_the_files_of_the_last_checkpoint() {
+    let place = tempfile::tempdir().unwrap();
+    let mut store = open(place.path());
+    let first = store.claim(claim("s")).unwrap().manifest;
+    let one = complete(&mut store, &first, VersionKind::Snapshot, 11);
+    let two = complete(&mut store, &one, VersionKind::Delta, 12);
+    // It dies before the marker: nobody names this file, nor does it stand in the way of the next process.
+    store.store(two.batch.next(), two.generation, &layout(), version(VersionKind::Delta, 13)).unwrap();
+    let mut store = open(place.path());
+    let found = store.claim(claim("s")).unwrap();
+    assert_eq!(numbers_of(&found.state), [11, 12]);
+    let four = complete(&mut store, &found.manifest, VersionKind::Delta, 14);
+    assert_eq!(numbers_of(&open(place.path()).claim(claim("s")).unwrap().state), [11, 12, 14]);
+    assert_eq!(four.state_files.len(), 3);
+}
+
+#[test]
+fn a_checkpoint_whose_state_is_damaged_or_missing_is_named_and_the_one_before_is_used() {
+    for is_missing in [false, true] {
+        let place = tempfile::tempdir().unwrap();
+        let mut store = open(place.path());
+        let first = store.claim(claim("s")).unwrap().manifest;
+        let one = complete(&mut store, &first, VersionKind::Snapshot, 11);
+        let two = complete(&mut store, &one, VersionKind::Delta, 12);
+        let path = place.path().join("yeoul/state").join(&two.state_files[1].name);
+        if is_missing {
+            std::fs::remove_file(&path).unwrap();
+        } else {
+            let mut bytes = std::fs::read(&path).unwrap();
+            let at = bytes.len() / 2;
+            bytes[at] ^= 1;
+            std::fs::write(&path, bytes).unwrap();
+        }
+        let found = open(place.path()).claim(claim("s")).unwrap();
+        assert_eq!((numbers_of(&found.state), found.manifest.batch), (vec![11], BatchId(3)));
+        assert_eq!(found.manifest.sources[0].offset, json!(11));
+        assert!(found.warnings[0].contains(&two.state_files[1].name), "{:?}", found.warnings);
+    }
+}
+
+#[test]
+fn files_of_state_that_no_kept_checkpoint_names_are_removed() {
+    let place = tempfile::tempdir().unwrap();
+    let mut store = CheckpointStore::open(Arc::new(RealDisk), place.path(), 2).unwrap();
+    let mut last = store.claim(claim("s")).unwrap().manifest;
+    let leftover = place.path().join("offsets/1.0123456789abcdef.new");
+    std::fs::write(&leftover, "half").unwrap();
+    let kinds = [
+        VersionKind::Snapshot,
+        VersionKind::Delta,
+        VersionKind::Snapshot,
+        VersionKind::Delta,
+        VersionKind::Delta,
+    ];
+    let mut counts = Vec::new();
+    for (number, kind) in (1..).zip(kinds) {
+        last = complete(&mut store, &last, kind, number);
+        counts.push(std::fs::read_dir(place.path().join("yeoul/state")).unwrap().count());
+    }
+    // The second to last checkpoint after the second snapshot still needs the first one.
+    assert_eq!(counts, [1, 2, 3, 2, 3]);
+    assert!(!leftover.exists());
+    assert_eq!(numbers_of(&open(place.path()).claim(claim("s")).unwrap().state), [3, 4, 5]);
 }

@@ -3,6 +3,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::BatchId;
+use crate::state::VersionKind;
 
 /// First word of a manifest.
 const MAGIC: &str = "yeoul-stream-checkpoint";
@@ -57,21 +58,11 @@ pub struct StateFile {
     /// Its name in the folder of state files.
     pub name: String,
     /// What is in it.
-    pub kind: StateFileKind,
+    pub kind: VersionKind,
     /// Its length.
     pub bytes: u64,
     /// Its checksum.
     pub crc32c: u32,
-}
-
-/// What a file of state holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum StateFileKind {
-    /// Everything: what came before is not needed.
-    Snapshot,
-    /// What changed since the file before.
-    Delta,
 }
 
 /// Why bytes are no manifest.
@@ -163,7 +154,7 @@ mod tests {
             state_identity: Some("count".into()),
             state_files: vec![StateFile {
                 name: "12-3.snapshot".into(),
-                kind: StateFileKind::Snapshot,
+                kind: VersionKind::Snapshot,
                 bytes: 9,
                 crc32c: 77,
             }],

@@ -2,6 +2,8 @@
 
 mod manifest;
 mod spark_log;
+mod state_file;
 
-pub use manifest::{Manifest, ManifestError, SourcePosition, StateFile, StateFileKind};
+pub use manifest::{Manifest, ManifestError, SourcePosition, StateFile};
 pub use spark_log::{SparkMetadata, commit_entry, offset_entry};
+pub use state_file::{read_state_file, write_state_file};

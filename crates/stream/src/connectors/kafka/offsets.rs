@@ -67,6 +67,30 @@ impl KafkaOffsets {
     }
 }
 
+/// Ends of an epoch of at most so many rows, and how many rows it has: each partition advances by its part of what is there, as
+/// with Spark's `maxOffsetsPerTrigger`, rounded up so that each with rows advances.
+pub(super) fn planned_ends(
+    next: &BTreeMap<TopicPartition, i64>,
+    latest: &BTreeMap<TopicPartition, i64>,
+    rows_max: Option<u64>,
+) -> (BTreeMap<TopicPartition, i64>, u64) {
+    let there = |place: &TopicPartition| {
+        let from = next.get(place).copied().unwrap_or(0);
+        (from, u64::try_from(latest.get(place).copied().unwrap_or(from).saturating_sub(from)).unwrap_or(0))
+    };
+    let total: u128 = next.keys().map(|place| u128::from(there(place).1)).sum();
+    let wanted = u128::from(rows_max.unwrap_or(u64::MAX)).min(total);
+    let (mut ends, mut rows) = (BTreeMap::new(), 0_u64);
+    for place in next.keys() {
+        let (from, count) = there(place);
+        let part = (u128::from(count) * wanted).div_ceil(total.max(1));
+        let part = u64::try_from(part).unwrap_or(u64::MAX).min(count);
+        ends.insert(place.clone(), from.saturating_add_unsigned(part));
+        rows = rows.saturating_add(part);
+    }
+    (ends, rows)
+}
+
 impl StartingOffsets {
     /// Reads the option `startingOffsets`.
     ///
@@ -111,5 +135,20 @@ mod tests {
         assert!(
             StartingOffsets::parse("{\"a\":{\"0\":-3}}").is_err() && StartingOffsets::parse("first").is_err()
         );
+    }
+
+    #[test]
+    fn a_plan_advances_partitions_in_proportion_and_each_with_rows() {
+        let place = |partition| TopicPartition { topic: "t".into(), partition };
+        let of = |offsets: &[i64]| -> BTreeMap<_, _> {
+            offsets.iter().enumerate().map(|(at, offset)| (place(at as i32), *offset)).collect()
+        };
+        let next = of(&[100, 0, 50, 7]);
+        let latest = of(&[1100, 100, 50, 8]);
+        assert_eq!(planned_ends(&next, &latest, Some(110)), (of(&[200, 10, 50, 8]), 111));
+        assert_eq!(planned_ends(&next, &latest, None), (latest.clone(), 1101));
+        assert_eq!(planned_ends(&latest, &latest, Some(5)), (latest.clone(), 0));
+        // Records that were there are gone: nothing goes back.
+        assert_eq!(planned_ends(&of(&[9]), &of(&[3]), None), (of(&[9]), 0));
     }
 }

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::client::{config, failed, passes};
 use super::columns::{Record, RecordColumns};
+use super::offsets::planned_ends;
 use super::{KafkaOffsets, KafkaSourceOptions, StartingOffsets, Subscription, TopicPartition};
 use crate::connectors::{Polled, Source};
 use crate::error::{Error, ErrorKind, Result, invalid};
@@ -33,6 +34,8 @@ pub struct KafkaSource {
     next: BTreeMap<TopicPartition, i64>,
     /// Where each partition ends, if the query is to end there.
     ends: Option<BTreeMap<TopicPartition, i64>>,
+    /// Where each partition ends for the planned epoch.
+    planned: Option<BTreeMap<TopicPartition, i64>>,
     columns: RecordColumns,
     last_look: Instant,
 }
@@ -92,6 +95,7 @@ impl KafkaSource {
             consumer,
             next: BTreeMap::new(),
             ends: None,
+            planned: None,
             columns: RecordColumns::new(),
             last_look: Instant::now(),
         };
@@ -129,7 +133,7 @@ impl KafkaSource {
 
     /// Looks for new partitions now and then, which are read from their first record.
     fn look_for_partitions(&mut self) -> Result<()> {
-        if self.ends.is_some() || self.last_look.elapsed() < LOOK_FOR_PARTITIONS_EVERY {
+        if self.stops().is_some() || self.last_look.elapsed() < LOOK_FOR_PARTITIONS_EVERY {
             return Ok(());
         }
         self.last_look = Instant::now();
@@ -182,10 +186,11 @@ impl KafkaSource {
             // It was fetched before the partitions were assigned anew.
             return Ok(true);
         }
-        let end = self.ends.as_ref().and_then(|ends| ends.get(&place)).copied();
-        if end.is_some_and(|end| offset >= end) {
-            *next = end.unwrap_or(offset).max(*next);
-            return Ok(true);
+        let end = self.planned.as_ref().or(self.ends.as_ref()).and_then(|ends| ends.get(&place)).copied();
+        if let Some(end) = end.filter(|end| offset >= *end) {
+            *next = end.max(*next);
+            drop(message);
+            return self.pause(&place).map(|()| true);
         }
         *next = offset + 1;
         let (timestamp_ms, timestamp_type) = match message.timestamp() {
@@ -196,13 +201,39 @@ impl KafkaSource {
         let (key, value) = (message.key(), message.payload());
         let (topic, partition) = (message.topic(), message.partition());
         self.columns.push(&Record { key, value, topic, partition, offset, timestamp_ms, timestamp_type });
+        drop(message);
+        if end == Some(offset + 1) {
+            self.pause(&place)?;
+        }
         Ok(true)
+    }
+
+    /// Fetches nothing more of a partition that is at its planned end. Only a new plan or its end go on with it: they assign
+    /// all partitions anew, at our offsets.
+    fn pause(&self, place: &TopicPartition) -> Result<()> {
+        let mut list = TopicPartitionList::new();
+        list.add_partition(&place.topic, place.partition);
+        self.consumer.pause(&list).map_err(|error| failed("cannot pause a partition", error))
+    }
+
+    /// Where partitions end, if they do.
+    fn stops(&self) -> Option<&BTreeMap<TopicPartition, i64>> {
+        self.planned.as_ref().or(self.ends.as_ref())
+    }
+
+    /// Reads on from our offsets, also in partitions that were paused. What was fetched ahead is fetched again; what the client
+    /// was about to say of ends of partitions it says anew.
+    fn read_on(&self) -> Result<()> {
+        self.assign()?;
+        let all =
+            self.consumer.assignment().map_err(|error| failed("cannot read from the partitions", error))?;
+        self.consumer.resume(&all).map_err(|error| failed("cannot go on with the partitions", error))
     }
 
     /// Control records at a partition's end are no records: its end says that there are no more. It does not name the topic,
     /// so it is of use where one topic has such a partition.
     fn reached_end(&mut self, partition: i32) {
-        let Some(ends) = &self.ends else { return };
+        let Some(ends) = self.planned.as_ref().or(self.ends.as_ref()) else { return };
         let mut open: Vec<_> =
             self.next.iter_mut().filter(|(place, _)| place.partition == partition).collect();
         if let [(place, next)] = open.as_mut_slice()
@@ -213,9 +244,7 @@ impl KafkaSource {
     }
 
     fn is_at_end(&self) -> bool {
-        self.ends
-            .as_ref()
-            .is_some_and(|ends| ends.iter().all(|(place, end)| self.next.get(place) >= Some(end)))
+        self.stops().is_some_and(|ends| ends.iter().all(|(place, end)| self.next.get(place) >= Some(end)))
     }
 }
 
@@ -244,7 +273,31 @@ impl Source for KafkaSource {
             ends.insert(place.clone(), bounds(&self.consumer, place)?.1);
         }
         self.ends = Some(ends);
-        Ok(())
+        // An end of a partition that the client found before does not say that there is nothing up to ours.
+        self.read_on()
+    }
+
+    fn plan(&mut self, rows_max: Option<u64>) -> Result<u64> {
+        let had_plan = self.planned.take().is_some();
+        let mut latest = BTreeMap::new();
+        for place in self.next.keys() {
+            let end = match &self.ends {
+                Some(ends) => ends.get(place).copied().unwrap_or(0),
+                None => bounds(&self.consumer, place)?.1,
+            };
+            latest.insert(place.clone(), end);
+        }
+        let (ends, rows) = planned_ends(&self.next, &latest, rows_max);
+        if rows > 0 || had_plan {
+            // As in `stop_at_latest`.
+            self.read_on()?;
+        }
+        self.planned = (rows > 0).then_some(ends);
+        Ok(rows)
+    }
+
+    fn lift_plan(&mut self) -> Result<()> {
+        if self.planned.take().is_some() { self.read_on() } else { Ok(()) }
     }
 }
 

@@ -2,12 +2,30 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion::logical_expr::{Aggregate, Expr, ExprSchemable};
+use datafusion::physical_expr::aggregate::AggregateExprBuilder;
 use datafusion::physical_expr::expressions::Column;
 
 use super::walk::{Built, Walk};
 use super::{physical, planning};
 use crate::error::{Result, invalid};
-use crate::plan::{AggregateCall, AggregateFunction, AggregatePlan, WindowKey};
+use crate::plan::{AggregateCall, AggregatePlan, WindowKey};
+
+/// Aggregate functions that are there, by DataFusion's names.
+const FUNCTIONS: [&str; 11] = [
+    "count",
+    "sum",
+    "min",
+    "max",
+    "avg",
+    "stddev",
+    "stddev_pop",
+    "var",
+    "var_pop",
+    "approx_distinct",
+    "array_agg",
+];
+/// What an integer is while sums are computed: 2^64 of them fit.
+const INTEGER_AS_DECIMAL: DataType = DataType::Decimal128(20, 0);
 
 /// Adds an aggregation to a pipeline.
 pub(super) fn plan(walk: &Walk<'_>, mut built: Built, plan: &Aggregate) -> Result<Built> {
@@ -56,17 +74,10 @@ fn call(walk: &Walk<'_>, expr: &Expr, plan: &Aggregate) -> Result<AggregateCall>
         return Err(invalid(format!("'{expr}' is not there yet")));
     };
     let name = call.func.name().to_owned();
-    let function = match name.as_str() {
-        "count" => AggregateFunction::Count,
-        "sum" => AggregateFunction::Sum,
-        "min" => AggregateFunction::Min,
-        "max" => AggregateFunction::Max,
-        "avg" => AggregateFunction::Avg,
-        _ => {
-            let hint = "count, sum, min, max and avg are";
-            return Err(invalid(format!("the aggregate function {name} is not there yet")).with_hint(hint));
-        }
-    };
+    if !FUNCTIONS.contains(&name.as_str()) {
+        let hint = format!("{} are", FUNCTIONS.join(", "));
+        return Err(invalid(format!("the aggregate function {name} is not there yet")).with_hint(hint));
+    }
     let params = &call.params;
     if params.distinct
         || params.filter.is_some()
@@ -82,33 +93,32 @@ fn call(walk: &Walk<'_>, expr: &Expr, plan: &Aggregate) -> Result<AggregateCall>
     };
     let result_type = expr.get_type(input).map_err(planning)?;
     let argument_type = argument.get_type(input).map_err(planning)?;
-    // count(*) is the count of a literal.
-    let is_literal = matches!(argument, Expr::Literal(value, _) if !value.is_null());
-    let argument = if function == AggregateFunction::Count && is_literal {
-        None
-    } else {
-        Some(physical(walk.state, argument.clone(), input)?)
-    };
-    check_types(function, &name, &argument_type, &result_type)?;
-    Ok(AggregateCall { function, argument, argument_type, result_type })
+    check_types(&name, &argument_type, &result_type)?;
+    let mut argument = argument.clone();
+    if name == "sum" && argument_type.is_integer() {
+        argument = argument.cast_to(&INTEGER_AS_DECIMAL, input).map_err(planning)?;
+    }
+    let argument = physical(walk.state, argument, input)?;
+    let function = AggregateExprBuilder::new(Arc::clone(&call.func), vec![argument])
+        .schema(Arc::new(input.as_arrow().clone()))
+        .alias(expr.schema_name().to_string())
+        .build()
+        .map_err(planning)?;
+    if !function.groups_accumulator_supported() {
+        return Err(invalid(format!("{name} of {argument_type} is not there yet")));
+    }
+    Ok(AggregateCall { function: Arc::new(function), result_type })
 }
 
-fn check_types(
-    function: AggregateFunction,
-    name: &str,
-    argument: &DataType,
-    result: &DataType,
-) -> Result<()> {
-    let is_there = match function {
-        AggregateFunction::Count => true,
-        AggregateFunction::Sum => matches!(
+fn check_types(name: &str, argument: &DataType, result: &DataType) -> Result<()> {
+    let is_there = match name {
+        "sum" => matches!(
             result,
             DataType::Int64 | DataType::UInt64 | DataType::Float64 | DataType::Decimal128(..)
         ),
-        AggregateFunction::Avg => *result == DataType::Float64 && *argument == DataType::Float64,
-        AggregateFunction::Min | AggregateFunction::Max => {
-            !argument.is_nested() && !matches!(argument, DataType::Null)
-        }
+        "avg" => *result == DataType::Float64,
+        "min" | "max" => !argument.is_nested() && !matches!(argument, DataType::Null),
+        _ => true,
     };
     if is_there { Ok(()) } else { Err(invalid(format!("{name} of {argument} is not there yet"))) }
 }

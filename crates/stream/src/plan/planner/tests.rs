@@ -2,7 +2,7 @@
 
 use arrow::datatypes::TimeUnit;
 
-use super::super::{AggregateFunction, WindowKey};
+use super::super::WindowKey;
 use super::*;
 
 const STREAMS: &str = "CREATE STREAM t (id BIGINT, name STRING, price DOUBLE, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '2' SECOND) WITH ('connector' = 'x');\
@@ -48,9 +48,8 @@ fn a_windowed_count_is_an_aggregation_that_knows_its_window() {
         aggregate.schema.field(1).data_type(),
         &DataType::Timestamp(TimeUnit::Microsecond, Some("+00:00".into()))
     );
-    let functions: Vec<_> =
-        aggregate.calls.iter().map(|call| (call.function, call.argument.is_some())).collect();
-    assert_eq!(functions, [(AggregateFunction::Count, false), (AggregateFunction::Sum, true)]);
+    let functions: Vec<_> = aggregate.calls.iter().map(|call| call.function.name()).collect();
+    assert_eq!(functions, ["count(Int64(1))", "sum(t.price)"]);
     assert_eq!(query.pipeline.windows.as_ref().unwrap().size_ms, 10_000);
     assert_eq!(query.pipeline.before_watermark.len(), 1);
     assert!(query.pipeline.after_aggregate.iter().any(|stage| matches!(stage, Stage::Filter(_))));
@@ -79,6 +78,7 @@ fn what_streams_cannot_do_is_refused_by_name() {
         ("SELECT id, now() FROM t".to_owned(), "the function now is not there yet"),
         ("SELECT id FROM t WHERE id IN (SELECT id FROM plain)".to_owned(), "a query within an expression"),
         ("SELECT id FROM t WHERE false".to_owned(), "no row of a stream"),
+        ("SELECT id FROM t EMIT COMPLETE".to_owned(), "EMIT COMPLETE without an aggregation"),
         ("SELECT count(*) FROM t".to_owned(), "no rows that never change again"),
         (format!("SELECT window_end, median(id) {windowed} GROUP BY window_end"), "the aggregate function median"),
         (format!("SELECT window_end, count(DISTINCT id) {windowed} GROUP BY window_end"), "is not there yet"),

@@ -1,6 +1,9 @@
 //! `yeoul bench stream`: latency of a stateless query from Kafka to Kafka, beside a loop that only consumes and produces, with the
 //! same producer and consumer around both, one after the other.
 
+pub mod act;
+pub mod windowed_count;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,6 +12,7 @@ use std::time::Duration;
 
 use yeoul_base::{Error, ErrorKind, Result, quantile};
 use yeoul_stream::connectors::kafka::measure::{ages_ms, bare_loop, create_topics, feed};
+use yeoul_stream::state::MemoryShare;
 use yeoul_stream::{dataflow, parse_job};
 
 use crate::findings::{Bar, Finding, Unit};
@@ -108,7 +112,7 @@ fn query(servers: &str, from: &str, to: &str, checkpoint: &Path, is_stopped: &At
          INSERT INTO copies SELECT id, sent FROM records WHERE id >= 0;"
     );
     let query = parse_job(&job)?.pop().expect("the job has one query");
-    let handle = dataflow::start(query, checkpoint, |_| {})?;
+    let handle = dataflow::start(query, checkpoint, MemoryShare::default(), |_| {})?;
     while handle.is_active() && !is_stopped.load(Ordering::Relaxed) {
         thread::sleep(Duration::from_millis(10));
     }

@@ -1,0 +1,415 @@
+//! Goal: a windowed count ends with the counts of a batch computation and drops no row as late, whatever dies when and however
+//! unevenly partitions are read. Method: the deciders (coordinator, pace, watermark) with real operators and state, between a source
+//! of three partitions, a sink that loses what it has not acknowledged, and a disk of manifests and files of state; processes are
+//! killed at any step, stand still, and are overtaken by others.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, TimestampMicrosecondArray};
+use arrow::datatypes::{Int64Type, TimestampMicrosecondType};
+use yeoul_simulation::{Random, Tally, Worlds, events};
+
+use super::pace::{Next, Pace};
+use crate::BatchId;
+use crate::checkpoint::wire::Manifest;
+use crate::checkpoint::{BarrierTime, Command, Coordinator, Event as Happened};
+use crate::operators::Operators;
+use crate::plan::Query;
+use crate::state::{MemoryShare, MemoryTable, StateTable, StoredVersion, VersionKind};
+
+events! {
+    faults {
+        /// A process dies with nothing of a checkpoint on the disk.
+        Killed,
+        /// A process dies after its state was stored and before its marker was set.
+        KilledBeforeMarker,
+        /// A process stands still for seconds while rows come.
+        StoodStill,
+        /// A process is overtaken while it lives.
+        Overtaken,
+    }
+    others {
+        /// A planned epoch ended.
+        Planned,
+        /// The watermark moved in an unplanned one.
+        Ticked,
+        /// A checkpoint is complete.
+        Completed,
+        /// An overtaken process found its marker taken.
+        Fenced,
+        /// State was restored from deltas, too.
+        Restored,
+    }
+}
+
+const PARTITIONS: usize = 3;
+const JOB: &str = "CREATE STREAM r (WATERMARK FOR timestamp AS timestamp - INTERVAL '2000 ms') WITH ('connector' = 'rate');\
+    CREATE SINK nowhere WITH ('connector' = 'noop');\
+    INSERT INTO nowhere SELECT window_start, value, count(*) AS n \
+    FROM TUMBLE(TABLE r, DESCRIPTOR(timestamp), INTERVAL '500 ms') GROUP BY window_start, value EMIT UPDATES";
+const WINDOW_MS: i64 = 500;
+/// How much earlier than its arrival a row's time may be.
+const DISORDER_MS: usize = 300;
+/// Rows of a planned epoch, at least: rounding up a part of fewer would let a partition with few rows run ahead.
+const PLANNED_ROWS_MIN: usize = 60;
+/// Rows that one poll gives.
+const POLL_ROWS_MAX: usize = 40;
+
+type Group = (i64, i64);
+
+/// What is on the disk of an epoch.
+#[derive(Clone)]
+struct Saved {
+    generation: u64,
+    positions: [usize; PARTITIONS],
+    watermarks: (i64, i64),
+    files: Vec<usize>,
+}
+
+/// What outlives processes.
+struct Outside {
+    random: Random,
+    tally: Tally<Event>,
+    now_ms: i64,
+    query: Query,
+    /// Rows of each partition: time and key.
+    rows: [Vec<(i64, i64)>; PARTITIONS],
+    manifests: BTreeMap<u64, Saved>,
+    files: Vec<StoredVersion>,
+    /// The last count of each group that came out.
+    counts: BTreeMap<Group, i64>,
+}
+
+/// One life of a process.
+struct Life {
+    operators: Operators,
+    coordinator: Coordinator,
+    pace: Pace,
+    saved: Saved,
+    ends: Option<[usize; PARTITIONS]>,
+    /// What the sink was given and did not acknowledge, with its epoch.
+    sent: Vec<(BatchId, Group, i64)>,
+    in_flight: Option<(BatchId, Saved)>,
+    storing: Option<Option<StoredVersion>>,
+    is_marking: bool,
+    is_stopping: bool,
+    is_ended: bool,
+}
+
+impl Outside {
+    fn new(seed: u64) -> Self {
+        let query = crate::parse_job(JOB).unwrap().remove(0);
+        Self {
+            random: Random::new(seed),
+            tally: Tally::default(),
+            now_ms: 1_000_000,
+            query,
+            rows: Default::default(),
+            manifests: BTreeMap::new(),
+            files: Vec::new(),
+            counts: BTreeMap::new(),
+        }
+    }
+
+    /// Time passes, and rows arrive all the while.
+    fn pass(&mut self, ms: i64) {
+        let end = self.now_ms + ms;
+        while self.now_ms < end {
+            self.now_ms = end.min(self.now_ms + 5);
+            for _ in 0..self.random.below(3) {
+                let time = self.now_ms - self.random.below(DISORDER_MS) as i64;
+                let (partition, key) = (self.random.below(PARTITIONS), self.random.below(3) as i64);
+                self.rows[partition].push((time, key));
+            }
+        }
+    }
+
+    fn claim(&mut self) -> Life {
+        let last = self.manifests.last_key_value().map(|(batch, saved)| (*batch, saved.clone()));
+        let new = Saved { generation: 0, positions: [0; PARTITIONS], watermarks: (0, 0), files: Vec::new() };
+        let (batch, mut saved) = last.map_or((0, new), |(batch, saved)| (batch + 1, saved));
+        saved.generation += 1;
+        self.manifests.insert(batch, saved.clone());
+        let layout = Operators::layout(&self.query).unwrap().unwrap();
+        let mut table = MemoryTable::new(layout, MemoryShare::default()).unwrap();
+        for file in &saved.files {
+            let StoredVersion { kind, evicted_until, rows } = &self.files[*file];
+            let version = StoredVersion { kind: *kind, evicted_until: *evicted_until, rows: rows.clone() };
+            table.restore(version).unwrap();
+        }
+        if saved.files.len() > 1 {
+            self.tally.count(Event::Restored);
+        }
+        let manifest = Manifest {
+            query_id: String::new(),
+            generation: saved.generation,
+            batch: BatchId(batch),
+            timestamp_ms: self.now_ms,
+            watermark_ms: saved.watermarks.0,
+            late_watermark_ms: saved.watermarks.1,
+            sources: Vec::new(),
+            state_identity: None,
+            state_files: Vec::new(),
+        };
+        Life {
+            operators: Operators::new(&self.query, &manifest, Some(Box::new(table))).unwrap(),
+            coordinator: Coordinator::new(BatchId(batch + 1), 300, self.now_ms),
+            pace: Pace::unbounded(50, (PLANNED_ROWS_MIN + self.random.below(400)) as u64, self.now_ms),
+            saved,
+            ends: None,
+            sent: Vec::new(),
+            in_flight: None,
+            storing: None,
+            is_marking: false,
+            is_stopping: false,
+            is_ended: false,
+        }
+    }
+
+    /// The counts of a batch computation.
+    fn batch_counts(&self) -> BTreeMap<Group, i64> {
+        let mut counts = BTreeMap::new();
+        for (time, key) in self.rows.iter().flatten() {
+            *counts.entry((time.div_euclid(WINDOW_MS) * WINDOW_MS, *key)).or_insert(0) += 1;
+        }
+        counts
+    }
+}
+
+impl Life {
+    fn step(&mut self, outside: &mut Outside) {
+        self.look(outside);
+        if self.is_ended {
+            return;
+        }
+        let next = self.pace.next(outside.now_ms, self.operators.wants_empty_batch());
+        match next {
+            _ if self.is_stopping && !self.pace.is_within_plan() => {}
+            Next::Plan(rows_max) => {
+                let mut ends = self.saved.positions;
+                // Each partition's part of what is there, and each with rows advances.
+                let limit = rows_max.unwrap() as usize;
+                let there: usize = (0..PARTITIONS).map(|p| outside.rows[p].len() - ends[p]).sum();
+                for (partition, end) in ends.iter_mut().enumerate() {
+                    let rows = outside.rows[partition].len() - *end;
+                    *end += (rows * limit.min(there)).div_ceil(there.max(1));
+                }
+                let rows: usize =
+                    ends.iter().zip(self.saved.positions).map(|(end, position)| end - position).sum();
+                self.pace.planned(rows as u64, outside.now_ms);
+                self.operators.set_gathering(self.pace.is_gathering());
+                self.ends = self.pace.is_within_plan().then_some(ends);
+            }
+            Next::Poll => self.poll(outside),
+            Next::Tick => {
+                self.tick(outside.now_ms);
+                outside.tally.count(Event::Ticked);
+            }
+            Next::EndEpoch => {}
+            Next::End => unreachable!("a query of what comes for ever"),
+        }
+    }
+
+    /// Takes rows: of a plan from some partition, else of what is there.
+    fn poll(&mut self, outside: &mut Outside) {
+        let ends = self.ends.unwrap_or_else(|| std::array::from_fn(|p| outside.rows[p].len()));
+        let mut rows = Vec::new();
+        let first = outside.random.below(PARTITIONS);
+        for partition in (0..PARTITIONS).map(|p| (p + first) % PARTITIONS) {
+            let begin = self.saved.positions[partition];
+            let count = (ends[partition] - begin).min(POLL_ROWS_MAX - rows.len());
+            rows.extend_from_slice(&outside.rows[partition][begin..begin + count]);
+            self.saved.positions[partition] += count;
+        }
+        self.pace.polled(rows.len(), self.ends.is_some() && self.saved.positions == ends, outside.now_ms);
+        if rows.is_empty() {
+            return;
+        }
+        let times = TimestampMicrosecondArray::from_iter_values(rows.iter().map(|(time, _)| time * 1000));
+        let keys = Int64Array::from_iter_values(rows.iter().map(|(_, key)| *key));
+        let columns: Vec<ArrayRef> = vec![Arc::new(times.with_timezone("+00:00")), Arc::new(keys)];
+        let batch = RecordBatch::try_new(Arc::clone(&outside.query.stream_schema), columns).unwrap();
+        let out = self.operators.push(batch).unwrap();
+        self.send(out);
+    }
+
+    fn send(&mut self, out: impl IntoIterator<Item = RecordBatch>) {
+        let batch = self.coordinator.open();
+        for rows in out {
+            let starts = rows.column(0).as_primitive::<TimestampMicrosecondType>();
+            let (keys, counts) =
+                (rows.column(1).as_primitive::<Int64Type>(), rows.column(2).as_primitive::<Int64Type>());
+            for row in 0..rows.num_rows() {
+                self.sent.push((batch, (starts.value(row) / 1000, keys.value(row)), counts.value(row)));
+            }
+        }
+    }
+
+    fn tick(&mut self, now_ms: i64) {
+        let out = self.operators.end_batch().unwrap();
+        self.send(out);
+        if self.operators.wants_empty_batch() {
+            let out = self.operators.end_batch().unwrap();
+            self.send(out);
+        }
+        self.pace.ticked(now_ms);
+    }
+
+    fn look(&mut self, outside: &mut Outside) {
+        if self.is_stopping {
+            self.carry_out(outside, Happened::Stop);
+        }
+        // The sink acknowledges some of what it has, in its order.
+        let count = outside.random.below(self.sent.len() + 1);
+        for (_, group, count) in self.sent.drain(..count) {
+            outside.counts.insert(group, count);
+        }
+        if let Some(batch) = self.in_flight.as_ref().map(|(batch, _)| *batch) {
+            if self.sent.iter().all(|(of, ..)| *of > batch) {
+                self.carry_out(outside, Happened::Acknowledged(batch));
+            }
+            if outside.random.once_in(3)
+                && let Some(version) = self.storing.take()
+            {
+                self.store(outside, version);
+                self.carry_out(outside, Happened::Stored(batch));
+            } else if self.is_marking && outside.random.once_in(3) {
+                self.mark(outside, batch);
+            }
+        }
+        let wants_empty_batch = self.operators.wants_empty_batch();
+        let barrier = if self.pace.is_epoch_over(wants_empty_batch) {
+            BarrierTime::Now
+        } else if self.pace.is_within_plan() {
+            BarrierTime::NotYet
+        } else {
+            BarrierTime::WhenDue
+        };
+        let event = Happened::Clock { now_ms: outside.now_ms, has_news: true, barrier };
+        self.carry_out(outside, event);
+    }
+
+    fn store(&mut self, outside: &mut Outside, version: Option<StoredVersion>) {
+        let Some(version) = version else { return };
+        let (_, saved) = self.in_flight.as_mut().unwrap();
+        if version.kind == VersionKind::Snapshot {
+            saved.files.clear();
+        }
+        saved.files.push(outside.files.len());
+        outside.files.push(version);
+    }
+
+    fn mark(&mut self, outside: &mut Outside, batch: BatchId) {
+        self.is_marking = false;
+        let (_, saved) = self.in_flight.clone().unwrap();
+        if outside.manifests.contains_key(&batch.0) {
+            outside.tally.count(Event::Fenced);
+            return self.carry_out(outside, Happened::Fenced(batch));
+        }
+        outside.manifests.insert(batch.0, saved);
+        self.carry_out(outside, Happened::Marked(batch));
+    }
+
+    fn carry_out(&mut self, outside: &mut Outside, event: Happened) {
+        for command in self.coordinator.handle(event) {
+            match command {
+                Command::Barrier(batch) => self.barrier(outside, batch),
+                Command::Mark(_) => self.is_marking = true,
+                Command::Complete(_) => {
+                    let (_, saved) = self.in_flight.take().unwrap();
+                    self.saved.files = saved.files;
+                    outside.tally.count(Event::Completed);
+                }
+                Command::Yield | Command::End => self.is_ended = true,
+            }
+        }
+    }
+
+    fn barrier(&mut self, outside: &mut Outside, batch: BatchId) {
+        // What the end of the batch brings is of the epoch that ends.
+        let before = self.sent.len();
+        if self.pace.is_within_plan() {
+            self.pace.ended_epoch();
+            self.ends = None;
+            let out = self.operators.end_batch().unwrap();
+            self.send(out);
+            outside.tally.count(Event::Planned);
+        } else {
+            self.tick(outside.now_ms);
+        }
+        self.sent[before..].iter_mut().for_each(|(of, ..)| *of = batch);
+        let (_, counts) = self.operators.take_usage().unwrap();
+        assert_eq!(counts.late, 0, "rows were late");
+        self.saved.watermarks = self.operators.watermarks_ms();
+        self.in_flight = Some((batch, self.saved.clone()));
+        let version = self.operators.version().unwrap().map(|version| StoredVersion {
+            kind: version.kind,
+            evicted_until: version.evicted_until,
+            rows: version.rows.map(Result::unwrap).collect(),
+        });
+        self.storing = Some(version);
+    }
+}
+
+fn world(seed: u64) -> Tally<Event> {
+    let mut outside = Outside::new(seed);
+    let mut life = outside.claim();
+    for _ in 0..600 {
+        let ms = 1 + outside.random.below(12) as i64;
+        outside.pass(ms);
+        life.step(&mut outside);
+        match outside.random.below(150) {
+            0 => {
+                let is_before_marker = life.is_marking;
+                outside.tally.count(if is_before_marker { Event::KilledBeforeMarker } else { Event::Killed });
+                // Some of what was on its way still arrives.
+                let count = outside.random.below(life.sent.len() + 1);
+                for (_, group, count) in life.sent.drain(..count) {
+                    outside.counts.insert(group, count);
+                }
+                let down_ms = outside.random.below(6000) as i64;
+                outside.pass(down_ms);
+                life = outside.claim();
+            }
+            1 => {
+                outside.tally.count(Event::StoodStill);
+                let ms = 1000 + outside.random.below(4000) as i64;
+                outside.pass(ms);
+            }
+            2 => {
+                outside.tally.count(Event::Overtaken);
+                let mut old = std::mem::replace(&mut life, outside.claim());
+                // What it sends goes nowhere here: at least once promises no order between two processes.
+                let counts = outside.counts.clone();
+                let mut steps = 0;
+                while !old.is_ended && steps < 5000 {
+                    old.step(&mut outside);
+                    outside.now_ms += 1;
+                    steps += 1;
+                }
+                outside.counts = counts;
+                assert!(old.is_ended, "an overtaken process goes on");
+            }
+            _ => {}
+        }
+    }
+    // Until everything was read; then it is told to stop.
+    for _ in 0..100_000 {
+        outside.now_ms += 10;
+        life.step(&mut outside);
+        life.is_stopping |= (0..PARTITIONS).all(|p| life.saved.positions[p] == outside.rows[p].len());
+        if life.is_ended {
+            break;
+        }
+    }
+    assert!(life.is_ended, "a query that is told to stop ends");
+    assert_eq!(outside.counts, outside.batch_counts());
+    outside.tally
+}
+
+#[test]
+fn counts_are_those_of_a_batch_computation_whatever_dies() {
+    let worlds = Worlds { faults: 500, what: "windowed count" };
+    worlds.run(world, |tally, worlds| tally.assert_each(worlds / 20));
+}

@@ -1,0 +1,269 @@
+/// Rows of a planned epoch of a query that runs for ever: some tenths of a second of work.
+pub(super) const PLANNED_ROWS_MAX: u64 = 500_000;
+/// Longest from a plan to the next one if there is no backlog any more: the rows that are left came meanwhile.
+const CAUGHT_UP_MS: i64 = 200;
+/// Rows of one poll that say that there are more.
+const FULL_POLL_ROWS: usize = 8192;
+/// Time without rows after which those that come may be a backlog: the broker or this process may have stood still.
+const GAP_MS: i64 = 1000;
+
+/// How a query goes on: in planned epochs, whose ends are known before their rows are read, or in unplanned ones, which end when
+/// a checkpoint is due.
+///
+/// A backlog is read in planned epochs, as Spark reads all: their ends advance all parts of a source in proportion, and the
+/// watermark moves only there. Else a part that is read faster than the others would make rows of those late. Without a
+/// backlog rows come at about their own time, and the watermark moves each tick.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Pace {
+    phase: Phase,
+    tick_ms: i64,
+    last_tick_ms: i64,
+    last_rows_ms: i64,
+    has_rows: bool,
+    /// Rows of a planned epoch of a query that runs for ever.
+    rows_max: u64,
+    /// When the planned epoch was planned, or the one before, if it had all that was there and its end was the last thing that
+    /// happened.
+    planned_ms: Option<i64>,
+    /// Whether every epoch is planned, and the last one ends the query.
+    is_bounded: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// The source is to be asked what is there.
+    Unknown,
+    /// Rows of a planned epoch come.
+    Planned,
+    /// All of them came: the epoch ends with the next barrier.
+    Reached,
+    /// No rows are left to be planned: an empty epoch may follow.
+    LastReached,
+    /// Nothing more is to be done.
+    Finished,
+    /// Rows come as they will.
+    Unplanned,
+}
+
+/// What is to be done next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Ask the source for a plan of so many rows at most, and say what it planned.
+    Plan(Option<u64>),
+    /// Take rows.
+    Poll,
+    /// End the batch, and the epoch with it: no row comes before its barrier.
+    EndEpoch,
+    /// End the batch and, if the watermark rose, an empty one after it.
+    Tick,
+    /// End the query.
+    End,
+}
+
+impl Pace {
+    /// The pace of a query that runs for ever, with so many rows at most in a planned epoch.
+    pub fn unbounded(tick_ms: i64, rows_max: u64, now_ms: i64) -> Self {
+        Self {
+            phase: Phase::Unknown,
+            tick_ms,
+            last_tick_ms: now_ms,
+            last_rows_ms: now_ms,
+            has_rows: false,
+            rows_max,
+            planned_ms: None,
+            is_bounded: false,
+        }
+    }
+
+    /// The pace of a query that ends with the rows that are there when it begins.
+    pub fn bounded() -> Self {
+        Self { is_bounded: true, ..Self::unbounded(0, 0, 0) }
+    }
+
+    /// What is to be done. `wants_empty_batch` says whether an epoch without rows would bring something out.
+    pub fn next(&mut self, now_ms: i64, wants_empty_batch: bool) -> Next {
+        match self.phase {
+            Phase::Unknown => Next::Plan((!self.is_bounded).then_some(self.rows_max)),
+            Phase::Planned => Next::Poll,
+            _ if self.is_epoch_over(wants_empty_batch) => Next::EndEpoch,
+            Phase::Reached | Phase::LastReached | Phase::Finished => {
+                self.phase = Phase::Finished;
+                Next::End
+            }
+            Phase::Unplanned if self.is_tick_due(now_ms, wants_empty_batch) => Next::Tick,
+            Phase::Unplanned => Next::Poll,
+        }
+    }
+
+    /// Whether a planned epoch is at its end.
+    pub fn is_epoch_over(&self, wants_empty_batch: bool) -> bool {
+        self.phase == Phase::Reached || (self.phase == Phase::LastReached && wants_empty_batch)
+    }
+
+    /// Milliseconds until the watermark may have to move.
+    pub fn due_in_ms(&self, now_ms: i64) -> i64 {
+        (self.last_tick_ms + self.tick_ms - now_ms).clamp(0, self.tick_ms)
+    }
+
+    /// Whether rows of a planned epoch are on their way, so that no barrier may come between them.
+    pub fn is_within_plan(&self) -> bool {
+        match self.phase {
+            Phase::Planned | Phase::Reached | Phase::LastReached => true,
+            // Some rows of a backlog came before it was known to be one: the others belong to the same batch.
+            Phase::Unknown => self.has_rows,
+            Phase::Finished | Phase::Unplanned => false,
+        }
+    }
+
+    /// Whether groups come out once for an epoch.
+    pub fn is_gathering(&self) -> bool {
+        self.phase != Phase::Unplanned
+    }
+
+    /// The source planned so many rows.
+    ///
+    /// # Panics
+    /// If nobody asked for a plan.
+    pub fn planned(&mut self, rows: u64, now_ms: i64) {
+        assert_eq!(self.phase, Phase::Unknown, "a plan that nobody asked for");
+        let has_caught_up =
+            rows == 0 || self.planned_ms.is_some_and(|planned_ms| now_ms - planned_ms <= CAUGHT_UP_MS);
+        self.phase = match (rows, self.is_bounded) {
+            (0, true) => Phase::LastReached,
+            (_, false) if has_caught_up => Phase::Unplanned,
+            _ => Phase::Planned,
+        };
+        self.planned_ms = (self.phase == Phase::Planned && rows < self.rows_max).then_some(now_ms);
+        self.last_rows_ms = now_ms;
+    }
+
+    /// A poll gave so many rows; `is_at_end` says whether they are the last of a plan.
+    pub fn polled(&mut self, rows: usize, is_at_end: bool, now_ms: i64) {
+        let is_after_gap = rows > 0 && now_ms - self.last_rows_ms >= GAP_MS;
+        match self.phase {
+            Phase::Planned if is_at_end => self.phase = Phase::Reached,
+            // The watermark stands still until they are all there.
+            Phase::Unplanned if rows >= FULL_POLL_ROWS || is_after_gap => self.phase = Phase::Unknown,
+            _ => {}
+        }
+        if rows > 0 {
+            self.has_rows = true;
+            self.last_rows_ms = now_ms;
+        }
+    }
+
+    /// The epoch of a plan was ended by a barrier.
+    ///
+    /// # Panics
+    /// If its rows were not all there.
+    pub fn ended_epoch(&mut self) {
+        assert!(matches!(self.phase, Phase::Reached | Phase::LastReached), "no planned epoch was at its end");
+        self.phase = if self.phase == Phase::Reached { Phase::Unknown } else { Phase::Finished };
+        self.has_rows = false;
+    }
+
+    /// The watermark moved.
+    pub fn ticked(&mut self, now_ms: i64) {
+        self.last_tick_ms = now_ms;
+        self.has_rows = false;
+    }
+
+    fn is_tick_due(&self, now_ms: i64, wants_empty_batch: bool) -> bool {
+        (self.has_rows || wants_empty_batch) && self.due_in_ms(now_ms) == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_backlog_is_planned_and_then_rows_come_as_they_will() {
+        let mut pace = Pace::unbounded(50, 100, 1000);
+        assert_eq!(pace.next(1000, false), Next::Plan(Some(100)));
+        pace.planned(1, 1000);
+        assert_eq!(
+            (pace.next(1100, true), pace.is_within_plan(), pace.is_gathering()),
+            (Next::Poll, true, true)
+        );
+        pace.polled(1, false, 1100);
+        assert_eq!(pace.next(1100, true), Next::Poll);
+        pace.polled(1, true, 1200);
+        assert_eq!(pace.next(1201, true), Next::EndEpoch);
+        assert_eq!(pace.next(1201, true), Next::EndEpoch, "until the barrier came");
+        pace.ended_epoch();
+        assert_eq!(pace.next(1201, true), Next::Plan(Some(100)));
+        // That took 201 ms: the rows of that time may come from here and there.
+        pace.planned(100, 1201);
+        assert!(pace.is_within_plan());
+        pace.polled(100, true, 1202);
+        pace.ended_epoch();
+        // That was fast, and not all.
+        pace.planned(9, 1203);
+        assert!(pace.is_within_plan());
+        pace.polled(9, true, 1300);
+        pace.ended_epoch();
+        assert_eq!(pace.next(1400, true), Next::Plan(Some(100)));
+        pace.planned(9, 1403);
+        assert!(!pace.is_within_plan() && !pace.is_gathering());
+        // A query without a backlog begins so.
+        let mut idle = Pace::unbounded(50, 100, 1000);
+        idle.planned(0, 1000);
+        assert_eq!(idle.next(1001, false), Next::Poll);
+        assert!(!idle.is_gathering());
+    }
+
+    /// A pace whose rows come as they will.
+    fn caught_up(now_ms: i64) -> Pace {
+        let mut pace = Pace::unbounded(50, 100, now_ms);
+        pace.planned(0, now_ms);
+        pace
+    }
+
+    #[test]
+    fn the_watermark_moves_each_tick_with_rows() {
+        let mut pace = caught_up(1000);
+        pace.polled(1, false, 1001);
+        assert_eq!((pace.next(1049, false), pace.due_in_ms(1049)), (Next::Poll, 1));
+        assert_eq!(pace.next(1050, false), Next::Tick);
+        pace.ticked(1050);
+        assert_eq!(pace.next(1200, false), Next::Poll, "nothing came");
+        assert_eq!(pace.next(1200, true), Next::Tick, "something is over");
+    }
+
+    #[test]
+    fn rows_faster_than_they_are_taken_and_rows_after_a_gap_are_a_backlog() {
+        let mut pace = caught_up(1000);
+        pace.polled(FULL_POLL_ROWS, false, 1001);
+        assert_eq!(pace.next(1200, false), Next::Plan(Some(100)));
+        let mut pace = caught_up(1000);
+        pace.polled(1, false, 1999);
+        assert_eq!(pace.next(1999, false), Next::Tick);
+        pace.ticked(1999);
+        pace.polled(0, false, 2998);
+        pace.polled(1, false, 2999);
+        assert_eq!(pace.next(3500, false), Next::Plan(Some(100)), "and no tick");
+        assert!(pace.is_within_plan(), "nor a barrier: others of the backlog are older");
+        pace.planned(5, 3500);
+        assert!(pace.is_within_plan(), "at least one epoch is planned then");
+    }
+
+    #[test]
+    fn a_bounded_query_ends_after_an_empty_epoch_if_that_brings_something() {
+        for wants in [false, true] {
+            let mut pace = Pace::bounded();
+            assert_eq!(pace.next(0, false), Next::Plan(None));
+            pace.planned(3, 0);
+            pace.polled(3, true, 0);
+            assert_eq!(pace.next(0, true), Next::EndEpoch);
+            pace.ended_epoch();
+            assert_eq!(pace.next(0, true), Next::Plan(None));
+            pace.planned(0, 0);
+            if wants {
+                assert_eq!(pace.next(0, true), Next::EndEpoch);
+                pace.ended_epoch();
+            }
+            assert_eq!(pace.next(0, false), Next::End);
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! Goal: rows come out batch by batch as Spark's micro-batches give them. Method: random batches, in all modes, with restarts from
+//! a checkpoint between them, beside a model that keeps all groups in a map and follows the rules one by one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use arrow::array::{Array, Float64Array, Int64Array, StringArray, TimestampMicrosecondArray};
+use arrow::datatypes::{DataType, Field, Float64Type, Int64Type, Schema};
+use yeoul_simulation::Random;
+
+use super::*;
+use crate::BatchId;
+use crate::plan::{OutputMode, Script, StreamDefinition, plan};
+use crate::state::StoredVersion;
+
+const STREAM: &str = "CREATE STREAM t (k STRING, v BIGINT, f DOUBLE, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '20 ms') \
+                      WITH ('connector' = 'x'); CREATE SINK out WITH ('connector' = 'x');";
+
+fn query(select: &str) -> Query {
+    let script = Script::parse(&format!("{STREAM} INSERT INTO out {select}")).unwrap();
+    let schema_of = |stream: &StreamDefinition| {
+        let field = |c: &crate::plan::StreamColumn| Field::new(&c.name, c.data_type.clone(), true);
+        Ok(Arc::new(Schema::new(stream.columns.iter().map(field).collect::<Vec<_>>())))
+    };
+    plan(&script, schema_of).unwrap().remove(0)
+}
+
+fn manifest((watermark_ms, late_watermark_ms): (i64, i64)) -> Manifest {
+    Manifest {
+        query_id: String::new(),
+        generation: 1,
+        batch: BatchId(0),
+        timestamp_ms: 0,
+        watermark_ms,
+        late_watermark_ms,
+        sources: Vec::new(),
+        state_identity: None,
+        state_files: Vec::new(),
+    }
+}
+
+fn table(query: &Query) -> MemoryTable {
+    MemoryTable::new(Operators::layout(query).unwrap().unwrap(), MemoryShare::default()).unwrap()
+}
+
+fn operators(query: &Query, watermarks: (i64, i64), table: MemoryTable) -> Operators {
+    let mut operators = Operators::new(query, &manifest(watermarks), Some(Box::new(table))).unwrap();
+    operators.set_gathering(true);
+    operators
+}
+
+#[derive(Debug, Clone)]
+struct Row {
+    key: Option<String>,
+    value: Option<i64>,
+    time_ms: Option<i64>,
+}
+
+fn batch(rows: &[Row]) -> RecordBatch {
+    let times =
+        TimestampMicrosecondArray::from_iter(rows.iter().map(|row| row.time_ms.map(|ms| ms * 1000 + 999)));
+    RecordBatch::try_from_iter_with_nullable(vec![
+        ("k", Arc::new(StringArray::from_iter(rows.iter().map(|row| row.key.clone()))) as ArrayRef, true),
+        ("v", Arc::new(Int64Array::from_iter(rows.iter().map(|row| row.value))) as _, true),
+        (
+            "f",
+            Arc::new(Float64Array::from_iter(rows.iter().map(|row| row.value.map(|v| v as f64 / 4.0)))) as _,
+            true,
+        ),
+        ("ts", Arc::new(times.with_timezone("+00:00")) as _, true),
+    ])
+    .unwrap()
+}
+
+/// Window's end, key, and then count of rows, count and sum and least and greatest and mean of values.
+type Group = ((i64, Option<String>), (i64, i64, Option<i64>, Option<i64>, Option<i64>, Option<f64>));
+
+fn groups(out: &[RecordBatch]) -> Vec<Group> {
+    let mut found = Vec::new();
+    for rows in out {
+        let end = rows.column(0).as_primitive::<TimestampMicrosecondType>();
+        let key = rows.column(1).as_string::<i32>();
+        let int = |column: usize, row| {
+            let column = rows.column(column).as_primitive::<Int64Type>();
+            column.is_valid(row).then(|| column.value(row))
+        };
+        let mean = rows.column(7).as_primitive::<Float64Type>();
+        for row in 0..rows.num_rows() {
+            let id = (end.value(row) / 1000, key.is_valid(row).then(|| key.value(row).to_owned()));
+            let mean = mean.is_valid(row).then(|| mean.value(row));
+            let count = |column| int(column, row).unwrap();
+            found.push((id, (count(2), count(3), int(4, row), int(5, row), int(6, row), mean)));
+        }
+    }
+    found.sort_by(|a, b| a.0.cmp(&b.0));
+    found
+}
+
+/// Spark's rules, row by row.
+struct Model {
+    mode: OutputMode,
+    size_ms: i64,
+    slide_ms: i64,
+    groups: BTreeMap<(i64, Option<String>), Vec<Option<i64>>>,
+    greatest_ms: Option<i64>,
+    current_ms: i64,
+    late_ms: i64,
+}
+
+impl Model {
+    fn batch(&mut self, rows: &[Row]) -> Vec<Group> {
+        let mut changed = BTreeSet::new();
+        for row in rows {
+            self.greatest_ms = self.greatest_ms.max(Some(row.time_ms.unwrap_or(0)));
+            let Some(time) = row.time_ms else { continue };
+            for start in (-500..2000).map(|n| n * self.slide_ms) {
+                let end = start + self.size_ms;
+                let is_late = end <= self.late_ms && self.mode != OutputMode::Complete;
+                if start <= time && time < end && !is_late {
+                    let id = (end, row.key.clone());
+                    self.groups.entry(id.clone()).or_default().push(row.value);
+                    changed.insert(id);
+                }
+            }
+        }
+        let evict = self.current_ms;
+        let over: Vec<_> = self.groups.keys().filter(|(end, _)| *end <= evict).cloned().collect();
+        let out: Vec<_> = match self.mode {
+            OutputMode::Append => over.clone(),
+            OutputMode::Update => changed.into_iter().collect(),
+            OutputMode::Complete if changed.is_empty() => Vec::new(),
+            OutputMode::Complete => self.groups.keys().cloned().collect(),
+        };
+        let out = out.into_iter().map(|id| (id.clone(), summary(&self.groups[&id]))).collect();
+        if self.mode != OutputMode::Complete {
+            over.iter().for_each(|id| drop(self.groups.remove(id)));
+        }
+        self.late_ms = self.current_ms;
+        self.current_ms = self.greatest_ms.map_or(0, |greatest| greatest - 20).max(self.current_ms);
+        out
+    }
+}
+
+fn summary(values: &[Option<i64>]) -> (i64, i64, Option<i64>, Option<i64>, Option<i64>, Option<f64>) {
+    let there: Vec<i64> = values.iter().flatten().copied().collect();
+    let sum = (!there.is_empty()).then(|| there.iter().sum::<i64>());
+    let mean = sum.map(|sum| sum as f64 / 4.0 / there.len() as f64);
+    let count = there.len() as i64;
+    (values.len() as i64, count, sum, there.iter().min().copied(), there.iter().max().copied(), mean)
+}
+
+fn random_rows(random: &mut Random, now_ms: i64) -> Vec<Row> {
+    let count = if random.once_in(4) { 0 } else { random.below(20) };
+    (0..count)
+        .map(|_| Row {
+            key: (!random.once_in(10)).then(|| format!("key {}", random.below(4))),
+            value: (!random.once_in(6)).then(|| random.below(1000) as i64 - 500),
+            time_ms: (!random.once_in(15)).then(|| now_ms + random.below(60) as i64 - 45),
+        })
+        .collect()
+}
+
+#[test]
+fn windows_come_out_batch_by_batch_as_spark_gives_them() {
+    let windows =
+        [("TUMBLE", "INTERVAL '10 ms'", 10, 10), ("HOP", "INTERVAL '5 ms', INTERVAL '15 ms'", 15, 5)];
+    let modes = [
+        ("EMIT ON WINDOW CLOSE", OutputMode::Append),
+        ("EMIT UPDATES", OutputMode::Update),
+        ("EMIT COMPLETE", OutputMode::Complete),
+    ];
+    let (mut late, mut removed, mut restarts) = (0, 0, 0);
+    for seed in 0..60_u64 {
+        let mut random = Random::new(seed);
+        let (function, intervals, size_ms, slide_ms) = windows[seed as usize % 2];
+        let (emit, mode) = modes[seed as usize / 2 % 3];
+        let query = query(&format!(
+            "SELECT window_end, k, count(*) AS n, count(v) AS c, sum(v) AS s, min(v) AS least, max(v) AS most, avg(f) AS mean \
+             FROM {function}(TABLE t, DESCRIPTOR(ts), {intervals}) GROUP BY window_end, k {emit}"
+        ));
+        let mut ours = operators(&query, (0, 0), table(&query));
+        let groups_of_model = BTreeMap::new();
+        let mut model = Model {
+            mode,
+            size_ms,
+            slide_ms,
+            groups: groups_of_model,
+            greatest_ms: None,
+            current_ms: 0,
+            late_ms: 0,
+        };
+        let mut versions: Vec<StoredVersion> = Vec::new();
+        for step in 0..60 {
+            let rows = random_rows(&mut random, step * 7);
+            let mut out = Vec::new();
+            // In parts, as polls bring them.
+            for part in rows.chunks(1 + random.below(8)) {
+                out.extend(ours.push(batch(part)).unwrap());
+            }
+            assert!(out.is_empty(), "a gathered batch gives rows at its end");
+            out.extend(ours.end_batch().unwrap());
+            assert_eq!(groups(&out), model.batch(&rows), "seed {seed}, step {step}");
+            assert_eq!(ours.watermarks_ms(), (model.current_ms, model.late_ms));
+            let (usage, counts) = ours.take_usage().unwrap();
+            assert_eq!(usage.keys, model.groups.len() as u64);
+            late += counts.late;
+            removed += counts.removed;
+            if let Some(version) = ours.version().unwrap() {
+                let rows = version.rows.map(Result::unwrap).collect();
+                versions.push(StoredVersion {
+                    kind: version.kind,
+                    evicted_until: version.evicted_until,
+                    rows,
+                });
+            }
+            if random.once_in(10) {
+                let mut table = table(&query);
+                for version in &versions {
+                    let (kind, evicted_until) = (version.kind, version.evicted_until);
+                    table.restore(StoredVersion { kind, evicted_until, rows: version.rows.clone() }).unwrap();
+                }
+                ours = operators(&query, ours.watermarks_ms(), table);
+                // The greatest time is not in a checkpoint.
+                model.greatest_ms = None;
+                restarts += 1;
+            }
+        }
+    }
+    assert!(
+        late > 100 && removed > 1000 && restarts > 100,
+        "{late} late, {removed} removed, {restarts} restarts"
+    );
+}
+
+#[test]
+fn updates_come_at_once_if_nothing_is_gathered() {
+    let query = query("SELECT k, sum(v) AS s FROM t WHERE v > 0 GROUP BY k HAVING sum(v) > 3 EMIT UPDATES");
+    let mut ours = operators(&query, (0, 0), table(&query));
+    ours.set_gathering(false);
+    let row = |key: &str, value| Row { key: Some(key.into()), value: Some(value), time_ms: Some(1) };
+    let sums = |out: Option<RecordBatch>| -> Vec<(String, i64)> {
+        let Some(rows) = out else { return Vec::new() };
+        let (keys, sums) = (rows.column(0).as_string::<i32>(), rows.column(1).as_primitive::<Int64Type>());
+        (0..rows.num_rows()).map(|row| (keys.value(row).to_owned(), sums.value(row))).collect()
+    };
+    let mut push = |rows: &[Row]| sums(ours.push(batch(rows)).unwrap());
+    assert_eq!(push(&[row("a", 5), row("b", 2), row("a", -9)]), [("a".to_owned(), 5)]);
+    assert_eq!(push(&[row("b", 2)]), [("b".to_owned(), 4)]);
+    assert_eq!(push(&[row("b", -2)]), []);
+}
+
+#[test]
+fn a_sum_that_does_not_fit_is_an_error_and_one_that_comes_back_is_not() {
+    let query = query("SELECT k, sum(v) AS s FROM t GROUP BY k EMIT UPDATES");
+    let row = |value| Row { key: None, value: Some(value), time_ms: None };
+    let mut ours = operators(&query, (0, 0), table(&query));
+    ours.push(batch(&[row(i64::MAX), row(i64::MAX), row(-i64::MAX), row(-7)])).unwrap();
+    let out = ours.end_batch().unwrap();
+    assert_eq!(out[0].column(1).as_primitive::<Int64Type>().value(0), i64::MAX - 7);
+    ours.push(batch(&[row(8)])).unwrap();
+    let error = ours.end_batch().unwrap_err();
+    assert!(error.to_string().contains("does not fit Int64"), "{error}");
+}
+
+#[test]
+fn an_aggregation_without_keys_has_one_group() {
+    let query =
+        query("SELECT count(*) AS n, stddev(f) AS d, approx_count_distinct(k) AS keys FROM t EMIT UPDATES");
+    let mut ours = operators(&query, (0, 0), table(&query));
+    let row = |key: &str, value| Row { key: Some(key.into()), value: Some(value), time_ms: None };
+    ours.push(batch(&[row("a", 4), row("b", 8)])).unwrap();
+    ours.end_batch().unwrap();
+    ours.push(batch(&[row("a", 12)])).unwrap();
+    let out = ours.end_batch().unwrap();
+    assert_eq!((out.len(), out[0].num_rows()), (1, 1));
+    assert_eq!(out[0].column(0).as_primitive::<Int64Type>().value(0), 3);
+    assert_eq!(out[0].column(1).as_primitive::<Float64Type>().value(0), 1.0);
+    assert_eq!(out[0].column(2).data_type(), &DataType::UInt64);
+}

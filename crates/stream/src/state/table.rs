@@ -1,0 +1,98 @@
+use arrow::array::ArrayRef;
+use serde::{Deserialize, Serialize};
+
+use super::{Bucket, Keys, StateRows};
+use crate::error::Result;
+
+/// Values by key, as an operator needs them of a provider. Its unit is a batch of keys: a provider that has a way to go for them
+/// goes it once. A table belongs to one thread.
+pub trait StateTable: Send {
+    /// Values of the keys that are there.
+    ///
+    /// # Errors
+    /// As the provider.
+    fn read(&self, keys: &Keys) -> Result<Found>;
+
+    /// Gives each of the keys its row of these values, whether it is there or not.
+    ///
+    /// # Errors
+    /// As the provider; `ResourceExhausted` if there is no room for them.
+    fn write(&mut self, keys: &Keys, values: &[ArrayRef]) -> Result<()>;
+
+    /// Takes all keys out whose bucket is at `until` or before, bucket by bucket. It costs what it takes out.
+    ///
+    /// # Errors
+    /// As the provider.
+    fn evict(&mut self, until: Bucket) -> Result<Vec<StateRows>>;
+
+    /// All that is there, bucket by bucket.
+    ///
+    /// # Errors
+    /// As the provider.
+    fn scan(&self) -> Result<Vec<StateRows>>;
+
+    /// What changed since this was asked last, or everything: what a checkpoint has to hold so that with the versions before
+    /// it the table can be restored. Nothing if nothing changed. What the table does later is not in it.
+    ///
+    /// # Errors
+    /// As the provider.
+    fn version(&mut self) -> Result<Option<Version>>;
+
+    /// Takes a version in, after those before it.
+    ///
+    /// # Errors
+    /// `Corrupt` if it is not of this table.
+    fn restore(&mut self, version: StoredVersion) -> Result<()>;
+
+    /// What is there.
+    fn usage(&self) -> StateUsage;
+}
+
+/// Values of keys that are there.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// Places of the keys among those that were asked for, in ascending order.
+    pub places: Vec<usize>,
+    /// Their values, column by column.
+    pub values: Vec<ArrayRef>,
+}
+
+/// Amount of state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StateUsage {
+    /// Keys.
+    pub keys: u64,
+    /// Memory that they take.
+    pub memory_bytes: u64,
+}
+
+/// Whether a version stands for itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum VersionKind {
+    /// Everything: versions before it are not needed.
+    Snapshot,
+    /// What changed since the version before.
+    Delta,
+}
+
+/// State on its way to a checkpoint; its rows can be taken on another thread.
+pub struct Version {
+    /// Whether it stands for itself.
+    pub kind: VersionKind,
+    /// Buckets at it and before it are gone.
+    pub evicted_until: Option<Bucket>,
+    /// Rows, some at a time.
+    pub rows: Box<dyn Iterator<Item = Result<StateRows>> + Send>,
+}
+
+/// A version from a checkpoint.
+#[derive(Debug)]
+pub struct StoredVersion {
+    /// Whether it stands for itself.
+    pub kind: VersionKind,
+    /// Buckets at it and before it are gone; rows of this version are not.
+    pub evicted_until: Option<Bucket>,
+    /// Its rows.
+    pub rows: Vec<StateRows>,
+}
