@@ -125,6 +125,12 @@ impl Outside {
         }
     }
 
+    fn stand_still(&mut self) {
+        self.tally.count(Event::StoodStill);
+        let ms = 1000 + self.random.below(4000) as i64;
+        self.pass(ms);
+    }
+
     fn claim(&mut self) -> Life {
         let last = self.manifests.last_key_value().map(|(batch, saved)| (*batch, saved.clone()));
         let new = Saved { generation: 0, positions: [0; PARTITIONS], watermarks: (0, 0), files: Vec::new() };
@@ -201,7 +207,13 @@ impl Life {
                 self.operators.set_gathering(self.pace.is_gathering());
                 self.ends = self.pace.is_within_plan().then_some(ends);
             }
-            Next::Poll => self.poll(outside),
+            Next::Poll => {
+                // Also after it looked whether a barrier is due, so that rows of a backlog come before that.
+                if outside.random.once_in(150) {
+                    outside.stand_still();
+                }
+                self.poll(outside);
+            }
             Next::Tick => {
                 self.tick(outside.now_ms);
                 outside.tally.count(Event::Ticked);
@@ -372,11 +384,7 @@ fn world(seed: u64) -> Tally<Event> {
                 outside.pass(down_ms);
                 life = outside.claim();
             }
-            1 => {
-                outside.tally.count(Event::StoodStill);
-                let ms = 1000 + outside.random.below(4000) as i64;
-                outside.pass(ms);
-            }
+            1 => outside.stand_still(),
             2 => {
                 outside.tally.count(Event::Overtaken);
                 let mut old = std::mem::replace(&mut life, outside.claim());

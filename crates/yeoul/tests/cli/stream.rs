@@ -45,3 +45,42 @@ caused by: No such file or directory (os error 2)
 ",
     );
 }
+
+#[test]
+fn windows_are_counted_and_a_restart_goes_on_with_the_counts() {
+    let folder = Folder::new();
+    folder.write(
+        "job.sql",
+        "CREATE STREAM r (WATERMARK FOR timestamp AS timestamp - INTERVAL '1' HOUR) \
+           WITH ('connector' = 'rate', 'rowsPerSecond' = '1000');\n\
+         CREATE SINK c WITH ('connector' = 'console');\nSET trigger = 'available now';\n\
+         INSERT INTO c SELECT count(*) AS n, min(value) AS first FROM r GROUP BY value < 0 EMIT UPDATES;",
+    );
+    let mut before = 0;
+    for _ in 0..3 {
+        let (status, out, err) = folder.yeoul(["stream", "run", "job.sql", "--checkpoint", "at"]).output();
+        assert!(status.success(), "{}", String::from_utf8_lossy(&err));
+        let out = String::from_utf8(out).unwrap();
+        let line = out.strip_prefix("{\"n\":").unwrap_or_else(|| panic!("one line, not '{out}'"));
+        let (count, first) = line.split_once(',').unwrap();
+        let count: u64 = count.parse().unwrap();
+        assert!(count > before && first == "\"first\":0}\n", "{out} after {before}");
+        before = count;
+    }
+}
+
+#[test]
+fn state_that_does_not_fit_the_memory_ends_the_query_by_name() {
+    let folder = Folder::new();
+    folder.write(
+        "job.sql",
+        "CREATE STREAM r WITH ('connector' = 'rate', 'rowsPerSecond' = '4000000');\n\
+         CREATE SINK c WITH ('connector' = 'noop');\n\
+         INSERT INTO c SELECT value, count(*) AS n FROM r GROUP BY value EMIT UPDATES;",
+    );
+    let (status, _, err) =
+        folder.yeoul(["stream", "run", "job.sql", "--checkpoint", "at", "--memory", "200MiB"]).output();
+    let err = String::from_utf8(err).unwrap();
+    assert!(status.code() == Some(1) && err.contains("the state needs"), "{err}");
+    assert!(err.contains("of --memory 200 MiB") && err.contains("hint: give it more --memory"), "{err}");
+}
