@@ -18,7 +18,7 @@ use std::pin::pin;
 use std::sync::{Mutex, MutexGuard};
 use std::thread;
 
-use tokio::task::{AbortHandle, JoinError};
+use tokio::task::{JoinError, JoinHandle};
 
 /// The process's exit code when a part of it has died.
 const EXIT_CODE: i32 = 1;
@@ -37,7 +37,7 @@ fn end_process(what: &str, how: &dyn Display) -> ! {
 #[derive(Debug)]
 pub struct Supervisor {
     server: &'static str,
-    tasks: Vec<AbortHandle>,
+    tasks: Vec<JoinHandle<()>>,
 }
 
 impl Supervisor {
@@ -80,13 +80,22 @@ impl Supervisor {
             })
             .await;
         });
-        self.tasks.push(task.abort_handle());
+        self.tasks.push(task);
+    }
+
+    /// Aborts the tasks, and returns when they have let go of what they held.
+    pub async fn stop(mut self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+        for task in std::mem::take(&mut self.tasks) {
+            // An abort is no failure.
+            let _ = task.await;
+        }
     }
 }
 
 impl Drop for Supervisor {
     fn drop(&mut self) {
-        self.tasks.iter().for_each(AbortHandle::abort);
+        self.tasks.iter().for_each(JoinHandle::abort);
     }
 }
 

@@ -104,9 +104,14 @@ impl Handle {
         ended.unwrap_or_else(|_| Error::new(Kind::Internal, "the journal ended"))
     }
 
-    /// Stops taking calls, and returns when those under way have ended.
+    /// Stops taking calls, and returns when those under way have ended and the directory can be used by another process.
     pub async fn stop(self) {
         self.serving.stop().await;
+        if let Some(http) = self.http {
+            http.stop().await;
+        }
+        // The last who have the journal.
+        self.tasks.stop().await;
     }
 }
 

@@ -200,7 +200,12 @@ pub(super) fn restart(
 }
 
 pub(super) fn segments_below(path: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
+    let entries = match std::fs::read_dir(path) {
+        Ok(entries) => entries.map(|entry| entry.unwrap().path()),
+        // A folder that was removed since it was listed has none.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Vec::new(),
+        Err(error) => panic!("{}: {error}", path.display()),
+    };
     let below = |path: PathBuf| match path.is_dir() {
         true => segments_below(&path),
         false => vec![path],
