@@ -25,7 +25,7 @@ pub struct VolumeOptions {
     pub probe: &'static str,
     /// What it is for, as messages say it: "batches".
     pub purpose: &'static str,
-    /// What it belongs to, as messages say it: "worker".
+    /// What it belongs to, as messages say it: "server".
     pub owner: &'static str,
     /// How long to wait for the lock of a server that has ended: a write that nobody waits for any more holds it until it is
     /// done.

@@ -33,7 +33,7 @@ use crate::{Journal, Kept, Promise, Record, Snapshot, snapshot};
 pub struct FileJournalOptions {
     /// The directory; created if missing. Only one process may use it at a time.
     pub dir: PathBuf,
-    /// What it belongs to, as messages say it: "master".
+    /// What it belongs to, as messages say it: "server".
     pub owner: &'static str,
     /// The disk that the directory is on.
     pub disk: Arc<dyn Disk>,

@@ -27,8 +27,7 @@ enum Kind {
     Window,
 }
 
-/// What a call says beside its arguments.
-
+/// The parts of a call beside its arguments.
 struct Said {
     is_over: bool,
     is_distinct: bool,

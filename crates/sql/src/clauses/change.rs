@@ -57,7 +57,7 @@ impl Walk<'_> {
         } = update;
         absent(returning, Clause::ChangeReturning)?;
         absent(output, Clause::ChangeReturning)?;
-        absent(or, Clause::ConflictClause)?;
+        absent(or, Clause::UpdateConflict)?;
         absent(order_by, Clause::ChangeLimit)?;
         absent(limit, Clause::ChangeLimit)?;
         let names = check_target(table)?;

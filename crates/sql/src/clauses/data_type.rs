@@ -14,11 +14,11 @@ impl Walk<'_> {
     pub(super) fn data_type(&mut self, data_type: &mut DataType) -> Result<()> {
         match data_type {
             DataType::Float(ExactNumberInfo::Precision(bits)) => {
-                match *bits {
-                    0..=REAL_BITS => *data_type = DataType::Real,
-                    0..=DOUBLE_BITS => *data_type = DataType::DoublePrecision,
+                *data_type = match *bits {
+                    bits if bits <= REAL_BITS => DataType::Real,
+                    bits if bits <= DOUBLE_BITS => DataType::DoublePrecision,
                     _ => return Err(Clause::FloatScale.error()),
-                }
+                };
                 Ok(())
             }
             DataType::Float(ExactNumberInfo::PrecisionAndScale(_, _)) => Err(Clause::FloatScale.error()),

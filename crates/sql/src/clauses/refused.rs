@@ -107,7 +107,7 @@ clauses! {
     ChangeReturning: "RETURNING or OUTPUT" => "a SELECT of the rows before";
     ChangeTarget: "this target of a DELETE or UPDATE" => "the name of one table, and joined tables in FROM or USING";
     ChangeNested: "EXPLAIN or PREPARE of a DELETE or UPDATE" => "EXPLAIN of the SELECT with its WHERE";
-    ConflictClause: "OR … in UPDATE" => "UPDATE alone";
+    UpdateConflict: "OR … in UPDATE" => "UPDATE alone";
     AssignedTwice: "a column that is set twice" => "one value for each column";
     AssignedElsewhere: "SET of a column of another table" => "columns of the table that UPDATE names";
     AssignedTuple: "SET (…) = this" => "SET (a, b) = (x, y), or a subquery for each column";

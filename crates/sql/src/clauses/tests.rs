@@ -87,7 +87,7 @@ fn example(clause: Clause) -> (&'static str, &'static str) {
         Clause::ChangeReturning => generic("DELETE FROM t RETURNING a"),
         Clause::ChangeTarget => generic("DELETE FROM t, u"),
         Clause::ChangeNested => generic("EXPLAIN DELETE FROM t"),
-        Clause::ConflictClause => ("sqlite", "UPDATE OR IGNORE t SET a = 1"),
+        Clause::UpdateConflict => ("sqlite", "UPDATE OR IGNORE t SET a = 1"),
         Clause::AssignedTwice => generic("UPDATE t SET a = 1, A = 2"),
         Clause::AssignedElsewhere => generic("UPDATE t SET u.a = 1"),
         Clause::AssignedTuple => generic("UPDATE t SET (a, b) = (SELECT 1, 2)"),

@@ -9,7 +9,7 @@
 //! - [`exact_average`]: `avg` of decimals;
 //! - [`exact_percentile`]: `percentile_cont` with all digits of its fraction; [`exact_median`]: `median` of decimals;
 //! - [`quotients`]: plans `/` and `*` of decimals with these functions;
-//! - [`settings`]: `yeoul.wrap_integers`.
+//! - [`settings`] has `yeoul.wrap_integers`.
 //!
 //! [`optimizer::exact_numbers`](crate::optimizer::exact_numbers) puts the functions in place of the operators.
 

@@ -2,7 +2,6 @@ use std::sync::Arc;
 
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::logical_expr::{Operator, ScalarUDF};
 use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, Column};
 use datafusion::physical_expr::utils::{collect_columns, conjunction};
@@ -12,6 +11,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
 
+use super::filter_ranges::with_filters;
 use crate::identity::Identity;
 
 /// Lets no column be taken for an expression that a filter says it is equal to: `WHERE upper(c) = c`.
@@ -28,14 +28,7 @@ impl PhysicalOptimizerRule for FilterEqualities {
         plan: Arc<dyn ExecutionPlan>,
         config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let plan = plan.transform_up(|node| {
-            let filter = node.downcast_ref::<FilterExec>();
-            match filter.map(|filter| without_equalities(filter, config)).transpose()?.flatten() {
-                Some(filter) => Ok(Transformed::yes(Arc::new(filter) as _)),
-                None => Ok(Transformed::no(node)),
-            }
-        });
-        plan.data()
+        with_filters(plan, |filter| without_equalities(filter, config))
     }
 
     fn name(&self) -> &str {

@@ -31,14 +31,7 @@ impl PhysicalOptimizerRule for FilterRanges {
         plan: Arc<dyn ExecutionPlan>,
         config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let plan = plan.transform_up(|node| {
-            let filter = node.downcast_ref::<FilterExec>();
-            match filter.map(|filter| without_range(filter, config)).transpose()?.flatten() {
-                Some(filter) => Ok(Transformed::yes(Arc::new(filter) as _)),
-                None => Ok(Transformed::no(node)),
-            }
-        });
-        plan.data()
+        with_filters(plan, |filter| without_range(filter, config))
     }
 
     fn name(&self) -> &str {
@@ -48,6 +41,21 @@ impl PhysicalOptimizerRule for FilterRanges {
     fn schema_check(&self) -> bool {
         true
     }
+}
+
+/// The plan with other filters in place of those for which `rewritten` has one.
+pub(super) fn with_filters(
+    plan: Arc<dyn ExecutionPlan>,
+    rewritten: impl Fn(&FilterExec) -> Result<Option<FilterExec>>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let plan = plan.transform_up(|node| {
+        let filter = node.downcast_ref::<FilterExec>();
+        match filter.map(&rewritten).transpose()?.flatten() {
+            Some(filter) => Ok(Transformed::yes(Arc::new(filter) as _)),
+            None => Ok(Transformed::no(node)),
+        }
+    });
+    plan.data()
 }
 
 /// The filter with a condition more, if its ranges may be wrong.

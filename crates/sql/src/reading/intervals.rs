@@ -53,21 +53,15 @@ pub(super) fn complete(interval: &mut Interval) -> Result<()> {
         value = expr;
     }
     let Expr::Value(ValueWithSpan { value, .. }) = value else { return Ok(()) };
-    match value {
-        Value::SingleQuotedString(text) | Value::DoubleQuotedString(text) if has_unit => {
-            if text.trim().parse::<f64>().is_err() {
-                let error =
-                    Error::new(ErrorKind::Invalid, format!("'{text}' is no number of units in an interval"));
-                return Err(error.with_hint("write interval '3' day, or interval '3 days 12 hours'"));
-            }
-        }
-        Value::SingleQuotedString(text) | Value::DoubleQuotedString(text) => {
-            if text.trim().parse::<f64>().is_err() {
-                *text = interval_text::spelt_out(text)?;
-            }
-        }
-        _ => {}
+    let (Value::SingleQuotedString(text) | Value::DoubleQuotedString(text)) = value else { return Ok(()) };
+    if text.trim().parse::<f64>().is_ok() {
+        return Ok(());
     }
+    if has_unit {
+        let error = Error::new(ErrorKind::Invalid, format!("'{text}' is no number of units in an interval"));
+        return Err(error.with_hint("write interval '3' day, or interval '3 days 12 hours'"));
+    }
+    *text = interval_text::spelt_out(text)?;
     Ok(())
 }
 

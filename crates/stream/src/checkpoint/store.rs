@@ -300,7 +300,7 @@ impl CheckpointStore {
                 // What a process that died was about to put in a file's place goes with the file.
                 let number =
                     path.file_name().and_then(|name| name.to_str()?.split('.').next()?.parse::<u64>().ok());
-                if !number.is_some_and(|number| number.saturating_add(self.retained) <= batch.0) {
+                if number.is_none_or(|number| number.saturating_add(self.retained) > batch.0) {
                     continue;
                 }
                 match self.disk.remove_file(&path) {

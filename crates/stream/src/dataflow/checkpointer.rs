@@ -87,8 +87,8 @@ impl Checkpointer {
     }
 
     fn send(&self, todo: Todo) -> Result<()> {
-        let sent = self.todo.as_ref().map(|list| list.send(todo));
-        if sent.is_some_and(|sent| sent.is_ok()) { Ok(()) } else { Err(broke()) }
+        let is_sent = self.todo.as_ref().is_some_and(|list| list.send(todo).is_ok());
+        if is_sent { Ok(()) } else { Err(broke()) }
     }
 
     /// What came of it, if it is known.

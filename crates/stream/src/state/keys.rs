@@ -28,7 +28,7 @@ impl KeyHash {
 
     /// The partition that its key is in.
     pub fn partition(self) -> VirtualPartition {
-        let scaled = u64::from(self.0) * u64::from(VIRTUAL_PARTITIONS) >> 32;
+        let scaled = (u64::from(self.0) * u64::from(VIRTUAL_PARTITIONS)) >> 32;
         VirtualPartition(u16::try_from(scaled).expect("it is less than the number of partitions"))
     }
 
