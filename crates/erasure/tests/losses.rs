@@ -128,8 +128,8 @@ fn unaligned_units_and_those_past_the_caches_are_right() {
     let schema = policies()[0];
     let len = (16 << 20) / 9 + 64;
     let mut storage = vec![vec![0u8; len + 128]; 9];
-    for unit in 0..6 {
-        storage[unit] = random_bytes(unit as u64, len + 128);
+    for (unit, bytes) in storage[..6].iter_mut().enumerate() {
+        *bytes = random_bytes(unit as u64, len + 128);
     }
     let expected = {
         let data: Vec<&[u8]> = storage[..6].iter().map(|unit| &unit[..len]).collect();

@@ -87,8 +87,9 @@ impl Health {
 
     /// A sync failed, or the thread that writes has ended: nothing is written any more.
     pub fn poison(&self, why: String) {
+        // First the condition: who hears of the end and asks for the reason gets it.
+        self.lock().poison(why.clone());
         self.ended.tell(&why);
-        self.lock().poison(why);
     }
 
     /// For who waits until it is poisoned.

@@ -90,7 +90,7 @@ mod tests {
         let inputs: Vec<Vec<u8>> =
             (1..4u8).map(|unit| (0..128u8).map(|at| at.wrapping_mul(unit)).collect()).collect();
         let inputs: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
-        let mut storage = vec![0u8; 128 + 64];
+        let mut storage = [0u8; 128 + 64];
         let aligned = storage.as_ptr().align_offset(64);
         read_and_write(&inputs, &mut [&mut storage[aligned..][..128]]);
         let sums: Vec<u8> = (0..128).map(|at| inputs[0][at] ^ inputs[1][at] ^ inputs[2][at]).collect();

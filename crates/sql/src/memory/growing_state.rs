@@ -34,6 +34,9 @@ const GROWING: [&str; 9] = [
 ];
 /// Functions of which that is true with `DISTINCT`.
 const GROWING_IF_DISTINCT: [&str; 3] = ["avg", "count", "sum"];
+/// Functions whose accumulators of groups keep a text and what it is ordered by of each group, in vectors that are copied when they are
+/// full: what they hold is charged as if it grew with the rows.
+const GROWING_WITH_GROUPS: [&str; 2] = ["first_value", "last_value"];
 
 /// How many bytes are charged for each that the accumulators of groups hold: they are handed out in one piece, of which there is then a
 /// copy here, one on its way to the next operator and one that it makes. One that holds too much spills.
@@ -59,7 +62,7 @@ impl GrowingState {
     /// # Errors
     /// Those of the registry.
     pub(crate) fn register(state: &mut SessionState, process: &Arc<ProcessMemory>) -> Result<()> {
-        for name in GROWING.iter().chain(&GROWING_IF_DISTINCT) {
+        for name in GROWING.iter().chain(&GROWING_IF_DISTINCT).chain(&GROWING_WITH_GROUPS) {
             let stock = state.udaf(name)?;
             state.register_udaf(Self::around(stock, process))?;
         }
@@ -134,7 +137,7 @@ impl AggregateUDFImpl for GrowingState {
     }
 
     fn create_groups_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
-        let grows = self.grows(args.is_distinct);
+        let grows = self.grows(args.is_distinct) || GROWING_WITH_GROUPS.contains(&self.stock.name());
         let state = self.stock.create_groups_accumulator(args)?;
         Ok(if grows { Box::new(self.charged(state, Copies::OF_GROUPS)) } else { state })
     }

@@ -161,6 +161,17 @@ impl Division {
     }
 }
 
+/// The unscaled integer of a decimal.
+fn whole_of(decimal: &ScalarValue) -> Option<i256> {
+    match *decimal {
+        ScalarValue::Decimal32(whole, ..) => whole.map(|whole| i256::from_i128(whole.into())),
+        ScalarValue::Decimal64(whole, ..) => whole.map(|whole| i256::from_i128(whole.into())),
+        ScalarValue::Decimal128(whole, ..) => whole.map(i256::from_i128),
+        ScalarValue::Decimal256(whole, ..) => whole,
+        _ => None,
+    }
+}
+
 fn scale_of(array: &dyn Array) -> i8 {
     DecimalType::of(array.data_type()).map_or(0, |decimal| decimal.scale)
 }
@@ -195,12 +206,15 @@ impl Frame for Average {
             let (count, sum) = Self::distinct_parts(accumulator)?;
             (count > 0).then(|| self.division.divided(sum, count)).transpose()?
         } else {
-            let state = accumulator.state()?;
-            let [count, sum] = state.as_slice() else {
-                unreachable!("an average is made of a count and a sum")
-            };
-            let averages = self.division.each(&count.to_array()?, &sum.to_array()?)?;
-            averages.is_valid(0).then(|| averages.value(0))
+            // Once for each row of a sliding window: no arrays are made of the two.
+            match accumulator.state()?.as_slice() {
+                [ScalarValue::UInt64(None | Some(0)), _] => None,
+                [ScalarValue::UInt64(Some(count)), sum] => {
+                    let sum = whole_of(sum).expect("a sum of decimals is one, and there for a count above zero");
+                    Some(self.division.divided(sum, *count)?)
+                }
+                state => unreachable!("an average is made of a count and a sum, not of {state:?}"),
+            }
         };
         Ok(ScalarValue::Decimal128(average, result.precision, result.scale))
     }

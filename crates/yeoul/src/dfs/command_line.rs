@@ -63,7 +63,7 @@ const INSTEAD: [(&str, &str); 8] = [
 ///
 /// # Errors
 /// A verb of Hadoop's shell that is not here.
-pub fn prepared(args: impl Iterator<Item = OsString>) -> Result<Vec<OsString>, Report> {
+pub fn prepared(args: impl Iterator<Item = OsString>) -> Result<Vec<OsString>, Box<Report>> {
     let mut args: Vec<OsString> = args.collect();
     if args.get(1).is_none_or(|verb| verb != "dfs") {
         return Ok(args);
@@ -79,7 +79,7 @@ pub fn prepared(args: impl Iterator<Item = OsString>) -> Result<Vec<OsString>, R
             is_option_value = ["--fs", "--conf", "--log", "-fs", "-conf", "-D"].contains(&text);
             has_verb = !is_option_value && !text.starts_with("--") && !text.starts_with("-D");
             if has_verb && ABSENT.contains(&text) {
-                return Err(absent(text));
+                return Err(Box::new(absent(text)));
             }
         }
         if WORDS.contains(&text) {

@@ -2,12 +2,15 @@
 
 use super::*;
 
+/// A call with an id, and its answer's bytes.
+type Repeatable = Box<dyn Fn(&mut Fixture, i32) -> Vec<u8>>;
+
 #[test]
 fn a_call_that_comes_again_gets_its_answer_and_changes_nothing() {
     let mut fixture = Fixture::new(3);
     fixture.mkdir("/d");
     fixture.create("/d/f");
-    let cases: [(&str, Box<dyn Fn(&mut Fixture, i32) -> Vec<u8>>); 4] = [
+    let cases: [(&str, Repeatable); 4] = [
         (
             "create",
             Box::new(|f, id| {
