@@ -245,7 +245,7 @@ impl State {
     fn file_counts(&self, inode: &Inode) -> Counts {
         let Some(file) = inode.file() else { return Counts::default() };
         let mut counts = Counts { files: 1, ..Counts::default() };
-        for block in file.layout.blocks.iter().map(|id| self.blocks.block(*id)) {
+        for block in file.layout.blocks().iter().map(|id| self.blocks.block(*id)) {
             counts.bytes += block.length;
             let copies = || block.length * u64::from(file.replication);
             counts.space += block.geometry().map_or_else(copies, |geometry| geometry.space(block.length));
