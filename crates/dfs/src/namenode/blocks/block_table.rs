@@ -398,6 +398,17 @@ mod tests {
         assert_eq!(table.counters(), after);
     }
 
+    #[test]
+    fn a_replica_stays_what_it_was_when_its_block_gets_another_stamp() {
+        let (mut table, id) = (BlockTable::default(), BlockId(2_000_000_000));
+        table.insert(new_block(id.0, 1001, 10, true));
+        table.report(id, replica(0, 1001, 10));
+        assert_eq!(table.stored(), 1);
+        table.commit(id, GenerationStamp(1002), 10);
+        assert!(table.block(id).replicas().eq([replica(0, 1001, 10)]));
+        assert_eq!((table.stored(), table.block(id).good().count()), (0, 0));
+    }
+
     proptest! {
         /// The counts by which safe mode ends are those of a recount, whatever happens.
         #[test]
