@@ -12,12 +12,64 @@ pub fn bounded(received: usize, decode: impl FnOnce()) {
 /// The same with less to spare than 64 KiB, in which a short input could swell many times unnoticed. What is left is for
 /// what does not grow with the input, such as the text of an error.
 pub fn bounded_by(slack: u64, received: usize, decode: impl FnOnce()) {
+    bounded_times(2, slack, received, decode);
+}
+
+/// The same for a decoder that may hold `factor` times what it has received.
+pub fn bounded_times(factor: u64, slack: u64, received: usize, decode: impl FnOnce()) {
     assert!(slack <= SLACK);
     let used = allocation_counter::measure(decode);
-    let max = 2 * received as u64 + slack;
+    let max = factor * received as u64 + slack;
     assert!(
         used.bytes_max <= max,
         "{} bytes held for {received} received, the most is {max}",
         used.bytes_max
     );
 }
+
+/// The methods that `dfs_call` calls as a client, by the first byte of a call.
+pub const CALLS_OF_CLIENTS: [&str; 40] = [
+    "create",
+    "addBlock",
+    "complete",
+    "mkdirs",
+    "rename",
+    "rename2",
+    "delete",
+    "abandonBlock",
+    "fsync",
+    "setPermission",
+    "setOwner",
+    "setTimes",
+    "setReplication",
+    "setErasureCodingPolicy",
+    "unsetErasureCodingPolicy",
+    "enableErasureCodingPolicy",
+    "disableErasureCodingPolicy",
+    "getBlockLocations",
+    "getListing",
+    "getFileInfo",
+    "getContentSummary",
+    "reportBadBlocks",
+    "renewLease",
+    "setSafeMode",
+    "getErasureCodingPolicy",
+    "getErasureCodingPolicies",
+    "getECTopologyResultForPolicies",
+    "addErasureCodingPolicies",
+    "removeErasureCodingPolicy",
+    "getDatanodeReport",
+    "getFsStats",
+    "getPreferredBlockSize",
+    "isFileClosed",
+    "getServerDefaults",
+    "getErasureCodingCodecs",
+    "getHAServiceState",
+    "getFileLinkInfo",
+    "getDelegationToken",
+    "msync",
+    "append",
+];
+
+/// Those that it calls as a DataNode, by any other first byte but 255, which lets time pass.
+pub const CALLS_OF_DATANODES: [&str; 4] = ["notice", "report", "heartbeat", "register"];

@@ -2,6 +2,7 @@
 
 import hashlib
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -22,6 +23,19 @@ JARS = [
 VERSIONS = hashlib.sha256("\n".join(JARS).encode()).hexdigest()[:12]
 SPARK = ["pyspark==3.5.9", "tpchgen-cli==4.0.0"]
 SAIL = ["pysail==0.7.2", "pyspark-client==4.2.0", "tpchgen-cli==4.0.0"]
+
+
+# How many queries there are of each suite.
+QUERIES = {"tpch": 22, "tpcds": 99}
+
+
+def queries(suite: str = "tpch") -> list[str]:
+    """The queries of TPC-H or TPC-DS that come with Sail's package."""
+    site = venv("sail", SAIL).parent / "lib"
+    found = list(site.glob(f"*/site-packages/pysail/data/{suite}/queries/q*.sql"))
+    if len(found) != QUERIES[suite]:
+        raise SystemExit(f"{len(found)} of {QUERIES[suite]} queries of {suite} are in {site}")
+    return [str(path) for path in sorted(found, key=lambda path: int(re.sub(r"\D", "", path.stem)))]
 
 
 def jars() -> pathlib.Path:

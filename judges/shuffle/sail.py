@@ -51,7 +51,7 @@ def main() -> int:
     parser.add_argument("--only", default="")
     options = parser.parse_args()
     tables = fetch.tpch(options.scale)
-    queries = stock_spark.chosen(options.only, stock_spark.queries())
+    queries = stock_spark.chosen(options.only, fetch.queries())
     with tempfile.TemporaryDirectory() as folder:
         local = run({"SAIL_MODE": "local"}, queries, tables, pathlib.Path(folder))
     with Cluster(2) as cluster:

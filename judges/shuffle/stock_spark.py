@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 import pathlib
-import re
 import subprocess
 import sys
 import tempfile
@@ -24,8 +23,6 @@ JOBS = ["thousand_partitions", "group_by", "skew_join", "local_reader", "large_r
 JOBS += ["cached_and_read_again", "executors_leave"]
 # On request only: one says something with --speculation only, the other is for faults to happen in.
 ON_REQUEST = ["speculation", "long_shuffle"]
-# How many queries there are of each suite.
-QUERIES = {"tpch": 22, "tpcds": 99}
 # All queries and jobs at scale 1 take some 10 minutes.
 SECONDS_MAX = 2 * 3600
 
@@ -71,15 +68,6 @@ def celeborn(endpoints: str, replicate: bool) -> dict:
         "spark.driver.extraClassPath": jar,
         "spark.executor.extraClassPath": jar,
     }
-
-
-def queries(suite: str = "tpch") -> list[str]:
-    """The queries of TPC-H or TPC-DS that come with Sail's package."""
-    site = fetch.venv("sail", fetch.SAIL).parent / "lib"
-    found = list(site.glob(f"*/site-packages/pysail/data/{suite}/queries/q*.sql"))
-    if len(found) != QUERIES[suite]:
-        raise SystemExit(f"{len(found)} of {QUERIES[suite]} queries of {suite} are in {site}")
-    return [str(path) for path in sorted(found, key=lambda path: int(re.sub(r"\D", "", path.stem)))]
 
 
 def chosen(only: str, jobs: list[str]) -> list[str]:
@@ -180,7 +168,7 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=3)
     options = parser.parse_args()
     tables = fetch.tpch(options.scale)
-    jobs = chosen(options.only, [*queries(), *JOBS, *ON_REQUEST]) if options.only else [*queries(), *JOBS]
+    jobs = chosen(options.only, [*fetch.queries(), *JOBS, *ON_REQUEST]) if options.only else [*fetch.queries(), *JOBS]
     extra = dict(pair.split("=", 1) for pair in options.conf)
     native = expected(jobs, tables, {key: value for key, value in extra.items() if "celeborn" not in key})
     with Cluster(options.workers, memory=options.memory) as cluster, contextlib.ExitStack() as stack:

@@ -127,7 +127,7 @@ def main() -> int:
     if options.passes < 1 or not set(clients) <= set(known):
         parser.error(f"--passes is at least 1, and --clients some of: {', '.join(known)}")
     data = tables(options.scale)
-    queries = stock_spark.chosen(options.only, stock_spark.queries("tpcds"))
+    queries = stock_spark.chosen(options.only, fetch.queries("tpcds"))
     rows, wrong = [], []
     starts = {"ours": lambda: Cluster(2, memory=f"{options.memory}MiB")}
     if options.celeborn:

@@ -93,7 +93,7 @@ pub struct DatanodeHandle(pub u32);
 pub struct StorageHandle(pub u32);
 
 /// The client instance and the call of it: what makes a repeated call known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CallerId {
     /// 16 random bytes that a client has for its lifetime.
     pub client: [u8; 16],

@@ -8,6 +8,7 @@ use tracing::debug;
 use yeoul_erasure::{UnitIndex, UnitSet};
 
 use super::packets::{Reader, invalid, write_message};
+use super::patience::Patience;
 use super::peer::{BlockName, PeerAddress, ask};
 use super::rebuilding::{Group, Rebuilding};
 use super::store::ReadableReplica;
@@ -217,7 +218,7 @@ fn rebuilt_digests(
     kind: DigestKind,
 ) -> io::Result<BTreeMap<UnitIndex, Digest>> {
     let wanted: UnitSet = failed.keys().copied().collect();
-    let mut pass = Rebuilding::begin(group.clone(), places.to_vec(), wanted)?;
+    let mut pass = Rebuilding::begin(group.clone(), places.to_vec(), wanted, Patience::default())?;
     let chunking = pass.chunking();
     let mut parts = BTreeMap::new();
     for (unit, length) in failed {

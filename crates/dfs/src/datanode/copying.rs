@@ -6,6 +6,7 @@ use std::io;
 use tracing::warn;
 
 use super::packets::invalid;
+use super::patience::Patience;
 use super::peer::{BlockName, PeerAddress, PeerReader};
 use crate::wire::checksum::Chunking;
 
@@ -17,6 +18,7 @@ const SLICE_BYTES: usize = 256 << 10;
 pub struct Copying {
     name: BlockName,
     spare: VecDeque<PeerAddress>,
+    patience: Patience,
     from: PeerAddress,
     reader: PeerReader,
     chunking: Chunking,
@@ -29,11 +31,11 @@ impl Copying {
     ///
     /// # Errors
     /// None does.
-    pub fn begin(name: BlockName, sources: VecDeque<PeerAddress>) -> io::Result<Self> {
+    pub fn begin(name: BlockName, sources: VecDeque<PeerAddress>, patience: Patience) -> io::Result<Self> {
         let mut spare = sources;
-        let (from, reader) = open(&mut spare, &name, 0, invalid("a copy without a source"))?;
+        let (from, reader) = open(&mut spare, &name, 0, patience, invalid("a copy without a source"))?;
         let chunking = reader.chunking;
-        Ok(Self { name, spare, from, reader, chunking, offset: 0, bytes: Vec::new() })
+        Ok(Self { name, spare, patience, from, reader, chunking, offset: 0, bytes: Vec::new() })
     }
 
     /// How the checksums of the block are made.
@@ -60,7 +62,7 @@ impl Copying {
         self.bytes.resize(usize::try_from(length).expect("a slice fits into memory"), 0);
         while let Err(error) = self.reader.read_exact(&mut self.bytes) {
             warn!(block = %self.name.id, from = self.from.0, %error, "a source fails");
-            (self.from, self.reader) = open(&mut self.spare, &self.name, self.offset, error)?;
+            (self.from, self.reader) = open(&mut self.spare, &self.name, self.offset, self.patience, error)?;
         }
         self.offset += length;
         Ok(Some(&self.bytes))
@@ -72,10 +74,11 @@ fn open(
     spare: &mut VecDeque<PeerAddress>,
     name: &BlockName,
     offset: u64,
+    patience: Patience,
     mut last_error: io::Error,
 ) -> io::Result<(PeerAddress, PeerReader)> {
     while let Some(address) = spare.pop_front() {
-        match PeerReader::open(&address, name, offset) {
+        match PeerReader::open(&address, name, offset, patience.for_one(!spare.is_empty())) {
             Ok(reader) => return Ok((address, reader)),
             Err(error) => {
                 warn!(block = %name.id, from = address.0, %error, "a source does not answer");
@@ -88,12 +91,22 @@ fn open(
 
 #[cfg(test)]
 mod tests {
-    use super::super::test_peer::{TestPeer, content, name};
+    use std::time::{Duration, Instant};
+
+    use super::super::test_peer::{SlowPeer, TestPeer, content, name};
     use super::*;
 
     fn copied(name: BlockName, sources: &[&TestPeer]) -> io::Result<Vec<u8>> {
         let sources = sources.iter().map(|peer| peer.address.clone()).collect();
-        let (mut pass, mut all) = (Copying::begin(name, sources)?, Vec::new());
+        copied_from(name, sources, Patience::default())
+    }
+
+    fn copied_from(
+        name: BlockName,
+        sources: VecDeque<PeerAddress>,
+        patience: Patience,
+    ) -> io::Result<Vec<u8>> {
+        let (mut pass, mut all) = (Copying::begin(name, sources, patience)?, Vec::new());
         while let Some(bytes) = pass.next_slice()? {
             all.extend_from_slice(bytes);
         }
@@ -114,5 +127,24 @@ mod tests {
         let error = copied(name.clone(), &[&flipped, &cut, &lacks]).unwrap_err();
         assert!(error.to_string().contains("is not here"), "{error}");
         assert!(copied(name, &[]).is_err());
+    }
+
+    #[test]
+    fn a_source_that_hangs_is_left_for_another_one_and_the_last_one_is_waited_for() {
+        let data = content(1, 2 * SLICE_BYTES);
+        let (whole, late) = (TestPeer::with(7, &data), Duration::from_millis(600));
+        let patience = Patience { with_spare: Duration::from_millis(150), alone: Duration::from_secs(20) };
+        for after in [0, 1000] {
+            let hanging = SlowPeer::before(&whole, after, Duration::from_secs(600));
+            let began = Instant::now();
+            let sources = [hanging.address.clone(), whole.address.clone()].into();
+            assert!(copied_from(name(7, data.len()), sources, patience).unwrap() == data);
+            assert!(hanging.was_asked() && began.elapsed() < Duration::from_secs(10));
+        }
+        let slow = SlowPeer::before(&whole, 1000, late);
+        let began = Instant::now();
+        let sources = [slow.address.clone()].into();
+        assert!(copied_from(name(7, data.len()), sources, patience).unwrap() == data);
+        assert!(began.elapsed() >= late, "it was slow");
     }
 }

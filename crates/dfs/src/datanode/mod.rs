@@ -17,6 +17,7 @@ mod options;
 mod pace;
 mod packets;
 mod pages;
+mod patience;
 mod peer;
 mod rebuilding;
 mod receiver;

@@ -114,12 +114,18 @@ pub struct PeerReader {
 }
 
 impl PeerReader {
-    /// Asks for a replica from `offset` to its end.
+    /// Asks for a replica from `offset` to its end. The peer may be silent for `silent_max` at a time.
     ///
     /// # Errors
     /// The peer is not there, or refuses.
-    pub fn open(peer: &PeerAddress, block: &BlockName, offset: u64) -> io::Result<Self> {
+    pub fn open(
+        peer: &PeerAddress,
+        block: &BlockName,
+        offset: u64,
+        silent_max: Duration,
+    ) -> io::Result<Self> {
         let mut reader = peer.connect()?;
+        reader.get_ref().set_read_timeout(Some(silent_max))?;
         let length =
             block.length.checked_sub(offset).ok_or_else(|| invalid("an offset beyond the replica"))?;
         let header = block.to_client_header();
@@ -132,6 +138,14 @@ impl PeerReader {
         let used = used.filter(|used| *used < chunking.bytes_per_checksum());
         let used = used.ok_or_else(|| invalid("a response that begins elsewhere"))?;
         Ok(Self { reader, chunking, packet: None, used, next: info.chunk_offset })
+    }
+
+    /// From now on the peer may be silent for so long at a time.
+    ///
+    /// # Errors
+    /// The connection is gone.
+    pub fn wait_for(&self, silent_max: Duration) -> io::Result<()> {
+        self.reader.get_ref().set_read_timeout(Some(silent_max))
     }
 
     /// Reads the next bytes. What `into` has after an error is not to be used.

@@ -2,12 +2,14 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::time::Duration;
 
 use tracing::warn;
 use yeoul_erasure::{Coder, UnitIndex, UnitSet};
 
 use super::checked_plan::CheckedPlan;
 use super::packets::invalid;
+use super::patience::Patience;
 use super::peer::{BlockName, PeerAddress, PeerReader};
 use crate::ids::BlockId;
 use crate::policy::Policy;
@@ -55,6 +57,7 @@ pub struct Rebuilding {
     wanted: UnitSet,
     plan: CheckedPlan,
     spare: VecDeque<(UnitIndex, PeerAddress)>,
+    patience: Patience,
     inputs: Vec<Input>,
     outputs: Vec<Vec<u8>>,
     scratch: Vec<Vec<u8>>,
@@ -84,7 +87,12 @@ impl Rebuilding {
     /// # Errors
     /// - `InvalidInput`: a unit is wanted that the group does not have, or more than its parity allows.
     /// - Else, fewer units can be read than are needed.
-    pub fn begin(group: Group, sources: Vec<(UnitIndex, PeerAddress)>, wanted: UnitSet) -> io::Result<Self> {
+    pub fn begin(
+        group: Group,
+        sources: Vec<(UnitIndex, PeerAddress)>,
+        wanted: UnitSet,
+        patience: Patience,
+    ) -> io::Result<Self> {
         let policy = group.policy;
         let known = UnitSet::first(policy.units()).without(group.empty_units());
         if wanted.is_empty() || wanted.len() > policy.parity_units() || !wanted.without(known).is_empty() {
@@ -110,6 +118,7 @@ impl Rebuilding {
             coder,
             wanted,
             spare: spare.into(),
+            patience,
             inputs,
             outputs: vec![Vec::new(); wanted.len()],
             scratch: vec![Vec::new(); wanted.len()],
@@ -154,7 +163,8 @@ impl Rebuilding {
         let end = self.offset + length as u64;
         while let Some(at) = self.inputs.iter().position(|input| input.filled_to != Some(end)) {
             let unit_len = self.group.unit_len(self.inputs[at].unit);
-            if let Err(error) = self.inputs[at].fill(self.offset, length, unit_len) {
+            let silent_max = self.silent_max(self.inputs[at].unit);
+            if let Err(error) = self.inputs[at].fill(self.offset, length, unit_len, silent_max) {
                 // Its buffer goes with it.
                 let failed = self.inputs.remove(at);
                 let from = failed.reader.map(|(address, _)| address.0).unwrap_or_default();
@@ -187,6 +197,12 @@ impl Rebuilding {
         Ok(Some(slices))
     }
 
+    /// How long the source of a unit may be silent now.
+    fn silent_max(&self, of: UnitIndex) -> Duration {
+        let is_read = |unit: UnitIndex| self.inputs.iter().any(|input| input.unit == unit);
+        self.patience.for_one(self.spare.iter().any(|(unit, _)| *unit == of || !is_read(*unit)))
+    }
+
     /// Opens sources until there are enough, and plans anew.
     fn find_sources(&mut self, is_first: bool) -> io::Result<()> {
         let mut last_error = None;
@@ -201,7 +217,7 @@ impl Rebuilding {
                     "{has} units can be read, and {needs} are needed{why}"
                 )));
             };
-            match PeerReader::open(&address, &self.group.unit(unit), self.offset) {
+            match PeerReader::open(&address, &self.group.unit(unit), self.offset, self.silent_max(unit)) {
                 Ok(reader) if is_first || reader.chunking == self.chunking => {
                     if self.inputs.iter().all(|input| input.reader.is_none()) && is_first {
                         self.chunking = reader.chunking;
@@ -226,12 +242,13 @@ impl Rebuilding {
 
 impl Input {
     /// Reads the slice that begins at `offset`.
-    fn fill(&mut self, offset: u64, length: usize, unit_len: u64) -> io::Result<()> {
+    fn fill(&mut self, offset: u64, length: usize, unit_len: u64, silent_max: Duration) -> io::Result<()> {
         self.filled_to = None;
         self.bytes.resize(length, 0);
         let own = unit_len.saturating_sub(offset).min(length as u64) as usize;
         let (own, beyond) = self.bytes.split_at_mut(own);
         if let Some((_, reader)) = &mut self.reader {
+            reader.wait_for(silent_max)?;
             reader.read_exact(own)?;
         }
         beyond.fill(0);
@@ -242,15 +259,26 @@ impl Input {
 
 #[cfg(test)]
 mod tests {
-    use super::super::test_peer::{TestPeer, content, name};
+    use std::time::Instant;
+
+    use super::super::test_peer::{SlowPeer, TestPeer, content, name};
     use super::*;
 
     const GROUP: i64 = i64::MIN + 16;
 
     fn rebuilt(group: &Group, sources: &[(u8, &TestPeer)], wanted: u8) -> io::Result<Vec<u8>> {
         let sources = sources.iter().map(|(unit, peer)| (UnitIndex(*unit), peer.address.clone())).collect();
+        rebuilt_from(group, sources, wanted, Patience::default())
+    }
+
+    fn rebuilt_from(
+        group: &Group,
+        sources: Vec<(UnitIndex, PeerAddress)>,
+        wanted: u8,
+        patience: Patience,
+    ) -> io::Result<Vec<u8>> {
         let wanted = [UnitIndex(wanted)].into_iter().collect();
-        let (mut pass, mut all) = (Rebuilding::begin(group.clone(), sources, wanted)?, Vec::new());
+        let (mut pass, mut all) = (Rebuilding::begin(group.clone(), sources, wanted, patience)?, Vec::new());
         while let Some(slices) = pass.next_slice()? {
             assert_eq!(slices.len(), 1);
             all.extend_from_slice(slices[0].1);
@@ -278,5 +306,24 @@ mod tests {
         let error = rebuilt(&group, &[(0, &bad), (1, &other)], 2).unwrap_err();
         assert!(error.to_string().starts_with("1 units can be read, and 2 are needed"), "{error}");
         assert!(rebuilt(&group, &[(0, &good), (0, &good)], 2).is_err(), "one unit twice");
+    }
+
+    #[test]
+    fn a_source_that_hangs_in_the_middle_is_left_for_another_one() {
+        let policy = Policy::named("XOR-2-1-1024k").unwrap();
+        let data = content(3, 2 * policy.geometry.cell_size() as usize);
+        let (first, second) = data.split_at(policy.geometry.cell_size() as usize);
+        let group = Group { policy, name: name(GROUP, data.len()) };
+        let parity: Vec<u8> = first.iter().zip(second).map(|(one, other)| one ^ other).collect();
+        let (good, other) = (TestPeer::with(GROUP, first), TestPeer::with(GROUP + 1, second));
+        let patience = Patience { with_spare: Duration::from_millis(150), alone: Duration::from_secs(20) };
+        for after in [0, SLICE_BYTES as u64 + 1000] {
+            let hanging = SlowPeer::before(&good, after, Duration::from_secs(600));
+            let addresses = [(0, &hanging.address), (0, &good.address), (1, &other.address)];
+            let sources = addresses.map(|(unit, address)| (UnitIndex(unit), address.clone())).to_vec();
+            let began = Instant::now();
+            assert!(rebuilt_from(&group, sources, 2, patience).unwrap() == parity);
+            assert!(hanging.was_asked() && began.elapsed() < Duration::from_secs(10));
+        }
     }
 }

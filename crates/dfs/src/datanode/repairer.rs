@@ -12,6 +12,7 @@ use yeoul_erasure::{UnitIndex, UnitSet};
 use super::copying::Copying;
 use super::pace::Pace;
 use super::packets::invalid;
+use super::patience::Patience;
 use super::peer::{BlockName, PeerAddress, PeerWriter};
 use super::rebuilding::{Group, Rebuilding};
 use super::repairs::{Cancelled, Repairs, Term};
@@ -111,7 +112,7 @@ impl Repairer {
             return Err(invalid("two targets for one unit"));
         }
         let wanted: UnitSet = targets.into_iter().collect();
-        let mut pass = Rebuilding::begin(group.clone(), sources, wanted)?;
+        let mut pass = Rebuilding::begin(group.clone(), sources, wanted, Patience::default())?;
         let mut targets = Targets::default();
         for target in &repair.targets {
             let unit = index_of(target)?;
@@ -130,7 +131,7 @@ impl Repairer {
 
     fn copy(&self, repair: &Repair, name: &BlockName, cancelled: &Cancelled) -> io::Result<()> {
         let sources = repair.sources.iter().map(address_of).collect();
-        let mut copied = Copying::begin(name.clone(), sources)?;
+        let mut copied = Copying::begin(name.clone(), sources, Patience::default())?;
         let mut targets = Targets::default();
         for target in &repair.targets {
             targets.add(UnitIndex(0), target, name, copied.chunking());

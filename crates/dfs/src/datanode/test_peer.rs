@@ -1,8 +1,11 @@
 //! DataNodes for tests of what DataNodes ask one another: a store with some blocks, behind a data port.
 
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use yeoul_disk::RealDisk;
 
@@ -84,5 +87,42 @@ impl TestPeer {
     /// How many blocks the DataNode knows to be damaged.
     pub fn damaged(&self) -> usize {
         self.transfers.store.damaged_count()
+    }
+}
+
+/// A DataNode that says nothing for a while in the middle of what it says.
+pub struct SlowPeer {
+    pub address: PeerAddress,
+    asked: Arc<AtomicBool>,
+}
+
+impl SlowPeer {
+    /// Passes on what another DataNode says, but for a rest after so many bytes.
+    pub fn before(peer: &TestPeer, after: u64, rest: Duration) -> Self {
+        let (to, asked) = (peer.address.0.clone(), Arc::new(AtomicBool::new(false)));
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = PeerAddress(listener.local_addr().unwrap().to_string());
+        let was_asked = Arc::clone(&asked);
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                was_asked.store(true, Ordering::Relaxed);
+                let (from, to) = (stream.unwrap(), TcpStream::connect(&to).unwrap());
+                let (mut requests, mut forward) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+                std::thread::spawn(move || std::io::copy(&mut requests, &mut forward));
+                std::thread::spawn(move || {
+                    let (mut said, mut from) = (to, from);
+                    let _ = std::io::copy(&mut Read::by_ref(&mut said).take(after), &mut from);
+                    let _ = from.flush();
+                    std::thread::sleep(rest);
+                    let _ = std::io::copy(&mut said, &mut from);
+                });
+            }
+        });
+        Self { address, asked }
+    }
+
+    /// True once somebody has connected.
+    pub fn was_asked(&self) -> bool {
+        self.asked.load(Ordering::Relaxed)
     }
 }

@@ -1,7 +1,7 @@
 //! The NameNode: names, files, blocks, and where their replicas are.
 //!
 //! - decisions: [`state`] takes calls and makes records; [`namespace`], [`blocks`], [`leases`], [`datanodes`], [`placement`],
-//!   [`repair`], [`safe_mode`] and [`retry_cache`] are what it consists of, [`Rules`] what operators may set.
+//!   [`repair`], [`safe_mode`], [`retry_cache`] and the [`table`] of inodes and blocks are what it consists of, [`Rules`] what operators may set.
 //! - drivers: `server` starts it, `service` carries calls to the state and keeps the records (`journal_record`),
 //!   `clock` tells the time.
 
@@ -24,6 +24,7 @@ pub mod safe_mode;
 mod server;
 mod service;
 pub mod state;
+pub mod table;
 
 pub use context::{Context, Now};
 pub use options::Options;

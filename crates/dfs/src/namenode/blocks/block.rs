@@ -1,7 +1,9 @@
 use yeoul_erasure::{StripeGeometry, UnitIndex, UnitSet};
 
+use super::places::{GoodPlace, Places, Unsettled};
 use super::{Lack, Replica, ReplicaState};
 use crate::ids::{BlockId, GenerationStamp, InodeId, StorageHandle};
+use crate::namenode::table::Row;
 use crate::policy::{Policy, PolicyId};
 
 /// A block of a file, or a block group of a striped one.
@@ -20,9 +22,7 @@ pub struct Block {
     /// The writer has said what its last stamp and length are.
     pub is_committed: bool,
     /// Where it is, as reported. Never in the journal.
-    pub replicas: Vec<Replica>,
-    /// The storages that were chosen for the writer, of a group one for each unit. Never in the journal.
-    pub targets: Vec<StorageHandle>,
+    pub(super) places: Places,
     /// It has not been looked at since it changed. Never in the journal.
     pub is_changed: bool,
     /// It has not been counted again since it changed. Never in the journal.
@@ -49,7 +49,6 @@ pub enum Fit {
 impl Block {
     /// A block of no bytes that is to be written.
     pub fn new(id: BlockId, file: InodeId, policy: PolicyId, stamp: GenerationStamp) -> Self {
-        let (replicas, targets) = (Vec::new(), Vec::new());
         Self {
             id,
             file,
@@ -57,8 +56,7 @@ impl Block {
             stamp,
             length: 0,
             is_committed: false,
-            replicas,
-            targets,
+            places: Places::default(),
             is_changed: false,
             is_uncounted: false,
             lack: Lack::default(),
@@ -98,7 +96,7 @@ impl Block {
 
     /// The units that can be read from the replicas that `is_there` admits.
     pub fn readable_units(&self, is_there: impl Fn(&Replica) -> bool) -> UnitSet {
-        let there = self.good().filter(|replica| is_there(replica));
+        let there = self.good().filter(&is_there);
         there.map(|replica| replica.index.unit()).collect::<UnitSet>().intersection(self.units())
     }
 
@@ -126,9 +124,79 @@ impl Block {
         usize::from(unit.0) < self.geometry().map_or(1, |geometry| geometry.schema().units())
     }
 
+    /// Where it is, as reported.
+    pub fn replicas(&self) -> impl Iterator<Item = Replica> {
+        let good = self.places.good().iter().map(|place| self.good_replica(*place));
+        let unsettled = self.places.unsettled().into_iter().flat_map(|unsettled| unsettled.replicas.iter());
+        good.chain(unsettled.copied())
+    }
+
+    /// How many replicas are known.
+    pub fn replica_count(&self) -> usize {
+        self.places.good().len() + self.places.unsettled().map_or(0, |unsettled| unsettled.replicas.len())
+    }
+
     /// The replicas that can be read.
-    pub fn good(&self) -> impl Iterator<Item = &Replica> {
-        self.replicas.iter().filter(|replica| self.fit(replica) == Fit::Good)
+    pub fn good(&self) -> impl Iterator<Item = Replica> {
+        let is_settled = self.places.unsettled().is_none();
+        self.replicas().filter(move |replica| is_settled || self.fit(replica) == Fit::Good)
+    }
+
+    /// The storages that were chosen for the writer, of a group one for each unit.
+    pub fn targets(&self) -> &[StorageHandle] {
+        self.places.unsettled().map_or(&[], |unsettled| &unsettled.targets)
+    }
+
+    /// The same block with its replicas and targets spread out, to be changed.
+    pub fn unsettled(&mut self) -> &mut Unsettled {
+        if self.places.unsettled().is_none() {
+            let (replicas, targets) = (self.replicas().collect(), Vec::new());
+            self.places = Places::Unsettled(Box::new(Unsettled { replicas, targets }));
+        }
+        match &mut self.places {
+            Places::Unsettled(unsettled) => unsettled,
+            Places::Few { .. } | Places::Many(_) => unreachable!("it was just spread out"),
+        }
+    }
+
+    /// Packs the replicas of a block that is at rest: it is committed, and all of them are good.
+    pub fn settle(&mut self) {
+        let Some(unsettled) = self.places.unsettled() else { return };
+        if self.is_committed && unsettled.targets.is_empty() {
+            let place = |replica| (self.fit(replica) == Fit::Good).then(|| GoodPlace::of(replica)).flatten();
+            let good: Option<Vec<GoodPlace>> = unsettled.replicas.iter().map(place).collect();
+            if let Some(good) = good {
+                self.places = Places::of(good);
+            }
+        } else if unsettled.targets.is_empty() && unsettled.replicas.is_empty() {
+            self.places = Places::default();
+        }
+    }
+
+    /// The same block as if its writer had said that this is its last stamp and length.
+    pub fn committed_as(&self, stamp: GenerationStamp, length: u64) -> Self {
+        let mut block = self.clone();
+        // What its replicas are does not change with what they are to be.
+        block.unsettled();
+        (block.stamp, block.length, block.is_committed) = (stamp, length, true);
+        block
+    }
+
+    fn good_replica(&self, place: GoodPlace) -> Replica {
+        place.replica(self.stamp, self.unit_length(place.index().unit()))
+    }
+}
+
+impl Row for Block {
+    type Key = BlockId;
+
+    fn key(&self) -> BlockId {
+        self.id
+    }
+
+    fn page_of(id: BlockId) -> u64 {
+        let numbers_per_page = if id.is_striped() { 64 * BlockId::INDEXES_PER_GROUP } else { 64 };
+        id.0.div_euclid(numbers_per_page).cast_unsigned()
     }
 }
 
@@ -194,9 +262,60 @@ mod tests {
         assert_eq!(block.fit(&unit(1, MIB)), Fit::Corrupt);
         assert_eq!(block.fit(&unit(8, MIB)), Fit::Good);
         assert_eq!(block.fit(&unit(9, MIB)), Fit::Corrupt, "the policy has nine units");
-        block.replicas = vec![unit(8, MIB), unit(8, MIB), unit(5, 0), unit(1, 0)];
+        block.unsettled().replicas = vec![unit(8, MIB), unit(8, MIB), unit(5, 0), unit(1, 0)];
         assert!(!block.is_readable(|_| true), "one unit twice, one without bytes, and a damaged one");
-        block.replicas.push(unit(1, 1));
+        block.unsettled().replicas.push(unit(1, 1));
         assert!(block.is_readable(|_| true) && !block.is_readable(|replica| replica.index.0 != 1));
+    }
+
+    #[test]
+    fn a_block_at_rest_is_packed_and_spreads_out_to_what_it_was() {
+        assert_eq!(size_of::<Block>(), 64);
+        const MIB: u64 = 1 << 20;
+        let (stamp, length) = (GenerationStamp(1002), 3 * MIB + 5);
+        for (id, policy, count) in [
+            (BlockId::FIRST, PolicyId::NONE, 3),
+            (BlockId::FIRST, PolicyId::NONE, 4),
+            (BlockId::FIRST_GROUP, PolicyId(1), 9),
+        ] {
+            let block = Block::new(id, InodeId(20_000), policy, stamp);
+            let mut block = Block { length, is_committed: true, ..block };
+            let used =
+                (0..count).filter(|index| !id.is_striped() || block.units().contains(UnitIndex(*index)));
+            let replicas: Vec<Replica> = used
+                .map(|at| {
+                    let index = BlockIndex(if id.is_striped() { at } else { 0 });
+                    Replica {
+                        index,
+                        datanode: DatanodeHandle(at.into()),
+                        storage: StorageHandle(u32::from(at) << 20),
+                        stamp,
+                        length: block.unit_length(index.unit()),
+                        state: ReplicaState::Finalized,
+                        is_corrupt: false,
+                        is_leaving: false,
+                    }
+                })
+                .collect();
+            block.unsettled().replicas.clone_from(&replicas);
+            block.settle();
+            assert!(block.places.unsettled().is_none());
+            assert_eq!((block.replica_count(), block.good().count()), (replicas.len(), replicas.len()));
+            assert!(block.replicas().eq(replicas.iter().copied()));
+            // With another stamp they are what they were, and so worth less.
+            let later = block.committed_as(GenerationStamp(1003), length);
+            assert!(later.replicas().eq(replicas.iter().copied()) && later.good().next().is_none());
+            for (at, change) in [(0, true), (1, false)] {
+                let mut block = block.clone();
+                let changed = &mut block.unsettled().replicas[at];
+                (changed.is_corrupt, changed.is_leaving) = (change, !change);
+                let replicas = block.unsettled().replicas.clone();
+                block.settle();
+                assert!(block.places.unsettled().is_some() && block.replicas().eq(replicas));
+            }
+            block.unsettled().targets = vec![StorageHandle(7)];
+            block.settle();
+            assert_eq!(block.targets(), [StorageHandle(7)]);
+        }
     }
 }

@@ -1,18 +1,19 @@
-use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::sync::Arc;
+use std::collections::{HashMap, VecDeque};
 
-use imbl::OrdMap;
+use roaring::RoaringTreemap;
 
 use super::{Block, Fit, Lack, LackCounts, Replica};
 use crate::ids::{BlockId, BlockIndex, DatanodeHandle, GenerationStamp, StorageHandle};
+use crate::namenode::table::Table;
 
 /// All blocks, and what each storage has.
 ///
 /// It counts the committed blocks that can be read, so that safe mode knows when enough have been reported.
 #[derive(Debug)]
 pub struct BlockTable {
-    blocks: OrdMap<BlockId, Arc<Block>>,
-    by_storage: HashMap<StorageHandle, BTreeSet<BlockId>>,
+    blocks: Table<Block>,
+    /// The blocks of each storage, by their numbers as the wire has them.
+    by_storage: HashMap<StorageHandle, RoaringTreemap>,
     /// What changed and has not been looked at since.
     changed: VecDeque<BlockId>,
     /// What changed and has not been counted since.
@@ -40,7 +41,7 @@ pub enum Reported {
 impl Default for BlockTable {
     fn default() -> Self {
         Self {
-            blocks: OrdMap::new(),
+            blocks: Table::default(),
             by_storage: HashMap::new(),
             changed: VecDeque::new(),
             uncounted: VecDeque::new(),
@@ -70,7 +71,7 @@ impl BlockTable {
 
     /// How many blocks there are.
     pub fn count(&self) -> usize {
-        self.blocks.len()
+        self.blocks.count()
     }
 
     /// Blocks whose length is final.
@@ -90,7 +91,7 @@ impl BlockTable {
 
     /// A block by its number.
     pub fn get(&self, id: BlockId) -> Option<&Block> {
-        self.blocks.get(&id).map(|block| &**block)
+        self.blocks.get(id)
     }
 
     /// A block that is known to be there.
@@ -98,16 +99,16 @@ impl BlockTable {
     /// # Panics
     /// If it is not.
     pub fn block(&self, id: BlockId) -> &Block {
-        self.blocks.get(&id).expect("files name only blocks that there are")
+        self.blocks.get(id).expect("files name only blocks that there are")
     }
 
     /// All blocks.
     pub fn iter(&self) -> impl Iterator<Item = &Block> {
-        self.blocks.values().map(|block| &**block)
+        self.blocks.iter()
     }
 
     /// The blocks as they are now, whatever happens to them later: it shares those that do not change.
-    pub fn frozen(&self) -> OrdMap<BlockId, Arc<Block>> {
+    pub fn frozen(&self) -> Table<Block> {
         self.blocks.clone()
     }
 
@@ -117,7 +118,7 @@ impl BlockTable {
     /// If there is one of this number.
     pub fn insert(&mut self, block: Block) {
         let (id, is_committed) = (block.id, block.is_committed);
-        assert!(block.replicas.is_empty() && block.targets.is_empty(), "a new block is nowhere");
+        assert!(block.replica_count() == 0 && block.targets().is_empty(), "a new block is nowhere");
         assert_eq!(id.is_striped(), block.geometry().is_some(), "{id} has the form that its number says");
         let step = |next: BlockId, by| next.max(BlockId(id.0 + by));
         if id.is_striped() {
@@ -127,8 +128,7 @@ impl BlockTable {
         }
         self.last_stamp = self.last_stamp.max(block.stamp);
         self.stored += u64::from(is_stored(&block));
-        let before = self.blocks.insert(id, Arc::new(block));
-        assert!(before.is_none(), "{id} is made once");
+        self.blocks.insert(block);
         self.committed += u64::from(is_committed);
         self.mark_changed(id);
     }
@@ -137,17 +137,17 @@ impl BlockTable {
     ///
     /// # Panics
     /// If it is not there.
-    pub fn remove(&mut self, id: BlockId) -> Arc<Block> {
-        let block = self.blocks.remove(&id).expect("files name only blocks that there are");
+    pub fn remove(&mut self, id: BlockId) -> Block {
+        let block = self.blocks.remove(id).expect("files name only blocks that there are");
         self.committed -= u64::from(block.is_committed);
         self.stored -= u64::from(is_stored(&block));
-        self.replicas -= block.replicas.len() as u64;
+        self.replicas -= block.replica_count() as u64;
         self.lacks.subtract(block.lack);
         // Its repair is to be called off.
         self.changed.push_back(id);
-        for replica in &block.replicas {
+        for replica in block.replicas() {
             if let Some(blocks) = self.by_storage.get_mut(&replica.storage) {
-                blocks.remove(&id);
+                blocks.remove(id.to_wire());
             }
         }
         block
@@ -158,7 +158,7 @@ impl BlockTable {
         self.last_stamp = self.last_stamp.max(stamp);
         self.change(id, |block| {
             (block.stamp, block.length, block.is_committed) = (stamp, length, true);
-            block.targets = Vec::new();
+            block.unsettled().targets = Vec::new();
         });
     }
 
@@ -169,13 +169,13 @@ impl BlockTable {
 
     /// Notes where a writer was sent to.
     pub fn set_targets(&mut self, id: BlockId, targets: Vec<StorageHandle>) {
-        self.change(id, |block| block.targets = targets);
+        self.change(id, |block| block.unsettled().targets = targets);
     }
 
     /// Takes what a DataNode says of a replica, and says what it is worth.
     pub fn report(&mut self, id: BlockId, replica: Replica) -> Reported {
         let group = id.group();
-        let Some(block) = self.blocks.get(&group) else {
+        let Some(block) = self.blocks.get(group) else {
             return if replica.stamp > self.last_stamp { Reported::Future } else { Reported::Unneeded };
         };
         if !block.has_unit(replica.index.unit()) {
@@ -183,23 +183,20 @@ impl BlockTable {
         }
         let fit = block.fit(&replica);
         let is_same = |known: &Replica| known.storage == replica.storage && known.index == replica.index;
-        if block.replicas.iter().any(|known| is_same(known) && *known == replica) {
+        if block.replicas().any(|known| is_same(&known) && known == replica) {
             return Reported::Known(fit);
         }
-        self.by_storage.entry(replica.storage).or_default().insert(group);
+        self.by_storage.entry(replica.storage).or_default().insert(group.to_wire());
         self.change(group, |block| {
-            match block.replicas.iter_mut().find(|known| is_same(known)) {
+            let replicas = &mut block.unsettled().replicas;
+            match replicas.iter_mut().find(|known| is_same(known)) {
                 // What a reader found stays found, until the replica is another one.
                 Some(known) => {
                     let was_corrupt = known.is_corrupt && known.stamp == replica.stamp;
                     let is_corrupt = replica.is_corrupt || was_corrupt;
                     *known = Replica { is_corrupt, ..replica };
                 }
-                None => {
-                    // Most blocks have three: a vector that grows by itself has room for four.
-                    block.replicas.reserve_exact(1);
-                    block.replicas.push(replica);
-                }
+                None => replicas.push(replica),
             }
         });
         Reported::Known(fit)
@@ -208,35 +205,36 @@ impl BlockTable {
     /// Forgets a replica that a DataNode no longer has.
     pub fn forget(&mut self, id: BlockId, storage: StorageHandle, index: BlockIndex) {
         let group = id.group();
-        if !self.blocks.contains_key(&group) {
+        if self.blocks.get(group).is_none() {
             return;
         }
         self.change(group, |block| {
-            block.replicas.retain(|known| known.storage != storage || known.index != index);
+            block.unsettled().replicas.retain(|known| known.storage != storage || known.index != index);
         });
-        if !self.block(group).replicas.iter().any(|known| known.storage == storage)
+        if !self.block(group).replicas().any(|known| known.storage == storage)
             && let Some(blocks) = self.by_storage.get_mut(&storage)
         {
-            blocks.remove(&group);
+            blocks.remove(group.to_wire());
         }
     }
 
     /// Forgets all replicas of a storage.
     pub fn forget_storage(&mut self, storage: StorageHandle) {
         for id in self.by_storage.remove(&storage).unwrap_or_default() {
-            self.change(id, |block| block.replicas.retain(|known| known.storage != storage));
+            let id = BlockId::from_wire(id);
+            self.change(id, |block| block.unsettled().replicas.retain(|known| known.storage != storage));
         }
     }
 
     /// Notes that a reader found a replica damaged.
     pub fn mark_corrupt(&mut self, id: BlockId, datanode: DatanodeHandle) {
         let group = id.group();
-        if !self.blocks.contains_key(&group) {
+        if self.blocks.get(group).is_none() {
             return;
         }
         self.change(group, |block| {
             let is_meant = |known: &&mut Replica| known.datanode == datanode && known.index == id.index();
-            for known in block.replicas.iter_mut().filter(is_meant) {
+            for known in block.unsettled().replicas.iter_mut().filter(is_meant) {
                 known.is_corrupt = true;
             }
         });
@@ -250,7 +248,7 @@ impl BlockTable {
         let mut stamp = None;
         self.change(id, |block| {
             let is_meant = |known: &&mut Replica| known.storage == storage && known.index == index;
-            for known in block.replicas.iter_mut().filter(is_meant) {
+            for known in block.unsettled().replicas.iter_mut().filter(is_meant) {
                 (known.is_leaving, stamp) = (true, Some(known.stamp));
             }
         });
@@ -259,8 +257,7 @@ impl BlockTable {
 
     /// Notes that a block is to be looked at again.
     pub fn mark_changed(&mut self, id: BlockId) {
-        let Some(block) = self.blocks.get_mut(&id) else { return self.changed.push_back(id) };
-        let block = Arc::make_mut(block);
+        let Some(block) = self.blocks.get_mut(id) else { return self.changed.push_back(id) };
         if !std::mem::replace(&mut block.is_changed, true) {
             self.changed.push_back(id);
         }
@@ -271,15 +268,15 @@ impl BlockTable {
 
     /// Notes that all blocks of a storage are to be looked at again.
     pub fn mark_storage_changed(&mut self, storage: StorageHandle) {
-        let blocks: Vec<BlockId> = self.by_storage.get(&storage).into_iter().flatten().copied().collect();
-        blocks.into_iter().for_each(|block| self.mark_changed(block));
+        let blocks: Vec<u64> = self.by_storage.get(&storage).into_iter().flatten().collect();
+        blocks.into_iter().for_each(|id| self.mark_changed(BlockId::from_wire(id)));
     }
 
     /// The next block to be looked at again.
     pub fn take_changed(&mut self) -> Option<BlockId> {
         let id = self.changed.pop_front()?;
-        if let Some(block) = self.blocks.get_mut(&id) {
-            Arc::make_mut(block).is_changed = false;
+        if let Some(block) = self.blocks.get_mut(id) {
+            block.is_changed = false;
         }
         Some(id)
     }
@@ -289,8 +286,8 @@ impl BlockTable {
         loop {
             // One that is gone was taken out when it went.
             let id = self.uncounted.pop_front()?;
-            if let Some(block) = self.blocks.get_mut(&id) {
-                Arc::make_mut(block).is_uncounted = false;
+            if let Some(block) = self.blocks.get_mut(id) {
+                block.is_uncounted = false;
                 return self.get(id);
             }
         }
@@ -298,7 +295,7 @@ impl BlockTable {
 
     /// Counts a block as one that lacks this.
     pub fn set_lack(&mut self, id: BlockId, lack: Lack) {
-        let block = Arc::make_mut(self.blocks.get_mut(&id).expect("it was just taken"));
+        let block = self.blocks.get_mut(id).expect("it was just taken");
         self.lacks.subtract(std::mem::replace(&mut block.lack, lack));
         self.lacks.add(lack);
     }
@@ -308,26 +305,29 @@ impl BlockTable {
         self.lacks
     }
 
-    /// The replicas that a storage has.
-    pub fn of_storage(&self, storage: StorageHandle) -> impl Iterator<Item = (BlockId, &Replica)> {
-        let ids = self.by_storage.get(&storage).into_iter().flatten();
+    /// The replicas that a storage has, by their numbers.
+    pub fn of_storage(&self, storage: StorageHandle) -> impl Iterator<Item = BlockId> {
+        let ids = self.by_storage.get(&storage).into_iter().flatten().map(BlockId::from_wire);
         ids.flat_map(move |id| {
-            let of_it = self.block(*id).replicas.iter().filter(move |known| known.storage == storage);
-            of_it.map(|replica| (id.internal(replica.index), replica))
+            let of_it = self.block(id).replicas().filter(move |known| known.storage == storage);
+            of_it.map(move |replica| id.internal(replica.index))
         })
     }
 
     /// How many blocks a storage has.
     pub fn count_of(&self, storage: StorageHandle) -> usize {
-        self.by_storage.get(&storage).map_or(0, BTreeSet::len)
+        self.by_storage.get(&storage).map_or(0, |blocks| blocks.len() as usize)
     }
 
     /// Changes a block and keeps the counts right.
     fn change(&mut self, id: BlockId, change: impl FnOnce(&mut Block)) {
-        let block = Arc::make_mut(self.blocks.get_mut(&id).expect("files name only blocks that there are"));
-        let state = |block: &Block| (block.is_committed, is_stored(block), block.replicas.len() as u64);
+        let block = self.blocks.get_mut(id).expect("files name only blocks that there are");
+        let state = |block: &Block| (block.is_committed, is_stored(block), block.replica_count() as u64);
         let before = state(block);
+        // Replicas are what they are, whatever the block is to be from now on.
+        block.unsettled();
         change(block);
+        block.settle();
         let after = state(block);
         self.replicas = self.replicas + after.2 - before.2;
         self.committed = self.committed + u64::from(after.0) - u64::from(before.0);
@@ -398,6 +398,17 @@ mod tests {
         assert_eq!(table.counters(), after);
     }
 
+    #[test]
+    fn a_replica_stays_what_it_was_when_its_block_gets_another_stamp() {
+        let (mut table, id) = (BlockTable::default(), BlockId(2_000_000_000));
+        table.insert(new_block(id.0, 1001, 10, true));
+        table.report(id, replica(0, 1001, 10));
+        assert_eq!(table.stored(), 1);
+        table.commit(id, GenerationStamp(1002), 10);
+        assert!(table.block(id).replicas().eq([replica(0, 1001, 10)]));
+        assert_eq!((table.stored(), table.block(id).good().count()), (0, 0));
+    }
+
     proptest! {
         /// The counts by which safe mode ends are those of a recount, whatever happens.
         #[test]
@@ -419,10 +430,10 @@ mod tests {
                 let committed = table.iter().filter(|block| block.is_committed).count() as u64;
                 let stored = table.iter().filter(|block| is_stored(block)).count() as u64;
                 prop_assert_eq!((table.committed(), table.stored()), (committed, stored));
-                let replicas = table.iter().map(|block| block.replicas.len() as u64).sum::<u64>();
+                let replicas = table.iter().map(|block| block.replica_count() as u64).sum::<u64>();
                 prop_assert_eq!(table.replicas(), replicas);
                 for storage in 0..3 {
-                    let has = |block: &&Block| block.replicas.iter().any(|r| r.storage == StorageHandle(storage));
+                    let has = |block: &&Block| block.replicas().any(|r| r.storage == StorageHandle(storage));
                     prop_assert_eq!(table.count_of(StorageHandle(storage)), table.iter().filter(has).count());
                 }
             }

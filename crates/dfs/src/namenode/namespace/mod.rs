@@ -1,8 +1,10 @@
 //! The tree of directories and files.
 //!
-//! Inodes stand behind a table of handles, so that they can be packed later. A directory knows how much is below it. What
+//! Inodes stand side by side in the pages of a table; a directory has the numbers of its children in the order of their names,
+//! which the inodes have. A directory knows how much is below it. What
 //! changes the tree are the methods of [`Tree`] that the application of a journal record calls, and nothing else.
 
+mod children;
 mod counts;
 mod inode;
 mod owners;
@@ -10,6 +12,7 @@ mod path;
 mod permission;
 mod tree;
 
+pub use children::Children;
 pub use counts::Counts;
 pub use inode::{Content, Directory, File, Inode, Layout};
 pub use owners::{OwnerId, Owners};

@@ -2,8 +2,10 @@ use std::sync::Arc;
 
 use imbl::OrdMap;
 
+use super::children::ChildPlace;
 use super::{Access, Content, Counts, Directory, Inode, Mode, OwnerId, Owners, Path, User};
 use crate::ids::InodeId;
+use crate::namenode::table::Table;
 use crate::policy::{Policy, PolicyId};
 use crate::wire::Refusal;
 use crate::wire::exception::Exception;
@@ -11,7 +13,9 @@ use crate::wire::exception::Exception;
 /// The tree of directories and files. A copy costs nothing and shares what neither of the two changes.
 #[derive(Clone, Debug)]
 pub struct Tree {
-    inodes: OrdMap<InodeId, Arc<Inode>>,
+    inodes: Table<Inode>,
+    /// The clients that write files.
+    holders: OrdMap<InodeId, Arc<str>>,
     /// The names of users and groups.
     pub owners: Owners,
     next: InodeId,
@@ -70,7 +74,7 @@ impl Tree {
         let root = Inode {
             id: InodeId::ROOT,
             parent: InodeId::ROOT,
-            name: Arc::from(&b""[..]),
+            name: Box::default(),
             owner,
             group,
             mode,
@@ -79,9 +83,11 @@ impl Tree {
             policy: PolicyId::NONE,
             storage_policy: 0,
             flags: 0,
-            content: Content::Directory(Directory::default()),
+            content: Content::Directory(Box::default()),
         };
-        Self { inodes: OrdMap::unit(root.id, Arc::new(root)), owners, next: InodeId(InodeId::ROOT.0 + 1) }
+        let mut inodes = Table::default();
+        inodes.insert(root);
+        Self { inodes, holders: OrdMap::new(), owners, next: InodeId(InodeId::ROOT.0 + 1) }
     }
 
     /// The number that the next new inode gets.
@@ -96,12 +102,12 @@ impl Tree {
 
     /// How many inodes there are.
     pub fn count(&self) -> usize {
-        self.inodes.len()
+        self.inodes.count()
     }
 
     /// An inode by its number.
     pub fn get(&self, id: InodeId) -> Option<&Inode> {
-        self.inodes.get(&id).map(|inode| &**inode)
+        self.inodes.get(id)
     }
 
     /// An inode that is known to be there.
@@ -109,7 +115,7 @@ impl Tree {
     /// # Panics
     /// If it is not.
     pub fn inode(&self, id: InodeId) -> &Inode {
-        self.inodes.get(&id).expect("the tree names only inodes that it has")
+        self.inodes.get(id).expect("the tree names only inodes that it has")
     }
 
     /// An inode that is known to be there, to be changed by the application of a record. Names, parents and children are
@@ -118,7 +124,22 @@ impl Tree {
     /// # Panics
     /// If it is not.
     pub fn inode_mut(&mut self, id: InodeId) -> &mut Inode {
-        Arc::make_mut(self.inodes.get_mut(&id).expect("the tree names only inodes that it has"))
+        self.inodes.get_mut(id).expect("the tree names only inodes that it has")
+    }
+
+    /// The client that writes a file; none for a closed one.
+    pub fn holder(&self, file: InodeId) -> Option<&Arc<str>> {
+        self.holders.get(&file)
+    }
+
+    /// Notes who writes a file.
+    pub fn set_holder(&mut self, file: InodeId, holder: Arc<str>) {
+        self.holders.insert(file, holder);
+    }
+
+    /// Takes a file from the client that writes it.
+    pub fn take_holder(&mut self, file: InodeId) -> Option<Arc<str>> {
+        self.holders.remove(&file)
     }
 
     /// The path of an inode.
@@ -147,12 +168,26 @@ impl Tree {
             let missing = components.len() - at;
             let Some(directory) = inode.directory() else { return Ok(Place { found, missing }) };
             user.check(inode, path.text(), &self.owners, Access::Execute)?;
-            match directory.children.get(name.as_bytes()) {
-                Some(child) => found.push(*child),
-                None => return Ok(Place { found, missing }),
+            match self.find_child(directory, name.as_bytes()) {
+                Ok((child, _)) => found.push(child),
+                Err(_) => return Ok(Place { found, missing }),
             }
         }
         Ok(Place { found, missing: 0 })
+    }
+
+    fn find_child(&self, directory: &Directory, name: &[u8]) -> Result<(InodeId, ChildPlace), ChildPlace> {
+        directory.children.find(name, |id| &self.inode(id).name)
+    }
+
+    /// The children of a directory behind a name, and how many these are.
+    pub fn children_after(
+        &self,
+        directory: &Directory,
+        name: &[u8],
+    ) -> (impl Iterator<Item = &Inode>, usize) {
+        let (ids, count) = directory.children.after(name, |id| &self.inode(id).name);
+        (ids.map(|id| self.inode(id)), count)
     }
 
     fn chain_to(&self, id: &str) -> Option<Vec<InodeId>> {
@@ -217,19 +252,19 @@ impl Tree {
     /// If the parent is no directory, or has the name already.
     pub fn insert(&mut self, inode: Inode, counts: Counts) {
         self.reserve_ids_below(InodeId(inode.id.0 + 1));
-        let (id, parent, name) = (inode.id, inode.parent, Arc::clone(&inode.name));
-        let before = self.inodes.insert(id, Arc::new(inode));
-        assert!(before.is_none(), "inode {} is made once", id.0);
-        self.link(parent, name, id, counts);
+        let (id, parent, place) = (inode.id, inode.parent, self.place_of_new(inode.parent, &inode.name));
+        self.inodes.insert(inode);
+        self.link(parent, place, id, counts);
     }
 
     /// Takes a file or an empty directory out of the tree.
     ///
     /// # Panics
     /// If it is the root, is not there, or has children.
-    pub fn remove(&mut self, id: InodeId, counts: Counts) -> Arc<Inode> {
+    pub fn remove(&mut self, id: InodeId, counts: Counts) -> Inode {
         self.unlink(id, counts);
-        let inode = self.inodes.remove(&id).expect("it was in its parent");
+        assert!(self.holder(id).is_none(), "nobody writes what goes");
+        let inode = self.inodes.remove(id).expect("it was in its parent");
         assert!(
             inode.directory().is_none_or(|directory| directory.children.is_empty()),
             "it has no children"
@@ -241,10 +276,10 @@ impl Tree {
     pub fn rename(&mut self, id: InodeId, parent: InodeId, name: &[u8], counts: Counts) {
         assert!(!self.is_within(parent, id), "a directory is not moved into itself");
         self.unlink(id, counts);
-        let name: Arc<[u8]> = name.into();
+        let place = self.place_of_new(parent, name);
         let inode = self.inode_mut(id);
-        (inode.parent, inode.name) = (parent, Arc::clone(&name));
-        self.link(parent, name, id, counts);
+        (inode.parent, inode.name) = (parent, name.into());
+        self.link(parent, place, id, counts);
     }
 
     /// Changes what a file counts for in the directories above it.
@@ -267,7 +302,7 @@ impl Tree {
         let mut at = 0;
         while at < all.len() {
             if let Some(directory) = self.inode(all[at]).directory() {
-                all.extend(directory.children.values());
+                all.extend(directory.children.iter());
             }
             at += 1;
         }
@@ -275,9 +310,13 @@ impl Tree {
         all
     }
 
-    fn link(&mut self, parent: InodeId, name: Arc<[u8]>, id: InodeId, counts: Counts) {
-        let before = self.directory_mut(parent).children.insert(name, id);
-        assert!(before.is_none(), "a name is given once in a directory");
+    fn place_of_new(&self, parent: InodeId, name: &[u8]) -> ChildPlace {
+        let directory = self.inode(parent).directory().expect("only directories have children");
+        self.find_child(directory, name).expect_err("a name is given once in a directory")
+    }
+
+    fn link(&mut self, parent: InodeId, place: ChildPlace, id: InodeId, counts: Counts) {
+        self.directory_mut(parent).children.insert(place, id);
         let mut at = parent;
         loop {
             self.directory_mut(at).counts += counts;
@@ -291,9 +330,12 @@ impl Tree {
     fn unlink(&mut self, id: InodeId, counts: Counts) {
         assert!(id != InodeId::ROOT, "the root is never moved or removed");
         let inode = self.inode(id);
-        let (parent, name) = (inode.parent, Arc::clone(&inode.name));
-        let removed = self.directory_mut(parent).children.remove(&name);
-        assert_eq!(removed, Some(id), "an inode is in its parent");
+        let parent = inode.parent;
+        let directory = self.inode(parent).directory().expect("only directories have children");
+        let found = self.find_child(directory, &inode.name);
+        let (_, place) = found.expect("an inode is in its parent");
+        let removed = self.directory_mut(parent).children.remove(place);
+        assert_eq!(removed, id, "a name is given once in a directory");
         let mut at = parent;
         loop {
             self.directory_mut(at).counts -= counts;

@@ -39,14 +39,14 @@ impl Need {
         let is_there = |replica: &Replica| standing(replica) != Standing::Dead;
         let needed = block.units_needed();
         if block.geometry().is_none() {
-            let there = block.good().filter(|replica| is_there(replica)).count();
+            let there = block.good().filter(is_there).count();
             let copies_missing = copies.saturating_sub(there);
             let tolerance = there.checked_sub(needed);
             return Self { missing: UnitSet::EMPTY, copies_missing, crowded: UnitSet::EMPTY, tolerance };
         }
         let there = block.readable_units(is_there);
         let mut by_node: BTreeMap<DatanodeHandle, UnitSet> = BTreeMap::new();
-        for replica in block.good().filter(|replica| is_there(replica)) {
+        for replica in block.good().filter(is_there) {
             by_node.entry(replica.datanode).or_default().insert(replica.index.unit());
         }
         let mut crowded = UnitSet::EMPTY;

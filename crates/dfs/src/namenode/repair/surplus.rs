@@ -17,8 +17,8 @@ pub fn surplus(
         return Vec::new();
     }
     let is_sure = |replica: &Replica| standing(replica) == Standing::Live { is_fresh: true };
-    let mut kept: Vec<&Replica> = block.good().filter(|replica| is_sure(replica)).collect();
-    let mut going: Vec<&Replica> = Vec::new();
+    let mut kept: Vec<Replica> = block.good().filter(is_sure).collect();
+    let mut going: Vec<Replica> = Vec::new();
     if block.geometry().is_some() {
         drop_twins(block, &mut kept, &mut going);
     } else {
@@ -37,16 +37,16 @@ pub fn surplus(
     let there = if block.geometry().is_some() { units.len() } else { kept.len() };
     if is_whole || there > block.units_needed() {
         // One that is to be replaced where it is has to go first.
-        let is_useless = |replica: &&Replica| matches!(block.fit(replica), Fit::Corrupt | Fit::Stale);
+        let is_useless = |replica: &Replica| matches!(block.fit(replica), Fit::Corrupt | Fit::Stale);
         let there =
-            |replica: &&Replica| matches!(standing(replica), Standing::Live { .. }) && !replica.is_leaving;
-        going.extend(block.replicas.iter().filter(is_useless).filter(there));
+            |replica: &Replica| matches!(standing(replica), Standing::Live { .. }) && !replica.is_leaving;
+        going.extend(block.replicas().filter(is_useless).filter(there));
     }
     going.into_iter().map(|replica| (replica.storage, replica.index)).collect()
 }
 
 /// Of a unit that is there more than once, one stays: where least else of the group is.
-fn drop_twins<'a>(block: &Block, kept: &mut Vec<&'a Replica>, going: &mut Vec<&'a Replica>) {
+fn drop_twins(block: &Block, kept: &mut Vec<Replica>, going: &mut Vec<Replica>) {
     loop {
         let mut on_node: BTreeMap<DatanodeHandle, usize> = BTreeMap::new();
         for replica in kept.iter() {
@@ -56,7 +56,7 @@ fn drop_twins<'a>(block: &Block, kept: &mut Vec<&'a Replica>, going: &mut Vec<&'
         let is_needless =
             |replica: &Replica| !block.units().contains(replica.index.unit()) || twins(replica.index) > 1;
         let worst = (0..kept.len())
-            .filter(|at| is_needless(kept[*at]))
+            .filter(|at| is_needless(&kept[*at]))
             .max_by_key(|at| (on_node[&kept[*at].datanode], kept[*at].datanode, kept[*at].storage));
         let Some(worst) = worst else { return };
         going.push(kept.remove(worst));
@@ -64,7 +64,7 @@ fn drop_twins<'a>(block: &Block, kept: &mut Vec<&'a Replica>, going: &mut Vec<&'
 }
 
 /// The place of the replica whose rack has most of them.
-fn most_crowded(kept: &[&Replica], rack: &impl Fn(DatanodeHandle) -> String) -> usize {
+fn most_crowded(kept: &[Replica], rack: &impl Fn(DatanodeHandle) -> String) -> usize {
     let racks: Vec<String> = kept.iter().map(|replica| rack(replica.datanode)).collect();
     let twins =
         |at: &usize| (kept.iter().filter(|other| other.datanode == kept[*at].datanode).count() > 1) as usize;

@@ -6,7 +6,7 @@ use super::State;
 use crate::ids::{BlockId, CallerId, GenerationStamp, InodeId};
 use crate::namenode::blocks::Block;
 use crate::namenode::datanodes::Deletion;
-use crate::namenode::namespace::{Content, Counts, Directory, File, Inode, Layout, Mode, Tree};
+use crate::namenode::namespace::{Content, Counts, File, Inode, Layout, Mode, Tree};
 use crate::policy::PolicyId;
 use crate::wire::proto::journal::{self, Record, record::Change};
 
@@ -64,7 +64,7 @@ impl State {
             let inode = Inode {
                 id: InodeId(new.id),
                 parent,
-                name: Arc::from(&new.name[..]),
+                name: (&new.name[..]).into(),
                 owner: self.tree.owners.intern(&add.owner),
                 group: self.tree.owners.intern(&add.group),
                 mode: Mode::new(new.mode),
@@ -73,7 +73,7 @@ impl State {
                 policy: PolicyId::NONE,
                 storage_policy: 0,
                 flags: 0,
-                content: Content::Directory(Directory::default()),
+                content: Content::Directory(Box::default()),
             };
             self.tree.insert(inode, Counts { directories: 1, ..Counts::default() });
             self.tree.inode_mut(parent).modified_ms = time_ms;
@@ -93,7 +93,7 @@ impl State {
         let inode = Inode {
             id,
             parent,
-            name: Arc::from(&create.name[..]),
+            name: (&create.name[..]).into(),
             owner: self.tree.owners.intern(&create.owner),
             group: self.tree.owners.intern(&create.group),
             mode: Mode::new(create.mode).of_file(),
@@ -106,12 +106,12 @@ impl State {
                 layout: Layout::default(),
                 replication: u16::try_from(create.replication).expect("it was checked"),
                 block_size: create.block_size,
-                holder: Some(Arc::clone(&holder)),
             }),
         };
         self.tree.insert(inode, Counts { files: 1, ..Counts::default() });
         self.tree.inode_mut(parent).modified_ms = time_ms;
         self.leases.add(&holder, id);
+        self.tree.set_holder(id, holder);
     }
 
     fn append_block(&mut self, add: &journal::AddBlock) {
@@ -122,18 +122,20 @@ impl State {
         }
         let new = add.block.as_ref().expect("it adds a block");
         self.insert_block(file, self.tree.inode(file).policy, new);
-        self.file_mut(file).layout.blocks.push(BlockId(new.id));
+        self.file_mut(file).layout.push(BlockId(new.id));
         self.tree.recount(file, before, self.counts_of(file));
     }
 
     fn insert_block(&mut self, file: InodeId, policy: PolicyId, new: &journal::Block) {
-        let block = Block::new(BlockId(new.id), file, policy, GenerationStamp(new.stamp));
-        self.blocks.insert(Block { length: new.length, is_committed: new.is_committed, ..block });
+        let mut block = Block::new(BlockId(new.id), file, policy, GenerationStamp(new.stamp));
+        (block.length, block.is_committed) = (new.length, new.is_committed);
+        self.blocks.insert(block);
     }
 
     fn remove_block(&mut self, file: InodeId, block: BlockId) {
         let before = self.counts_of(file);
-        self.file_mut(file).layout.blocks.retain(|id| *id != block);
+        let layout = &mut self.file_mut(file).layout;
+        *layout = layout.blocks().iter().copied().filter(|id| *id != block).collect();
         let removed = self.blocks.remove(block);
         self.delete_replicas(&removed);
         self.tree.recount(file, before, self.counts_of(file));
@@ -141,7 +143,7 @@ impl State {
 
     fn set_last_length(&mut self, file: InodeId, length: u64) {
         let before = self.counts_of(file);
-        let last = *self.file_mut(file).layout.blocks.last().expect("it has a block");
+        let last = *self.file_mut(file).layout.blocks().last().expect("it has a block");
         self.blocks.set_length(last, length);
         self.tree.recount(file, before, self.counts_of(file));
     }
@@ -154,17 +156,18 @@ impl State {
         }
         self.tree.recount(file, before, self.counts_of(file));
         self.tree.inode_mut(file).modified_ms = time_ms;
-        let closed = self.file_mut(file);
-        closed.layout.blocks.shrink_to_fit();
-        let holder = closed.holder.take().expect("an open file has a holder");
+        self.file_mut(file).layout.shrink_to_fit();
+        let holder = self.tree.take_holder(file).expect("an open file has a holder");
         self.leases.remove(&holder, file);
     }
 
     fn replace_layout(&mut self, replace: &journal::ReplaceLayout, time_ms: u64) {
         let id = InodeId(replace.file);
         let before = self.counts_of(id);
-        let old = std::mem::take(&mut self.file_mut(id).layout.blocks);
-        for block in old.iter().filter(|old| replace.blocks.iter().all(|new| BlockId(new.id) != **old)) {
+        let old = std::mem::take(&mut self.file_mut(id).layout);
+        for block in
+            old.blocks().iter().filter(|old| replace.blocks.iter().all(|new| BlockId(new.id) != **old))
+        {
             let removed = self.blocks.remove(*block);
             self.delete_replicas(&removed);
         }
@@ -174,7 +177,7 @@ impl State {
             }
         }
         let file = self.file_mut(id);
-        file.layout.blocks = replace.blocks.iter().map(|block| BlockId(block.id)).collect();
+        file.layout = replace.blocks.iter().map(|block| BlockId(block.id)).collect();
         file.replication = u16::try_from(replace.replication).expect("it was checked");
         let inode = self.tree.inode_mut(id);
         (inode.policy, inode.modified_ms) = (policy_id(replace.policy), time_ms);
@@ -185,12 +188,12 @@ impl State {
         let parent = self.tree.inode(id).parent;
         for child in self.tree.subtree(id) {
             let counts = self.counts_of(child);
+            if let Some(holder) = self.tree.take_holder(child) {
+                self.leases.remove(&holder, child);
+            }
             let inode = self.tree.remove(child, counts);
             let Content::File(file) = &inode.content else { continue };
-            if let Some(holder) = &file.holder {
-                self.leases.remove(holder, child);
-            }
-            for block in file.layout.blocks.iter().copied() {
+            for block in file.layout.blocks().iter().copied() {
                 let removed = self.blocks.remove(block);
                 self.delete_replicas(&removed);
             }
@@ -225,7 +228,7 @@ impl State {
         if let Some(replication) = set.replication {
             let before = self.counts_of(id);
             self.file_mut(id).replication = u16::try_from(replication).expect("it was checked");
-            for block in self.file_mut(id).layout.blocks.clone() {
+            for block in self.file_mut(id).layout.clone().blocks().iter().copied() {
                 self.blocks.mark_changed(block);
             }
             self.tree.recount(id, before, self.counts_of(id));
@@ -243,7 +246,7 @@ impl State {
 
     /// Tells DataNodes to delete the replicas of a block that is no more, once the journal has it.
     fn delete_replicas(&mut self, block: &Block) {
-        for replica in &block.replicas {
+        for replica in block.replicas() {
             let deletion = Deletion {
                 after: self.sequence,
                 storage: replica.storage,
@@ -263,18 +266,17 @@ impl State {
             return;
         }
         let content = match &saved.file {
-            None => Content::Directory(Directory::default()),
+            None => Content::Directory(Box::default()),
             Some(file) => Content::File(File {
-                layout: Layout { blocks: file.blocks.iter().map(|block| BlockId(block.id)).collect() },
+                layout: file.blocks.iter().map(|block| BlockId(block.id)).collect(),
                 replication: u16::try_from(file.replication).expect("it was checked"),
                 block_size: file.block_size,
-                holder: (!file.holder.is_empty()).then(|| file.holder.as_str().into()),
             }),
         };
         let inode = Inode {
             id,
             parent,
-            name: Arc::from(&saved.name[..]),
+            name: (&saved.name[..]).into(),
             owner,
             group,
             mode: Mode::new(saved.mode),
@@ -291,8 +293,10 @@ impl State {
                 self.insert_block(id, inode.policy, block);
             }
             counts = self.file_counts(&inode);
-            if let Some(holder) = inode.file().and_then(|file| file.holder.as_ref()) {
-                self.leases.add(holder, id);
+            if !file.holder.is_empty() {
+                let holder: Arc<str> = file.holder.as_str().into();
+                self.leases.add(&holder, id);
+                self.tree.set_holder(id, holder);
             }
         }
         self.tree.insert(inode, counts);

@@ -82,7 +82,7 @@ impl State {
         let storage = node.and_then(|node| self.datanodes.storage_of(node, &request.storage));
         let (Some(node), Some(storage)) = (node, storage) else { return Ok(Answer { must_register: true }) };
         if request.is_first {
-            let known = self.blocks.of_storage(storage).map(|(id, _)| id).collect();
+            let known = self.blocks.of_storage(storage).collect();
             self.datanodes.storage_mut(storage).unconfirmed = Some(known);
         }
         for said in &request.replicas {

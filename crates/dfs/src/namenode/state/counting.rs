@@ -26,13 +26,13 @@ impl State {
         let is_there = |replica: &Replica| !self.datanodes.storage(replica.storage).is_missed;
         let (good, wanted) = match block.geometry() {
             Some(_) => (block.readable_units(is_there).len(), block.units().len()),
-            None => (block.good().filter(|replica| is_there(replica)).count(), self.copies(block)),
+            None => (block.good().filter(is_there).count(), self.copies(block)),
         };
         let is_readable = block.is_readable(is_there);
         Lack {
             is_under_replicated: is_readable && good < wanted,
             is_missing: !is_readable,
-            has_corrupt: block.replicas.iter().any(|replica| replica.is_corrupt),
+            has_corrupt: block.replicas().any(|replica| replica.is_corrupt),
         }
     }
 

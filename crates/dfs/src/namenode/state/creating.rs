@@ -210,9 +210,11 @@ impl State {
     ) -> Result<Option<InodeId>, Refusal> {
         let (inode, path, client) = (self.tree.inode(id), &request.src, &request.client_name);
         let exists = |message| Err(Refusal::new(Exception::FileAlreadyExists, message));
-        let Some(file) = inode.file() else { return exists(format!("{path} already exists as a directory")) };
+        if inode.is_directory() {
+            return exists(format!("{path} already exists as a directory"));
+        }
         if request.flags & FLAG_OVERWRITE == 0 {
-            let Some(holder) = &file.holder else {
+            let Some(holder) = self.tree.holder(id) else {
                 return exists(format!(
                     "{path} for client {} already exists",
                     context.ip.unwrap_or_default()

@@ -1,14 +1,13 @@
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use bytes::Bytes;
-use imbl::OrdMap;
 
 use super::State;
 use crate::ids::{BlockId, InodeId};
 use crate::namenode::blocks::Block;
 use crate::namenode::namespace::{Inode, Tree};
-use crate::namenode::retry_cache::RetryCache;
+use crate::namenode::retry_cache::Answers;
+use crate::namenode::table::Table;
 use crate::policy::{Policy, PolicyId};
 use crate::wire::proto::journal::{self, Record, record::Change};
 
@@ -17,8 +16,8 @@ use crate::wire::proto::journal::{self, Record, record::Change};
 #[derive(Debug)]
 pub struct Image {
     tree: Tree,
-    blocks: OrdMap<BlockId, Arc<Block>>,
-    retry_cache: RetryCache,
+    blocks: Table<Block>,
+    answers: Answers,
     enabled_policies: BTreeSet<PolicyId>,
     counters: journal::Counters,
 }
@@ -40,7 +39,7 @@ impl State {
         Image {
             tree: self.tree.clone(),
             blocks: self.blocks.frozen(),
-            retry_cache: self.retry_cache.clone(),
+            answers: self.retry_cache.answers(),
             enabled_policies: self.enabled_policies.clone(),
             counters,
         }
@@ -60,13 +59,14 @@ impl Image {
         let mut todo = vec![InodeId::ROOT];
         let inodes = std::iter::from_fn(move || {
             let inode = self.tree.inode(todo.pop()?);
-            todo.extend(inode.directory().into_iter().flat_map(|directory| directory.children.values()));
+            todo.extend(inode.directory().into_iter().flat_map(|directory| directory.children.iter()));
             Some(Change::Inode(self.saved(inode)))
         });
-        let answers = self.retry_cache.iter().map(|(caller, answer)| {
+        let answers = self.answers.iter().map(|(caller, answer)| {
             let client_id = Bytes::copy_from_slice(&caller.client);
             let caller = Some(journal::Caller { client_id, call_id: caller.call });
-            Change::Answered(journal::Answered { time_ms: 0, caller, answer: answer.clone() })
+            let answer = Bytes::copy_from_slice(answer);
+            Change::Answered(journal::Answered { time_ms: 0, caller, answer })
         });
         let policies = Policy::all().iter().map(|policy| {
             let is_enabled = self.enabled_policies.contains(&policy.id);
@@ -81,8 +81,8 @@ impl Image {
         let file = inode.file().map(|file| journal::File {
             replication: file.replication.into(),
             block_size: file.block_size,
-            blocks: file.layout.blocks.iter().map(|id| self.journal_block(*id)).collect(),
-            holder: file.holder.as_deref().unwrap_or_default().to_owned(),
+            blocks: file.layout.blocks().iter().map(|id| self.journal_block(*id)).collect(),
+            holder: self.tree.holder(inode.id).map_or(String::new(), |holder| holder.to_string()),
         });
         journal::Inode {
             id: inode.id.0,
@@ -101,7 +101,7 @@ impl Image {
     }
 
     fn journal_block(&self, id: BlockId) -> journal::Block {
-        let block = self.blocks.get(&id).expect("files name only blocks that there are");
+        let block = self.blocks.get(id).expect("files name only blocks that there are");
         let (stamp, length) = (block.stamp.0, block.length);
         journal::Block { id: id.0, stamp, length, is_committed: block.is_committed }
     }

@@ -53,13 +53,13 @@ impl State {
             return Ok(ListingResponse { listing: Some(Listing { entries: vec![entry], remaining: 0 }) });
         };
         context.user.check(inode, path.text(), &self.tree.owners, Access::ReadExecute)?;
-        let after = (std::ops::Bound::Excluded(&request.start_after[..]), std::ops::Bound::Unbounded);
-        let mut left = directory.children.range::<_, [u8]>(after);
+        let (children, count) = self.tree.children_after(directory, &request.start_after);
         let (mut entries, mut locations) = (Vec::new(), 0);
-        while entries.len() < LISTING_ENTRIES_MAX && locations < LISTING_ENTRIES_MAX {
-            let Some((name, id)) = left.next() else { break };
-            let child = self.tree.inode(*id);
-            let mut entry = self.status(child, name);
+        for child in children.take(LISTING_ENTRIES_MAX) {
+            if locations >= LISTING_ENTRIES_MAX {
+                break;
+            }
+            let mut entry = self.status(child, &child.name);
             if request.need_location && !child.is_directory() {
                 let blocks = self.located_blocks(child, 0, u64::MAX, context);
                 locations += blocks.blocks.iter().map(|block| block.locations.len()).sum::<usize>();
@@ -67,7 +67,7 @@ impl State {
             }
             entries.push(entry);
         }
-        let remaining = u32::try_from(left.count()).unwrap_or(u32::MAX);
+        let remaining = u32::try_from(count - entries.len()).unwrap_or(u32::MAX);
         Ok(ListingResponse { listing: Some(Listing { entries, remaining }) })
     }
 
@@ -178,8 +178,8 @@ impl State {
         request: &PathRequest,
     ) -> Result<BoolResponse, Refusal> {
         let inode = self.existing(&Path::parse(&request.src)?, context.user)?;
-        let file = inode.file().ok_or_else(|| Refusal::missing(&request.src))?;
-        Ok(BoolResponse { result: file.holder.is_none() })
+        inode.file().ok_or_else(|| Refusal::missing(&request.src))?;
+        Ok(BoolResponse { result: self.tree.holder(inode.id).is_none() })
     }
 
     pub(super) fn preferred_block_size(

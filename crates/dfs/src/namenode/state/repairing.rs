@@ -143,9 +143,9 @@ impl State {
     fn plan_one(&self, id: BlockId, steady_ms: u64, random: &mut fastrand::Rng) -> Planned {
         let Some(block) = self.blocks.get(id) else { return Planned::Impossible };
         let need = self.need(block, steady_ms);
-        let is_live = |replica: &&Replica| matches!(self.standing(replica, steady_ms), Standing::Live { .. });
-        let place = |replica: &Replica| {
-            let Replica { index, datanode, storage, .. } = *replica;
+        let is_live = |replica: &Replica| matches!(self.standing(replica, steady_ms), Standing::Live { .. });
+        let place = |replica: Replica| {
+            let Replica { index, datanode, storage, .. } = replica;
             Place { index, datanode, storage }
         };
         let sources: Vec<Place> = block.good().filter(is_live).map(place).collect();
@@ -216,8 +216,8 @@ impl State {
     ) -> Vec<Candidate<'_>> {
         let mut candidates = self.datanodes.candidates(bytes, steady_ms, self.rules.silent_ms_max);
         candidates.retain(|candidate| {
-            let mut of_it = block.replicas.iter().filter(|replica| replica.datanode == candidate.datanode);
-            !of_it.any(&is_in_the_way)
+            let mut of_it = block.replicas().filter(|replica| replica.datanode == candidate.datanode);
+            !of_it.any(|replica| is_in_the_way(&replica))
         });
         candidates
     }
@@ -300,14 +300,13 @@ impl State {
         let is_source = |place: &Place| {
             block.good().any(|replica| {
                 (replica.storage, replica.index) == (place.storage, place.index)
-                    && matches!(self.standing(replica, steady_ms), Standing::Live { .. })
+                    && matches!(self.standing(&replica, steady_ms), Standing::Live { .. })
             })
         };
         let is_live = |place: &Place| {
             self.datanodes.is_live(place.datanode, steady_ms, self.rules.silent_ms_max)
                 && !block
-                    .replicas
-                    .iter()
+                    .replicas()
                     .any(|known| known.datanode == place.datanode && known.index == place.index)
         };
         (block.stamp, block.length) == (order.stamp, order.length)

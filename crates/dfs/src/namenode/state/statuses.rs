@@ -103,9 +103,9 @@ impl State {
     pub(super) fn readable(&self, block: &Block, offset: u64, context: &mut Context<'_>) -> LocatedBlock {
         let is_there = |node| self.is_live(node, context);
         let of_fit = |fit: Fit| {
-            let fitting = block.replicas.iter().filter(move |replica| block.fit(replica) == fit);
-            let place = |replica: &Replica| {
-                let Replica { index, datanode, storage, .. } = *replica;
+            let fitting = block.replicas().filter(move |replica| block.fit(replica) == fit);
+            let place = |replica: Replica| {
+                let Replica { index, datanode, storage, .. } = replica;
                 Location { index, datanode, storage }
             };
             fitting.map(place).filter(|place| is_there(place.datanode))
@@ -135,7 +135,7 @@ impl State {
     /// Where the writer of a block was sent to.
     pub(super) fn written_to(&self, block: &Block) -> Vec<Location> {
         let is_striped = block.geometry().is_some();
-        let targets = (0..).zip(&block.targets);
+        let targets = (0..).zip(block.targets());
         let place = |(at, storage): (u8, &StorageHandle)| Location {
             index: BlockIndex(if is_striped { at } else { 0 }),
             datanode: self.datanodes.storage(*storage).datanode,
@@ -170,9 +170,9 @@ impl State {
         let file = inode.file().expect("only files have blocks");
         let end = offset.saturating_add(length);
         let (mut at, mut blocks, mut last) = (0, Vec::new(), None);
-        for (number, id) in file.layout.blocks.iter().enumerate() {
+        for (number, id) in file.layout.blocks().iter().enumerate() {
             let block = self.blocks.block(*id);
-            let is_last = number + 1 == file.layout.blocks.len();
+            let is_last = number + 1 == file.layout.blocks().len();
             let is_wanted = block.is_committed && at < end && at + block.length > offset;
             if is_wanted || is_last {
                 let located = self.readable(block, at, context);
@@ -188,7 +188,7 @@ impl State {
         LocatedBlocks {
             file_length: at,
             blocks,
-            under_construction: file.holder.is_some(),
+            under_construction: self.tree.holder(inode.id).is_some(),
             is_last_complete: last.as_ref().is_none_or(|(_, is_committed)| *is_committed),
             last_block: last.map(|(located, _)| located),
             policy: self.tree.policy_of(inode.id).map(Policy::to_number),

@@ -30,14 +30,14 @@ impl State {
     ) -> Result<AddBlockResponse, Refusal> {
         let id = self.open_file(&request.src, request.file_id, &request.client_name, context)?;
         let file = self.file_of(id);
-        let (blocks, policy) = (&file.layout.blocks, self.tree.policy_of(id));
+        let (blocks, policy) = (file.layout.blocks(), self.tree.policy_of(id));
         let count = blocks.len();
         let (last, before_last) = (blocks.last().copied(), count.checked_sub(2).map(|at| blocks[at]));
         let previous = request.previous.as_ref().map(|block| BlockId::from_wire(block.id));
         if previous != last {
             let given = self.check_given_again(&request.src, previous, last, before_last)?;
             // Where it was sent is known until the NameNode starts again.
-            if self.blocks.block(given).targets.is_empty() {
+            if self.blocks.block(given).targets().is_empty() {
                 let targets = self.choose_targets(request, id, context)?;
                 self.blocks.set_targets(given, targets);
             }
@@ -146,7 +146,7 @@ impl State {
     ) -> Result<Empty, Refusal> {
         let id = self.open_file(&request.src, request.file_id, &request.holder, context)?;
         let block = BlockId::from_wire(request.block.id);
-        let last = self.file_of(id).layout.blocks.last().copied();
+        let last = self.file_of(id).layout.blocks().last().copied();
         // It may have gone already: the answer to the first call was lost.
         if last == Some(block) && !self.blocks.block(block).is_committed {
             self.commit(context, Change::RemoveBlock(RemoveBlock { file: id.0, block: block.0 }));
@@ -161,9 +161,9 @@ impl State {
     ) -> Result<BoolResponse, Refusal> {
         let inode = self.named_file(&request.src, request.file_id, context)?;
         let (id, file) = (inode.id, inode.file().expect("it is one"));
-        let last = file.layout.blocks.last().copied();
+        let last = file.layout.blocks().last().copied();
         let named = request.last.as_ref();
-        if file.holder.is_none() {
+        if self.tree.holder(id).is_none() {
             // The answer to the first call was lost.
             let is_same = match (named, last.map(|last| self.blocks.block(last))) {
                 (Some(named), Some(block)) => is_named(block, named),
@@ -184,7 +184,7 @@ impl State {
                 return Err(Refusal::new(Exception::Io, message));
             }
         };
-        let others = file.layout.blocks.iter().filter(|id| Some(**id) != last || kept.is_none());
+        let others = file.layout.blocks().iter().filter(|id| Some(**id) != last || kept.is_none());
         let is_stored = others.into_iter().all(|id| self.is_stored(*id, context))
             && kept.as_ref().is_none_or(|kept| self.would_be_stored(kept, context));
         if !is_stored {
@@ -200,7 +200,7 @@ impl State {
         request: &FsyncRequest,
     ) -> Result<Empty, Refusal> {
         let id = self.open_file(&request.src, request.file_id, &request.client_name, context)?;
-        let last = self.file_of(id).layout.blocks.last().map(|last| self.blocks.block(*last));
+        let last = self.file_of(id).layout.blocks().last().map(|last| self.blocks.block(*last));
         if let (Some(last), Ok(length)) = (last, u64::try_from(request.last_block_length()))
             && !last.is_committed
             && length > last.length
@@ -252,8 +252,7 @@ impl State {
     /// True if a block, committed like this, could be read from DataNodes that are there.
     fn would_be_stored(&self, kept: &Kept, context: &Context<'_>) -> bool {
         let (stamp, length) = (GenerationStamp(kept.stamp), kept.length);
-        let block = self.blocks.block(BlockId(kept.id)).clone();
-        let block = Block { stamp, length, is_committed: true, ..block };
+        let block = self.blocks.block(BlockId(kept.id)).committed_as(stamp, length);
         block.is_readable(|replica| self.is_live(replica.datanode, context))
     }
 
@@ -291,10 +290,10 @@ impl State {
     }
 
     fn check_holder(&self, inode: &Inode, path: &str, client: &str) -> Result<(), Refusal> {
-        let holder = inode.file().and_then(|file| file.holder.as_deref());
+        let holder = self.tree.holder(inode.id);
         let id = inode.id.0;
         match holder {
-            Some(holder) if holder == client => Ok(()),
+            Some(holder) if **holder == *client => Ok(()),
             Some(holder) => {
                 let message =
                     format!("Client (={client}) is not the lease owner (={holder}): {path} (inode {id})");

@@ -311,6 +311,27 @@ fn in_safe_mode_nothing_is_repaired_or_deleted() {
 }
 
 #[test]
+fn an_order_that_was_planned_waits_for_the_end_of_safe_mode() {
+    let mut fixture = Fixture::new(10);
+    let located = fixture.write_coded("/f", 6 * MIB);
+    let lost = numbers(&located)[0];
+    let alive: Vec<usize> = (0..10).filter(|node| *node != lost).collect();
+    while fixture.state.repairs().1 == 0 {
+        assert_eq!(orders(&fixture.pass(500, &alive)), []);
+        assert!(fixture.now.steady_ms < 60_000, "nothing is planned");
+    }
+    let told = |fixture: &mut Fixture| -> usize {
+        alive.iter().map(|node| fixture.beat(*node, Vec::new()).repairs.len()).sum()
+    };
+    let enter = calls::SafeModeRequest { action: 2, checked: None };
+    let _: BoolResponse = fixture.call("setSafeMode", &enter).unwrap();
+    assert_eq!(told(&mut fixture), 0);
+    let leave = calls::SafeModeRequest { action: 1, checked: None };
+    let _: BoolResponse = fixture.call("setSafeMode", &leave).unwrap();
+    assert_eq!(told(&mut fixture), 1);
+}
+
+#[test]
 fn units_that_share_a_node_move_when_there_are_others() {
     let mut fixture = Fixture::new(7);
     let located = fixture.write_coded("/f", 6 * MIB);

@@ -1,5 +1,7 @@
 //! Writes valid inputs, from which fuzzing starts, to `corpus/<target>/`.
 
+mod dfs;
+
 use std::fs;
 use std::path::Path;
 
@@ -122,7 +124,7 @@ fn main() -> std::io::Result<()> {
     write("shuffle_rpc", 200, &check)?;
     write("shuffle_java", 200, &check[21 + 5..])?;
     write("shuffle_java", 201, &Answer::Exists(true).encode()[5..])?;
-    let exception = include_str!("../../crates/shuffle/src/wire/java/not_leader.hex").replace('\n', "");
+    let exception = include_str!("../../../crates/shuffle/src/wire/java/not_leader.hex").replace('\n', "");
     let digits = exception.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).expect("it is ASCII"));
     let exception: Vec<u8> =
         digits.map(|pair| u8::from_str_radix(pair, 16).expect("a byte has two digits")).collect();
@@ -207,7 +209,7 @@ fn main() -> std::io::Result<()> {
         celeborn.worker.storage.disk.reserve.size: 5g\nceleborn.master.heartbeat.worker.timeout 120s\n\
         celeborn.storage.availableTypes SSD\nceleborn.ssl.rpc.enabled false\n";
     write("shuffle_settings", 0, settings.as_bytes())?;
-    Ok(())
+    dfs::write_seeds()
 }
 
 fn seed<M: Typed>(message: &M) -> Message {
