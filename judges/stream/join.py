@@ -82,7 +82,7 @@ def batch(count):
 
 def pairs_of(found):
     values = [json.loads(message.value()) for message in found]
-    return collections.Counter((v["id"], v["click"]) for v in values if v["id"] >= 0)
+    return collections.Counter((v["id"], v.get("click")) for v in values if v["id"] >= 0)
 
 
 def ids_of(found):
@@ -119,7 +119,7 @@ def kills(clients, folder, count):
     progressed = 0
     try:
         for _ in range(count):
-            time.sleep(random.uniform(0.4, 1.5))
+            time.sleep(random.uniform(0.8, 2.5))
             query.kill()
             progressed += '"event":"progress"' in query.said()
             query.start()
