@@ -2,7 +2,6 @@
 //! same producer and consumer around both, one after the other.
 
 pub mod act;
-pub mod two_streams;
 pub mod windowed_count;
 
 use std::path::Path;
