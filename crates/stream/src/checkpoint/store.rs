@@ -41,7 +41,7 @@ pub enum Marked {
 /// | --- | --- |
 /// | `metadata` | the query's id, as Spark writes it |
 /// | `yeoul/manifests/N` | [`Manifest`] of epoch N, created only if it is absent |
-/// | `yeoul/state/N-G` | the state's changes in epoch N, or all of it, as the process of generation G wrote them |
+/// | `yeoul/state/N-G-T` | the changes of table T in epoch N, or all of it, as the process of generation G wrote them |
 /// | `offsets/N`, `commits/N` | the same for Spark's tools |
 ///
 /// A process that takes a query over claims the next epoch with a manifest of its own, whose generation is one greater. The
@@ -71,7 +71,7 @@ pub struct Recovered {
     pub manifest: Manifest,
     /// Whether it never ran before.
     pub is_new: bool,
-    /// The contents of its files of state, in their order.
+    /// The contents of the manifest's files of state, in their order.
     pub state: Vec<Vec<u8>>,
     /// Checkpoints that could not be used, with the reasons.
     pub warnings: Vec<String>,
@@ -224,7 +224,8 @@ impl CheckpointStore {
         layout: &Layout,
         version: Version,
     ) -> Result<StateFile> {
-        let name = format!("{:020}-{generation}", batch.0);
+        let table = layout.name.clone();
+        let name = format!("{:020}-{generation}-{table}", batch.0);
         let (kind, path) = (version.kind, self.folder.join(STATE_FOLDER).join(&name));
         let file = self.disk.open(&path, Open::CreateNew).map_err(yeoul_disk::Failure::at(&path))?;
         let mut out = Checksummed {
@@ -237,7 +238,7 @@ impl CheckpointStore {
         let file = out.into_inner().map_err(|error| yeoul_disk::Failure::at(&path)(error.into_error()))?;
         file.into_inner().sync_all().map_err(yeoul_disk::Failure::of_sync(&path))?;
         yeoul_disk::sync_folder_of(&*self.disk, &path)?;
-        Ok(StateFile { name, kind, bytes, crc32c })
+        Ok(StateFile { table, name, kind, bytes, crc32c })
     }
 
     fn manifest(&self, batch: BatchId) -> PathBuf {
@@ -283,10 +284,10 @@ impl CheckpointStore {
         let Ok(oldest) = Manifest::decode(&read_file(&*self.disk, &self.manifest(oldest))?) else {
             return Ok(());
         };
-        let Some(first) = oldest.state_files.first() else { return Ok(()) };
+        let Some(first) = oldest.state_files.iter().map(|file| &file.name).min() else { return Ok(()) };
         for path in self.disk.list(&self.folder.join(STATE_FOLDER))? {
             // Names are as long as each other up to the epoch's number, so their order is that of the epochs.
-            if path.file_name().and_then(|name| name.to_str()).is_some_and(|name| *name < *first.name) {
+            if path.file_name().and_then(|name| name.to_str()).is_some_and(|name| *name < **first) {
                 self.disk.remove_file(&path)?;
             }
         }

@@ -31,6 +31,11 @@ pub trait Source: Send {
     /// If the source cannot say what is there.
     fn plan(&mut self, rows_max: Option<u64>) -> Result<u64>;
 
+    /// Rows of a planned epoch at most, if the source has a limit of its own, which [`plan`](Self::plan) keeps.
+    fn epoch_rows_max(&self) -> Option<u64> {
+        None
+    }
+
     /// Ends the plan: what comes next is given as it comes.
     ///
     /// # Errors

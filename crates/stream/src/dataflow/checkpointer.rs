@@ -19,14 +19,14 @@ pub(super) struct Checkpointer {
 }
 
 enum Todo {
-    Store { batch: BatchId, generation: u64, layout: Arc<Layout>, version: Version },
+    Store { batch: BatchId, generation: u64, versions: Vec<(Arc<Layout>, Version)> },
     Mark(Manifest),
 }
 
 /// What came of a part of a checkpoint.
 pub(super) enum Outcome {
-    /// The state's changes are on disk.
-    Stored(StateFile),
+    /// The changes of all tables are on disk.
+    Stored(Vec<StateFile>),
     /// The marker was set, or not.
     Marked(Marked),
 }
@@ -42,9 +42,12 @@ impl Checkpointer {
         let work = move || {
             for todo in list {
                 let outcome = match todo {
-                    Todo::Store { batch, generation, layout, version } => {
+                    Todo::Store { batch, generation, versions } => {
                         failpoint("stream-before-state");
-                        let stored = store.store(batch, generation, &layout, version).map(Outcome::Stored);
+                        let stored = versions
+                            .into_iter()
+                            .map(|(layout, version)| store.store(batch, generation, &layout, version));
+                        let stored = stored.collect::<Result<_>>().map(Outcome::Stored);
                         failpoint("stream-after-state");
                         stored
                     }
@@ -72,10 +75,9 @@ impl Checkpointer {
         &self,
         batch: BatchId,
         generation: u64,
-        layout: Arc<Layout>,
-        version: Version,
+        versions: Vec<(Arc<Layout>, Version)>,
     ) -> Result<()> {
-        self.send(Todo::Store { batch, generation, layout, version })
+        self.send(Todo::Store { batch, generation, versions })
     }
 
     /// Has a marker set.

@@ -8,6 +8,7 @@ mod events;
 #[cfg(test)]
 mod fault_tests;
 mod handle;
+mod inputs;
 mod latencies;
 mod opened;
 mod pace;

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use yeoul_disk::RealDisk;
 
-use crate::checkpoint::wire::read_state_file;
+use super::inputs::{Input, Inputs};
+use crate::checkpoint::wire::{Manifest, read_state_file};
 use crate::checkpoint::{CheckpointStore, Claim, Recovered};
-use crate::connectors::kafka::DeadLetters;
-use crate::connectors::{Decoder, Sink, SinkConnector, Source, StreamConnector};
-use crate::error::{Error, Result, invalid};
+use crate::connectors::{Sink, SinkConnector, StreamConnector};
+use crate::error::{Error, Result, corrupt, invalid};
 use crate::operators::Operators;
 use crate::plan::Query;
 use crate::state::{Layout, MemoryShare, MemoryTable, StateTable};
@@ -17,22 +17,21 @@ use crate::state::{Layout, MemoryShare, MemoryTable, StateTable};
 pub(super) struct Opened {
     pub store: CheckpointStore,
     pub recovered: Recovered,
-    pub source: Box<dyn Source>,
-    pub decoder: Decoder,
-    pub dead_letters: Option<DeadLetters>,
+    pub inputs: Inputs,
     pub operators: Operators,
-    /// What the table of state looks like, if there is one.
-    pub layout: Option<Arc<Layout>>,
     pub sink: Box<dyn Sink>,
 }
 
 /// Connectors of a query, with options checked.
-pub(super) fn connectors(query: &Query) -> Result<(StreamConnector, SinkConnector)> {
-    let pipeline = &query.pipeline;
-    Operators::layout(query)?;
-    let stream = StreamConnector::new(&query.stream)?;
-    check_same_schema(&stream.schema(), &query.stream_schema)?;
-    Ok((stream, SinkConnector::new(&query.sink, &pipeline.schema)?))
+pub(super) fn connectors(query: &Query) -> Result<(Vec<StreamConnector>, SinkConnector)> {
+    Operators::layouts(query)?;
+    let mut streams = Vec::new();
+    for (stream, schema) in query.streams() {
+        let connector = StreamConnector::new(stream)?;
+        check_same_schema(&connector.schema(), schema)?;
+        streams.push(connector);
+    }
+    Ok((streams, SinkConnector::new(&query.sink, &query.pipeline.schema)?))
 }
 
 impl Opened {
@@ -41,7 +40,7 @@ impl Opened {
     /// # Errors
     /// As its parts.
     pub fn open(query: &Query, checkpoint: &Path, memory: &MemoryShare, now_ms: i64) -> Result<Self> {
-        let (stream, sink) = connectors(query)?;
+        let (streams, sink) = connectors(query)?;
         let folder = checkpoint.join(&query.name);
         let unusable = |error: Error| {
             Error::new(error.kind(), format!("cannot use '{}' for checkpoints", folder.display()))
@@ -50,34 +49,45 @@ impl Opened {
         let store = CheckpointStore::open(Arc::new(RealDisk), &folder, query.settings.retained_checkpoints);
         let mut store = store.map_err(unusable)?;
         let claim = Claim {
-            sources: vec![stream.description()],
+            sources: streams.iter().map(StreamConnector::description).collect(),
             state_identity: Operators::state_identity(query),
-            initial_offsets: Box::new(|| Ok(vec![stream.initial_offset()?])),
+            initial_offsets: Box::new(|| streams.iter().map(StreamConnector::initial_offset).collect()),
             now_ms,
         };
         let mut recovered = store.claim(claim)?;
-        let layout = Operators::layout(query)?;
-        let table = match &layout {
-            Some(layout) => Some(restored(layout, memory, std::mem::take(&mut recovered.state))?),
-            None => None,
-        };
-        let operators = Operators::new(query, &recovered.manifest, table)?;
+        let contents = std::mem::take(&mut recovered.state);
+        let tables = restored(&Operators::layouts(query)?, memory, &recovered.manifest, contents)?;
+        let operators = Operators::with_tables(query, &recovered.manifest, tables)?;
         let open = recovered.manifest.batch.next();
-        let source = stream.open(&recovered.manifest.sources[0].offset)?;
-        let dead_letters = stream.open_dead_letters(open)?;
+        let mut inputs = Vec::new();
+        for (stream, position) in streams.into_iter().zip(&recovered.manifest.sources) {
+            let description = stream.description();
+            let source = stream.open(&position.offset)?;
+            let dead_letters = stream.open_dead_letters(open)?;
+            inputs.push(Input { description, source, dead_letters, decoder: stream.into_decoder() });
+        }
         let sink = sink.open(open)?;
-        let decoder = stream.into_decoder();
-        Ok(Self { store, recovered, source, decoder, dead_letters, operators, layout, sink })
+        Ok(Self { store, recovered, inputs: Inputs::new(inputs), operators, sink })
     }
 }
 
-/// The table of state that a checkpoint holds.
-fn restored(layout: &Arc<Layout>, memory: &MemoryShare, files: Vec<Vec<u8>>) -> Result<Box<dyn StateTable>> {
-    let mut table = MemoryTable::new(Arc::clone(layout), memory.clone())?;
-    for file in files {
-        table.restore(read_state_file(layout, file)?)?;
+/// The tables of state that a checkpoint holds.
+fn restored(
+    layouts: &[Arc<Layout>],
+    memory: &MemoryShare,
+    manifest: &Manifest,
+    contents: Vec<Vec<u8>>,
+) -> Result<Vec<Box<dyn StateTable>>> {
+    let tables: Result<Vec<_>> =
+        layouts.iter().map(|layout| MemoryTable::new(Arc::clone(layout), memory.clone())).collect();
+    let mut tables = tables?;
+    for (file, content) in manifest.state_files.iter().zip(contents) {
+        let Some(at) = layouts.iter().position(|layout| layout.name == file.table) else {
+            return Err(corrupt(format!("the checkpoint has a table '{}' of no operator", file.table)));
+        };
+        tables[at].restore(read_state_file(&layouts[at], content)?)?;
     }
-    Ok(Box::new(table))
+    Ok(tables.into_iter().map(|table| Box::new(table) as Box<dyn StateTable>).collect())
 }
 
 fn check_same_schema(connector: &SchemaRef, planned: &SchemaRef) -> Result<()> {

@@ -1,4 +1,3 @@
-use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arrow::array::{AsArray, RecordBatch};
@@ -9,18 +8,18 @@ use serde_json::Value;
 use super::checkpointer::{Checkpointer, Outcome};
 use super::events::{EventTime, Progress, QueryEvent, SourceProgress, StateProgress};
 use super::handle::Shared;
+use super::inputs::Inputs;
 use super::latencies::Latencies;
 use super::opened::Opened;
 use super::pace::{Next, PLANNED_ROWS_MAX, Pace};
 use crate::BatchId;
 use crate::checkpoint::wire::{Manifest, SourcePosition};
 use crate::checkpoint::{BarrierTime, Command, Coordinator, Event, Marked, new_id};
-use crate::connectors::kafka::DeadLetters;
-use crate::connectors::{Decoder, Malformed, Sink, Source};
-use crate::error::{Error, ErrorKind, Result, invalid};
+use crate::connectors::Sink;
+use crate::error::{Error, ErrorKind, Result};
 use crate::operators::Operators;
 use crate::plan::{Query, Trigger};
-use crate::state::{Layout, VersionKind};
+use crate::state::VersionKind;
 
 /// Longest wait for rows: how soon a stop is seen.
 const WAIT_MAX: Duration = Duration::from_millis(50);
@@ -40,11 +39,8 @@ pub(super) struct QueryLoop<'a> {
     complete: Manifest,
     /// The one that is in flight.
     in_flight: Option<(Manifest, Progress)>,
-    source: Box<dyn Source>,
-    decoder: Decoder,
-    dead_letters: Option<DeadLetters>,
+    inputs: Inputs,
     operators: Operators,
-    layout: Option<Arc<Layout>>,
     /// When batches end, for operators that care.
     pace: Option<Pace>,
     sink: Box<dyn Sink>,
@@ -70,13 +66,16 @@ impl Epoch {
 
 impl<'a> QueryLoop<'a> {
     pub fn new(query: &Query, opened: Opened, shared: &'a Shared) -> Result<Self> {
-        let Opened { store, recovered, mut source, decoder, dead_letters, operators, layout, sink } = opened;
+        let Opened { store, recovered, mut inputs, operators, sink } = opened;
         if query.settings.trigger == Trigger::AvailableNow {
-            source.stop_at_latest()?;
+            inputs.stop_at_latest()?;
         }
         let pace = operators.has_batches().then(|| match query.settings.trigger {
             Trigger::AvailableNow => Pace::bounded(),
-            Trigger::RealTime => Pace::unbounded(query.settings.tick_ms, PLANNED_ROWS_MAX, now_ms()),
+            Trigger::RealTime => {
+                let rows_max = inputs.epoch_rows_max().unwrap_or(u64::MAX).min(PLANNED_ROWS_MAX);
+                Pace::unbounded(query.settings.tick_ms, rows_max, now_ms())
+            }
         });
         let (manifest, run_id) = (recovered.manifest, new_id());
         let open = manifest.batch.next();
@@ -95,11 +94,8 @@ impl<'a> QueryLoop<'a> {
             checkpointer: Checkpointer::start(store)?,
             complete: manifest,
             in_flight: None,
-            source,
-            decoder,
-            dead_letters,
+            inputs,
             operators,
-            layout,
             pace,
             sink,
             epoch: Epoch::begin(now_ms()),
@@ -135,21 +131,21 @@ impl<'a> QueryLoop<'a> {
 
     fn poll(&mut self) -> Result<()> {
         let wait = if self.in_flight.is_some() { WAIT_IN_FLIGHT } else { self.wait() };
-        let polled = self.source.poll(wait)?;
-        let count = polled.rows.as_ref().map_or(0, RecordBatch::num_rows);
+        let polled = self.inputs.poll(wait)?;
+        let count = polled.rows.as_ref().map_or(0, |(_, rows)| rows.num_rows());
         match &mut self.pace {
             Some(pace) => pace.polled(count, polled.is_at_end, now_ms()),
             None => self.is_at_end = polled.is_at_end,
         }
-        polled.rows.map_or(Ok(()), |rows| self.push(rows))
+        polled.rows.map_or(Ok(()), |(input, rows)| self.push(input, rows))
     }
 
     fn plan(&mut self, rows_max: Option<u64>) -> Result<()> {
-        let rows = self.source.plan(rows_max)?;
+        let rows = self.inputs.plan(rows_max)?;
         let pace = self.pace.as_mut().expect("it asked for the plan");
         pace.planned(rows, now_ms());
         self.operators.set_gathering(pace.is_gathering());
-        if pace.is_within_plan() { Ok(()) } else { self.source.lift_plan() }
+        if pace.is_within_plan() { Ok(()) } else { self.inputs.lift_plan() }
     }
 
     /// Ends the open batch and, if the watermark rose, an empty one after it: nothing that is over waits for more rows.
@@ -165,15 +161,8 @@ impl<'a> QueryLoop<'a> {
     }
 
     fn end_batch(&mut self) -> Result<()> {
-        for rows in self.operators.end_batch()? {
-            self.write(&rows)?;
-        }
-        Ok(())
-    }
-
-    fn write(&mut self, rows: &RecordBatch) -> Result<()> {
-        self.epoch.output_rows += rows.num_rows() as u64;
-        self.sink.write(rows)
+        let (sink, epoch) = (&mut *self.sink, &mut self.epoch);
+        self.operators.end_batch_into(&mut |rows| write(sink, epoch, &rows))
     }
 
     /// Until the next barrier or tick, and no longer than a stop may wait.
@@ -187,43 +176,19 @@ impl<'a> QueryLoop<'a> {
     }
 
     /// Rows on their whole way.
-    fn push(&mut self, raw: RecordBatch) -> Result<()> {
+    fn push(&mut self, input: usize, raw: RecordBatch) -> Result<()> {
         let kept = raw.clone();
-        let decoded = self.decoder.decode(raw)?;
+        let decoded = self.inputs.decode(input, raw)?;
         self.epoch.input_rows += kept.num_rows() as u64;
         self.epoch.malformed_rows += decoded.malformed.len() as u64;
-        if !decoded.malformed.is_empty() {
-            self.put_aside(&kept, &decoded.malformed)?;
-        }
-        if let Some(rows) = self.operators.push(decoded.rows)? {
-            self.write(&rows)?;
-        }
+        let (sink, epoch) = (&mut *self.sink, &mut self.epoch);
+        self.operators.push_from(input, &decoded.rows, &mut |rows| write(sink, epoch, &rows))?;
         if let Some(times) = kept.column_by_name("timestamp") {
             let now_us = now_ms() * 1000;
             let times = times.as_primitive::<TimestampMicrosecondType>();
             times.iter().flatten().for_each(|time| self.latencies.record(now_us.saturating_sub(time) / 1000));
         }
         Ok(())
-    }
-
-    fn put_aside(&self, raw: &RecordBatch, malformed: &[Malformed]) -> Result<()> {
-        match &self.dead_letters {
-            Some(dead_letters) => dead_letters.write(raw, malformed),
-            None => {
-                let first = &malformed[0];
-                let text = |name: &str| {
-                    let column = raw.column_by_name(name)?;
-                    arrow::util::display::array_value_to_string(column, first.row).ok()
-                };
-                let place =
-                    ["topic", "partition", "offset"].map(|name| text(name).unwrap_or_default()).join(", ");
-                Err(invalid(format!(
-                    "a record cannot be read: {} (topic, partition, offset: {place})",
-                    first.reason
-                ))
-                .with_hint("'dead-letter.topic' names a topic for such records"))
-            }
-        }
     }
 
     /// Looks at the clock, the sinks and the checkpoint in flight.
@@ -236,12 +201,14 @@ impl<'a> QueryLoop<'a> {
                 self.carry_out(Event::Acknowledged(batch))?;
             }
             match self.checkpointer.outcome()? {
-                Some(Outcome::Stored(file)) => {
+                Some(Outcome::Stored(files)) => {
                     let (manifest, _) = self.in_flight.as_mut().expect("its state was stored");
-                    if file.kind == VersionKind::Snapshot {
-                        manifest.state_files.clear();
+                    for file in files {
+                        if file.kind == VersionKind::Snapshot {
+                            manifest.state_files.retain(|earlier| earlier.table != file.table);
+                        }
+                        manifest.state_files.push(file);
                     }
-                    manifest.state_files.push(file);
                     self.carry_out(Event::Stored(batch))?;
                 }
                 Some(Outcome::Marked(Marked::Set)) => self.carry_out(Event::Marked(batch))?,
@@ -260,23 +227,19 @@ impl<'a> QueryLoop<'a> {
             || self.epoch.input_rows > 0
             || self.epoch.output_rows > 0
             || wants_empty_batch
-            || self.source.position() != self.last_offset();
+            || self.inputs.positions() != self.last_offsets();
         self.carry_out(Event::Clock { now_ms, has_news, barrier })
     }
 
     /// Where the last barrier was.
-    fn last_offset(&self) -> Value {
+    fn last_offsets(&self) -> Vec<Value> {
         let manifest = self.in_flight.as_ref().map_or(&self.complete, |(manifest, _)| manifest);
-        manifest.sources[0].offset.clone()
+        manifest.sources.iter().map(|source| source.offset.clone()).collect()
     }
 
     fn is_acknowledged(&mut self, batch: BatchId) -> Result<bool> {
         let sink = self.sink.acknowledged()?;
-        let dead_letters = match &mut self.dead_letters {
-            Some(dead_letters) => dead_letters.acknowledged()?,
-            None => Some(batch),
-        };
-        Ok(sink >= Some(batch) && dead_letters >= Some(batch))
+        Ok(sink >= Some(batch) && self.inputs.are_acknowledged(batch)?)
     }
 
     fn carry_out(&mut self, event: Event) -> Result<()> {
@@ -315,43 +278,48 @@ impl<'a> QueryLoop<'a> {
             _ => self.tick()?,
         }
         self.sink.barrier(batch)?;
-        if let Some(dead_letters) = &mut self.dead_letters {
-            dead_letters.barrier(batch)?;
-        }
+        self.inputs.barrier(batch)?;
         let now = now_ms();
-        let start_offset = self.last_offset();
-        let end_offset = self.source.position();
-        let description = self.complete.sources[0].description.clone();
-        let source =
-            SourceProgress { description: description.clone(), start_offset, end_offset: end_offset.clone() };
+        let offsets = self.last_offsets().into_iter().zip(self.inputs.positions());
+        let sources = self.inputs.descriptions().zip(offsets);
+        let sources: Vec<SourceProgress> = sources
+            .map(|(description, (start_offset, end_offset))| SourceProgress {
+                description: description.to_owned(),
+                start_offset,
+                end_offset,
+            })
+            .collect();
+        let positions = sources.iter().map(|source| SourcePosition {
+            description: source.description.clone(),
+            offset: source.end_offset.clone(),
+        });
         let (watermark_ms, late_watermark_ms) = self.operators.watermarks_ms();
         let manifest = Manifest {
             batch,
             timestamp_ms: now,
-            sources: vec![SourcePosition { description, offset: end_offset }],
+            sources: positions.collect(),
             watermark_ms,
             late_watermark_ms,
             ..self.complete.clone()
         };
-        let progress = self.progress(&manifest, source);
+        let progress = self.progress(&manifest, sources);
         let generation = manifest.generation;
         self.in_flight = Some((manifest, progress));
-        match (self.operators.version()?, &self.layout) {
-            (Some(version), Some(layout)) => {
-                self.checkpointer.store(batch, generation, Arc::clone(layout), version)
-            }
-            _ => self.carry_out(Event::Stored(batch)),
+        let versions = self.operators.versions()?;
+        if versions.is_empty() {
+            return self.carry_out(Event::Stored(batch));
         }
+        self.checkpointer.store(batch, generation, versions)
     }
 
     /// Progress of the epoch that ends; a new one begins.
-    fn progress(&mut self, manifest: &Manifest, source: SourceProgress) -> Progress {
+    fn progress(&mut self, manifest: &Manifest, sources: Vec<SourceProgress>) -> Progress {
         let now = manifest.timestamp_ms;
         let epoch = std::mem::replace(&mut self.epoch, Epoch::begin(now));
         let duration = now - epoch.began_ms;
         let watermark = || EventTime { watermark: iso(manifest.watermark_ms) };
-        let state = self.operators.take_usage().map(|(usage, counts)| StateProgress {
-            operator_name: "aggregate".to_owned(),
+        let state = self.operators.take_usages().into_iter().map(|(name, usage, counts)| StateProgress {
+            operator_name: name.to_owned(),
             num_rows_total: usage.keys,
             num_rows_updated: counts.updated,
             num_rows_removed: counts.removed,
@@ -373,12 +341,18 @@ impl<'a> QueryLoop<'a> {
             latency_ms_p99: self.latencies.quantile(0.99),
             checkpoint_ms: 0,
             event_time: self.operators.has_watermark().then(watermark),
-            state_operators: state.into_iter().collect(),
-            sources: vec![source],
+            state_operators: state.collect(),
+            sources,
         };
         self.latencies.clear();
         progress
     }
+}
+
+/// Rows on their way to the sink.
+fn write(sink: &mut dyn Sink, epoch: &mut Epoch, rows: &RecordBatch) -> Result<()> {
+    epoch.output_rows += rows.num_rows() as u64;
+    sink.write(rows)
 }
 
 /// Now, in milliseconds since 1970.

@@ -1,12 +1,14 @@
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions};
-use arrow::compute::{cast, filter};
-use arrow::datatypes::{FieldRef, TimestampMicrosecondType};
+use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
+use arrow::compute::filter;
+use arrow::datatypes::FieldRef;
 
+use super::OperatorCounts;
 use super::accumulation::Accumulation;
+use super::event_time::{EndTimes, key_columns};
 use crate::error::{Result, computing};
-use crate::plan::{AggregatePlan, OutputMode, TIMESTAMP};
+use crate::plan::{AggregatePlan, OutputMode};
 use crate::state::{Bucket, KeyHash, Keys, Layout, StateRows, StateTable};
 
 /// Groups of rows, whose states are in a table: by the end of their window, so that windows that are over go at once.
@@ -19,18 +21,7 @@ pub struct Aggregate {
     /// Groups of the open batch that changed, if they come out at its end.
     changed: Option<Keys>,
     has_changed: bool,
-    counts: AggregateCounts,
-}
-
-/// What an aggregation did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct AggregateCounts {
-    /// Groups that changed, once for each batch of rows.
-    pub updated: u64,
-    /// Groups that went.
-    pub removed: u64,
-    /// Groups that were late, once for each batch of rows.
-    pub late: u64,
+    counts: OperatorCounts,
 }
 
 impl Aggregate {
@@ -38,10 +29,10 @@ impl Aggregate {
     ///
     /// # Errors
     /// `Invalid` for types that state does not hold.
-    pub fn layout(plan: &AggregatePlan) -> Result<Arc<Layout>> {
+    pub fn layout(plan: &AggregatePlan, name: String) -> Result<Arc<Layout>> {
         let keys: Vec<FieldRef> = plan.schema.fields()[..plan.keys.len()].to_vec();
         let values = Accumulation::new(plan.calls.clone())?.state_fields()?;
-        Ok(Arc::new(Layout::new("aggregate", keys, values)?))
+        Ok(Arc::new(Layout::new(name, keys, values)?))
     }
 
     /// What the state is of: another plan does not go on with it.
@@ -56,9 +47,9 @@ impl Aggregate {
     /// # Errors
     /// As [`layout`](Self::layout).
     pub fn new(plan: AggregatePlan, mode: OutputMode, table: Box<dyn StateTable>) -> Result<Self> {
-        let layout = Self::layout(&plan)?;
+        let layout = Self::layout(&plan, String::new())?;
         let accumulation = Accumulation::new(plan.calls.clone())?;
-        let counts = AggregateCounts::default();
+        let counts = OperatorCounts::default();
         Ok(Self { plan, mode, accumulation, layout, table, changed: None, has_changed: false, counts })
     }
 
@@ -68,7 +59,7 @@ impl Aggregate {
     }
 
     /// What it did since this was asked last.
-    pub fn take_counts(&mut self) -> AggregateCounts {
+    pub fn take_counts(&mut self) -> OperatorCounts {
         std::mem::take(&mut self.counts)
     }
 
@@ -77,6 +68,11 @@ impl Aggregate {
         if self.mode == OutputMode::Update && is_gathering != self.changed.is_some() {
             self.changed = is_gathering.then(Keys::default);
         }
+    }
+
+    /// Whether the end of a batch lets groups go by the watermark.
+    pub fn evicts(&self) -> bool {
+        self.mode != OutputMode::Complete
     }
 
     /// Takes rows of the open batch, of which groups with a window that ends at `late` or before are late; gives the groups that
@@ -159,32 +155,21 @@ impl Aggregate {
     /// Groups of rows, and which of them each row is in.
     fn grouped(&self, rows: &RecordBatch) -> Result<(Keys, Vec<usize>)> {
         let count = rows.num_rows();
-        let evaluated = |key: &Arc<dyn datafusion::physical_expr::PhysicalExpr>| {
-            key.evaluate(rows).and_then(|value| value.into_array(count)).map_err(computing)
-        };
-        let columns: Result<Vec<ArrayRef>> = self.plan.keys.iter().map(evaluated).collect();
-        let columns = columns?;
+        let columns = key_columns(&self.plan.keys, rows)?;
         let mut keys = Keys::default();
         if columns.is_empty() {
             keys.insert(Bucket::FOR_EVER, KeyHash::of(&[]), &[]);
             return Ok((keys, vec![0; count]));
         }
         let ends = match self.plan.window_key {
-            Some(window) => {
-                Some((cast(&columns[window.key], &TIMESTAMP()).map_err(computing)?, window.to_end_ms * 1000))
-            }
+            Some(window) => Some(EndTimes::of_key(&columns, window)?),
             None => None,
         };
-        let ends =
-            ends.as_ref().map(|(times, more)| (times.as_primitive::<TimestampMicrosecondType>(), *more));
         let encoded = self.layout.encode_keys(&columns)?;
         let mut group_of_row = Vec::with_capacity(count);
         for (row, key) in encoded.iter().enumerate() {
-            let bucket = match ends {
-                // A key that is not a window's has no end.
-                Some((times, more)) if times.is_valid(row) => Bucket(times.value(row).saturating_add(more)),
-                _ => Bucket::FOR_EVER,
-            };
+            // A key that is not a window's has no end.
+            let bucket = ends.as_ref().map_or(Bucket::FOR_EVER, |ends| ends.bucket(row));
             let key = key.data();
             group_of_row.push(keys.insert(bucket, KeyHash::of(key), key).0);
         }

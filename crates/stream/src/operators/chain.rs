@@ -4,196 +4,341 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::{cast, max};
 use arrow::datatypes::TimestampMicrosecondType;
 
-use super::{Aggregate, AggregateCounts, Calc, Watermark, WindowAssigner};
+use super::join::Out;
+use super::node::{Giver, Node, TableNames, Taker};
+use super::{Aggregate, Calc, Deduplicate, Join, OperatorCounts, Watermark};
 use crate::checkpoint::wire::Manifest;
 use crate::error::{Result, computing};
-use crate::plan::{Query, TIMESTAMP};
-use crate::state::{Bucket, Layout, MemoryShare, MemoryTable, StateTable, StateUsage, Version};
+use crate::plan::{PlanNode, Query, ScanPlan, TIMESTAMP};
+use crate::state::{Layout, MemoryShare, MemoryTable, StateTable, StateUsage, Version};
 
-/// A query's operators, in the order of its [`Pipeline`](crate::plan::Pipeline).
+/// A query's operators: the tree of its [`Pipeline`](crate::plan::Pipeline), flat, with what gives rows before what takes them.
 pub struct Operators {
-    before_watermark: Calc,
-    watermark: Option<EventTime>,
-    windows: Option<WindowAssigner>,
-    stages: Calc,
-    aggregate: Option<Aggregate>,
-    after_aggregate: Calc,
-}
-
-/// The watermark, and the column that moves it.
-struct EventTime {
-    column: usize,
+    scans: Vec<Scan>,
+    nodes: Vec<Node>,
     watermark: Watermark,
 }
 
+/// A place where rows of a stream come in.
+struct Scan {
+    stream: usize,
+    before_watermark: Calc,
+    /// The time column, and the scan's number among those with a watermark.
+    time: Option<(usize, usize)>,
+    to: Option<Taker>,
+}
+
+/// Operators under construction.
+struct Builder<'a, T> {
+    query: &'a Query,
+    life: u64,
+    names: TableNames,
+    tables: T,
+    scans: Vec<Scan>,
+    delays_ms: Vec<i64>,
+    nodes: Vec<Node>,
+}
+
 impl Operators {
-    /// The table of state that a query needs, if it needs one.
+    /// The tables of state that a query needs, in the order in which [`with_tables`](Self::with_tables) takes them.
     ///
     /// # Errors
     /// `Invalid` for types that state does not hold.
+    pub fn layouts(query: &Query) -> Result<Vec<Arc<Layout>>> {
+        let (mut names, mut layouts) = (TableNames::default(), Vec::new());
+        for step in steps(&query.pipeline.root) {
+            layouts.extend(names.layouts(step)?);
+        }
+        Ok(layouts)
+    }
+
+    /// The table of state that a query with at most one needs.
+    ///
+    /// # Errors
+    /// As [`layouts`](Self::layouts).
     pub fn layout(query: &Query) -> Result<Option<Arc<Layout>>> {
-        query.pipeline.aggregate.as_ref().map(Aggregate::layout).transpose()
+        Ok(Self::layouts(query)?.pop())
     }
 
     /// What the state of a query is of.
     pub fn state_identity(query: &Query) -> Option<String> {
-        let aggregate = Aggregate::identity(query.pipeline.aggregate.as_ref()?);
-        let windows = query.pipeline.windows.as_ref().map_or_else(String::new, |windows| {
-            format!(
-                ", windows of '{}', {} ms each {} ms from {} ms on",
-                windows.time_column, windows.size_ms, windows.slide_ms, windows.offset_ms
-            )
-        });
-        Some(format!("{aggregate}{windows}"))
+        let steps = steps(&query.pipeline.root);
+        if !steps.iter().any(|step| step.has_state()) {
+            return None;
+        }
+        let name = |step: &&PlanNode| match step {
+            PlanNode::Aggregate { plan, .. } => Some(Aggregate::identity(plan)),
+            PlanNode::Deduplicate { plan, .. } => Some(Deduplicate::identity(plan)),
+            PlanNode::Join { plan, .. } => Some(Join::identity(plan)),
+            PlanNode::Windows { function, .. } => Some(format!(
+                "windows of '{}', {} ms each {} ms from {} ms on",
+                function.time_column, function.size_ms, function.slide_ms, function.offset_ms
+            )),
+            PlanNode::Scan(_) | PlanNode::Calc { .. } | PlanNode::Union { .. } => None,
+        };
+        Some(steps.iter().rev().filter_map(name).collect::<Vec<_>>().join(", "))
     }
 
     /// Operators of a query that never ran, with state in memory.
     ///
     /// # Errors
-    /// `Invalid` for types that state does not hold, and if the stream has no time column of the watermark's name.
+    /// `Invalid` for types that state does not hold.
     pub fn of_new_query(query: &Query, memory: &MemoryShare) -> Result<Self> {
-        let table = match Self::layout(query)? {
-            Some(layout) => Some(Box::new(MemoryTable::new(layout, memory.clone())?) as Box<dyn StateTable>),
-            None => None,
+        let table = |layout| {
+            let table = MemoryTable::new(layout, memory.clone())?;
+            Ok(Box::new(table) as Box<dyn StateTable>)
         };
-        Self::build(query, |delay_ms| Watermark::new(delay_ms, 0, 0), table)
+        let tables: Result<Vec<_>> = Self::layouts(query)?.into_iter().map(table).collect();
+        Self::build(query, 1, (0, 0), tables?)
     }
 
-    /// Operators of a query that goes on from a checkpoint, with the table of its state.
+    /// Operators of a query that goes on from a checkpoint, with the tables of its state.
     ///
     /// # Errors
-    /// `Invalid` if the stream has no time column of the watermark's name.
+    /// As [`of_new_query`](Self::of_new_query).
+    pub fn with_tables(
+        query: &Query,
+        checkpoint: &Manifest,
+        tables: Vec<Box<dyn StateTable>>,
+    ) -> Result<Self> {
+        let watermarks_ms = (checkpoint.watermark_ms, checkpoint.late_watermark_ms);
+        Self::build(query, checkpoint.generation, watermarks_ms, tables)
+    }
+
+    /// Operators of a query with at most one table of state.
+    ///
+    /// # Errors
+    /// As [`with_tables`](Self::with_tables).
     pub fn new(query: &Query, checkpoint: &Manifest, table: Option<Box<dyn StateTable>>) -> Result<Self> {
-        let (current_ms, late_ms) = (checkpoint.watermark_ms, checkpoint.late_watermark_ms);
-        Self::build(query, |delay_ms| Watermark::new(delay_ms, current_ms, late_ms), table)
+        Self::with_tables(query, checkpoint, table.into_iter().collect())
     }
 
     fn build(
         query: &Query,
-        watermark: impl FnOnce(i64) -> Watermark,
-        table: Option<Box<dyn StateTable>>,
+        life: u64,
+        (current_ms, late_ms): (i64, i64),
+        tables: Vec<Box<dyn StateTable>>,
     ) -> Result<Self> {
-        let pipeline = &query.pipeline;
-        let rows = &query.stream_schema;
-        let watermark = pipeline.watermark.as_ref().map(|definition| -> Result<EventTime> {
-            let column = rows.index_of(&definition.column).map_err(computing)?;
-            Ok(EventTime { column, watermark: watermark(definition.delay_ms) })
-        });
-        let windows = pipeline.windows.clone().map(|function| WindowAssigner::new(function, rows));
-        let aggregate = pipeline.aggregate.clone().zip(table);
-        let aggregate = aggregate.map(|(plan, table)| Aggregate::new(plan, query.output_mode, table));
-        Ok(Self {
-            before_watermark: Calc::new(pipeline.before_watermark.iter().cloned()),
-            watermark: watermark.transpose()?,
-            windows: windows.transpose()?,
-            stages: Calc::new(pipeline.stages.iter().cloned()),
-            aggregate: aggregate.transpose()?,
-            after_aggregate: Calc::new(pipeline.after_aggregate.iter().cloned()),
-        })
+        let mut builder = Builder {
+            query,
+            life,
+            names: TableNames::default(),
+            tables: tables.into_iter(),
+            scans: Vec::new(),
+            delays_ms: Vec::new(),
+            nodes: Vec::new(),
+        };
+        builder.add(&query.pipeline.root)?;
+        let Builder { scans, delays_ms, nodes, .. } = builder;
+        let watermark = Watermark::new(query.settings.watermark_policy, delays_ms, current_ms, late_ms);
+        let mut operators = Self { scans, nodes, watermark };
+        // Of the batch before, and then of the open one.
+        operators.move_watermarks(late_ms);
+        operators.move_watermarks(current_ms);
+        Ok(operators)
+    }
+
+    /// Gives each node the watermark that it has when the query's is `global_ms`; those that it had make rows late now.
+    fn move_watermarks(&mut self, global_ms: i64) {
+        let mut outputs: Vec<Option<i64>> = Vec::with_capacity(self.nodes.len());
+        for node in &mut self.nodes {
+            let of = |giver: &Giver| match giver {
+                Giver::Scan(scan) => self.scans[*scan].time.map(|_| global_ms),
+                Giver::Node(node) => outputs[*node],
+            };
+            let input = node.from.iter().filter_map(of).min();
+            node.late_ms = node.current_ms;
+            node.current_ms = input;
+            outputs.push(input.map(|input| node.output_watermark_ms(input)));
+        }
     }
 
     /// Whether it matters which rows are in which batch.
     pub fn has_batches(&self) -> bool {
-        self.aggregate.is_some()
+        self.nodes.iter().any(|node| !node.layouts.is_empty())
     }
 
     /// Whether groups that changed come out once for the open batch, at its end, rather than at once.
     pub fn set_gathering(&mut self, is_gathering: bool) {
-        if let Some(aggregate) = &mut self.aggregate {
-            aggregate.set_gathering(is_gathering);
-        }
+        self.nodes.iter_mut().for_each(|node| node.set_gathering(is_gathering));
     }
 
-    /// Takes rows of the open batch, and gives what comes out at once.
+    /// Takes rows of a stream, by its number, for the open batch, and gives what comes out at once.
     ///
     /// # Errors
-    /// `Invalid` for values that cannot be computed; as the table of state.
-    pub fn push(&mut self, rows: RecordBatch) -> Result<Option<RecordBatch>> {
-        let mut rows = self.before_watermark.push(rows)?;
-        if let Some(time) = &mut self.watermark {
-            time.observe(&rows)?;
+    /// `Invalid` for values that cannot be computed; as the tables of state and `out`.
+    pub fn push_from(
+        &mut self,
+        stream: usize,
+        rows: &RecordBatch,
+        out: &mut dyn FnMut(RecordBatch) -> Result<()>,
+    ) -> Result<()> {
+        for scan in self.scans.iter().filter(|scan| scan.stream == stream) {
+            let rows = scan.before_watermark.push(rows.clone())?;
+            if rows.num_rows() == 0 {
+                continue;
+            }
+            if let Some((column, number)) = scan.time {
+                self.watermark.observe(number, greatest_ms(&rows, column)?);
+            }
+            match scan.to {
+                Some(to) => push_on(&mut self.nodes, 0, to, rows, out)?,
+                None => out(rows)?,
+            }
         }
-        if let Some(windows) = &self.windows {
-            rows = windows.push(&rows)?;
+        Ok(())
+    }
+
+    /// Takes rows of the first stream for the open batch, and gives what comes out at once.
+    ///
+    /// # Errors
+    /// As [`push_from`](Self::push_from).
+    pub fn push(&mut self, rows: RecordBatch) -> Result<Vec<RecordBatch>> {
+        let mut given = Vec::new();
+        let mut take = |rows| {
+            given.push(rows);
+            Ok(())
+        };
+        self.push_from(0, &rows, &mut take)?;
+        Ok(given)
+    }
+
+    /// Ends the open batch, and gives what comes out at its end. What a node gives then is of the same batch for those after it.
+    ///
+    /// # Errors
+    /// As [`push_from`](Self::push_from).
+    pub fn end_batch_into(&mut self, out: &mut dyn FnMut(RecordBatch) -> Result<()>) -> Result<()> {
+        for at in 0..self.nodes.len() {
+            let (before, after) = self.nodes.split_at_mut(at + 1);
+            let node = &mut before[at];
+            let to = node.to;
+            node.end_batch(&mut |rows| match to {
+                Some(to) => push_on(after, at + 1, to, rows, out),
+                None => out(rows),
+            })?;
         }
-        let rows = self.stages.push(rows)?;
-        let Some(aggregate) = &mut self.aggregate else { return Ok(some(rows)) };
-        let late = self.watermark.as_ref().map(|time| bucket(time.watermark.late_ms()));
-        match aggregate.push(&rows, late)? {
-            Some(groups) => Ok(some(self.after_aggregate.push(groups)?)),
-            None => Ok(None),
-        }
+        self.watermark.end_batch();
+        self.move_watermarks(self.watermark.current_ms());
+        Ok(())
     }
 
     /// Ends the open batch, and gives what comes out at its end.
     ///
     /// # Errors
-    /// As [`push`](Self::push).
+    /// As [`push_from`](Self::push_from).
     pub fn end_batch(&mut self) -> Result<Vec<RecordBatch>> {
-        let evict_until =
-            self.watermark.as_mut().map(|time| bucket(time.watermark.end_batch().evict_until_ms));
-        let Some(aggregate) = &mut self.aggregate else { return Ok(Vec::new()) };
-        let mut out = Vec::new();
-        for groups in aggregate.end_batch(evict_until)? {
-            out.extend(some(self.after_aggregate.push(groups)?));
-        }
-        Ok(out)
+        let mut given = Vec::new();
+        let mut take = |rows| {
+            given.push(rows);
+            Ok(())
+        };
+        self.end_batch_into(&mut take)?;
+        Ok(given)
     }
 
     /// Whether the end of a batch without rows would let something go.
     pub fn wants_empty_batch(&self) -> bool {
-        self.aggregate.is_some()
-            && self.watermark.as_ref().is_some_and(|time| time.watermark.wants_empty_batch())
+        self.nodes.iter().any(Node::wants_empty_batch)
     }
 
     /// The watermark of the open batch and the one by which its rows are late, in milliseconds since 1970; 0 without one.
     pub fn watermarks_ms(&self) -> (i64, i64) {
-        self.watermark.as_ref().map_or((0, 0), |time| (time.watermark.current_ms(), time.watermark.late_ms()))
+        (self.watermark.current_ms(), self.watermark.late_ms())
     }
 
-    /// Whether the stream has a watermark.
+    /// Whether a stream has a watermark.
     pub fn has_watermark(&self) -> bool {
-        self.watermark.is_some()
+        !self.watermark.is_empty()
     }
 
-    /// What changed in the state since this was asked last.
+    /// What changed in each table of state since this was asked last, of those in which something did.
     ///
     /// # Errors
-    /// As the table of state.
+    /// As the tables of state.
+    pub fn versions(&mut self) -> Result<Vec<(Arc<Layout>, Version)>> {
+        let versions: Result<Vec<_>> = self.nodes.iter_mut().map(Node::versions).collect();
+        Ok(versions?.into_iter().flatten().collect())
+    }
+
+    /// What changed in the state of a query with at most one table since this was asked last.
+    ///
+    /// # Errors
+    /// As [`versions`](Self::versions).
     pub fn version(&mut self) -> Result<Option<Version>> {
-        self.aggregate.as_mut().map_or(Ok(None), |aggregate| aggregate.table().version())
+        Ok(self.versions()?.pop().map(|(_, version)| version))
     }
 
-    /// What the state is, and what was done with it since this was asked last; nothing without state.
-    pub fn take_usage(&mut self) -> Option<(StateUsage, AggregateCounts)> {
-        let aggregate = self.aggregate.as_mut()?;
-        Some((aggregate.table().usage(), aggregate.take_counts()))
+    /// Names of operators with state, with what their state is and what was done with it since this was asked last.
+    pub fn take_usages(&mut self) -> Vec<(&'static str, StateUsage, OperatorCounts)> {
+        self.nodes.iter_mut().filter_map(Node::take_usage).collect()
+    }
+
+    /// The same of a query with at most one such operator.
+    pub fn take_usage(&mut self) -> Option<(StateUsage, OperatorCounts)> {
+        self.take_usages().pop().map(|(_, usage, counts)| (usage, counts))
     }
 }
 
-impl EventTime {
-    /// Takes note of the greatest time; a row without one counts as 1970, as in Spark.
-    fn observe(&mut self, rows: &RecordBatch) -> Result<()> {
-        if rows.num_rows() == 0 {
-            return Ok(());
+impl<T: Iterator<Item = Box<dyn StateTable>>> Builder<'_, T> {
+    fn add(&mut self, step: &PlanNode) -> Result<Giver> {
+        if let PlanNode::Scan(scan) = step {
+            return Ok(self.add_scan(scan));
         }
-        let times: ArrayRef = cast(rows.column(self.column), &TIMESTAMP()).map_err(computing)?;
-        let times = times.as_primitive::<TimestampMicrosecondType>();
-        let null = (times.null_count() > 0).then_some(0);
-        let greatest = max(times).max(null).expect("there is a row");
-        self.watermark.observe(greatest.div_euclid(1000));
-        Ok(())
+        let from: Result<Vec<Giver>> = step.inputs().into_iter().map(|input| self.add(input)).collect();
+        let from = from?;
+        let layouts = self.names.layouts(step)?;
+        let node = self.nodes.len();
+        for (input, giver) in from.iter().enumerate() {
+            let to = Some(Taker { node, input });
+            match giver {
+                Giver::Scan(scan) => self.scans[*scan].to = to,
+                Giver::Node(node) => self.nodes[*node].to = to,
+            }
+        }
+        let made = Node::new(step, self.query.output_mode, self.life, from, layouts, &mut self.tables)?;
+        self.nodes.push(made);
+        Ok(Giver::Node(node))
+    }
+
+    fn add_scan(&mut self, plan: &ScanPlan) -> Giver {
+        let time = plan.watermark.map(|watermark| {
+            self.delays_ms.push(watermark.delay_ms);
+            (watermark.column, self.delays_ms.len() - 1)
+        });
+        let before_watermark = Calc::new(plan.before_watermark.iter().cloned());
+        self.scans.push(Scan { stream: plan.stream, before_watermark, time, to: None });
+        Giver::Scan(self.scans.len() - 1)
     }
 }
 
-fn some(rows: RecordBatch) -> Option<RecordBatch> {
-    (rows.num_rows() > 0).then_some(rows)
+/// Steps of a tree, those before a step before it.
+fn steps(root: &PlanNode) -> Vec<&PlanNode> {
+    let mut all: Vec<&PlanNode> = root.inputs().into_iter().flat_map(steps).collect();
+    all.push(root);
+    all
 }
 
-/// What is over at a time: never what is for ever.
-fn bucket(ms: i64) -> Bucket {
-    Bucket(ms.saturating_mul(1000).min(Bucket::FOR_EVER.0 - 1))
+/// Pushes rows into a node and what comes of them into those after it; the nodes are those from number `first` on.
+fn push_on(nodes: &mut [Node], first: usize, to: Taker, rows: RecordBatch, out: Out<'_>) -> Result<()> {
+    let (before, after) = nodes.split_at_mut(to.node - first + 1);
+    let node = before.last_mut().expect("a node takes rows of those before it");
+    let next = node.to;
+    node.push(to.input, rows, &mut |rows| match next {
+        Some(next) => push_on(after, to.node + 1, next, rows, out),
+        None => out(rows),
+    })
 }
 
+/// The greatest time of rows; one without a time counts as 1970, as in Spark.
+fn greatest_ms(rows: &RecordBatch, column: usize) -> Result<i64> {
+    let times: ArrayRef = cast(rows.column(column), &TIMESTAMP()).map_err(computing)?;
+    let times = times.as_primitive::<TimestampMicrosecondType>();
+    let null = (times.null_count() > 0).then_some(0);
+    let greatest = max(times).max(null).expect("there is a row");
+    Ok(greatest.div_euclid(1000))
+}
+
+#[cfg(test)]
+mod stateful_tests;
 #[cfg(test)]
 mod tests;

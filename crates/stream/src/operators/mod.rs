@@ -1,18 +1,36 @@
 //! What is done with rows. Operators push: each takes a batch and gives what comes of it.
 //!
-//! - [`Operators`]: a query's operators in their order; rows go in, and now and then a batch of Spark's ends
-//! - [`Calc`]: filters and projections; [`WindowAssigner`]: windows of a row; [`Aggregate`]: groups, in a table of state
-//! - [`Watermark`]: which rows are late and which windows are over
+//! - [`Operators`]: a query's operators, a tree of them; rows go in, and now and then a batch of Spark's ends
+//! - [`Calc`]: filters and projections; [`WindowAssigner`]: windows of a row
+//! - [`Aggregate`], [`Deduplicate`], [`Join`]: what keeps state, in tables
+//! - [`Watermark`]: which rows are late and which are over
 
 mod accumulation;
 mod aggregate;
 mod calc;
 mod chain;
+mod deduplicate;
+mod event_time;
+mod join;
+mod node;
 mod watermark;
 mod window_assigner;
 
-pub use aggregate::{Aggregate, AggregateCounts};
+pub use aggregate::Aggregate;
 pub use calc::Calc;
 pub use chain::Operators;
-pub use watermark::{Ended, Watermark};
+pub use deduplicate::Deduplicate;
+pub use join::Join;
+pub use watermark::Watermark;
 pub use window_assigner::WindowAssigner;
+
+/// What an operator with state did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OperatorCounts {
+    /// Keys that changed: groups once for each batch of rows.
+    pub updated: u64,
+    /// Keys that went.
+    pub removed: u64,
+    /// Rows that were late; of an aggregation its groups, once for each batch of rows.
+    pub late: u64,
+}

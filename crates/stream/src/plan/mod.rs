@@ -17,9 +17,12 @@ mod window_function;
 pub use column_type::{TIMESTAMP, column_type};
 pub use duration_text::parse_duration_ms;
 pub use options::OptionMap;
-pub use pipeline::{AggregateCall, AggregatePlan, Pipeline, Stage, WindowKey};
+pub use pipeline::{
+    AggregateCall, AggregatePlan, DeduplicatePlan, JoinKind, JoinPlan, JoinSidePlan, KeptKeys, Pipeline,
+    PlanNode, RangeBound, ScanPlan, Stage, StateBound, TimeColumn, WatermarkPlan, WindowKey,
+};
 pub use planner::plan;
 pub use query::{OutputMode, Query, SinkDefinition, StreamColumn, StreamDefinition, WatermarkDefinition};
 pub use script::Script;
-pub use settings::{Settings, Trigger};
+pub use settings::{Settings, Trigger, WatermarkPolicy};
 pub use window_function::WindowFunction;

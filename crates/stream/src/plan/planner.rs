@@ -4,7 +4,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, TableReference};
-use datafusion::datasource::MemTable;
+use datafusion::datasource::{MemTable, ViewTable};
 use datafusion::error::DataFusionError;
 use datafusion::execution::session_state::SessionState;
 use datafusion::functions_aggregate::approx_distinct::approx_distinct_udaf;
@@ -13,14 +13,18 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast;
 
-use super::pipeline::{Pipeline, Stage};
+use super::pipeline::{Pipeline, PlanNode, Stage};
 use super::query::{OutputMode, Query, StreamDefinition};
 use super::script::{Insert, Script};
+use super::window_function::WindowedTable;
 use super::{TIMESTAMP, WindowFunction};
 use crate::error::{Error, Result, invalid};
-use walk::Walk;
+use walk::{Base, Relation, Walk};
 
 mod aggregate;
+pub(super) mod distinct;
+mod join;
+mod rules;
 mod walk;
 
 /// Names of the columns that windows add.
@@ -63,56 +67,94 @@ fn plan_query(script: &Script, schemas: &BTreeMap<String, SchemaRef>, insert: &I
     let sink = script.sinks.get(&insert.sink).cloned().ok_or_else(|| {
         invalid(format!("there is no sink '{}'", insert.sink)).with_hint("CREATE SINK before INSERT INTO")
     })?;
-    let in_query = |error: Error| {
-        let text = format!("INSERT INTO {}: {error}", insert.sink);
-        let hint = error.hint().map(str::to_owned);
-        let wrapped = Error::new(error.kind(), text);
-        hint.map_or(wrapped.clone(), |hint| wrapped.with_hint(hint))
-    };
+    let in_query = |error| within(&format!("INSERT INTO {}", insert.sink), &error);
     let context = context();
-    let mut tables = BTreeMap::new();
-    for (name, schema) in schemas {
-        tables.insert(name.clone(), (name.clone(), None));
-        register(&context, name, schema)?;
-    }
-    for windowed in &insert.windowed_tables {
-        let Some(schema) = schemas.get(&windowed.stream) else {
-            return Err(in_query(invalid(format!("there is no stream '{}'", windowed.stream))));
-        };
-        register(&context, &windowed.name, &with_windows(schema))?;
-        let function = Some(windowed.function.clone());
-        tables.insert(windowed.name.clone(), (windowed.stream.clone(), function));
-    }
+    let relations = relations(&context, script, schemas, insert).map_err(in_query)?;
     let state = context.state();
     let logical = logical_plan(&state, &insert.query).map_err(in_query)?;
-    let (table, pipeline) =
-        Walk::new(&state, &tables, schemas, script).pipeline(&logical).map_err(in_query)?;
-    let stream = script.streams[&tables[&table].0].clone();
+    let logical = optimized(&state, &logical).map_err(in_query)?;
+    let walk = Walk::new(&state, &relations, schemas, script);
+    let (root, streams) = walk.tree(&logical).map_err(in_query)?;
     let output_mode = insert.output_mode.unwrap_or(OutputMode::Append);
-    check_output_mode(&pipeline, output_mode).map_err(in_query)?;
-    let stream_schema = Arc::clone(&schemas[&stream.name]);
-    let (name, settings) = (insert.sink.clone(), insert.settings.clone());
-    Ok(Query { name, stream, stream_schema, pipeline, sink, output_mode, settings })
+    rules::check(&root, output_mode).map_err(in_query)?;
+    let mut streams = streams.iter().map(|name| (script.streams[name].clone(), Arc::clone(&schemas[name])));
+    let Some((stream, stream_schema)) = streams.next() else {
+        return Err(in_query(invalid("the query reads no stream")));
+    };
+    let pipeline = Pipeline { root, schema: Arc::new(logical.schema().as_arrow().clone()) };
+    Ok(Query {
+        name: insert.sink.clone(),
+        stream,
+        stream_schema,
+        further_streams: streams.collect(),
+        pipeline,
+        sink,
+        output_mode,
+        settings: insert.settings.clone(),
+    })
 }
 
-/// What Spark's analyser says of output modes.
-fn check_output_mode(pipeline: &Pipeline, mode: OutputMode) -> Result<()> {
-    let Some(aggregate) = &pipeline.aggregate else {
-        if mode == OutputMode::Complete {
-            return Err(invalid("EMIT COMPLETE without an aggregation: a stream's rows have no end")
-                .with_hint("leave EMIT out"));
-        }
-        return Ok(());
-    };
-    if mode == OutputMode::Append && (pipeline.watermark.is_none() || aggregate.window_key.is_none()) {
-        return Err(invalid(
-            "an aggregation without a watermark and a window has no rows that never change again",
-        )
-        .with_hint(
-            "use EMIT UPDATES, or give the stream a WATERMARK and group by window_start or window_end",
-        ));
+/// What names in a query stand for: streams, streams with windows, and views with windows. Other views the planner puts in
+/// the place of their names.
+fn relations(
+    context: &SessionContext,
+    script: &Script,
+    schemas: &BTreeMap<String, SchemaRef>,
+    insert: &Insert,
+) -> Result<BTreeMap<String, Relation>> {
+    let mut relations = BTreeMap::new();
+    for (name, schema) in schemas {
+        relations.insert(name.clone(), Relation { base: Base::Stream(name.clone()), windows: None });
+        register(context, name, schema)?;
+    }
+    let mut views = BTreeMap::new();
+    for view in &script.views {
+        let in_view = |error| within(&format!("view '{}'", view.name), &error);
+        let windowed = &view.windowed_tables;
+        add_windowed(context, schemas, &views, windowed, &mut relations).map_err(in_view)?;
+        let plan = logical_plan(&context.state(), &view.query).map_err(in_view)?;
+        let table = ViewTable::new(plan.clone(), None);
+        context
+            .register_table(TableReference::bare(view.name.as_str()), Arc::new(table))
+            .map_err(planning)?;
+        views.insert(view.name.clone(), plan);
+    }
+    add_windowed(context, schemas, &views, &insert.windowed_tables, &mut relations)?;
+    Ok(relations)
+}
+
+/// Adds streams and views with windows to what names stand for.
+fn add_windowed(
+    context: &SessionContext,
+    schemas: &BTreeMap<String, SchemaRef>,
+    views: &BTreeMap<String, LogicalPlan>,
+    tables: &[WindowedTable],
+    relations: &mut BTreeMap<String, Relation>,
+) -> Result<()> {
+    for windowed in tables {
+        let of = &windowed.stream;
+        let (base, schema) = match (schemas.get(of), views.get(of)) {
+            (Some(schema), _) => (Base::Stream(of.clone()), Arc::clone(schema)),
+            (None, Some(plan)) => {
+                let plan = optimized(&context.state(), plan)?;
+                let schema = Arc::new(plan.schema().as_arrow().clone());
+                (Base::View(Arc::new(plan)), schema)
+            }
+            (None, None) => return Err(invalid(format!("there is no stream '{of}'"))),
+        };
+        register(context, &windowed.name, &with_windows(&schema))?;
+        relations.insert(windowed.name.clone(), Relation { base, windows: Some(windowed.function.clone()) });
     }
     Ok(())
+}
+
+/// An error with the place that it is of before it.
+fn within(place: &str, error: &Error) -> Error {
+    let wrapped = Error::new(error.kind(), format!("{place}: {error}"));
+    match error.hint() {
+        Some(hint) => wrapped.with_hint(hint.to_owned()),
+        None => wrapped,
+    }
 }
 
 fn context() -> SessionContext {
@@ -121,8 +163,13 @@ fn context() -> SessionContext {
     // Fields of JSON are told apart by case, as in Flink; times are instants; text is one array type.
     options.sql_parser.enable_ident_normalization = false;
     options.sql_parser.map_string_types_to_utf8view = false;
+    // Rows whose key is null match nothing: dropped before the watermark they do not move it, as in Spark.
+    options.optimizer.filter_null_join_keys = true;
     options.execution.time_zone = Some("+00:00".to_owned());
     let context = SessionContext::new_with_config(config);
+    // It makes a semi join of a join below groups, which needs a watermark where the join needs none.
+    context.remove_optimizer_rule("eliminate_join");
+    context.register_udf(distinct::within_watermark());
     // Spark's name for it.
     context.register_udaf(approx_distinct_udaf().as_ref().clone().with_aliases(["approx_count_distinct"]));
     context
@@ -145,7 +192,11 @@ fn logical_plan(state: &SessionState, query: &ast::Query) -> Result<LogicalPlan>
     // The catalogue is in memory: nothing waits.
     let plan = futures::executor::block_on(state.statement_to_plan(statement)).map_err(planning)?;
     refuse_expressions(&plan)?;
-    state.optimize(&plan).map_err(planning)
+    distinct::replace(plan)
+}
+
+fn optimized(state: &SessionState, plan: &LogicalPlan) -> Result<LogicalPlan> {
+    state.optimize(plan).map_err(planning)
 }
 
 /// Refuses what an optimizer would compute once, when the query is planned, and queries in expressions.
@@ -174,7 +225,15 @@ fn refusal(expr: &Expr) -> Option<String> {
         Expr::ScalarSubquery(_) | Expr::InSubquery(_) | Expr::Exists(_) | Expr::SetComparison(_) => {
             Some("a query within an expression is not there yet".to_owned())
         }
+        Expr::WindowFunction(call) if call.fun.name() == "row_number" => Some(
+            "ROW_NUMBER() OVER a window of rows is not there yet: the row with the least time of a key may change when an earlier \
+             one comes. SELECT DISTINCT ON (key) keeps the first that comes"
+                .to_owned(),
+        ),
         Expr::WindowFunction(_) => Some("functions OVER a window of rows are not there yet".to_owned()),
+        Expr::AggregateFunction(call) if call.params.distinct => Some(
+            "DISTINCT within an aggregate is not there yet: approx_count_distinct counts about how many there are".to_owned(),
+        ),
         _ => None,
     }
 }

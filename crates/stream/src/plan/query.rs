@@ -67,6 +67,8 @@ pub struct Query {
     pub stream: StreamDefinition,
     /// What the stream's rows look like.
     pub stream_schema: SchemaRef,
+    /// Further streams, of a join or a union, with what their rows look like.
+    pub further_streams: Vec<(StreamDefinition, SchemaRef)>,
     /// What is done with them.
     pub pipeline: Pipeline,
     /// Where they go.
@@ -75,4 +77,12 @@ pub struct Query {
     pub output_mode: OutputMode,
     /// Trigger and intervals.
     pub settings: Settings,
+}
+
+impl Query {
+    /// Streams that are read, in the order in which operators number them, with what their rows look like.
+    pub fn streams(&self) -> impl Iterator<Item = (&StreamDefinition, &SchemaRef)> {
+        let further = self.further_streams.iter().map(|(stream, schema)| (stream, schema));
+        std::iter::once((&self.stream, &self.stream_schema)).chain(further)
+    }
 }

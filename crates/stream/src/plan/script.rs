@@ -6,6 +6,7 @@ use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
+use super::planner::distinct::WITHIN_WATERMARK;
 use super::query::{OutputMode, SinkDefinition, StreamColumn, StreamDefinition, WatermarkDefinition};
 use super::window_function::{WindowedTable, take_window_functions};
 use super::{OptionMap, Settings, column_type, parse_duration_ms};
@@ -28,8 +29,21 @@ pub struct Script {
     pub streams: BTreeMap<String, StreamDefinition>,
     /// Sinks by name.
     pub sinks: BTreeMap<String, SinkDefinition>,
+    /// Views in the order in which they stand: each may read those before it.
+    pub views: Vec<View>,
     /// Queries in the order in which they stand.
     pub inserts: Vec<Insert>,
+}
+
+/// `CREATE VIEW name AS SELECT …`: a name for a query that others read.
+#[derive(Debug)]
+pub struct View {
+    /// Its name.
+    pub name: String,
+    /// The query.
+    pub query: ast::Query,
+    /// Its window functions.
+    pub windowed_tables: Vec<WindowedTable>,
 }
 
 /// `INSERT INTO sink SELECT … EMIT …`.
@@ -112,6 +126,14 @@ impl Script {
                 refuse_repeat("sink", &name, self.sinks.contains_key(&name))?;
                 self.sinks.insert(name.clone(), SinkDefinition { name, options });
             }
+            Some("VIEW" | "TEMPORARY") if is_create => {
+                let view = View::parse(dialect, tokens)?;
+                let is_repeat = self.streams.contains_key(&view.name)
+                    || self.views.iter().any(|other| other.name == view.name);
+                refuse_repeat("view", &view.name, is_repeat)?;
+                self.views.push(view);
+                return Ok(());
+            }
             _ if is_word(0, "SET") => {
                 let (key, value) = assignment(&mut parser)?;
                 settings.set(&key, &value)?;
@@ -122,11 +144,64 @@ impl Script {
                     "line {}, column {}: a statement that begins with '{}' is not one of a stream job",
                     at.line, at.column, first.token
                 );
-                return Err(invalid(text).with_hint("CREATE STREAM, CREATE SINK, SET and INSERT INTO are"));
+                return Err(invalid(text)
+                    .with_hint("CREATE STREAM, CREATE SINK, CREATE VIEW, SET and INSERT INTO are"));
             }
         }
         end(&mut parser)
     }
+}
+
+impl View {
+    fn parse(dialect: &GenericDialect, tokens: Vec<TokenWithSpan>) -> Result<Self> {
+        let mut head = Parser::new(dialect).with_tokens_with_locations(tokens.clone());
+        head.next_token();
+        let is_temporary = head.parse_keyword(Keyword::TEMPORARY);
+        head.expect_keyword(Keyword::VIEW).map_err(syntax)?;
+        let name = identifier(&mut head)?;
+        head.expect_keyword(Keyword::AS).map_err(syntax)?;
+        // CREATE, VIEW, the name and AS.
+        let body = tokens[4 + usize::from(is_temporary)..].to_vec();
+        let (query, windowed_tables) = query(dialect, body, &name)?;
+        Ok(Self { name, query, windowed_tables })
+    }
+}
+
+/// A query with its window functions, which `owner` tells apart from those of others.
+fn query(
+    dialect: &GenericDialect,
+    tokens: Vec<TokenWithSpan>,
+    owner: &str,
+) -> Result<(ast::Query, Vec<WindowedTable>)> {
+    let (tokens, windowed_tables) = take_window_functions(take_within_watermark(tokens)?, owner)?;
+    let mut parser = Parser::new(dialect).with_tokens_with_locations(tokens);
+    let query = *parser.parse_query().map_err(syntax)?;
+    end(&mut parser)?;
+    Ok((query, windowed_tables))
+}
+
+/// Takes `WITHIN WATERMARK` out of `DISTINCT WITHIN WATERMARK ON (…)`; what stands for it is the first of the expressions.
+fn take_within_watermark(mut tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {
+    let mut at = 0;
+    while at < tokens.len() {
+        let is = |ahead: usize, text: &str| is_word(tokens.get(at + ahead), text);
+        if !(is(0, "DISTINCT") && is(1, "WITHIN") && is(2, "WATERMARK")) {
+            at += 1;
+            continue;
+        }
+        let is_on = is(3, "ON") && tokens.get(at + 4).is_some_and(|token| token.token == Token::LParen);
+        if !is_on {
+            return Err(invalid("DISTINCT WITHIN WATERMARK names its keys")
+                .with_hint("SELECT DISTINCT WITHIN WATERMARK ON (id) id, ts FROM stream"));
+        }
+        let span = tokens[at].span;
+        let mark = [Token::make_word(WITHIN_WATERMARK, None), Token::LParen, Token::RParen, Token::Comma];
+        let mark = mark.map(|token| TokenWithSpan::new(token, span));
+        tokens.splice(at + 5..at + 5, mark);
+        tokens.drain(at + 1..at + 3);
+        at += 1;
+    }
+    Ok(tokens)
 }
 
 impl Insert {
@@ -140,10 +215,7 @@ impl Insert {
         head.expect_keyword(Keyword::INTO).map_err(syntax)?;
         let sink = identifier(&mut head)?;
         // INSERT, INTO and the name.
-        let (query, windowed_tables) = take_window_functions(statement[3..].to_vec())?;
-        let mut parser = Parser::new(dialect).with_tokens_with_locations(query);
-        let query = *parser.parse_query().map_err(syntax)?;
-        end(&mut parser)?;
+        let (query, windowed_tables) = query(dialect, statement[3..].to_vec(), "")?;
         Ok(Self { sink, query, windowed_tables, output_mode, settings })
     }
 }

@@ -13,6 +13,16 @@ pub enum Trigger {
     AvailableNow,
 }
 
+/// How the watermark of a query with several streams follows from theirs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WatermarkPolicy {
+    /// The least one: no row of a slow stream is late because of a fast one.
+    #[default]
+    Min,
+    /// The greatest one.
+    Max,
+}
+
 /// Settings of a query, which `SET` changes for the queries after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
@@ -24,6 +34,8 @@ pub struct Settings {
     pub tick_ms: i64,
     /// Checkpoints that are kept: `spark.sql.streaming.minBatchesToRetain`, as in Spark.
     pub retained_checkpoints: usize,
+    /// Which watermark counts among those of several streams: `spark.sql.streaming.multipleWatermarkPolicy`, as in Spark.
+    pub watermark_policy: WatermarkPolicy,
 }
 
 impl Default for Settings {
@@ -35,6 +47,7 @@ impl Default for Settings {
             checkpoint_interval_ms: 1000,
             tick_ms: 50,
             retained_checkpoints: 100,
+            watermark_policy: WatermarkPolicy::Min,
         }
     }
 }
@@ -55,9 +68,16 @@ impl Settings {
                 let wrong = || wrong(key, value, "a whole number from 2 on");
                 self.retained_checkpoints = value.parse().ok().filter(|kept| *kept >= 2).ok_or_else(wrong)?;
             }
+            "spark.sql.streaming.multipleWatermarkPolicy" => {
+                self.watermark_policy = match value.to_lowercase().as_str() {
+                    "min" => WatermarkPolicy::Min,
+                    "max" => WatermarkPolicy::Max,
+                    _ => return Err(wrong(key, value, "min or max")),
+                };
+            }
             _ => {
-                let hint = "known are trigger, execution.checkpointing.interval, yeoul.stream.tick and \
-                            spark.sql.streaming.minBatchesToRetain";
+                let hint = "known are trigger, execution.checkpointing.interval, yeoul.stream.tick, \
+                            spark.sql.streaming.minBatchesToRetain and spark.sql.streaming.multipleWatermarkPolicy";
                 return Err(invalid(format!("the setting '{key}' is not honoured")).with_hint(hint));
             }
         }

@@ -33,11 +33,14 @@ pub struct WindowedTable {
 }
 
 /// Takes `TUMBLE(TABLE t, DESCRIPTOR(c), INTERVAL …)` and `HOP(…)` out of a query, for each of which it then reads a table. The
-/// tokens are without white space.
+/// tokens are without white space; `owner` tells these tables apart from those of other queries.
 ///
 /// # Errors
 /// `Invalid` if a window function is not written as Flink has it, or has windows that cannot be.
-pub fn take_window_functions(tokens: Vec<TokenWithSpan>) -> Result<(Vec<TokenWithSpan>, Vec<WindowedTable>)> {
+pub fn take_window_functions(
+    tokens: Vec<TokenWithSpan>,
+    owner: &str,
+) -> Result<(Vec<TokenWithSpan>, Vec<WindowedTable>)> {
     let mut rest = Tokens { tokens, at: 0 };
     let (mut kept, mut found) = (Vec::new(), Vec::new());
     while let Some(token) = rest.tokens.get(rest.at).cloned() {
@@ -52,7 +55,7 @@ pub fn take_window_functions(tokens: Vec<TokenWithSpan>) -> Result<(Vec<TokenWit
         if is_wrapped {
             rest.expect(&Token::RParen)?;
         }
-        let name = format!("{stream}@{}", found.len());
+        let name = format!("{stream}@{owner}{}", found.len());
         let word = |text: &str, quote| TokenWithSpan::new(Token::make_word(text, quote), token.span);
         kept.push(word(&name, Some('"')));
         if !rest.has_alias() {
@@ -202,13 +205,13 @@ mod tests {
     #[test]
     fn window_functions_become_tables() {
         let sql = "SELECT window_end FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_end";
-        let (kept, found) = take_window_functions(tokens(sql)).unwrap();
+        let (kept, found) = take_window_functions(tokens(sql), "").unwrap();
         assert_eq!(text(&kept), "SELECT window_end FROM \"t@0\" AS \"t\" GROUP BY window_end");
         let function =
             WindowFunction { time_column: "ts".into(), size_ms: 60_000, slide_ms: 60_000, offset_ms: 0 };
         assert_eq!(found, [WindowedTable { name: "t@0".into(), stream: "t".into(), function }]);
         let sql = "SELECT 1 FROM hop(TABLE t, DESCRIPTOR(ts), INTERVAL '2' SECOND, INTERVAL '10 seconds', INTERVAL '5' SECOND) AS w";
-        let (kept, found) = take_window_functions(tokens(sql)).unwrap();
+        let (kept, found) = take_window_functions(tokens(sql), "").unwrap();
         assert_eq!(text(&kept), "SELECT 1 FROM \"t@0\" AS w");
         let function = &found[0].function;
         assert_eq!((function.size_ms, function.slide_ms, function.offset_ms), (10_000, 2_000, 1_000));
@@ -224,7 +227,7 @@ mod tests {
             ("HOP(TABLE t, DESCRIPTOR(ts), INTERVAL '2' MINUTE, INTERVAL '1' MINUTE)", "at most the size"),
             ("TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '0' MINUTE)", "has to be positive"),
         ] {
-            let error = take_window_functions(tokens(sql)).unwrap_err().to_string();
+            let error = take_window_functions(tokens(sql), "").unwrap_err().to_string();
             assert!(error.contains(expected), "{sql}: {error}");
         }
     }

@@ -141,9 +141,177 @@ pub(super) fn check(new: impl Fn(Arc<Layout>) -> Box<dyn StateTable>) {
     }
 }
 
+/// Bucket, name and number of a key of a table that is looked up by names.
+type Row = (i64, String, i64);
+
+/// A table whose keys are looked up by their names, and of which so many times lie together.
+fn layout_by_name(span_us: i64) -> Arc<Layout> {
+    let field = |name: &str, data_type| Arc::new(Field::new(name, data_type, true));
+    let keys = vec![
+        field("name", DataType::Utf8),
+        field("bucket", DataType::Int64),
+        field("number", DataType::Int64),
+    ];
+    let layout = Layout::new("contract", keys, vec![field("text", DataType::Utf8)]).unwrap();
+    Arc::new(layout.with_prefix(1).with_span_us(span_us))
+}
+
+fn rows_by_name<'a>(rows: impl IntoIterator<Item = &'a StateRows>) -> BTreeMap<Row, Option<String>> {
+    let mut model = BTreeMap::new();
+    for part in rows {
+        let names = part.keys[0].as_string::<i32>();
+        let number = |column: usize, row| part.keys[column].as_primitive::<Int64Type>().value(row);
+        let texts = part.values[0].as_string::<i32>();
+        let prefixes = layout_by_name(1).prefix_rows(&part.keys[..1]).unwrap();
+        for row in 0..part.len() {
+            assert_eq!(part.buckets[row], Bucket(number(1, row)));
+            assert_eq!(
+                part.hashes[row],
+                KeyHash::of(prefixes.row(row).data()),
+                "rows of a name stay together"
+            );
+            let key = (number(1, row), names.value(row).to_owned(), number(2, row));
+            let text = texts.is_valid(row).then(|| texts.value(row).to_owned());
+            assert!(model.insert(key, text).is_none(), "a key is there twice");
+        }
+    }
+    model
+}
+
+fn keys_by_name(layout: &Layout, of: &[Row]) -> Keys {
+    let columns: [ArrayRef; 3] = [
+        Arc::new(StringArray::from_iter_values(of.iter().map(|(_, name, _)| name))),
+        Arc::new(Int64Array::from_iter_values(of.iter().map(|(bucket, ..)| *bucket))),
+        Arc::new(Int64Array::from_iter_values(of.iter().map(|(.., number)| *number))),
+    ];
+    let mut keys = Keys::default();
+    for (row, (bucket, ..)) in layout.encode_keys(&columns).unwrap().iter().zip(of) {
+        keys.insert(Bucket(*bucket), KeyHash::of(row.data()), row.data());
+    }
+    keys
+}
+
+/// Names that are looked up; the last is never there.
+fn names() -> (Vec<String>, Keys) {
+    let names: Vec<String> = (0..9).map(|n| format!("name {n}")).collect();
+    let columns: [ArrayRef; 1] = [Arc::new(StringArray::from_iter_values(&names))];
+    let mut keys = Keys::default();
+    for row in layout_by_name(1).prefix_rows(&columns).unwrap().iter() {
+        keys.insert(Bucket::FOR_EVER, KeyHash::of(row.data()), row.data());
+    }
+    (names, keys)
+}
+
+/// Checks a provider's tables that are looked up by the begin of their keys, and whose keys have many different times: those go
+/// one by one within a span, and all of them to the last.
+pub(super) fn check_by_name(new: impl Fn(Arc<Layout>) -> Box<dyn StateTable>) {
+    let (mut found_rows, mut gone_rows, mut restored_deltas) = (0, 0, 0);
+    for seed in 0..60 {
+        let mut random = Random::new(seed);
+        let layout = layout_by_name([1, 7, 50][seed as usize % 3]);
+        let (mut table, mut model) = (new(Arc::clone(&layout)), BTreeMap::new());
+        let (mut versions, mut saved, mut evicted) = (Vec::<StoredVersion>::new(), BTreeMap::new(), i64::MIN);
+        for step in 0..200_i64 {
+            match random.below(10) {
+                0..=3 => {
+                    let mut rows: BTreeMap<Row, Option<String>> = BTreeMap::new();
+                    for _ in 0..=random.below(20) {
+                        let bucket =
+                            if random.once_in(30) { i64::MAX } else { step + random.below(40) as i64 };
+                        let known = model.keys().nth(random.below(model.len().max(1))).cloned();
+                        let new = (bucket, format!("name {}", random.below(8)), random.below(5) as i64);
+                        let row: Row = known.filter(|_| random.once_in(3)).unwrap_or(new);
+                        if row.0 > evicted {
+                            rows.insert(row, (!random.once_in(8)).then(|| random.next().to_string()));
+                        }
+                    }
+                    let of: Vec<Row> = rows.keys().cloned().collect();
+                    let texts: ArrayRef = Arc::new(StringArray::from_iter(rows.values()));
+                    table.write(&keys_by_name(&layout, &of), &[texts]).unwrap();
+                    model.extend(rows);
+                }
+                4..=5 => {
+                    let (names, keys) = names();
+                    let found = table.read_prefixed(&keys).unwrap();
+                    assert!(found.places.is_sorted());
+                    let texts = found.values[0].as_string::<i32>();
+                    let mut read = BTreeMap::new();
+                    for (at, place) in found.places.iter().enumerate() {
+                        let columns = layout.decode_keys([found.key(at)]).unwrap();
+                        let number = |column: usize| columns[column].as_primitive::<Int64Type>().value(0);
+                        assert_eq!(found.buckets[at], Bucket(number(1)));
+                        let text = texts.is_valid(at).then(|| texts.value(at).to_owned());
+                        read.insert((number(1), names[*place].clone(), number(2)), text);
+                    }
+                    assert_eq!(read.len(), found.places.len(), "a key was found twice");
+                    assert_eq!(read, model, "seed {seed}, step {step}");
+                    found_rows += read.len();
+                }
+                6 => {
+                    let until = step - 5 + random.below(20) as i64;
+                    evicted = evicted.max(until);
+                    let gone = table.evict(Bucket(until)).unwrap();
+                    let kept = model.split_off(&(until + 1, String::new(), i64::MIN));
+                    let expected = std::mem::replace(&mut model, kept);
+                    gone_rows += expected.len();
+                    assert_eq!(rows_by_name(&gone), expected, "seed {seed}, step {step}");
+                }
+                7..=8 => {
+                    if let Some(version) = table.version().unwrap().map(stored) {
+                        if version.kind == VersionKind::Snapshot {
+                            versions.clear();
+                        }
+                        versions.push(version);
+                    }
+                    saved.clone_from(&model);
+                }
+                _ => {
+                    table = new(Arc::clone(&layout));
+                    for version in &versions {
+                        restored_deltas += usize::from(version.kind == VersionKind::Delta);
+                        let rows = version.rows.clone();
+                        let (kind, evicted_until) = (version.kind, version.evicted_until);
+                        table.restore(StoredVersion { kind, evicted_until, rows }).unwrap();
+                    }
+                    model.clone_from(&saved);
+                }
+            }
+            assert_eq!(table.usage().keys, model.len() as u64, "seed {seed}, step {step}");
+            assert_eq!(rows_by_name(&table.scan().unwrap()), model, "seed {seed}, step {step}");
+        }
+    }
+    assert!(
+        found_rows > 10_000 && gone_rows > 5_000 && restored_deltas > 100,
+        "{found_rows} found, {gone_rows} gone, {restored_deltas} deltas restored"
+    );
+}
+
 #[test]
 fn memory_keeps_the_contract() {
     check(|layout| Box::new(MemoryTable::new(layout, MemoryShare::default()).unwrap()));
+}
+
+#[test]
+fn memory_keeps_the_contract_of_keys_that_are_looked_up_by_their_begin() {
+    check_by_name(|layout| Box::new(MemoryTable::new(layout, MemoryShare::default()).unwrap()));
+}
+
+#[test]
+fn an_empty_table_takes_no_memory_of_those_that_went() {
+    let layout = layout_by_name(10);
+    let mut table = MemoryTable::new(Arc::clone(&layout), MemoryShare::default()).unwrap();
+    let empty = table.usage().memory_bytes;
+    for round in 0..20 {
+        let of: Vec<Row> =
+            (0..1000).map(|n| (round * 50 + n % 50, format!("round {round}, {}", n % 100), n)).collect();
+        let texts: ArrayRef = Arc::new(StringArray::from_iter_values(of.iter().map(|(.., n)| n.to_string())));
+        table.write(&keys_by_name(&layout, &of), &[texts]).unwrap();
+        table.evict(Bucket(round * 50 + 27)).unwrap();
+        table.evict(Bucket(round * 50 + 49)).unwrap();
+    }
+    // The list of names keeps the room that it had.
+    assert_eq!(table.usage().keys, 0);
+    assert!(table.usage().memory_bytes < empty + 20_000, "{:?}", table.usage());
 }
 
 #[test]

@@ -33,7 +33,7 @@ impl KeyHash {
     }
 
     /// 64 bits for a hash table, which looks at the highest ones and the lowest ones.
-    fn spread(self) -> u64 {
+    pub(super) fn spread(self) -> u64 {
         u64::from(self.0).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
 }
@@ -104,6 +104,14 @@ impl Keys {
         let hashes = &self.hashes;
         self.index.insert_unique(hash.spread(), slot, |at| hashes[*at as usize].spread());
         (at, true)
+    }
+
+    /// Forgets a key, which is found no more; its place stays taken.
+    pub fn remove(&mut self, at: usize) {
+        let slot = u32::try_from(at).expect("there are less than 2^32 keys");
+        if let Ok(entry) = self.index.find_entry(self.hashes[at].spread(), |other| *other == slot) {
+            entry.remove();
+        }
     }
 
     /// Keys that are wanted, in their order.

@@ -4,7 +4,7 @@ use arrow::array::ArrayRef;
 use arrow::datatypes::FieldRef;
 use arrow::row::{RowConverter, SortField};
 
-use super::Keys;
+use super::{Bucket, KeyHash, Keys};
 use crate::error::{Result, computing};
 
 /// What the rows of a table of state look like.
@@ -15,6 +15,12 @@ pub struct Layout {
     pub keys: Vec<FieldRef>,
     /// Columns of a value.
     pub values: Vec<FieldRef>,
+    /// How many columns of a key the rows that belong together share, if they are looked up together.
+    prefix_columns: Option<usize>,
+    /// Bytes of the other columns of a key.
+    suffix_bytes: usize,
+    /// Microseconds of time whose keys may lie together.
+    span_us: i64,
     converter: RowConverter,
 }
 
@@ -26,7 +32,61 @@ impl Layout {
     pub fn new(name: impl Into<String>, keys: Vec<FieldRef>, values: Vec<FieldRef>) -> Result<Self> {
         let fields = keys.iter().map(|field| SortField::new(field.data_type().clone())).collect();
         let converter = RowConverter::new(fields).map_err(computing)?;
-        Ok(Self { name: name.into(), keys, values, converter })
+        let name = name.into();
+        Ok(Self { name, keys, values, prefix_columns: None, suffix_bytes: 0, span_us: 1, converter })
+    }
+
+    /// The same, for a table whose keys are looked up by their first columns, too
+    /// ([`StateTable::read_prefixed`](super::StateTable::read_prefixed)).
+    ///
+    /// # Panics
+    /// If a column after them has values of different lengths.
+    #[must_use]
+    pub fn with_prefix(mut self, columns: usize) -> Self {
+        let width = |field: &FieldRef| {
+            // Arrow's row format has a byte before the value that says whether there is one.
+            1 + field.data_type().primitive_width().expect("what comes after the prefix is of fixed length")
+        };
+        self.suffix_bytes = self.keys[columns..].iter().map(width).sum();
+        self.prefix_columns = Some(columns);
+        self
+    }
+
+    /// The same, for a table with many different times: keys whose times are so near may lie together.
+    ///
+    /// # Panics
+    /// If it is not positive.
+    #[must_use]
+    pub fn with_span_us(mut self, span_us: i64) -> Self {
+        assert!(span_us > 0, "a span of {span_us} us");
+        self.span_us = span_us;
+        self
+    }
+
+    /// Number of the span that a time is in.
+    pub fn span(&self, bucket: Bucket) -> i64 {
+        bucket.0.div_euclid(self.span_us)
+    }
+
+    /// The last time of a span.
+    pub fn last_of_span(&self, span: i64) -> Bucket {
+        let last = (i128::from(span) + 1) * i128::from(self.span_us) - 1;
+        Bucket(i64::try_from(last).unwrap_or(i64::MAX))
+    }
+
+    /// Whether keys are looked up by their first columns.
+    pub fn has_prefix(&self) -> bool {
+        self.prefix_columns.is_some()
+    }
+
+    /// The part of a key by which it is looked up and its place among threads is chosen: the prefix, or all of it.
+    pub fn prefix_of<'a>(&self, key: &'a [u8]) -> &'a [u8] {
+        &key[..key.len() - self.suffix_bytes]
+    }
+
+    /// Hash by which a key's place among threads is chosen.
+    pub fn partition_hash(&self, key: &[u8]) -> KeyHash {
+        KeyHash::of(self.prefix_of(key))
     }
 
     /// Bytes of the keys that these columns hold, row by row.
@@ -35,6 +95,16 @@ impl Layout {
     /// `Invalid` for columns of other types.
     pub fn encode_keys(&self, columns: &[ArrayRef]) -> Result<arrow::row::Rows> {
         self.converter.convert_columns(columns).map_err(computing)
+    }
+
+    /// Bytes of the prefixes that these columns hold, row by row: those that whole keys with these columns begin with.
+    ///
+    /// # Errors
+    /// `Invalid` for columns of other types.
+    pub fn prefix_rows(&self, columns: &[ArrayRef]) -> Result<arrow::row::Rows> {
+        let fields = columns.iter().map(|column| SortField::new(column.data_type().clone())).collect();
+        let converter = RowConverter::new(fields).map_err(computing)?;
+        converter.convert_columns(columns).map_err(computing)
     }
 
     /// Columns of these keys.

@@ -20,4 +20,4 @@ pub use layout::Layout;
 pub use memory::MemoryTable;
 pub use memory_share::MemoryShare;
 pub use rows::StateRows;
-pub use table::{Found, StateTable, StateUsage, StoredVersion, Version, VersionKind};
+pub use table::{Found, FoundRows, StateTable, StateUsage, StoredVersion, Version, VersionKind};

@@ -7,7 +7,7 @@ use super::{Bucket, KeyHash};
 pub struct StateRows {
     /// Bucket of each row.
     pub buckets: Vec<Bucket>,
-    /// Hash of each key.
+    /// Hash by which the place of each key among threads is chosen: of the part of it by which it is looked up.
     pub hashes: Vec<KeyHash>,
     /// Columns of the keys.
     pub keys: Vec<ArrayRef>,

@@ -13,19 +13,25 @@ pub trait StateTable: Send {
     /// As the provider.
     fn read(&self, keys: &Keys) -> Result<Found>;
 
+    /// All keys that begin with one of these, with their values; of a table whose [`Layout`](super::Layout) has a prefix.
+    ///
+    /// # Errors
+    /// As the provider.
+    fn read_prefixed(&self, prefixes: &Keys) -> Result<FoundRows>;
+
     /// Gives each of the keys its row of these values, whether it is there or not.
     ///
     /// # Errors
     /// As the provider; `ResourceExhausted` if there is no room for them.
     fn write(&mut self, keys: &Keys, values: &[ArrayRef]) -> Result<()>;
 
-    /// Takes all keys out whose bucket is at `until` or before, bucket by bucket. It costs what it takes out.
+    /// Takes all keys out whose bucket is at `until` or before. It costs what it takes out.
     ///
     /// # Errors
     /// As the provider.
     fn evict(&mut self, until: Bucket) -> Result<Vec<StateRows>>;
 
-    /// All that is there, bucket by bucket.
+    /// All that is there.
     ///
     /// # Errors
     /// As the provider.
@@ -55,6 +61,29 @@ pub struct Found {
     pub places: Vec<usize>,
     /// Their values, column by column.
     pub values: Vec<ArrayRef>,
+}
+
+/// Keys that begin with a prefix, with their values.
+#[derive(Debug, Default)]
+pub struct FoundRows {
+    /// Places of the prefixes among those that were asked for, in ascending order, once for each key.
+    pub places: Vec<usize>,
+    /// Bucket of each key.
+    pub buckets: Vec<Bucket>,
+    /// Bytes of the keys, one after another.
+    pub key_bytes: Vec<u8>,
+    /// Where each key ends in the bytes.
+    pub key_ends: Vec<usize>,
+    /// Their values, column by column.
+    pub values: Vec<ArrayRef>,
+}
+
+impl FoundRows {
+    /// Bytes of a key.
+    pub fn key(&self, at: usize) -> &[u8] {
+        let begin = if at == 0 { 0 } else { self.key_ends[at - 1] };
+        &self.key_bytes[begin..self.key_ends[at]]
+    }
 }
 
 /// Amount of state.

@@ -55,6 +55,8 @@ pub struct SourcePosition {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StateFile {
+    /// The table that it is of.
+    pub table: String,
     /// Its name in the folder of state files.
     pub name: String,
     /// What is in it.
@@ -153,6 +155,7 @@ mod tests {
             }],
             state_identity: Some("count".into()),
             state_files: vec![StateFile {
+                table: "aggregate".into(),
                 name: "12-3.snapshot".into(),
                 kind: VersionKind::Snapshot,
                 bytes: 9,

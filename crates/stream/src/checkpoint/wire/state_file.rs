@@ -21,7 +21,7 @@ const OWN_COLUMNS: usize = 2;
 ///
 /// It is a stream of Arrow's IPC format, which many tools read. Columns: `bucket` (INT64: the end of the key's window in
 /// microseconds since 1970, 2^63 - 1 for none), `partition` (UINT16: the virtual partition, that is CRC-32C of the key in Arrow's
-/// row format, times the number of partitions, divided by 2^32), the key's columns with `key.` before their names and the
+/// row format, of a join without the row's number, times the number of partitions, divided by 2^32), the key's columns with `key.` before their names and the
 /// value's with `value.`. Metadata of the schema:
 ///
 /// | name | value |
@@ -81,8 +81,9 @@ pub fn read_state_file(layout: &Layout, bytes: Vec<u8>) -> Result<StoredVersion>
         let columns = &batch.columns()[OWN_COLUMNS..];
         let (keys, values) = columns.split_at(layout.keys.len());
         let encoded = layout.encode_keys(keys)?;
-        let hash =
-            |row| if keys.is_empty() { KeyHash::of(&[]) } else { KeyHash::of(encoded.row(row).data()) };
+        let hash = |row| {
+            if keys.is_empty() { KeyHash::of(&[]) } else { layout.partition_hash(encoded.row(row).data()) }
+        };
         rows.push(StateRows {
             buckets: buckets.values().iter().map(|bucket| Bucket(*bucket)).collect(),
             hashes: (0..buckets.len()).map(hash).collect(),

@@ -32,6 +32,8 @@ pub struct KafkaSourceOptions {
     pub starting_offsets: StartingOffsets,
     /// Whether records that are gone end the query, or are passed over.
     pub fails_on_data_loss: bool,
+    /// Records of a planned epoch at most.
+    pub epoch_records_max: Option<u64>,
     /// Topic that malformed records go to; without it they end the query.
     pub dead_letter_topic: Option<String>,
 }
@@ -92,8 +94,19 @@ impl KafkaSourceOptions {
                 .with_source(error)
         })?;
         let fails_on_data_loss = options.take_bool("failOnDataLoss", true)?;
+        let epoch_records_max = match options.take_number("maxOffsetsPerTrigger", 1, u64::MAX)? {
+            u64::MAX => None,
+            records => Some(records),
+        };
         let dead_letter_topic = options.take("dead-letter.topic");
-        Ok(Self { client, subscription, starting_offsets, fails_on_data_loss, dead_letter_topic })
+        Ok(Self {
+            client,
+            subscription,
+            starting_offsets,
+            fails_on_data_loss,
+            epoch_records_max,
+            dead_letter_topic,
+        })
     }
 
     /// What is read: what a checkpoint is of.
@@ -168,12 +181,16 @@ mod tests {
 
     #[test]
     fn options_have_sparks_names() {
-        let mut map =
-            options(&[("subscribe", "a, b"), ("startingOffsets", "earliest"), ("failOnDataLoss", "false")]);
+        let mut map = options(&[
+            ("subscribe", "a, b"),
+            ("startingOffsets", "earliest"),
+            ("failOnDataLoss", "false"),
+            ("maxOffsetsPerTrigger", "500"),
+        ]);
         let read = KafkaSourceOptions::take(&mut map).unwrap();
         map.finish().unwrap();
         assert_eq!(read.subscription, Subscription::Topics(vec!["a".into(), "b".into()]));
-        assert!(!read.fails_on_data_loss);
+        assert_eq!((read.fails_on_data_loss, read.epoch_records_max), (false, Some(500)));
         assert_eq!(read.description(), "kafka subscribe [a, b]");
         let read = KafkaSourceOptions::take(&mut options(&[("assign", "{\"t\":[1,0]}")])).unwrap();
         assert_eq!(read.description(), "kafka assign [t-0, t-1]");
@@ -188,6 +205,7 @@ mod tests {
             (vec![("subscribe", "a,")], "'subscribe' is 'a,'"),
             (vec![("assign", "{}")], "'assign' is '{}'"),
             (vec![("subscribe", "a"), ("startingOffsets", "first")], "'startingOffsets' is 'first'"),
+            (vec![("subscribe", "a"), ("maxOffsetsPerTrigger", "0")], "'maxOffsetsPerTrigger' is '0'"),
             (vec![("subscribe", "a"), ("kafka.enable.auto.commit", "true")], "kafka.enable.auto.commit"),
         ] {
             let error = KafkaSourceOptions::take(&mut options(&given)).unwrap_err().to_string();

@@ -277,7 +277,15 @@ impl Source for KafkaSource {
         self.read_on()
     }
 
+    fn epoch_rows_max(&self) -> Option<u64> {
+        self.options.epoch_records_max
+    }
+
     fn plan(&mut self, rows_max: Option<u64>) -> Result<u64> {
+        let rows_max = match (rows_max, self.options.epoch_records_max) {
+            (Some(wanted), Some(own)) => Some(wanted.min(own)),
+            (wanted, own) => wanted.or(own),
+        };
         let had_plan = self.planned.take().is_some();
         let mut latest = BTreeMap::new();
         for place in self.next.keys() {

@@ -237,8 +237,8 @@ fn updates_come_at_once_if_nothing_is_gathered() {
     let mut ours = operators(&query, (0, 0), table(&query));
     ours.set_gathering(false);
     let row = |key: &str, value| Row { key: Some(key.into()), value: Some(value), time_ms: Some(1) };
-    let sums = |out: Option<RecordBatch>| -> Vec<(String, i64)> {
-        let Some(rows) = out else { return Vec::new() };
+    let sums = |out: Vec<RecordBatch>| -> Vec<(String, i64)> {
+        let Some(rows) = out.first() else { return Vec::new() };
         let (keys, sums) = (rows.column(0).as_string::<i32>(), rows.column(1).as_primitive::<Int64Type>());
         (0..rows.num_rows()).map(|row| (keys.value(row).to_owned(), sums.value(row))).collect()
     };

@@ -1,14 +1,15 @@
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
+use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{Aggregate, Expr, ExprSchemable};
 use datafusion::physical_expr::aggregate::AggregateExprBuilder;
 use datafusion::physical_expr::expressions::Column;
 
-use super::walk::{Built, Walk};
+use super::walk::{Built, Timed};
 use super::{physical, planning};
 use crate::error::{Result, invalid};
-use crate::plan::{AggregateCall, AggregatePlan, WindowKey};
+use crate::plan::{AggregateCall, AggregatePlan, PlanNode, TimeColumn, WindowKey};
 
 /// Aggregate functions that are there, by DataFusion's names.
 const FUNCTIONS: [&str; 11] = [
@@ -27,48 +28,32 @@ const FUNCTIONS: [&str; 11] = [
 /// What an integer is while sums are computed: 2^64 of them fit.
 const INTEGER_AS_DECIMAL: DataType = DataType::Decimal128(20, 0);
 
-/// Adds an aggregation to a pipeline.
-pub(super) fn plan(walk: &Walk<'_>, mut built: Built, plan: &Aggregate) -> Result<Built> {
-    if built.pipeline.aggregate.is_some() {
-        return Err(invalid(
-            "an aggregation of an aggregation is not there yet (DISTINCT within an aggregate is one)",
-        ));
-    }
+/// Adds an aggregation.
+pub(super) fn plan(state: &SessionState, built: Built, plan: &Aggregate) -> Result<Built> {
     let input = plan.input.schema();
     let mut keys = Vec::new();
     for expr in &plan.group_expr {
         if let Expr::GroupingSet(_) = expr {
             return Err(invalid("GROUPING SETS, ROLLUP and CUBE are not there yet"));
         }
-        keys.push(physical(walk.state, expr.clone(), input)?);
+        keys.push(physical(state, expr.clone(), input)?);
     }
-    let window_key = window_key(&built, &keys)?;
-    let calls: Result<Vec<_>> = plan.aggr_expr.iter().map(|expr| call(walk, expr, plan)).collect();
+    let time_key = built.time_key(&keys);
+    let window_key = time_key.map(|(key, time)| WindowKey { key, to_end_ms: time.to_end_ms });
+    let calls: Result<Vec<_>> = plan.aggr_expr.iter().map(|expr| call(state, expr, plan)).collect();
     let schema = Arc::new(plan.schema.as_arrow().clone());
-    // Results are columns of the group: which of them is the window no step after this one asks.
-    built.window_columns = [None, None];
-    built.pipeline.aggregate = Some(AggregatePlan { keys, window_key, calls: calls?, schema });
-    Ok(built)
+    // Keys that are event time are so for the next step, too.
+    let times = keys.iter().enumerate().flat_map(|(place, key)| {
+        let column = key.downcast_ref::<Column>().map(Column::index);
+        let of_key = built.times.iter().filter(move |timed| Some(timed.time.column) == column);
+        of_key.map(move |timed| Timed { time: TimeColumn { column: place, ..timed.time }, ..*timed })
+    });
+    let times = times.collect();
+    let plan = AggregatePlan { keys, window_key, calls: calls?, schema };
+    Ok(Built { node: PlanNode::Aggregate { input: Box::new(built.node), plan }, times })
 }
 
-fn window_key(
-    built: &Built,
-    keys: &[Arc<dyn datafusion::physical_expr::PhysicalExpr>],
-) -> Result<Option<WindowKey>> {
-    let Some(windows) = &built.pipeline.windows else { return Ok(None) };
-    let key_of = |column: Option<usize>| {
-        let column = column?;
-        keys.iter().position(|key| key.downcast_ref::<Column>().is_some_and(|key| key.index() == column))
-    };
-    let [start, end] = built.window_columns.map(key_of);
-    match (end, start) {
-        (Some(key), _) => Ok(Some(WindowKey { key, to_end_ms: 0 })),
-        (None, Some(key)) => Ok(Some(WindowKey { key, to_end_ms: windows.size_ms })),
-        (None, None) => Err(invalid("an aggregation of windows has to group by window_start or window_end")),
-    }
-}
-
-fn call(walk: &Walk<'_>, expr: &Expr, plan: &Aggregate) -> Result<AggregateCall> {
+fn call(state: &SessionState, expr: &Expr, plan: &Aggregate) -> Result<AggregateCall> {
     let input = plan.input.schema();
     let Expr::AggregateFunction(call) = expr.clone().unalias() else {
         return Err(invalid(format!("'{expr}' is not there yet")));
@@ -98,7 +83,7 @@ fn call(walk: &Walk<'_>, expr: &Expr, plan: &Aggregate) -> Result<AggregateCall>
     if name == "sum" && argument_type.is_integer() {
         argument = argument.cast_to(&INTEGER_AS_DECIMAL, input).map_err(planning)?;
     }
-    let argument = physical(walk.state, argument, input)?;
+    let argument = physical(state, argument, input)?;
     let function = AggregateExprBuilder::new(Arc::clone(&call.func), vec![argument])
         .schema(Arc::new(input.as_arrow().clone()))
         .alias(expr.schema_name().to_string())

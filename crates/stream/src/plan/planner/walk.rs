@@ -5,47 +5,76 @@ use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::DFSchema;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::utils::split_conjunction_owned;
-use datafusion::logical_expr::{Expr, Filter, LogicalPlan, Projection, TableScan};
+use datafusion::logical_expr::{Expr, Filter, LogicalPlan, Projection, TableScan, Union};
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 
-use super::{Pipeline, Script, Stage, WINDOW_COLUMNS, WindowFunction, aggregate, physical, planning};
+use super::distinct::DistinctNode;
+use super::{
+    PlanNode, Script, Stage, WINDOW_COLUMNS, WindowFunction, aggregate, distinct, join, physical, planning,
+};
 use crate::error::{Result, invalid};
+use crate::plan::{ScanPlan, TimeColumn, WatermarkPlan};
 
-/// The way from a logical plan, whose root is what comes out, to a pipeline, which begins at the stream.
-pub(super) struct Walk<'a> {
-    pub state: &'a SessionState,
-    tables: &'a BTreeMap<String, (String, Option<WindowFunction>)>,
-    schemas: &'a BTreeMap<String, SchemaRef>,
-    script: &'a Script,
+/// What a name in a query stands for.
+pub(super) struct Relation {
+    /// Where its rows are from.
+    pub base: Base,
+    /// Windows that they get.
+    pub windows: Option<WindowFunction>,
 }
 
-/// A pipeline under construction.
+/// Where rows are from.
+pub(super) enum Base {
+    /// A stream, by its name.
+    Stream(String),
+    /// A view of the job, whose plan is optimized by itself.
+    View(Arc<LogicalPlan>),
+}
+
+/// The way from a logical plan, whose root is what comes out, to a tree of steps, whose leaves are streams.
+pub(super) struct Walk<'a> {
+    pub state: &'a SessionState,
+    relations: &'a BTreeMap<String, Relation>,
+    schemas: &'a BTreeMap<String, SchemaRef>,
+    script: &'a Script,
+    /// Streams that were met, in the order in which operators number them.
+    streams: Vec<String>,
+    /// How many steps gave event time so far.
+    origins: usize,
+}
+
+/// A step under construction.
 pub(super) struct Built {
-    /// Name of the table that is scanned.
-    table: String,
-    pub pipeline: Pipeline,
-    /// Which columns of the rows are start and end of a window.
-    pub window_columns: [Option<usize>; 2],
+    pub node: PlanNode,
+    /// Columns that carry event time.
+    pub times: Vec<Timed>,
+}
+
+/// A column of event time, and the step that it is from: the columns of one window are of one origin.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Timed {
+    pub time: TimeColumn,
+    pub origin: usize,
 }
 
 impl<'a> Walk<'a> {
     pub fn new(
         state: &'a SessionState,
-        tables: &'a BTreeMap<String, (String, Option<WindowFunction>)>,
+        relations: &'a BTreeMap<String, Relation>,
         schemas: &'a BTreeMap<String, SchemaRef>,
         script: &'a Script,
     ) -> Self {
-        Self { state, tables, schemas, script }
+        Self { state, relations, schemas, script, streams: Vec::new(), origins: 0 }
     }
 
-    /// The pipeline, and the name of the table at its beginning.
-    pub fn pipeline(&self, root: &LogicalPlan) -> Result<(String, Pipeline)> {
-        let mut built = self.build(root)?;
-        built.pipeline.schema = Arc::new(root.schema().as_arrow().clone());
-        Ok((built.table, built.pipeline))
+    /// The tree, and the names of its streams.
+    pub fn tree(mut self, root: &LogicalPlan) -> Result<(PlanNode, Vec<String>)> {
+        let built = self.build(root)?;
+        Ok((built.node, self.streams))
     }
 
-    fn build(&self, plan: &LogicalPlan) -> Result<Built> {
+    pub fn build(&mut self, plan: &LogicalPlan) -> Result<Built> {
         match plan {
             LogicalPlan::TableScan(scan) => self.scan(scan),
             LogicalPlan::SubqueryAlias(alias) => self.build(&alias.input),
@@ -53,109 +82,211 @@ impl<'a> Walk<'a> {
             LogicalPlan::Projection(projection) => self.projection(projection),
             LogicalPlan::Aggregate(plan) => {
                 let built = self.build(&plan.input)?;
-                aggregate::plan(self, built, plan)
+                aggregate::plan(self.state, built, plan)
+            }
+            LogicalPlan::Join(plan) => {
+                let sides = [self.build(&plan.left)?, self.build(&plan.right)?];
+                join::plan(self.state, sides, plan)
+            }
+            LogicalPlan::Union(union) => self.union(union),
+            LogicalPlan::Extension(extension) => {
+                match extension.node.as_any().downcast_ref::<DistinctNode>() {
+                    Some(node) => {
+                        let built = self.build(&node.input)?;
+                        distinct::plan(self.state, built, node)
+                    }
+                    None => Err(refused(plan)),
+                }
             }
             other => Err(refused(other)),
         }
     }
 
-    fn scan(&self, scan: &TableScan) -> Result<Built> {
-        let table = scan.table_name.table().to_owned();
-        let Some((stream, windows)) = self.tables.get(&table) else {
+    fn scan(&mut self, scan: &TableScan) -> Result<Built> {
+        let table = scan.table_name.table();
+        let Some(relation) = self.relations.get(table) else {
             return Err(invalid(format!("there is no stream '{table}'")));
         };
         if !scan.filters.is_empty() || scan.fetch.is_some() {
             return Err(invalid("a part of the rows of a stream is not there yet (LIMIT)"));
         }
-        let definition = &self.script.streams[stream];
-        if let Some(windows) = windows
-            && let Some(watermark) = &definition.watermark
-            && watermark.column != windows.time_column
-        {
-            let text = format!(
-                "windows of '{}', while the watermark is for '{}'",
-                windows.time_column, watermark.column
-            );
-            return Err(invalid(text));
+        let (mut built, schema) = match &relation.base {
+            Base::Stream(stream) => (self.stream(stream), Arc::clone(&self.schemas[stream])),
+            Base::View(plan) => (self.build(plan)?, Arc::new(plan.schema().as_arrow().clone())),
+        };
+        if let Some(windows) = &relation.windows {
+            built = self.windows(built, windows, table, &schema)?;
         }
-        let stream_schema = &self.schemas[stream];
-        let columns = stream_schema.fields().len() + if windows.is_some() { WINDOW_COLUMNS.len() } else { 0 };
+        let columns =
+            schema.fields().len() + if relation.windows.is_some() { WINDOW_COLUMNS.len() } else { 0 };
         let indices = scan.projection.clone().unwrap_or_else(|| (0..columns).collect());
-        let place = |wanted: usize| indices.iter().position(|index| *index == wanted);
-        let window_columns =
-            if windows.is_some() { [columns - 2, columns - 1].map(place) } else { [None, None] };
-        if let Some(windows) = windows {
-            check_time(windows, stream, stream_schema)?;
-        }
         let schema: SchemaRef = Arc::new(scan.projected_schema.as_arrow().clone());
         let column =
             |(at, index): (usize, &usize)| Arc::new(Column::new(schema.field(at).name(), *index)) as _;
         let expressions = indices.iter().enumerate().map(column).collect();
-        let pipeline = Pipeline {
-            before_watermark: Vec::new(),
-            watermark: definition.watermark.clone(),
-            windows: windows.clone(),
-            stages: vec![Stage::Project { expressions, schema: Arc::clone(&schema) }],
-            aggregate: None,
-            after_aggregate: Vec::new(),
-            schema,
-        };
-        Ok(Built { table, pipeline, window_columns })
+        Ok(built.projected(expressions, schema))
     }
 
-    fn filter(&self, filter: &Filter) -> Result<Built> {
+    /// The rows of a stream, all columns of them.
+    fn stream(&mut self, name: &str) -> Built {
+        let known = self.streams.iter().position(|other| other == name);
+        let stream = known.unwrap_or_else(|| {
+            self.streams.push(name.to_owned());
+            self.streams.len() - 1
+        });
+        let watermark = self.script.streams[name].watermark.as_ref().map(|definition| {
+            let column = self.schemas[name].index_of(&definition.column).expect("it was checked");
+            WatermarkPlan { column, delay_ms: definition.delay_ms }
+        });
+        self.origins += 1;
+        let times = watermark.map(|WatermarkPlan { column, delay_ms }| Timed {
+            time: TimeColumn { column, to_end_ms: 0, is_window: false, delay_ms },
+            origin: self.origins,
+        });
+        let node = PlanNode::Scan(ScanPlan { stream, before_watermark: Vec::new(), watermark });
+        Built { node, times: times.into_iter().collect() }
+    }
+
+    fn windows(
+        &mut self,
+        built: Built,
+        function: &WindowFunction,
+        table: &str,
+        schema: &SchemaRef,
+    ) -> Result<Built> {
+        let owner = table.split('@').next().unwrap_or(table);
+        let place = schema.column_with_name(&function.time_column).map(|(place, _)| place);
+        let of_column = built.times.iter().find(|timed| Some(timed.time.column) == place).copied();
+        if let (None, Some(other)) = (of_column, built.times.first()) {
+            let other = schema.field(other.time.column).name();
+            let text = format!("windows of '{}', while the watermark is for '{other}'", function.time_column);
+            return Err(invalid(text));
+        }
+        check_time(function, owner, schema)?;
+        let mut times = built.times;
+        self.origins += 1;
+        if let Some(Timed { time: TimeColumn { delay_ms, .. }, .. }) = of_column {
+            let count = schema.fields().len();
+            for (column, to_end_ms) in [(count, function.size_ms), (count + 1, 0)] {
+                let time = TimeColumn { column, to_end_ms, is_window: true, delay_ms };
+                times.push(Timed { time, origin: self.origins });
+            }
+        }
+        let (input, schema) = (Box::new(built.node), Arc::clone(schema));
+        Ok(Built { node: PlanNode::Windows { input, function: function.clone(), schema }, times })
+    }
+
+    fn filter(&mut self, filter: &Filter) -> Result<Built> {
         let mut built = self.build(&filter.input)?;
-        let LogicalPlan::TableScan(scan) = filter.input.as_ref() else {
+        let stream = match filter.input.as_ref() {
+            LogicalPlan::TableScan(scan) => self.relations.get(scan.table_name.table()).map(|of| (scan, of)),
+            _ => None,
+        };
+        let Some((scan, Relation { base: Base::Stream(stream), windows })) = stream else {
             built.push(Stage::Filter(physical(self.state, filter.predicate.clone(), filter.input.schema())?));
             return Ok(built);
         };
-        let (stream, _) = &self.tables[&built.table];
         let schema = DFSchema::try_from_qualified_schema(scan.table_name.clone(), &self.schemas[stream]);
         let schema = schema.map_err(planning)?;
+        let watermark = self.script.streams[stream].watermark.as_ref();
+        let time = watermark.map(|watermark| watermark.column.as_str());
         for predicate in split_conjunction_owned(filter.predicate.clone()) {
-            if names_time(&predicate, &built.pipeline) {
+            if names_time(&predicate, time, windows.as_ref()) {
                 built.push(Stage::Filter(physical(self.state, predicate, filter.input.schema())?));
             } else {
                 let early = Stage::Filter(physical(self.state, predicate, &schema)?);
-                built.pipeline.before_watermark.push(early);
+                scan_of(&mut built.node).before_watermark.push(early);
             }
         }
         Ok(built)
     }
 
-    fn projection(&self, projection: &Projection) -> Result<Built> {
-        let mut built = self.build(&projection.input)?;
+    fn projection(&mut self, projection: &Projection) -> Result<Built> {
+        let built = self.build(&projection.input)?;
         let input = projection.input.schema();
         let expressions: Result<Vec<_>> =
             projection.expr.iter().map(|expr| physical(self.state, expr.clone(), input)).collect();
-        let expressions = expressions?;
-        let from = |expression: &Arc<dyn datafusion::physical_expr::PhysicalExpr>| {
-            expression.downcast_ref::<Column>().map(Column::index)
-        };
-        let place = |column: Option<usize>| {
-            column
-                .and_then(|column| expressions.iter().position(|expression| from(expression) == Some(column)))
-        };
-        built.window_columns = built.window_columns.map(place);
-        let schema = Arc::new(projection.schema.as_arrow().clone());
-        built.push(Stage::Project { expressions, schema });
-        Ok(built)
+        Ok(built.projected(expressions?, Arc::new(projection.schema.as_arrow().clone())))
+    }
+
+    fn union(&mut self, union: &Union) -> Result<Built> {
+        let schema: SchemaRef = Arc::new(union.schema.as_arrow().clone());
+        let inputs: Result<Vec<Built>> = union.inputs.iter().map(|input| self.build(input)).collect();
+        let inputs = inputs?;
+        // The columns of a union are those of its first input, as in Spark.
+        let times = inputs.first().map_or(Vec::new(), |first| first.times.clone());
+        let inputs = inputs.into_iter().map(|input| input.node).collect();
+        Ok(Built { node: PlanNode::Union { inputs, schema }, times })
     }
 }
 
 impl Built {
+    /// Adds a stage.
     fn push(&mut self, stage: Stage) {
-        let is_after = self.pipeline.aggregate.is_some();
-        let stages = if is_after { &mut self.pipeline.after_aggregate } else { &mut self.pipeline.stages };
-        stages.push(stage);
+        if let PlanNode::Calc { stages, .. } = &mut self.node {
+            stages.push(stage);
+            return;
+        }
+        // A scan is put in the place of what it is put into at once.
+        let empty = ScanPlan { stream: 0, before_watermark: Vec::new(), watermark: None };
+        let input = Box::new(std::mem::replace(&mut self.node, PlanNode::Scan(empty)));
+        self.node = PlanNode::Calc { input, stages: vec![stage] };
+    }
+
+    fn projected(mut self, expressions: Vec<Arc<dyn PhysicalExpr>>, schema: SchemaRef) -> Self {
+        let mut times = Vec::new();
+        for (place, expression) in expressions.iter().enumerate() {
+            let column = expression.downcast_ref::<Column>().map(Column::index);
+            times.extend(self.times.iter().filter(|timed| Some(timed.time.column) == column).map(|timed| {
+                let time = TimeColumn { column: place, ..timed.time };
+                Timed { time, ..*timed }
+            }));
+        }
+        self.times = times;
+        self.push(Stage::Project { expressions, schema });
+        self
+    }
+
+    /// The column by which rows are late for a step with state.
+    pub fn late_time(&self, schema: &DFSchema) -> Result<Option<TimeColumn>> {
+        let Some(first) = self.times.first() else { return Ok(None) };
+        if let Some(other) = self.times.iter().find(|timed| timed.origin != first.origin) {
+            let name = |timed: &Timed| schema.field(timed.time.column).name().clone();
+            let text = format!(
+                "more than one column of event time comes to a step that keeps state: '{}' and '{}'",
+                name(first),
+                name(other)
+            );
+            return Err(invalid(text).with_hint("select one of them before"));
+        }
+        // The end of a window needs no addition.
+        Ok(self.times.iter().map(|timed| timed.time).min_by_key(|time| time.to_end_ms))
+    }
+
+    /// The first of these keys that is a column of event time, and what it says.
+    pub fn time_key(&self, keys: &[Arc<dyn PhysicalExpr>]) -> Option<(usize, TimeColumn)> {
+        keys.iter().enumerate().find_map(|(place, key)| {
+            let column = key.downcast_ref::<Column>()?.index();
+            let timed = self.times.iter().find(|timed| timed.time.column == column)?;
+            Some((place, timed.time))
+        })
     }
 }
 
-fn check_time(windows: &WindowFunction, stream: &str, schema: &Schema) -> Result<()> {
+/// The scan below filters, projections and windows.
+fn scan_of(node: &mut PlanNode) -> &mut ScanPlan {
+    match node {
+        PlanNode::Scan(scan) => scan,
+        PlanNode::Calc { input, .. } | PlanNode::Windows { input, .. } => scan_of(input),
+        _ => unreachable!("a stream that is read is a scan, with windows or without"),
+    }
+}
+
+fn check_time(windows: &WindowFunction, owner: &str, schema: &Schema) -> Result<()> {
     use arrow::datatypes::{DataType, TimeUnit};
     let column = &windows.time_column;
     let wrong =
-        |text: &str| Err(invalid(format!("windows of stream '{stream}': DESCRIPTOR({column}) {text}")));
+        |text: &str| Err(invalid(format!("windows of stream '{owner}': DESCRIPTOR({column}) {text}")));
     match schema.field_with_name(column).map(arrow::datatypes::Field::data_type) {
         Ok(DataType::Timestamp(TimeUnit::Microsecond, _)) => Ok(()),
         Ok(_) => wrong("is no TIMESTAMP"),
@@ -163,15 +294,13 @@ fn check_time(windows: &WindowFunction, stream: &str, schema: &Schema) -> Result
     }
 }
 
-fn names_time(predicate: &Expr, pipeline: &Pipeline) -> bool {
-    let time = pipeline.watermark.as_ref().map(|watermark| watermark.column.as_str());
-    let window_time = pipeline.windows.as_ref().map(|windows| windows.time_column.as_str());
+fn names_time(predicate: &Expr, time: Option<&str>, windows: Option<&WindowFunction>) -> bool {
     predicate.is_volatile()
         || predicate.column_refs().iter().any(|column| {
-            let name = Some(column.name.as_str());
-            name == time
-                || name == window_time
-                || (pipeline.windows.is_some() && WINDOW_COLUMNS.contains(&column.name.as_str()))
+            let name = column.name.as_str();
+            Some(name) == time
+                || windows
+                    .is_some_and(|windows| name == windows.time_column || WINDOW_COLUMNS.contains(&name))
         })
 }
 
@@ -179,9 +308,6 @@ fn refused(plan: &LogicalPlan) -> crate::error::Error {
     let what = match plan {
         LogicalPlan::Sort(_) => "ORDER BY: a stream has no end that one could sort before",
         LogicalPlan::Limit(_) => "LIMIT is not there yet",
-        LogicalPlan::Join(_) => "a join is not there yet",
-        LogicalPlan::Union(_) => "UNION is not there yet",
-        LogicalPlan::Distinct(_) => "DISTINCT is not there yet",
         LogicalPlan::EmptyRelation(_) | LogicalPlan::Values(_) => {
             "no row of a stream comes out of this query"
         }

@@ -1,6 +1,7 @@
-//! The provider `memory`: columns in memory, a set of them for each bucket.
+//! The provider `memory`: columns in memory, a set of them for each span of time.
 
 mod bucket;
+mod chains;
 mod column;
 mod table;
 

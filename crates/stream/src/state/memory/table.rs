@@ -4,11 +4,12 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 
 use super::bucket::MemoryBucket;
+use super::chains::{Chains, PrefixSpans};
 use super::column::{ColumnKind, Gathering, Incoming};
 use crate::error::{Result, corrupt};
 use crate::state::{
-    Bucket, Found, KeyHash, Keys, Layout, MemoryShare, StateRows, StateTable, StateUsage, StoredVersion,
-    Version, VersionKind,
+    Bucket, Found, FoundRows, KeyHash, Keys, Layout, MemoryShare, StateRows, StateTable, StateUsage,
+    StoredVersion, Version, VersionKind,
 };
 
 /// Most rows that are gathered at once.
@@ -18,19 +19,22 @@ const DELTAS_MAX: u64 = 100;
 /// Rows of deltas before which no snapshot is taken because of them.
 const DELTA_ROWS_MIN: u64 = 10_000;
 
-/// State in memory: columns whose values change in place, a set of them for each bucket. A bucket that is over is dropped as a
-/// whole.
+/// State in memory: columns whose values change in place, a set of them for each span of time that the layout names: of windows
+/// for each end, of rows with many times for those that are near each other. A span that is over is dropped as a whole, and of
+/// the one that is over in part the keys go in the order of their times.
 ///
-/// A snapshot shares the buckets with the table: one that changes while the snapshot is written is copied first.
+/// A snapshot shares the spans with the table: one that changes while the snapshot is written is copied first.
 pub struct MemoryTable {
     layout: Arc<Layout>,
     kinds: Arc<Vec<ColumnKind>>,
-    buckets: BTreeMap<Bucket, Arc<MemoryBucket>>,
-    changed: BTreeSet<Bucket>,
+    spans: BTreeMap<i64, Arc<MemoryBucket>>,
+    prefixes: PrefixSpans,
+    changed: BTreeSet<i64>,
     memory: MemoryShare,
-    usage: StateUsage,
+    keys: u64,
+    spans_bytes: usize,
     evicted_until: Option<Bucket>,
-    /// Whether buckets have gone since the last version.
+    /// Whether keys have gone since the last version.
     has_evicted: bool,
     /// Versions since the last snapshot and their rows; none before the first snapshot.
     deltas: Option<(u64, u64)>,
@@ -47,10 +51,12 @@ impl MemoryTable {
         Ok(Self {
             layout,
             kinds: Arc::new(kinds?),
-            buckets: BTreeMap::new(),
+            spans: BTreeMap::new(),
+            prefixes: PrefixSpans::default(),
             changed: BTreeSet::new(),
             memory,
-            usage: StateUsage::default(),
+            keys: 0,
+            spans_bytes: 0,
             evicted_until: None,
             has_evicted: false,
             deltas: None,
@@ -62,46 +68,56 @@ impl MemoryTable {
         self.kinds.iter().zip(values).map(|(kind, values)| kind.incoming(values)).collect()
     }
 
-    /// Sets rows of one bucket.
+    fn memory_bytes(&self) -> usize {
+        self.spans_bytes + self.prefixes.memory_bytes()
+    }
+
+    /// Sets rows of one span.
     fn set(
         &mut self,
-        bucket: Bucket,
-        rows: impl Iterator<Item = (KeyHash, impl AsRef<[u8]>, usize)>,
+        span: i64,
+        rows: impl Iterator<Item = (Bucket, KeyHash, impl AsRef<[u8]>, usize)>,
         incoming: &[Incoming],
     ) -> Result<()> {
-        let kinds = Arc::clone(&self.kinds);
-        let shared = self.buckets.entry(bucket).or_insert_with(|| Arc::new(MemoryBucket::new(&kinds)));
+        let before = self.memory_bytes();
+        let (kinds, layout) = (Arc::clone(&self.kinds), Arc::clone(&self.layout));
+        let shared = self.spans.entry(span).or_insert_with(|| Arc::new(MemoryBucket::new(&kinds, &layout)));
         let found = Arc::make_mut(shared);
-        let before = found.memory_bytes();
-        let mut added = 0;
-        for (hash, key, row) in rows {
-            added += u64::from(found.set(bucket, hash, key.as_ref(), incoming, row));
+        let bytes = found.memory_bytes();
+        for (bucket, hash, key, row) in rows {
+            let (slot, is_new) = found.set(bucket, hash, key.as_ref(), incoming, row);
+            self.keys += u64::from(is_new);
+            if let (Some(chains), true) = (&mut found.chains, is_new) {
+                let prefix = layout.prefix_of(found.keys.key(slot));
+                let hash = KeyHash::of(prefix);
+                if chains.add(&found.keys, &layout, hash) {
+                    self.prefixes.add(hash, prefix, span);
+                }
+            }
         }
-        let after = found.memory_bytes();
-        self.usage.keys += added;
-        self.usage.memory_bytes = self.usage.memory_bytes + after as u64 - before as u64;
-        self.changed.insert(bucket);
+        self.spans_bytes = self.spans_bytes + found.memory_bytes() - bytes;
+        self.changed.insert(span);
+        let after = self.memory_bytes();
         if after > before { self.memory.grow(after - before) } else { Ok(()) }
     }
 
     fn wants_snapshot(&self, rows: u64) -> bool {
         match self.deltas {
             None => true,
-            Some((count, earlier)) => {
-                count >= DELTAS_MAX || earlier + rows > self.usage.keys.max(DELTA_ROWS_MIN)
-            }
+            Some((count, earlier)) => count >= DELTAS_MAX || earlier + rows > self.keys.max(DELTA_ROWS_MIN),
         }
     }
 
     fn snapshot(&self) -> Version {
         let (layout, kinds) = (Arc::clone(&self.layout), Arc::clone(&self.kinds));
-        let buckets: Vec<_> = self.buckets.values().cloned().collect();
-        let rows = buckets.into_iter().flat_map(move |bucket| {
+        let spans: Vec<_> = self.spans.values().cloned().collect();
+        let rows = spans.into_iter().flat_map(move |span| {
             let (layout, kinds) = (Arc::clone(&layout), Arc::clone(&kinds));
-            let parts = bucket.keys.len().div_ceil(ROWS_MAX);
+            let parts = span.keys.len().div_ceil(ROWS_MAX);
             (0..parts).map(move |part| {
-                let slots = part * ROWS_MAX..bucket.keys.len().min((part + 1) * ROWS_MAX);
-                gather(&layout, &kinds, slots.map(|slot| (&*bucket, slot)))
+                let slots = part * ROWS_MAX..span.keys.len().min((part + 1) * ROWS_MAX);
+                let slots = slots.filter(|slot| span.is_there(*slot));
+                gather(&layout, &kinds, slots.map(|slot| (&*span, slot)))
             })
         });
         Version { kind: VersionKind::Snapshot, evicted_until: self.evicted_until, rows: Box::new(rows) }
@@ -112,42 +128,72 @@ impl MemoryTable {
         let incoming = self.incoming(&rows.values)?;
         let mut begin = 0;
         while begin < rows.len() {
-            let bucket = rows.buckets[begin];
-            let count = rows.buckets[begin..].iter().take_while(|other| **other == bucket).count();
+            let span = self.layout.span(rows.buckets[begin]);
+            let same = rows.buckets[begin..].iter().take_while(|bucket| self.layout.span(**bucket) == span);
+            let count = same.count();
             let set = (begin..begin + count).map(|row| {
-                let key = encoded.row(row);
-                (KeyHash::of(key.data()), key.data().to_vec(), row)
+                // Without columns there are no bytes to encode.
+                let key = if rows.keys.is_empty() { Vec::new() } else { encoded.row(row).data().to_vec() };
+                (rows.buckets[row], KeyHash::of(&key), key, row)
             });
-            self.set(bucket, set, &incoming)?;
+            self.set(span, set, &incoming)?;
             begin += count;
         }
         Ok(())
     }
 
-    fn drop_until(&mut self, until: Bucket) -> Vec<Arc<MemoryBucket>> {
-        let mut gone = Vec::new();
-        while let Some(first) = self.buckets.first_entry().filter(|first| *first.key() <= until) {
-            let (bucket, content) = first.remove_entry();
-            self.changed.remove(&bucket);
-            self.usage.keys -= content.keys.len() as u64;
-            self.usage.memory_bytes -= content.memory_bytes() as u64;
-            gone.push(content);
+    /// Takes a span out.
+    fn forget(&mut self, span: i64) -> Option<Arc<MemoryBucket>> {
+        let content = self.spans.remove(&span)?;
+        self.changed.remove(&span);
+        self.keys -= content.len() as u64;
+        self.spans_bytes -= content.memory_bytes();
+        for (slot, hash) in content.chains.iter().flat_map(Chains::prefixes) {
+            self.prefixes.remove(hash, self.layout.prefix_of(content.keys.key(slot)), span);
         }
-        gone
+        Some(content)
+    }
+
+    /// Takes out what is at a time or before; `take` gets the slots that were there.
+    fn drop_until(
+        &mut self,
+        until: Bucket,
+        mut take: impl FnMut(&MemoryBucket, &[usize]) -> Result<()>,
+    ) -> Result<()> {
+        while let Some(span) = self.spans.first_key_value().map(|(span, _)| *span)
+            && self.layout.last_of_span(span) <= until
+        {
+            let Some(content) = self.forget(span) else { break };
+            take(&content, &content.slots().collect::<Vec<_>>())?;
+        }
+        let partly = self.layout.span(until);
+        let Some(shared) = self.spans.get_mut(&partly) else { return Ok(()) };
+        let content = Arc::make_mut(shared);
+        let bytes = content.memory_bytes();
+        let slots = content.evict(until);
+        self.spans_bytes = self.spans_bytes + content.memory_bytes() - bytes;
+        self.keys -= slots.len() as u64;
+        if !slots.is_empty() {
+            take(content, &slots)?;
+        }
+        if content.len() == 0 {
+            self.forget(partly);
+        }
+        Ok(())
     }
 }
 
 impl StateTable for MemoryTable {
     fn read(&self, keys: &Keys) -> Result<Found> {
         let mut found = Vec::with_capacity(keys.len());
-        let mut last: Option<(Bucket, Option<&Arc<MemoryBucket>>)> = None;
+        let mut last: Option<(i64, Option<&Arc<MemoryBucket>>)> = None;
         for at in 0..keys.len() {
-            let bucket = keys.bucket(at);
+            let span = self.layout.span(keys.bucket(at));
             let content = match last {
-                Some((same, content)) if same == bucket => content,
-                _ => self.buckets.get(&bucket),
+                Some((same, content)) if same == span => content,
+                _ => self.spans.get(&span),
             };
-            last = Some((bucket, content));
+            last = Some((span, content));
             let slot = content.and_then(|content| content.keys.find(keys.hash(at), keys.key(at)));
             if let (Some(content), Some(slot)) = (content, slot) {
                 found.push((at, &**content, slot));
@@ -157,30 +203,52 @@ impl StateTable for MemoryTable {
         Ok(Found { places: found.iter().map(|(at, ..)| *at).collect(), values })
     }
 
+    fn read_prefixed(&self, prefixes: &Keys) -> Result<FoundRows> {
+        let (mut found, mut slots) = (FoundRows::default(), Vec::new());
+        for at in 0..prefixes.len() {
+            let (hash, prefix) = (prefixes.hash(at), prefixes.key(at));
+            for content in self.prefixes.of(hash, prefix).filter_map(|span| self.spans.get(&span)) {
+                let chains = content.chains.as_ref().expect("the layout has a prefix");
+                for slot in chains.slots(&content.keys, &self.layout, hash, prefix) {
+                    if !content.is_there(slot) {
+                        continue;
+                    }
+                    found.places.push(at);
+                    found.buckets.push(content.keys.bucket(slot));
+                    found.key_bytes.extend_from_slice(content.keys.key(slot));
+                    found.key_ends.push(found.key_bytes.len());
+                    slots.push((&**content, slot));
+                }
+            }
+        }
+        found.values = gather_values(&self.kinds, slots.into_iter())?;
+        Ok(found)
+    }
+
     fn write(&mut self, keys: &Keys, values: &[ArrayRef]) -> Result<()> {
         let incoming = self.incoming(values)?;
-        let mut by_bucket: BTreeMap<Bucket, Vec<usize>> = BTreeMap::new();
+        let mut by_span: BTreeMap<i64, Vec<usize>> = BTreeMap::new();
         for (at, bucket) in keys.buckets().iter().enumerate() {
-            by_bucket.entry(*bucket).or_default().push(at);
+            by_span.entry(self.layout.span(*bucket)).or_default().push(at);
         }
-        for (bucket, places) in by_bucket {
-            let rows = places.into_iter().map(|at| (keys.hash(at), keys.key(at), at));
-            self.set(bucket, rows, &incoming)?;
+        for (span, places) in by_span {
+            let rows = places.into_iter().map(|at| (keys.bucket(at), keys.hash(at), keys.key(at), at));
+            self.set(span, rows, &incoming)?;
         }
         Ok(())
     }
 
     fn evict(&mut self, until: Bucket) -> Result<Vec<StateRows>> {
-        let gone = self.drop_until(until);
-        self.has_evicted |= !gone.is_empty();
-        self.evicted_until = self.evicted_until.max(Some(until));
         let mut rows = Vec::new();
-        for bucket in gone {
-            for begin in (0..bucket.keys.len()).step_by(ROWS_MAX) {
-                let slots = begin..bucket.keys.len().min(begin + ROWS_MAX);
-                rows.push(gather(&self.layout, &self.kinds, slots.map(|slot| (&*bucket, slot)))?);
+        let (layout, kinds) = (Arc::clone(&self.layout), Arc::clone(&self.kinds));
+        self.drop_until(until, |content, slots| {
+            for part in slots.chunks(ROWS_MAX) {
+                rows.push(gather(&layout, &kinds, part.iter().map(|slot| (content, *slot)))?);
             }
-        }
+            Ok(())
+        })?;
+        self.has_evicted |= !rows.is_empty();
+        self.evicted_until = self.evicted_until.max(Some(until));
         Ok(rows)
     }
 
@@ -194,11 +262,10 @@ impl StateTable for MemoryTable {
         }
         self.has_evicted = false;
         let mut slots = Vec::new();
-        for bucket in std::mem::take(&mut self.changed) {
+        for span in std::mem::take(&mut self.changed) {
             // No snapshot before shares it any more once that one is written, so this copies nothing then.
-            let content =
-                Arc::make_mut(self.buckets.get_mut(&bucket).expect("a bucket that changed is there"));
-            slots.extend(content.take_changed().into_iter().map(|slot| (bucket, slot as usize)));
+            let content = Arc::make_mut(self.spans.get_mut(&span).expect("a span that changed is there"));
+            slots.extend(content.take_changed().into_iter().map(|slot| (span, slot as usize)));
         }
         let rows = slots.len() as u64;
         if self.wants_snapshot(rows) {
@@ -210,7 +277,7 @@ impl StateTable for MemoryTable {
         let parts: Result<Vec<_>> = slots
             .chunks(ROWS_MAX)
             .map(|part| {
-                let slots = part.iter().map(|(bucket, slot)| (&*self.buckets[bucket], *slot));
+                let slots = part.iter().map(|(span, slot)| (&*self.spans[span], *slot));
                 gather(&self.layout, &self.kinds, slots)
             })
             .collect();
@@ -222,7 +289,7 @@ impl StateTable for MemoryTable {
     fn restore(&mut self, version: StoredVersion) -> Result<()> {
         match (version.kind, self.deltas) {
             (VersionKind::Snapshot, _) => {
-                self.drop_until(Bucket::FOR_EVER);
+                self.drop_until(Bucket::FOR_EVER, |_, _| Ok(()))?;
                 self.deltas = Some((0, 0));
             }
             (VersionKind::Delta, Some((count, earlier))) => {
@@ -234,20 +301,20 @@ impl StateTable for MemoryTable {
             }
         }
         if let Some(until) = version.evicted_until {
-            self.drop_until(until);
+            self.drop_until(until, |_, _| Ok(()))?;
             self.evicted_until = self.evicted_until.max(Some(until));
         }
         for rows in version.rows {
             self.apply(rows)?;
         }
-        for bucket in std::mem::take(&mut self.changed) {
-            Arc::make_mut(self.buckets.get_mut(&bucket).expect("it was set")).take_changed();
+        for span in std::mem::take(&mut self.changed) {
+            Arc::make_mut(self.spans.get_mut(&span).expect("it was set")).take_changed();
         }
         Ok(())
     }
 
     fn usage(&self) -> StateUsage {
-        self.usage
+        StateUsage { keys: self.keys, memory_bytes: self.memory_bytes() as u64 }
     }
 }
 
@@ -259,7 +326,14 @@ fn gather<'a>(
 ) -> Result<StateRows> {
     let keys = layout.decode_keys(slots.clone().map(|(bucket, slot)| bucket.keys.key(slot)))?;
     let buckets = slots.clone().map(|(bucket, slot)| bucket.keys.bucket(slot)).collect();
-    let hashes = slots.clone().map(|(bucket, slot)| bucket.keys.hash(slot)).collect();
+    let hash = |(bucket, slot): (&MemoryBucket, usize)| {
+        if layout.has_prefix() {
+            layout.partition_hash(bucket.keys.key(slot))
+        } else {
+            bucket.keys.hash(slot)
+        }
+    };
+    let hashes = slots.clone().map(hash).collect();
     Ok(StateRows { buckets, hashes, keys, values: gather_values(kinds, slots)? })
 }
 

@@ -1,0 +1,180 @@
+use std::time::Duration;
+
+use arrow::array::RecordBatch;
+use serde_json::Value;
+
+use crate::BatchId;
+use crate::connectors::kafka::DeadLetters;
+use crate::connectors::{Decoded, Decoder, Malformed, Source};
+use crate::error::{Result, invalid};
+
+/// Longest wait for rows of one source while another may have some.
+const WAIT_EACH: Duration = Duration::from_millis(1);
+
+/// A stream of a query, open.
+pub(super) struct Input {
+    /// What its source is.
+    pub description: String,
+    pub source: Box<dyn Source>,
+    pub decoder: Decoder,
+    pub dead_letters: Option<DeadLetters>,
+}
+
+/// Streams of a query: their rows come one batch at a time, from whichever has some.
+pub(super) struct Inputs {
+    inputs: Vec<Input>,
+    /// Inputs that are at their ends, of a plan or for good.
+    are_at_end: Vec<bool>,
+    /// Whose turn it is.
+    turn: usize,
+}
+
+/// What inputs gave.
+#[derive(Debug, Default)]
+pub(super) struct PolledInput {
+    /// Rows as their source gives them, with the number of the input.
+    pub rows: Option<(usize, RecordBatch)>,
+    /// Whether no input has more: of its plan, or for good.
+    pub is_at_end: bool,
+}
+
+impl Inputs {
+    pub fn new(inputs: Vec<Input>) -> Self {
+        Self { are_at_end: vec![false; inputs.len()], inputs, turn: 0 }
+    }
+
+    /// Gives rows of one input, or waits for them at most so long.
+    ///
+    /// # Errors
+    /// As a source.
+    pub fn poll(&mut self, wait: Duration) -> Result<PolledInput> {
+        if let [input] = self.inputs.as_mut_slice() {
+            let polled = input.source.poll(wait)?;
+            return Ok(PolledInput { rows: polled.rows.map(|rows| (0, rows)), is_at_end: polled.is_at_end });
+        }
+        let (mut left, mut each) = (wait, Duration::ZERO);
+        loop {
+            let (count, first) = (self.inputs.len(), self.turn);
+            for at in (first..first + count).map(|at| at % count) {
+                if self.are_at_end[at] {
+                    continue;
+                }
+                let polled = self.inputs[at].source.poll(each)?;
+                left = left.saturating_sub(each);
+                self.are_at_end[at] = polled.is_at_end;
+                if let Some(rows) = polled.rows {
+                    self.turn = at + 1;
+                    return Ok(PolledInput { rows: Some((at, rows)), is_at_end: self.is_at_end() });
+                }
+            }
+            if left.is_zero() || self.is_at_end() {
+                return Ok(PolledInput { rows: None, is_at_end: self.is_at_end() });
+            }
+            // Nothing was there: now it is waited for.
+            each = WAIT_EACH.min(left);
+        }
+    }
+
+    fn is_at_end(&self) -> bool {
+        self.are_at_end.iter().all(|is_at_end| *is_at_end)
+    }
+
+    /// Plans an epoch of about so many rows at most, or of what is there. Gives how many there are.
+    ///
+    /// # Errors
+    /// As a source.
+    pub fn plan(&mut self, rows_max: Option<u64>) -> Result<u64> {
+        let each = rows_max.map(|rows| (rows / self.inputs.len() as u64).max(1));
+        let mut all = 0_u64;
+        for (input, is_at_end) in self.inputs.iter_mut().zip(&mut self.are_at_end) {
+            let rows = input.source.plan(each)?;
+            // One without rows has no plan: it would give what comes later.
+            *is_at_end = rows == 0;
+            all = all.saturating_add(rows);
+        }
+        Ok(all)
+    }
+
+    /// Rows of a planned epoch at most, for each input, if one of them has a limit.
+    pub fn epoch_rows_max(&self) -> Option<u64> {
+        let limits = self.inputs.iter().filter_map(|input| input.source.epoch_rows_max());
+        limits.min().map(|limit| limit.saturating_mul(self.inputs.len() as u64))
+    }
+
+    /// Ends the plan.
+    ///
+    /// # Errors
+    /// As a source.
+    pub fn lift_plan(&mut self) -> Result<()> {
+        self.are_at_end.fill(false);
+        self.inputs.iter_mut().try_for_each(|input| input.source.lift_plan())
+    }
+
+    /// Ends with what is there now.
+    ///
+    /// # Errors
+    /// As a source.
+    pub fn stop_at_latest(&mut self) -> Result<()> {
+        self.inputs.iter_mut().try_for_each(|input| input.source.stop_at_latest())
+    }
+
+    /// Offsets after the last rows that were given.
+    pub fn positions(&self) -> Vec<Value> {
+        self.inputs.iter().map(|input| input.source.position()).collect()
+    }
+
+    /// Descriptions of the sources.
+    pub fn descriptions(&self) -> impl Iterator<Item = &str> {
+        self.inputs.iter().map(|input| input.description.as_str())
+    }
+
+    /// Reads rows; what is malformed goes to the input's dead letters.
+    ///
+    /// # Errors
+    /// `Invalid` for a malformed record if there is no place for such; as the decoder.
+    pub fn decode(&self, input: usize, raw: RecordBatch) -> Result<Decoded> {
+        let input = &self.inputs[input];
+        let kept = raw.clone();
+        let decoded = input.decoder.decode(raw)?;
+        if !decoded.malformed.is_empty() {
+            put_aside(input.dead_letters.as_ref(), &kept, &decoded.malformed)?;
+        }
+        Ok(decoded)
+    }
+
+    /// Ends an epoch for the dead letters.
+    ///
+    /// # Errors
+    /// As Kafka's client.
+    pub fn barrier(&mut self, batch: BatchId) -> Result<()> {
+        let mut letters = self.inputs.iter_mut().filter_map(|input| input.dead_letters.as_mut());
+        letters.try_for_each(|letters| letters.barrier(batch))
+    }
+
+    /// Whether all dead letters of an epoch are safe.
+    ///
+    /// # Errors
+    /// As Kafka's client.
+    pub fn are_acknowledged(&mut self, batch: BatchId) -> Result<bool> {
+        for letters in self.inputs.iter_mut().filter_map(|input| input.dead_letters.as_mut()) {
+            if letters.acknowledged()? < Some(batch) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+fn put_aside(dead_letters: Option<&DeadLetters>, raw: &RecordBatch, malformed: &[Malformed]) -> Result<()> {
+    if let Some(dead_letters) = dead_letters {
+        return dead_letters.write(raw, malformed);
+    }
+    let first = &malformed[0];
+    let text = |name: &str| {
+        let column = raw.column_by_name(name)?;
+        arrow::util::display::array_value_to_string(column, first.row).ok()
+    };
+    let place = ["topic", "partition", "offset"].map(|name| text(name).unwrap_or_default()).join(", ");
+    Err(invalid(format!("a record cannot be read: {} (topic, partition, offset: {place})", first.reason))
+        .with_hint("'dead-letter.topic' names a topic for such records"))
+}

@@ -1,0 +1,213 @@
+use std::sync::Arc;
+
+use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::datatypes::SchemaRef;
+
+use super::event_time::bucket_at;
+use super::join::Out;
+use super::{Aggregate, Calc, Deduplicate, Join, OperatorCounts, WindowAssigner};
+use crate::error::{Result, computing};
+use crate::plan::{OutputMode, PlanNode};
+use crate::state::{Layout, StateTable, StateUsage, Version};
+
+/// An operator among those of a query, with its watermarks.
+pub(super) struct Node {
+    operator: Operator,
+    /// What gives it rows, input by input.
+    pub from: Vec<Giver>,
+    /// The node that takes what comes out, and on which of its inputs; nothing for the last one.
+    pub to: Option<Taker>,
+    /// Tables of its state.
+    pub layouts: Vec<Arc<Layout>>,
+    /// The watermark of the open batch, by which what is over goes; nothing without a watermark before it.
+    pub current_ms: Option<i64>,
+    /// The watermark by which rows of the open batch are late.
+    pub late_ms: Option<i64>,
+}
+
+/// What gives rows to a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Giver {
+    /// A stream, by the number of its scan.
+    Scan(usize),
+    /// A node.
+    Node(usize),
+}
+
+/// An input of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Taker {
+    pub node: usize,
+    pub input: usize,
+}
+
+enum Operator {
+    Calc(Calc),
+    Windows(WindowAssigner),
+    Aggregate(Box<Aggregate>),
+    Deduplicate(Box<Deduplicate>),
+    Join(Box<Join>),
+    /// Rows of several inputs, with one schema.
+    Union(SchemaRef),
+}
+
+/// Names of tables: the operator's kind, and from its second on a number.
+#[derive(Debug, Default)]
+pub(super) struct TableNames {
+    given: Vec<&'static str>,
+}
+
+impl TableNames {
+    fn next(&mut self, kind: &'static str) -> String {
+        self.given.push(kind);
+        match self.given.iter().filter(|other| **other == kind).count() {
+            1 => kind.to_owned(),
+            number => format!("{kind}-{number}"),
+        }
+    }
+
+    /// What the tables of a step look like.
+    pub fn layouts(&mut self, step: &PlanNode) -> Result<Vec<Arc<Layout>>> {
+        Ok(match step {
+            PlanNode::Aggregate { plan, .. } => vec![Aggregate::layout(plan, self.next("aggregate"))?],
+            PlanNode::Deduplicate { plan, .. } => vec![Deduplicate::layout(plan, self.next("distinct"))?],
+            PlanNode::Join { plan, .. } => Join::layouts(plan, &self.next("join"))?.to_vec(),
+            _ => Vec::new(),
+        })
+    }
+}
+
+impl Node {
+    /// The operator of a step, with tables that are its own.
+    ///
+    /// # Panics
+    /// For a scan, whose rows come from outside.
+    pub fn new(
+        step: &PlanNode,
+        mode: OutputMode,
+        life: u64,
+        from: Vec<Giver>,
+        layouts: Vec<Arc<Layout>>,
+        tables: &mut impl Iterator<Item = Box<dyn StateTable>>,
+    ) -> Result<Self> {
+        let mut table = || tables.next().expect("each layout has its table");
+        let operator = match step {
+            PlanNode::Scan(_) => unreachable!("a scan is no node"),
+            PlanNode::Calc { stages, .. } => Operator::Calc(Calc::new(stages.iter().cloned())),
+            PlanNode::Windows { function, schema, .. } => {
+                Operator::Windows(WindowAssigner::new(function.clone(), schema)?)
+            }
+            PlanNode::Aggregate { plan, .. } => {
+                Operator::Aggregate(Box::new(Aggregate::new(plan.clone(), mode, table())?))
+            }
+            PlanNode::Deduplicate { plan, .. } => {
+                Operator::Deduplicate(Box::new(Deduplicate::new(plan.clone(), table())?))
+            }
+            PlanNode::Join { plan, .. } => {
+                let tables = [table(), table()];
+                Operator::Join(Box::new(Join::new(plan.clone(), tables, life)?))
+            }
+            PlanNode::Union { schema, .. } => Operator::Union(Arc::clone(schema)),
+        };
+        Ok(Self { operator, from, to: None, layouts, current_ms: None, late_ms: None })
+    }
+
+    /// Takes rows on an input.
+    pub fn push(&mut self, input: usize, rows: RecordBatch, out: Out<'_>) -> Result<()> {
+        let given = match &mut self.operator {
+            Operator::Calc(calc) => Some(calc.push(rows)?),
+            Operator::Windows(windows) => Some(windows.push(&rows)?),
+            Operator::Aggregate(aggregate) => aggregate.push(&rows, self.late_ms.map(bucket_at))?,
+            Operator::Deduplicate(deduplicate) => deduplicate.push(rows, self.late_ms)?,
+            Operator::Join(join) => return join.push(input, rows, self.late_ms, out),
+            Operator::Union(schema) => {
+                let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+                let (schema, columns) = (Arc::clone(schema), rows.columns().to_vec());
+                Some(RecordBatch::try_new_with_options(schema, columns, &options).map_err(computing)?)
+            }
+        };
+        give(given, out)
+    }
+
+    /// Ends the open batch.
+    pub fn end_batch(&mut self, out: Out<'_>) -> Result<()> {
+        match &mut self.operator {
+            Operator::Aggregate(aggregate) => {
+                let groups = aggregate.end_batch(self.current_ms.map(bucket_at))?;
+                groups.into_iter().try_for_each(|groups| give(Some(groups), out))
+            }
+            Operator::Deduplicate(deduplicate) => deduplicate.end_batch(self.current_ms),
+            Operator::Join(join) => join.end_batch(self.current_ms, out),
+            _ => Ok(()),
+        }
+    }
+
+    /// The watermark of what comes out when the node's own is `watermark_ms`.
+    pub fn output_watermark_ms(&self, watermark_ms: i64) -> i64 {
+        match &self.operator {
+            Operator::Join(join) => join.plan().output_watermark_ms(watermark_ms),
+            _ => watermark_ms,
+        }
+    }
+
+    /// Whether the end of a batch without rows would let something go, or might.
+    pub fn wants_empty_batch(&self) -> bool {
+        let evicts = match &self.operator {
+            Operator::Aggregate(aggregate) => aggregate.evicts(),
+            Operator::Deduplicate(_) => true,
+            Operator::Join(join) => join.evicts(),
+            _ => false,
+        };
+        evicts && self.current_ms > self.late_ms
+    }
+
+    /// Whether groups that changed come out once for the open batch.
+    pub fn set_gathering(&mut self, is_gathering: bool) {
+        if let Operator::Aggregate(aggregate) = &mut self.operator {
+            aggregate.set_gathering(is_gathering);
+        }
+    }
+
+    /// Tables of its state, in the order of its layouts.
+    pub fn tables(&mut self) -> Vec<&mut dyn StateTable> {
+        match &mut self.operator {
+            Operator::Aggregate(aggregate) => vec![aggregate.table()],
+            Operator::Deduplicate(deduplicate) => vec![deduplicate.table()],
+            Operator::Join(join) => join.tables().into_iter().collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// What changed in its state since this was asked last.
+    pub fn versions(&mut self) -> Result<Vec<(Arc<Layout>, Version)>> {
+        let layouts = self.layouts.clone();
+        let mut versions = Vec::new();
+        for (layout, table) in layouts.into_iter().zip(self.tables()) {
+            versions.extend(table.version()?.map(|version| (layout, version)));
+        }
+        Ok(versions)
+    }
+
+    /// Its name with what its state is and what was done with it since this was asked last; nothing without state.
+    pub fn take_usage(&mut self) -> Option<(&'static str, StateUsage, OperatorCounts)> {
+        let (name, counts) = match &mut self.operator {
+            Operator::Aggregate(aggregate) => ("aggregate", aggregate.take_counts()),
+            Operator::Deduplicate(deduplicate) => (deduplicate.name(), deduplicate.take_counts()),
+            Operator::Join(join) => ("symmetricHashJoin", join.take_counts()),
+            _ => return None,
+        };
+        let mut usage = StateUsage::default();
+        for table in self.tables() {
+            usage.keys += table.usage().keys;
+            usage.memory_bytes += table.usage().memory_bytes;
+        }
+        Some((name, usage, counts))
+    }
+}
+
+fn give(rows: Option<RecordBatch>, out: Out<'_>) -> Result<()> {
+    match rows.filter(|rows| rows.num_rows() > 0) {
+        Some(rows) => out(rows),
+        None => Ok(()),
+    }
+}
