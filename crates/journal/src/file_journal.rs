@@ -55,7 +55,7 @@ impl FileJournalOptions {
             owner,
             disk: Arc::new(RealDisk),
             snapshot_after_bytes: 4 << 20,
-            segment_bytes_max: 64 << 20,
+            segment_bytes_max: 8 << 20,
             sync_interval: Duration::from_millis(50),
             answer_max: Duration::from_secs(3),
         }

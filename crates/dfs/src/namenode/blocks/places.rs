@@ -18,7 +18,7 @@ pub(super) enum Places {
         places: [GoodPlace; FEW],
     },
     /// More good replicas.
-    Many(Box<Vec<GoodPlace>>),
+    Many(Box<[GoodPlace]>),
     /// At least one replica is not good, or the block is not at rest.
     Unsettled(Box<Unsettled>),
 }
@@ -78,9 +78,7 @@ impl Places {
     /// These places and no other ones.
     pub fn of(good: Vec<GoodPlace>) -> Self {
         if good.len() > FEW {
-            let mut good = good;
-            good.shrink_to_fit();
-            return Self::Many(Box::new(good));
+            return Self::Many(good.into_boxed_slice());
         }
         let mut places = [GoodPlace::default(); FEW];
         places[..good.len()].copy_from_slice(&good);
