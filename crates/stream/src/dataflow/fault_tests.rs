@@ -53,8 +53,8 @@ const WINDOW_MS: i64 = 500;
 const DISORDER_MS: usize = 300;
 /// Rows of a planned epoch, at least: rounding up a part of fewer would let a partition with few rows run ahead.
 const PLANNED_ROWS_MIN: usize = 60;
-/// Rows that one poll gives.
-const POLL_ROWS_MAX: usize = 40;
+/// Rows that one poll gives: more seconds of one partition than the watermark waits.
+const POLL_ROWS_MAX: usize = 300;
 
 type Group = (i64, i64);
 
@@ -195,7 +195,7 @@ impl Life {
             Next::Plan(rows_max) => {
                 let mut ends = self.saved.positions;
                 // Each partition's part of what is there, and each with rows advances.
-                let limit = rows_max.unwrap() as usize;
+                let limit = rows_max.map_or(usize::MAX, |rows| rows as usize);
                 let there: usize = (0..PARTITIONS).map(|p| outside.rows[p].len() - ends[p]).sum();
                 for (partition, end) in ends.iter_mut().enumerate() {
                     let rows = outside.rows[partition].len() - *end;

@@ -48,7 +48,7 @@ enum Phase {
 /// What is to be done next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Ask the source for a plan of so many rows at most, and say what it planned.
+    /// Ask the source for a plan of so many rows at most, or of all that are there, and say what it planned.
     Plan(Option<u64>),
     /// Take rows.
     Poll,
@@ -83,7 +83,9 @@ impl Pace {
     /// What is to be done. `wants_empty_batch` says whether an epoch without rows would bring something out.
     pub fn next(&mut self, now_ms: i64, wants_empty_batch: bool) -> Next {
         match self.phase {
-            Phase::Unknown => Next::Plan((!self.is_bounded).then_some(self.rows_max)),
+            // Rows that came before their backlog was known to be one may all be of one part of the source, far ahead of the
+            // others: only a plan of all that is there lets the others catch up before the watermark moves.
+            Phase::Unknown => Next::Plan((!self.is_bounded && !self.has_rows).then_some(self.rows_max)),
             Phase::Planned => Next::Poll,
             _ if self.is_epoch_over(wants_empty_batch) => Next::EndEpoch,
             Phase::Reached | Phase::LastReached | Phase::Finished => {
@@ -235,14 +237,14 @@ mod tests {
     fn rows_faster_than_they_are_taken_and_rows_after_a_gap_are_a_backlog() {
         let mut pace = caught_up(1000);
         pace.polled(FULL_POLL_ROWS, false, 1001);
-        assert_eq!(pace.next(1200, false), Next::Plan(Some(100)));
+        assert_eq!(pace.next(1200, false), Next::Plan(None), "all that is there");
         let mut pace = caught_up(1000);
         pace.polled(1, false, 1999);
         assert_eq!(pace.next(1999, false), Next::Tick);
         pace.ticked(1999);
         pace.polled(0, false, 2998);
         pace.polled(1, false, 2999);
-        assert_eq!(pace.next(3500, false), Next::Plan(Some(100)), "and no tick");
+        assert_eq!(pace.next(3500, false), Next::Plan(None), "and no tick");
         assert!(pace.is_within_plan(), "nor a barrier: others of the backlog are older");
         pace.planned(5, 3500);
         assert!(pace.is_within_plan(), "at least one epoch is planned then");
