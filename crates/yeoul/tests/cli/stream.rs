@@ -29,7 +29,11 @@ fn a_job_that_is_not_understood_is_refused_before_anything_starts() {
             "SELECT value FROM r ORDER BY value",
             "INSERT INTO c: ORDER BY: a stream has no end that one could sort before",
         ),
-        ("SELECT r.value FROM r, r AS s", "INSERT INTO c: a join is not there yet"),
+        (
+            "SELECT r.value FROM r, r AS s",
+            "INSERT INTO c: a join of two streams without an equality is not supported
+hint: join ON a.key = b.key AND …",
+        ),
     ] {
         folder.write("job.sql", format!("{JOB}INSERT INTO c {query};"));
         let expected = format!("exit 2\n-- stderr\nerror: {error}");
