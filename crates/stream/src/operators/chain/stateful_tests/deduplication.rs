@@ -2,6 +2,13 @@
 
 use super::*;
 
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Kept {
+    ForEver,
+    UntilTime,
+    Within,
+}
+
 /// Deduplication by Spark's rules.
 struct DistinctModel {
     kept: Kept,

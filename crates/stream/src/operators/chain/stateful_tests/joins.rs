@@ -230,10 +230,3 @@ fn many_pairs_come_in_parts_and_each_once() {
     let distinct: std::collections::BTreeSet<_> = out.into_iter().collect();
     assert_eq!(distinct.len(), 200 * 200);
 }
-
-#[derive(Clone, Copy, PartialEq, Debug)]
-enum Kept {
-    ForEver,
-    UntilTime,
-    Within,
-}
