@@ -210,7 +210,8 @@ impl Frame for Average {
             match accumulator.state()?.as_slice() {
                 [ScalarValue::UInt64(None | Some(0)), _] => None,
                 [ScalarValue::UInt64(Some(count)), sum] => {
-                    let sum = whole_of(sum).expect("a sum of decimals is one, and there for a count above zero");
+                    let sum =
+                        whole_of(sum).expect("a sum of decimals is one, and there for a count above zero");
                     Some(self.division.divided(sum, *count)?)
                 }
                 state => unreachable!("an average is made of a count and a sum, not of {state:?}"),
