@@ -202,6 +202,9 @@ async fn probe(node: Arc<Node>) {
     while let Some(ended) = probes.join_next().await {
         outcome(ended);
     }
+    // They end by a panic, which goes on above, or because the runtime ends and aborts them, maybe before this task: that is no
+    // failure of theirs.
+    std::future::pending().await
 }
 
 async fn sweep(node: Arc<Node>) {
