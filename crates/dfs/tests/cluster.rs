@@ -190,7 +190,7 @@ fn read_message<M: prost::Message + Default>(from: &mut impl Read) -> M {
 }
 
 /// Reads a range of a block from one of its nodes; the bytes from the first chunk that it touches on, checked.
-fn read_block(located: &LocatedBlock, at: usize, offset: u64, length: u64) -> Result<Vec<u8>, Response> {
+fn read_block(located: &LocatedBlock, at: usize, offset: u64, length: u64) -> Result<Vec<u8>, Box<Response>> {
     let mut stream = connect_data(located, at);
     read_from(&mut stream, &located.block, offset, length)
 }
@@ -200,12 +200,12 @@ fn read_from(
     block: &ExtendedBlock,
     offset: u64,
     length: u64,
-) -> Result<Vec<u8>, Response> {
+) -> Result<Vec<u8>, Box<Response>> {
     let request = ReadBlock { header: header(block), offset, length, send_checksums: Some(true) };
     stream.write_all(&transfer_op::encode(Operation::Read, &request)).unwrap();
     let response: Response = read_message(stream);
     if response.status != 0 {
-        return Err(response);
+        return Err(Box::new(response));
     }
     let first = response.read_checksum.unwrap().chunk_offset;
     assert_eq!(first, offset / 512 * 512);
