@@ -157,6 +157,7 @@ impl Outside {
             sources: Vec::new(),
             state_identity: None,
             state_files: Vec::new(),
+            output: None,
         };
         Life {
             operators: Operators::new(&self.query, &manifest, Some(Box::new(table))).unwrap(),

@@ -5,8 +5,8 @@ use arrow::datatypes::SchemaRef;
 use yeoul_disk::RealDisk;
 
 use crate::checkpoint::wire::read_state_file;
-use crate::checkpoint::{CheckpointStore, Claim, Recovered};
-use crate::connectors::kafka::DeadLetters;
+use crate::checkpoint::{CheckpointStore, Claim, OutputClaim, Recovered};
+use crate::connectors::kafka::{DeadLetters, Transactions};
 use crate::connectors::{Decoder, Sink, SinkConnector, Source, StreamConnector};
 use crate::error::{Error, Result, invalid};
 use crate::operators::Operators;
@@ -24,6 +24,8 @@ pub(super) struct Opened {
     /// What the table of state looks like, if there is one.
     pub layout: Option<Arc<Layout>>,
     pub sink: Box<dyn Sink>,
+    /// What its output is committed with, if it is delivered exactly once.
+    pub transactions: Option<Transactions>,
 }
 
 /// Connectors of a query, with options checked.
@@ -32,7 +34,9 @@ pub(super) fn connectors(query: &Query) -> Result<(StreamConnector, SinkConnecto
     Operators::layout(query)?;
     let stream = StreamConnector::new(&query.stream)?;
     check_same_schema(&stream.schema(), &query.stream_schema)?;
-    Ok((stream, SinkConnector::new(&query.sink, &pipeline.schema)?))
+    let sink = SinkConnector::new(&query.sink, &pipeline.schema)?;
+    sink.check_interval(query.settings.checkpoint_interval_ms)?;
+    Ok((stream, sink))
 }
 
 impl Opened {
@@ -49,7 +53,15 @@ impl Opened {
         };
         let store = CheckpointStore::open(Arc::new(RealDisk), &folder, query.settings.retained_checkpoints);
         let mut store = store.map_err(unusable)?;
+        // Older processes are fenced before anything is read that they might change.
+        let begun = sink.transactions(&store.query_id()?, query.settings.checkpoint_interval_ms)?;
+        let output = begun.as_ref().map(|(transactions, committed)| OutputClaim {
+            transactional_id: transactions.id().to_owned(),
+            committed: *committed,
+        });
+        let transactions = begun.map(|(transactions, _)| transactions);
         let claim = Claim {
+            output,
             sources: vec![stream.description()],
             state_identity: Operators::state_identity(query),
             initial_offsets: Box::new(|| Ok(vec![stream.initial_offset()?])),
@@ -65,9 +77,9 @@ impl Opened {
         let open = recovered.manifest.batch.next();
         let source = stream.open(&recovered.manifest.sources[0].offset)?;
         let dead_letters = stream.open_dead_letters(open)?;
-        let sink = sink.open(open)?;
+        let sink = sink.open(transactions.clone(), open)?;
         let decoder = stream.into_decoder();
-        Ok(Self { store, recovered, source, decoder, dead_letters, operators, layout, sink })
+        Ok(Self { store, recovered, source, decoder, dead_letters, operators, layout, sink, transactions })
     }
 }
 

@@ -13,6 +13,7 @@ fn claim(sources: &str) -> Claim<'static> {
         sources: vec![sources.to_owned()],
         state_identity: None,
         initial_offsets: Box::new(|| Ok(vec![json!(0)])),
+        output: None,
         now_ms: 1,
     }
 }
