@@ -2,6 +2,7 @@
 //! same producer and consumer around both, one after the other.
 
 pub mod act;
+pub mod two_streams;
 pub mod windowed_count;
 
 use std::path::Path;

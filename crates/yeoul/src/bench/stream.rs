@@ -1,4 +1,4 @@
-//! `yeoul bench stream`: a windowed count on one core, and latency from Kafka to Kafka.
+//! `yeoul bench stream`: a windowed count, a deduplication and a join on one core, and latency from Kafka to Kafka.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -8,12 +8,12 @@ use clap::Args;
 use serde_json::json;
 use yeoul_base::Result;
 use yeoul_bench::findings::{self, Finding};
-use yeoul_bench::stream::{self, Plan, windowed_count};
+use yeoul_bench::stream::{self, Plan, two_streams, windowed_count};
 
 use super::json_report::JsonReport;
 use crate::exit::failed;
 
-/// Measure a windowed count, and how long records take through a query beside a loop that only consumes and produces
+/// Measure a windowed count, a deduplication and a join, and how long records take through a query beside a loop that only consumes and produces
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
@@ -21,7 +21,8 @@ Examples:
   yeoul bench stream --kafka localhost:9092
   yeoul bench stream --kafka localhost:9092 --rates 1000 --seconds 10 --json -
 
-The windowed count is one thread that counts batches of records in memory by windows of a minute and a thousand keys.
+The windowed count is one thread that counts batches of records in memory by windows of a minute and a thousand keys; a
+deduplication within the watermark and a join of two streams are measured likewise.
 
 A record's latency is the time from when it was due at the producer to its arrival at a consumer behind the query's sink. Both
 pipelines see the same producer and consumer, one after the other. The topics of a run stay in the broker.
@@ -54,9 +55,12 @@ pub fn run(args: StreamArgs) -> ExitCode {
 
 fn run_to_end(args: StreamArgs) -> Result<()> {
     let json = JsonReport::open(args.json.as_deref())?;
-    let counted = windowed_count::measure()?;
-    eprintln!("{}", counted.name);
-    let mut found = vec![counted];
+    let mut found = Vec::new();
+    for measure in [windowed_count::measure, two_streams::measure_deduplication, two_streams::measure_join] {
+        let measured = measure()?;
+        eprintln!("{}", measured.name);
+        found.push(measured);
+    }
     let time = Duration::from_secs(args.seconds);
     if let Some(servers) = args.kafka {
         let plan = Plan { servers, rates: args.rates, time };
