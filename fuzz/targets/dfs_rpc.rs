@@ -45,7 +45,7 @@ fn read(frame: Bytes) -> Result<(), DecodeError> {
     request.call().map(drop)
 }
 
-/// What decodes encodes to what decodes alike.
+/// Anything that decodes encodes to what decodes alike.
 fn comes_back(frame: &Bytes) {
     if let Ok(request) = Request::decode(frame.clone())
         && let Ok(call) = request.call()

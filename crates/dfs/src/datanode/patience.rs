@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-/// How long the source of a repair may be silent. One that hangs is not to hold a repair up for long if there is another one;
+/// Time for which the source of a repair may be silent. One that hangs is not to hold a repair up for long if there is another one;
 /// the last one that is left is given the time that clients give a DataNode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
@@ -19,7 +19,7 @@ impl Default for Patience {
 }
 
 impl Patience {
-    /// How long to wait for a source now.
+    /// Time to wait for a source now.
     pub fn for_one(self, has_spare: bool) -> Duration {
         if has_spare { self.with_spare } else { self.alone }
     }

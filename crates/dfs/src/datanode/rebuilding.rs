@@ -197,7 +197,7 @@ impl Rebuilding {
         Ok(Some(slices))
     }
 
-    /// How long the source of a unit may be silent now.
+    /// Time for which the source of a unit may be silent now.
     fn silent_max(&self, of: UnitIndex) -> Duration {
         let is_read = |unit: UnitIndex| self.inputs.iter().any(|input| input.unit == unit);
         self.patience.for_one(self.spare.iter().any(|(unit, _)| *unit == of || !is_read(*unit)))

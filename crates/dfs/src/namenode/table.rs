@@ -34,7 +34,7 @@ impl<R: Row> Default for Table<R> {
 }
 
 impl<R: Row> Table<R> {
-    /// How many rows there are.
+    /// Number of rows.
     pub fn count(&self) -> usize {
         self.count
     }

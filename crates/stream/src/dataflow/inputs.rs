@@ -13,7 +13,7 @@ const WAIT_EACH: Duration = Duration::from_millis(1);
 
 /// A stream of a query, open.
 pub(super) struct Input {
-    /// What its source is.
+    /// Source.
     pub description: String,
     pub source: Box<dyn Source>,
     pub decoder: Decoder,
@@ -29,12 +29,12 @@ pub(super) struct Inputs {
     turn: usize,
 }
 
-/// What inputs gave.
+/// Rows and positions that inputs gave.
 #[derive(Debug, Default)]
 pub(super) struct PolledInput {
     /// Rows as their source gives them, with the number of the input.
     pub rows: Option<(usize, RecordBatch)>,
-    /// Whether no input has more: of its plan, or for good.
+    /// True if no input has more: of its plan, or for good.
     pub is_at_end: bool,
 }
 
@@ -151,7 +151,7 @@ impl Inputs {
         letters.try_for_each(|letters| letters.barrier(batch))
     }
 
-    /// Whether all dead letters of an epoch are safe.
+    /// True if all dead letters of an epoch are safe.
     ///
     /// # Errors
     /// As Kafka's client.

@@ -70,7 +70,7 @@ impl Aggregate {
         }
     }
 
-    /// Whether the end of a batch lets groups go by the watermark.
+    /// True if the end of a batch lets groups go by the watermark.
     pub fn evicts(&self) -> bool {
         self.mode != OutputMode::Complete
     }

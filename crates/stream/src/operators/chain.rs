@@ -246,12 +246,12 @@ impl Operators {
         (self.watermark.current_ms(), self.watermark.late_ms())
     }
 
-    /// Whether a stream has a watermark.
+    /// True if a stream has a watermark.
     pub fn has_watermark(&self) -> bool {
         !self.watermark.is_empty()
     }
 
-    /// What changed in each table of state since this was asked last, of those in which something did.
+    /// Changes in each table of state since this was asked last, of those in which something did.
     ///
     /// # Errors
     /// As the tables of state.
@@ -260,7 +260,7 @@ impl Operators {
         Ok(versions?.into_iter().flatten().collect())
     }
 
-    /// What changed in the state of a query with at most one table since this was asked last.
+    /// Changes in the state of a query with at most one table since this was asked last.
     ///
     /// # Errors
     /// As [`versions`](Self::versions).

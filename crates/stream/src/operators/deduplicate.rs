@@ -22,7 +22,7 @@ pub struct Deduplicate {
 }
 
 impl Deduplicate {
-    /// What the table looks like: it has keys and no values; within the watermark the key goes on with the time at which it
+    /// Layout of the table: it has keys and no values; within the watermark the key goes on with the time at which it
     /// expires, and is looked up without it.
     ///
     /// # Errors
@@ -40,7 +40,7 @@ impl Deduplicate {
         }))
     }
 
-    /// What the state is of: another plan does not go on with it.
+    /// Identity of the state: another plan does not go on with it.
     pub fn identity(plan: &DeduplicatePlan) -> String {
         let keys: Vec<String> = plan.keys.iter().map(ToString::to_string).collect();
         let kept = match plan.kept {
@@ -65,12 +65,12 @@ impl Deduplicate {
         &mut *self.table
     }
 
-    /// Its name among Spark's operators.
+    /// Name among Spark's operators.
     pub fn name(&self) -> &'static str {
         if self.plan.kept == KeptKeys::WithinWatermark { "dedupeWithinWatermark" } else { "dedupe" }
     }
 
-    /// What it did since this was asked last.
+    /// Counts since this was asked last.
     pub fn take_counts(&mut self) -> OperatorCounts {
         std::mem::take(&mut self.counts)
     }

@@ -12,7 +12,7 @@ use crate::error::{Result, computing};
 use crate::plan::{TIMESTAMP, TimeColumn, WindowKey};
 use crate::state::Bucket;
 
-/// What is over at a time: never what is for ever.
+/// Buckets that are over at a time: never what is for ever.
 pub(super) fn bucket_at(ms: i64) -> Bucket {
     Bucket(ms.saturating_mul(1000).min(Bucket::FOR_EVER.0 - 1))
 }

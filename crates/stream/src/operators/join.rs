@@ -22,7 +22,7 @@ const SPAN_US: i64 = 1_000_000;
 const OWN_KEY_COLUMNS: [(&str, DataType); 2] =
     [("row.life", DataType::UInt64), ("row.number", DataType::UInt64)];
 
-/// What takes rows that come out.
+/// Taker of rows that come out.
 pub(super) type Out<'a> = &'a mut dyn FnMut(RecordBatch) -> Result<()>;
 
 /// Rows of two streams that match. Each side's rows are in a table until no row of the other can match them; a row looks for
@@ -37,7 +37,7 @@ pub struct Join {
 }
 
 impl Join {
-    /// What the tables of both sides look like: the keys that have to be equal and what makes each row different; the row's
+    /// Layouts of both sides' tables: the keys that have to be equal and what makes each row different; the row's
     /// columns, and where it matters whether it has had a match.
     ///
     /// # Errors
@@ -58,7 +58,7 @@ impl Join {
         Ok([layout(0)?, layout(1)?])
     }
 
-    /// What the state is of: another plan does not go on with it.
+    /// Identity of the state: another plan does not go on with it.
     pub fn identity(plan: &JoinPlan) -> String {
         let side = |side: usize| {
             let plan = &plan.sides[side];
@@ -97,12 +97,12 @@ impl Join {
         &self.plan
     }
 
-    /// Whether rows are let go by the watermark.
+    /// True if rows are let go by the watermark.
     pub fn evicts(&self) -> bool {
         self.plan.sides.iter().any(|side| side.bound.is_some())
     }
 
-    /// What it did since this was asked last.
+    /// Counts since this was asked last.
     pub fn take_counts(&mut self) -> OperatorCounts {
         std::mem::take(&mut self.counts)
     }
@@ -391,7 +391,7 @@ impl Pairs {
     }
 }
 
-/// Whether rows of a side are kept with a note whether they have had a match.
+/// True if rows of a side are kept with a note whether they have had a match.
 fn tells_matched(kind: JoinKind, side: usize) -> bool {
     kind.gives_unmatched(side) || (kind == JoinKind::LeftSemi && side == 0)
 }

@@ -24,7 +24,7 @@ pub use join::Join;
 pub use watermark::Watermark;
 pub use window_assigner::WindowAssigner;
 
-/// What an operator with state did.
+/// Counts of an operator with state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OperatorCounts {
     /// Keys that changed: groups once for each batch of rows.

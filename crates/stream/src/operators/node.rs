@@ -13,7 +13,7 @@ use crate::state::{Layout, StateTable, StateUsage, Version};
 /// An operator among those of a query, with its watermarks.
 pub(super) struct Node {
     operator: Operator,
-    /// What gives it rows, input by input.
+    /// Givers of its rows, input by input.
     pub from: Vec<Giver>,
     /// The node that takes what comes out, and on which of its inputs; nothing for the last one.
     pub to: Option<Taker>,
@@ -25,7 +25,7 @@ pub(super) struct Node {
     pub late_ms: Option<i64>,
 }
 
-/// What gives rows to a node.
+/// Giver of rows to a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Giver {
     /// A stream, by the number of its scan.
@@ -66,7 +66,7 @@ impl TableNames {
         }
     }
 
-    /// What the tables of a step look like.
+    /// Layouts of a step's tables.
     pub fn layouts(&mut self, step: &PlanNode) -> Result<Vec<Arc<Layout>>> {
         Ok(match step {
             PlanNode::Aggregate { plan, .. } => vec![Aggregate::layout(plan, self.next("aggregate"))?],
@@ -150,7 +150,7 @@ impl Node {
         }
     }
 
-    /// Whether the end of a batch without rows would let something go, or might.
+    /// True if the end of a batch without rows would let something go, or might.
     pub fn wants_empty_batch(&self) -> bool {
         let evicts = match &self.operator {
             Operator::Aggregate(aggregate) => aggregate.evicts(),
@@ -161,7 +161,7 @@ impl Node {
         evicts && self.current_ms > self.late_ms
     }
 
-    /// Whether groups that changed come out once for the open batch.
+    /// True if groups that changed come out once for the open batch.
     pub fn set_gathering(&mut self, is_gathering: bool) {
         if let Operator::Aggregate(aggregate) = &mut self.operator {
             aggregate.set_gathering(is_gathering);
@@ -178,7 +178,7 @@ impl Node {
         }
     }
 
-    /// What changed in its state since this was asked last.
+    /// Changes in its state since this was asked last.
     pub fn versions(&mut self) -> Result<Vec<(Arc<Layout>, Version)>> {
         let layouts = self.layouts.clone();
         let mut versions = Vec::new();
@@ -188,7 +188,7 @@ impl Node {
         Ok(versions)
     }
 
-    /// Its name with what its state is and what was done with it since this was asked last; nothing without state.
+    /// Name with what its state is and what was done with it since this was asked last; nothing without state.
     pub fn take_usage(&mut self) -> Option<(&'static str, StateUsage, OperatorCounts)> {
         let (name, counts) = match &mut self.operator {
             Operator::Aggregate(aggregate) => ("aggregate", aggregate.take_counts()),

@@ -37,7 +37,7 @@ impl Watermark {
         Self { policy, streams: streams.collect(), current_ms, late_ms }
     }
 
-    /// Whether no stream has one.
+    /// True if no stream has one.
     pub fn is_empty(&self) -> bool {
         self.streams.is_empty()
     }

@@ -6,13 +6,13 @@ use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 
 use super::WindowFunction;
 
-/// What is done with the rows of a query's streams: a tree whose leaves read streams and whose root gives what comes out.
+/// Work on the rows of a query's streams: a tree whose leaves read streams and whose root gives what comes out.
 /// Columns are numbered in the rows that a step gets.
 #[derive(Debug, Clone)]
 pub struct Pipeline {
     /// The last step.
     pub root: PlanNode,
-    /// What comes out.
+    /// Schema or rows that come out.
     pub schema: SchemaRef,
 }
 
@@ -25,7 +25,7 @@ pub enum PlanNode {
     Calc {
         /// The step before.
         input: Box<PlanNode>,
-        /// What looks at each row for itself, in this order.
+        /// Steps that look at each row for itself, in this order.
         stages: Vec<Stage>,
     },
     /// Windows, whose starts and ends become the last two columns; a row is repeated for each.
@@ -34,7 +34,7 @@ pub enum PlanNode {
         input: Box<PlanNode>,
         /// The windows.
         function: WindowFunction,
-        /// What the rows before look like.
+        /// Schema of the rows before.
         schema: SchemaRef,
     },
     /// Groups.
@@ -62,7 +62,7 @@ pub enum PlanNode {
     Union {
         /// The steps before.
         inputs: Vec<PlanNode>,
-        /// What the rows look like.
+        /// Schema of the rows.
         schema: SchemaRef,
     },
 }
@@ -108,7 +108,7 @@ pub struct TimeColumn {
     pub column: usize,
     /// Milliseconds from it to the time that counts: from a window's start to its end.
     pub to_end_ms: i64,
-    /// Whether it is a start or an end of a window.
+    /// True if it is a start or an end of a window.
     pub is_window: bool,
     /// Delay of its watermark.
     pub delay_ms: i64,
@@ -149,17 +149,17 @@ pub struct AggregateCall {
 /// A deduplication: the first row of each key goes on.
 #[derive(Debug, Clone)]
 pub struct DeduplicatePlan {
-    /// What makes rows the same.
+    /// Keys that make rows the same.
     pub keys: Vec<Arc<dyn PhysicalExpr>>,
     /// Names and types of the keys.
     pub key_fields: Vec<FieldRef>,
     /// The column by which rows are late, if it reaches this step.
     pub time: Option<TimeColumn>,
-    /// How long a key is kept.
+    /// Time for which a key is kept.
     pub kept: KeptKeys,
 }
 
-/// How long the keys of a deduplication are kept.
+/// Time for which the keys of a deduplication are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeptKeys {
     /// For ever.
@@ -188,26 +188,26 @@ pub enum JoinKind {
 /// A join of two streams.
 #[derive(Debug, Clone)]
 pub struct JoinPlan {
-    /// What comes out.
+    /// Schema or rows that come out.
     pub kind: JoinKind,
     /// Left and right side.
     pub sides: [JoinSidePlan; 2],
-    /// What has to hold for a pair beside the equal keys, over left and right columns.
+    /// Condition that has to hold for a pair beside the equal keys, over left and right columns.
     pub filter: Option<Arc<dyn PhysicalExpr>>,
     /// Left and right columns.
     pub pair_schema: SchemaRef,
-    /// What comes out.
+    /// Schema or rows that come out.
     pub schema: SchemaRef,
 }
 
 /// A side of a join.
 #[derive(Debug, Clone)]
 pub struct JoinSidePlan {
-    /// What has to be equal on both sides; the types of both sides are the same.
+    /// Keys that have to be equal on both sides; the types of both sides are the same.
     pub keys: Vec<Arc<dyn PhysicalExpr>>,
     /// Names and types of the keys.
     pub key_fields: Vec<FieldRef>,
-    /// What its rows look like.
+    /// Schema of its rows.
     pub schema: SchemaRef,
     /// The part of the condition that concerns this side alone: a row that fails it has no match.
     pub own_filter: Option<Arc<dyn PhysicalExpr>>,
@@ -226,18 +226,18 @@ pub enum StateBound {
     Range(Vec<RangeBound>),
 }
 
-/// What a condition on the times of both sides says of rows of one side: those at `watermark + offset` or before, or a millisecond
+/// Bound that a condition on the times of both sides sets for rows of one side: those at `watermark + offset` or before, or a millisecond
 /// earlier if equal times match, match nothing that is yet to come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RangeBound {
     /// Microseconds from the watermark to the bound.
     pub offset_us: i64,
-    /// Whether the condition holds at the bound itself.
+    /// True if the condition holds at the bound itself.
     pub holds_at_bound: bool,
 }
 
 impl JoinKind {
-    /// Whether rows of a side (0 is left) without a match come out.
+    /// True if rows of a side (0 is left) without a match come out.
     pub fn gives_unmatched(self, side: usize) -> bool {
         matches!((self, side), (Self::Full, _) | (Self::Left, 0) | (Self::Right, 1))
     }
@@ -293,12 +293,12 @@ impl PlanNode {
         }
     }
 
-    /// Whether it keeps state.
+    /// True if it keeps state.
     pub fn has_state(&self) -> bool {
         matches!(self, Self::Aggregate { .. } | Self::Deduplicate { .. } | Self::Join { .. })
     }
 
-    /// Whether a step that satisfies this is among it and those before it.
+    /// True if a step that satisfies this is among it and those before it.
     pub fn any(&self, is_wanted: &impl Fn(&PlanNode) -> bool) -> bool {
         is_wanted(self) || self.inputs().into_iter().any(|input| input.any(is_wanted))
     }

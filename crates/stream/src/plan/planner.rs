@@ -94,7 +94,7 @@ fn plan_query(script: &Script, schemas: &BTreeMap<String, SchemaRef>, insert: &I
     })
 }
 
-/// What names in a query stand for: streams, streams with windows, and views with windows. Other views the planner puts in
+/// Meanings of names in a query: streams, streams with windows, and views with windows. Other views the planner puts in
 /// the place of their names.
 fn relations(
     context: &SessionContext,

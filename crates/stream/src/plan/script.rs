@@ -38,11 +38,11 @@ pub struct Script {
 /// `CREATE VIEW name AS SELECT …`: a name for a query that others read.
 #[derive(Debug)]
 pub struct View {
-    /// Its name.
+    /// Name.
     pub name: String,
     /// The query.
     pub query: ast::Query,
-    /// Its window functions.
+    /// Window functions.
     pub windowed_tables: Vec<WindowedTable>,
 }
 

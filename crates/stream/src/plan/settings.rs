@@ -13,7 +13,7 @@ pub enum Trigger {
     AvailableNow,
 }
 
-/// How the watermark of a query with several streams follows from theirs.
+/// Rule by which the watermark of a query with several streams follows from theirs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WatermarkPolicy {
     /// The least one: no row of a slow stream is late because of a fast one.

@@ -15,7 +15,7 @@ pub struct Layout {
     pub keys: Vec<FieldRef>,
     /// Columns of a value.
     pub values: Vec<FieldRef>,
-    /// How many columns of a key the rows that belong together share, if they are looked up together.
+    /// Number of columns of a key that rows which belong together share, if they are looked up together.
     prefix_columns: Option<usize>,
     /// Bytes of the other columns of a key.
     suffix_bytes: usize,
@@ -74,7 +74,7 @@ impl Layout {
         Bucket(i64::try_from(last).unwrap_or(i64::MAX))
     }
 
-    /// Whether keys are looked up by their first columns.
+    /// True if keys are looked up by their first columns.
     pub fn has_prefix(&self) -> bool {
         self.prefix_columns.is_some()
     }

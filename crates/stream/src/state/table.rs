@@ -72,7 +72,7 @@ pub struct FoundRows {
     pub buckets: Vec<Bucket>,
     /// Bytes of the keys, one after another.
     pub key_bytes: Vec<u8>,
-    /// Where each key ends in the bytes.
+    /// End of each key in the bytes.
     pub key_ends: Vec<usize>,
     /// Their values, column by column.
     pub values: Vec<ArrayRef>,

@@ -124,14 +124,14 @@ impl Block {
         usize::from(unit.0) < self.geometry().map_or(1, |geometry| geometry.schema().units())
     }
 
-    /// Where it is, as reported.
+    /// Replicas, as reported.
     pub fn replicas(&self) -> impl Iterator<Item = Replica> {
         let good = self.places.good().iter().map(|place| self.good_replica(*place));
         let unsettled = self.places.unsettled().into_iter().flat_map(|unsettled| unsettled.replicas.iter());
         good.chain(unsettled.copied())
     }
 
-    /// How many replicas are known.
+    /// Number of known replicas.
     pub fn replica_count(&self) -> usize {
         self.places.good().len() + self.places.unsettled().map_or(0, |unsettled| unsettled.replicas.len())
     }

@@ -6,13 +6,13 @@ const FEW: usize = 3;
 /// Bits of a storage's handle beside the index of a group's unit.
 const STORAGE_BITS: u32 = 28;
 
-/// Where the replicas of a block are. Of a block at rest, all of whose replicas are what they are to be, only the places are
+/// Places of a block's replicas. Of a block at rest, all of whose replicas are what they are to be, only the places are
 /// kept, because the block says the rest.
 #[derive(Clone, Debug)]
 pub(super) enum Places {
     /// Good replicas, up to [`FEW`].
     Few {
-        /// How many.
+        /// Number of them.
         count: u8,
         /// That many, and then anything.
         places: [GoodPlace; FEW],
@@ -23,10 +23,10 @@ pub(super) enum Places {
     Unsettled(Box<Unsettled>),
 }
 
-/// What is known of a block that is not at rest.
+/// Knowledge of a block that is not at rest.
 #[derive(Clone, Debug, Default)]
 pub struct Unsettled {
-    /// Where it is, as reported.
+    /// Replicas, as reported.
     pub replicas: Vec<Replica>,
     /// The storages that were chosen for the writer, of a group one for each unit.
     pub targets: Vec<StorageHandle>,
@@ -94,7 +94,7 @@ impl Places {
         }
     }
 
-    /// What is known of a block that is not at rest.
+    /// Knowledge of a block that is not at rest.
     pub fn unsettled(&self) -> Option<&Unsettled> {
         match self {
             Self::Unsettled(unsettled) => Some(unsettled),

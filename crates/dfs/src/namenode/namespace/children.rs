@@ -22,7 +22,7 @@ pub struct ChildPlace {
 }
 
 impl Children {
-    /// How many there are.
+    /// Number of entries.
     pub fn len(&self) -> usize {
         self.count
     }

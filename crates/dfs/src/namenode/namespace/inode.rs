@@ -44,7 +44,7 @@ pub enum Content {
 /// A directory.
 #[derive(Clone, Debug, Default)]
 pub struct Directory {
-    /// What is in it.
+    /// Contents.
     pub children: Children,
     /// What is below it.
     pub counts: Counts,

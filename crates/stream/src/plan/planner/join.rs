@@ -99,7 +99,7 @@ fn kind(join: &Join) -> Result<JoinKind> {
     })
 }
 
-/// What Spark's analyser says of joins that give what has no match, or a row only once.
+/// Refusals of Spark's analyser of joins that give what has no match, or a row only once.
 fn check_bounds(kind: JoinKind, bounds: &[Option<StateBound>; 2]) -> Result<()> {
     let has_bound = match kind {
         JoinKind::Inner => true,
@@ -122,11 +122,11 @@ fn check_bounds(kind: JoinKind, bounds: &[Option<StateBound>; 2]) -> Result<()> 
 
 /// The condition of a join beside its equalities, in parts.
 struct Condition {
-    /// What concerns a side alone.
+    /// Conjuncts about a side alone.
     own: [Vec<Expr>; 2],
-    /// What concerns both.
+    /// Conjuncts about both.
     both: Vec<Expr>,
-    /// What it says of when rows of a side have no matches any more.
+    /// Bound from which on rows of a side have no matches any more.
     bounds: [Vec<RangeBound>; 2],
 }
 
@@ -188,7 +188,7 @@ struct Sum {
 }
 
 impl Terms<'_> {
-    /// What `lesser < greater` says of a side's rows: its number and the microseconds from the watermark to the bound.
+    /// Bound that `lesser < greater` sets for a side's rows: its number and the microseconds from the watermark to the bound.
     ///
     /// Solved for the side's time, it is `time > other time + offset`: once the watermark has passed, so has what may still match.
     fn bound(&self, lesser: &Expr, greater: &Expr) -> Option<(usize, i64)> {

@@ -1,7 +1,7 @@
 use crate::error::{Result, invalid};
 use crate::plan::{JoinKind, KeptKeys, OutputMode, PlanNode};
 
-/// What Spark's analyser says of output modes and of steps with state one after another.
+/// Refusals of Spark's analyser of output modes and of steps with state one after another.
 pub(super) fn check(root: &PlanNode, mode: OutputMode) -> Result<()> {
     let is_aggregate = |step: &PlanNode| matches!(step, PlanNode::Aggregate { .. });
     if mode == OutputMode::Complete && !root.any(&is_aggregate) {
@@ -37,7 +37,7 @@ fn check_step(step: &PlanNode, mode: OutputMode) -> Result<()> {
     step.inputs().into_iter().try_for_each(|input| check_step(input, mode))
 }
 
-/// Whether Spark takes a step for one whose rows may be late.
+/// True if Spark takes a step for one whose rows may be late.
 fn keeps_by_time(step: &PlanNode) -> bool {
     match step {
         PlanNode::Aggregate { .. } | PlanNode::Join { .. } => true,

@@ -16,15 +16,15 @@ use super::{
 use crate::error::{Result, invalid};
 use crate::plan::{ScanPlan, TimeColumn, WatermarkPlan};
 
-/// What a name in a query stands for.
+/// Meaning of a name in a query.
 pub(super) struct Relation {
-    /// Where its rows are from.
+    /// Origin of its rows.
     pub base: Base,
     /// Windows that they get.
     pub windows: Option<WindowFunction>,
 }
 
-/// Where rows are from.
+/// Origin of rows.
 pub(super) enum Base {
     /// A stream, by its name.
     Stream(String),
@@ -40,7 +40,7 @@ pub(super) struct Walk<'a> {
     script: &'a Script,
     /// Streams that were met, in the order in which operators number them.
     streams: Vec<String>,
-    /// How many steps gave event time so far.
+    /// Number of steps that gave event time so far.
     origins: usize,
 }
 

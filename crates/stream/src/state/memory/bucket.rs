@@ -17,7 +17,7 @@ pub(super) struct MemoryBucket {
     /// Slots whose keys have gone one by one; empty as long as none has.
     has_gone: Vec<bool>,
     gone: usize,
-    /// What goes next, once a part has gone: a span that goes as a whole never orders its keys.
+    /// Buckets that go next, once a part has gone: a span that goes as a whole never orders its keys.
     due: Option<BinaryHeap<Reverse<(Bucket, u32)>>>,
     /// Keys by their prefixes, in a table that looks them up so.
     pub chains: Option<Chains>,
@@ -66,7 +66,7 @@ impl MemoryBucket {
         (slot, is_new)
     }
 
-    /// Whether a slot's key is still there.
+    /// True if a slot's key is still there.
     pub fn is_there(&self, slot: usize) -> bool {
         self.has_gone.get(slot).is_none_or(|has_gone| !has_gone)
     }

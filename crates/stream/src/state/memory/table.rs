@@ -34,7 +34,7 @@ pub struct MemoryTable {
     keys: u64,
     spans_bytes: usize,
     evicted_until: Option<Bucket>,
-    /// Whether keys have gone since the last version.
+    /// True if keys have gone since the last version.
     has_evicted: bool,
     /// Versions since the last snapshot and their rows; none before the first snapshot.
     deltas: Option<(u64, u64)>,

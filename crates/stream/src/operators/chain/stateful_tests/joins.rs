@@ -8,7 +8,7 @@ struct JoinModel {
     before_ms: i64,
     after_ms: i64,
     is_strict: bool,
-    /// Whether left rows with odd values fail the part of the condition that is about them alone.
+    /// True if left rows with odd values fail the part of the condition that is about them alone.
     drops_odd: bool,
     times: Times,
     rows: [Vec<(Row, bool)>; 2],
