@@ -169,10 +169,14 @@ def kills(clients, folder, count):
     assert len(clients.read("large", lambda _: False, within=2)) == len(found), "a restart after a stop gave rows out again"
     query.stop()
     assert progressed, "no killed process had completed a checkpoint: the kills came too early to show anything"
-    commits = {int(path.name) for path in (folder / "checkpoint/large/commits").iterdir()}
-    offsets = {int(path.name) for path in (folder / "checkpoint/large/offsets").iterdir()}
+    commits, offsets = (entries(folder / "checkpoint/large" / log) for log in ("commits", "offsets"))
     assert commits == offsets and len(commits) > count, "Spark's logs have gaps"
     print(f"{count} kills: {len(numbers)} records in, each of {wanted} out, {repeats} repeated")
+
+
+def entries(log):
+    """Numbers of the entries of one of Spark's logs; a killed process may leave a file that it had not put in its place."""
+    return {int(path.name) for path in log.iterdir() if path.name.isdigit()}
 
 
 def broker_restart(clients, folder):

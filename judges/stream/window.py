@@ -196,7 +196,8 @@ def damaged(clients, folder):
         time.sleep(0.5)
     query.kill()
     # The last that a checkpoint names: a process that is killed may leave one more.
-    manifest = max((folder / "checkpoint/changed2/yeoul/manifests").iterdir()).read_text()
+    manifests = (folder / "checkpoint/changed2/yeoul/manifests").iterdir()
+    manifest = max(path for path in manifests if not path.name.endswith(".new")).read_text()
     names = [file["name"] for file in json.loads(manifest.split("\n", 1)[1])["stateFiles"]]
     assert len(names) > 2, names
     file = folder / "checkpoint/changed2/yeoul/state" / names[-1]
