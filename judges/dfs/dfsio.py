@@ -13,8 +13,8 @@ import subprocess
 import sys
 import time
 
-import harness
 from cluster import Findings, Shell, binary, class_path
+import harness  # noqa: E402 (the module above makes it known)
 from harness import Process, free_ports
 from peer import Hdfs
 
@@ -33,14 +33,16 @@ THROUGHPUT = re.compile(r"Throughput mb/sec: *([0-9.]+)")
 
 
 class Ours(harness.Servers):
-    """A NameNode and DataNodes of `yeoul dfs`."""
+    """A NameNode and DataNodes of `yeoul dfs`. Nothing runs before `start`."""
 
-    def __init__(self, datanodes: int):
+    def __init__(self):
         super().__init__()
-        port, http_port = free_ports(2)
-        self.address = f"127.0.0.1:{port}"
+        self.port, self.http_port = free_ports(2)
+        self.address = f"127.0.0.1:{self.port}"
         self.running = []
-        self.server("namenode", ["--port", str(port)], http_port)
+
+    def start(self, datanodes: int):
+        self.server("namenode", ["--port", str(self.port)], self.http_port)
         for number in range(datanodes):
             data, ipc, http_port = free_ports(3)
             ports = ["--port", str(data), "--ipc-port", str(ipc)]
@@ -121,8 +123,9 @@ def main() -> int:
     options = parser.parse_args()
     findings = Findings()
     with contextlib.ExitStack() as stack:
-        all_servers = {"ours": stack.enter_context(Ours(DATANODES)), "HDFS": stack.enter_context(Hdfs(DATANODES))}
+        all_servers = {"ours": stack.enter_context(Ours()), "HDFS": stack.enter_context(Hdfs())}
         for servers in all_servers.values():
+            servers.start(DATANODES)
             prepare(findings, servers)
         found = {(name, layout, verb): [] for layout in LAYOUTS for verb in ["-write", "-read"] for name in all_servers}
         # The first round warms up both, HDFS's compilers above all.
